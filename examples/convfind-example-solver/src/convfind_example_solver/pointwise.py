@@ -1,0 +1,127 @@
+"""``example-pointwise-fwd``: 1x1 convolution with few channels on CPU devices."""
+
+from __future__ import annotations
+
+import math
+
+from convfind.applicability import APPLICABLE, Applicability, Rejected
+from convfind.config import Config
+from convfind.defines import make_defines
+from convfind.kernel_source import KernelSource
+from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.search_space import Constraint, Parameter, SearchSpace
+from convfind.solution import BufferArg, ConvSolution, Launch, Memory, i32
+from convfind.solver import TunableSolver
+from convfind.target import DeviceKind, Target
+from convfind.types import Algorithm, DataType, Direction, Layout
+
+#: Positions in one vector of the kernel.
+VECTOR = 16
+#: With more channels, packing both operands pays and a general GEMM is faster.
+MOST_CHANNELS = 64
+#: Fewer positions than this fill less than one tile.
+FEWEST_POSITIONS = 2 * VECTOR
+#: Sizes that kernels count in 32 bits.
+MOST_ELEMENTS = 2**31 - 1
+
+_SOURCE = KernelSource("convfind_example_solver", "kernels/pointwise_fwd.cl")
+_TILES = (1, 2, 4, 8, 12, 16)
+
+
+class PointwiseForward(TunableSolver):
+    """Multiplies images by the weights where they lie; a packed GEMM would copy both first."""
+
+    solver_id = "example-pointwise-fwd"
+    algorithm = Algorithm.DIRECT
+    version = 1
+    is_dynamic = True  # the sizes of batch, channels and images are kernel arguments
+    backends = ("opencl",)
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take 1x1 forward problems of few channels in packed NCHW, on CPU devices."""
+        if target.kind is not DeviceKind.CPU:
+            return Rejected(Reason.DEVICE_KIND, f"for CPU devices; this is a {target.kind}")
+        if problem.direction is not Direction.FORWARD:
+            return Rejected(Reason.DIRECTION, "forward only")
+        if problem.dtype is not DataType.FLOAT32:
+            return Rejected(Reason.DTYPE, f"float32 only, not {problem.dtype}")
+        if problem.x_layout is not Layout.NCHW or not problem.layouts_agree:
+            return Rejected(Reason.LAYOUT, "NCHW only")
+        if not problem.is_packed:
+            return Rejected(Reason.NON_PACKED)
+        if not problem.is_pointwise:
+            return Rejected(Reason.FILTER_SIZE, "1x1, stride 1 and no padding only")
+        if problem.groups != 1:
+            return Rejected(Reason.GROUPS, f"{problem.groups} groups")
+        if not problem.has_default_scaling:
+            return Rejected(Reason.SCALING)
+        if max(problem.w_shape[:2]) > MOST_CHANNELS:
+            return Rejected(Reason.CHANNELS, f"more than {MOST_CHANNELS}")
+        positions = math.prod(problem.x_shape[2:])
+        if not FEWEST_POSITIONS <= positions <= MOST_ELEMENTS // 2:
+            return Rejected(Reason.SIZE_LIMIT, f"{positions} positions in an image")
+        if problem.x_shape[0] > MOST_ELEMENTS:
+            return Rejected(Reason.SIZE_LIMIT, f"a batch of {problem.x_shape[0]}")
+        return APPLICABLE
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """Above a GEMM, which spends its time on copies here."""
+        return 0.5
+
+    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
+        """How much of the result is kept in registers, and how much work an item gets."""
+        out_channels = problem.w_shape[0]
+        return SearchSpace(
+            parameters=(
+                Parameter("tile_k", _TILES, "output channels in registers"),
+                Parameter("vectors", (1, 2), "vectors of positions in registers"),
+                Parameter("chunk", (1, 4, 16), "tiles of positions for each work-item"),
+            ),
+            constraints=(
+                Constraint(
+                    "tile_k fits",
+                    lambda config: config.integer("tile_k") <= out_channels,
+                    f"there are {out_channels} output channels",
+                ),
+                Constraint(
+                    "registers suffice",
+                    lambda config: config.integer("tile_k") * config.integer("vectors") <= 24,
+                    "32 vector registers hold sums, inputs and a weight",
+                ),
+            ),
+        )
+
+    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+        """The tile that was fastest where it fits, else the largest that does."""
+        fitting = [tile for tile in _TILES if tile <= min(problem.w_shape[0], 8)]
+        return Config(tile_k=fitting[-1], vectors=2, chunk=16)
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch: axis 0 over chunks of an image, axis 1 over the batch."""
+        config = config if config is not None else self.default_config(problem, target)
+        out_channels, channels = problem.w_shape[:2]
+        positions = math.prod(problem.x_shape[2:])
+        program = Program(_SOURCE, KernelLanguage.OPENCL_C, make_defines(config.defines))
+        chunk = config.integer("chunk") * config.integer("vectors") * VECTOR
+        launch = Launch(
+            KernelSpec(program, "example_pointwise_fwd"),
+            (
+                BufferArg(Memory.X),
+                BufferArg(Memory.W),
+                BufferArg(Memory.Y),
+                i32(channels),
+                i32(out_channels),
+                i32(positions),
+            ),
+            global_size=(-(-positions // chunk), problem.x_shape[0]),
+            local_size=(1, 1),
+        )
+        return ConvSolution(self.solver_id, (launch,), config=config)

@@ -1,0 +1,123 @@
+"""`OpenCLBackend`: finds the devices of every platform, picks one, opens it.
+
+pyopencl is imported with the first question for a device and not before.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from convfind.backend import Backend
+from convfind.errors import BackendUnavailableError, DeviceError
+from convfind.target import DeviceKind, Target
+from convfind_backend_opencl.cpu_runtime import visible_runtimes
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+    from convfind_backend_opencl.device import OpenCLDevice
+
+_LOG = logging.getLogger(__name__)
+_INSTALL = (
+    "install a GPU vendor's driver, or a CPU runtime with "
+    "pip install 'convfind-backend-opencl[cpu]'"
+)
+_KINDS = (DeviceKind.GPU, DeviceKind.ACCELERATOR, DeviceKind.CPU)
+#: Words in a target's platform or vendor, best first.
+_VENDORS = {
+    DeviceKind.GPU: ("nvidia", "advanced micro devices", "amd", "intel"),
+    DeviceKind.CPU: ("intel(r) opencl", "portable computing language"),
+}
+
+
+class OpenCLBackend(Backend):
+    """OpenCL through pyopencl."""
+
+    name = "opencl"
+
+    def __init__(self) -> None:
+        self._found: list[tuple[cl.Device, Target]] | None = None
+
+    def targets(self) -> tuple[Target, ...]:
+        """Return every device, best first."""
+        return tuple(target for _, target in self._devices())
+
+    def open(self, selector: str = "") -> OpenCLDevice:
+        """Open a device by number, kind, or a part of vendor, name or platform."""
+        from convfind_backend_opencl.device import OpenCLDevice
+
+        devices = self._devices()
+        native, target = devices[select(selector, tuple(target for _, target in devices))]
+        return OpenCLDevice.opened(native, target)
+
+    def open_native(self, context: cl.Context, queue: cl.CommandQueue) -> OpenCLDevice:
+        """Open the device of the caller's own context and in-order queue."""
+        from convfind_backend_opencl import interop
+        from convfind_backend_opencl.device import OpenCLDevice
+        from convfind_backend_opencl.target import describe
+
+        interop.check_queue(context, queue)
+        return OpenCLDevice(describe(queue.device), context, queue)
+
+    def _devices(self) -> list[tuple[cl.Device, Target]]:
+        if self._found is None:
+            self._found = sorted(_discover(), key=lambda found: _rank(found[1]))
+        if not self._found:
+            msg = f"no opencl device found; {_INSTALL}"
+            raise BackendUnavailableError(msg)
+        return self._found
+
+
+def select(selector: str, targets: tuple[Target, ...]) -> int:
+    """Return the index of the first target that a selector means; the empty one means the first."""
+    wanted = selector.strip().lower()
+    if wanted.isdecimal():
+        matches = [int(wanted)] if int(wanted) < len(targets) else []
+    elif wanted in _KINDS:
+        matches = [index for index, target in enumerate(targets) if target.kind == wanted]
+    else:
+        matches = [index for index, target in enumerate(targets) if wanted in _text(target)]
+    if not matches:
+        listed = "; ".join(
+            f"{index}: {target.name} ({target.kind}, {target.platform})"
+            for index, target in enumerate(targets)
+        )
+        msg = f"no opencl device matches {selector!r}; there are: {listed}"
+        raise DeviceError(msg)
+    return matches[0]
+
+
+def _text(target: Target) -> str:
+    # The driver holds the platform's version, the only place where PoCL calls itself so.
+    return f"{target.vendor} {target.name} {target.platform} {target.driver}".lower()
+
+
+def _rank(target: Target) -> tuple[int, int, int]:
+    text = f"{target.platform} {target.vendor}".lower()
+    words = _VENDORS.get(target.kind, ())
+    vendor = next((index for index, word in enumerate(words) if word in text), len(words))
+    return _KINDS.index(target.kind), vendor, -target.compute_units
+
+
+def _discover() -> list[tuple[cl.Device, Target]]:
+    try:
+        import pyopencl as cl
+
+        from convfind_backend_opencl.target import describe
+    except (ImportError, OSError) as exc:
+        msg = f"pyopencl does not import ({exc}); install it with: pip install pyopencl"
+        raise BackendUnavailableError(msg) from exc
+    try:
+        with visible_runtimes():
+            platforms = cl.get_platforms()
+    except cl.Error as exc:
+        msg = f"no opencl platform found ({exc}); {_INSTALL}"
+        raise BackendUnavailableError(msg) from exc
+    found = []
+    for platform in platforms:
+        try:
+            found += [(device, describe(device)) for device in platform.get_devices()]
+        except cl.Error as exc:
+            _LOG.warning("opencl platform %s is left out: %s", platform.name, exc)
+    return found

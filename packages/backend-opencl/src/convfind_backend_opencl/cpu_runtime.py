@@ -1,0 +1,131 @@
+"""Finds OpenCL runtimes that are installed but not registered with the ICD loader.
+
+Intel's CPU runtime from PyPI names a wrong path in the ``.icd`` file that it brings, and GPU
+containers often hold NVIDIA's library without its ``.icd``. Both work once the loader knows them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import site
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+_LOG = logging.getLogger(__name__)
+_INTEL = "intelocl64.dll" if sys.platform == "win32" else "libintelocl.so"
+_NVIDIA = "libnvidia-opencl.so.1"
+_USER_VARIABLES = ("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES")
+
+
+@contextmanager
+def visible_runtimes() -> Iterator[None]:
+    """Let the ICD loader see every runtime while the body makes the first platform query.
+
+    The loader reads its variables once, at the first query of a process, so nothing of this remains
+    afterwards: neither in the environment, which child processes inherit, nor on disk. Where the
+    user has set one of the variables, that choice stands.
+    """
+    if any(os.environ.get(name) for name in _USER_VARIABLES):
+        yield
+        return
+    registered = registered_runtimes()
+    unregistered = unregistered_runtimes(registered)
+    if not unregistered:
+        yield
+    elif sys.platform == "win32":
+        # The libraries beside the runtime are found through PATH only.
+        folders = os.pathsep.join(str(Path(library).parent) for library in unregistered)
+        path = os.pathsep.join((folders, os.environ.get("PATH", "")))
+        with _environment(OCL_ICD_FILENAMES=os.pathsep.join(unregistered), PATH=path):
+            yield
+    else:
+        with (
+            _vendor_folder(registered, unregistered) as folder,
+            _environment(OCL_ICD_VENDORS=folder),
+        ):
+            yield
+
+
+def registered_runtimes() -> dict[str, str]:
+    """Return the ``.icd`` files that the loader would read, by name, with the library each names.
+
+    Files that name a library by a path that does not exist are left out.
+    """
+    found: dict[str, str] = {}
+    for root in dict.fromkeys(("/", sys.prefix)):
+        for file in sorted(Path(root, "etc", "OpenCL", "vendors").glob("*.icd")):
+            try:
+                library = file.read_text(encoding="utf-8").strip()
+            except (OSError, UnicodeDecodeError):
+                continue
+            if library and (Path(library).exists() or not Path(library).is_absolute()):
+                found.setdefault(file.name, library)
+    return found
+
+
+def unregistered_runtimes(registered: dict[str, str]) -> list[str]:
+    """Return the libraries of runtimes that are installed and that no ``.icd`` file names."""
+    known = {Path(library).name.partition(".so")[0] for library in registered.values()}
+    found = []
+    intel = intel_runtime()
+    if intel is not None and Path(_INTEL).stem not in known:
+        found.append(str(intel))
+    if sys.platform.startswith("linux") and _NVIDIA.partition(".so")[0] not in known:
+        try:
+            ctypes.CDLL(_NVIDIA)
+        except OSError:
+            pass
+        else:
+            found.append(_NVIDIA)
+    return found
+
+
+def intel_runtime() -> Path | None:
+    """Return the library of Intel's CPU runtime where pip has installed it, else None."""
+    candidates = [Path(sys.prefix, "lib", _INTEL), Path(site.getuserbase(), "lib", _INTEL)]
+    try:
+        files = distribution("intel-opencl-rt").files or ()
+    except PackageNotFoundError:
+        files = ()
+    candidates[:0] = [Path(str(file.locate())) for file in files if file.name == _INTEL]
+    return next((path.resolve().parent / _INTEL for path in candidates if path.exists()), None)
+
+
+@contextmanager
+def _vendor_folder(registered: dict[str, str], unregistered: list[str]) -> Iterator[str | None]:
+    """A folder that replaces the system's, since the loader reads one folder only."""
+    try:
+        folder = TemporaryDirectory(prefix="convfind-icd-")
+    except OSError as exc:
+        _LOG.warning("cannot register %s: %s", ", ".join(unregistered), exc)
+        yield None
+        return
+    with folder as path:
+        added = {f"convfind-{number}.icd": library for number, library in enumerate(unregistered)}
+        for name, library in (registered | added).items():
+            Path(path, name).write_text(library + "\n", encoding="utf-8")
+        yield path
+
+
+@contextmanager
+def _environment(**variables: str | None) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    _set_environment(variables)
+    try:
+        yield
+    finally:
+        _set_environment(before)
+
+
+def _set_environment(variables: dict[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value

@@ -1,0 +1,189 @@
+"""`OpenCLDevice`: an opened device, its context, queue, compiler and memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from convfind.backend import Device, DeviceBuffer
+from convfind.errors import DeviceError
+from convfind.kernel_spec import Program
+from convfind.solution import Step
+from convfind.target import DeviceKind, Target
+from convfind_backend_opencl import interop
+from convfind_backend_opencl.compiler import Compiler, LoadedProgram
+from convfind_backend_opencl.errors import opencl_errors
+from convfind_backend_opencl.invoker import OpenCLInvoker, fill_pattern
+from convfind_backend_opencl.memory import (
+    BufferPool,
+    OpenCLBuffer,
+    bytes_of,
+    host_block,
+    is_usable_in_place,
+    shares_host_memory,
+)
+
+#: Memory that waits for reuse is at most this part of the device's.
+_IDLE_SHARE = 8
+
+
+class OpenCLDevice(Device):
+    """An opened OpenCL device.
+
+    It does not survive a fork: the runtime's threads stay behind. A child process opens its own.
+    """
+
+    def __init__(self, target: Target, context: cl.Context, queue: cl.CommandQueue) -> None:
+        self.target = target
+        #: The pyopencl context and in-order queue, for work of one's own beside convfind's.
+        self.context = context
+        self.queue = queue
+        self._compiler = Compiler(context, queue.device, target)
+        self._pool = BufferPool(context, queue, target.global_memory // _IDLE_SHARE)
+        self._process = os.getpid()
+        self._closed = False
+
+    @classmethod
+    def opened(cls, native: cl.Device, target: Target) -> OpenCLDevice:
+        """Open a device with a context and a queue of its own."""
+        with opencl_errors(f"opening {target.name}"):
+            context = cl.Context([native])
+            profiling = cl.command_queue_properties.PROFILING_ENABLE
+            queue = cl.CommandQueue(context, native, properties=profiling)
+        return cls(target, context, queue)
+
+    def compile(self, program: Program) -> bytes:
+        """Compile to a binary."""
+        self._check_usable()
+        return self._compiler.compile(program)
+
+    def load(self, program: Program, binary: bytes) -> LoadedProgram:
+        """Make a binary ready."""
+        self._check_usable()
+        return self._compiler.load(program, binary)
+
+    def build_log(self, program: Program) -> str:
+        """What the compiler said of a program built here: on NVIDIA, its registers and spills."""
+        return self._compiler.build_log(program)
+
+    def invoker(self, steps: Sequence[Step], loaded: Mapping[Program, object]) -> OpenCLInvoker:
+        """Make steps ready to run."""
+        self._check_usable()
+        return OpenCLInvoker(self.queue, self.target, steps, loaded)
+
+    def allocate(self, size: int) -> OpenCLBuffer:
+        """Return undefined memory from the pool."""
+        self._check_usable()
+        if size < 0:
+            msg = f"size of a buffer: {size} bytes is not possible; allowed: 0 or more"
+            raise DeviceError(msg)
+        return OpenCLBuffer(self._pool.take(size), size, self._pool)
+
+    def upload(self, array: np.ndarray[Any, Any]) -> OpenCLBuffer:
+        """Return memory with an array's contents: the array's own where kernels can read it."""
+        self._check_usable()
+        if self._shares_host_memory and array.flags.c_contiguous and is_usable_in_place(array):
+            block = host_block(self.context, array, writable=False)
+            return OpenCLBuffer(block, array.nbytes, read_only=True)
+        buffer = self.allocate(array.nbytes)
+        self.write(buffer, array)
+        return buffer
+
+    def wrap_output(self, array: np.ndarray[Any, Any]) -> OpenCLBuffer | None:
+        """Return an array's own memory where kernels can write into it.
+
+        The results are in the array after `synchronize`.
+        """
+        self._check_usable()
+        flags = array.flags
+        if not (flags.c_contiguous and flags.writeable and is_usable_in_place(array)):
+            return None
+        if not self._shares_host_memory:
+            return None
+        return OpenCLBuffer(host_block(self.context, array, writable=True), array.nbytes)
+
+    def write(self, buffer: DeviceBuffer, array: np.ndarray[Any, Any]) -> None:
+        """Copy an array into existing memory."""
+        memory = self._native(buffer, array.nbytes)
+        self._check_writable(buffer)
+        if array.nbytes:
+            with opencl_errors(f"write of {array.nbytes} bytes"):
+                cl.enqueue_copy(self.queue, memory, bytes_of(array))
+
+    def read(self, buffer: DeviceBuffer, array: np.ndarray[Any, Any]) -> None:
+        """Copy memory into an array, after everything enqueued before."""
+        memory = self._native(buffer, array.nbytes)
+        if array.nbytes:
+            with opencl_errors(f"read of {array.nbytes} bytes"):
+                cl.enqueue_copy(self.queue, bytes_of(array), memory)
+
+    def fill(self, buffer: DeviceBuffer, byte: int) -> None:
+        """Set every byte of a buffer."""
+        memory = self._native(buffer, 0)
+        self._check_writable(buffer)
+        if buffer.size:
+            pattern = fill_pattern(byte, buffer.size)
+            with opencl_errors(f"fill of {buffer.size} bytes"):
+                cl.enqueue_fill_buffer(self.queue, memory, pattern, 0, buffer.size)
+
+    def adopt(self, tensor: object) -> OpenCLBuffer | None:
+        """Return the memory of a pyopencl buffer or array without a copy."""
+        self._check_usable()
+        return interop.adopt(tensor, self.context, self.queue)
+
+    def synchronize(self) -> None:
+        """Wait until everything enqueued has finished."""
+        self._check_process()
+        with opencl_errors(f"waiting for {self.target.name}"):
+            self.queue.finish()
+
+    def close(self) -> None:
+        """Wait for what is under way and release the pool's memory."""
+        if self._closed or os.getpid() != self._process:
+            return
+        self._closed = True
+        with opencl_errors(f"waiting for {self.target.name}"):
+            self.queue.finish()
+        self._pool.close()
+
+    @cached_property
+    def _shares_host_memory(self) -> bool:
+        # GPUs that share the host's memory want page alignment and a size in whole cache lines,
+        # which NumPy arrays do not have.
+        is_cpu = self.target.kind is DeviceKind.CPU and self.target.has("unified-memory")
+        return is_cpu and shares_host_memory(self.context, self.queue)
+
+    def _native(self, buffer: DeviceBuffer, size: int) -> cl.Buffer:
+        """The memory object of a buffer that can hold ``size`` bytes."""
+        self._check_usable()
+        if not isinstance(buffer, OpenCLBuffer):
+            msg = f"{type(buffer).__name__} is not a buffer of the opencl backend"
+            raise DeviceError(msg)
+        if size > buffer.size:
+            msg = f"array of {size} bytes does not fit a buffer of {buffer.size} bytes"
+            raise DeviceError(msg)
+        return buffer.native
+
+    def _check_writable(self, buffer: DeviceBuffer) -> None:
+        if isinstance(buffer, OpenCLBuffer) and buffer.read_only:
+            msg = "buffer is the memory of an uploaded array and read-only; allocate another"
+            raise DeviceError(msg)
+
+    def _check_usable(self) -> None:
+        self._check_process()
+        if self._closed:
+            msg = f"{self.target.name} is closed; open it again"
+            raise DeviceError(msg)
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            msg = (
+                f"{self.target.name} was opened in process {self._process}, and OpenCL does not "
+                "survive a fork; open it again in this process"
+            )
+            raise DeviceError(msg)

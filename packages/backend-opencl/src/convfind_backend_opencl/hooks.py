@@ -1,0 +1,17 @@
+"""What this package registers with convfind. Imports no OpenCL: that waits for the first device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convfind.plugins import hookimpl
+from convfind_backend_opencl.backend import OpenCLBackend
+
+if TYPE_CHECKING:
+    from convfind.plugins.registry import BackendRegistry
+
+
+@hookimpl
+def convfind_register_backends(register: BackendRegistry) -> None:
+    """Register the ``opencl`` backend."""
+    register.add(OpenCLBackend)

@@ -1,0 +1,75 @@
+"""Runtimes that pip has installed: found without any setting, and only then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from convfind_backend_opencl.cpu_runtime import (
+    intel_runtime,
+    registered_runtimes,
+    unregistered_runtimes,
+)
+
+PLATFORMS = """
+import os
+import pyopencl
+from convfind.errors import BackendUnavailableError
+from convfind_backend_opencl import OpenCLBackend
+
+before = dict(os.environ)
+try:
+    print(*sorted({target.platform for target in OpenCLBackend().targets()}), sep="|")
+except BackendUnavailableError as exc:
+    print(exc)
+assert before == dict(os.environ)
+"""
+needs_intel = pytest.mark.skipif(intel_runtime() is None, reason="intel-opencl-rt is not installed")
+
+
+@needs_intel
+def test_the_runtime_is_found_and_nothing_stays_behind(
+    python: Callable[..., str], tmp_path: Path
+) -> None:
+    platforms = python(PLATFORMS, TMPDIR=str(tmp_path))
+    assert "Intel(R) OpenCL" in platforms.split("|")
+    assert list(tmp_path.glob("convfind-icd-*")) == []
+
+
+@needs_intel
+def test_the_systems_runtimes_stay_visible(python: Callable[..., str]) -> None:
+    if not any("pocl" in library for library in registered_runtimes().values()):
+        pytest.skip("no PoCL in /etc/OpenCL/vendors")
+    assert python(PLATFORMS).split("|") == ["Intel(R) OpenCL", "Portable Computing Language"]
+
+
+def test_a_setting_of_the_user_stands(python: Callable[..., str], tmp_path: Path) -> None:
+    message = python(PLATFORMS, OCL_ICD_VENDORS=str(tmp_path))
+    assert "pip install 'convfind-backend-opencl[cpu]'" in message
+    assert "driver" in message
+
+
+@needs_intel
+def test_a_user_may_name_the_runtime(python: Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "mine.icd").write_text(f"{intel_runtime()}\n")
+    assert python(PLATFORMS, OCL_ICD_VENDORS=str(tmp_path)) == "Intel(R) OpenCL"
+
+
+@needs_intel
+def test_a_registered_runtime_is_not_added_again() -> None:
+    intel = str(intel_runtime())
+    assert intel in unregistered_runtimes({})
+    assert intel not in unregistered_runtimes({"intel.icd": "/opt/intel/libintelocl.so"})
+    assert intel in unregistered_runtimes({"emulator.icd": "/opt/intel/libintelocl_emu.so"})
+
+
+def test_registered_runtimes_exist() -> None:
+    for library in registered_runtimes().values():
+        assert not Path(library).is_absolute() or Path(library).exists()
+
+
+def test_importing_the_package_leaves_opencl_alone(python: Callable[..., str]) -> None:
+    script = "import sys, convfind_backend_opencl.hooks as h; print('pyopencl' in sys.modules)"
+    assert python(script) == "False"

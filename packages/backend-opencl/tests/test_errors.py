@@ -1,0 +1,81 @@
+"""What goes wrong says what, with which values, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from convfind.errors import DeviceError
+from convfind_backend_opencl.backend import OpenCLBackend
+from convfind_backend_opencl.device import OpenCLDevice
+
+FORK = """
+import os, sys
+import numpy as np
+from convfind.errors import DeviceError
+from convfind_backend_opencl import OpenCLBackend
+
+device = OpenCLBackend().open("0")
+buffer = device.allocate(64)
+child = os.fork()
+if child == 0:
+    try:
+        device.read(buffer, np.empty(4, np.float32))
+    except DeviceError as exc:
+        os._exit(0 if "does not survive a fork" in str(exc) else 2)
+    os._exit(3)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_too_much_memory(device: OpenCLDevice) -> None:
+    limit = device.queue.device.max_mem_alloc_size
+    size = 1 << 46
+    with pytest.raises(DeviceError, match=f"allocation of {size} bytes .limit: {limit}") as caught:
+        device.allocate(size)
+    assert "INVALID_BUFFER_SIZE" in str(caught.value) or "MEM_OBJECT" in str(caught.value)
+    assert device.allocate(1024).size == 1024
+
+
+def test_a_negative_size(device: OpenCLDevice) -> None:
+    with pytest.raises(DeviceError, match="-1 bytes is not possible"):
+        device.allocate(-1)
+
+
+def test_arrays_that_do_not_fit(device: OpenCLDevice) -> None:
+    buffer = device.allocate(64)
+    with pytest.raises(DeviceError, match="68 bytes does not fit a buffer of 64 bytes"):
+        device.write(buffer, np.zeros(17, np.float32))
+    with pytest.raises(DeviceError, match="68 bytes does not fit a buffer of 64 bytes"):
+        device.read(buffer, np.zeros(17, np.float32))
+    with pytest.raises(DeviceError, match="not C-contiguous"):
+        device.upload(np.zeros((4, 4), np.float32).T)
+    with pytest.raises(DeviceError, match="not C-contiguous"):
+        device.read(buffer, np.zeros((4, 4), np.float32)[:, ::2])
+
+
+def test_a_foreign_buffer(device: OpenCLDevice) -> None:
+    class Foreign:
+        size = 64
+
+    with pytest.raises(DeviceError, match="Foreign is not a buffer of the opencl backend"):
+        device.fill(Foreign(), 0)
+
+
+def test_a_closed_device(backend: OpenCLBackend, device: OpenCLDevice) -> None:
+    number = backend.targets().index(device.target)
+    other = backend.open(str(number))
+    buffer = other.allocate(64)
+    other.close()
+    other.close()
+    with pytest.raises(DeviceError, match="is closed; open it again"):
+        other.allocate(64)
+    with pytest.raises(DeviceError, match="is closed; open it again"):
+        other.fill(buffer, 0)
+
+
+@pytest.mark.usefixtures("device")
+def test_a_forked_child_is_told(python: Callable[..., str]) -> None:
+    assert python(FORK, PYTHONWARNINGS="ignore") == "0"

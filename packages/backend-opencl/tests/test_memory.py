@@ -1,0 +1,208 @@
+"""Buffers, their reuse, and host arrays used in place."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from opencl_testing import Runner
+
+from convfind.backend import InvokeArgs
+from convfind.errors import DeviceError
+from convfind.solution import BufferArg, Memory, f32
+from convfind_backend_opencl.device import OpenCLDevice
+from convfind_backend_opencl.memory import HOST_ALIGNMENT, BufferPool, size_class
+
+MIB = 1 << 20
+
+
+def aligned(count: int) -> NDArray[np.float32]:
+    raw = np.zeros(count * 4 + HOST_ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % HOST_ALIGNMENT
+    return raw[start : start + count * 4].view(np.float32)
+
+
+def shares_host_memory(device: OpenCLDevice) -> bool:
+    return device.wrap_output(aligned(16)) is not None
+
+
+@pytest.mark.parametrize("size", [0, 1, 511, 512, 513, 4096, 100_000, 3 * MIB + 1, 5 << 30])
+def test_a_size_class_wastes_an_eighth_at_most(size: int) -> None:
+    capacity = size_class(size)
+    assert capacity >= max(size, 512)
+    assert capacity % 512 == 0
+    assert capacity - size <= max(512, size // 8)
+    assert size_class(capacity) == capacity
+
+
+def test_memory_is_reused(device: OpenCLDevice) -> None:
+    first = device.allocate(MIB)
+    serial = first.serial
+    del first
+    second = device.allocate(MIB - 100)
+    third = device.allocate(MIB)
+    assert second.serial == serial
+    assert second.size == MIB - 100
+    assert third.serial != serial
+
+
+def test_idle_memory_is_bounded_and_the_longest_idle_goes_first(device: OpenCLDevice) -> None:
+    pool = BufferPool(device.context, device.queue, max_idle=3 * MIB)
+    blocks = [pool.take(MIB) for _ in range(5)]
+    for block in blocks:
+        pool.give(block)
+    assert pool.idle == 3 * MIB
+    assert pool.take(MIB) is blocks[4]
+    assert {pool.take(MIB), pool.take(MIB)} == {blocks[2], blocks[3]}
+    assert pool.idle == 0
+
+
+def test_a_closed_pool_keeps_nothing(device: OpenCLDevice) -> None:
+    pool = BufferPool(device.context, device.queue, max_idle=MIB)
+    block = pool.take(4096)
+    pool.close()
+    pool.give(block)
+    assert pool.idle == 0
+
+
+def test_contents_arrive_and_come_back(device: OpenCLDevice) -> None:
+    x = np.arange(1000, dtype=np.float32)
+    buffer = device.upload(x)
+    back = np.empty_like(x)
+    device.read(buffer, back)
+    assert np.array_equal(back, x)
+    other = device.allocate(x.nbytes)
+    device.write(other, x + 1)
+    device.read(other, back)
+    assert np.array_equal(back, x + 1)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8"])
+def test_any_element_type_is_bytes(device: OpenCLDevice, dtype: str) -> None:
+    import ml_dtypes
+
+    x = np.arange(12).reshape(3, 4).astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    back = np.zeros_like(x)
+    device.read(device.upload(x), back)
+    assert back.tobytes() == x.tobytes()
+
+
+@pytest.mark.parametrize("size", [1, 4, 100, 4096])
+def test_fill_sets_every_byte(device: OpenCLDevice, size: int) -> None:
+    buffer = device.allocate(size)
+    device.fill(buffer, 0xA5)
+    back = np.empty(size, np.uint8)
+    device.read(buffer, back)
+    assert (back == 0xA5).all()
+
+
+def test_an_aligned_array_is_read_in_place(device: OpenCLDevice, runner: Runner) -> None:
+    x = aligned(64)
+    x[:] = np.arange(64)
+    args = InvokeArgs(x=device.upload(x), y=device.allocate(x.nbytes))
+    x += 1  # seen by the device only if the memory is one and the same
+    affine = runner.launch("affine", BufferArg(Memory.X), BufferArg(Memory.Y), f32(1), f32(0))
+    runner.run(args, affine)
+    y = np.empty_like(x)
+    assert args.y is not None
+    device.read(args.y, y)
+    seen = x if shares_host_memory(device) else x - 1
+    assert np.array_equal(y, seen)
+
+
+def test_an_aligned_array_is_written_in_place(device: OpenCLDevice, runner: Runner) -> None:
+    if not shares_host_memory(device):
+        pytest.skip(f"{device.target.name} has memory of its own")
+    x, y = aligned(64), aligned(64)
+    args = InvokeArgs(x=device.upload(x), y=device.wrap_output(y))
+    runner.run(
+        args, runner.launch("affine", BufferArg(Memory.X), BufferArg(Memory.Y), f32(1), f32(5))
+    )
+    assert (y == 5).all()
+
+
+def test_cpu_devices_share_host_memory(device: OpenCLDevice) -> None:
+    assert shares_host_memory(device) == (device.target.kind == "cpu")
+
+
+def test_unsuitable_arrays_are_not_wrapped(device: OpenCLDevice) -> None:
+    array = aligned(64)
+    frozen = aligned(64)
+    frozen.flags.writeable = False
+    assert device.wrap_output(array[1:]) is None
+    assert device.wrap_output(array[::2]) is None
+    assert device.wrap_output(array[:0]) is None
+    assert device.wrap_output(frozen) is None
+
+
+def test_an_unaligned_array_is_copied(device: OpenCLDevice) -> None:
+    x = aligned(65)[1:]
+    buffer = device.upload(x)
+    x += 1
+    back = np.empty_like(x)
+    device.read(buffer, back)
+    assert np.array_equal(back, x - 1)
+
+
+def test_a_read_only_array_can_be_uploaded(device: OpenCLDevice) -> None:
+    x = aligned(64)
+    x[:] = 3
+    x.flags.writeable = False
+    back = np.empty_like(x)
+    device.read(device.upload(x), back)
+    assert (back == 3).all()
+
+
+def test_an_uploaded_array_is_never_overwritten(device: OpenCLDevice) -> None:
+    if not shares_host_memory(device):
+        pytest.skip(f"{device.target.name} has memory of its own")
+    x = aligned(64)
+    buffer = device.upload(x)
+    with pytest.raises(DeviceError, match="read-only"):
+        device.fill(buffer, 1)
+    with pytest.raises(DeviceError, match="read-only"):
+        device.write(buffer, x + 1)
+    assert not x.any()
+
+
+def test_a_used_array_is_not_kept_alive(device: OpenCLDevice, runner: Runner) -> None:
+    invoker = runner.invoker(
+        runner.launch("affine", BufferArg(Memory.X), BufferArg(Memory.Y), f32(1), f32(0))
+    )
+    x = aligned(64)
+    buffer = device.upload(x)
+    args = InvokeArgs(x=buffer, y=device.allocate(x.nbytes))
+    invoker(args)
+    device.synchronize()
+    gone = weakref.ref(buffer)
+    del buffer, args
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_kernel_leaves_the_rest_of_a_buffer_alone(device: OpenCLDevice, runner: Runner) -> None:
+    before, inside = 512, 64 * 4
+    y = device.allocate(2048)
+    device.fill(y, 0xAA)
+    args = InvokeArgs(x=device.upload(np.zeros(64, np.float32)), y=y)
+    runner.run(
+        args,
+        runner.launch("affine", BufferArg(Memory.X), BufferArg(Memory.Y, before), f32(1), f32(2)),
+    )
+    back = np.empty(2048, np.uint8)
+    device.read(y, back)
+    assert (back[:before] == 0xAA).all()
+    assert (back[before : before + inside].view(np.float32) == 2).all()
+    assert (back[before + inside :] == 0xAA).all()
+
+
+def test_an_empty_array_is_possible(device: OpenCLDevice) -> None:
+    empty = np.empty((0, 3), np.float32)
+    buffer = device.upload(empty)
+    assert buffer.size == 0
+    device.read(buffer, empty)
+    device.write(buffer, empty)
+    device.fill(buffer, 0)

@@ -1,0 +1,92 @@
+"""Devices in their order, and the selectors that pick one."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from opencl_testing import NUMBERS
+
+from convfind.errors import DeviceError
+from convfind.target import DeviceKind, Target
+from convfind_backend_opencl import backend as backend_module
+from convfind_backend_opencl.backend import OpenCLBackend, select
+
+
+def target(name: str, kind: DeviceKind, vendor: str, platform: str, driver: str = "1") -> Target:
+    return Target("opencl", name, kind, vendor, platform, "arch", 4, driver)
+
+
+H200 = target("NVIDIA H200", DeviceKind.GPU, "NVIDIA Corporation", "NVIDIA CUDA")
+ARC = target("Arc A770", DeviceKind.GPU, "Intel(R) Corporation", "Intel(R) OpenCL Graphics")
+INTEL = target("AMD EPYC", DeviceKind.CPU, "Intel(R) Corporation", "Intel(R) OpenCL")
+POCL = target("pthread", DeviceKind.CPU, "AuthenticAMD", "Portable Computing Language", "PoCL 3")
+TARGETS = (H200, ARC, INTEL, POCL)
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        ("", H200),
+        ("0", H200),
+        ("3", POCL),
+        ("cpu", INTEL),
+        ("GPU", H200),
+        ("nvidia", H200),
+        ("h200", H200),
+        ("intel", ARC),
+        ("Intel(R) OpenCL", ARC),
+        ("epyc", INTEL),
+        ("pocl", POCL),
+        (" portable ", POCL),
+    ],
+)
+def test_selectors(selector: str, expected: Target) -> None:
+    assert TARGETS[select(selector, TARGETS)] is expected
+
+
+@pytest.mark.parametrize("selector", ["4", "99", "accelerator", "radeon", "-1"])
+def test_a_selector_without_a_match_lists_the_devices(selector: str) -> None:
+    with pytest.raises(DeviceError, match="no opencl device matches") as caught:
+        select(selector, TARGETS)
+    assert repr(selector) in str(caught.value)
+    assert "0: NVIDIA H200 (gpu, NVIDIA CUDA)" in str(caught.value)
+    assert "3: pthread (cpu, Portable Computing Language)" in str(caught.value)
+
+
+def test_the_best_device_comes_first() -> None:
+    shuffled = (POCL, ARC, INTEL, H200)
+    assert tuple(sorted(shuffled, key=backend_module._rank)) == TARGETS
+
+
+def test_every_device_opens_by_its_number(backend: OpenCLBackend) -> None:
+    if NUMBERS[0].marks:
+        pytest.skip("no opencl device")
+    targets = backend.targets()
+    for number, expected in enumerate(targets):
+        device = backend.open(str(number))
+        assert device.target == expected
+        device.close()
+    assert backend.open().target == targets[0]
+
+
+def test_a_platform_that_fails_stops_no_other(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    import pyopencl as cl
+
+    if NUMBERS[0].marks:
+        pytest.skip("no opencl device")
+
+    class Failing:
+        name = "Failing Platform"
+
+        def get_devices(self) -> list[cl.Device]:
+            raise cl.RuntimeError("clGetDeviceIDs failed: OUT_OF_HOST_MEMORY")
+
+    platforms = cl.get_platforms()
+    expected = OpenCLBackend().targets()
+    monkeypatch.setattr(cl, "get_platforms", lambda: [Failing(), *platforms])
+    with caplog.at_level(logging.WARNING):
+        assert OpenCLBackend().targets() == expected
+    assert "Failing Platform is left out" in caplog.text

@@ -1,0 +1,109 @@
+"""convfind finds the fastest correct way to run a convolution on a device, remembers it, runs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convfind.applicability import APPLICABLE, Applicable, Rejected
+from convfind.config import Config
+from convfind.convolution import Convolution
+from convfind.errors import (
+    BackendUnavailableError,
+    ConvfindError,
+    DeviceError,
+    DuplicateIdError,
+    FindDbCorruptError,
+    FindDbError,
+    FindDbVersionError,
+    KernelBuildError,
+    LaunchError,
+    NoSolverError,
+    PluginError,
+    ProblemError,
+    SettingsError,
+    SolutionError,
+    VerificationError,
+    WorkspaceError,
+)
+from convfind.find_policy import CheckHit, Fallback, FindEnforce, FindMode, OnMiss, Order, Policy
+from convfind.find_result import FindOrigin, FindResult
+from convfind.handle import Handle
+from convfind.miopen_calls import AlgorithmPerformance, FindOptions
+from convfind.opening import DeviceList, devices, handle_for
+from convfind.opening import open_handle as open  # noqa: A004 - convfind.open reads as it should
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.settings import Settings
+from convfind.solution import Solution, TimeOrigin
+from convfind.solution_file import load_solution, save_solution
+from convfind.target import DeviceKind, Target
+from convfind.tensors import DeviceTensor
+from convfind.types import AccuracyClass, Algorithm, ConvMode, DataType, Direction, Layout
+
+if TYPE_CHECKING:
+    __version__: str
+
+__all__ = [
+    "APPLICABLE",
+    "AccuracyClass",
+    "Algorithm",
+    "AlgorithmPerformance",
+    "Applicable",
+    "BackendUnavailableError",
+    "CheckHit",
+    "Config",
+    "ConvMode",
+    "ConvProblem",
+    "ConvfindError",
+    "Convolution",
+    "DataType",
+    "DeviceError",
+    "DeviceKind",
+    "DeviceList",
+    "DeviceTensor",
+    "Direction",
+    "DuplicateIdError",
+    "Fallback",
+    "FindDbCorruptError",
+    "FindDbError",
+    "FindDbVersionError",
+    "FindEnforce",
+    "FindMode",
+    "FindOptions",
+    "FindOrigin",
+    "FindResult",
+    "Handle",
+    "KernelBuildError",
+    "LaunchError",
+    "Layout",
+    "NoSolverError",
+    "OnMiss",
+    "Order",
+    "PluginError",
+    "Policy",
+    "ProblemError",
+    "Reason",
+    "Rejected",
+    "Settings",
+    "SettingsError",
+    "Solution",
+    "SolutionError",
+    "Target",
+    "TimeOrigin",
+    "VerificationError",
+    "WorkspaceError",
+    "devices",
+    "handle_for",
+    "load_solution",
+    "open",
+    "save_solution",
+]
+
+
+def __getattr__(name: str) -> str:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("convfind")
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)

@@ -1,0 +1,110 @@
+"""`App`: what the commands of one run of the program share, and the options that all of them have."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from convfind.cli.driver_arguments import join_driver_line
+from convfind.log import show_messages
+from convfind.plugins.registry import Registry
+from convfind.settings import Settings
+
+#: Tables keep their natural width in files and pipes, where rich would cut them at 80 columns.
+_PIPE_WIDTH = 250
+
+
+class App:
+    """Registry, settings and output of one run of the program; the ``obj`` of click's context."""
+
+    def __init__(self, registry: Registry, settings: Settings | None = None) -> None:
+        self.registry = registry
+        self.json = False
+        self.debug = False
+        self._settings = settings
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings in force. Raises `SettingsError` where the environment is illegal."""
+        return self._settings or Settings.from_environment()
+
+    def emit(self, data: object) -> None:
+        """Print the JSON document that is the only output on standard output."""
+        click.echo(json.dumps(data, indent=2))
+
+    def print(self, *items: object) -> None:
+        """Print lines or tables for people."""
+        width = None if sys.stdout.isatty() else _PIPE_WIDTH
+        console = Console(width=width, highlight=False, markup=False, emoji=False)
+        for item in items:
+            console.print(item, soft_wrap=not isinstance(item, Table))
+
+    def note(self, message: str) -> None:
+        """Print a message that is no result, to standard error."""
+        click.echo(message, err=True)
+
+
+def _set_json(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        context.ensure_object(App).json = True
+
+
+def _set_debug(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        context.ensure_object(App).debug = True
+        show_messages("DEBUG")
+
+
+def _set_verbose(_: click.Context, __: click.Parameter, value: bool) -> None:
+    if value:
+        show_messages("INFO")
+
+
+def common_options() -> list[click.Parameter]:
+    """Return the options that every command has."""
+    flags = (
+        ("--json", _set_json, "Print JSON on standard output, and nothing else there."),
+        ("--verbose", _set_verbose, "Tell on standard error what is going on."),
+        ("--debug", _set_debug, "Tell more, and print a traceback with an error."),
+    )
+    return [
+        click.Option([name], is_flag=True, expose_value=False, callback=callback, help=text)
+        for name, callback, text in flags
+    ]
+
+
+class Command(click.Command):
+    """A command with the common options; plugins may use it for theirs."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += common_options()
+
+
+class ProblemCommand(Command):
+    """A command whose problem may be a MIOpenDriver line without quotes."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Join the words of such a line into one argument."""
+        flags = {name: option.is_flag for option in self._options() for name in option.opts}
+        return super().parse_args(ctx, join_driver_line(args, flags))
+
+    def _options(self) -> Sequence[click.Option]:
+        return [parameter for parameter in self.params if isinstance(parameter, click.Option)]
+
+
+def new_table(*columns: str, right: Sequence[str] = ()) -> Table:
+    """Return an empty table; the columns named in ``right`` hold numbers."""
+    from rich.box import SIMPLE_HEAD
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, no_wrap=True, justify="right" if column in right else "left")
+    return table

@@ -1,0 +1,89 @@
+"""``convfind devices``: every device of every backend, and why a backend has none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from convfind.cli.app import App, Command, new_table
+from convfind.cli.text import format_bytes
+from convfind.errors import ConvfindError
+from convfind.plugins.registry import Registry
+from convfind.target import Target
+
+#: For those who have no backend at all.
+INSTALL_BACKEND = (
+    "no backend is installed; python -m pip install 'convfind-backend-opencl[cpu]' brings OpenCL "
+    "and a runtime for CPUs"
+)
+
+
+def probe(registry: Registry) -> tuple[list[tuple[str, Target]], dict[str, str]]:
+    """Ask every backend; returns devices with their names, and errors by backend."""
+    found: list[tuple[str, Target]] = []
+    errors: dict[str, str] = {}
+    for name in registry.backends:
+        try:
+            targets = registry.backends[name].targets()
+        except ConvfindError as error:
+            errors[name] = str(error)
+        else:
+            found += [(f"{name}:{number}", target) for number, target in enumerate(targets)]
+    return found, errors
+
+
+def device_json(name: str, target: Target) -> dict[str, Any]:
+    """Describe a device."""
+    return {
+        "device": name,
+        "name": target.name,
+        "kind": target.kind.value,
+        "vendor": target.vendor,
+        "platform": target.platform,
+        "arch": target.arch,
+        "compute_units": target.compute_units,
+        "driver": target.driver,
+        "features": sorted(target.features),
+        "local_memory": target.local_memory,
+        "global_memory": target.global_memory,
+        "cache": target.cache,
+        "identity": target.identity,
+    }
+
+
+@click.command(cls=Command)
+@click.pass_obj
+def devices(app: App) -> None:
+    """List the devices, and for each backend without any what it lacks.
+
+    The name in the first column is what --device and convfind.open() take; a kind (opencl:cpu) or a
+    part of vendor, platform or name (opencl:nvidia) does as well.
+
+    \b
+    Examples:
+      convfind devices
+      convfind devices --json
+    """
+    found, errors = probe(app.registry)
+    if app.json:
+        listed = [device_json(name, target) for name, target in found]
+        app.emit({"devices": listed, "errors": errors})
+        return
+    if found:
+        table = new_table(
+            *("device", "kind", "name", "platform", "arch", "units", "memory", "features"),
+            right=("units", "memory"),
+        )
+        for name, target in found:
+            table.add_row(
+                *(name, target.kind.value, target.name, target.platform, target.arch),
+                str(target.compute_units),
+                format_bytes(target.global_memory),
+                " ".join(sorted(target.features)),
+            )
+        app.print(table)
+    for name, error in errors.items():
+        app.print(f"{name}: {error}")
+    if not app.registry.backends:
+        app.print(INSTALL_BACKEND)

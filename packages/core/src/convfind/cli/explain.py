@@ -1,0 +1,100 @@
+"""``convfind explain``: what every solver says to a problem, and what the database knows."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import click
+
+from convfind.applicability import Rejected
+from convfind.cli.app import App, ProblemCommand, new_table
+from convfind.cli.find import open_handle, solution_json
+from convfind.cli.policy_options import takes_policy
+from convfind.cli.problem_options import PROBLEM_HELP, one_problem, takes_problems
+from convfind.cli.text import format_bytes, format_time
+from convfind.find_policy import Policy
+from convfind.problem import ConvProblem
+
+
+@click.command(
+    cls=ProblemCommand,
+    help="Show what every solver says to a problem; compiles and runs nothing.\n"
+    + PROBLEM_HELP
+    + """
+The table has a line for each solver: whether it takes the problem or why not, the share of the
+device's peak that it expects (wti), the workspace it needs, and the time in the database.
+
+\b
+Examples:
+  convfind explain --x 16,64,56,56 --w 64,64,3,3 --padding 1
+  convfind explain --json conv -n 16 -c 64 -H 56 -W 56 -k 64
+""",
+)
+@takes_problems
+@takes_policy
+@click.pass_obj
+def explain(
+    app: App, problems: tuple[ConvProblem, ...], device: str | None, policy: dict[str, Any]
+) -> None:
+    """Print the table of solvers and the policy."""
+    problem = one_problem(problems)
+    with open_handle(app, device, policy) as handle:
+        explanation = handle.explain(problem, **policy)
+        identity = handle.target.identity
+    if app.json:
+        rows = [
+            {
+                "solver": row.solver_id,
+                "algorithm": row.algorithm.value,
+                "applicable": bool(row.applicability),
+                "reason": _reason(row.applicability),
+                "detail": getattr(row.applicability, "detail", ""),
+                "wti": row.wti,
+                "workspace": row.workspace,
+                "recorded": None if row.solution is None else solution_json(row.solution),
+            }
+            for row in explanation.rows
+        ]
+        app.emit(
+            {
+                "problem": problem.key,
+                "device": identity,
+                "policy": policy_json(explanation.policy),
+                "solvers": rows,
+            }
+        )
+        return
+    policy_text = ", ".join(
+        f"{name} {value}" for name, value in policy_json(explanation.policy).items()
+    )
+    app.print(f"problem  {problem.key}", f"device   {identity}", f"policy   {policy_text}")
+    table = new_table(
+        *("solver", "algorithm", "takes it", "wti", "workspace", "recorded ms"),
+        right=("wti", "workspace", "recorded ms"),
+    )
+    for row in explanation.rows:
+        taken = bool(row.applicability)
+        table.add_row(
+            row.solver_id,
+            row.algorithm.value,
+            "yes" if taken else f"no: {row.applicability}",
+            "-" if row.wti is None else f"{row.wti:.3g}",
+            "-" if row.workspace is None or not taken else format_bytes(row.workspace),
+            "-" if row.solution is None else format_time(row.solution),
+        )
+    app.print(table)
+
+
+def _reason(applicability: object) -> str | None:
+    return applicability.reason.value if isinstance(applicability, Rejected) else None
+
+
+def policy_json(policy: Policy) -> dict[str, Any]:
+    """Describe a policy: the mode by name, sets as sorted lists."""
+    fields = {field.name: getattr(policy, field.name) for field in dataclasses.fields(policy)}
+    described: dict[str, Any] = {
+        name: sorted(value) if isinstance(value, frozenset) else value
+        for name, value in fields.items()
+    }
+    return described | {"mode": policy.mode.name}

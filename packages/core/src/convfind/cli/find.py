@@ -1,0 +1,134 @@
+"""``convfind find``: the fastest correct solution of a problem."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+import convfind
+from convfind.cli.app import App, ProblemCommand, new_table
+from convfind.cli.policy_options import takes_policy
+from convfind.cli.problem_options import PROBLEM_HELP, takes_problems
+from convfind.cli.progress import ProgressBar
+from convfind.cli.text import format_bytes, format_error, format_time, gflops
+from convfind.find_result import FindResult
+from convfind.handle import Handle
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solution import Solution
+
+#: Refusals that are news: the others say what a solver was never made for.
+_FAILURES = frozenset(
+    {
+        Reason.BUILD_FAILED,
+        Reason.LAUNCH_FAILED,
+        Reason.WRONG_RESULT,
+        Reason.QUARANTINED,
+        Reason.SOLVER_ERROR,
+        Reason.BUDGET,
+    }
+)
+
+
+def open_handle(app: App, device: str | None, policy: dict[str, Any]) -> Handle:
+    """Open the device; solver ids that nobody brings are refused first, naming similar ones."""
+    for solver_id in sorted(policy.get("solvers", ())):
+        app.registry.solver(solver_id)
+    return convfind.open(device, registry=app.registry, settings=app.settings)
+
+
+def solution_json(solution: Solution) -> dict[str, Any]:
+    """Describe a solution."""
+    return {
+        "solver": solution.solver,
+        "algorithm": solution.algorithm.value,
+        "time_ms": solution.time_ms,
+        "time_origin": solution.time_origin.value,
+        "workspace": solution.workspace,
+        "error": solution.error,
+        "config": None if solution.config is None else dict(solution.config),
+        "samples": solution.samples,
+        "spread_ms": solution.spread,
+        "over_limit": solution.over_limit,
+        "stale": solution.stale,
+    }
+
+
+def result_json(result: FindResult) -> dict[str, Any]:
+    """Describe the result of a find."""
+    return {
+        "problem": result.problem,
+        "device": result.device,
+        "mode": result.mode,
+        "origin": result.origin.value,
+        "solutions": [solution_json(solution) for solution in result.solutions],
+        "rejected": [
+            {"solver": solver, "reason": why.reason.value, "detail": why.detail}
+            for solver, why in result.rejected.items()
+        ],
+        "compiled": result.compiled,
+        "measured": result.measured,
+        "elapsed_s": result.elapsed,
+    }
+
+
+@click.command(
+    cls=ProblemCommand,
+    help="Find the fastest correct solution of a problem; a second time from the database.\n"
+    + PROBLEM_HELP
+    + """
+\b
+Examples:
+  convfind find conv -n 16 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -p 1 -q 1 -F 1
+  convfind find --json "conv -n 16 -c 64 -H 56 -W 56 -k 64 -F 1" | jq .solutions[0]
+  convfind find 64-56-56-3x3-64-56-56-16-1x1-1x1-1x1-0-NCHW-FP32-F
+  convfind find --x 16,64,56,56 --w 64,64,3,3 --padding 1 --direction all
+  convfind find --mode normal --workspace-limit 0 --device opencl:cpu conv -n 4
+""",
+)
+@takes_problems
+@takes_policy
+@click.pass_obj
+def find(
+    app: App, problems: tuple[ConvProblem, ...], device: str | None, policy: dict[str, Any]
+) -> None:
+    """Find solutions and print them, fastest first."""
+    with open_handle(app, device, policy) as handle, ProgressBar() as progress:
+        results = [handle.find(problem, on_progress=progress, **policy) for problem in problems]
+    if app.json:
+        documents = [result_json(result) for result in results]
+        app.emit(documents[0] if len(documents) == 1 else documents)
+        return
+    for problem, result in zip(problems, results, strict=True):
+        _print(app, problem, result)
+
+
+def _print(app: App, problem: ConvProblem, result: FindResult) -> None:
+    app.print(
+        f"problem  {result.problem}",
+        f"device   {result.device}",
+        f"mode     {result.mode}, answered by {result.origin.value}: {result.compiled} compiled, "
+        f"{result.measured} measured, {result.elapsed:.3f} s",
+    )
+    table = new_table(
+        *("solver", "algorithm", "ms", "GFLOP/s", "time is", "workspace", "error", "note"),
+        right=("ms", "GFLOP/s", "workspace", "error"),
+    )
+    for solution in result.solutions:
+        notes = {"over the workspace limit": solution.over_limit, "stale": solution.stale}
+        estimate = solution.estimate_ms
+        table.add_row(
+            *(solution.solver, solution.algorithm.value, format_time(solution)),
+            "-" if estimate is None else f"{gflops(problem, estimate):.1f}",
+            solution.time_origin.value,
+            format_bytes(solution.workspace),
+            format_error(solution.error),
+            ", ".join(note for note, holds in notes.items() if holds),
+        )
+    app.print(table)
+    failed = {name: why for name, why in result.rejected.items() if why.reason in _FAILURES}
+    app.print(*(f"{solver}: {why}" for solver, why in failed.items()))
+    others = len(result.rejected) - len(failed)
+    if others:
+        app.print(f"{others} more left out; `convfind explain` says why")

@@ -1,0 +1,92 @@
+"""Options that say what a find may do, and on which device."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from convfind.find_policy import FindMode, Order
+from convfind.settings import parse_size
+from convfind.types import Algorithm
+
+Function = Callable[..., Any]
+
+
+def device_option(function: Function) -> Function:
+    """Add ``--device``."""
+    return click.option(
+        "--device",
+        metavar="NAME",
+        help="Such as opencl:0, opencl:cpu or opencl:nvidia.  [CONVFIND_DEVICE, else the best]",
+    )(function)
+
+
+def _read_size(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
+    return None if value is None else parse_size("--workspace-limit", value)
+
+
+def _read_mode(_: click.Context, __: click.Parameter, value: str | None) -> FindMode | None:
+    return None if value is None else FindMode.parse(value, "--mode")
+
+
+_OPTIONS = (
+    click.option(
+        "--mode",
+        metavar="MODE",
+        callback=_read_mode,
+        help="Find mode, a word or its number: "
+        f"{', '.join(mode.name.lower() for mode in FindMode)}.  [CONVFIND_FIND_MODE]",
+    ),
+    click.option(
+        "--workspace-limit",
+        metavar="BYTES",
+        callback=_read_size,
+        help="Scratch memory that a solution may need: 0, 512K, 64M, 1G.",
+    ),
+    click.option(
+        "--time-budget",
+        metavar="SECONDS",
+        type=click.FloatRange(min=0),
+        help="Time for one find; at least one solver is measured.",
+    ),
+    click.option("--solver", "solvers", multiple=True, metavar="ID", help="Only this; repeatable."),
+    click.option(
+        "--algorithm",
+        "algorithms",
+        multiple=True,
+        type=click.Choice(list(Algorithm)),
+        help="Only this; repeatable.",
+    ),
+    click.option("--tune", is_flag=True, help="Search for better parameters of tunable solvers."),
+    click.option("--no-verify", is_flag=True, help="Do not compare results with a reference."),
+    click.option("--order", type=click.Choice(list(Order)), help="What comes first.  [time]"),
+)
+
+
+def takes_policy(function: Function) -> Function:
+    """Add the options; the command receives ``policy``, the fields that were given."""
+
+    @functools.wraps(function)
+    def command(
+        solvers: tuple[str, ...],
+        algorithms: tuple[str, ...],
+        tune: bool,
+        no_verify: bool,
+        **others: Any,
+    ) -> Any:
+        policy: dict[str, Any] = {
+            name: others.pop(name) for name in ("mode", "workspace_limit", "time_budget", "order")
+        }
+        policy["solvers"] = frozenset(solvers) or None
+        policy["algorithms"] = frozenset(map(Algorithm, algorithms)) or None
+        policy["tune"] = tune or None
+        policy["verify"] = False if no_verify else None
+        given = {name: value for name, value in policy.items() if value is not None}
+        return function(policy=given, **others)
+
+    for option in reversed((device_option, *_OPTIONS)):
+        command = option(command)
+    return command

@@ -1,0 +1,160 @@
+"""The problem on the command line: a driver line, a key, or options for shapes and geometry."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from convfind.errors import ProblemError
+from convfind.problem import ConvProblem
+from convfind.problem_text import parse_problem
+from convfind.types import AccuracyClass, DataType, Direction, Layout
+
+Function = Callable[..., Any]
+
+#: For the help of commands that take a problem.
+PROBLEM_HELP = """
+PROBLEM is a MIOpenDriver line, a key of MIOpen's find database, or a network config as convfind
+prints it; without PROBLEM the options --x and --w describe it. Options stand before an unquoted
+driver line.
+"""
+
+
+class Numbers(click.ParamType):
+    """Whole numbers separated by commas; a single one where ``single`` is allowed stays a number."""
+
+    name = "numbers"
+
+    def __init__(self, words: Sequence[str] = (), *, shape: bool = False) -> None:
+        self.words = words
+        self.shape = shape
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """Show what may be written."""
+        return "N,C,.." if self.shape else "N[,N..]"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | str | tuple[int, ...]:
+        """Read ``1``, ``1,2`` or one of the words."""
+        if not isinstance(value, str) or value in self.words:
+            return value  # type: ignore[no-any-return]
+        try:
+            numbers = tuple(int(part) for part in value.split(","))
+        except ValueError:
+            legal = ", ".join(("whole numbers separated by commas", *self.words))
+            self.fail(f"{value!r} is not possible; allowed: {legal}", param, ctx)
+        return numbers[0] if len(numbers) == 1 and not self.shape else numbers
+
+
+_GEOMETRY = (
+    click.option("--x", "x", type=Numbers(shape=True), help="Shape of the data: N,C,H,W."),
+    click.option(
+        "--w", "w", type=Numbers(shape=True), help="Shape of the weights: K,C/groups,R,S."
+    ),
+    click.option("--stride", type=Numbers(), help="Stride, for all axes or each.  [1]"),
+    click.option(
+        "--padding", type=Numbers(("same", "valid")), help="Padding, or 'same' or 'valid'.  [0]"
+    ),
+    click.option("--dilation", type=Numbers(), help="Dilation; 1 is none.  [1]"),
+    click.option("--groups", type=int, help="Number of groups.  [1]"),
+    click.option(
+        "--transpose", is_flag=True, help="Transposed convolution; weights are C,K/groups,R,S."
+    ),
+    click.option("--output-padding", type=Numbers(), help="For --transpose.  [0]"),
+    click.option("--dtype", type=click.Choice(list(DataType)), help="Element type.  [float32]"),
+    click.option("--y-dtype", type=click.Choice(list(DataType)), help="Element type of y."),
+    click.option(
+        "--layout",
+        type=click.Choice(list(Layout), case_sensitive=False),
+        help="Layout of all tensors in memory.  [NCHW]",
+    ),
+    click.option("--deterministic", is_flag=True, help="The same bits in every run."),
+    click.option("--allow-tf32", is_flag=True, help="Allow products rounded to TF32."),
+    click.option("--accuracy", type=click.Choice(list(AccuracyClass)), help="[normal]"),
+)
+_GEOMETRY_NAMES = (
+    *("x", "w", "stride", "padding", "dilation", "groups", "transpose", "output_padding"),
+    *("dtype", "y_dtype", "layout", "deterministic", "allow_tf32", "accuracy"),
+)
+
+
+def direction_option(function: Function) -> Function:
+    """Add ``--direction``."""
+    return click.option(
+        "--direction",
+        type=click.Choice([*(word for d in Direction for word in _words_of(d)), "all"]),
+        metavar="[fwd|bwd-data|bwd-weights|all]",
+        help="What to compute; all: each of the three in turn.  [the problem's, else fwd]",
+    )(function)
+
+
+def _words_of(direction: Direction) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((direction.short, direction.value)))
+
+
+def directions_of(word: str | None) -> tuple[Direction, ...]:
+    """Read the value of ``--direction``; none where it was not given."""
+    if word is None:
+        return ()
+    return tuple(d for d in Direction if word == "all" or word in _words_of(d))
+
+
+def batch_option(function: Function) -> Function:
+    """Add ``--batch``."""
+    return click.option(
+        "-n", "--batch", type=click.IntRange(min=1), help="Batch size in place of the problem's."
+    )(function)
+
+
+def takes_problems(function: Function) -> Function:
+    """Add the argument and the options; the command receives ``problems``, at least one."""
+
+    @functools.wraps(function)
+    def command(
+        problem: str | None, direction: str | None, batch: int | None, **others: Any
+    ) -> Any:
+        geometry = {name: others.pop(name) for name in _GEOMETRY_NAMES}
+        given = {name: value for name, value in geometry.items() if value not in (None, False)}
+        problems = read_problems(problem, given, directions_of(direction))
+        if batch is not None:
+            problems = tuple(one.with_batch(batch) for one in problems)
+        return function(problems=problems, **others)
+
+    for option in reversed((*_GEOMETRY, direction_option, batch_option)):
+        command = option(command)
+    return click.argument("problem", required=False)(command)
+
+
+def read_problems(
+    text: str | None, geometry: dict[str, Any], directions: Sequence[Direction]
+) -> tuple[ConvProblem, ...]:
+    """Return the problem in each direction asked for; in its own, or its first, without any."""
+    if text is not None:
+        if geometry:
+            names = ", ".join("--" + name.replace("_", "-") for name in geometry)
+            raise click.UsageError(f"{names} cannot change a problem that is given as text")
+        first = parse_problem(text)[0]
+    else:
+        if "x" not in geometry or "w" not in geometry:
+            raise click.UsageError(
+                "no problem given: write a MIOpenDriver line, a key, or --x N,C,H,W --w K,C,R,S"
+            )
+        if geometry.pop("transpose", False):
+            geometry["mode"] = "transpose"
+        first = ConvProblem.forward(**geometry)
+    if not directions:
+        return (first,)
+    return tuple(first.with_direction(direction) for direction in directions)
+
+
+def one_problem(problems: Sequence[ConvProblem]) -> ConvProblem:
+    """Return the only problem, for commands that take one direction at a time."""
+    if len(problems) != 1:
+        raise ProblemError(
+            "direction", "all", "a single direction here: fwd, bwd-data, bwd-weights"
+        )
+    return problems[0]

@@ -1,0 +1,97 @@
+"""The click group, how it ends, and ``main``."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+
+from convfind.cli.app import App, common_options
+from convfind.cli.bench import bench
+from convfind.cli.devices import devices
+from convfind.cli.doctor import doctor
+from convfind.cli.explain import explain
+from convfind.cli.find import find
+from convfind.cli.run import run
+from convfind.cli.solvers import solvers
+from convfind.cli.version import version
+from convfind.errors import ConvfindError, ProblemError, SettingsError
+from convfind.log import logger, show_messages
+from convfind.plugins.registry import Registry, default_registry
+from convfind.settings import Settings
+
+_HELP = """Find the fastest correct way to run a convolution, remember it, and run it.
+
+\b
+  convfind devices                                   what can run here
+  convfind find conv -n 16 -c 64 -H 56 -W 56 -k 64   measure once, remember
+  convfind find --x 16,64,56,56 --w 64,64,3,3 --padding 1
+  convfind explain --x 16,64,56,56 --w 64,64,3,3     who takes it, and why not
+  convfind bench layers.txt --direction all          every layer of a network
+  convfind doctor                                    what is wrong here
+"""
+
+
+class Program(click.Group):
+    """A group whose errors are one line and an exit code: 2 for bad input, 1 for the rest."""
+
+    def __init__(self, app: App) -> None:
+        super().__init__("convfind", help=_HELP, params=common_options())
+        self._app = app
+
+    def main(self, args: Sequence[str] | None = None, *_: Any, **options: Any) -> NoReturn:
+        """Run and exit."""
+        options |= {"standalone_mode": False, "obj": self._app, "prog_name": "convfind"}
+        try:
+            code = super().main(args, **options)
+        except click.exceptions.Abort:
+            self._app.note("Aborted.")
+            code = 1
+        except click.UsageError as error:
+            program = error.ctx.command_path if error.ctx else "convfind"
+            code = self._report(f"{error.format_message()} (see `{program} --help`)", 2)
+        except click.ClickException as error:
+            code = self._report(error.format_message(), error.exit_code)
+        except (ProblemError, SettingsError) as error:
+            code = self._report(str(error), 2)
+        except ConvfindError as error:
+            code = self._report(str(error), 1)
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            code = self._report(f"{what} (use --debug for a traceback)", 1)
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def _report(self, message: str, code: int) -> int:
+        if self._app.debug:
+            traceback.print_exc()
+        self._app.note("error: " + " ".join(message.split()))
+        return code
+
+
+def build_program(registry: Registry, settings: Settings | None = None) -> Program:
+    """Return the program with the commands of core and those of plugins."""
+    program = Program(App(registry, settings))
+    for command in (devices, solvers, find, explain, run, bench, doctor, version):
+        program.add_command(command)
+    registry.add_commands(program)
+    return program
+
+
+def main() -> NoReturn:
+    """Run the program on the process's arguments, environment and installed plugins."""
+    try:
+        level = Settings.from_environment().log_level
+    except ConvfindError:
+        level = None  # a command that needs the settings says what is wrong with them
+    show_messages((level or "warning").upper())
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        logger.warning("%s", message)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        build_program(default_registry()).main()

@@ -1,0 +1,144 @@
+"""``convfind run``: one convolution on random data or files, checked against NumPy."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from convfind.accuracy import (
+    ErrorReport,
+    check_error,
+    error_bound,
+    measure_error,
+    random_data,
+)
+from convfind.cli.app import App, ProblemCommand
+from convfind.cli.find import open_handle, solution_json
+from convfind.cli.policy_options import takes_policy
+from convfind.cli.problem_options import PROBLEM_HELP, one_problem, takes_problems
+from convfind.cli.progress import ProgressBar
+from convfind.cli.text import format_time, gflops
+from convfind.errors import ProblemError
+from convfind.problem import ConvProblem
+from convfind.reference import reference_convolution
+
+Array = np.ndarray[Any, Any]
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command(
+    cls=ProblemCommand,
+    help="Find, run once, and compare the result with a convolution in NumPy.\n"
+    + PROBLEM_HELP
+    + """
+Tensors are random, or come from .npy files with their axes in the order of the layout. Beside the
+time of the solution, which is the device's, stands what the whole call took, copies included.
+
+\b
+Examples:
+  convfind run --x 1,3,224,224 --w 64,3,7,7 --stride 2 --padding 3
+  convfind run --x 1,3,32,32 --w 8,3,3,3 --x-file x.npy --w-file w.npy --output y.npy
+  convfind run --solver direct-naive-fwd conv -n 1 -c 8 -H 9 -W 9 -k 8
+""",
+)
+@takes_problems
+@takes_policy
+@click.option("--x-file", type=_FILE, help="Data, for directions that read it.")
+@click.option("--w-file", type=_FILE, help="Weights, for directions that read them.")
+@click.option("--y-file", type=_FILE, help="The tensor y, for backward directions.")
+@click.option(
+    "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the result here."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the random data.")
+@click.pass_obj
+def run(
+    app: App,
+    problems: tuple[ConvProblem, ...],
+    device: str | None,
+    policy: dict[str, Any],
+    output: Path | None,
+    seed: int,
+    **files: Path | None,
+) -> None:
+    """Run a problem once."""
+    problem = one_problem(problems)
+    tensors = _tensors(problem, files, seed)
+    if problem.beta:
+        raise ProblemError("beta", problem.beta, "0 here")
+    with open_handle(app, device, policy) as handle:
+        with ProgressBar() as progress:
+            best = handle.find(problem, on_progress=progress, **policy).best
+        handle.run(best, **tensors)  # compiles and fills caches
+        start = time.perf_counter()
+        result = np.asarray(handle.run(best, **tensors))
+        elapsed = 1000 * (time.perf_counter() - start)
+        factor = handle.registry.solver(best.solver).error_bound(problem.plain())
+        identity = handle.target.identity
+    report: ErrorReport | None = None
+    bound = error_bound(problem, factor)
+    if policy.get("verify", True):
+        reads = [tensors[name] for name in problem.direction.reads]
+        report = measure_error(result, reference_convolution(problem, *reads))
+    correct = report is None or check_error(report, bound)
+    if output is not None:
+        np.save(output, result)
+    if app.json:
+        app.emit(
+            {
+                "problem": problem.key,
+                "device": identity,
+                "solution": solution_json(best),
+                "run_ms": elapsed,
+                "error": None if report is None else report.max_error,
+                "rms_error": None if report is None else report.rms_error,
+                "bound": bound.max_error,
+                "correct": None if report is None else correct,
+            }
+        )
+    else:
+        estimate = best.estimate_ms
+        speed = "" if estimate is None else f", {gflops(problem, estimate):.1f} GFLOP/s"
+        checked = "not checked" if report is None else f"{report} (bound: {bound})"
+        app.print(
+            f"problem  {problem.key}",
+            f"device   {identity}",
+            f"solver   {best.solver}",
+            f"time     {format_time(best)} ms ({best.time_origin.value}){speed}; "
+            f"the whole call {elapsed:.3f} ms",
+            f"error    {checked}",
+        )
+    if not correct:
+        raise click.ClickException(f"the result of {best.solver} is wrong: {report}")
+
+
+def _tensors(problem: ConvProblem, files: dict[str, Path | None], seed: int) -> dict[str, Array]:
+    tensors = dict(zip(problem.direction.reads, random_data(problem, seed), strict=True))
+    for name in ("x", "w", "y"):
+        path = files[f"{name}_file"]
+        if path is None:
+            continue
+        if name not in tensors:
+            reads = " and ".join(problem.direction.reads)
+            raise ProblemError(
+                f"{name}_file", str(path), f"{problem.direction.value} reads {reads}"
+            )
+        tensors[name] = _load(problem, name, path)
+    return tensors
+
+
+def _load(problem: ConvProblem, name: str, path: Path) -> Array:
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as exc:
+        raise ProblemError(f"{name}_file", str(path), f"a .npy file ({exc})") from exc
+    shape = problem.tensor_layout(name).to_memory(problem.shape(name))
+    dtype = problem.tensor_dtype(name).numpy
+    if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:
+        found = f"{getattr(array, 'dtype', '?')} {np.shape(array)}"
+        raise ProblemError(f"{name}_file", found, f"{dtype} {shape}")
+    return np.ascontiguousarray(array)

@@ -1,0 +1,44 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+from convfind.problem import ConvProblem
+from convfind.solution import Solution
+
+
+def format_bytes(size: int) -> str:
+    """Spell ``1536`` as ``1.5 KiB``."""
+    value = float(size)
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:.4g} {unit}"
+        value /= 1024
+    return f"{value:.4g} GiB"
+
+
+def format_ms(ms: float) -> str:
+    """Spell milliseconds with four digits that count."""
+    return f"{ms:#.4g}".rstrip(".")
+
+
+def format_time(solution: Solution) -> str:
+    """Spell the time of a solution; ``~`` marks an estimate, ``-`` that nobody knows."""
+    estimate = solution.estimate_ms
+    if estimate is None:
+        return "-"
+    return format_ms(estimate) if solution.time_origin.is_measured else f"~{format_ms(estimate)}"
+
+
+def format_error(error: float | None) -> str:
+    """Spell a measured error."""
+    return "-" if error is None else f"{error:.1e}"
+
+
+def gflops(problem: ConvProblem, ms: float) -> float:
+    """Giga floating-point operations of the direct formula in a second."""
+    return problem.flops / ms / 1e6 if ms > 0 else 0.0
+
+
+def gigabytes(problem: ConvProblem, ms: float) -> float:
+    """Gigabytes in a second, each tensor moved once."""
+    return problem.traffic / ms / 1e6 if ms > 0 else 0.0

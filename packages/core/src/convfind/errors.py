@@ -1,0 +1,137 @@
+"""Every error that convfind raises.
+
+ConvfindError
+ +-- ProblemError              an impossible or malformed problem, tensor or problem text
+ +-- NoSolverError             no solver accepts the problem; carries every refusal
+ +-- KernelBuildError          a kernel does not compile; carries log, options and source name
+ +-- LaunchError               the device refused or failed a launch
+ +-- WorkspaceError            a workspace that is too small or missing
+ +-- DeviceError               unknown device, or a device that fails
+ |    +-- BackendUnavailableError   the runtime is not there; says what to install
+ +-- SolutionError             a solution that is unknown, or made for another device or problem
+ +-- VerificationError         a result that is wrong
+ +-- FindDbError               the database; never raised out of a find
+ |    +-- FindDbCorruptError
+ |    +-- FindDbVersionError
+ +-- PluginError               a plugin that breaks its contract
+ |    +-- DuplicateIdError
+ +-- SettingsError             an environment variable or option with an illegal value
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from convfind.applicability import Rejected
+
+
+class ConvfindError(Exception):
+    """Root of all errors of convfind."""
+
+
+class ProblemError(ConvfindError, ValueError):
+    """A problem, tensor or problem text that cannot be; names the field and what is allowed."""
+
+    def __init__(self, field: str, value: object, allowed: str) -> None:
+        super().__init__(f"{field}: {value!r} is not possible; allowed: {allowed}")
+        self.field = field
+        self.value = value
+        self.allowed = allowed
+
+    def __reduce__(self) -> tuple[type[ProblemError], tuple[str, object, str]]:
+        return type(self), (self.field, self.value, self.allowed)
+
+
+class NoSolverError(ConvfindError):
+    """No solver takes the problem on this device."""
+
+    def __init__(self, problem: str, device: str, rejected: Mapping[str, Rejected]) -> None:
+        reasons = "; ".join(f"{solver}: {why}" for solver, why in rejected.items())
+        super().__init__(
+            f"no solver takes {problem} on {device}: {reasons or 'no solver package is installed'}"
+        )
+        self.problem = problem
+        self.device = device
+        self.rejected = dict(rejected)
+
+
+class KernelBuildError(ConvfindError):
+    """A kernel that does not compile."""
+
+    def __init__(self, source: str, options: tuple[str, ...], log: str) -> None:
+        first = next((line.strip() for line in log.splitlines() if "error" in line.lower()), "")
+        super().__init__(f"kernel {source} does not build with {' '.join(options)}: {first or log[:200]}")
+        self.source = source
+        self.options = options
+        self.log = log
+
+    def __reduce__(self) -> tuple[type[KernelBuildError], tuple[str, tuple[str, ...], str]]:
+        return type(self), (self.source, self.options, self.log)
+
+
+class LaunchError(ConvfindError):
+    """The device refused or failed a launch."""
+
+
+class WorkspaceError(ConvfindError):
+    """A workspace that is too small or missing."""
+
+
+class DeviceError(ConvfindError):
+    """An unknown device, or a device that fails."""
+
+
+class BackendUnavailableError(DeviceError):
+    """The runtime under a backend is not there; the message says what to install."""
+
+
+class SolutionError(ConvfindError):
+    """A solution that is unknown, or that was made for another device or problem."""
+
+
+class VerificationError(ConvfindError):
+    """A result that differs from the reference by more than its error bound."""
+
+
+class FindDbError(ConvfindError):
+    """The database cannot do what was asked."""
+
+
+class FindDbCorruptError(FindDbError):
+    """A damaged database file or record."""
+
+
+class FindDbVersionError(FindDbError):
+    """A database written by a newer schema than this version knows."""
+
+
+class PluginError(ConvfindError):
+    """A plugin that breaks its contract."""
+
+
+class DuplicateIdError(PluginError):
+    """Two packages register the same id."""
+
+    def __init__(self, kind: str, identifier: str, first: str, second: str) -> None:
+        super().__init__(f"{kind} {identifier!r} is registered by both {first} and {second}; uninstall one")
+        self.identifier = identifier
+        self.first = first
+        self.second = second
+
+    def __reduce__(self) -> tuple[type[DuplicateIdError], tuple[str, str, str, str]]:
+        return type(self), (str(self).split(" ", 1)[0], self.identifier, self.first, self.second)
+
+
+class SettingsError(ConvfindError, ValueError):
+    """An environment variable or option with an illegal value."""
+
+    def __init__(self, name: str, value: object, allowed: str) -> None:
+        super().__init__(f"{name}: {value!r} is not a legal value; legal: {allowed}")
+        self.name = name
+        self.value = value
+        self.allowed = allowed
+
+    def __reduce__(self) -> tuple[type[SettingsError], tuple[str, object, str]]:
+        return type(self), (self.name, self.value, self.allowed)

@@ -1,0 +1,146 @@
+"""`BinaryStore`: compiled kernels on disk, checked when read and bounded in size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from convfind.finddb.database_file import DatabaseFile, file_in
+from convfind.finddb.environment import Environment, Layout, Transaction
+from convfind.finddb.fork_safety import fork_safe_lock
+from convfind.finddb.key import seal, stored_key, unseal
+
+FILE_NAME = "binaries.lmdb"
+
+# A value in "binary" is its place in the order of arrival, then the sealed binary. "order" maps
+# places to the size of the value, then its stored key. "total" is the sum of all sizes in "order".
+_BINARY, _ORDER, _TOTAL = "binary", "order", "total"
+_LAYOUT = Layout(tables=(_BINARY, _ORDER, _TOTAL), schema=1)
+_PLACE = 8
+_MEMORY_LIMIT = 256 << 20
+
+_keeping = fork_safe_lock()  # guards what stores keep in memory
+
+
+class BinaryStore:
+    """Binaries by text key. Beyond the limit the oldest ones are evicted. Nothing here fails."""
+
+    def __init__(self, file: DatabaseFile | None, limit: int) -> None:
+        self._file = file
+        self._limit = limit
+        self._kept: dict[bytes, bytes] = {}  # what did not reach the disk, oldest first
+
+    @classmethod
+    def open(
+        cls, path: Path | None, *, limit: int = 2 << 30, allow_network: bool = False
+    ) -> BinaryStore:
+        """Prepare a store; no file is touched before its first use.
+
+        Args:
+            path: folder of the store (or the file itself, ``*.lmdb``); None keeps it in memory.
+            limit: bytes of all binaries together.
+            allow_network: use the file also where it lies on a network file system.
+        """
+        file = None
+        if path is not None:
+            file = DatabaseFile(
+                file_in(path, FILE_NAME), _LAYOUT, writable=True, allow_network=allow_network
+            )
+        return cls(file, limit)
+
+    def get(self, key: str) -> bytes | None:
+        """Return a binary, None where it is missing. A damaged one is removed."""
+        full = key.encode()
+        kept = self._kept.get(full)
+        if kept is not None or self._file is None:
+            return kept
+        value = self._file.get(_BINARY, stored_key(full))
+        if value is None:
+            return None
+        binary = unseal(full, value[_PLACE:])
+        if binary is None:
+            self._remove_damaged(stored_key(full), value)
+        return binary
+
+    def put(self, key: str, binary: bytes) -> None:
+        """Store a binary in place of an older one of that key; one over the limit is not stored."""
+        full = key.encode()
+        sealed = seal(full, binary)
+        if len(sealed) + _PLACE > self._limit:
+            return
+        if self._file is not None and self._file.write(
+            lambda environment, transaction: self._insert(
+                environment, transaction, stored_key(full), sealed
+            )
+        ):
+            with _keeping:
+                self._kept.pop(full, None)
+            return
+        with _keeping:
+            self._kept.pop(full, None)
+            self._kept[full] = binary
+            while sum(map(len, self._kept.values())) > min(self._limit, _MEMORY_LIMIT):
+                self._kept.pop(next(iter(self._kept)))
+
+    def health(self) -> Sequence[str]:
+        """One line for each reason why the file is not fully used; looks at it first."""
+        if self._file is None:
+            return []
+        self._file.get(_TOTAL, b"bytes")
+        return list(self._file.degradation.reasons)
+
+    def close(self) -> None:
+        """Let go of the file. A later use opens it again."""
+        if self._file is not None:
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _insert(
+        self, environment: Environment, transaction: Transaction, stored: bytes, sealed: bytes
+    ) -> None:
+        binaries, order = environment.table(_BINARY), environment.table(_ORDER)
+        totals = environment.table(_TOTAL)
+        if (transaction.get(stored, db=binaries) or b"")[_PLACE:] == sealed:
+            return
+        size = len(sealed) + _PLACE
+        total = int.from_bytes(transaction.get(b"bytes", b"", db=totals), "big") + size
+        cursor = transaction.cursor(order)
+        newest = cursor.key() if cursor.last() else b""
+        place = (int.from_bytes(newest, "big") + 1).to_bytes(_PLACE, "big")
+        while total > self._limit and cursor.first():
+            total -= self._evict(transaction, environment, cursor.key(), cursor.value())
+            cursor.delete()
+        transaction.put(stored, place + sealed, db=binaries)
+        transaction.put(place, size.to_bytes(_PLACE, "big") + stored, db=order)
+        transaction.put(b"bytes", total.to_bytes(_PLACE, "big"), db=totals)
+
+    def _evict(
+        self, transaction: Transaction, environment: Environment, place: bytes, entry: bytes
+    ) -> int:
+        """Remove the binary that arrived at a place, unless another has replaced it; its size."""
+        stored, binaries = entry[_PLACE:], environment.table(_BINARY)
+        value = transaction.get(stored, db=binaries)
+        if value is not None and value[:_PLACE] == place:
+            transaction.delete(stored, db=binaries)
+        return int.from_bytes(entry[:_PLACE], "big")
+
+    def _remove_damaged(self, stored: bytes, value: bytes) -> None:
+        def work(environment: Environment, transaction: Transaction) -> None:
+            binaries = environment.table(_BINARY)
+            if transaction.get(stored, db=binaries) == value:  # else someone has replaced it
+                transaction.delete(stored, db=binaries)
+
+        if self._file is not None:
+            self._file.write(work)

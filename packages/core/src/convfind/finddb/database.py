@@ -1,0 +1,202 @@
+"""`FindDb`: the database that finds read and write, in layers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from convfind.config import Config
+from convfind.finddb.database_file import DatabaseFile, file_in
+from convfind.finddb.environment import Layout
+from convfind.finddb.key import SCHEMA, database_key, stored_key
+from convfind.finddb.merge import StoredEntry, layer_entries, merge_entries
+from convfind.finddb.record import FindEntry, QuarantineRecord, TunedConfig
+from convfind.finddb.table import CONFIG, FIND, QUARANTINE, Table
+from convfind.finddb.user_layer import UserLayer
+from convfind.problem import ConvProblem
+from convfind.target import Target
+
+T = TypeVar("T")
+
+FILE_NAME = "finddb.lmdb"
+LAYOUT = Layout(tables=(FIND.name, CONFIG.name, QUARANTINE.name), schema=SCHEMA)
+
+
+class FindDb:
+    """Records of one user over those that packages ship. Reading and writing never fail.
+
+    Where a database cannot be used, one `FindDbWarning` says so, `health` lists why, and what is
+    stored stays in memory. Safe to share between threads, and to keep across a fork.
+    """
+
+    def __init__(self, user: DatabaseFile | None, system: Sequence[DatabaseFile]) -> None:
+        self._user = UserLayer(user)
+        self._system = tuple(system)
+
+    @classmethod
+    def open(
+        cls,
+        user_path: Path | None,
+        system_paths: Sequence[Path] = (),
+        *,
+        allow_network: bool = False,
+    ) -> FindDb:
+        """Prepare a database; no file is touched before its first use.
+
+        Args:
+            user_path: folder of the user's database (or the file itself, ``*.lmdb``); None keeps
+                everything in memory.
+            system_paths: read-only databases, folders or files; earlier ones win.
+            allow_network: use the user's database also where it lies on a network file system. Only
+                right where a single machine ever writes to it.
+        """
+        user = None
+        if user_path is not None:
+            user = DatabaseFile(
+                file_in(user_path, FILE_NAME), LAYOUT, writable=True, allow_network=allow_network
+            )
+        files = dict.fromkeys(file_in(path, FILE_NAME) for path in system_paths)
+        system = [
+            DatabaseFile(file, LAYOUT, writable=False)
+            for file in files
+            if user is None or file.resolve() != user.path.resolve()
+        ]
+        return cls(user, system)
+
+    # -- find records ---------------------------------------------------------------------------
+
+    def lookup(self, target: Target, problem: ConvProblem) -> StoredEntry | None:
+        """Everything recorded for a problem on a device, None where nothing is."""
+        key = database_key(target, problem)
+        return layer_entries(self._user.get(FIND, key), self._shipped(FIND, key))
+
+    def store(
+        self, target: Target, problem: ConvProblem, entry: FindEntry, *, replace: bool = False
+    ) -> None:
+        """Add records to the user's database, or replace there all that it has for the problem."""
+
+        def change(old: FindEntry | None) -> FindEntry:
+            return merge_entries(None if replace else old, entry)
+
+        self._user.update(FIND, database_key(target, problem), change)
+
+    def remove(self, target: Target, problem: ConvProblem) -> None:
+        """Forget the user's records and tuned configs of a problem. What packages ship stays."""
+        key = database_key(target, problem)
+        self._user.update(FIND, key, lambda _: None)
+        self._user.update(CONFIG, key, lambda _: None)
+
+    def entries(self, prefix: str = "") -> Iterator[tuple[str, FindEntry]]:
+        """Keys and entries of the user's database whose key starts so."""
+        for key, entry in self._user.items(FIND, prefix.encode()):
+            yield key.decode(), entry
+
+    # -- tuned configs --------------------------------------------------------------------------
+
+    def config(
+        self, target: Target, problem: ConvProblem, solver_id: str, solver_version: int
+    ) -> Config | None:
+        """The tuned config of that very solver version, the user's before a shipped one."""
+        key = database_key(target, problem)
+        for configs in (self._user.get(CONFIG, key), *self._shipped(CONFIG, key)):
+            for tuned in configs or ():
+                if (tuned.solver, tuned.solver_version) == (solver_id, solver_version):
+                    return Config(tuned.config)
+        return None
+
+    def store_config(
+        self,
+        target: Target,
+        problem: ConvProblem,
+        solver_id: str,
+        solver_version: int,
+        config: Config,
+        time_ms: float,
+    ) -> None:
+        """Record a tuned config in place of an older one of the same solver version."""
+        new = TunedConfig(
+            solver=solver_id,
+            solver_version=solver_version,
+            config=dict(config),
+            time_ms=time_ms,
+            created=int(time.time()),
+        )
+
+        def change(old: tuple[TunedConfig, ...] | None) -> tuple[TunedConfig, ...]:
+            others = (
+                tuned
+                for tuned in old or ()
+                if (tuned.solver, tuned.solver_version) != (solver_id, solver_version)
+            )
+            return (*others, new)
+
+        self._user.update(CONFIG, database_key(target, problem), change)
+
+    # -- quarantine -----------------------------------------------------------------------------
+
+    def quarantined(self, target: Target, problem: ConvProblem) -> tuple[QuarantineRecord, ...]:
+        """Solvers that failed on the problem and device; the user's records hide shipped ones."""
+        key = database_key(target, problem)
+        found: dict[tuple[str, int], QuarantineRecord] = {}
+        for records in (self._user.get(QUARANTINE, key), *self._shipped(QUARANTINE, key)):
+            for record in records or ():
+                found.setdefault((record.solver, record.solver_version), record)
+        return tuple(found.values())
+
+    def quarantine(self, target: Target, problem: ConvProblem, record: QuarantineRecord) -> None:
+        """Remember that a solver failed, in place of an older record of the same solver version."""
+
+        def change(old: tuple[QuarantineRecord, ...] | None) -> tuple[QuarantineRecord, ...]:
+            others = (
+                other
+                for other in old or ()
+                if (other.solver, other.solver_version) != (record.solver, record.solver_version)
+            )
+            return (*others, record)
+
+        self._user.update(QUARANTINE, database_key(target, problem), change)
+
+    def release(self, target: Target, problem: ConvProblem, solver_id: str) -> None:
+        """Let a solver be tried again, in any version. A record that a package ships stays."""
+
+        def change(old: tuple[QuarantineRecord, ...] | None) -> tuple[QuarantineRecord, ...] | None:
+            return tuple(record for record in old or () if record.solver != solver_id) or None
+
+        self._user.update(QUARANTINE, database_key(target, problem), change)
+
+    # -- the database itself --------------------------------------------------------------------
+
+    def health(self) -> Sequence[str]:
+        """One line for each reason why a layer is not fully used; looks at every layer first."""
+        files = [file for file in (self._user.file, *self._system) if file is not None]
+        for file in files:
+            file.get(FIND.name, b"?")
+        return [reason for file in files for reason in file.degradation.reasons]
+
+    def close(self) -> None:
+        """Let go of all files. A later use opens them again."""
+        for file in (self._user.file, *self._system):
+            if file is not None:
+                file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _shipped(self, table: Table[T], key: bytes) -> list[T]:
+        values = []
+        for file in self._system:
+            value = table.unpack(key, file.get(table.name, stored_key(key)))
+            if value is not None:
+                values.append(value)
+        return values

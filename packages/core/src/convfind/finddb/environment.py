@@ -1,0 +1,273 @@
+"""`Environment`: one open LMDB file of this process, safe across threads, forks and growth.
+
+LMDB leaves three things to its users, and all three are here. A file may be open only once in a
+process, so that environments are shared and counted. The map must not be resized, whether this or
+another process made the file grow, while a transaction of this process is active. And an open
+environment must not cross a fork: the child closes its inherited copy and opens the file anew.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+import lmdb
+
+from convfind.errors import FindDbVersionError
+from convfind.finddb.file_check import file_inode, reserve_lock_file
+
+Result = TypeVar("Result")
+Transaction: TypeAlias = "lmdb.Transaction[bytes]"
+
+#: What LMDB raises when it meets a page that cannot be.
+CORRUPT = (
+    lmdb.CorruptedError,
+    lmdb.PageNotFoundError,
+    lmdb.PanicError,
+    lmdb.InvalidError,
+    lmdb.BadTxnError,
+)
+
+_META, _SCHEMA = "meta", b"schema"
+_MAX_READERS = 500  # one for each process: reads of a process take turns
+_LOCK_FILE_SIZE = 32768  # room for that many readers
+
+
+class EnvironmentClosed(Exception):
+    """The environment was closed under its user, by a fork or because the file was damaged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Names of the sub-databases of a file, and the version of what they hold."""
+
+    tables: tuple[str, ...]
+    schema: int
+
+
+class Environment:
+    """An LMDB file, opened once in this process; from `acquire`, returned with `release`.
+
+    Methods raise `lmdb.Error`, and `EnvironmentClosed` where the file has to be opened again.
+    """
+
+    def __init__(self, path: Path, layout: Layout, *, writable: bool, map_size: int) -> None:
+        self.path = path
+        self.writable = writable
+        self.users = 0
+        self._writing = threading.Lock()  # one writer of this process at a time
+        self._mapping = threading.Lock()  # held by readers, and while the map moves
+        if writable:
+            reserve_lock_file(path, _LOCK_FILE_SIZE)
+        self._lmdb: lmdb.Environment | None = lmdb.open(
+            str(path),
+            subdir=False,
+            map_size=map_size,
+            mode=0o600,
+            max_dbs=len(layout.tables) + 1,
+            max_readers=_MAX_READERS,
+            readonly=not writable,
+            lock=writable,
+            # Data reach the disk before the page that makes them valid, but that page may wait for
+            # the next commit: a power cut can take the last stores, never the database.
+            metasync=False,
+        )
+        self.inode = file_inode(path)
+        try:
+            if writable:
+                self._lmdb.reader_check()  # free the slots of processes that died while reading
+            self._tables = self._open_tables(layout)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def closed(self) -> bool:
+        """True where the file has to be opened again."""
+        return self._lmdb is None
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        """Read one value."""
+        with self._mapping:
+            if self._lmdb is None:
+                raise EnvironmentClosed
+            handle = self._tables.get(table)
+            if handle is None:
+                return None
+            try:
+                with self._lmdb.begin(handle) as transaction:
+                    return transaction.get(key)
+            except (lmdb.MapResizedError, lmdb.ReadersFullError):
+                pass  # the general way below repairs both
+        return self.read(lambda transaction: transaction.get(key, db=handle))
+
+    def read(self, work: Callable[[Transaction], Result]) -> Result:
+        """Run some reading in one short transaction. ``work`` may run again."""
+        swept = False
+        while True:
+            try:
+                with self._mapping, self._open().begin() as transaction:
+                    return work(transaction)
+            except lmdb.MapResizedError:
+                with self._writing:
+                    self._remap(0)
+            except lmdb.ReadersFullError:
+                if swept or not self.writable:
+                    raise
+                self._open().reader_check()
+                swept = True
+
+    def write(self, work: Callable[[Transaction], Result]) -> Result:
+        """Run a change in one transaction, in a larger map if needed. ``work`` may run again."""
+        with self._writing:
+            while True:
+                try:
+                    with self._open().begin(write=True) as transaction:
+                        return work(transaction)
+                except lmdb.MapFullError:
+                    self._remap(2 * self._open().info()["map_size"])
+                except lmdb.MapResizedError:
+                    self._remap(0)
+
+    def table(self, name: str) -> lmdb._Database | None:
+        """Handle of a sub-database; None where a read-only file lacks it."""
+        return self._tables.get(name)
+
+    def close(self) -> None:
+        """Close the file; waits for the transactions of other threads."""
+        with self._writing, self._mapping:
+            self._close()
+
+    def _open(self) -> lmdb.Environment:
+        if self._lmdb is None:
+            raise EnvironmentClosed
+        return self._lmdb
+
+    def _close(self) -> None:
+        if self._lmdb is not None:
+            self._lmdb.close()
+            self._lmdb = None
+
+    def _remap(self, size: int) -> None:
+        """Resize the map, 0: as another process did. The caller holds `_writing`."""
+        with self._mapping:
+            try:
+                self._open().set_mapsize(size)
+            except lmdb.Error:
+                self._close()  # the map is gone
+                raise
+
+    def _open_tables(self, layout: Layout) -> dict[str, lmdb._Database]:
+        """Open the sub-databases, creating those that a writable file lacks."""
+        if self.writable:
+            return self.write(lambda transaction: self._handles(layout, transaction))
+        return self._handles(layout, None)
+
+    def _handles(
+        self, layout: Layout, transaction: Transaction | None
+    ) -> dict[str, lmdb._Database]:
+        tables: dict[str, lmdb._Database] = {}
+        for name in (_META, *layout.tables):
+            try:
+                handle = self._open().open_db(
+                    name.encode(), txn=transaction, create=transaction is not None
+                )
+            except lmdb.NotFoundError:
+                continue
+            tables[name] = handle
+            if name == _META:
+                self._check_schema(layout, handle, transaction)
+        return tables
+
+    def _check_schema(
+        self, layout: Layout, meta: lmdb._Database, transaction: Transaction | None
+    ) -> None:
+        if transaction is None:
+            found = self.read(lambda reading: reading.get(_SCHEMA, db=meta))
+        else:
+            version = str(layout.schema).encode()
+            transaction.put(_SCHEMA, version, db=meta, overwrite=False)
+            found = transaction.get(_SCHEMA, db=meta)
+        if found is not None and (not found.isdigit() or int(found) > layout.schema):
+            given = found.decode(errors="replace")
+            known = layout.schema
+            msg = f"has schema {given}, newer than {known}, the newest known: upgrade convfind"
+            raise FindDbVersionError(msg)
+
+
+_registry_lock = threading.Lock()
+_registry: dict[Path, Environment] = {}
+
+
+def acquire(path: Path, layout: Layout, *, writable: bool, map_size: int) -> Environment:
+    """Open a file, or share the environment that this process has open for it.
+
+    A shared environment may be read-only although a writable one was asked for.
+    """
+    real = path.resolve()
+    with _registry_lock:
+        environment = _registry.get(real)
+        if environment is None:
+            environment = Environment(real, layout, writable=writable, map_size=map_size)
+            _registry[real] = environment
+        environment.users += 1
+        return environment
+
+
+def release(environment: Environment) -> None:
+    """Give an environment back; the last user closes it."""
+    with _registry_lock:
+        environment.users -= 1
+        if environment.users <= 0:
+            _discard(environment)
+
+
+def discard(environment: Environment) -> None:
+    """Close an environment for all of its users, so that each has to open the file again."""
+    with _registry_lock:
+        _discard(environment)
+
+
+def _discard(environment: Environment) -> None:
+    if _registry.get(environment.path) is environment:
+        del _registry[environment.path]
+    environment.close()
+
+
+def _before_fork() -> None:
+    # No transaction may be active at a fork: the child could neither finish nor abort it.
+    _registry_lock.acquire()
+    for environment in _registry.values():
+        environment._writing.acquire()
+        environment._mapping.acquire()
+
+
+def _after_fork_in_parent() -> None:
+    for environment in _registry.values():
+        environment._mapping.release()
+        environment._writing.release()
+    _registry_lock.release()
+
+
+def _after_fork_in_child() -> None:
+    # Inherited copies are closed before the file is opened anew: closing them later would drop the
+    # locks of the new ones, which the system keeps for each process and file.
+    for environment in _registry.values():
+        environment._close()
+    for environment in _registry.values():
+        environment._mapping.release()
+        environment._writing.release()
+    _registry.clear()
+    _registry_lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )

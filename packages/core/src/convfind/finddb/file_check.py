@@ -1,0 +1,159 @@
+"""Database files before LMDB maps them: finding deadly damage, and moving damaged files aside."""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from lmdb.verify import VerifyError, verify
+
+_MAGIC = 0xBEEFC0DE
+_FORMAT = 1  # of LMDB 0.9, which new files have; LMDB itself judges the others
+_HEADER = 16  # bytes before the meta data of a page
+_LARGEST_PAGE = 65536
+
+
+class _Meta(NamedTuple):
+    transaction: int
+    last_page: int
+    page_size: int
+
+
+def fault(path: Path) -> str | None:
+    """Say why LMDB must not open the file; None where it may, also for a missing or empty one.
+
+    LMDB maps files without comparing their size with what they claim to hold, and the first touch
+    of a page beyond the end kills the process.
+    """
+    for _ in range(3):
+        try:
+            with path.open("rb") as file:
+                head = file.read(_LARGEST_PAGE + 4096)
+                size = os.fstat(file.fileno()).st_size
+        except FileNotFoundError:
+            return None
+        if not size or not _checkable(head):
+            return None
+        meta = _newest_meta(head)
+        if meta is None:
+            return "not a database"
+        wanted = (meta.last_page + 1) * meta.page_size
+        if size >= wanted:
+            return None
+        # The last pages may be missing because they are free and were never written.
+        with suppress(VerifyError, OSError):
+            if not verify(str(path)):  # type: ignore[no-untyped-call]
+                _fill(path, wanted)
+                return None
+        with path.open("rb") as file:
+            unchanged = _newest_meta(file.read(_LARGEST_PAGE + 4096)) == meta
+        if unchanged:
+            return f"truncated: {size} bytes of {wanted}"
+    return None  # someone writes to it faster than it can be checked, so it is alive
+
+
+def move_aside(path: Path, inode: int | None) -> Path | None:
+    """Rename a damaged file and its lock file to ``<name>.corrupt-<n>``.
+
+    Returns the new name, or None where another process was faster and the file with that inode is
+    no longer there.
+    """
+    with _folder_lock(path.parent):
+        if file_inode(path) != inode:
+            return None
+        number = 1
+        while (aside := path.with_name(f"{path.name}.corrupt-{number}")).exists():
+            number += 1
+        path.rename(aside)
+        with suppress(FileNotFoundError):
+            lock_file(path).rename(lock_file(aside))
+        return aside
+
+
+def file_inode(path: Path) -> int | None:
+    """Identity of the file at the path, None where there is none."""
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
+
+
+def lock_file(path: Path) -> Path:
+    """LMDB's lock file beside a database."""
+    return path.with_name(f"{path.name}-lock")
+
+
+def reserve_lock_file(path: Path, size: int) -> None:
+    """Create the lock file with all of its blocks.
+
+    LMDB creates it with a hole and writes through a mapping: on a full disk that kills the process,
+    where this raises OSError. An existing file is not touched, because closing it would drop the
+    locks that this process may hold on it.
+    """
+    name = lock_file(path)
+    if not hasattr(os, "posix_fallocate") or name.exists():
+        return
+    descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(descriptor, 0, size)
+    except OSError:
+        name.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def _checkable(head: bytes) -> bool:
+    """True for databases of the format known here, and for files that are no database."""
+    if struct.calcsize("P") != 8:
+        return False  # the offsets below are those of 64-bit machines
+    if len(head) < _HEADER + 8:
+        return True
+    magic, version = struct.unpack_from("=II", head, _HEADER)
+    return bool(magic != _MAGIC or version == _FORMAT)
+
+
+def _newest_meta(head: bytes) -> _Meta | None:
+    """Read both meta pages; None where one of them is damaged."""
+    metas = []
+    offset = 0
+    for _ in range(2):
+        if len(head) < offset + 152:
+            return None
+        magic, version = struct.unpack_from("=II", head, offset + _HEADER)
+        (page_size,) = struct.unpack_from("=I", head, offset + 40)
+        last_page, transaction = struct.unpack_from("=QQ", head, offset + 136)
+        if magic != _MAGIC or version != _FORMAT or not 256 <= page_size <= _LARGEST_PAGE:
+            return None
+        metas.append(_Meta(transaction, last_page, page_size))
+        offset = page_size
+    return max(metas)
+
+
+def _fill(path: Path, size: int) -> None:
+    """Give the file its full size, so that the next opening need not verify it again."""
+    if not hasattr(os, "posix_fallocate"):
+        return
+    with suppress(OSError), path.open("r+b") as file:
+        os.posix_fallocate(file.fileno(), 0, size)
+
+
+@contextmanager
+def _folder_lock(folder: Path) -> Iterator[None]:
+    """Keep other processes from moving files in the folder aside at the same time."""
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,55 @@
+"""How records meet: new ones with recorded ones, and the user's with those that packages ship."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from convfind.finddb.record import FindEntry, FindRecord
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEntry:
+    """What all layers together know about a problem.
+
+    Attributes:
+        entry: records fastest first, and every solver that was considered in any layer.
+        from_user: ids of the solvers that have a record in the user's database.
+    """
+
+    entry: FindEntry
+    from_user: frozenset[str]
+
+
+def merge_entries(old: FindEntry | None, new: FindEntry) -> FindEntry:
+    """Add new records: one of the same solver and version replaces the old, all others stay."""
+    return _united((new,) if old is None else (new, old))
+
+
+def layer_entries(user: FindEntry | None, shipped: Sequence[FindEntry]) -> StoredEntry | None:
+    """Lay the user's entry over shipped ones, the first of them uppermost."""
+    if not shipped:
+        if user is None:
+            return None
+        return StoredEntry(user, frozenset([record.solver for record in user.records]))
+    if user is None:
+        return StoredEntry(shipped[0] if len(shipped) == 1 else _united(shipped), frozenset())
+    own = frozenset([record.solver for record in user.records])
+    return StoredEntry(_united((user, *shipped)), own)
+
+
+def _united(entries: Iterable[FindEntry]) -> FindEntry:
+    """Unite entries; earlier ones win."""
+    records: dict[tuple[str, int], FindRecord] = {}
+    considered: set[str] = set()
+    for entry in entries:
+        for record in entry.records:
+            records.setdefault((record.solver, record.solver_version), record)
+        considered.update(entry.considered)
+    return FindEntry(
+        records=tuple(sorted(records.values(), key=_speed)), considered=tuple(sorted(considered))
+    )
+
+
+def _speed(record: FindRecord) -> tuple[float, str, int]:
+    return record.time_ms, record.solver, record.solver_version

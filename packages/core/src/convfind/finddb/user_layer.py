@@ -1,0 +1,93 @@
+"""`UserLayer`: the user's own records, on disk where possible and in memory where not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar, cast
+
+from convfind.finddb.database_file import DatabaseFile
+from convfind.finddb.environment import Environment, Transaction
+from convfind.finddb.fork_safety import fork_safe_lock
+from convfind.finddb.key import full_key, stored_key, stored_prefix
+from convfind.finddb.table import Table
+
+T = TypeVar("T")
+
+_BATCH = 1000  # values read in one transaction: a long one would keep the file from reusing space
+
+_keeping = fork_safe_lock()  # guards what layers keep in memory
+
+
+class _Kept(Generic[T]):
+    """A value in memory that stands for the one on disk; None for a removed one."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: T | None) -> None:
+        self.value = value
+
+
+class UserLayer:
+    """Tables of values by key. A change that does not reach the disk is kept in memory instead."""
+
+    def __init__(self, file: DatabaseFile | None) -> None:
+        self.file = file
+        self._kept: dict[tuple[str, bytes], _Kept[Any]] = {}
+
+    def get(self, table: Table[T], key: bytes) -> T | None:
+        """Read a value; None where there is none or it is damaged."""
+        if self._kept:
+            kept = self._kept.get((table.name, key))
+            if kept is not None:
+                return cast("T | None", kept.value)
+        if self.file is None:
+            return None
+        return table.unpack(key, self.file.get(table.name, stored_key(key)))
+
+    def update(self, table: Table[T], key: bytes, change: Callable[[T | None], T | None]) -> None:
+        """Replace a value by what ``change`` makes of it, None to remove it; may call it again."""
+        place = (table.name, key)
+
+        def work(environment: Environment, transaction: Transaction) -> None:
+            handle, stored = environment.table(table.name), stored_key(key)
+            kept = self._kept.get(place)
+            old = kept.value if kept else table.unpack(key, transaction.get(stored, db=handle))
+            new = change(old)
+            if new is None:
+                transaction.delete(stored, db=handle)
+            else:
+                transaction.put(stored, table.pack(key, new), db=handle)
+
+        if self.file is not None and self.file.write(work):
+            self._kept.pop(place, None)
+            return
+        on_disk = self.get(table, key)
+        with _keeping:
+            kept = self._kept.get(place)
+            self._kept[place] = _Kept(change(kept.value if kept else on_disk))
+
+    def items(self, table: Table[T], prefix: bytes) -> Iterator[tuple[bytes, T]]:
+        """Every readable value whose full key starts so; those in memory only come last."""
+        with _keeping:
+            kept = {key: value for (name, key), value in self._kept.items() if name == table.name}
+        for key, sealed in self._stored(table.name, stored_prefix(prefix)):
+            if not key.startswith(prefix):
+                continue
+            shadow = kept.pop(key, None)
+            value = shadow.value if shadow else table.unpack(key, sealed)
+            if value is not None:
+                yield key, value
+        for key, shadow in sorted(kept.items(), key=lambda item: item[0]):
+            if key.startswith(prefix) and shadow.value is not None:
+                yield key, shadow.value
+
+    def _stored(self, name: str, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        if self.file is None:
+            return
+        start = prefix
+        while batch := self.file.scan(name, start, _BATCH):
+            for stored, sealed in batch:
+                if not stored.startswith(prefix):
+                    return
+                yield full_key(stored, sealed), sealed
+            start = batch[-1][0] + b"\0"  # the next possible key

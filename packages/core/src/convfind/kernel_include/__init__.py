@@ -1,0 +1,1 @@
+"""Headers that shared kernels include; data files only."""

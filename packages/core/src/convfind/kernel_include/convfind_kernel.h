@@ -1,0 +1,82 @@
+// The vocabulary of shared kernels: one source, OpenCL C 1.2 and HIP C++.
+// A shared kernel uses these words and no vector literal, swizzle or image; see docs/writing-a-solver.md.
+#ifndef CONVFIND_KERNEL_H
+#define CONVFIND_KERNEL_H
+
+#ifdef __OPENCL_VERSION__
+
+#define CF_KERNEL __kernel
+#define CF_GLOBAL __global          // pointer to device memory
+#define CF_LOCAL __local            // declaration of an array shared by the work-group
+#define CF_LOCAL_PTR __local        // pointer to such an array
+#define CF_CONSTANT __constant      // table at file scope
+#define CF_RESTRICT restrict
+#define CF_INLINE static inline
+#define CF_WORK_GROUP_SIZE(x, y, z) __attribute__((reqd_work_group_size(x, y, z)))
+#define CF_UNROLL _Pragma("unroll")
+
+#define CF_GLOBAL_ID(axis) get_global_id(axis)
+#define CF_GROUP_ID(axis) get_group_id(axis)
+#define CF_LOCAL_ID(axis) get_local_id(axis)
+#define CF_GLOBAL_SIZE(axis) get_global_size(axis)
+#define CF_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+
+#define CF_FMA(a, b, c) fma(a, b, c)
+
+// Four neighbouring floats between memory (aligned to 16 bytes) and an array of private floats.
+#define CF_LOAD4(array, pointer) vstore4(vload4(0, pointer), 0, array)
+#define CF_STORE4(pointer, array) vstore4(vload4(0, array), 0, pointer)
+
+#if defined(cl_khr_fp64) && __OPENCL_VERSION__ < 120
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+
+#define CF_LONG long                // 64 bits: offsets in tensors that may pass 2^31 elements
+#define CF_UINT uint
+#define CF_USHORT ushort
+#define CF_HALF half                // only to point at; CF_LOAD and CF_STORE convert
+#define CF_AS_FLOAT(bits) as_float(bits)
+#define CF_AS_UINT(number) as_uint(number)
+#define CF_LOAD_HALF(pointer, index) vload_half(index, pointer)
+#define CF_STORE_HALF(pointer, index, value) vstore_half_rte(value, index, pointer)
+
+#endif  // __OPENCL_VERSION__
+
+// Elements of tensors by the upper-case name of their data type: FLOAT64, FLOAT32, FLOAT16,
+// BFLOAT16, INT8 or INT32. CF_LOAD gives a float (FLOAT64: double; INT8, INT32: int) and CF_STORE
+// takes one. No device extension is needed except for FLOAT64.
+#define CF_TYPE(dtype) CF_JOIN(CF_TYPE_, dtype)
+#define CF_LOAD(dtype, pointer, index) CF_JOIN(CF_LOAD_, dtype)(pointer, index)
+#define CF_STORE(dtype, pointer, index, value) CF_JOIN(CF_STORE_, dtype)(pointer, index, value)
+#define CF_JOIN(left, right) CF_JOIN_EXPANDED(left, right)
+#define CF_JOIN_EXPANDED(left, right) left##right
+
+#define CF_TYPE_FLOAT64 double
+#define CF_TYPE_FLOAT32 float
+#define CF_TYPE_FLOAT16 CF_HALF
+#define CF_TYPE_BFLOAT16 CF_USHORT
+#define CF_TYPE_INT8 signed char
+#define CF_TYPE_INT32 int
+
+#define CF_LOAD_FLOAT64(pointer, index) ((pointer)[index])
+#define CF_LOAD_FLOAT32(pointer, index) ((pointer)[index])
+#define CF_LOAD_FLOAT16(pointer, index) CF_LOAD_HALF(pointer, index)
+#define CF_LOAD_BFLOAT16(pointer, index) CF_AS_FLOAT((CF_UINT)(pointer)[index] << 16)
+#define CF_LOAD_INT8(pointer, index) ((int)(pointer)[index])
+#define CF_LOAD_INT32(pointer, index) ((pointer)[index])
+
+#define CF_STORE_FLOAT64(pointer, index, value) ((pointer)[index] = (value))
+#define CF_STORE_FLOAT32(pointer, index, value) ((pointer)[index] = (value))
+#define CF_STORE_FLOAT16(pointer, index, value) CF_STORE_HALF(pointer, index, value)
+#define CF_STORE_BFLOAT16(pointer, index, value) ((pointer)[index] = cf_bfloat16(value))
+#define CF_STORE_INT8(pointer, index, value) ((pointer)[index] = (signed char)(value))
+#define CF_STORE_INT32(pointer, index, value) ((pointer)[index] = (value))
+
+// The upper half of a float, rounded to nearest, ties to even; a NaN stays one.
+CF_INLINE CF_USHORT cf_bfloat16(float value) {
+  const CF_UINT bits = CF_AS_UINT(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return (CF_USHORT)((bits >> 16) | 0x40u);
+  return (CF_USHORT)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+#endif  // CONVFIND_KERNEL_H

@@ -1,0 +1,73 @@
+"""Timing a candidate: warm-up, samples of device time, median and spread, early abandonment."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+#: A candidate whose first sample is over this multiple of the best median is abandoned.
+ABANDON_FACTOR = 3.0
+#: Candidates within this factor of the best are measured again, interleaved, before one wins.
+FINALIST_FACTOR = 1.15
+
+_MIN_SAMPLES = 3
+_MAX_SAMPLES = 25
+_SECONDS = 0.15  # of samples for one candidate, once the minimum is there
+_FINAL_ROUNDS = 5
+
+Sample = Callable[[], float]  # runs once and returns ms
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Samples of one candidate's device time in ms."""
+
+    samples: tuple[float, ...]
+    abandoned: bool = False
+
+    @property
+    def median(self) -> float:
+        """The time that counts."""
+        return statistics.median(self.samples)
+
+    @property
+    def spread(self) -> float:
+        """Interquartile range in ms; 0 with fewer than four samples."""
+        if len(self.samples) < 4:
+            return 0.0
+        low, _, high = statistics.quantiles(self.samples, n=4)
+        return high - low
+
+
+
+def measure(sample: Sample, best: float | None = None) -> Measurement:
+    """Take samples until there are enough, or one sample if it is far behind ``best`` ms.
+
+    The caller has run the candidate at least once before, so that caches and clocks are warm.
+    """
+    samples = [sample()]
+    if best is not None and samples[0] > ABANDON_FACTOR * best:
+        # A single slow sample may be the machine's fault: only two in a row condemn.
+        samples.append(sample())
+        if min(samples) > ABANDON_FACTOR * best:
+            return Measurement(tuple(samples), abandoned=True)
+    deadline = time.perf_counter() + _SECONDS
+    while len(samples) < _MIN_SAMPLES or (
+        len(samples) < _MAX_SAMPLES and time.perf_counter() < deadline
+    ):
+        samples.append(sample())
+    return Measurement(tuple(samples))
+
+
+def measure_finalists(finalists: Sequence[tuple[Sample, Measurement]]) -> list[Measurement]:
+    """Measure the front runners again in turns: what drifts on the machine then hits all alike.
+
+    The interleaved samples replace the earlier ones.
+    """
+    rounds: list[list[float]] = [[] for _ in finalists]
+    for _ in range(_FINAL_ROUNDS):
+        for (sample, _), samples in zip(finalists, rounds, strict=True):
+            samples.append(sample())
+    return [Measurement(tuple(samples)) for samples in rounds]

@@ -1,0 +1,120 @@
+"""The register objects that hooks receive: they check what plugins offer and refuse duplicates."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import ClassVar, Generic, TypeVar
+
+from convfind.backend import Backend
+from convfind.errors import DuplicateIdError, PluginError
+from convfind.heuristics import Heuristic
+from convfind.plugins.manager import PluginInfo
+from convfind.solver import Solver
+from convfind.types import Algorithm
+
+Item = TypeVar("Item")
+#: What is registered under each id, and by whom.
+Entries = dict[str, tuple[Item, PluginInfo]]
+
+_KEBAB_CASE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+class _Register(ABC, Generic[Item]):
+    """Collects what one plugin registers in one hook."""
+
+    _kind: ClassVar[str]
+
+    def __init__(self, plugin: PluginInfo, entries: Entries[Item]) -> None:
+        self._plugin = plugin
+        self._entries = entries
+
+    def add(self, item: Item) -> None:
+        """Register one.
+
+        Raises:
+            PluginError: the item breaks its contract.
+            DuplicateIdError: another one, which stays, has the same id.
+        """
+        identifier = self._id_of(item)
+        if not isinstance(identifier, str) or not _KEBAB_CASE.fullmatch(identifier):
+            raise PluginError(f"{self._kind} id {identifier!r} of {item!r} is not in kebab case")
+        if identifier in self._entries:
+            first = self._entries[identifier][1]
+            raise DuplicateIdError(self._kind, identifier, first.package, self._plugin.package)
+        self._entries[identifier] = (item, self._plugin)
+
+    def extend(self, items: Iterable[Item]) -> None:
+        """Register several. What is wrong with some of them is raised after the others are in."""
+        errors: list[PluginError] = []
+        for item in items:
+            try:
+                self.add(item)
+            except PluginError as error:
+                errors.append(error)
+        if len(errors) == 1:
+            raise errors[0]
+        if errors:
+            raise PluginError("; ".join(map(str, errors)))
+
+    @abstractmethod
+    def _id_of(self, item: Item) -> object:
+        """Return the id of an item of the right type. Raises `PluginError` for any other."""
+
+
+class BackendRegistry(_Register[type[Backend] | Backend]):
+    """Takes backends: classes that are constructed at first use, or instances."""
+
+    _kind = "backend"
+
+    def _id_of(self, item: type[Backend] | Backend) -> object:
+        kind = item if isinstance(item, type) else type(item)
+        if not issubclass(kind, Backend):
+            raise PluginError(f"{item!r} is not a subclass of convfind.backend.Backend")
+        if inspect.isabstract(kind):
+            missing = ", ".join(sorted(kind.__abstractmethods__))
+            raise PluginError(f"backend {kind.__name__} lacks {missing}")
+        return getattr(item, "name", None)
+
+
+class SolverRegistry(_Register[Solver]):
+    """Takes instances of solvers, best first."""
+
+    _kind = "solver"
+
+    def _id_of(self, item: Solver) -> object:
+        if isinstance(item, type):
+            raise PluginError(f"{item.__name__} is a class; register an instance of the solver")
+        if not isinstance(item, Solver):
+            raise PluginError(f"{item!r} is not an instance of convfind.solver.Solver")
+        identifier = getattr(item, "solver_id", None)
+        version = item.version
+        if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+            raise PluginError(
+                f"version {version!r} of solver {identifier!r} is no number from 1 on"
+            )
+        algorithm = getattr(item, "algorithm", None)
+        if not isinstance(algorithm, Algorithm):
+            legal = ", ".join(f"Algorithm.{member.name}" for member in Algorithm)
+            raise PluginError(
+                f"algorithm {algorithm!r} of solver {identifier!r} is not one of {legal}"
+            )
+        backends = item.backends
+        if not isinstance(backends, tuple) or not all(isinstance(name, str) for name in backends):
+            raise PluginError(
+                f"backends {backends!r} of solver {identifier!r} is no tuple of names"
+            )
+        return identifier
+
+
+class HeuristicRegistry(_Register[Heuristic]):
+    """Takes heuristics; earlier ones are asked first."""
+
+    _kind = "heuristic"
+
+    def _id_of(self, item: Heuristic) -> object:
+        if isinstance(item, type) or not callable(getattr(item, "predict", None)):
+            raise PluginError(f"{item!r} is not an object with a method predict")
+        return getattr(item, "name", None)

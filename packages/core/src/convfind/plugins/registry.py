@@ -1,0 +1,239 @@
+"""`Registry`: the backends, solvers, heuristics and listeners that plugins registered."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from convfind.applicability import Rejected
+from convfind.backend import Backend
+from convfind.errors import BackendUnavailableError, ConvfindError, PluginError, SolutionError
+from convfind.heuristics import Heuristic
+from convfind.plugins.manager import PluginFailure, PluginInfo, PluginManager
+from convfind.plugins.registers import (
+    BackendRegistry,
+    Entries,
+    HeuristicRegistry,
+    Item,
+    SolverRegistry,
+)
+from convfind.reasons import Reason
+from convfind.settings import PluginSelection, plugin_selection
+from convfind.solver import Solver
+from convfind.target import Target
+
+if TYPE_CHECKING:
+    import click
+
+    from convfind.find_result import FindResult
+    from convfind.problem import ConvProblem
+    from convfind.solution import Solution
+
+__all__ = [
+    "BackendRegistry",
+    "HeuristicRegistry",
+    "Registry",
+    "SolverRegistry",
+    "default_registry",
+]
+
+
+class Registry:
+    """Everything that plugins bring, in an order that does not depend on how they were loaded.
+
+    Families of solvers follow each other by name of distribution, each in its own order, best
+    first; last resorts come after all others. Build one with `Registry.build`. Hooks are called
+    there, once; afterwards only listeners to finds are called, and costs nothing without any.
+    """
+
+    def __init__(self, manager: PluginManager) -> None:
+        self._manager = manager
+        backends = _collect(manager, "convfind_register_backends", BackendRegistry)
+        solvers = _collect(manager, "convfind_register_solvers", SolverRegistry)
+        heuristics = _collect(manager, "convfind_register_heuristics", HeuristicRegistry)
+        self.backends: Mapping[str, Backend] = _LazyBackends(backends)
+        self.solvers: tuple[Solver, ...] = tuple(
+            sorted((solver for solver, _ in solvers.values()), key=lambda s: s.is_last_resort)
+        )
+        self.heuristics: tuple[Heuristic, ...] = tuple(item for item, _ in heuristics.values())
+        self._solvers = {solver.solver_id: solver for solver in self.solvers}
+        self._packages = {solver_id: info.package for solver_id, (_, info) in solvers.items()}
+        self._by_backend: dict[str, tuple[tuple[Solver, ...], Mapping[str, Rejected]]] = {}
+        self._databases = tuple(_databases(manager))
+        self._started = manager.hooks("convfind_find_started")
+        self._measured = manager.hooks("convfind_candidate_measured")
+        self._finished = manager.hooks("convfind_find_finished")
+
+    @classmethod
+    def build(
+        cls,
+        plugins: Iterable[object] = (),
+        *,
+        load_entry_points: bool = True,
+        selection: PluginSelection | None = None,
+    ) -> Registry:
+        """Load plugins and call their hooks. A broken plugin never raises: see `failures`.
+
+        Args:
+            plugins: modules or objects with hooks, beside those that are installed.
+            load_entry_points: whether to load what is installed.
+            selection: which of the installed plugins to load; None: as the environment says.
+        """
+        manager = PluginManager()
+        if load_entry_points:
+            if selection is None:
+                selection = plugin_selection(os.environ)
+            manager.load_entry_points(selection)
+        for plugin in plugins:
+            manager.register(plugin)
+        return cls(manager)
+
+    @property
+    def plugins(self) -> tuple[PluginInfo, ...]:
+        """The plugins that loaded."""
+        return self._manager.plugins
+
+    @property
+    def disabled(self) -> tuple[PluginInfo, ...]:
+        """The installed plugins that the selection leaves out."""
+        return tuple(self._manager.disabled)
+
+    @property
+    def failures(self) -> tuple[PluginFailure, ...]:
+        """What went wrong in plugins so far."""
+        return tuple(self._manager.failures)
+
+    # -- solvers --------------------------------------------------------------------------------
+
+    def solver(self, solver_id: str) -> Solver:
+        """Return a solver. Raises `SolutionError` naming similar ids where it is not installed."""
+        found = self._solvers.get(solver_id)
+        if found is None:
+            near = difflib.get_close_matches(solver_id, self._solvers, n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(near)}?" if near else "see `convfind solvers`"
+            raise SolutionError(f"no installed package brings solver {solver_id!r}; {hint}")
+        return found
+
+    def find_solver(self, solver_id: str) -> Solver | None:
+        """Return a solver, or None where it is not installed."""
+        return self._solvers.get(solver_id)
+
+    def package_of(self, solver_id: str) -> str:
+        """Return distribution and version that bring a solver: ``"convfind-solvers-fft 0.1.0"``."""
+        self.solver(solver_id)
+        return self._packages[solver_id]
+
+    def solvers_for(self, target: Target) -> tuple[tuple[Solver, ...], Mapping[str, Rejected]]:
+        """Return the solvers for the target's backend, in order, and the refusals of the rest."""
+        found = self._by_backend.get(target.backend)
+        if found is None:
+            rejected = {
+                solver.solver_id: Rejected(
+                    Reason.BACKEND, f"{', '.join(solver.backends)}; this is {target.backend}"
+                )
+                for solver in self.solvers
+                if solver.backends and target.backend not in solver.backends
+            }
+            candidates = tuple(s for s in self.solvers if s.solver_id not in rejected)
+            found = self._by_backend[target.backend] = (candidates, MappingProxyType(rejected))
+        return found
+
+    # -- databases and commands -------------------------------------------------------------------
+
+    def system_databases(self) -> tuple[Path, ...]:
+        """Return the folders of read-only databases that packages ship."""
+        return self._databases
+
+    def add_commands(self, cli: click.Group) -> None:
+        """Let plugins add commands; one that takes the name of another is refused."""
+        for hook in self._manager.hooks("convfind_register_commands"):
+            before = dict(cli.commands)
+            hook(cli=cli)
+            for name, command in before.items():
+                if cli.commands.get(name) is not command:
+                    cli.commands[name] = command
+                    hook.fail(PluginError(f"command {name!r} exists already; choose another name"))
+
+    # -- events -----------------------------------------------------------------------------------
+
+    def find_started(self, problem: ConvProblem, target: Target, candidates: int) -> None:
+        """Tell listeners that a find begins to compile and measure."""
+        for hook in self._started:
+            hook(problem=problem, target=target, candidates=candidates)
+
+    def candidate_measured(self, problem: ConvProblem, target: Target, solution: Solution) -> None:
+        """Tell listeners about a measured solution."""
+        for hook in self._measured:
+            hook(problem=problem, target=target, solution=solution)
+
+    def find_finished(self, problem: ConvProblem, target: Target, result: FindResult) -> None:
+        """Tell listeners the result of a find."""
+        for hook in self._finished:
+            hook(problem=problem, target=target, result=result)
+
+
+@cache
+def default_registry() -> Registry:
+    """The registry of what is installed: built at the first call, the same one ever after."""
+    return Registry.build()
+
+
+class _LazyBackends(Mapping[str, Backend]):
+    """Backends by name, constructed when first asked for."""
+
+    def __init__(self, entries: Entries[type[Backend] | Backend]) -> None:
+        self._entries = entries
+        self._constructed: dict[str, Backend] = {}
+
+    def __getitem__(self, name: str) -> Backend:
+        if name not in self._constructed:
+            item, info = self._entries[name]
+            try:
+                backend = item() if isinstance(item, type) else item
+            except ConvfindError:
+                raise
+            except Exception as exc:
+                msg = f"backend {name!r} of {info.package} does not start: {exc}"
+                raise BackendUnavailableError(msg) from exc
+            self._constructed.setdefault(name, backend)
+        return self._constructed[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries  # inherited, it would construct the backend
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+def _collect(
+    manager: PluginManager,
+    hook_name: str,
+    register: Callable[[PluginInfo, Entries[Item]], object],
+) -> Entries[Item]:
+    """Call a registering hook in every plugin."""
+    entries: Entries[Item] = {}
+    for hook in manager.hooks(hook_name):
+        for returned in hook(register=register(hook.info, entries)):
+            hook.fail(PluginError(f"returned {returned!r}; call register.add or register.extend"))
+    return entries
+
+
+def _databases(manager: PluginManager) -> Iterator[Path]:
+    for hook in manager.hooks("convfind_system_databases"):
+        for returned in hook():
+            if not isinstance(returned, Sequence) or isinstance(returned, str):
+                hook.fail(PluginError(f"returned {returned!r}; return a list of pathlib.Path"))
+                continue
+            for path in returned:
+                if isinstance(path, Path) and path.exists():
+                    yield path
+                else:
+                    hook.fail(PluginError(f"returned {path!r}, which is no Path of a database"))

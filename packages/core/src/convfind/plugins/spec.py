@@ -1,0 +1,65 @@
+"""Every hook, typed and documented. A plugin implements any of them; see ``docs/hooks.md``.
+
+All but the events are called once, when a registry is built, one plugin after the other: those of
+installed packages in order of distribution and entry-point name, then those given in code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pluggy
+
+if TYPE_CHECKING:
+    import click
+
+    from convfind.find_result import FindResult
+    from convfind.plugins.registry import BackendRegistry, HeuristicRegistry, SolverRegistry
+    from convfind.problem import ConvProblem
+    from convfind.solution import Solution
+    from convfind.target import Target
+
+PROJECT = "convfind"
+hookspec = pluggy.HookspecMarker(PROJECT)
+
+
+@hookspec
+def convfind_register_backends(register: BackendRegistry) -> None:
+    """Call ``register.add(BackendClass)``. Import no runtime and touch no device."""
+
+
+@hookspec
+def convfind_register_solvers(register: SolverRegistry) -> None:
+    """Call ``register.extend([solver, ...])``, best first. Touch no device."""
+
+
+@hookspec
+def convfind_register_heuristics(register: HeuristicRegistry) -> None:
+    """Call ``register.add(heuristic)``. Load models lazily, at the first prediction."""
+
+
+@hookspec
+def convfind_system_databases() -> Sequence[Path]:  # type: ignore[empty-body]
+    """Return folders of read-only find databases that the package ships, most specific first."""
+
+
+@hookspec
+def convfind_register_commands(cli: click.Group) -> None:
+    """Add commands to the ``convfind`` program. Called when the program starts."""
+
+
+@hookspec
+def convfind_find_started(problem: ConvProblem, target: Target, candidates: int) -> None:
+    """Hear that a find is about to compile and measure so many candidates."""
+
+
+@hookspec
+def convfind_candidate_measured(problem: ConvProblem, target: Target, solution: Solution) -> None:
+    """Hear of each solution as soon as it is measured and verified."""
+
+
+@hookspec
+def convfind_find_finished(problem: ConvProblem, target: Target, result: FindResult) -> None:
+    """Hear of every finished find, database hits included."""

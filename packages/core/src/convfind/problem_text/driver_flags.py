@@ -1,0 +1,124 @@
+"""The flags of MIOpenDriver's ``conv`` command: names, short names, defaults."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from convfind.errors import ProblemError
+
+
+class FlagKind(Enum):
+    """What a flag's value means here."""
+
+    NUMBER = auto()  # a whole number that describes the problem
+    WORD = auto()  # a word that describes the problem
+    FIXED = auto()  # describes a problem that only its default makes possible here
+    RUN_NUMBER = auto()  # a whole number that says how the driver runs: read and ignored
+    RUN_WORD = auto()  # a word that says how the driver runs: ignored
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A flag: ``--long value`` or ``-s value``."""
+
+    long: str
+    short: str
+    default: str
+    kind: FlagKind = FlagKind.NUMBER
+
+
+FLAGS = (
+    Flag("batchsize", "n", "100"),
+    Flag("in_channels", "c", "3"),
+    Flag("in_d", "!", "32"),
+    Flag("in_h", "H", "32"),
+    Flag("in_w", "W", "32"),
+    Flag("out_channels", "k", "32"),
+    Flag("fil_d", "@", "3"),
+    Flag("fil_h", "y", "3"),
+    Flag("fil_w", "x", "3"),
+    Flag("pad_d", "$", "0"),
+    Flag("pad_h", "p", "0"),
+    Flag("pad_w", "q", "0"),
+    Flag("conv_stride_d", "#", "1"),
+    Flag("conv_stride_h", "u", "1"),
+    Flag("conv_stride_w", "v", "1"),
+    Flag("dilation_d", "^", "1"),
+    Flag("dilation_h", "l", "1"),
+    Flag("dilation_w", "j", "1"),
+    Flag("trans_output_pad_d", "%", "0"),
+    Flag("trans_output_pad_h", "Y", "0"),
+    Flag("trans_output_pad_w", "X", "0"),
+    Flag("group_count", "g", "1"),
+    Flag("spatial_dim", "_", "2"),
+    Flag("forw", "F", "0"),
+    Flag("mode", "m", "conv", FlagKind.WORD),
+    Flag("pad_mode", "z", "default", FlagKind.WORD),
+    Flag("in_layout", "I", "", FlagKind.WORD),
+    Flag("fil_layout", "f", "", FlagKind.WORD),
+    Flag("out_layout", "O", "", FlagKind.WORD),
+    Flag("pad_val", "r", "0", FlagKind.FIXED),
+    Flag("tensor_vect", "Z", "0", FlagKind.FIXED),
+    Flag("vector_length", "L", "1", FlagKind.FIXED),
+    Flag("bias", "b", "0", FlagKind.FIXED),
+    Flag("in_cast_type", "U", "-1", FlagKind.FIXED),
+    Flag("wei_cast_type", "R", "-1", FlagKind.FIXED),
+    Flag("out_cast_type", "T", "-1", FlagKind.FIXED),
+    Flag("iter", "i", "10", FlagKind.RUN_NUMBER),
+    Flag("verify", "V", "1", FlagKind.RUN_NUMBER),
+    Flag("time", "t", "0", FlagKind.RUN_NUMBER),
+    Flag("wall", "w", "0", FlagKind.RUN_NUMBER),
+    Flag("search", "s", "0", FlagKind.RUN_NUMBER),
+    Flag("printconv", "P", "1", FlagKind.RUN_NUMBER),
+    Flag("dump_output", "o", "0", FlagKind.RUN_NUMBER),
+    Flag("gpualloc", "G", "0", FlagKind.RUN_NUMBER),
+    Flag("solution", "S", "-1", FlagKind.RUN_WORD),
+    Flag("verification_cache", "C", "", FlagKind.RUN_WORD),
+    Flag("in_data", "d", "", FlagKind.RUN_WORD),
+    Flag("weights", "e", "", FlagKind.RUN_WORD),
+    Flag("dout_data", "D", "", FlagKind.RUN_WORD),
+    Flag("in_bias", "a", "", FlagKind.RUN_WORD),
+)
+
+_BY_WORD = {f"--{flag.long}": flag for flag in FLAGS} | {f"-{flag.short}": flag for flag in FLAGS}
+
+
+def read_flags(words: list[str]) -> dict[str, str]:
+    """Return the value of every flag by its long name; a flag given twice has its last value.
+
+    Raises:
+        ProblemError: an unknown flag, one without a value, or a value that is no number.
+    """
+    values = {flag.long: flag.default for flag in FLAGS}
+    rest = iter(words)
+    for word in rest:
+        flag = _BY_WORD.get(word)
+        if flag is None:
+            raise ProblemError("driver line", word, _near(word))
+        value = next(rest, None)
+        if value is None or value in _BY_WORD:
+            raise ProblemError(flag.long, value, f"a value after {word}")
+        _check_value(flag, value)
+        values[flag.long] = value
+    return values
+
+
+def _check_value(flag: Flag, value: str) -> None:
+    if flag.kind is FlagKind.FIXED and value != flag.default:
+        raise ProblemError(flag.long, value, f"{flag.default}: nothing else is supported")
+    numeric = flag.kind in (FlagKind.NUMBER, FlagKind.RUN_NUMBER)
+    if numeric and not (value.removeprefix("-").isdecimal() and value.isascii()):
+        raise ProblemError(flag.long, value, "a whole number")
+
+
+def _near(word: str) -> str:
+    """Suggest flags that resemble a word."""
+    bare = word.lstrip("-")
+    names = [flag.long for flag in FLAGS]
+    near = [name for name in names if name.startswith(bare)] if bare else []
+    near += [name for name in difflib.get_close_matches(bare, names) if name not in near]
+    if near:
+        return ", ".join(f"--{name}" for name in near[:5])
+    return "the flags of MIOpenDriver conv, such as --batchsize, -c, --in_h, -k, --forw"

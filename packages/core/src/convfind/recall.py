@@ -1,0 +1,143 @@
+"""Answers from the database: records that still hold, and what a search would have to add."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from convfind.applicability import Rejected
+from convfind.config import Config
+from convfind.find_policy import Policy
+from convfind.find_result import FindOrigin
+from convfind.finddb import FindRecord
+from convfind.problem import ConvProblem
+from convfind.ranking import ranked
+from convfind.reasons import Reason
+from convfind.screening import Screening, ask, screen, versioned_id
+from convfind.session import Session
+from convfind.solution import Solution, TimeOrigin
+from convfind.solver import Solver
+from convfind.types import Algorithm
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What the database says about a problem, checked against what is installed now."""
+
+    solutions: tuple[Solution, ...] = ()
+    rejected: dict[str, Rejected] = field(default_factory=dict)
+    considered: frozenset[str] = frozenset()
+
+    @property
+    def answers(self) -> bool:
+        """True where a recorded solution fits the workspace limit."""
+        return any(not solution.over_limit for solution in self.solutions)
+
+    @property
+    def origin(self) -> FindOrigin:
+        """The layer that the fastest solution comes from."""
+        shipped = self.solutions[0].time_origin is TimeOrigin.SYSTEM_DB
+        return FindOrigin.SYSTEM_DB if shipped else FindOrigin.USER_DB
+
+
+def recall(problem: ConvProblem, session: Session, policy: Policy) -> Recalled:
+    """Look a plain problem up. For each solver the fastest record within the limit counts."""
+    stored = session.database.lookup(session.target, problem)
+    if stored is None:
+        return Recalled()
+    quarantined = {
+        (record.solver, record.solver_version)
+        for record in session.database.quarantined(session.target, problem)
+        if record.driver == session.target.driver
+    }
+    found: dict[str, Solution] = {}
+    rejected: dict[str, Rejected] = {}
+    for record in stored.entry.records:  # fastest first
+        known = found.get(record.solver)
+        if known is not None and not known.over_limit:
+            continue
+        solver = session.registry.find_solver(record.solver)
+        if solver is None or solver.version != record.solver_version:
+            continue
+        if record.constant_weights != policy.constant_weights:
+            continue
+        if not policy.allows(record.solver, solver.algorithm):
+            rejected[record.solver] = Rejected(Reason.DENIED)
+            continue
+        if (record.solver, record.solver_version) in quarantined:
+            rejected[record.solver] = Rejected(Reason.QUARANTINED)
+            continue
+        answer = ask(solver, problem, session.target)
+        if isinstance(answer, Rejected):
+            rejected[record.solver] = answer
+            continue
+        solution = _solution(record, problem, session, policy, record.solver in stored.from_user)
+        if known is None or not solution.over_limit:
+            found[record.solver] = solution
+    return Recalled(
+        ranked(found.values(), policy.order), rejected, frozenset(stored.entry.considered)
+    )
+
+
+def _solution(
+    record: FindRecord, problem: ConvProblem, session: Session, policy: Policy, from_user: bool
+) -> Solution:
+    limit = policy.workspace_limit
+    return Solution(
+        solver=record.solver,
+        algorithm=Algorithm(record.algorithm),
+        problem=problem.key,
+        device=session.target.identity,
+        time_ms=record.time_ms,
+        time_origin=TimeOrigin.USER_DB if from_user else TimeOrigin.SYSTEM_DB,
+        workspace=record.workspace,
+        error=record.error,
+        config=None if record.config is None else Config(record.config),
+        samples=record.samples,
+        spread=record.spread_ms,
+        over_limit=limit is not None and record.workspace > limit,
+        constant_weights=record.constant_weights,
+        stale=record.driver != session.target.driver,
+    )
+
+
+def unmeasured(
+    problem: ConvProblem, session: Session, policy: Policy, recalled: Recalled
+) -> Screening:
+    """Which solvers no search has decided about yet, that the policy would measure."""
+    solvers, _ = session.registry.solvers_for(session.target)
+    unknown = [
+        solver
+        for solver in solvers
+        if versioned_id(solver) not in recalled.considered
+        and not solver.is_last_resort
+        and (solver.is_dynamic or not policy.dynamic_only)
+        and policy.allows(solver.solver_id, solver.algorithm)
+    ]
+    if not unknown:
+        return Screening(())
+    screening = screen(problem, session, policy)
+    return Screening(
+        tuple(
+            solver
+            for solver in screening.candidates
+            if solver in unknown and _has_room(solver, problem, session, policy, recalled.solutions)
+        ),
+        screening.rejected,
+    )
+
+
+def _has_room(
+    solver: Solver,
+    problem: ConvProblem,
+    session: Session,
+    policy: Policy,
+    known: Sequence[Solution],
+) -> bool:
+    """Under a workspace limit, what fits is recorded already or does not fit at all."""
+    limit = policy.workspace_limit
+    if limit is None:
+        return True
+    if any(found.solver == solver.solver_id and not found.over_limit for found in known):
+        return False
+    return solver.workspace_size(problem, session.target, limit) <= limit

@@ -1,0 +1,221 @@
+"""The reference convolution: NumPy in float64, every direction, exact for int8.
+
+Tensors are arrays with their axes in the order of their layout in memory (N, H, W, C for NHWC).
+The three directions share one view of the work: for each tap of the filter, the part of the padded
+data that it meets is a strided view with as many positions as y. A block of taps gathered into one
+matrix turns into one matrix product for each group, so that BLAS does the arithmetic.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from types import EllipsisType
+from typing import Any
+
+import numpy as np
+
+from convfind.errors import ProblemError
+from convfind.problem import ConvProblem
+from convfind.types import DataType, Direction
+
+Array = np.ndarray[Any, Any]
+Doubles = np.ndarray[Any, np.dtype[np.float64]]
+Tap = tuple[slice | EllipsisType, ...]
+
+#: Elements of the largest gathered matrix: 128 MiB.
+BLOCK_ELEMENTS = 2**24
+
+
+def reference_convolution(
+    problem: ConvProblem, first: Array, second: Array, out: Array | None = None
+) -> Array:
+    """Compute a problem in float64: ``alpha * convolution + beta * out``.
+
+    Args:
+        problem: what to compute; strides do not matter here.
+        first: first tensor of ``problem.direction.reads``, axes in the order of its layout.
+        second: second of them.
+        out: previous contents of the result, read only where beta is not 0.
+
+    Returns:
+        The result, axes in the order of its layout: float64, or int32 where the result is int32.
+
+    Raises:
+        ProblemError: a tensor does not have the shape that the problem says, or ``out`` is missing.
+    """
+    result = _scaled(problem, problem.alpha, problem.beta, (first, second), out)
+    if problem.tensor_dtype(problem.direction.writes) is DataType.INT32:
+        # Sums of int8 products are exact in float64; like the devices' sums they wrap in int32.
+        return result.astype(np.int64).astype(np.int32)
+    return result
+
+
+def reference_magnitude(
+    problem: ConvProblem, first: Array, second: Array, out: Array | None = None
+) -> Doubles:
+    """Compute the same sums over absolute values: what rounding errors are proportional to."""
+    absolute = np.abs(_doubles(first)), np.abs(_doubles(second))
+    before = None if out is None else np.abs(_doubles(out))
+    return _scaled(problem, abs(problem.alpha), abs(problem.beta), absolute, before)
+
+
+def _scaled(
+    problem: ConvProblem,
+    alpha: float,
+    beta: float,
+    tensors: tuple[Array, Array],
+    out: Array | None,
+) -> Doubles:
+    writes = problem.direction.writes
+    reads = dict(zip(problem.direction.reads, tensors, strict=True))
+    logical = {
+        problem.plain_name(name): _to_logical(problem, name, array) for name, array in reads.items()
+    }
+    result = _convolve(problem.plain(), logical)
+    if alpha != 1.0:
+        result *= alpha
+    if beta != 0.0:
+        if out is None:
+            raise ProblemError("out", None, f"the previous contents of {writes}, as beta is {beta}")
+        result += beta * _to_logical(problem, writes, out)
+    if problem.tensor_layout(writes).channels_last:
+        result = np.moveaxis(result, 1, -1)
+    return np.ascontiguousarray(result)
+
+
+def _doubles(array: Array) -> Doubles:
+    return np.asarray(array).astype(np.float64, copy=False)
+
+
+def _to_logical(problem: ConvProblem, name: str, array: Array) -> Doubles:
+    layout = problem.tensor_layout(name)
+    expected = layout.to_memory(problem.shape(name))
+    if np.shape(array) != expected:
+        raise ProblemError(name, np.shape(array), f"shape {expected} in layout {layout.value}")
+    doubles = _doubles(array)
+    return np.moveaxis(doubles, -1, 1) if layout.channels_last else doubles
+
+
+def _convolve(problem: ConvProblem, tensors: dict[str, Doubles]) -> Doubles:
+    """Compute a plain problem, all tensors in N, C, spatial order."""
+    if problem.direction is Direction.FORWARD:
+        return _forward(problem, tensors["x"], tensors["w"])
+    if problem.direction is Direction.BACKWARD_DATA:
+        return _backward_data(problem, tensors["y"], tensors["w"])
+    return _backward_weights(problem, tensors["x"], tensors["y"])
+
+
+def _forward(problem: ConvProblem, x: Doubles, w: Doubles) -> Doubles:
+    filters = _filters(problem, w)
+    y = np.zeros(_grouped_shape(problem, "y"))
+    for batch, taps, views in _blocks(problem):
+        data = _pad(problem, _grouped(problem, "x", x[batch]))
+        part = y[:, :, batch]
+        product = filters[..., taps].reshape(problem.groups, part.shape[1], -1) @ _gather(
+            data, views
+        )
+        part += product.reshape(part.shape)
+    return _ungrouped(problem, "y", y)
+
+
+def _backward_data(problem: ConvProblem, y: Doubles, w: Doubles) -> Doubles:
+    filters = _filters(problem, w)
+    x = np.zeros(_grouped_shape(problem, "x"))
+    for batch, group in itertools.groupby(_blocks(problem), key=lambda block: block[0]):
+        gradient = _grouped(problem, "y", y[batch])
+        columns = gradient.reshape(*gradient.shape[:2], -1)
+        padded = _pad(problem, x[:, :, batch])
+        for _, taps, views in group:
+            block = filters[..., taps]
+            rows = block.reshape(*block.shape[:2], -1).swapaxes(1, 2) @ columns
+            each = rows.reshape(*block.shape[0:1], block.shape[2], len(views), *gradient.shape[2:])
+            for index, view in enumerate(views):
+                padded[view] += each[:, :, index]
+        x[:, :, batch] = padded[_interior(problem)]
+    return _ungrouped(problem, "x", x)
+
+
+def _backward_weights(problem: ConvProblem, x: Doubles, y: Doubles) -> Doubles:
+    shape = problem.w_shape
+    filters = np.zeros(
+        (problem.groups, shape[0] // problem.groups, shape[1], math.prod(problem.filter))
+    )
+    for batch, taps, views in _blocks(problem):
+        data = _pad(problem, _grouped(problem, "x", x[batch]))
+        gradient = _grouped(problem, "y", y[batch])
+        columns = gradient.reshape(*gradient.shape[:2], -1)
+        part = filters[..., taps]
+        part += (columns @ _gather(data, views).swapaxes(1, 2)).reshape(part.shape)
+    return filters.reshape(shape)
+
+
+def _blocks(problem: ConvProblem) -> Iterator[tuple[slice, slice, list[Tap]]]:
+    """Cut the work: some images, some taps by number, and the taps' views of the padded data."""
+    views = [_view(problem, tap) for tap in np.ndindex(problem.filter)]
+    one = problem.x_shape[1] * math.prod(problem.y_shape[2:])
+    images = max(1, min(problem.x_shape[0], BLOCK_ELEMENTS // one))
+    taps = max(1, min(len(views), BLOCK_ELEMENTS // (one * images)))
+    for image in range(0, problem.x_shape[0], images):
+        for tap in range(0, len(views), taps):
+            yield slice(image, image + images), slice(tap, tap + taps), views[tap : tap + taps]
+
+
+def _view(problem: ConvProblem, tap: tuple[int, ...]) -> Tap:
+    positions = (
+        slice(at * dilation, at * dilation + (size - 1) * step + 1, step)
+        for at, dilation, size, step in zip(
+            tap, problem.dilation, problem.y_shape[2:], problem.stride, strict=True
+        )
+    )
+    return (..., *positions)
+
+
+def _gather(data: Doubles, views: list[Tap]) -> Doubles:
+    """Return the matrix (groups, channels * taps, images * positions)."""
+    if len(views) == 1:
+        single = data[views[0]]
+        return single.reshape(*single.shape[:2], -1)
+    shape = data[views[0]].shape
+    gathered = np.empty((*shape[:2], len(views), *shape[2:]))
+    for index, view in enumerate(views):
+        gathered[:, :, index] = data[view]
+    return gathered.reshape(shape[0], shape[1] * len(views), -1)
+
+
+def _grouped_shape(problem: ConvProblem, name: str) -> tuple[int, ...]:
+    batch, channels, *spatial = problem.shape(name)
+    return (problem.groups, channels // problem.groups, batch, *spatial)
+
+
+def _grouped(problem: ConvProblem, name: str, tensor: Doubles) -> Doubles:
+    """Reorder N, C, spatial into groups, channels of a group, N, spatial."""
+    _, channels, _, *spatial = _grouped_shape(problem, name)
+    split = tensor.reshape(tensor.shape[0], problem.groups, channels, *spatial)
+    return np.moveaxis(split, 0, 2)
+
+
+def _ungrouped(problem: ConvProblem, name: str, tensor: Doubles) -> Doubles:
+    return np.moveaxis(tensor, 2, 0).reshape(problem.shape(name))
+
+
+def _filters(problem: ConvProblem, w: Doubles) -> Doubles:
+    """Reorder weights into groups, output channels of a group, channels of a group, taps."""
+    out, channels = problem.w_shape[:2]
+    return w.reshape(problem.groups, out // problem.groups, channels, -1)
+
+
+def _pad(problem: ConvProblem, data: Doubles) -> Doubles:
+    if not any(problem.padding) and not any(problem.padding_end):
+        return data
+    spatial = zip(problem.padding, problem.padding_end, strict=True)
+    return np.pad(data, ((0, 0), (0, 0), (0, 0), *spatial))
+
+
+def _interior(problem: ConvProblem) -> Tap:
+    inside = (
+        slice(begin, begin + size)
+        for begin, size in zip(problem.padding, problem.x_shape[2:], strict=True)
+    )
+    return (..., *inside)

@@ -1,0 +1,34 @@
+"""`Session`: what the stages of a find share: an open device, the registry, the database, caches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from convfind.backend import Device
+from convfind.finddb import FindDb
+from convfind.kernel_cache import KernelCache
+from convfind.plugins.registry import Registry
+from convfind.target import Target
+
+#: Called with stage, number done, total and a label; stages are "compile", "measure", "tune".
+Progress = Callable[[str, int, int, str], None]
+
+
+def silent(stage: str, done: int, total: int, label: str) -> None:
+    """Report to nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """An open device and everything around it."""
+
+    device: Device
+    registry: Registry
+    database: FindDb
+    kernels: KernelCache
+
+    @property
+    def target(self) -> Target:
+        """The device as a value."""
+        return self.device.target

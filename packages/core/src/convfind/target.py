@@ -1,0 +1,53 @@
+"""`Target`: the device that a solution is for, as a value without any handle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class DeviceKind(StrEnum):
+    """What sort of device it is; kernels are written for one kind."""
+
+    CPU = "cpu"
+    GPU = "gpu"
+    ACCELERATOR = "accelerator"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A device: who it is (`identity`), which software drives it (`driver`), and what it can do.
+
+    Sizes are in bytes. ``features`` holds words that solvers ask for, e.g. ``fp16``, ``fp64``,
+    ``int8``, ``nv-ptx``, ``sub-groups``; a backend documents the words that it sets.
+    """
+
+    backend: str  # "opencl", "hip", ...
+    name: str  # the device's own name, blanks squeezed
+    kind: DeviceKind
+    vendor: str
+    platform: str  # the runtime: "Intel(R) OpenCL", "NVIDIA CUDA", "ROCm"
+    arch: str  # "sm_90", "gfx90a:sramecc+", "x86-64-avx512": what binaries are compiled for
+    compute_units: int
+    driver: str  # version of driver and runtime; a change makes records stale, not wrong
+    features: frozenset[str] = frozenset()
+    local_memory: int = 0
+    global_memory: int = 0
+    cache: int = 0  # last-level cache, which measuring must not flatter
+    max_work_group: int = 1
+    wave_size: int = 1
+    identity: str = ""  # filled from the fields above; part of every database key
+
+    def __post_init__(self) -> None:
+        if not self.identity:
+            text = f"{self.backend}|{self.platform}|{self.name}|{self.arch}|{self.compute_units}"
+            object.__setattr__(self, "identity", text)
+
+    @property
+    def compiler(self) -> str:
+        """Identity of the compiler and the code that it makes: part of every binary's key."""
+        return f"{self.backend}|{self.platform}|{self.arch}|{self.driver}"
+
+    def has(self, feature: str) -> bool:
+        """True where the device has the named feature."""
+        return feature in self.features

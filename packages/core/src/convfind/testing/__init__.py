@@ -1,0 +1,34 @@
+"""Tools for authors of plugins: a mock backend, mock solvers, and the conformance kit."""
+
+from convfind.testing.check_solver import assert_solver, check_solver
+from convfind.testing.mock_backend import (
+    MOCK_TARGET,
+    MockBackend,
+    MockBuffer,
+    MockCounters,
+    MockDevice,
+    MockFaults,
+    MockFunction,
+)
+from convfind.testing.report import Failure, SolverReport
+from convfind.testing.shapes import edge_cases, variants, weird_problems
+from convfind.testing.solvers import MockSolver, mock_solvers
+
+__all__ = [
+    "MOCK_TARGET",
+    "Failure",
+    "MockBackend",
+    "MockBuffer",
+    "MockCounters",
+    "MockDevice",
+    "MockFaults",
+    "MockFunction",
+    "MockSolver",
+    "SolverReport",
+    "assert_solver",
+    "check_solver",
+    "edge_cases",
+    "mock_solvers",
+    "variants",
+    "weird_problems",
+]

@@ -1,0 +1,98 @@
+"""`check_solver`: does a solver keep the contract, on a device, at the edges?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from convfind.applicability import Rejected
+from convfind.backend import Device
+from convfind.errors import KernelBuildError
+from convfind.problem import ConvProblem
+from convfind.solver import Solver
+from convfind.testing.contract_checks import (
+    check_applicability,
+    check_dynamic,
+    check_identity,
+    check_solution,
+    check_tuning,
+)
+from convfind.testing.device_checks import DeviceChecks
+from convfind.testing.guarded_run import GuardedRunner
+from convfind.testing.report import SolverReport
+from convfind.testing.shapes import edge_cases, variants
+
+
+def check_solver(
+    solver: Solver,
+    device: Device,
+    *,
+    shapes: Iterable[ConvProblem] | None = None,
+    seed: int = 0,
+    every_variant: bool = True,
+) -> SolverReport:
+    """Check a solver's contract without a device, then its results on one.
+
+    Args:
+        solver: the solver.
+        device: an opened device of any backend; the solver must take problems on it.
+        shapes: problems to run; without them `convfind.testing.shapes.edge_cases`.
+        seed: of the data.
+        every_variant: run each problem in every direction, element type and layout that the solver
+            takes, not only as it is given.
+
+    Returns:
+        A report; ``report.ok`` tells, and ``str(report)`` lists every failure with its problem.
+    """
+    target = device.target
+    report = SolverReport(solver.solver_id, target.identity)
+    problems = list(_plain_problems(shapes, every_variant))
+    check_identity(report, solver)
+    check_applicability(report, solver, target, problems)
+    if any(failure.check == "never raises" for failure in report.failures):
+        return report
+    runner = GuardedRunner(device)
+    on_device = DeviceChecks(report, solver, target, runner, seed)
+    for problem in problems:
+        answer = solver.applicability(problem, target)
+        if isinstance(answer, Rejected):
+            report.rejected[problem.key] = str(answer)
+            continue
+        solution = check_solution(report, solver, problem, target)
+        if solution is None:
+            continue
+        check_tuning(report, solver, problem, target)
+        if solver.is_dynamic:
+            check_dynamic(report, solver, problem, target, solution)
+        try:
+            runner.load(solution)
+        except KernelBuildError as error:
+            report.fail("build", problem.key, f"{error}\n{error.log}")
+            continue
+        on_device.check(problem, solution)
+    return report
+
+
+def assert_solver(
+    solver: Solver,
+    device: Device,
+    *,
+    shapes: Iterable[ConvProblem] | None = None,
+    seed: int = 0,
+    every_variant: bool = True,
+) -> SolverReport:
+    """Raise `AssertionError` with the whole report unless `check_solver` finds the solver sound."""
+    report = check_solver(solver, device, shapes=shapes, seed=seed, every_variant=every_variant)
+    if not report.ok:
+        raise AssertionError(str(report))
+    return report
+
+
+def _plain_problems(
+    shapes: Iterable[ConvProblem] | None, every_variant: bool
+) -> dict[ConvProblem, None]:
+    """Distinct problems as a solver sees them, in order."""
+    given = edge_cases() if shapes is None else shapes
+    asked = (
+        variant for problem in given for variant in (variants(problem) if every_variant else [problem])
+    )
+    return dict.fromkeys(problem.plain() for problem in asked)

@@ -1,0 +1,192 @@
+"""Checks of a solver's contract that need no device."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+
+from convfind.applicability import Applicable, Rejected
+from convfind.config import Config
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solution import ConvSolution, Fill, Launch
+from convfind.solver import Solver, TunableSolver
+from convfind.target import DeviceKind, Target
+from convfind.testing.report import SolverReport
+from convfind.testing.shapes import weird_problems
+from convfind.types import Algorithm
+
+#: One answer may take so long, in seconds; the best of many is judged, so a busy machine is no excuse.
+SLOWEST_ANSWER = 200e-6
+
+_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
+
+
+def check_identity(report: SolverReport, solver: Solver) -> None:
+    """Id, version and algorithm are well-formed, and the solver holds no state."""
+    if not _ID.fullmatch(solver.solver_id):
+        report.fail("id", "", f"{solver.solver_id!r} is not <family>-<variant> in kebab case")
+    if isinstance(solver.version, bool) or not isinstance(solver.version, int) or solver.version < 1:
+        report.fail("version", "", f"{solver.version!r} is not a whole number from 1 on")
+    if not isinstance(solver.algorithm, Algorithm):
+        report.fail("algorithm", "", f"{solver.algorithm!r} is not one of {', '.join(Algorithm)}")
+    if isinstance(solver.backends, str) or not all(isinstance(b, str) for b in solver.backends):
+        report.fail("backends", "", f"{solver.backends!r} is not a tuple of names")
+
+
+def check_applicability(
+    report: SolverReport, solver: Solver, target: Target, problems: Iterable[ConvProblem]
+) -> None:
+    """Answers are `Applicable` or `Rejected`, repeatable, quick, and never an exception."""
+    strangers = [problem.plain() for problem in weird_problems()]
+    asked = [*strangers, *problems]
+    state = _state(solver)
+    for place in _targets_like(target):
+        for problem in asked:
+            _check_answer(report, solver, problem, place)
+    if _state(solver) != state:
+        report.fail("stateless", "", "asking changed the solver's attributes")
+    for problem in asked[-3:]:
+        best = min(_seconds_per_answer(solver, problem, target) for _ in range(20))
+        if best > SLOWEST_ANSWER:
+            report.fail("applicability is quick", problem, f"takes {best * 1e6:.0f} us")
+
+
+def check_solution(
+    report: SolverReport, solver: Solver, problem: ConvProblem, target: Target
+) -> ConvSolution | None:
+    """The solution is a picklable value whose memory is as announced and whose sources exist."""
+    try:
+        solution = solver.solution(problem, target)
+        announced = solver.workspace_size(problem, target)
+        restored = pickle.loads(pickle.dumps(solution))  # noqa: S301 - our own bytes
+        again = solver.solution(problem, target)
+        for program in solution.programs:
+            if not program.source.text:
+                report.fail("source", problem, f"{program.source} is empty")
+            program.all_options  # noqa: B018 - raises where a define is malformed
+    except Exception as error:
+        report.fail("solution", problem, f"raised {type(error).__name__}: {error}")
+        return None
+    if restored != solution:
+        report.fail("picklable", problem, "the solution changes when it is pickled")
+    if again != solution:
+        report.fail("pure", problem, "asked twice, the solver describes two solutions")
+    if solution.solver != solver.solver_id:
+        report.fail("solution id", problem, f"says {solution.solver!r}, not {solver.solver_id!r}")
+    if announced != solution.total_workspace:
+        report.fail(
+            "workspace size",
+            problem,
+            f"workspace_size says {announced}, the solution {solution.total_workspace} bytes",
+        )
+    _check_steps(report, problem, solution)
+    return solution
+
+
+def check_dynamic(
+    report: SolverReport, solver: Solver, problem: ConvProblem, target: Target, first: ConvSolution
+) -> None:
+    """A dynamic solver uses the same programs for other batch and image sizes."""
+    config = None
+    if isinstance(solver, TunableSolver):
+        config = solver.default_config(problem, target)
+    for other in _resized(problem):
+        if not solver.applicability(other, target):
+            continue
+        if config is not None and not _is_legal(solver, other, target, config):
+            continue
+        if solver.solution(other, target, config).programs != first.programs:
+            report.fail("dynamic", problem, f"compiles another program for {other}")
+            return
+
+
+def check_tuning(
+    report: SolverReport, solver: Solver, problem: ConvProblem, target: Target
+) -> None:
+    """The default config of a tunable solver is legal, and its space has no impossible parameter."""
+    if not isinstance(solver, TunableSolver):
+        return
+    space = solver.search_space(problem, target)
+    default = solver.default_config(problem, target)
+    if default not in space:
+        why = space.broken_constraint(default) or "its names are not those of the space"
+        report.fail("default config", problem, f"{default} is not legal: {why}")
+    for parameter in space.parameters:
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", parameter.name) or not parameter.values:
+            report.fail("search space", problem, f"parameter {parameter.name!r} is malformed")
+
+
+def _check_answer(
+    report: SolverReport, solver: Solver, problem: ConvProblem, target: Target
+) -> None:
+    try:
+        first, second = (solver.applicability(problem, target) for _ in range(2))
+        if first:
+            size = solver.workspace_size(problem, target)
+            wti = solver.wti(problem, target)
+            bound = solver.error_bound(problem)
+            if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+                report.fail("workspace size", problem, f"{size!r} is not a number of bytes")
+            if wti is not None and not wti >= 0:
+                report.fail("wti", problem, f"{wti!r} is neither None nor a number from 0 on")
+            if not bound >= 1:
+                report.fail("error bound", problem, f"{bound!r} is less than 1")
+    except Exception as error:
+        report.fail("never raises", problem, f"raised {type(error).__name__}: {error}")
+        return
+    if not isinstance(first, (Applicable, Rejected)):
+        report.fail("applicability", problem, f"answered {first!r}, not Applicable or Rejected")
+    elif isinstance(first, Rejected) and not isinstance(first.reason, Reason):
+        report.fail("applicability", problem, f"{first.reason!r} is not in the catalogue of reasons")
+    if first != second:
+        report.fail("pure", problem, f"answered {first} and then {second}")
+
+
+def _check_steps(report: SolverReport, problem: ConvProblem, solution: ConvSolution) -> None:
+    for step in (*solution.prepare, *solution.steps):
+        if isinstance(step, Fill):
+            continue
+        if isinstance(step, Launch) and (
+            len(step.global_size) != len(step.local_size)
+            or any(all_ % group for all_, group in zip(step.global_size, step.local_size, strict=True))
+        ):
+            report.fail(
+                "launch", problem,
+                f"{step.kernel.entry}: groups of {step.local_size} do not divide {step.global_size}",
+            )
+
+
+def _targets_like(target: Target) -> tuple[Target, ...]:
+    """The target, and others of its backend that lack what it has."""
+    other = DeviceKind.GPU if target.kind is DeviceKind.CPU else DeviceKind.CPU
+    poor = replace(target, identity="", features=frozenset(), local_memory=0, max_work_group=1)
+    return target, replace(target, identity="", kind=other), poor
+
+
+def _resized(problem: ConvProblem) -> tuple[ConvProblem, ...]:
+    batch, channels, *spatial = problem.x_shape
+    if not problem.is_packed:
+        return ()
+    larger = replace(problem, x_shape=(batch, channels, *(size + 2 for size in spatial)))
+    return problem.with_batch(batch + 1), larger, larger.with_batch(2 * batch)
+
+
+def _is_legal(
+    solver: TunableSolver, problem: ConvProblem, target: Target, config: Config
+) -> bool:
+    return config in solver.search_space(problem, target)
+
+
+def _state(solver: Solver) -> dict[str, object]:
+    return dict(getattr(solver, "__dict__", {}))
+
+
+def _seconds_per_answer(solver: Solver, problem: ConvProblem, target: Target) -> float:
+    start = time.perf_counter()
+    for _ in range(10):
+        solver.applicability(problem, target)
+    return (time.perf_counter() - start) / 10

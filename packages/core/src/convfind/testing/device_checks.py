@@ -1,0 +1,161 @@
+"""Checks of a solver that run its kernels on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from convfind.accuracy import check_error, error_bound, integer_data, measure_error, random_data
+from convfind.problem import ConvProblem
+from convfind.reference import reference_convolution, reference_magnitude
+from convfind.solution import ConvSolution
+from convfind.solver import Solver
+from convfind.target import Target
+from convfind.tensors import tensor_view
+from convfind.testing.guarded_run import POISON, GuardedRunner
+from convfind.testing.report import SolverReport
+from convfind.testing.tensors import Array, Bytes, filled_memory
+
+
+class DeviceChecks:
+    """Runs one solver's solutions on one device and notes in one report what goes wrong."""
+
+    def __init__(
+        self, report: SolverReport, solver: Solver, target: Target, runner: GuardedRunner, seed: int
+    ) -> None:
+        self._report = report
+        self._solver = solver
+        self._target = target
+        self._runner = runner
+        self._seed = seed
+
+    def check(self, problem: ConvProblem, solution: ConvSolution) -> None:
+        """Run everything that applies to a problem and its default solution."""
+        numbers = self._numbers(problem, random_data(problem, self._seed))
+        result = self._run(problem, solution, numbers, "random data", exact=False)
+        if result is None:
+            return  # what does not run, or not rightly, need not be looked at more closely
+        self._report.problems.append(problem.key)
+        whole = self._numbers(problem, integer_data(problem, self._seed))
+        # Transforms round even where data and results are whole numbers.
+        exact = self._solver.error_bound(problem) == 1.0
+        self._run(problem, solution, whole, "whole numbers", exact=exact)
+        if solution.packed:
+            bound = self._run(problem, solution, numbers, "bound weights", bound=True)
+            self._compare(problem, "bound weights", result, bound)
+        self._check_limits(problem, solution, numbers)
+        self._check_determinism(problem, numbers)
+
+    def _numbers(self, problem: ConvProblem, read: tuple[Array, Array]) -> dict[str, Array]:
+        """All three tensors: those read, and small whole numbers where the result will be."""
+        writes = problem.direction.writes
+        shape = problem.tensor_layout(writes).to_memory(problem.shape(writes))
+        before = np.random.default_rng(self._seed).integers(-2, 3, shape)
+        return {
+            **dict(zip(problem.direction.reads, read, strict=True)),
+            writes: before.astype(problem.tensor_dtype(writes).numpy),
+        }
+
+    def _check_limits(
+        self, problem: ConvProblem, solution: ConvSolution, numbers: Mapping[str, Array]
+    ) -> None:
+        """Under a workspace limit the solver uses what it says, and still computes the same."""
+        needed = solution.total_workspace
+        for limit in sorted({0, needed // 2}):
+            size = self._solver.workspace_size(problem, self._target, limit)
+            limited = self._solver.solution(problem, self._target, workspace_limit=limit)
+            if limited.total_workspace != size:
+                self._fail(
+                    "workspace limit", problem,
+                    f"under {limit} bytes workspace_size says {size}, "
+                    f"the solution {limited.total_workspace}",
+                )
+            elif size > needed:
+                self._fail("workspace limit", problem, f"{size} bytes under {limit}, else {needed}")
+            elif limited != solution and size <= limit:
+                self._run(problem, limited, numbers, f"workspace limit {limit}")
+
+    def _check_determinism(self, problem: ConvProblem, numbers: Mapping[str, Array]) -> None:
+        """Who takes the problem with ``deterministic`` gives the same bits in every run."""
+        promised = replace(problem, deterministic=True)
+        if not self._solver.applicability(promised, self._target):
+            return
+        solution = self._solver.solution(promised, self._target)
+        first = self._run(promised, solution, numbers, "determinism")
+        for _ in range(2):
+            again = self._run(promised, solution, numbers, "determinism")
+            self._compare(promised, "determinism", first, again)
+
+    def _run(
+        self,
+        problem: ConvProblem,
+        solution: ConvSolution,
+        numbers: Mapping[str, Array],
+        check: str,
+        *,
+        exact: bool = False,
+        bound: bool = False,
+    ) -> Bytes | None:
+        """Run, and return the result's memory if nothing is wrong with it."""
+        tensors = _in_memory(problem, numbers)
+        try:
+            outcome = self._runner.run(problem, solution, tensors, bound=bound)
+        except Exception as error:
+            self._fail(check, problem, f"raised {type(error).__name__}: {error}")
+            return None
+        for complaint in outcome.complaints:
+            self._fail(check, problem, complaint)
+        wrong = self._judge(problem, numbers, outcome.result, exact=exact)
+        if wrong:
+            self._fail(check, problem, wrong)
+        return None if wrong or outcome.complaints else outcome.result
+
+    def _judge(
+        self, problem: ConvProblem, numbers: Mapping[str, Array], memory: Bytes, *, exact: bool
+    ) -> str:
+        """What is wrong with a result; empty where nothing is."""
+        writes = problem.direction.writes
+        first, second = (numbers[name] for name in problem.direction.reads)
+        before = numbers[writes]
+        result = tensor_view(problem, writes, memory)
+        reference = reference_convolution(problem, first, second, before)
+        if exact:
+            expected = reference.astype(result.dtype)
+            if np.array_equal(result, expected):
+                return ""
+            wrong = np.argwhere(result != expected)
+            where = tuple(int(index) for index in wrong[0])
+            return (
+                f"{len(wrong)} of {result.size} elements of {writes} differ, the first at {where}: "
+                f"{result[where]} instead of {expected[where]}"
+            )
+        magnitude = reference_magnitude(problem, first, second, before)
+        error = measure_error(result, reference, magnitude)
+        bound = error_bound(problem, self._solver.error_bound(problem))
+        if not check_error(error, bound):
+            return f"error of {writes} ({error}) is over the bound ({bound})"
+        if error.max_error:
+            self._report.worst_error = max(
+                self._report.worst_error, error.max_error / bound.max_error
+            )
+        return ""
+
+    def _compare(
+        self, problem: ConvProblem, check: str, one: Bytes | None, other: Bytes | None
+    ) -> None:
+        if one is not None and other is not None and not np.array_equal(one, other):
+            self._fail(check, problem, "gives other bits than the run before")
+
+    def _fail(self, check: str, problem: ConvProblem, detail: str) -> None:
+        self._report.fail(check, problem.key, detail)
+
+
+def _in_memory(problem: ConvProblem, numbers: Mapping[str, Array]) -> dict[str, Bytes]:
+    """Lay tensors out as the problem says; the result is poison unless the problem reads it."""
+    is_read = set(problem.direction.reads) | ({problem.direction.writes} if problem.beta else set())
+    return {
+        name: filled_memory(problem, name, value if name in is_read else None, POISON)
+        for name, value in numbers.items()
+    }

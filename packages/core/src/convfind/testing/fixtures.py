@@ -1,0 +1,59 @@
+"""Fixtures for pytest, loaded with ``-p convfind.testing.fixtures`` or in ``pytest_plugins``.
+
+``mock_backend``: a fresh `MockBackend`. ``convfind_device``: each device of each installed backend in
+turn; without any the test is skipped, and says why.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+
+from convfind.backend import Device
+from convfind.errors import ConvfindError
+from convfind.plugins.registry import default_registry
+from convfind.testing.mock_backend import MockBackend
+
+
+@pytest.fixture
+def mock_backend() -> MockBackend:
+    """A fresh backend on host memory."""
+    return MockBackend()
+
+
+@pytest.fixture(scope="session")
+def convfind_device(request: pytest.FixtureRequest) -> Iterator[Device]:
+    """An opened device, the same one for all tests that run on it."""
+    backend, number = request.param
+    device = default_registry().backends[backend].open(str(number))
+    yield device
+    device.close()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that takes ``convfind_device`` once for each device."""
+    if "convfind_device" in metafunc.fixturenames:
+        metafunc.parametrize("convfind_device", _devices(), indirect=True, scope="session")
+
+
+@cache
+def _devices() -> list[object]:
+    """Every device as a parameter: backends are asked once in a session."""
+    found: list[object] = []
+    reasons = []
+    for name, backend in default_registry().backends.items():
+        try:
+            targets = backend.targets()
+        except ConvfindError as error:
+            reasons.append(f"{name}: {error}")
+            continue
+        for number, target in enumerate(targets):
+            label = re.sub(r"[^a-z0-9]+", "-", f"{target.platform} {target.name}".lower())
+            found.append(pytest.param((name, number), id=f"{name}-{number}-{label.strip('-')}"))
+    if not found:
+        why = "; ".join(reasons) or "no backend is installed"
+        found.append(pytest.param(None, marks=pytest.mark.skip(reason=f"no device: {why}")))
+    return found

@@ -1,0 +1,133 @@
+"""Running a solution between guard bytes, so that a stray read or write shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from convfind.backend import Device, DeviceBuffer, InvokeArgs
+from convfind.kernel_spec import Program
+from convfind.problem import ConvProblem
+from convfind.solution import (
+    WORKSPACE_ALIGNMENT,
+    BufferArg,
+    ConvSolution,
+    Fill,
+    Launch,
+    Step,
+)
+from convfind.testing.tensors import Bytes, gap_mask
+
+#: Bytes before and after each buffer.
+GUARD = 8 * WORKSPACE_ALIGNMENT
+#: Repeated it is a NaN in every floating type, and -1 as an integer.
+POISON = 0xFF
+
+_TENSORS = ("x", "w", "y")
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The result tensor's memory after a run, and what the run must not have done."""
+
+    result: Bytes
+    complaints: list[str] = field(default_factory=list)
+
+
+class GuardedRunner:
+    """Runs solutions on one device; compiles each program once."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._loaded: dict[Program, object] = {}
+
+    def load(self, solution: ConvSolution) -> None:
+        """Compile what is new. Raises `KernelBuildError`."""
+        for program in solution.programs:
+            if program not in self._loaded:
+                binary = self._device.compile(program)
+                self._loaded[program] = self._device.load(program, binary)
+
+    def run(
+        self,
+        problem: ConvProblem,
+        solution: ConvSolution,
+        tensors: Mapping[str, Bytes],
+        *,
+        bound: bool = False,
+    ) -> Outcome:
+        """Run a solution on tensors as they lie in memory.
+
+        Scratch memory is poisoned, every buffer lies between guards, and steps are moved behind the
+        first guard. With ``bound`` the prepare steps run once and the others twice, the second time
+        with fresh results and scratch memory, as with constant weights.
+        """
+        self.load(solution)
+        contents = {
+            **{name: tensors[name] for name in _TENSORS},
+            "workspace": np.full(solution.workspace, POISON, np.uint8),
+            "packed": np.full(solution.packed, POISON, np.uint8),
+        }
+        images = {name: _guarded(data) for name, data in contents.items() if data.size}
+        buffers = {name: self._device.allocate(image.size) for name, image in images.items()}
+        for name, image in images.items():
+            self._device.write(buffers[name], image)
+        args = InvokeArgs(**buffers)
+        if bound:
+            self._invoke(solution.prepare, args)
+            self._invoke(solution.steps, args)
+            for name in (problem.direction.writes, "workspace"):
+                if name in images:
+                    self._device.write(buffers[name], images[name])
+            self._invoke(solution.steps, args)
+        else:
+            self._invoke((*solution.prepare, *solution.steps), args)
+        return self._outcome(problem, images, buffers)
+
+    def _invoke(self, steps: tuple[Step, ...], args: InvokeArgs) -> None:
+        self._device.invoker([_moved(step) for step in steps], self._loaded)(args)
+
+    def _outcome(
+        self,
+        problem: ConvProblem,
+        images: Mapping[str, Bytes],
+        buffers: Mapping[str, DeviceBuffer],
+    ) -> Outcome:
+        outcome = Outcome(np.empty(0, np.uint8))
+        for name, before in images.items():
+            after = np.empty_like(before)
+            self._device.read(buffers[name], after)
+            changed = before != after
+            if changed[:GUARD].any():
+                outcome.complaints.append(f"wrote before the start of {name}")
+            if changed[-GUARD:].any():
+                outcome.complaints.append(f"wrote behind the end of {name}")
+            inside = slice(GUARD, -GUARD)
+            if name == problem.direction.writes:
+                outcome.result = after[inside]
+                if changed[inside][gap_mask(problem, name)].any():
+                    outcome.complaints.append(f"wrote into the gaps of {name}")
+            elif name in _TENSORS and changed[inside].any():
+                outcome.complaints.append(f"changed {name}, which it only reads")
+        return outcome
+
+
+def _guarded(content: Bytes) -> Bytes:
+    guard = np.full(GUARD, POISON, np.uint8)
+    return np.concatenate([guard, content, guard])
+
+
+def _moved(step: Step) -> Step:
+    if isinstance(step, Fill):
+        return replace(step, offset=step.offset + GUARD)
+    if not isinstance(step, Launch):
+        return step
+    arguments = tuple(
+        replace(argument, offset=argument.offset + GUARD)
+        if isinstance(argument, BufferArg)
+        else argument
+        for argument in step.arguments
+    )
+    return replace(step, arguments=arguments)

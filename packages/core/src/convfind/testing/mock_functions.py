@@ -1,0 +1,61 @@
+"""What the kernels of mock solvers compute: the reference convolution, right or wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from convfind.problem import ConvProblem
+from convfind.reference import reference_convolution
+from convfind.solution import ScalarArg, i64
+from convfind.tensors import tensor_view
+from convfind.testing.tensors import Bytes
+
+
+def problem_arguments(problem: ConvProblem) -> tuple[ScalarArg, ...]:
+    """Spell a problem as kernel arguments, so that one mock program serves every problem."""
+    text = problem.key.encode()
+    words = np.frombuffer(text + b" " * (-len(text) % 8), np.int64)
+    return tuple(i64(int(word)) for word in words)
+
+
+def mock_convolution(x: Bytes, w: Bytes, y: Bytes, *words: np.int64) -> None:
+    """Compute the problem that the words spell."""
+    _convolve(x, w, y, words, factor=1.0)
+
+
+def mock_wrong(x: Bytes, w: Bytes, y: Bytes, *words: np.int64) -> None:
+    """Compute it one and a half times too large."""
+    _convolve(x, w, y, words, factor=1.5)
+
+
+def mock_scratch(
+    x: Bytes, w: Bytes, y: Bytes, scratch: Bytes, size: np.int64, *words: np.int64
+) -> None:
+    """Compute it, and spoil so many bytes of scratch memory."""
+    scratch[:size] = 0xAB
+    _convolve(x, w, y, words, factor=1.0)
+
+
+def mock_pack(w: Bytes, packed: Bytes, size: np.int64) -> None:
+    """Copy the weights."""
+    packed[:size] = w[:size]
+
+
+def _convolve(
+    x: Bytes, w: Bytes, y: Bytes, words: tuple[np.int64, ...], factor: float
+) -> None:
+    problem = ConvProblem.from_key(np.array(words, np.int64).tobytes().decode().strip())
+    memory = {"x": x, "w": w, "y": y}
+    views = {tensor: tensor_view(problem, tensor, memory[tensor]) for tensor in memory}
+    first, second = problem.direction.reads
+    out = views[problem.direction.writes]
+    result = reference_convolution(problem, views[first], views[second], out)
+    out[...] = (factor * result).astype(out.dtype)
+
+
+MOCK_FUNCTIONS = {
+    "mock_convolution": mock_convolution,
+    "mock_wrong": mock_wrong,
+    "mock_scratch": mock_scratch,
+    "mock_pack": mock_pack,
+}

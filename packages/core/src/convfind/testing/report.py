@@ -1,0 +1,48 @@
+"""`SolverReport`: what `check_solver` found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One broken promise."""
+
+    check: str
+    problem: str  # its key; empty where no problem is concerned
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.detail}" + (f" [{self.problem}]" if self.problem else "")
+
+
+@dataclass(slots=True)
+class SolverReport:
+    """Everything that a check of one solver on one device saw."""
+
+    solver: str
+    device: str
+    problems: list[str] = field(default_factory=list)  # keys of those that ran
+    rejected: dict[str, str] = field(default_factory=dict)  # key of the problem: the refusal
+    failures: list[Failure] = field(default_factory=list)
+    worst_error: float = 0.0  # largest measured error, as a share of its bound
+
+    @property
+    def ok(self) -> bool:
+        """True where no promise was broken and at least one problem ran."""
+        return bool(self.problems) and not self.failures
+
+    def fail(self, check: str, problem: object, detail: object) -> None:
+        """Note a broken promise."""
+        self.failures.append(Failure(check, str(problem), str(detail)))
+
+    def __str__(self) -> str:
+        head = (
+            f"{self.solver} on {self.device}: {len(self.problems)} problems ran, "
+            f"{len(self.rejected)} refused, {len(self.failures)} failures, "
+            f"largest error {self.worst_error:.2g} of its bound"
+        )
+        if not self.problems:
+            head += "; nothing ran: give check_solver shapes that the solver takes"
+        return "\n  ".join([head, *map(str, self.failures)])

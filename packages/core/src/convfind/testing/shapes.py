@@ -1,0 +1,120 @@
+"""The built-in problems of `check_solver`: small shapes at the edges where kernels go wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from convfind.problem import ConvProblem
+from convfind.types import ConvMode, DataType, Direction, Layout
+
+# Shape of x, shape of w, options of ConvProblem.forward.
+_CASES: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
+    # ordinary
+    ((2, 8, 9, 11), (16, 8, 3, 3), {"padding": 1}),
+    ((2, 16, 28, 28), (16, 16, 3, 3), {"padding": 1}),
+    ((4, 16, 14, 14), (32, 16, 3, 3), {"padding": 1, "stride": 2}),
+    ((1, 3, 21, 21), (8, 3, 7, 7), {"padding": 3, "stride": 2}),
+    ((1, 8, 12, 12), (8, 8, 5, 5), {"padding": 2}),
+    ((17, 3, 5, 5), (4, 3, 3, 3), {}),
+    ((1, 65, 6, 6), (33, 65, 3, 3), {"padding": 1}),
+    # pointwise
+    ((2, 16, 7, 7), (8, 16, 1, 1), {}),
+    ((3, 4, 8, 10), (6, 4, 1, 1), {}),
+    ((1, 33, 5, 3), (17, 33, 1, 1), {}),
+    ((2, 6, 9, 9), (7, 6, 1, 1), {"stride": 2}),
+    ((2, 6, 4, 5), (7, 6, 1, 1), {"padding": 1}),
+    # ones and primes
+    ((1, 1, 1, 1), (1, 1, 1, 1), {}),
+    ((2, 1, 12, 10), (8, 1, 3, 3), {}),
+    ((2, 6, 8, 8), (1, 6, 3, 3), {"padding": 1}),
+    ((3, 7, 13, 17), (11, 7, 3, 5), {"padding": (1, 2)}),
+    ((2, 4, 5, 5), (6, 4, 5, 5), {}),
+    ((1, 2, 3, 70), (4, 2, 3, 3), {"padding": 1}),
+    ((2, 3, 1, 31), (5, 3, 1, 7), {"padding": (0, 3)}),
+    ((2, 3, 31, 1), (5, 3, 7, 1), {"padding": (3, 0)}),
+    # geometry
+    ((1, 3, 4, 4), (5, 3, 3, 3), {"padding": 7, "stride": 2}),
+    ((2, 5, 13, 13), (6, 5, 2, 2), {"stride": 3}),
+    ((2, 4, 11, 12), (6, 4, 3, 2), {"stride": (1, 3), "padding": (2, 0)}),
+    ((1, 6, 15, 14), (7, 6, 3, 3), {"dilation": (2, 3), "padding": 2}),
+    ((2, 4, 16, 16), (4, 4, 3, 3), {"dilation": 2, "stride": 2, "padding": 3}),
+    ((2, 4, 9, 10), (6, 4, 3, 3), {"padding": ((0, 1), (2, 1))}),
+    ((2, 4, 10, 10), (6, 4, 3, 3), {"padding": "same", "stride": 2}),
+    # groups
+    ((2, 12, 9, 9), (12, 1, 3, 3), {"groups": 12, "padding": 1}),
+    ((1, 4, 8, 8), (8, 1, 3, 3), {"groups": 4, "stride": 2}),
+    ((2, 9, 8, 7), (6, 3, 3, 3), {"groups": 3, "padding": 1}),
+    ((2, 8, 6, 6), (12, 4, 1, 1), {"groups": 2}),
+    # one and three dimensions
+    ((2, 5, 19), (6, 5, 3), {"padding": 1}),
+    ((2, 4, 40), (8, 4, 5), {"stride": 2, "dilation": 3, "padding": 2}),
+    ((3, 16, 33), (8, 16, 1), {}),
+    ((1, 4, 5, 6, 7), (6, 4, 3, 3, 3), {"padding": 1}),
+    ((2, 4, 4, 5, 5), (6, 2, 1, 2, 2), {"stride": (1, 2, 2), "groups": 2}),
+    # gaps in memory, scaling, promises
+    ((2, 4, 6, 7), (5, 4, 3, 3), {"padding": 1, "x_strides": (400, 80, 10, 1)}),
+    ((2, 4, 6, 7), (5, 4, 3, 3), {"padding": 1, "y_strides": (2, 420, 60, 8)}),
+    ((2, 4, 6, 7), (5, 4, 1, 1), {"x_strides": (256, 64, 8, 1), "y_strides": (300, 60, 8, 1)}),
+    ((2, 4, 6, 7), (5, 4, 3, 3), {"w_strides": (40, 10, 3, 1)}),
+    ((2, 6, 8, 9), (4, 6, 3, 3), {"padding": 1, "alpha": 0.5, "beta": 2.0}),
+    ((2, 6, 8, 9), (4, 6, 1, 1), {"alpha": 2.0, "beta": 1.0}),
+    ((2, 6, 8, 9), (4, 6, 3, 3), {"padding": 1, "deterministic": True}),
+    # transposed; solvers see the plain problem behind it
+    ((2, 6, 5, 5), (6, 4, 3, 3), {"mode": "transpose", "stride": 2, "output_padding": 1}),
+    ((1, 4, 7, 6), (4, 3, 4, 4), {"mode": "transpose", "stride": 2, "padding": 1}),
+)
+
+
+def edge_cases() -> tuple[ConvProblem, ...]:
+    """Return the built-in problems: forward, float32, channels first."""
+    return tuple(ConvProblem.forward(x, w, **options) for x, w, options in _CASES)
+
+
+def variants(problem: ConvProblem) -> Iterator[ConvProblem]:
+    """Yield a problem in every direction, element type and layout that it can be stated in.
+
+    Channels-last and mixed layouts only for problems without strides of their own.
+    """
+    for direction in Direction:
+        turned = problem.with_direction(direction)
+        for laid_out in (turned, *_other_layouts(turned)):
+            yield laid_out
+        for dtype in (DataType.FLOAT16, DataType.BFLOAT16, DataType.FLOAT64):
+            yield replace(turned, dtype=dtype, y_dtype=dtype)
+        yield from (
+            replace(other, dtype=dtype, y_dtype=dtype)
+            for other in list(_other_layouts(turned))[:1]
+            for dtype in (DataType.FLOAT16, DataType.BFLOAT16)
+        )
+        if turned.plain_direction is Direction.FORWARD and turned.mode is ConvMode.CONVOLUTION:
+            yield replace(turned, dtype=DataType.INT8, y_dtype=DataType.FLOAT32)
+            if float(turned.alpha).is_integer():
+                yield replace(turned, dtype=DataType.INT8, y_dtype=DataType.INT32)
+
+
+def _other_layouts(problem: ConvProblem) -> Iterator[ConvProblem]:
+    if not problem.is_packed:
+        return
+    first = Layout.of(problem.spatial_rank)
+    last = Layout.of(problem.spatial_rank, channels_last=True)
+    for x, w, y in ((last, last, last), (last, first, last), (first, last, last)):
+        yield replace(problem, x_layout=x, w_layout=w, y_layout=y)
+
+
+def weird_problems() -> tuple[ConvProblem, ...]:
+    """Return possible but absurd problems: a solver judges them, nobody runs them."""
+    cases: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
+        ((2**40, 1, 1, 1), (1, 1, 1, 1), {}),
+        ((1, 2**40, 1, 1), (1, 2**40, 1, 1), {}),
+        ((1, 1, 2**20, 2**20), (2**20, 1, 1, 1), {}),
+        ((1, 1, 2**31), (1, 1, 2**31), {}),
+        ((1, 2**20, 3, 3), (2**20, 1, 3, 3), {"groups": 2**20, "padding": 1}),
+        ((1, 1, 1, 1), (1, 1, 3, 3), {"padding": 2**39, "stride": 2**38}),
+        ((1, 1, 9, 9), (1, 1, 2, 2), {"stride": 2**40, "dilation": 8}),
+        ((1, 1, 1, 1, 1), (1, 1, 1, 1, 1), {"dilation": 2**40}),
+        ((1, 1, 5, 5), (1, 1, 5, 5), {"alpha": 0.0, "beta": -1e30}),
+        ((2, 2, 2), (2, 2, 1), {"x_strides": (2**39, 2**20, 1)}),
+    )
+    return tuple(ConvProblem.forward(x, w, **options) for x, w, options in cases)

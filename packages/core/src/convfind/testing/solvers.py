@@ -1,0 +1,251 @@
+"""Solvers for the `MockBackend`: each has one property that finding has to cope with.
+
+Best first, with their virtual times: ``mock-wrong`` (10 us, wrong result), ``mock-broken`` (20 us,
+does not build), ``mock-hungry`` (30 us, needs workspace), ``mock-packing`` (40 us and 40 us more to
+pack), ``mock-tunable`` (400 us by default, 50 us tuned), ``mock-static`` (60 us, not dynamic),
+``mock-dynamic`` (100 us), ``mock-last-resort`` (10 ms).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from convfind.applicability import APPLICABLE, Applicability, Rejected
+from convfind.config import Config
+from convfind.defines import make_defines
+from convfind.kernel_source import KernelSource
+from convfind.kernel_spec import KernelSpec, Program
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.search_space import Constraint, Parameter, SearchSpace
+from convfind.solution import Argument, BufferArg, ConvSolution, Launch, Memory, Step, i64
+from convfind.solver import Solver, TunableSolver
+from convfind.target import Target
+from convfind.testing.mock_functions import problem_arguments
+from convfind.types import Algorithm, Direction
+
+_SOURCE = KernelSource("convfind.testing", "kernels/mock.cl")
+_MEMORY = (BufferArg(Memory.X), BufferArg(Memory.W), BufferArg(Memory.Y))
+
+
+class MockSolver(Solver):
+    """Takes everything and computes it with the reference, in so many virtual microseconds."""
+
+    algorithm = Algorithm.DIRECT
+    backends = ("mock",)
+    entry: ClassVar[str] = "mock_convolution"
+    microseconds: ClassVar[int] = 100
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take everything."""
+        return APPLICABLE
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch."""
+        return ConvSolution(self.solver_id, (self._launch(problem, self.microseconds),))
+
+    def _launch(
+        self,
+        problem: ConvProblem,
+        microseconds: int,
+        *,
+        first: tuple[Argument, ...] = _MEMORY,
+        **defines: int,
+    ) -> Launch:
+        program = Program(_SOURCE, defines=make_defines(defines, MICROSECONDS=microseconds))
+        arguments = (*first, *problem_arguments(problem))
+        return Launch(KernelSpec(program, self.entry), arguments, (1,), (1,))
+
+
+class MockDynamic(MockSolver):
+    """One program for every problem."""
+
+    solver_id = "mock-dynamic"
+    is_dynamic = True
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """The only one of the mock solvers with an estimate, besides the last resort."""
+        return 0.5
+
+
+class MockStatic(MockSolver):
+    """A program for each batch size and image size."""
+
+    solver_id = "mock-static"
+    microseconds = 60
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch of a program with the sizes compiled in."""
+        names = zip(("N", "C", "H", "W", "D"), problem.x_shape, strict=False)
+        return ConvSolution(
+            self.solver_id, (self._launch(problem, self.microseconds, **dict(names)),)
+        )
+
+
+class MockTunable(TunableSolver, MockSolver):
+    """Faster with larger tiles, of which the largest is not legal."""
+
+    solver_id = "mock-tunable"
+    is_dynamic = True
+
+    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
+        """Tiles of 1 to 16, not more than 8."""
+        return SearchSpace(
+            (Parameter("tile", (1, 2, 4, 8, 16), "divides the time"),),
+            (Constraint("tile fits", lambda config: config.integer("tile") <= 8, "8 at most"),),
+        )
+
+    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+        """The slowest."""
+        return Config(tile=1)
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch, 400 us through the tile."""
+        config = config if config is not None else self.default_config(problem, target)
+        tile = config.integer("tile")
+        return ConvSolution(
+            self.solver_id, (self._launch(problem, 400 // tile, TILE=tile),), config=config
+        )
+
+
+class MockWrong(MockSolver):
+    """The fastest, and wrong."""
+
+    solver_id = "mock-wrong"
+    is_dynamic = True
+    entry = "mock_wrong"
+    microseconds = 10
+
+
+class MockBroken(MockSolver):
+    """Its program does not build."""
+
+    solver_id = "mock-broken"
+    is_dynamic = True
+    microseconds = 20
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch of a program that is told to fail."""
+        return ConvSolution(
+            self.solver_id, (self._launch(problem, self.microseconds, BUILD_FAILS=1),)
+        )
+
+
+class MockHungry(MockSolver):
+    """Needs a mebibyte of workspace, and cannot do with less."""
+
+    solver_id = "mock-hungry"
+    is_dynamic = True
+    entry = "mock_scratch"
+    microseconds = 30
+    workspace: ClassVar[int] = 2**20
+
+    def workspace_size(
+        self, problem: ConvProblem, target: Target, limit: int | None = None
+    ) -> int:
+        """Always the same."""
+        return self.workspace
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch that spoils the workspace."""
+        first = (*_MEMORY, BufferArg(Memory.WORKSPACE), i64(self.workspace))
+        launch = self._launch(problem, self.microseconds, first=first)
+        return ConvSolution(self.solver_id, (launch,), workspace=self.workspace)
+
+
+class MockPacking(MockSolver):
+    """Copies the weights first, which a caller with constant weights saves."""
+
+    solver_id = "mock-packing"
+    is_dynamic = True
+    microseconds = 40
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take the directions that read weights."""
+        if problem.direction is Direction.BACKWARD_WEIGHTS:
+            return Rejected(Reason.DIRECTION, "packs weights, and backward-weights writes them")
+        return APPLICABLE
+
+    def workspace_size(
+        self, problem: ConvProblem, target: Target, limit: int | None = None
+    ) -> int:
+        """The copy."""
+        return problem.nbytes("w")
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """A launch that copies, and one that computes with the copy."""
+        size = problem.nbytes("w")
+        packed = BufferArg(Memory.PACKED)
+        compute = self._launch(
+            problem, self.microseconds, first=(BufferArg(Memory.X), packed, BufferArg(Memory.Y))
+        )
+        pack: Step = Launch(
+            KernelSpec(compute.kernel.program, "mock_pack"),
+            (BufferArg(Memory.W), packed, i64(size)),
+            (1,),
+            (1,),
+        )
+        return ConvSolution(self.solver_id, (compute,), prepare=(pack,), packed=size)
+
+
+class MockLastResort(MockSolver):
+    """Slow."""
+
+    solver_id = "mock-last-resort"
+    is_dynamic = True
+    is_last_resort = True
+    microseconds = 10_000
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """Very little."""
+        return 0.01
+
+
+def mock_solvers() -> list[Solver]:
+    """Return one of each, in the order of the list above."""
+    return [
+        MockWrong(),
+        MockBroken(),
+        MockHungry(),
+        MockPacking(),
+        MockTunable(),
+        MockStatic(),
+        MockDynamic(),
+        MockLastResort(),
+    ]

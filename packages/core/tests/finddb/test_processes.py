@@ -1,0 +1,261 @@
+"""Processes that share a database: forks, many writers, and those that die at a bad moment."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from convfind.finddb import FindDb, FindEntry
+from convfind.finddb.database import FILE_NAME, LAYOUT
+from convfind.finddb.environment import acquire, release
+from convfind.problem import ConvProblem
+from convfind.target import Target
+
+Problem = Callable[[int], ConvProblem]
+Entry = Callable[..., FindEntry]
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+
+def spawn(work: Callable[[], None]) -> int:
+    """Run a function in a forked child that then leaves at once; returns its process id."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    return child
+
+
+def exit_status(child: int) -> int:
+    """Wait for a child."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def solvers(db: FindDb, target: Target, one: ConvProblem) -> set[str]:
+    """Ids of the solvers recorded for a problem."""
+    found = db.lookup(target, one)
+    return set() if found is None else {record.solver for record in found.entry.records}
+
+
+def test_a_fork_after_opening(
+    tmp_path: Path, target: Target, problem: Problem, entry: Entry, in_child: Callable[..., Any]
+) -> None:
+    db = FindDb.open(tmp_path)
+    db.store(target, problem(1), entry(parent=1.0))
+
+    def work() -> list[str]:
+        seen = solvers(db, target, problem(1))
+        db.store(target, problem(1), entry(child=2.0))
+        nested = spawn(lambda: db.store(target, problem(2), entry(grandchild=1.0)))
+        assert exit_status(nested) == 0
+        db.close()
+        return [*sorted(seen), *sorted(solvers(db, target, problem(2)))]
+
+    assert in_child(work) == ["parent", "grandchild"]
+    assert solvers(db, target, problem(1)) == {"parent", "child"}
+    db.store(target, problem(1), entry(again=3.0))
+    assert solvers(db, target, problem(1)) == {"parent", "child", "again"}
+    assert db.health() == []
+    db.close()
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_forks_while_threads_read_and_write(
+    tmp_path: Path, target: Target, problem: Problem, entry: Entry
+) -> None:
+    db = FindDb.open(tmp_path)
+    shadow = FindDb.open(None)
+    done = threading.Event()
+
+    def work(number: int) -> None:
+        while not done.is_set():
+            for one in (db, shadow):
+                one.store(target, problem(1), entry(**{f"thread{number}": 1.0}))
+                one.lookup(target, problem(1))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+
+    def child(number: int) -> None:
+        for one in (db, shadow):
+            one.store(target, problem(2), entry(**{f"child{number}": 1.0}))
+            assert one.lookup(target, problem(2)) is not None
+
+    children = []
+    for number in range(20):
+        children.append(spawn(lambda number=number: child(number)))  # type: ignore[misc]
+        time.sleep(0.005)
+    assert [exit_status(one) for one in children] == [0] * 20
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert solvers(db, target, problem(2)) == {f"child{number}" for number in range(20)}
+    assert db.health() == []
+    db.close()
+
+
+def test_many_writers_lose_nothing(
+    tmp_path: Path,
+    target: Target,
+    problem: Problem,
+    entry: Entry,
+    small_db: Callable[[Path], FindDb],
+) -> None:
+    def work(number: int) -> None:
+        with warnings.catch_warnings(), small_db(tmp_path) as db:
+            warnings.simplefilter("error")
+            for batch in range(1, 101):
+                db.store(target, problem(batch), entry(**{f"process{number}": float(number)}))
+                assert f"process{number}" in solvers(db, target, problem(batch))
+
+    children = [spawn(lambda number=number: work(number)) for number in range(4)]  # type: ignore[misc]
+    assert [exit_status(child) for child in children] == [0] * 4
+    with FindDb.open(tmp_path) as db:
+        for batch in range(1, 101):
+            found = db.lookup(target, problem(batch))
+            assert found is not None
+            assert {(r.solver, r.time_ms) for r in found.entry.records} == {
+                (f"process{number}", float(number)) for number in range(4)
+            }
+            assert len(found.entry.considered) == 4
+        assert db.health() == []
+
+
+def test_the_map_grows_here_and_follows_when_it_grew_elsewhere(
+    tmp_path: Path,
+    target: Target,
+    problem: Problem,
+    entry: Entry,
+    small_db: Callable[[Path], FindDb],
+) -> None:
+    db = small_db(tmp_path)
+    db.store(target, problem(1), entry(a=1.0))
+
+    def grow() -> None:
+        with small_db(tmp_path) as other:
+            for batch in range(2, 401):
+                other.store(target, problem(batch), entry(b=1.0))
+
+    assert exit_status(spawn(grow)) == 0
+    assert (tmp_path / FILE_NAME).stat().st_size > 1 << 16
+    assert solvers(db, target, problem(400)) == {"b"}
+    db.store(target, problem(1), entry(c=1.0))
+    assert solvers(db, target, problem(1)) == {"a", "c"}
+    assert exit_status(spawn(grow)) == 0
+    for batch in range(401, 801):
+        db.store(target, problem(batch), entry(d=1.0))
+    assert len(dict(db.entries())) == 800
+    assert db.health() == []
+    db.close()
+
+
+def test_killed_fifty_times_while_storing(
+    tmp_path: Path, target: Target, problem: Problem, entry: Entry
+) -> None:
+    numbers = random.Random(0)
+    problems = [problem(batch) for batch in range(1, 21)]
+    expected: dict[int, int] = {}
+
+    for life in range(50):
+        reader, writer = os.pipe()
+
+        def store_for_ever(life: int = life, writer: int = writer) -> None:
+            db = FindDb.open(tmp_path)
+            for number in range(10**6):
+                place = number % len(problems)
+                db.store(target, problems[place], entry(a=float(life * 10**6 + number), b=1e12))
+                os.write(writer, number.to_bytes(4, "big"))
+
+        child = spawn(store_for_ever)
+        os.close(writer)
+        acknowledged = os.read(reader, 4)
+        time.sleep(numbers.uniform(0, 0.02))
+        os.kill(child, signal.SIGKILL)
+        assert exit_status(child) == -signal.SIGKILL
+        with os.fdopen(reader, "rb") as pipe:
+            acknowledged += pipe.read()
+        for start in range(0, len(acknowledged), 4):
+            number = int.from_bytes(acknowledged[start : start + 4], "big")
+            expected[number % len(problems)] = life * 10**6 + number
+        in_flight = (number + 1) % len(problems)
+        with FindDb.open(tmp_path) as db:
+            for place, stored in expected.items():
+                found = db.lookup(target, problems[place])
+                assert found is not None
+                assert [record.solver for record in found.entry.records] == ["a", "b"]
+                time_ms = int(found.entry.records[0].time_ms)
+                if place == in_flight and time_ms == life * 10**6 + number + 1:
+                    expected[place] = stored = time_ms  # it was stored, only not acknowledged
+                assert time_ms == stored
+            assert db.health() == []
+
+
+@pytest.mark.parametrize("role", ["reader", "writer"])
+def test_a_process_that_died_in_a_transaction_holds_nobody_up(
+    tmp_path: Path, target: Target, problem: Problem, entry: Entry, role: str
+) -> None:
+    with FindDb.open(tmp_path) as db:
+        db.store(target, problem(1), entry(a=1.0))
+    ready, signal_ready = os.pipe()
+
+    def hold() -> None:
+        held = acquire(tmp_path / FILE_NAME, LAYOUT, writable=True, map_size=1 << 20)
+
+        def stay(transaction: object) -> None:
+            os.write(signal_ready, b"!")
+            time.sleep(3600)
+
+        (held.write if role == "writer" else held.read)(stay)
+
+    survivor = FindDb.open(tmp_path)  # keeps the lock file in use, so that nobody starts it anew
+    assert solvers(survivor, target, problem(1)) == {"a"}
+    child = spawn(hold)
+    os.close(signal_ready)
+    assert os.read(ready, 1) == b"!"
+    os.close(ready)
+    os.kill(child, signal.SIGKILL)
+    assert exit_status(child) == -signal.SIGKILL
+
+    survivor.store(target, problem(1), entry(b=2.0))
+    assert solvers(survivor, target, problem(1)) == {"a", "b"}
+    assert survivor.health() == []
+
+    def sweep() -> None:
+        opened = acquire(tmp_path / FILE_NAME, LAYOUT, writable=True, map_size=1 << 20)
+        assert opened._lmdb is not None
+        assert str(child) not in opened._lmdb.readers()
+        release(opened)
+
+    assert exit_status(spawn(sweep)) == 0
+    survivor.close()
+
+
+def test_a_database_deleted_while_open_is_started_anew(
+    tmp_path: Path, target: Target, problem: Problem, entry: Entry
+) -> None:
+    db, other = FindDb.open(tmp_path / "user"), FindDb.open(tmp_path / "user")
+    for one in (db, other):
+        one.store(target, problem(1), entry(a=1.0))
+    shutil.rmtree(tmp_path / "user")
+    db.store(target, problem(2), entry(b=1.0))
+    other.store(target, problem(2), entry(c=1.0))
+    db.close()
+    other.close()
+    with FindDb.open(tmp_path / "user") as again:
+        assert solvers(again, target, problem(1)) == set()
+        assert solvers(again, target, problem(2)) == {"b", "c"}

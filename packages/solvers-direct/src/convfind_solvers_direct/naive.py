@@ -1,0 +1,206 @@
+"""The naive solvers: the direct formula, one work-item for each element of the result.
+
+They take every problem there is, slowly, and are the reference on the device.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+from convfind.applicability import APPLICABLE, Applicability, Rejected
+from convfind.config import Config
+from convfind.defines import make_defines
+from convfind.errors import SettingsError
+from convfind.kernel_source import KernelSource
+from convfind.kernel_spec import KernelSpec, Program
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solution import (
+    Argument,
+    BufferArg,
+    ConvSolution,
+    Launch,
+    Memory,
+    ScalarArg,
+    i32,
+    i64,
+)
+from convfind.solver import Solver
+from convfind.target import Target
+from convfind.types import Algorithm, DataType, Direction
+
+#: Kernels count positions along one axis, padding included, and channels in 32 bits.
+_LARGEST_AXIS = 2**31 - 1
+_MOST_CHANNELS = 2**30
+#: Launch limits that every runtime keeps; kernels loop over what is beyond them.
+_MOST_ITEMS = (2**30, 2**15, 2**15)
+_GROUP_ITEMS = 64
+
+_ACCUMULATORS = {"float": DataType.FLOAT32, "double": DataType.FLOAT64}
+
+
+class NaiveSolver(Solver):
+    """The direct formula in one direction.
+
+    ``Config(accumulate="double")`` sums in double precision on devices that have it: the reference
+    that results of other solvers are compared with.
+    """
+
+    direction: ClassVar[Direction]
+    algorithm = Algorithm.DIRECT
+    is_dynamic = True
+    is_last_resort = True
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take every problem of the direction whose element type the device has."""
+        if problem.direction is not self.direction:
+            return Rejected(Reason.DIRECTION, f"{problem.direction} is not {self.direction}")
+        if problem.dtype is DataType.FLOAT64 and not target.has("fp64"):
+            return Rejected(Reason.FEATURE, "float64 needs fp64")
+        for size, begin, end in zip(
+            problem.x_shape[2:], problem.padding, problem.padding_end, strict=True
+        ):
+            if size + begin + end > _LARGEST_AXIS:
+                return Rejected(Reason.SIZE_LIMIT, f"an axis of {size + begin + end} with padding")
+        if max(problem.x_shape[0], problem.x_shape[1], problem.w_shape[0]) > _MOST_CHANNELS:
+            return Rejected(Reason.SIZE_LIMIT, f"batch or channels over {_MOST_CHANNELS}")
+        return APPLICABLE
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """A hundredth of the peak: behind everything else."""
+        return 0.01
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch, no workspace."""
+        accumulator = self._accumulator(problem, target, config)
+        scale = problem.y_dtype if problem.dtype is DataType.INT8 else accumulator
+        channels_last = problem.tensor_layout(self.direction.writes).channels_last
+        program = Program(
+            KernelSource("convfind_solvers_direct", f"kernels/naive_{self._stem}.cl"),
+            defines=make_defines(
+                DTYPE=problem.dtype.upper(),
+                Y_DTYPE=problem.y_dtype.upper(),
+                ACCUMULATOR=accumulator.upper(),
+                SCALE=scale.upper(),
+                CHANNELS_LAST=channels_last,
+            ),
+        )
+        items = self._items(problem, channels_last)
+        groups = _work_group(items, target.max_work_group)
+        launch = Launch(
+            KernelSpec(program, f"direct_naive_{self._stem}"),
+            (
+                BufferArg(Memory.X),
+                BufferArg(Memory.W),
+                BufferArg(Memory.Y),
+                *_geometry(problem),
+                _factor(problem.alpha, scale),
+                _factor(problem.beta, scale),
+            ),
+            global_size=tuple(
+                -(-min(size, most) // group) * group
+                for size, most, group in zip(items, _MOST_ITEMS, groups, strict=True)
+            ),
+            local_size=groups,
+        )
+        return ConvSolution(self.solver_id, (launch,), config=config)
+
+    @property
+    def _stem(self) -> str:
+        return self.direction.short.replace("-", "_")
+
+    @staticmethod
+    def _accumulator(problem: ConvProblem, target: Target, config: Config | None) -> DataType:
+        if problem.dtype is DataType.INT8:
+            return DataType.INT32
+        if problem.dtype is DataType.FLOAT64:
+            return DataType.FLOAT64
+        word = (config or {}).get("accumulate", "float")
+        if word not in _ACCUMULATORS:
+            raise SettingsError("accumulate", word, ", ".join(_ACCUMULATORS))
+        if word == "double" and not target.has("fp64"):
+            raise SettingsError("accumulate", word, f"float: {target.name} has no fp64")
+        return _ACCUMULATORS[str(word)]
+
+    def _items(self, problem: ConvProblem, channels_last: bool) -> tuple[int, int, int]:
+        """Work-items along each axis: one for each element of the result."""
+        if self.direction is Direction.BACKWARD_WEIGHTS:
+            return math.prod(problem.w_shape[1:]), problem.w_shape[0], 1
+        batch, channels, *spatial = problem.shape(self.direction.writes)
+        positions = math.prod(spatial)
+        return (channels, positions, batch) if channels_last else (positions, channels, batch)
+
+
+class NaiveForward(NaiveSolver):
+    """y from x and w."""
+
+    solver_id = "direct-naive-fwd"
+    direction = Direction.FORWARD
+
+
+class NaiveBackwardData(NaiveSolver):
+    """x from y and w."""
+
+    solver_id = "direct-naive-bwd-data"
+    direction = Direction.BACKWARD_DATA
+
+
+class NaiveBackwardWeights(NaiveSolver):
+    """w from x and y."""
+
+    solver_id = "direct-naive-bwd-weights"
+    direction = Direction.BACKWARD_WEIGHTS
+
+
+def _work_group(items: tuple[int, int, int], limit: int) -> tuple[int, int, int]:
+    """A group of up to 64 work-items, as many of them along axis 0 as there are neighbours."""
+    group = 1 << (min(_GROUP_ITEMS, limit).bit_length() - 1)
+    inner = min(group, 1 << (items[0] - 1).bit_length())
+    outer = min(group // inner, 1 << (items[1] - 1).bit_length())
+    return inner, outer, 1
+
+
+def _factor(value: float, dtype: DataType) -> ScalarArg:
+    """Alpha or beta; a whole number wraps like the integers that it multiplies."""
+    if dtype is DataType.INT32:
+        return i32((int(value) + 2**31) % 2**32 - 2**31)
+    return ScalarArg(value, dtype)
+
+
+def _in_3d(values: tuple[int, ...], missing: int) -> tuple[int, ...]:
+    """Fill in the spatial axes that a 1-D or 2-D problem lacks."""
+    return (missing,) * (3 - len(values)) + values
+
+
+def _clamped(steps: tuple[int, ...]) -> tuple[int, ...]:
+    """A step beyond the largest axis is never taken twice, so its size does not matter."""
+    return tuple(min(step, _LARGEST_AXIS) for step in steps)
+
+
+def _geometry(problem: ConvProblem) -> tuple[Argument, ...]:
+    """The kernels' scalar arguments up to alpha, in their order."""
+    strides = []
+    for tensor in ("x", "w", "y"):
+        outer, channel, *spatial = problem.strides(tensor)
+        strides += [outer, channel, *_in_3d(tuple(spatial), 0)]
+    groups = problem.groups
+    sizes = (
+        problem.x_shape[0],
+        groups,
+        problem.w_shape[1],
+        problem.w_shape[0] // groups,
+        *_in_3d(problem.x_shape[2:], 1),
+        *_in_3d(problem.filter, 1),
+        *_in_3d(problem.y_shape[2:], 1),
+        *_in_3d(_clamped(problem.stride), 1),
+        *_in_3d(_clamped(problem.dilation), 1),
+        *_in_3d(problem.padding, 0),
+    )
+    return (*map(i64, strides), *map(i32, sizes))

@@ -1,0 +1,199 @@
+"""The documents are true: links lead somewhere, named files exist, tables are complete."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CORE = ROOT / "packages/core"
+PARITY = ROOT / "docs/miopen-parity.md"
+PARITY_TESTS = "packages/core/tests/test_miopen_parity.py"
+
+DOCUMENTS = sorted(
+    path
+    for path in ROOT.rglob("*.md")
+    if not any(part.startswith(".") or part == "venv" for part in path.relative_to(ROOT).parts)
+)
+EACH_DOCUMENT = pytest.mark.parametrize(
+    "document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix()
+)
+
+_LINK = re.compile(r"(?<!!)\[[^\]\n]+\]\(([^)\s]+)\)")
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_RULER = re.compile(r"\|[\s:|-]+$")
+_HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
+
+
+def without_code(text: str) -> str:
+    return _FENCE.sub("", text)
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors that a reader of Markdown makes of the headings."""
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+        for heading in _HEADING.findall(without_code(text))
+    }
+
+
+def class_body(module: str, name: str) -> list[ast.stmt]:
+    tree = ast.parse((CORE / "src/convfind" / module).read_text())
+    return next(
+        node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name
+    )
+
+
+def rows(document: Path) -> Iterator[list[str]]:
+    """Yield the cells of every table row, headings and rulers left out."""
+    lines = without_code(document.read_text()).splitlines()
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        if line.startswith("|") and not _RULER.match(line) and not _RULER.match(following):
+            yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+@EACH_DOCUMENT
+def test_links_lead_somewhere(document: Path) -> None:
+    text = without_code(document.read_text())
+    broken = []
+    for link in _LINK.findall(text):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (document.parent / path).resolve() if path else document
+        if not target.exists() or (
+            anchor and target.suffix == ".md" and anchor not in anchors(target.read_text())
+        ):
+            broken.append(link)
+    assert not broken
+
+
+@EACH_DOCUMENT
+def test_python_in_documents_is_python(document: Path) -> None:
+    for language, code in _FENCE.findall(document.read_text()):
+        if language == "python":
+            ast.parse(code)
+
+
+def tree_paths() -> list[str]:
+    """Return the paths in ARCHITECTURE's annotated tree: two blanks of indentation a level."""
+    blocks = _FENCE.findall((ROOT / "ARCHITECTURE.md").read_text())
+    tree = next(code for language, code in blocks if language == "text" and "packages/" in code)
+    paths: list[str] = []
+    stack: list[str] = []
+    for line in tree.splitlines():
+        name = line.split()[0]
+        depth = (len(line) - len(line.lstrip())) // 2
+        stack = [*stack[:depth], name.rstrip("/")]
+        paths.append("/".join(stack))
+    return paths
+
+
+def test_the_annotated_tree_names_what_exists() -> None:
+    assert not [path for path in tree_paths() if not (ROOT / path).exists()]
+
+
+def test_the_annotated_tree_names_every_module_of_core() -> None:
+    named = set(tree_paths())
+    source = CORE / "src/convfind"
+    modules = [
+        path.relative_to(ROOT).as_posix()
+        for path in source.rglob("*.py")
+        if path.name != "__init__.py" and "__pycache__" not in path.parts
+    ]
+    # A folder that is named without its files stands for them.
+    leaves = {path for path in named if not any(other.startswith(f"{path}/") for other in named)}
+    assert not [
+        module
+        for module in modules
+        if module not in named and not any(module.startswith(f"{leaf}/") for leaf in leaves)
+    ]
+
+
+def test_the_index_links_every_page() -> None:
+    linked = set(_LINK.findall((ROOT / "docs/index.md").read_text()))
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"}
+    assert pages <= linked
+
+
+def test_the_index_of_decisions_links_every_record() -> None:
+    linked = set(_LINK.findall((ROOT / "docs/adr/index.md").read_text()))
+    assert {path.name for path in (ROOT / "docs/adr").glob("0*.md")} <= linked
+
+
+def test_contributing_has_a_line_for_every_tox_environment() -> None:
+    matrix = configparser.ConfigParser(interpolation=None)
+    matrix.read(ROOT / "tox.ini")
+    names = set(matrix["tox"]["env_list"].split())
+    names |= {
+        section.removeprefix("testenv:")
+        for section in matrix.sections()
+        if section.startswith("testenv:") and not section.startswith("testenv:.")
+    }
+    documented = {row[0].strip("`") for row in rows(ROOT / "CONTRIBUTING.md")}
+    assert names <= documented
+
+
+def test_every_hook_and_its_arguments_are_documented() -> None:
+    page = (ROOT / "docs/hooks.md").read_text()
+    spec = ast.parse((CORE / "src/convfind/plugins/spec.py").read_text())
+    hooks = [node for node in spec.body if isinstance(node, ast.FunctionDef)]
+    assert hooks
+    for hook in hooks:
+        signature = f"{hook.name}({', '.join(argument.arg for argument in hook.args.args)})"
+        assert signature in page
+
+
+def test_every_environment_variable_is_documented() -> None:
+    page = (ROOT / "docs/environment.md").read_text()
+    used = {
+        name
+        for folder in ROOT.glob("packages/*/src")
+        for path in folder.rglob("*.py")
+        for name in re.findall(r"\b(?:CONVFIND|MIOPEN)_[A-Z_]*[A-Z]\b", path.read_text())
+    }
+    assert used
+    assert not {name for name in used if f"`{name}`" not in page}
+
+
+def test_the_page_on_modes_names_every_mode_enforcement_and_field() -> None:
+    first_cells = {row[0] for row in rows(ROOT / "docs/find-modes.md")}
+    for name in ("FindMode", "FindEnforce"):
+        for statement in class_body("find_policy.py", name):
+            if isinstance(statement, ast.Assign):
+                (target,) = statement.targets
+                assert isinstance(target, ast.Name)
+                assert f"`{target.id}`" in first_cells
+    for statement in class_body("find_policy.py", "Policy"):
+        if isinstance(statement, ast.AnnAssign):
+            assert isinstance(statement.target, ast.Name)
+            assert f"`{statement.target.id}`" in first_cells
+
+
+def miopen_names() -> list[str]:
+    lines = (ROOT / "tests/data/miopen_names.txt").read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+@pytest.mark.parametrize("name", miopen_names())
+def test_the_parity_table_has_a_row_for(name: str) -> None:
+    assert f"`{name}`" in {
+        piece for row in rows(PARITY) for piece in re.findall(r"`[^`]+`", row[0])
+    }
+
+
+def test_every_row_of_the_parity_table_names_a_test_that_exists() -> None:
+    for row in rows(PARITY):
+        assert len(row) == 4, row
+        named = re.findall(r"`(?:([\w/.-]+\.py)::)?(test_\w+)`", row[3])
+        assert named, f"no test for {row[0]}"
+        for path, function in named:
+            tree = ast.parse((ROOT / (path or PARITY_TESTS)).read_text())
+            assert function in {
+                node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)
+            }, row[0]

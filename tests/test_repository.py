@@ -1,0 +1,77 @@
+"""The tree itself: file sizes, docstrings, nothing that only makes sense on one machine."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+CODE = {".py", ".cl", ".h", ".hip"}
+TEXT = CODE | {".md", ".toml", ".ini", ".txt", ".yaml", ".cfg", ""}
+GENERATED = {"__pycache__", "build", "dist", "venv"}
+LARGEST = 600
+
+HOST = r"(?:pypi\.org|pythonhosted\.org|debian\.org|npmjs\.(?:com|org)|anaconda\.org)"
+MACHINE = r"(?<![\w.])/(?:work|root|home|Users)/"
+
+
+def files() -> Iterator[Path]:
+    """Yield the files of the project; hidden folders belong to tools, except the CI script's."""
+    for path in ROOT.rglob("*"):
+        parts = path.relative_to(ROOT).parts
+        hidden = [part for part in parts[:-1] if part.startswith(".") and part != ".ci"]
+        if path.is_file() and not hidden and not GENERATED.intersection(parts):
+            yield path
+
+
+def texts() -> Iterator[tuple[Path, str]]:
+    """Yield path and contents of the text files, this one excepted: it holds the patterns."""
+    for path in files():
+        if path.suffix in TEXT and path != Path(__file__):
+            yield path, path.read_text(encoding="utf-8")
+
+
+def found(pattern: str) -> list[str]:
+    return [
+        f"{path.relative_to(ROOT)}: {match.group()}"
+        for path, text in texts()
+        for match in re.finditer(pattern, text)
+    ]
+
+
+def test_no_code_file_is_too_long() -> None:
+    long = [
+        f"{path.relative_to(ROOT)}: {count}"
+        for path in files()
+        if path.suffix in CODE
+        and (count := len(path.read_text(encoding="utf-8").splitlines())) > LARGEST
+    ]
+    assert not long
+
+
+def test_every_module_says_what_it_owns() -> None:
+    silent = [
+        str(path.relative_to(ROOT))
+        for path in files()
+        if path.suffix == ".py" and not ast.get_docstring(ast.parse(path.read_text("utf-8")))
+    ]
+    assert not silent
+
+
+def test_no_path_of_one_machine() -> None:
+    assert not found(MACHINE)
+
+
+def test_no_address_of_a_registry() -> None:
+    assert not found(HOST)
+
+
+def test_no_lock_file() -> None:
+    assert not [path for path in files() if path.name in {"uv.lock", "poetry.lock", "pdm.lock"}]
+
+
+def test_no_promise_in_a_comment() -> None:
+    words = r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b"
+    assert not found(words)

@@ -1,0 +1,73 @@
+"""One version number everywhere, and dependency ranges that match it."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = sorted(path.parent for path in ROOT.glob("packages/*/pyproject.toml"))
+EXAMPLES = sorted(path.parent for path in ROOT.glob("examples/*/pyproject.toml"))
+OURS = pytest.mark.parametrize("folder", PACKAGES, ids=lambda folder: folder.name)
+PLUGINS = pytest.mark.parametrize(
+    "folder",
+    [folder for folder in (*PACKAGES, *EXAMPLES) if folder.name != "core"],
+    ids=lambda folder: folder.name,
+)
+
+
+def project(folder: Path) -> dict[str, Any]:
+    table: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    return table
+
+
+def core_version() -> str:
+    return str(project(ROOT / "packages/core")["version"])
+
+
+def test_there_are_packages_and_an_example() -> None:
+    assert {"core", "backend-opencl", "solvers-direct"} <= {folder.name for folder in PACKAGES}
+    assert EXAMPLES
+
+
+@OURS
+def test_every_package_has_the_version_of_core(folder: Path) -> None:
+    assert project(folder)["version"] == core_version()
+
+
+@PLUGINS
+def test_plugins_accept_every_patch_release_of_core_and_no_other(folder: Path) -> None:
+    major, minor, _ = (int(part) for part in core_version().split("."))
+    requirement = f"convfind>={major}.{minor},<{major}.{minor + 1}"
+    listed = [text.replace(" ", "") for text in project(folder)["dependencies"]]
+    assert requirement in listed
+
+
+@PLUGINS
+def test_plugins_are_found_by_entry_point(folder: Path) -> None:
+    assert project(folder)["entry-points"]["convfind"]
+
+
+@OURS
+def test_packages_agree_on_python_and_licence(folder: Path) -> None:
+    core = project(ROOT / "packages/core")
+    table = project(folder)
+    assert table["requires-python"] == core["requires-python"] == ">=3.11"
+    assert table["license"] == core["license"] == "MIT"
+    assert (folder / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+
+
+def test_changelog_opens_with_the_version() -> None:
+    headings = re.findall(r"^## \[?([^\]\s]+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert next(text for text in headings if text != "Unreleased") == core_version()
+
+
+def test_pre_commit_pins_the_versions_of_the_lint_group() -> None:
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text()
+    for pin in groups["lint"]:
+        assert f"[{pin}]" in hooks
