@@ -14,7 +14,7 @@ GENERATED = {"__pycache__", "build", "dist", "venv"}
 LARGEST = 600
 
 HOST = r"(?:pypi\.org|pythonhosted\.org|debian\.org|npmjs\.(?:com|org)|anaconda\.org)"
-MACHINE = r"(?<![\w.])/(?:work|root|home|Users)/"
+MACHINE = r"(?<![\w.])/(?:work|root)/"
 
 
 def files() -> Iterator[Path]:

@@ -58,7 +58,15 @@ def test_a_user_may_name_the_runtime(python: Callable[..., str], tmp_path: Path)
 
 
 @needs_intel
-def test_a_registered_runtime_is_not_added_again() -> None:
+def test_a_list_of_libraries_stands(python: Callable[..., str]) -> None:
+    added = python(PLATFORMS, OCL_ICD_FILENAMES=str(intel_runtime())).split("|")
+    assert "Intel(R) OpenCL" in added
+    assert "Intel(R) OpenCL" not in python(PLATFORMS, OCL_ICD_FILENAMES="nowhere.so").split("|")
+
+
+@needs_intel
+def test_a_registered_runtime_is_not_added_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OCL_ICD_FILENAMES", raising=False)
     intel = str(intel_runtime())
     assert intel in unregistered_runtimes({})
     assert intel not in unregistered_runtimes({"intel.icd": "/opt/intel/libintelocl.so"})

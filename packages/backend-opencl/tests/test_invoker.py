@@ -187,6 +187,7 @@ def test_sizes_that_do_not_fit(
         ("spin", (Y, i32(2**31)), "is no int32"),
         ("reverse_groups", (X, Y, LocalArg(0)), "local memory of"),
         ("reverse_groups", (X, Y, LocalArg(1 << 40)), "local memory of"),
+        ("spin", (BufferArg(Memory.Y, 4), i32(1)), "byte 4 of y is no multiple of"),
         ("missing", (X,), "has no kernel 'missing'; it has: .*affine"),
     ],
 )
@@ -223,9 +224,3 @@ def test_regions_past_the_end(device: OpenCLDevice, runner: Runner) -> None:
         runner.run(args, runner.launch("affine", X, far, f32(1), f32(0)))
     with pytest.raises(LaunchError, match="past the end of its"):
         runner.run(args, Fill(Memory.Y, 512, 1 << 20))
-
-
-def test_a_crooked_offset_is_named(device: OpenCLDevice, runner: Runner) -> None:
-    args = make_args(device)
-    with pytest.raises(LaunchError, match="y at byte 4, failed with MISALIGNED_SUB_BUFFER_OFFSET"):
-        runner.run(args, runner.launch("affine", X, BufferArg(Memory.Y, 4), f32(1), f32(0)))

@@ -6,6 +6,7 @@ import gc
 import weakref
 
 import numpy as np
+import pyopencl as cl
 import pytest
 from numpy.typing import NDArray
 from opencl_testing import Runner
@@ -14,7 +15,7 @@ from convfind.backend import InvokeArgs
 from convfind.errors import DeviceError
 from convfind.solution import BufferArg, Memory, f32
 from convfind_backend_opencl.device import OpenCLDevice
-from convfind_backend_opencl.memory import HOST_ALIGNMENT, BufferPool, size_class
+from convfind_backend_opencl.memory import HOST_ALIGNMENT, BufferPool, fill_pieces, size_class
 
 MIB = 1 << 20
 
@@ -97,6 +98,35 @@ def test_fill_sets_every_byte(device: OpenCLDevice, size: int) -> None:
     back = np.empty(size, np.uint8)
     device.read(buffer, back)
     assert (back == 0xA5).all()
+
+
+@pytest.mark.parametrize("size", [0, 20, (1 << 30) + 4, (5 << 30) + 1])
+def test_large_fills_are_split(size: int) -> None:
+    pieces = fill_pieces(1, 512, size)
+    assert sum(piece.size for piece in pieces) == size
+    end = 512
+    for piece in pieces:
+        assert piece.base + piece.offset == end
+        assert piece.offset < 1 << 30
+        assert piece.base % (1 << 30) == 0
+        assert piece.offset % len(piece.pattern) == piece.size % len(piece.pattern) == 0
+        assert piece.size <= 1 << 30
+        end += piece.size
+
+
+def test_a_gpu_fills_memory_of_any_size(device: OpenCLDevice) -> None:
+    size = device.queue.device.max_mem_alloc_size
+    if device.target.kind != "gpu" or device.target.global_memory < 3 * size:
+        pytest.skip(f"{device.target.name} has no memory to spare")
+    neighbour, buffer = device.allocate(size // 2), device.allocate(size)
+    device.fill(neighbour, 0x11)
+    device.fill(buffer, 0xA5)
+    sample = np.empty(1024, np.uint8)
+    for part in np.linspace(0, 1, 8):
+        for filled, byte in ((neighbour, 0x11), (buffer, 0xA5)):
+            offset = int(part * (filled.size - sample.nbytes)) // 512 * 512
+            cl.enqueue_copy(device.queue, sample, filled.native, src_offset=offset)
+            assert (sample == byte).all(), offset
 
 
 def test_an_aligned_array_is_read_in_place(device: OpenCLDevice, runner: Runner) -> None:

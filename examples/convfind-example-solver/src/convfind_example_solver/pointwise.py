@@ -19,10 +19,10 @@ from convfind.types import Algorithm, DataType, Direction, Layout
 
 #: Positions in one vector of the kernel.
 VECTOR = 16
-#: With more channels, packing both operands pays and a general GEMM is faster.
-MOST_CHANNELS = 64
-#: Fewer positions than this fill less than one tile.
-FEWEST_POSITIONS = 2 * VECTOR
+#: With more channels, packing pays: a general GEMM is as fast, or faster.
+MOST_CHANNELS = 32
+#: Fewer positions are done before the launch is: nothing to win.
+FEWEST_POSITIONS = 8 * VECTOR
 #: Sizes that kernels count in 32 bits.
 MOST_ELEMENTS = 2**31 - 1
 
@@ -31,7 +31,7 @@ _TILES = (1, 2, 4, 8, 12, 16)
 
 
 class PointwiseForward(TunableSolver):
-    """Multiplies images by the weights where they lie; a packed GEMM would copy both first."""
+    """Multiplies images by the weights where they lie; a general GEMM copies them first."""
 
     solver_id = "example-pointwise-fwd"
     algorithm = Algorithm.DIRECT
@@ -67,7 +67,7 @@ class PointwiseForward(TunableSolver):
         return APPLICABLE
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """Above a GEMM, which spends its time on copies here."""
+        """Above a GEMM, which loses time on copies here."""
         return 0.5
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
@@ -77,7 +77,7 @@ class PointwiseForward(TunableSolver):
             parameters=(
                 Parameter("tile_k", _TILES, "output channels in registers"),
                 Parameter("vectors", (1, 2), "vectors of positions in registers"),
-                Parameter("chunk", (1, 4, 16), "tiles of positions for each work-item"),
+                Parameter("chunk", (4, 8, 16), "tiles of positions for each work-item"),
             ),
             constraints=(
                 Constraint(
@@ -94,9 +94,13 @@ class PointwiseForward(TunableSolver):
         )
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
-        """The tile that was fastest where it fits, else the largest that does."""
-        fitting = [tile for tile in _TILES if tile <= min(problem.w_shape[0], 8)]
-        return Config(tile_k=fitting[-1], vectors=2, chunk=16)
+        """The tile that wastes least: the last one overlaps, and fewer than 4 leave units idle."""
+        out_channels = problem.w_shape[0]
+        tile = min(
+            (tile for tile in (8, 12, 4, 2, 1) if tile <= out_channels),
+            key=lambda tile: -(-out_channels // tile) * max(tile, 4),
+        )
+        return Config(tile_k=tile, vectors=2, chunk=16)
 
     def solution(
         self,

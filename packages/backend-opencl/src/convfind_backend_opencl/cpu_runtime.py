@@ -20,7 +20,6 @@ from tempfile import TemporaryDirectory
 _LOG = logging.getLogger(__name__)
 _INTEL = "intelocl64.dll" if sys.platform == "win32" else "libintelocl.so"
 _NVIDIA = "libnvidia-opencl.so.1"
-_USER_VARIABLES = ("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES")
 
 
 @contextmanager
@@ -29,9 +28,9 @@ def visible_runtimes() -> Iterator[None]:
 
     The loader reads its variables once, at the first query of a process, so nothing of this remains
     afterwards: neither in the environment, which child processes inherit, nor on disk. Where the
-    user has set one of the variables, that choice stands.
+    user has set ``OCL_ICD_VENDORS`` or ``OCL_ICD_FILENAMES``, that choice stands.
     """
-    if any(os.environ.get(name) for name in _USER_VARIABLES):
+    if os.environ.get("OCL_ICD_VENDORS"):
         yield
         return
     registered = registered_runtimes()
@@ -70,8 +69,15 @@ def registered_runtimes() -> dict[str, str]:
 
 
 def unregistered_runtimes(registered: dict[str, str]) -> list[str]:
-    """Return the libraries of runtimes that are installed and that no ``.icd`` file names."""
+    """Return the libraries of runtimes that are installed and that no ``.icd`` file names.
+
+    What ``OCL_ICD_FILENAMES`` lists is all that the user wants to add; not every loader reads it.
+    """
     known = {Path(library).name.partition(".so")[0] for library in registered.values()}
+    wanted = os.environ.get("OCL_ICD_FILENAMES", "").split(os.pathsep)
+    if any(wanted):
+        stems = {name: Path(name).name.partition(".so")[0] for name in wanted if name}
+        return [name for name, stem in stems.items() if stem not in known]
     found = []
     intel = intel_runtime()
     if intel is not None and Path(_INTEL).stem not in known:

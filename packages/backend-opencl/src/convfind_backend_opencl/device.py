@@ -18,11 +18,13 @@ from convfind.target import DeviceKind, Target
 from convfind_backend_opencl import interop
 from convfind_backend_opencl.compiler import Compiler, LoadedProgram
 from convfind_backend_opencl.errors import opencl_errors
-from convfind_backend_opencl.invoker import OpenCLInvoker, fill_pattern
+from convfind_backend_opencl.invoker import OpenCLInvoker
 from convfind_backend_opencl.memory import (
+    Block,
     BufferPool,
     OpenCLBuffer,
     bytes_of,
+    fill_pieces,
     host_block,
     is_usable_in_place,
     shares_host_memory,
@@ -109,27 +111,24 @@ class OpenCLDevice(Device):
 
     def write(self, buffer: DeviceBuffer, array: np.ndarray[Any, Any]) -> None:
         """Copy an array into existing memory."""
-        memory = self._native(buffer, array.nbytes)
-        self._check_writable(buffer)
+        block = self._block(buffer, array.nbytes, writing=True)
         if array.nbytes:
             with opencl_errors(f"write of {array.nbytes} bytes"):
-                cl.enqueue_copy(self.queue, memory, bytes_of(array))
+                cl.enqueue_copy(self.queue, block.memory, bytes_of(array))
 
     def read(self, buffer: DeviceBuffer, array: np.ndarray[Any, Any]) -> None:
         """Copy memory into an array, after everything enqueued before."""
-        memory = self._native(buffer, array.nbytes)
+        block = self._block(buffer, array.nbytes)
         if array.nbytes:
             with opencl_errors(f"read of {array.nbytes} bytes"):
-                cl.enqueue_copy(self.queue, bytes_of(array), memory)
+                cl.enqueue_copy(self.queue, bytes_of(array), block.memory)
 
     def fill(self, buffer: DeviceBuffer, byte: int) -> None:
         """Set every byte of a buffer."""
-        memory = self._native(buffer, 0)
-        self._check_writable(buffer)
-        if buffer.size:
-            pattern = fill_pattern(byte, buffer.size)
-            with opencl_errors(f"fill of {buffer.size} bytes"):
-                cl.enqueue_fill_buffer(self.queue, memory, pattern, 0, buffer.size)
+        block = self._block(buffer, 0, writing=True)
+        with opencl_errors(f"fill of {buffer.size} bytes"):
+            for piece in fill_pieces(byte, 0, buffer.size):
+                piece.enqueue(self.queue, block)
 
     def adopt(self, tensor: object) -> OpenCLBuffer | None:
         """Return the memory of a pyopencl buffer or array without a copy."""
@@ -158,8 +157,8 @@ class OpenCLDevice(Device):
         is_cpu = self.target.kind is DeviceKind.CPU and self.target.has("unified-memory")
         return is_cpu and shares_host_memory(self.context, self.queue)
 
-    def _native(self, buffer: DeviceBuffer, size: int) -> cl.Buffer:
-        """The memory object of a buffer that can hold ``size`` bytes."""
+    def _block(self, buffer: DeviceBuffer, size: int, *, writing: bool = False) -> Block:
+        """The block of a buffer that can hold ``size`` bytes."""
         self._check_usable()
         if not isinstance(buffer, OpenCLBuffer):
             msg = f"{type(buffer).__name__} is not a buffer of the opencl backend"
@@ -167,12 +166,10 @@ class OpenCLDevice(Device):
         if size > buffer.size:
             msg = f"array of {size} bytes does not fit a buffer of {buffer.size} bytes"
             raise DeviceError(msg)
-        return buffer.native
-
-    def _check_writable(self, buffer: DeviceBuffer) -> None:
-        if isinstance(buffer, OpenCLBuffer) and buffer.read_only:
+        if writing and buffer.read_only:
             msg = "buffer is the memory of an uploaded array and read-only; allocate another"
             raise DeviceError(msg)
+        return buffer.block
 
     def _check_usable(self) -> None:
         self._check_process()

@@ -10,20 +10,20 @@ import pyopencl as cl
 
 from convfind.errors import DeviceError, LaunchError
 
-_STATUS = re.compile(r"failed: ([A-Z][A-Z_0-9]+)")
+_STATUS = re.compile(r"failed: ([A-Z][A-Z_0-9]+|<[^>]+>)")
 _ADVICE = {
     "MEM_OBJECT_ALLOCATION_FAILURE": "free device memory or use a smaller problem",
     "OUT_OF_RESOURCES": "use smaller work-groups, less local memory or smaller buffers",
     "OUT_OF_HOST_MEMORY": "free host memory",
-    "INVALID_BUFFER_SIZE": "use a smaller problem or workspace",
     "INVALID_ARG_SIZE": "pass the type that the kernel declares",
     "INVALID_ARG_VALUE": "pass the kind of argument that the kernel declares",
     "INVALID_ARG_INDEX": "pass as many arguments as the kernel declares",
     "INVALID_MEM_OBJECT": "pass a buffer that this device allocated or adopted",
     "INVALID_WORK_GROUP_SIZE": "use the work-group size that the kernel declares",
-    "MISALIGNED_SUB_BUFFER_OFFSET": "use an offset that is a multiple of the device's alignment",
     "DEVICE_NOT_AVAILABLE": "check the driver, then open the device again",
-    "INVALID_COMMAND_QUEUE": "an earlier kernel crashed the device: start a new process",
+    "INVALID_COMMAND_QUEUE": "an earlier kernel crashed the device; start a new process",
+    # NVIDIA's own.
+    "<unknown error -9999>": "a kernel went outside its buffers; start a new process",
 }
 
 

@@ -13,11 +13,11 @@ import pyopencl as cl
 from convfind.backend import InvokeArgs
 from convfind.errors import DeviceError, LaunchError
 from convfind.kernel_spec import KernelSpec, Program
-from convfind.solution import BufferArg, Fill, Launch, LocalArg, Memory, ScalarArg, Step
+from convfind.solution import BufferArg, Launch, LocalArg, Memory, ScalarArg, Step
 from convfind.target import Target
 from convfind_backend_opencl.compiler import LoadedProgram
 from convfind_backend_opencl.errors import opencl_errors, translated
-from convfind_backend_opencl.memory import OpenCLBuffer
+from convfind_backend_opencl.memory import FillPiece, OpenCLBuffer, fill_pieces
 
 
 class OpenCLInvoker:
@@ -31,13 +31,13 @@ class OpenCLInvoker:
         loaded: Mapping[Program, object],
     ) -> None:
         self._queue = queue
-        self._steps = [
-            _ReadyLaunch(queue, target, step, loaded)
-            if isinstance(step, Launch)
-            else _ReadyFill(queue, step)
-            for step in steps
-            if isinstance(step, Launch) or step.size > 0
-        ]
+        self._steps: list[_ReadyLaunch | _ReadyFill] = []
+        for step in steps:
+            if isinstance(step, Launch):
+                self._steps.append(_ReadyLaunch(queue, target, step, loaded))
+            else:
+                pieces = fill_pieces(0, step.offset, step.size)
+                self._steps += [_ReadyFill(queue, step.memory, piece) for piece in pieces]
         self._memories = sorted({memory for step in self._steps for memory in step.memories})
         # One C call that gives the serial numbers of all buffers in use. Numbers, because holding
         # on to the last call's buffers would keep them from their pool and arrays from the heap.
@@ -130,6 +130,7 @@ class _ReadyLaunch:
         buffers: list[tuple[int, Memory, int]] = []
         for index, argument in enumerate(launch.arguments):
             if isinstance(argument, BufferArg):
+                _check_alignment(self.name, queue.device, argument)
                 buffers.append((index, argument.memory, argument.offset))
                 continue
             with opencl_errors(f"argument {index} of {self.name}, {argument},", LaunchError):
@@ -160,39 +161,29 @@ class _ReadyLaunch:
 
 
 class _ReadyFill:
-    """Zeros for a region. It looks its buffer up at each call and so keeps none alive."""
+    """Zeros for a piece of a region. Looks its buffer up at each call, so keeps none alive."""
 
-    __slots__ = ("_memory", "_offset", "_pattern", "_queue", "_size", "memories", "name")
+    __slots__ = ("_memory", "_piece", "_queue", "memories", "name")
 
-    def __init__(self, queue: cl.CommandQueue, fill: Fill) -> None:
-        self.name = f"fill of {fill.memory}"
-        self.memories = {fill.memory}
+    def __init__(self, queue: cl.CommandQueue, memory: Memory, piece: FillPiece) -> None:
+        self.name = f"fill of {memory}"
+        self.memories = {memory}
         self._queue = queue
-        self._memory = str(fill.memory)
-        self._offset = fill.offset
-        self._size = fill.size
-        self._pattern = fill_pattern(0, fill.offset | fill.size)
+        self._memory = memory
+        self._piece = piece
 
     def bind(self, buffers: Mapping[Memory, OpenCLBuffer]) -> None:
         """Check that the region lies inside the buffer."""
-        size = buffers[Memory(self._memory)].block.size
-        if self._offset + self._size > size:
-            end = self._offset + self._size
+        size = buffers[self._memory].block.size
+        end = self._piece.base + self._piece.offset + self._piece.size
+        if end > size:
             msg = f"{self.name} ends at byte {end}, past the end of its {size} bytes"
             raise LaunchError(msg)
 
     def enqueue(self, args: InvokeArgs) -> cl.Event:
         """Enqueue the fill."""
         buffer: OpenCLBuffer = getattr(args, self._memory)
-        return cl.enqueue_fill_buffer(
-            self._queue, buffer.block.memory, self._pattern, self._offset, self._size
-        )
-
-
-def fill_pattern(byte: int, extent: int) -> bytes:
-    """Return a byte repeated to the widest pattern that divides ``extent``: it fills faster."""
-    width = next(width for width in (16, 4, 1) if extent % width == 0)
-    return bytes([byte]) * width
+        return self._piece.enqueue(self._queue, buffer.block)
 
 
 def _kernel(spec: KernelSpec, loaded: Mapping[Program, object]) -> cl.Kernel:
@@ -229,6 +220,13 @@ def _check_sizes(name: str, kernel: cl.Kernel, device: cl.Device, launch: Launch
     if prod(local_size) > most:
         items = prod(local_size)
         raise LaunchError(f"{name}: a group of {items} is over the kernel's limit of {most}")
+
+
+def _check_alignment(name: str, device: cl.Device, argument: BufferArg) -> None:
+    alignment = device.mem_base_addr_align // 8  # is in bits
+    if argument.offset % alignment:
+        msg = f"{name}: byte {argument.offset} of {argument.memory} is no multiple of {alignment}"
+        raise LaunchError(msg)
 
 
 def _check_local_memory(name: str, target: Target, launch: Launch) -> None:

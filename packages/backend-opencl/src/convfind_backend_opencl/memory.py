@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
@@ -16,6 +17,8 @@ from convfind_backend_opencl.errors import opencl_errors, translated
 #: Host arrays are used in place from this alignment on: kernels may read memory as ``float16``.
 HOST_ALIGNMENT = 64
 
+#: Bytes that one command fills at most.
+_FILL = 1 << 30
 _SERIAL = itertools.count(1)
 
 
@@ -101,9 +104,14 @@ class BufferPool:
 
     def take(self, size: int) -> Block:
         """Return memory of at least ``size`` bytes with undefined contents."""
-        capacity = size_class(size)
-        if capacity > self._max_size:
-            capacity = size
+        if size > self._max_size:
+            # NVIDIA's driver would allocate it, and commands on it would then crash the device.
+            msg = (
+                f"allocation of {size} bytes is over the device's limit of {self._max_size} bytes; "
+                "use a smaller problem or workspace"
+            )
+            raise DeviceError(msg)
+        capacity = min(size_class(size), self._max_size)
         with self._lock:
             self._sort_in()
             for index in range(len(self._idle) - 1, -1, -1):
@@ -172,6 +180,36 @@ def size_class(size: int) -> int:
     """Round up to one of eight steps an octave, 512 bytes at least: at most an eighth is wasted."""
     step = max(512, 1 << max(size.bit_length() - 4, 0))
     return max(-(-size // step), 1) * step
+
+
+@dataclass(frozen=True, slots=True)
+class FillPiece:
+    """One fill command: a pattern repeated over ``size`` bytes from ``base`` + ``offset`` on."""
+
+    pattern: bytes
+    base: int
+    offset: int
+    size: int
+
+    def enqueue(self, queue: cl.CommandQueue, block: Block) -> cl.Event:
+        """Enqueue the command."""
+        view = block.view(self.base)
+        return cl.enqueue_fill_buffer(queue, view, self.pattern, self.offset, self.size)
+
+
+def fill_pieces(byte: int, offset: int, size: int) -> list[FillPiece]:
+    """Split the filling of a region with a byte into commands.
+
+    NVIDIA's driver hangs, fills a part only, or writes elsewhere, where offset or size are 2**31
+    times the pattern or more. The widest pattern that fits also fills up to nine times as fast
+    there as a single byte.
+    """
+    width = next(width for width in (16, 4, 1) if (offset | size) % width == 0)
+    pattern, end = bytes([byte]) * width, offset + size
+    return [
+        FillPiece(pattern, start - start % _FILL, start % _FILL, min(_FILL, end - start))
+        for start in range(offset, end, _FILL)
+    ]
 
 
 def bytes_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:

@@ -1,4 +1,4 @@
-"""convfind finds the fastest correct way to run a convolution on a device, remembers it, runs it."""
+"""convfind finds the fastest correct way to run a convolution, remembers it, and runs it."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from convfind.find_result import FindOrigin, FindResult
 from convfind.handle import Handle
 from convfind.miopen_calls import AlgorithmPerformance, FindOptions
 from convfind.opening import DeviceList, devices, handle_for
-from convfind.opening import open_handle as open  # noqa: A004 - convfind.open reads as it should
+from convfind.opening import open_handle as open
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.settings import Settings
 from convfind.solution import Solution, TimeOrigin
-from convfind.solution_file import load_solution, save_solution
+from convfind.solver import Solver, TunableSolver
 from convfind.target import DeviceKind, Target
 from convfind.tensors import DeviceTensor
 from convfind.types import AccuracyClass, Algorithm, ConvMode, DataType, Direction, Layout
@@ -88,15 +88,15 @@ __all__ = [
     "SettingsError",
     "Solution",
     "SolutionError",
+    "Solver",
     "Target",
     "TimeOrigin",
+    "TunableSolver",
     "VerificationError",
     "WorkspaceError",
     "devices",
     "handle_for",
-    "load_solution",
     "open",
-    "save_solution",
 ]
 
 

@@ -65,7 +65,7 @@ class Device(ABC):
 
     @abstractmethod
     def invoker(self, steps: Sequence[Step], loaded: Mapping[Program, object]) -> Invoker:
-        """Make steps ready to run. Raises `LaunchError` where entry, sizes or arguments do not fit."""
+        """Make steps ready. Raises `LaunchError` where entry, sizes or arguments do not fit."""
 
     @abstractmethod
     def allocate(self, size: int) -> DeviceBuffer:
@@ -81,7 +81,7 @@ class Device(ABC):
 
     @abstractmethod
     def wrap_output(self, array: np.ndarray[Any, Any]) -> DeviceBuffer | None:
-        """Return the memory of a writable C-contiguous array if kernels can write into it, else None."""
+        """Return the memory of a C-contiguous array if kernels can write into it, else None."""
 
     @abstractmethod
     def write(self, buffer: DeviceBuffer, array: np.ndarray[Any, Any]) -> None:
@@ -116,11 +116,14 @@ class Backend(ABC):
 
     @abstractmethod
     def targets(self) -> tuple[Target, ...]:
-        """Return every device, best first. Raises `BackendUnavailableError` saying what to install."""
+        """Return every device, best first.
+
+        Raises `BackendUnavailableError` saying what to install.
+        """
 
     @abstractmethod
     def open(self, selector: str = "") -> Device:
-        """Open a device by number, by kind (``cpu``, ``gpu``) or by a part of vendor, name or platform.
+        """Open a device by number, kind (``cpu``, ``gpu``) or a part of vendor, name or platform.
 
-        The empty selector takes the best device. Raises `DeviceError` listing the devices there are.
+        The empty selector takes the best device. Raises `DeviceError` listing the devices.
         """

@@ -1,4 +1,4 @@
-"""`Config`: the tuning parameters of one solution, an immutable mapping of names to plain values."""
+"""`Config`: the tuning parameters of one solution, an immutable mapping."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ class Config(Mapping[str, ConfigValue]):
 
     __slots__ = ("_items", "_lookup")
 
-    def __init__(self, values: Mapping[str, ConfigValue] | None = None, **named: ConfigValue) -> None:
+    def __init__(
+        self, values: Mapping[str, ConfigValue] | None = None, **named: ConfigValue
+    ) -> None:
         merged = {**(values or {}), **named}
         self._items: Final = tuple(sorted(merged.items()))
         self._lookup: Final = dict(self._items)

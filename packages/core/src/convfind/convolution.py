@@ -15,10 +15,12 @@ from convfind.tensors import DeviceTensor, empty_memory, memory_of, tensor_view
 
 Array = np.ndarray[Any, Any]
 
+_UNBOUND = InvokeArgs()
+
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """A solution made ready: kernels loaded, arguments set. Made by `Handle.prepare` and `Handle.bind`.
+    """A solution made ready: kernels loaded, arguments set; see `Handle.prepare`, `Handle.bind`.
 
     `run` takes and returns tensors; `enqueue` is the quick way for memory that is on the device.
     """
@@ -29,7 +31,7 @@ class Convolution:
     device: Device
     invoker: Invoker
     workspace_size: int  # bytes that a run needs
-    bound: InvokeArgs = InvokeArgs()  # what binding fixed: w and packed weights
+    bound: InvokeArgs = _UNBOUND  # what binding fixed: w and packed weights
 
     def enqueue(self, args: InvokeArgs) -> None:
         """Enqueue on the device's queue: no look-up, no allocation, no wait.
@@ -50,13 +52,13 @@ class Convolution:
         """Compute the third tensor from the two that the direction reads.
 
         Args:
-            x, w, y: NumPy arrays, host tensors with DLPack, tensors of the backend's own library, or
-                `DeviceTensor`. Bound weights are left out.
+            x, w, y: NumPy arrays, host tensors with DLPack, tensors of the backend's own
+                library, or `DeviceTensor`. Bound weights are left out.
             out: where to write; an array, tensor or `DeviceTensor`. Needed where beta is not 0.
-            workspace: device memory of at least `workspace_size` bytes; None allocates from the pool.
+            workspace: device memory of `workspace_size` bytes; None takes it from the pool.
 
         Returns:
-            ``out`` if given, else a NumPy array, or a `DeviceTensor` where every input is on the device.
+            ``out`` if given, else a NumPy array; a `DeviceTensor` if every input is on the device.
 
         Raises:
             ProblemError: a tensor is missing, of a wrong shape or type.
@@ -80,7 +82,11 @@ class Convolution:
             is_bound = name == "w" and self.bound.w is not None
             if name not in problem.direction.reads or is_bound:
                 if value is not None:
-                    why = "nothing: the weights are bound" if is_bound else "nothing: it is the result; use out="
+                    why = (
+                        "nothing: the weights are bound"
+                        if is_bound
+                        else "nothing: it is the result; use out="
+                    )
                     raise ProblemError(name, type(value).__name__, why)
                 continue
             if value is None:
@@ -97,7 +103,9 @@ class Convolution:
         problem, device, name = self.problem, self.device, self.problem.direction.writes
         if out is None:
             if problem.beta:
-                raise ProblemError("out", None, f"the previous contents of {name}, as beta is not 0")
+                raise ProblemError(
+                    "out", None, f"the previous contents of {name}, as beta is not 0"
+                )
             if on_device:
                 buffer = device.allocate(problem.nbytes(name))
                 shape = problem.tensor_layout(name).to_memory(problem.shape(name))
@@ -150,7 +158,8 @@ class Convolution:
             msg = f"workspace is a {type(given).__name__}, not memory of {self.device.target.name}"
             raise WorkspaceError(msg)
         if buffer.size < self.workspace_size:
-            msg = f"workspace has {buffer.size} bytes; {self.solution.solver} needs {self.workspace_size}"
+            needed = f"{self.solution.solver} needs {self.workspace_size}"
+            msg = f"workspace has {buffer.size} bytes; {needed}"
             raise WorkspaceError(msg)
         return buffer
 

@@ -21,7 +21,7 @@ def make_defines(*groups: Mapping[str, DefineValue], **named: DefineValue) -> De
 
 
 def define_text(value: DefineValue) -> str:
-    """Spell a value as C: booleans as 0 or 1, floats as single-precision literals, words as they are."""
+    """Spell a value as C: booleans as 0 or 1, floats in single precision, words as they are."""
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, float):

@@ -62,7 +62,9 @@ class KernelBuildError(ConvfindError):
 
     def __init__(self, source: str, options: tuple[str, ...], log: str) -> None:
         first = next((line.strip() for line in log.splitlines() if "error" in line.lower()), "")
-        super().__init__(f"kernel {source} does not build with {' '.join(options)}: {first or log[:200]}")
+        super().__init__(
+            f"kernel {source} does not build with {' '.join(options)}: {first or log[:200]}"
+        )
         self.source = source
         self.options = options
         self.log = log
@@ -115,7 +117,9 @@ class DuplicateIdError(PluginError):
     """Two packages register the same id."""
 
     def __init__(self, kind: str, identifier: str, first: str, second: str) -> None:
-        super().__init__(f"{kind} {identifier!r} is registered by both {first} and {second}; uninstall one")
+        super().__init__(
+            f"{kind} {identifier!r} is registered by both {first} and {second}; uninstall one"
+        )
         self.identifier = identifier
         self.first = first
         self.second = second

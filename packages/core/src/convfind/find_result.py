@@ -22,7 +22,7 @@ class FindOrigin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FindResult:
-    """Solutions, fastest first; those over the workspace limit last and flagged; and every refusal."""
+    """Solutions, fastest first, those over the workspace limit last; and every refusal."""
 
     problem: str
     device: str
@@ -36,7 +36,7 @@ class FindResult:
 
     @property
     def best(self) -> Solution:
-        """The first solution within the workspace limit. Raises `NoSolverError` with all refusals."""
+        """The first solution within the workspace limit; `NoSolverError` if there is none."""
         for solution in self.solutions:
             if not solution.over_limit:
                 return solution

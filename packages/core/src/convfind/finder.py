@@ -1,7 +1,7 @@
 """Find: from a problem to ranked solutions. Read this file first.
 
-    ConvProblem + Target -> recall (database) -> screen -> search (compile, verify, measure)
-                                              -> or estimate -> ranked solutions -> store
+ConvProblem + Target -> recall (database) -> screen -> search (compile, verify, measure)
+                                          -> or estimate -> ranked solutions -> store
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def find(
     if policy.on_miss is OnMiss.ESTIMATE:
         if recalled.answers:
             return tally.result(recalled.solutions, recalled.origin, recalled.rejected)
-        screening = screen(plain, session, policy, dynamic_only=True)
+        # Estimates are for quick starts: one binary for many shapes, unless solvers are named.
+        screening = screen(plain, session, policy, dynamic_only=policy.solvers is None)
         solutions = (*recalled.solutions, *estimate(plain, session, policy, screening))
         return tally.result(_fastest(solutions, policy), FindOrigin.FALLBACK, screening.rejected)
     if recalled.answers and policy.check_hit is not CheckHit.NO:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self
@@ -95,7 +94,7 @@ class Handle(MIOpenCalls):
         return find(problem, self._session, self.policy(mode, **policy), on_progress)
 
     def explain(self, problem: ConvProblem, mode: object = None, **policy: Any) -> Explanation:
-        """Say for every solver whether it takes the problem, why not, and what is recorded of it."""
+        """Say for every solver whether it takes the problem, why not, and what is recorded."""
         return explain(problem, self._session, self.policy(mode, **policy))
 
     # -- running ----------------------------------------------------------------------------------
@@ -139,7 +138,9 @@ class Handle(MIOpenCalls):
         plain = self.prepare(solution)
         problem, device, recipe = plain.problem, self._session.device, plain.recipe
         if "w" not in problem.direction.reads:
-            raise ProblemError("w", "bound weights", f"forward or backward-data; {problem.direction} writes w")
+            raise ProblemError(
+                "w", "bound weights", f"forward or backward-data; {problem.direction} writes w"
+            )
         weights = device_memory(device, problem, "w", w)
         if weights is None:
             # A copy, because the caller's array may share its memory with the device and change.
@@ -161,7 +162,9 @@ class Handle(MIOpenCalls):
         """Copy an array, or a host tensor with DLPack, to the device."""
         host = to_host_array(array)
         copy = host.copy(order="C")
-        return DeviceTensor(self._session.device.upload(copy), copy.shape, DataType(copy.dtype.name))
+        return DeviceTensor(
+            self._session.device.upload(copy), copy.shape, DataType(copy.dtype.name)
+        )
 
     def to_numpy(self, tensor: DeviceTensor) -> Any:
         """Copy a tensor from the device, after everything enqueued before."""
@@ -180,7 +183,9 @@ class Handle(MIOpenCalls):
         plain = problem.plain()
         target = self._session.target
         if solution.device != target.identity:
-            msg = f"solution is for {solution.device}, and this is {target.identity}; find again here"
+            msg = (
+                f"solution is for {solution.device}, and this is {target.identity}; find again here"
+            )
             raise SolutionError(msg)
         solver = self._session.registry.solver(solution.solver)
         answer = solver.applicability(plain, target)
@@ -188,6 +193,7 @@ class Handle(MIOpenCalls):
             msg = f"{solution.solver} does not take {problem}: {answer}; find again"
             raise SolutionError(msg)
         recipe = solver.solution(plain, target, solution.config, solution.workspace)
+        self._session.kernels.accept(solution.binaries)
         loaded = self._session.kernels.load_or_raise(recipe.programs)
         return Convolution(
             problem=problem,

@@ -21,8 +21,8 @@ def estimate(
 ) -> tuple[Solution, ...]:
     """Rank the candidates of a plain problem: heuristic, then throughput index, then list order.
 
-    ``policy.fallback`` starts the chain further down: "wti" skips the heuristics, "gemm" leaves GEMM
-    and the last resorts only. Times are negative, since nobody measured them.
+    ``policy.fallback`` starts the chain further down: "wti" skips the heuristics, "gemm" leaves
+    GEMM and the last resorts only. Times are negative, since nobody measured them.
     """
     solvers = screening.candidates
     if policy.fallback is Fallback.GEMM:
@@ -44,7 +44,7 @@ def _predict(
     for heuristic in session.registry.heuristics:
         try:
             predictions = heuristic.predict(problem, session.target, ids)
-        except Exception:  # noqa: BLE001, S112 - a broken model must not end the find
+        except Exception:
             continue
         if predictions:
             return {prediction.solver: prediction for prediction in predictions}
@@ -90,5 +90,3 @@ def _time(
         if index is not None and index > 0:
             return -_WTI_SCALE_MS / index, TimeOrigin.WTI, None
     return -1.0, TimeOrigin.NONE, None
-
-

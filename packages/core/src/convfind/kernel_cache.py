@@ -27,7 +27,7 @@ class KernelCache:
     def load(
         self, programs: Iterable[Program], done: Callable[[], None] | None = None
     ) -> tuple[Loaded, Failures]:
-        """Make programs ready; ``done`` is called after each. A build failure spoils only its own."""
+        """Make programs ready; ``done`` is called after each. Failures are returned, not raised."""
         wanted = list(dict.fromkeys(programs))
         failures: Failures = {}
         missing = [program for program in wanted if program not in self._loaded]
@@ -51,6 +51,18 @@ class KernelCache:
         for error in failures.values():
             raise error
         return loaded
+
+    def binaries(self, programs: Iterable[Program]) -> tuple[tuple[str, bytes], ...]:
+        """Return compiled programs by key, as `accept` takes them, on this machine or another."""
+        self.load_or_raise(programs)
+        keys = [self._key(program) for program in programs]
+        return tuple((key, binary) for key in keys if (binary := self._store.get(key)) is not None)
+
+    def accept(self, binaries: Iterable[tuple[str, bytes]]) -> None:
+        """Keep compiled programs that came with a solution."""
+        for key, binary in binaries:
+            if self._store.get(key) is None:
+                self._store.put(key, binary)
 
     def pending(self, programs: Iterable[Program]) -> int:
         """How many of the programs are not in memory."""

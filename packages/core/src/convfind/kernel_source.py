@@ -1,4 +1,4 @@
-"""Kernel source files: plain text beside their solver, includes resolved here, hashed as a whole."""
+"""Kernel source files: text beside their solver, includes resolved here, hashed as a whole."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class KernelSource:
     def text(self) -> str:
         """The whole translation unit, ``#include "..."`` lines replaced by the files they name.
 
-        A name is looked up beside the including file, then in ``convfind/kernel_include``. Compilers
-        need no include path, and an edited header changes the hash.
+        A name is looked up beside the including file, then in ``convfind/kernel_include``.
+        Compilers need no include path, and an edited header changes the hash.
         """
         return _resolved(self.package, self.path)
 

@@ -13,7 +13,9 @@ from convfind.kernel_source import KernelSource
 class KernelLanguage(StrEnum):
     """What a kernel file is written in."""
 
-    SHARED = "shared"  # OpenCL C 1.2 in the words of kernel_include: compiles as OpenCL C and as HIP C++
+    SHARED = (
+        "shared"  # OpenCL C 1.2 in the words of kernel_include: compiles as OpenCL C and as HIP C++
+    )
     OPENCL_C = "opencl-c"
     HIP = "hip"
 

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import logging
+import sys
 
 logger = logging.getLogger("convfind")
 logger.addHandler(logging.NullHandler())
 
-_HANDLER_NAME = "convfind-stderr"
+
+class _StderrHandler(logging.Handler):
+    """One line a message, to whatever standard error is at that time: progress bars redirect it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(self.format(record), file=sys.stderr)
+
+
+class _Formatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return f"{record.levelname.lower()}: {super().format(record)}"
 
 
 def show_messages(level: int | str) -> None:
-    """Write messages from this level on to standard error; a second call changes the level."""
-    if not any(handler.get_name() == _HANDLER_NAME for handler in logger.handlers):
-        from rich.console import Console
-        from rich.logging import RichHandler
+    """Write messages from this level on, such as ``"info"``, to standard error.
 
-        handler = RichHandler(
-            console=Console(stderr=True), show_time=False, show_path=False, markup=False
-        )
-        handler.set_name(_HANDLER_NAME)
-        handler.setFormatter(logging.Formatter("%(message)s"))
+    A second call changes the level.
+    """
+    if not any(isinstance(handler, _StderrHandler) for handler in logger.handlers):
+        handler = _StderrHandler()
+        handler.setFormatter(_Formatter("%(message)s"))
         logger.addHandler(handler)
-    logger.setLevel(level)
+    logger.setLevel(level.upper() if isinstance(level, str) else level)

@@ -41,7 +41,6 @@ class Measurement:
         return high - low
 
 
-
 def measure(sample: Sample, best: float | None = None) -> Measurement:
     """Take samples until there are enough, or one sample if it is far behind ``best`` ms.
 

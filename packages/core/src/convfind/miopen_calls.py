@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from convfind.convolution import Convolution
@@ -35,6 +35,7 @@ class FindOptions:
     workspace_limit: int | None = None  # bytes
     workspace: object = None  # device memory of the caller: its size is the limit
     tune: bool | None = None  # None: as the mode says
+    attach_binaries: bool = False  # solutions carry their compiled kernels, also when saved
     mode: object = None
     policy: Mapping[str, Any] = field(default_factory=dict)
 
@@ -52,10 +53,10 @@ class MIOpenCalls(ABC):
     def prepare(self, solution: Solution) -> Convolution:
         """See `Handle.prepare`."""
 
-    # -- find API -----------------------------------------------------------------------------------
+    # -- find API -------------------------------------------------------------------------------
 
     def workspace_size(self, problem: ConvProblem, **policy: Any) -> int:
-        """Bytes that let every applicable solver run (``GetWorkSpaceSize``); nothing is measured."""
+        """Bytes that let every applicable solver run (``GetWorkSpaceSize``); measures nothing."""
         estimates = self.find(problem, "FAST", use_db=False, **policy).solutions
         return max((solution.workspace for solution in estimates), default=0)
 
@@ -68,7 +69,7 @@ class MIOpenCalls(ABC):
         workspace: object = None,
         **policy: Any,
     ) -> tuple[AlgorithmPerformance, ...]:
-        """Return the best solution of each algorithm, fastest first (``FindConvolution*Algorithm``).
+        """Return the best solution of each algorithm, fastest first (``Find*Algorithm``).
 
         Args:
             problem: the convolution.
@@ -116,7 +117,7 @@ class MIOpenCalls(ABC):
         msg = f"no solution by {algorithm} is recorded for {problem}; call find_algorithms first"
         raise SolutionError(msg)
 
-    # -- immediate mode -----------------------------------------------------------------------------
+    # -- immediate mode -------------------------------------------------------------------------
 
     def solution_count(self, problem: ConvProblem, **policy: Any) -> int:
         """How many solutions `solutions` returns."""
@@ -129,7 +130,7 @@ class MIOpenCalls(ABC):
         return self.find(problem, "FAST", **policy).solutions[:count]
 
     def solution_workspace_size(self, problem: ConvProblem, solver_id: str) -> int:
-        """Bytes that a solver needs for a problem. Raises `SolutionError` if it does not take it."""
+        """Bytes that a solver needs. Raises `SolutionError` if it does not take the problem."""
         return self._solution_of(problem, solver_id).workspace
 
     def compile_solution(self, problem: ConvProblem, solver_id: str) -> None:
@@ -151,7 +152,7 @@ class MIOpenCalls(ABC):
         solution = self._solution_of(problem, solver_id)
         return self.prepare(solution).run(x=x, w=w, y=y, out=out, workspace=workspace)
 
-    # -- Find 2.0 -----------------------------------------------------------------------------------
+    # -- Find 2.0 -------------------------------------------------------------------------------
 
     def find_solutions(
         self,
@@ -169,13 +170,20 @@ class MIOpenCalls(ABC):
             policy["workspace_limit"] = min(limits)
         if options.tune is not None:
             policy["tune"] = options.tune
-        return self.find(problem, options.mode, **policy).solutions[:max_solutions]
+        solutions = self.find(problem, options.mode, **policy).solutions[:max_solutions]
+        if not options.attach_binaries:
+            return solutions
+        kernels = self._session.kernels
+        return tuple(
+            replace(found, binaries=kernels.binaries(self.prepare(found).recipe.programs))
+            for found in solutions
+        )
 
     def run_solution(self, solution: Solution, **tensors: object) -> Any:
         """Run a solution, found here or loaded from a file (``RunSolution``)."""
         return self.prepare(solution).run(**tensors)
 
-    # -- small parts --------------------------------------------------------------------------------
+    # -- small parts ----------------------------------------------------------------------------
 
     def _solution_of(self, problem: ConvProblem, solver_id: str) -> Solution:
         self._session.registry.solver(solver_id)  # an unknown id says which are similar

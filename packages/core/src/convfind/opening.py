@@ -10,6 +10,7 @@ from convfind.errors import BackendUnavailableError, ConvfindError, DeviceError
 from convfind.finddb import BinaryStore, FindDb
 from convfind.handle import Handle
 from convfind.kernel_cache import KernelCache
+from convfind.log import show_messages
 from convfind.plugins.registry import Registry, default_registry
 from convfind.session import Session
 from convfind.settings import Settings
@@ -32,8 +33,8 @@ def devices(*, registry: Registry | None = None) -> DeviceList:
     for name in registry.backends:
         try:
             targets = registry.backends[name].targets()
-        except ConvfindError as error:
-            failures[name] = str(error)
+        except Exception as error:
+            failures[name] = _reason(error)
             continue
         found += [(f"{name}:{number}", target) for number, target in enumerate(targets)]
     return DeviceList(tuple(found), failures)
@@ -48,8 +49,8 @@ def open_handle(
     """Open a device.
 
     Args:
-        name: ``backend:selector``, such as ``opencl:0``, ``opencl:cpu``, ``opencl:nvidia``; a backend
-            alone takes its best device; None takes the environment's device or the best there is.
+        name: ``backend:selector``, such as ``opencl:0``, ``opencl:cpu``, ``opencl:nvidia``; a
+            backend alone takes its best device; None takes the environment's or the best there is.
         registry: plugins to use; None for what is installed.
         settings: None for the environment's.
 
@@ -68,6 +69,8 @@ def handle_for(
     """Make a handle for a device that is open already, such as one with the caller's own queue."""
     registry = registry or default_registry()
     settings = settings or Settings.from_environment()
+    if settings.log_level:
+        show_messages(settings.log_level)
     folder = settings.user_db_path
     database = FindDb.open(
         None if settings.disable_find_db else folder,
@@ -93,6 +96,11 @@ def _open_device(name: str | None, registry: Registry) -> Device:
     for backend in registry.backends:
         try:
             return registry.backends[backend].open("")
-        except BackendUnavailableError as error:
-            failures.append(f"{backend}: {error}")
+        except Exception as error:
+            failures.append(f"{backend}: {_reason(error)}")
     raise BackendUnavailableError("; ".join(failures))
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong in a backend, which may be anybody's code."""
+    return str(error) if isinstance(error, ConvfindError) else f"{type(error).__name__}: {error}"

@@ -31,7 +31,7 @@ def ask(solver: Solver, problem: ConvProblem, target: Target) -> Applicability:
     """Ask a solver whether it takes a problem; an exception in it is a refusal."""
     try:
         answer = solver.applicability(problem, target)
-    except Exception as error:  # noqa: BLE001 - a broken plugin must not end the find
+    except Exception as error:
         return Rejected(Reason.SOLVER_ERROR, f"{type(error).__name__}: {error}")
     if not isinstance(answer, (type(APPLICABLE), Rejected)):
         return Rejected(Reason.SOLVER_ERROR, f"applicability returned {answer!r}")
@@ -41,7 +41,7 @@ def ask(solver: Solver, problem: ConvProblem, target: Target) -> Applicability:
 def screen(
     problem: ConvProblem, session: Session, policy: Policy, *, dynamic_only: bool | None = None
 ) -> Screening:
-    """Ask every solver for the device's backend, filters of the policy first, then the quarantine."""
+    """Ask every solver for the device's backend: filters of the policy, quarantine, problem."""
     only_dynamic = policy.dynamic_only if dynamic_only is None else dynamic_only
     solvers, foreign = session.registry.solvers_for(session.target)
     rejected = dict(foreign)

@@ -123,7 +123,7 @@ class Search:
             config = self._configs.get(solver.solver_id) or self._recorded_config(solver)
             try:
                 recipe = solver.solution(self._problem, self._session.target, config, limit)
-            except Exception as error:  # noqa: BLE001 - a broken plugin must not end the find
+            except Exception as error:
                 why = Rejected(Reason.SOLVER_ERROR, f"{type(error).__name__}: {error}")
                 self._reject(solver, why)
                 continue
@@ -175,9 +175,8 @@ class Search:
         trial.measurement = measure(candidate.sample, self._outcome.best_ms)
 
     def _tune(self, solver: TunableSolver, trial: Trial) -> None:
-        if trial.recipe.config is not None and not self._policy.retune:
-            if self._recorded_config(solver) == trial.recipe.config:
-                return
+        if self._recorded_config(solver) is not None:
+            return  # tuned earlier
 
         def time_config(config: Config) -> float | None:
             recipe = solver.solution(
@@ -231,7 +230,9 @@ class Search:
         ]
         if len(finalists) < 2:
             return
-        pairs = [(t.candidate.sample, t.measurement) for t in finalists if t.candidate and t.measurement]
+        pairs = [
+            (t.candidate.sample, t.measurement) for t in finalists if t.candidate and t.measurement
+        ]
         for trial, measurement in zip(finalists, measure_finalists(pairs), strict=True):
             trial.measurement = measurement
 
@@ -250,12 +251,14 @@ class Search:
         )
         if config is None:
             return None
-        return config if config in solver.search_space(self._problem, self._session.target) else None
+        return (
+            config if config in solver.search_space(self._problem, self._session.target) else None
+        )
 
     def _wti(self, solver: Solver) -> float | None:
         try:
             return solver.wti(self._problem, self._session.target)
-        except Exception:  # noqa: BLE001 - only an order depends on it
+        except Exception:
             return None
 
     def _is_limited(self, trial: Trial) -> bool:

@@ -66,7 +66,7 @@ class SearchSpace:
     def sample(self, count: int, seed: int) -> list[Config]:
         """Return up to ``count`` legal configs, drawn without replacement, reproducibly."""
         configs = list(self)
-        return random.Random(seed).sample(configs, min(count, len(configs)))  # noqa: S311 - not for secrets
+        return random.Random(seed).sample(configs, min(count, len(configs)))
 
     def neighbours(self, config: Config) -> Iterator[Config]:
         """Yield the legal configs that differ in one parameter by one step."""

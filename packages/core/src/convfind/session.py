@@ -1,4 +1,4 @@
-"""`Session`: what the stages of a find share: an open device, the registry, the database, caches."""
+"""`Session`: what the stages of a find share."""
 
 from __future__ import annotations
 

@@ -1,14 +1,15 @@
 """Two meanings of "solution": what a solver builds, and what a user gets.
 
-`ConvSolution` is a complete recipe: kernels, the steps that launch them, memory, tuning config. It
-holds no device handle; a backend turns it into an invoker. `Solution` is its name tag with evidence:
-who, how fast, measured where, how accurate.
+`ConvSolution` is a complete recipe: kernels, the steps that launch them, memory, tuning config.
+It holds no device handle; a backend turns it into an invoker. `Solution` is its name tag with
+evidence: who, how fast, measured where, how accurate.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
 
 from convfind.config import Config
 from convfind.kernel_spec import KernelSpec, Program
@@ -192,10 +193,30 @@ class Solution:
     config: Config | None = None
     samples: int = 0
     spread: float = 0.0  # interquartile range of the samples in ms
-    over_limit: bool = False  # needs more workspace than the limit of the find: listed, never chosen
+    over_limit: bool = (
+        False  # needs more workspace than the limit of the find: listed, never chosen
+    )
     constant_weights: bool = False  # timed with weights packed beforehand
     stale: bool = False  # measured with another driver or kernel source
     confidence: float | None = None  # of a prediction, 0 to 1
+    binaries: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)  # by key, on request
+
+    def save(self, path: str | Path) -> None:
+        """Write to a file, as JSON with the device's identity. Raises `OSError`."""
+        from convfind.solution_file import solution_to_bytes
+
+        Path(path).write_bytes(solution_to_bytes(self))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Solution:
+        """Read from a file; the device is checked when it is run.
+
+        Raises:
+            SolutionError: the file is missing or not a saved solution.
+        """
+        from convfind.solution_file import read_solution
+
+        return read_solution(Path(path))
 
     @property
     def estimate_ms(self) -> float | None:
@@ -203,5 +224,3 @@ class Solution:
         if self.time_origin is TimeOrigin.NONE:
             return None
         return abs(self.time_ms)
-
-

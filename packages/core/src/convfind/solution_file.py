@@ -28,10 +28,11 @@ class _SavedSolution(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     samples: int = 0
     spread: float = 0.0
     constant_weights: bool = False
+    binaries: tuple[tuple[str, bytes], ...] = ()
 
 
 def solution_to_bytes(solution: Solution) -> bytes:
-    """Return the solution as JSON. It holds the device's identity and no code."""
+    """Return the solution as JSON. Code only where binaries are attached."""
     config = None if solution.config is None else dict(solution.config)
     fields = {
         name: getattr(solution, name)
@@ -52,7 +53,8 @@ def solution_from_bytes(data: bytes) -> Solution:
     try:
         saved = msgspec.json.decode(data, type=_SavedSolution)
         if saved.convfind_solution > _FORMAT:
-            msg = f"saved solution has format {saved.convfind_solution}, newer than {_FORMAT}; upgrade"
+            given = saved.convfind_solution
+            msg = f"saved solution has format {given}, newer than {_FORMAT}; upgrade convfind"
             raise SolutionError(msg)
         fields = {
             name: getattr(saved, name)
@@ -70,19 +72,14 @@ def solution_from_bytes(data: bytes) -> Solution:
         raise SolutionError(msg) from exc
 
 
-def save_solution(solution: Solution, path: str | Path) -> None:
-    """Write a solution to a file."""
-    Path(path).write_bytes(solution_to_bytes(solution))
-
-
-def load_solution(path: str | Path) -> Solution:
-    """Read a solution from a file. The device is checked when it is run.
+def read_solution(path: Path) -> Solution:
+    """Read a solution from a file.
 
     Raises:
         SolutionError: the file is missing or not a saved solution.
     """
     try:
-        data = Path(path).read_bytes()
+        data = path.read_bytes()
     except OSError as exc:
         msg = f"cannot read solution {path}: {exc.strerror}"
         raise SolutionError(msg) from exc

@@ -41,9 +41,7 @@ class Solver(ABC):
         own; never look at what other solvers take. A refusal is a `Rejected`, not an exception.
         """
 
-    def workspace_size(
-        self, problem: ConvProblem, target: Target, limit: int | None = None
-    ) -> int:
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of workspace that an unbound run needs with the default config.
 
         A solver that can make do with less (by working through the batch in parts) returns what it
@@ -54,7 +52,8 @@ class Solver(ABC):
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """Weighted throughput index: expected share of the device's direct-convolution peak.
 
-        1.0 is the arithmetic peak; algorithms that save multiplications may exceed it. None: unknown.
+        1.0 is the arithmetic peak; algorithms that save multiplications may exceed it. None:
+        unknown.
         """
         return None
 

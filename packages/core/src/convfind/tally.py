@@ -42,7 +42,9 @@ class Tally:
                 solution if solution.problem == key else replace(solution, problem=key)
                 for solution in solutions
             ),
-            rejected={s: why for s, why in rejected.items() if s not in {x.solver for x in solutions}},
+            rejected={
+                s: why for s, why in rejected.items() if s not in {x.solver for x in solutions}
+            },
             compiled=self._session.kernels.compiled - self._compiled_before,
             measured=self.measured,
             elapsed=time.perf_counter() - self._began,

@@ -59,14 +59,16 @@ def to_host_array(value: object) -> Array:
         kind, index = value.__dlpack_device__()
         if int(kind) != _DLPACK_CPU:
             msg = (
-                f"tensor lies on DLPack device {int(kind)}:{index}, which this backend cannot reach; "
+                f"tensor lies on DLPack device {int(kind)}:{index}, beyond the reach of the host; "
                 "copy it to the host first"
             )
             raise DeviceError(msg)
         try:
             return np.from_dlpack(value)  # type: ignore[arg-type]
         except (BufferError, RuntimeError, TypeError) as exc:
-            raise ProblemError("tensor", type(value).__name__, f"a type that NumPy knows ({exc})") from exc
+            raise ProblemError(
+                "tensor", type(value).__name__, f"a type that NumPy knows ({exc})"
+            ) from exc
     try:
         array = np.asarray(value)
     except (TypeError, ValueError) as exc:
@@ -79,9 +81,9 @@ def to_host_array(value: object) -> Array:
 def memory_of(problem: ConvProblem, name: str, value: object) -> Array:
     """Return the memory of a tensor as the kernels expect it: one-dimensional, gaps included.
 
-    The axes of ``value`` may be in the order of the layout (N, H, W, C for NHWC) or in N, C, spatial
-    order, as frameworks show channels-last tensors; where both fit, the order of the layout counts.
-    Nothing is copied if the memory is right already.
+    The axes of ``value`` may be in the order of the layout (N, H, W, C for NHWC) or in N, C,
+    spatial order, as frameworks show channels-last tensors; where both fit, the order of the
+    layout counts. Nothing is copied if the memory is right already.
 
     Raises:
         ProblemError: shape or type differ from what the problem says.
@@ -96,7 +98,9 @@ def memory_of(problem: ConvProblem, name: str, value: object) -> Array:
     if array.shape != expected:
         if array.shape != logical:
             legal = f"shape {expected} ({layout.value})"
-            raise ProblemError(name, array.shape, legal + (f" or {logical}" if logical != expected else ""))
+            raise ProblemError(
+                name, array.shape, legal + (f" or {logical}" if logical != expected else "")
+            )
         array = np.moveaxis(array, 1, -1)
     steps = tuple(step * array.itemsize for step in layout.to_memory(problem.strides(name)))
     if _same_steps(array.shape, array.strides, steps):

@@ -1,4 +1,4 @@
-"""`Workbench`: the tensors of one problem on a device, on which candidates are run, checked, timed."""
+"""`Workbench`: the tensors of one problem on a device, for running, checking and timing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from convfind.config import Config
 from convfind.errors import ConvfindError, VerificationError
 from convfind.kernel_spec import Program
 from convfind.problem import ConvProblem
-from convfind.reference import reference_convolution
+from convfind.reference import reference_convolution, reference_magnitude
 from convfind.session import Session
 from convfind.solution import ConvSolution
 from convfind.solver import Solver
@@ -34,6 +34,8 @@ _CACHE_TURNS = 2
 _MOST_SETS = 8
 #: From so many multiply-accumulates on a GPU computes the reference faster than NumPy does.
 _HOST_REFERENCE_MACS = 2 * 10**9
+#: Up to so many results the reference's largest value says little about rounding.
+_FEW_RESULTS = 4096
 _SEED = 20240613
 
 
@@ -82,7 +84,7 @@ class Workbench:
         if problem.beta:
             generator = np.random.default_rng(_SEED + 1)
             view = tensor_view(problem, self.writes, before)
-            view[...] = generator.uniform(-1, 1, view.shape).astype(view.dtype)
+            view[...] = generator.random(view.shape)
         host[self.writes] = before
         return host
 
@@ -123,7 +125,7 @@ class Workbench:
             msg = f"wrote behind the end of {self.writes}"
             raise VerificationError(msg)
         result = tensor_view(self._problem, self.writes, raw[:size])
-        report = measure_error(result, self.reference)
+        report = measure_error(result, self.reference, self._magnitude)
         bound = error_bound(self._problem, factor)
         if not check_error(report, bound):
             msg = (
@@ -142,8 +144,27 @@ class Workbench:
             raise VerificationError(msg)
 
     @cached_property
+    def _magnitude(self) -> Array | None:
+        """What errors are relative to in small results, whose values may all be nearly zero."""
+        if self.reference.size > _FEW_RESULTS:
+            return None
+        return reference_magnitude(self._problem, *self._read_tensors, self._before)
+
+    @property
+    def _read_tensors(self) -> tuple[Array, Array]:
+        first, second = self._problem.direction.reads
+        return (
+            tensor_view(self._problem, first, self._host[first]),
+            tensor_view(self._problem, second, self._host[second]),
+        )
+
+    @property
+    def _before(self) -> Array:
+        return tensor_view(self._problem, self.writes, self._host[self.writes])
+
+    @cached_property
     def reference(self) -> Array:
-        """The right result, axes in the order of its layout: by NumPy, or on a GPU for large problems."""
+        """The right result, axes in the order of its layout: by NumPy, or a GPU if it is large."""
         on_device = self._session.target.kind is DeviceKind.GPU
         if on_device and self._problem.macs > _HOST_REFERENCE_MACS:
             try:
@@ -152,12 +173,7 @@ class Workbench:
                 result = None  # NumPy is slow here, and always right
             if result is not None:
                 return result
-        first, second = (
-            tensor_view(self._problem, name, self._host[name])
-            for name in self._problem.direction.reads
-        )
-        before = tensor_view(self._problem, self.writes, self._host[self.writes])
-        return reference_convolution(self._problem, first, second, before)
+        return reference_convolution(self._problem, *self._read_tensors, self._before)
 
     def _device_reference(self) -> Array | None:
         """Run a last resort, which is the direct formula, summing in double precision."""
@@ -198,9 +214,7 @@ class Candidate:
         self._invoker = invoker
         self._workspace_size = workspace_size
         self._workspace = workspace
-        self._sets = tuple(
-            replace(args, workspace=workspace, packed=packed) for args in bench.sets
-        )
+        self._sets = tuple(replace(args, workspace=workspace, packed=packed) for args in bench.sets)
         self._turn = 0
 
     def sample(self) -> float:

@@ -204,34 +204,6 @@ def test_a_damaged_value_is_a_miss_and_is_replaced(
         assert db.health() == []
 
 
-def test_fields_of_a_later_version_are_ignored(
-    tmp_path: Path, target: Target, problem: Problem
-) -> None:
-    import msgspec
-
-    from convfind.finddb.key import seal
-
-    record = {
-        "solver": "a",
-        "solver_version": 1,
-        "package": "p",
-        "algorithm": "direct",
-        "time_ms": 1.0,
-        "invented_later": [1, 2],
-    }
-    key = database_key(target, problem(1))
-
-    def write(environment: Environment, transaction: Transaction) -> None:
-        value = seal(key, msgspec.msgpack.encode({"records": [record], "more": 1}))
-        transaction.put(key, value, db=environment.table(FIND.name))
-
-    with FindDb.open(tmp_path) as db:
-        change_stored(db, write)
-        found = db.lookup(target, problem(1))
-        assert found is not None
-        assert found.entry.records[0].solver == "a"
-
-
 def raise_schema(file: Path) -> bytes:
     """Make a database look as if a newer version had written it; returns its bytes."""
     with lmdb.open(str(file), subdir=False, max_dbs=9) as environment:

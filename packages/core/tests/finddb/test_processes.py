@@ -9,10 +9,12 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
+import lmdb
 import pytest
 
 from convfind.finddb import FindDb, FindEntry
@@ -23,21 +25,34 @@ from convfind.target import Target
 
 Problem = Callable[[int], ConvProblem]
 Entry = Callable[..., FindEntry]
+Spawn = Callable[[Callable[[], None]], int]
+OneWarning = Callable[[str], AbstractContextManager[None]]
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
-def spawn(work: Callable[[], None]) -> int:
-    """Run a function in a forked child that then leaves at once; returns its process id."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        finally:
-            os._exit(status)
-    return child
+@pytest.fixture
+def spawn() -> Iterator[Spawn]:
+    """Run a function in a forked child that then leaves at once; gives its process id."""
+    children: list[int] = []
+
+    def run(work: Callable[[], None]) -> int:
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                work()
+                status = 0
+            finally:
+                os._exit(status)
+        children.append(child)
+        return child
+
+    yield run
+    for child in children:
+        with suppress(ProcessLookupError, ChildProcessError):
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
 
 
 def exit_status(child: int) -> int:
@@ -52,7 +67,12 @@ def solvers(db: FindDb, target: Target, one: ConvProblem) -> set[str]:
 
 
 def test_a_fork_after_opening(
-    tmp_path: Path, target: Target, problem: Problem, entry: Entry, in_child: Callable[..., Any]
+    tmp_path: Path,
+    target: Target,
+    problem: Problem,
+    entry: Entry,
+    in_child: Callable[..., Any],
+    spawn: Spawn,
 ) -> None:
     db = FindDb.open(tmp_path)
     db.store(target, problem(1), entry(parent=1.0))
@@ -75,7 +95,7 @@ def test_a_fork_after_opening(
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_forks_while_threads_read_and_write(
-    tmp_path: Path, target: Target, problem: Problem, entry: Entry
+    tmp_path: Path, target: Target, problem: Problem, entry: Entry, spawn: Spawn
 ) -> None:
     db = FindDb.open(tmp_path)
     shadow = FindDb.open(None)
@@ -115,6 +135,7 @@ def test_many_writers_lose_nothing(
     problem: Problem,
     entry: Entry,
     small_db: Callable[[Path], FindDb],
+    spawn: Spawn,
 ) -> None:
     def work(number: int) -> None:
         with warnings.catch_warnings(), small_db(tmp_path) as db:
@@ -142,6 +163,7 @@ def test_the_map_grows_here_and_follows_when_it_grew_elsewhere(
     problem: Problem,
     entry: Entry,
     small_db: Callable[[Path], FindDb],
+    spawn: Spawn,
 ) -> None:
     db = small_db(tmp_path)
     db.store(target, problem(1), entry(a=1.0))
@@ -165,7 +187,7 @@ def test_the_map_grows_here_and_follows_when_it_grew_elsewhere(
 
 
 def test_killed_fifty_times_while_storing(
-    tmp_path: Path, target: Target, problem: Problem, entry: Entry
+    tmp_path: Path, target: Target, problem: Problem, entry: Entry, spawn: Spawn
 ) -> None:
     numbers = random.Random(0)
     problems = [problem(batch) for batch in range(1, 21)]
@@ -207,7 +229,7 @@ def test_killed_fifty_times_while_storing(
 
 @pytest.mark.parametrize("role", ["reader", "writer"])
 def test_a_process_that_died_in_a_transaction_holds_nobody_up(
-    tmp_path: Path, target: Target, problem: Problem, entry: Entry, role: str
+    tmp_path: Path, target: Target, problem: Problem, entry: Entry, role: str, spawn: Spawn
 ) -> None:
     with FindDb.open(tmp_path) as db:
         db.store(target, problem(1), entry(a=1.0))
@@ -259,3 +281,60 @@ def test_a_database_deleted_while_open_is_started_anew(
     with FindDb.open(tmp_path / "user") as again:
         assert solvers(again, target, problem(1)) == set()
         assert solvers(again, target, problem(2)) == {"b", "c"}
+
+
+def test_a_full_table_of_readers_leaves_a_database_for_reading(
+    tmp_path: Path,
+    target: Target,
+    problem: Problem,
+    entry: Entry,
+    one_warning: OneWarning,
+    spawn: Spawn,
+) -> None:
+    with FindDb.open(tmp_path) as db:
+        db.store(target, problem(1), entry(a=1.0))
+    (tmp_path / f"{FILE_NAME}-lock").unlink()
+    ready, signal_ready = os.pipe()
+
+    def hold() -> None:
+        path = str(tmp_path / FILE_NAME)
+        with lmdb.open(path, subdir=False, max_readers=1) as held, held.begin():
+            os.write(signal_ready, b"!")
+            time.sleep(3600)
+
+    child = spawn(hold)
+    os.close(signal_ready)
+    assert os.read(ready, 1) == b"!"
+    os.close(ready)
+    with FindDb.open(tmp_path) as db:
+        with one_warning("reading only.*READERS_FULL"):
+            assert solvers(db, target, problem(1)) == {"a"}
+            db.store(target, problem(1), entry(b=2.0))
+        assert solvers(db, target, problem(1)) == {"a", "b"}
+    os.kill(child, signal.SIGKILL)
+    assert exit_status(child) == -signal.SIGKILL
+    with FindDb.open(tmp_path) as db:
+        db.store(target, problem(1), entry(c=3.0))
+        assert solvers(db, target, problem(1)) == {"a", "c"}
+        assert db.health() == []
+
+
+def test_processes_that_find_damage_together_repair_it_once(
+    tmp_path: Path, target: Target, problem: Problem, entry: Entry, spawn: Spawn
+) -> None:
+    for life in range(25):
+        folder = tmp_path / str(life)
+        folder.mkdir()
+        (folder / FILE_NAME).write_bytes(b"garbage" * 5000)
+
+        def work(number: int, folder: Path = folder) -> None:
+            with warnings.catch_warnings(), FindDb.open(folder) as db:
+                warnings.simplefilter("ignore")
+                db.store(target, problem(1), entry(**{f"process{number}": 1.0}))
+
+        children = [spawn(lambda number=number: work(number)) for number in range(4)]  # type: ignore[misc]
+        assert [exit_status(child) for child in children] == [0] * 4
+        with FindDb.open(folder) as db:
+            assert solvers(db, target, problem(1)) == {f"process{number}" for number in range(4)}
+            assert db.health() == []
+        assert len(list(folder.glob("*.corrupt-*[0-9]"))) == 1

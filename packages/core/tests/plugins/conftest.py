@@ -1,4 +1,4 @@
-"""Plugins for tests, installed as pip would: a module beside a ``.dist-info`` folder on the path."""
+"""Plugins for tests, installed as pip would: modules beside ``.dist-info`` folders."""
 
 from __future__ import annotations
 

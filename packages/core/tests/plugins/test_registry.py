@@ -150,6 +150,7 @@ def test_of_two_solvers_with_one_id_the_first_stays_and_both_packages_are_named(
         (solver("a", version=True), "version True"),
         (solver("a", algorithm="direct"), "algorithm 'direct'"),
         (solver("a", backends="opencl"), "backends 'opencl'"),
+        (solver("a", is_last_resort=None), "is_last_resort of solver 'a'"),
     ],
 )
 def test_a_nonsensical_solver_is_refused_and_its_siblings_stay(
@@ -241,7 +242,7 @@ def test_a_backend_that_does_not_start_is_unavailable() -> None:
             raise RuntimeError("no runtime")
 
     registry = build(Backends(Broken))
-    with pytest.raises(BackendUnavailableError, match="'broken' of Backends .*: no runtime"):
+    with pytest.raises(BackendUnavailableError, match=r"'broken' of Backends .*: no runtime"):
         registry.backends["broken"]
 
 
@@ -326,7 +327,7 @@ def test_plugins_add_commands_and_cannot_replace_any() -> None:
     assert [failure.error.split(" ")[1] for failure in registry.failures] == ["'find'", "'mine'"]
 
 
-# -- events -----------------------------------------------------------------------------------------
+# -- events -------------------------------------------------------------------------------------
 
 
 class Listener:
@@ -370,7 +371,7 @@ def test_listeners_hear_of_finds_and_a_raising_one_is_ignored() -> None:
     assert failure.error == "RuntimeError: tired"
 
 
-# -- the process ------------------------------------------------------------------------------------
+# -- the process --------------------------------------------------------------------------------
 
 
 def test_the_default_registry_is_built_once() -> None:

@@ -72,7 +72,8 @@ def test_a_write_before_the_start_is_seen() -> None:
         base, start = surroundings(y)
         base[start - 1] = 0
 
-    assert failed_checks(MockDynamic(), kernel=kernel)["random data"] == "wrote before the start of y"
+    checks = failed_checks(MockDynamic(), kernel=kernel)
+    assert checks["random data"] == "wrote before the start of y"
 
 
 def test_a_read_behind_the_end_is_seen() -> None:
@@ -169,7 +170,8 @@ class Raising(MockDynamic):
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Divide by zero for wide padding."""
-        return APPLICABLE if problem.padding[0] // max(0, 8 - problem.padding[0]) else APPLICABLE
+        narrow = 8 // max(0, 8 - problem.padding[0])
+        return APPLICABLE if narrow else Rejected(Reason.PADDING)
 
 
 class Moody(MockDynamic):
@@ -200,9 +202,7 @@ class Slow(MockDynamic):
 class Greedy(MockHungry):
     """Uses more than it announces."""
 
-    def workspace_size(
-        self, problem: ConvProblem, target: Target, limit: int | None = None
-    ) -> int:
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Announce half."""
         return self.workspace // 2
 
@@ -210,9 +210,7 @@ class Greedy(MockHungry):
 class Deaf(MockHungry):
     """Says that it keeps the limit, and does not."""
 
-    def workspace_size(
-        self, problem: ConvProblem, target: Target, limit: int | None = None
-    ) -> int:
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Announce the limit."""
         return self.workspace if limit is None else min(limit, self.workspace)
 
@@ -239,7 +237,8 @@ def with_program(solution: ConvSolution, **changes: Any) -> ConvSolution:
     (launch,) = solution.steps
     assert isinstance(launch, Launch)
     program = replace(launch.kernel.program, **changes)
-    return replace(solution, steps=(replace(launch, kernel=KernelSpec(program, launch.kernel.entry)),))
+    kernel = KernelSpec(program, launch.kernel.entry)
+    return replace(solution, steps=(replace(launch, kernel=kernel),))
 
 
 class BadDefault(MockTunable):
@@ -278,7 +277,8 @@ def test_understated_workspace_is_reported() -> None:
 
 
 def test_an_ignored_limit_is_reported() -> None:
-    assert "under 0 bytes workspace_size says 0" in failed_checks(Deaf())["workspace limit"]
+    detail = failed_checks(Deaf())["workspace limit"]
+    assert "under 524288 bytes workspace_size says 524288, the solution 1048576" in detail
 
 
 def test_programs_that_change_with_the_size_are_reported() -> None:

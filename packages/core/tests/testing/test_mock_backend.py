@@ -75,9 +75,7 @@ def test_fill_zeroes_its_region_only(device: MockDevice) -> None:
 def test_offsets_and_local_memory_reach_the_function() -> None:
     seen: list[object] = []
     device = MockDevice(functions={"look": lambda *arguments: seen.extend(arguments)})
-    step = replace(
-        launch("look"), arguments=(BufferArg(Memory.X, 2), LocalArg(16), f32(0.5))
-    )
+    step = replace(launch("look"), arguments=(BufferArg(Memory.X, 2), LocalArg(16), f32(0.5)))
     run(device, step, args=InvokeArgs(x=device.upload(np.arange(4, dtype=np.uint8))))
     memory, local, number = seen
     assert isinstance(memory, np.ndarray)

@@ -122,7 +122,7 @@ class NaiveSolver(Solver):
             return DataType.INT32
         if problem.dtype is DataType.FLOAT64:
             return DataType.FLOAT64
-        word = (config or {}).get("accumulate", "float")
+        word = (config or Config()).get("accumulate", "float")
         if word not in _ACCUMULATORS:
             raise SettingsError("accumulate", word, ", ".join(_ACCUMULATORS))
         if word == "double" and not target.has("fp64"):

@@ -1,8 +1,8 @@
 // example-pointwise-fwd: y = w * x for 1x1 filters, NCHW, float32, on CPU devices.
 //
 // A work-item computes CHUNK tiles of neighbouring positions of one image in all output channels,
-// TILE_K channels at a time in registers. Work-groups have one work-item: the vectors fill the
-// machine's registers, so the compiler need not look for parallelism among work-items.
+// TILE_K channels at a time in registers; its part of x stays in the cache meanwhile. Work-groups have
+// one work-item: the vectors fill the machine, no parallelism among work-items is needed.
 
 #ifndef TILE_K
 #define TILE_K 8  // output channels in registers: 1, 2, 4, 8, 12, 16; at most out_channels
@@ -24,12 +24,12 @@ __kernel __attribute__((vec_type_hint(float16))) void example_pointwise_fwd(
   const int first = get_global_id(0) * (CHUNK * POSITIONS);
   const int last = min(first + CHUNK * POSITIONS, positions);
 
-  for (int tile = first; tile < last; tile += POSITIONS) {
-    // The last tiles of an image and of the channels overlap their neighbours instead of ending
-    // early: what two of them compute is the same.
-    const int p = min(tile, positions - POSITIONS);
-    for (int k_tile = 0; k_tile < out_channels; k_tile += TILE_K) {
-      const int k = min(k_tile, out_channels - TILE_K);
+  // The last tiles of an image and of the channels overlap their neighbours instead of ending early:
+  // what two of them compute is the same.
+  for (int k_tile = 0; k_tile < out_channels; k_tile += TILE_K) {
+    const int k = min(k_tile, out_channels - TILE_K);
+    for (int tile = first; tile < last; tile += POSITIONS) {
+      const int p = min(tile, positions - POSITIONS);
       float16 sum[TILE_K][VECTORS];
 #pragma unroll
       for (int i = 0; i < TILE_K; ++i)

@@ -1,9 +1,8 @@
-"""`App`: what the commands of one run of the program share, and the options that all of them have."""
+"""`App`: what the commands share in one run of the program, and the options that all have."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -17,8 +16,8 @@ from convfind.log import show_messages
 from convfind.plugins.registry import Registry
 from convfind.settings import Settings
 
-#: Tables keep their natural width in files and pipes, where rich would cut them at 80 columns.
-_PIPE_WIDTH = 250
+#: Tables keep their natural width: fitted to a terminal or to rich's 80 columns they lose digits.
+_WIDTH = 250
 
 
 class App:
@@ -37,12 +36,11 @@ class App:
 
     def emit(self, data: object) -> None:
         """Print the JSON document that is the only output on standard output."""
-        click.echo(json.dumps(data, indent=2))
+        click.echo(json.dumps(data, indent=2, allow_nan=False))
 
     def print(self, *items: object) -> None:
         """Print lines or tables for people."""
-        width = None if sys.stdout.isatty() else _PIPE_WIDTH
-        console = Console(width=width, highlight=False, markup=False, emoji=False)
+        console = Console(width=_WIDTH, highlight=False, markup=False, emoji=False)
         for item in items:
             console.print(item, soft_wrap=not isinstance(item, Table))
 
@@ -59,12 +57,12 @@ def _set_json(context: click.Context, _: click.Parameter, value: bool) -> None:
 def _set_debug(context: click.Context, _: click.Parameter, value: bool) -> None:
     if value:
         context.ensure_object(App).debug = True
-        show_messages("DEBUG")
+        show_messages("debug")
 
 
 def _set_verbose(_: click.Context, __: click.Parameter, value: bool) -> None:
     if value:
-        show_messages("INFO")
+        show_messages("info")
 
 
 def common_options() -> list[click.Parameter]:
@@ -104,7 +102,7 @@ def new_table(*columns: str, right: Sequence[str] = ()) -> Table:
     """Return an empty table; the columns named in ``right`` hold numbers."""
     from rich.box import SIMPLE_HEAD
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, no_wrap=True, justify="right" if column in right else "left")
     return table

@@ -10,12 +10,13 @@ from typing import Any
 import click
 import numpy as np
 
-from convfind.accuracy import check_error, error_bound, measure_error, random_data
+from convfind.accuracy import check_error, error_bound, random_data
 from convfind.cli.app import App, Command, new_table
 from convfind.cli.find import open_handle
 from convfind.cli.policy_options import takes_policy
 from convfind.cli.problem_options import batch_option, direction_option, directions_of
 from convfind.cli.progress import ProgressBar
+from convfind.cli.spot_check import spot_check
 from convfind.cli.text import format_error, format_ms, gflops, gigabytes
 from convfind.errors import ConvfindError
 from convfind.find_result import FindResult
@@ -117,16 +118,9 @@ def _run(handle: Handle, problem: ConvProblem, best: Solution) -> str:
     """Run a solution once as a user would; returns what is wrong with the result."""
     tensors = dict(zip(problem.direction.reads, random_data(problem, seed=0), strict=True))
     result = np.asarray(handle.run(best, **tensors))
-    factor = handle.registry.solver(best.solver).error_bound(problem.plain())
-    if best.error is not None:
-        # Its find compared all of the result with a reference. The record of another day vouches
-        # for the solver, this for the run: no element was left out.
-        return "" if np.isfinite(result.astype(np.float64)).all() else "the result is not finite"
-    from convfind.reference import reference_convolution
-
-    reads = [tensors[name] for name in problem.direction.reads]
-    report = measure_error(result, reference_convolution(problem, *reads))
-    return "" if check_error(report, error_bound(problem, factor)) else f"wrong result: {report}"
+    report = spot_check(problem, tensors, result)
+    bound = error_bound(problem, handle.registry.solver(best.solver).error_bound(problem.plain()))
+    return "" if check_error(report, bound) else f"the result of {best.solver} is wrong: {report}"
 
 
 def _totals(results: Sequence[LayerResult]) -> dict[str, dict[str, float]]:
@@ -211,6 +205,12 @@ def _print(app: App, identity: str, results: Sequence[LayerResult]) -> None:
             f"{direction}: {total['layers']:.0f} layers, {total['time_ms']:.3f} ms, "
             f"{total['gflops']:.1f} GFLOP/s"
         )
+    finds = [result.find for result in results if result.find]
+    app.print(
+        f"{sum(find.compiled for find in finds)} compiled, "
+        f"{sum(find.measured for find in finds)} measured, "
+        f"{sum(find.elapsed for find in finds):.1f} s in finds"
+    )
     for result in results:
         if result.failure:
             where = f"line {result.layer.line_number}, {result.layer.problem.direction.short}"

@@ -6,10 +6,9 @@ from typing import Any
 
 import click
 
+import convfind
 from convfind.cli.app import App, Command, new_table
 from convfind.cli.text import format_bytes
-from convfind.errors import ConvfindError
-from convfind.plugins.registry import Registry
 from convfind.target import Target
 
 #: For those who have no backend at all.
@@ -17,20 +16,6 @@ INSTALL_BACKEND = (
     "no backend is installed; python -m pip install 'convfind-backend-opencl[cpu]' brings OpenCL "
     "and a runtime for CPUs"
 )
-
-
-def probe(registry: Registry) -> tuple[list[tuple[str, Target]], dict[str, str]]:
-    """Ask every backend; returns devices with their names, and errors by backend."""
-    found: list[tuple[str, Target]] = []
-    errors: dict[str, str] = {}
-    for name in registry.backends:
-        try:
-            targets = registry.backends[name].targets()
-        except ConvfindError as error:
-            errors[name] = str(error)
-        else:
-            found += [(f"{name}:{number}", target) for number, target in enumerate(targets)]
-    return found, errors
 
 
 def device_json(name: str, target: Target) -> dict[str, Any]:
@@ -65,10 +50,11 @@ def devices(app: App) -> None:
       convfind devices
       convfind devices --json
     """
-    found, errors = probe(app.registry)
+    listing = convfind.devices(registry=app.registry)
+    found, errors = listing.devices, listing.failures
     if app.json:
         listed = [device_json(name, target) for name, target in found]
-        app.emit({"devices": listed, "errors": errors})
+        app.emit({"devices": listed, "errors": dict(errors)})
         return
     if found:
         table = new_table(

@@ -6,15 +6,16 @@ import dataclasses
 import os
 import platform
 import warnings
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import click
 
+import convfind
 from convfind.cli.app import App, Command
-from convfind.cli.devices import INSTALL_BACKEND, probe
+from convfind.cli.devices import INSTALL_BACKEND
 from convfind.cli.text import format_bytes
+from convfind.cli.version import installed_version
 from convfind.errors import SettingsError
 from convfind.finddb import FindDb, FindDbWarning
 from convfind.plugins.registry import Registry
@@ -79,12 +80,8 @@ def _settings(app: App, diagnosis: Diagnosis) -> Settings | None:
 
 
 def _versions(diagnosis: Diagnosis) -> None:
-    found = {"convfind": version("convfind"), "python": platform.python_version()}
-    for name in _LIBRARIES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
+    found = {"convfind": installed_version("convfind"), "python": platform.python_version()}
+    found |= {name: installed_version(name) for name in _LIBRARIES}
     diagnosis.facts["platform"] = platform.platform()
     diagnosis.facts["versions"] = found
 
@@ -101,7 +98,8 @@ def _plugins(registry: Registry, diagnosis: Diagnosis) -> None:
 
 
 def _devices(registry: Registry, diagnosis: Diagnosis) -> None:
-    found, errors = probe(registry)
+    listing = convfind.devices(registry=registry)
+    found, errors = listing.devices, listing.failures
     diagnosis.facts["devices"] = {name: target.identity for name, target in found}
     diagnosis.facts["backends"] = {name: errors.get(name, "ok") for name in registry.backends}
     # A backend without hardware is usual where several are installed, and core alone works, too;

@@ -41,11 +41,10 @@ def explain(
     problem = one_problem(problems)
     with open_handle(app, device, policy) as handle:
         explanation = handle.explain(problem, **policy)
-        identity = handle.target.identity
     if app.json:
         rows = [
             {
-                "solver": row.solver_id,
+                "solver": row.solver,
                 "algorithm": row.algorithm.value,
                 "applicable": bool(row.applicability),
                 "reason": _reason(row.applicability),
@@ -58,17 +57,17 @@ def explain(
         ]
         app.emit(
             {
-                "problem": problem.key,
-                "device": identity,
+                "problem": explanation.problem,
+                "device": explanation.device,
                 "policy": policy_json(explanation.policy),
                 "solvers": rows,
             }
         )
         return
-    policy_text = ", ".join(
-        f"{name} {value}" for name, value in policy_json(explanation.policy).items()
-    )
-    app.print(f"problem  {problem.key}", f"device   {identity}", f"policy   {policy_text}")
+    app.print(f"problem  {explanation.problem}")
+    if explanation.plain != explanation.problem:
+        app.print(f"as       {explanation.plain}")
+    app.print(f"device   {explanation.device}", f"policy   {_policy_text(explanation.policy)}")
     table = new_table(
         *("solver", "algorithm", "takes it", "wti", "workspace", "recorded ms"),
         right=("wti", "workspace", "recorded ms"),
@@ -76,7 +75,7 @@ def explain(
     for row in explanation.rows:
         taken = bool(row.applicability)
         table.add_row(
-            row.solver_id,
+            row.solver,
             row.algorithm.value,
             "yes" if taken else f"no: {row.applicability}",
             "-" if row.wti is None else f"{row.wti:.3g}",
@@ -88,6 +87,13 @@ def explain(
 
 def _reason(applicability: object) -> str | None:
     return applicability.reason.value if isinstance(applicability, Rejected) else None
+
+
+def _policy_text(policy: Policy) -> str:
+    """Name the mode, and the fields that are not as the mode says."""
+    usual = policy_json(Policy.for_mode(policy.mode))
+    changed = {name: value for name, value in policy_json(policy).items() if value != usual[name]}
+    return ", ".join((policy.mode.name, *(f"{name}: {value}" for name, value in changed.items())))
 
 
 def policy_json(policy: Policy) -> dict[str, Any]:

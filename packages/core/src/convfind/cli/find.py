@@ -12,6 +12,7 @@ from convfind.cli.policy_options import takes_policy
 from convfind.cli.problem_options import PROBLEM_HELP, takes_problems
 from convfind.cli.progress import ProgressBar
 from convfind.cli.text import format_bytes, format_error, format_time, gflops
+from convfind.errors import SolutionError
 from convfind.find_result import FindResult
 from convfind.handle import Handle
 from convfind.problem import ConvProblem
@@ -34,7 +35,10 @@ _FAILURES = frozenset(
 def open_handle(app: App, device: str | None, policy: dict[str, Any]) -> Handle:
     """Open the device; solver ids that nobody brings are refused first, naming similar ones."""
     for solver_id in sorted(policy.get("solvers", ())):
-        app.registry.solver(solver_id)
+        try:
+            app.registry.solver(solver_id)
+        except SolutionError as exc:
+            raise click.BadParameter(str(exc), param_hint="--solver") from exc
     return convfind.open(device, registry=app.registry, settings=app.settings)
 
 
@@ -99,9 +103,11 @@ def find(
     if app.json:
         documents = [result_json(result) for result in results]
         app.emit(documents[0] if len(documents) == 1 else documents)
-        return
-    for problem, result in zip(problems, results, strict=True):
-        _print(app, problem, result)
+    else:
+        for problem, result in zip(problems, results, strict=True):
+            _print(app, problem, result)
+    for result in results:
+        _ = result.best  # raises where there is none, which is this command's failure
 
 
 def _print(app: App, problem: ConvProblem, result: FindResult) -> None:

@@ -57,19 +57,22 @@ _OPTIONS = (
         "--algorithm",
         "algorithms",
         multiple=True,
-        type=click.Choice(list(Algorithm)),
+        type=click.Choice([algorithm.value for algorithm in Algorithm]),
         help="Only this; repeatable.",
     ),
     click.option("--tune", is_flag=True, help="Search for better parameters of tunable solvers."),
     click.option("--no-verify", is_flag=True, help="Do not compare results with a reference."),
-    click.option("--order", type=click.Choice(list(Order)), help="What comes first.  [time]"),
+    click.option(
+        "--order",
+        type=click.Choice([order.value for order in Order]),
+        help="What comes first.  [time]",
+    ),
 )
 
 
 def takes_policy(function: Function) -> Function:
     """Add the options; the command receives ``policy``, the fields that were given."""
 
-    @functools.wraps(function)
     def command(
         solvers: tuple[str, ...],
         algorithms: tuple[str, ...],
@@ -87,6 +90,7 @@ def takes_policy(function: Function) -> Function:
         given = {name: value for name, value in policy.items() if value is not None}
         return function(policy=given, **others)
 
+    decorated: Function = functools.update_wrapper(command, function)
     for option in reversed((device_option, *_OPTIONS)):
-        command = option(command)
-    return command
+        decorated = option(decorated)
+    return decorated

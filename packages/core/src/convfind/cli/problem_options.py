@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from typing import Any
 
 import click
@@ -23,58 +24,62 @@ driver line.
 """
 
 
-class Numbers(click.ParamType):
-    """Whole numbers separated by commas; a single one where ``single`` is allowed stays a number."""
+def _numbers(name: str, help_text: str, *words: str) -> Function:
+    """Make an option for a number, or for each axis one, or one of some words."""
 
-    name = "numbers"
+    def read(_: click.Context, __: click.Parameter, value: str | None) -> Any:
+        if value is None or value in words:
+            return value
+        numbers = _whole_numbers(value, *words)
+        return numbers[0] if len(numbers) == 1 else numbers
 
-    def __init__(self, words: Sequence[str] = (), *, shape: bool = False) -> None:
-        self.words = words
-        self.shape = shape
+    return click.option(name, metavar="N[,N..]", callback=read, help=help_text)
 
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """Show what may be written."""
-        return "N,C,.." if self.shape else "N[,N..]"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int | str | tuple[int, ...]:
-        """Read ``1``, ``1,2`` or one of the words."""
-        if not isinstance(value, str) or value in self.words:
-            return value  # type: ignore[no-any-return]
-        try:
-            numbers = tuple(int(part) for part in value.split(","))
-        except ValueError:
-            legal = ", ".join(("whole numbers separated by commas", *self.words))
-            self.fail(f"{value!r} is not possible; allowed: {legal}", param, ctx)
-        return numbers[0] if len(numbers) == 1 and not self.shape else numbers
+def _shape(name: str, help_text: str) -> Function:
+    """Make an option for a shape."""
+
+    def read(_: click.Context, __: click.Parameter, value: str | None) -> tuple[int, ...] | None:
+        return None if value is None else _whole_numbers(value)
+
+    return click.option(name, metavar="N,C,..", callback=read, help=help_text)
+
+
+def _whole_numbers(text: str, *words: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        legal = ", ".join(("whole numbers separated by commas", *words))
+        msg = f"{text!r} is not possible; allowed: {legal}"
+        raise click.BadParameter(msg) from None
+
+
+def _choice(kind: type[StrEnum]) -> click.Choice[str]:
+    return click.Choice([member.value for member in kind])
 
 
 _GEOMETRY = (
-    click.option("--x", "x", type=Numbers(shape=True), help="Shape of the data: N,C,H,W."),
-    click.option(
-        "--w", "w", type=Numbers(shape=True), help="Shape of the weights: K,C/groups,R,S."
-    ),
-    click.option("--stride", type=Numbers(), help="Stride, for all axes or each.  [1]"),
-    click.option(
-        "--padding", type=Numbers(("same", "valid")), help="Padding, or 'same' or 'valid'.  [0]"
-    ),
-    click.option("--dilation", type=Numbers(), help="Dilation; 1 is none.  [1]"),
+    _shape("--x", "Shape of the data: N,C,H,W."),
+    _shape("--w", "Shape of the weights: K,C/groups,R,S."),
+    _numbers("--stride", "Stride, for all axes or each.  [1]"),
+    _numbers("--padding", "Padding, or 'same' or 'valid'.  [0]", "same", "valid"),
+    _numbers("--dilation", "Dilation; 1 is none.  [1]"),
     click.option("--groups", type=int, help="Number of groups.  [1]"),
     click.option(
         "--transpose", is_flag=True, help="Transposed convolution; weights are C,K/groups,R,S."
     ),
-    click.option("--output-padding", type=Numbers(), help="For --transpose.  [0]"),
-    click.option("--dtype", type=click.Choice(list(DataType)), help="Element type.  [float32]"),
-    click.option("--y-dtype", type=click.Choice(list(DataType)), help="Element type of y."),
+    _numbers("--output-padding", "For --transpose.  [0]"),
+    click.option("--dtype", type=_choice(DataType), help="Element type.  [float32]"),
+    click.option("--y-dtype", type=_choice(DataType), help="Element type of y."),
     click.option(
         "--layout",
-        type=click.Choice(list(Layout), case_sensitive=False),
+        type=click.Choice([layout.value for layout in Layout], case_sensitive=False),
+        metavar="[NCHW|NHWC|..]",
         help="Layout of all tensors in memory.  [NCHW]",
     ),
     click.option("--deterministic", is_flag=True, help="The same bits in every run."),
     click.option("--allow-tf32", is_flag=True, help="Allow products rounded to TF32."),
-    click.option("--accuracy", type=click.Choice(list(AccuracyClass)), help="[normal]"),
+    click.option("--accuracy", type=_choice(AccuracyClass), help="[normal]"),
 )
 _GEOMETRY_NAMES = (
     *("x", "w", "stride", "padding", "dilation", "groups", "transpose", "output_padding"),
@@ -113,7 +118,6 @@ def batch_option(function: Function) -> Function:
 def takes_problems(function: Function) -> Function:
     """Add the argument and the options; the command receives ``problems``, at least one."""
 
-    @functools.wraps(function)
     def command(
         problem: str | None, direction: str | None, batch: int | None, **others: Any
     ) -> Any:
@@ -124,9 +128,10 @@ def takes_problems(function: Function) -> Function:
             problems = tuple(one.with_batch(batch) for one in problems)
         return function(problems=problems, **others)
 
+    decorated: Function = functools.update_wrapper(command, function)
     for option in reversed((*_GEOMETRY, direction_option, batch_option)):
-        command = option(command)
-    return click.argument("problem", required=False)(command)
+        decorated = option(decorated)
+    return click.argument("problem", required=False)(decorated)
 
 
 def read_problems(
@@ -154,7 +159,5 @@ def read_problems(
 def one_problem(problems: Sequence[ConvProblem]) -> ConvProblem:
     """Return the only problem, for commands that take one direction at a time."""
     if len(problems) != 1:
-        raise ProblemError(
-            "direction", "all", "a single direction here: fwd, bwd-data, bwd-weights"
-        )
+        raise ProblemError("direction", "all", "one direction here: fwd, bwd-data, bwd-weights")
     return problems[0]

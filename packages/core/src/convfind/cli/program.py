@@ -40,7 +40,13 @@ class Program(click.Group):
     """A group whose errors are one line and an exit code: 2 for bad input, 1 for the rest."""
 
     def __init__(self, app: App) -> None:
-        super().__init__("convfind", help=_HELP, params=common_options())
+        super().__init__(
+            "convfind",
+            help=_HELP,
+            params=common_options(),
+            callback=_help_without_command,
+            invoke_without_command=True,
+        )
         self._app = app
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **options: Any) -> NoReturn:
@@ -72,6 +78,12 @@ class Program(click.Group):
         return code
 
 
+@click.pass_context
+def _help_without_command(context: click.Context) -> None:
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
 def build_program(registry: Registry, settings: Settings | None = None) -> Program:
     """Return the program with the commands of core and those of plugins."""
     program = Program(App(registry, settings))
@@ -87,7 +99,7 @@ def main() -> NoReturn:
         level = Settings.from_environment().log_level
     except ConvfindError:
         level = None  # a command that needs the settings says what is wrong with them
-    show_messages((level or "warning").upper())
+    show_messages(level or "warning")
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
         logger.warning("%s", message)

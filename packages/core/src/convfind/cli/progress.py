@@ -28,6 +28,7 @@ class ProgressBar:
             TimeElapsedColumn(),
             console=console,
             transient=True,
+            auto_refresh=False,  # a thread that draws would take time from what is being measured
         )
         self._outer = self._bars.add_task(outer, total=total) if outer else None
         self._stage = self._bars.add_task("", total=None, visible=False)
@@ -63,3 +64,5 @@ class ProgressBar:
         if self._enabled and not self._started and time.monotonic() - self._start > _PATIENCE:
             self._bars.start()
             self._started = True
+        if self._started:
+            self._bars.refresh()

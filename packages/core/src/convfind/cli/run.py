@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,7 @@ Examples:
 @click.pass_obj
 def run(
     app: App,
+    /,
     problems: tuple[ConvProblem, ...],
     device: str | None,
     policy: dict[str, Any],
@@ -94,8 +96,8 @@ def run(
                 "device": identity,
                 "solution": solution_json(best),
                 "run_ms": elapsed,
-                "error": None if report is None else report.max_error,
-                "rms_error": None if report is None else report.rms_error,
+                "error": None if report is None else _finite(report.max_error),
+                "rms_error": None if report is None else _finite(report.rms_error),
                 "bound": bound.max_error,
                 "correct": None if report is None else correct,
             }
@@ -116,6 +118,10 @@ def run(
         raise click.ClickException(f"the result of {best.solver} is wrong: {report}")
 
 
+def _finite(error: float) -> float | None:
+    return error if math.isfinite(error) else None
+
+
 def _tensors(problem: ConvProblem, files: dict[str, Path | None], seed: int) -> dict[str, Array]:
     tensors = dict(zip(problem.direction.reads, random_data(problem, seed), strict=True))
     for name in ("x", "w", "y"):
@@ -124,9 +130,8 @@ def _tensors(problem: ConvProblem, files: dict[str, Path | None], seed: int) -> 
             continue
         if name not in tensors:
             reads = " and ".join(problem.direction.reads)
-            raise ProblemError(
-                f"{name}_file", str(path), f"{problem.direction.value} reads {reads}"
-            )
+            why = f"nothing: {problem.direction.value} reads {reads}"
+            raise ProblemError(f"{name}_file", str(path), why)
         tensors[name] = _load(problem, name, path)
     return tensors
 

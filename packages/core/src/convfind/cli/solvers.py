@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from convfind.cli.app import App, Command, new_table
@@ -10,7 +12,11 @@ from convfind.types import Algorithm
 
 
 @click.command(cls=Command)
-@click.option("--algorithm", type=click.Choice(list(Algorithm)), help="Only solvers of this one.")
+@click.option(
+    "--algorithm",
+    type=click.Choice([algorithm.value for algorithm in Algorithm]),
+    help="Only solvers of this one.",
+)
 @click.option("--backend", metavar="NAME", help="Only solvers that run on this backend.")
 @click.pass_obj
 def solvers(app: App, algorithm: str | None, backend: str | None) -> None:
@@ -22,7 +28,7 @@ def solvers(app: App, algorithm: str | None, backend: str | None) -> None:
       convfind solvers --algorithm gemm --json
     """
     registry = app.registry
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "solver": solver.solver_id,
             "algorithm": solver.algorithm.value,
@@ -47,11 +53,11 @@ def solvers(app: App, algorithm: str | None, backend: str | None) -> None:
     for row in rows:
         properties = ("dynamic", "tunable", "last_resort")
         table.add_row(
-            str(row["solver"]),
-            str(row["algorithm"]),
+            row["solver"],
+            row["algorithm"],
             str(row["version"]),
             ", ".join(name.replace("_", " ") for name in properties if row[name]),
-            ", ".join(map(str, row["backends"])) or "any",  # type: ignore[call-overload]
-            str(row["package"]),
+            ", ".join(row["backends"]) or "any",
+            row["package"],
         )
     app.print(table)

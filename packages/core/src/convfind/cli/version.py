@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version as version_of
+from importlib import metadata
 
 import click
 
 from convfind.cli.app import App, Command
+
+
+def installed_version(distribution: str) -> str:
+    """Return the version of a distribution; "-" where it is not installed."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return "-"
 
 
 @click.command(cls=Command)
@@ -19,7 +27,7 @@ def version(app: App) -> None:
       convfind version
       convfind version --json
     """
-    own = version_of("convfind")
+    own = installed_version("convfind")
     plugins = {info.distribution: info.version for info in app.registry.plugins}
     if app.json:
         app.emit({"convfind": own, "plugins": plugins})

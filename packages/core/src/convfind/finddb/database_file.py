@@ -20,7 +20,7 @@ from convfind.finddb.environment import (
     discard,
     release,
 )
-from convfind.finddb.file_check import fault, file_inode, move_aside
+from convfind.finddb.file_check import fault, file_inode, folder_lock, move_aside
 from convfind.finddb.fork_safety import fork_safe_lock
 from convfind.finddb.network_mounts import network_file_system
 
@@ -147,14 +147,21 @@ class DatabaseFile:
             raise OSError(msg)
         try:
             make_private_folder(self.path.parent)
-            self._replace_damaged()
-            try:
-                return self._acquire(writable=True)
-            except CORRUPT as exc:
-                self._set_aside(file_inode(self.path), exc)
-                return self._acquire(writable=True)
+            with folder_lock(self.path.parent):
+                return self._opened_or_replaced()
         except (lmdb.Error, OSError) as exc:
             return self._opened_for_reading(exc)
+
+    def _opened_or_replaced(self) -> Environment:
+        inode = file_inode(self.path)
+        problem = fault(self.path)
+        if problem is not None:
+            self._set_aside(inode, problem)
+        try:
+            return self._acquire(writable=True)
+        except CORRUPT as exc:
+            self._set_aside(file_inode(self.path), exc)
+            return self._acquire(writable=True)
 
     def _opened_for_reading(self, failure: Exception) -> Environment:
         """Open a file that cannot be written; raises the failure where it cannot be read either."""
@@ -170,12 +177,6 @@ class DatabaseFile:
     def _acquire(self, *, writable: bool) -> Environment:
         return acquire(self.path, self._layout, writable=writable, map_size=self._map_size)
 
-    def _replace_damaged(self) -> None:
-        inode = file_inode(self.path)
-        problem = fault(self.path)
-        if problem is not None:
-            self._set_aside(inode, problem)
-
     def _set_aside(self, inode: int | None, why: object) -> None:
         aside = move_aside(self.path, inode)
         if aside is not None:
@@ -186,11 +187,13 @@ class DatabaseFile:
         if not environment.writable:
             self._give_up(f"is damaged: {exc}")
             return
-        discard(environment)
-        try:
-            self._set_aside(environment.inode, exc)
-        except OSError as failure:
-            self._give_up(f"is damaged ({exc}) and cannot be moved aside: {failure}")
+        with _opening:
+            discard(environment)
+            try:
+                with folder_lock(self.path.parent):
+                    self._set_aside(environment.inode, exc)
+            except OSError as failure:
+                self._give_up(f"is damaged ({exc}) and cannot be moved aside: {failure}")
 
     def _give_up(self, why: str) -> None:
         environment, self._environment = self._environment, None

@@ -6,7 +6,7 @@ import os
 import struct
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,21 +58,38 @@ def fault(path: Path) -> str | None:
 
 
 def move_aside(path: Path, inode: int | None) -> Path | None:
-    """Rename a damaged file and its lock file to ``<name>.corrupt-<n>``.
+    """Rename a damaged file and its lock file to ``<name>.corrupt-<n>``, holding `folder_lock`.
 
     Returns the new name, or None where another process was faster and the file with that inode is
     no longer there.
     """
-    with _folder_lock(path.parent):
-        if file_inode(path) != inode:
-            return None
-        number = 1
-        while (aside := path.with_name(f"{path.name}.corrupt-{number}")).exists():
-            number += 1
-        path.rename(aside)
-        with suppress(FileNotFoundError):
-            lock_file(path).rename(lock_file(aside))
-        return aside
+    if file_inode(path) != inode:
+        return None
+    number = 1
+    while (aside := path.with_name(f"{path.name}.corrupt-{number}")).exists():
+        number += 1
+    path.rename(aside)
+    with suppress(FileNotFoundError):
+        lock_file(path).rename(lock_file(aside))
+    return aside
+
+
+@contextmanager
+def folder_lock(folder: Path) -> Iterator[None]:
+    """Keep processes from opening databases in a folder while one of them moves a file aside.
+
+    Else a process could open the new file with the lock file of the old one. Where folders cannot be
+    locked nothing is: damage that two processes find in the same instant is rare enough.
+    """
+    with ExitStack() as stack:
+        if sys.platform != "win32":
+            import fcntl
+
+            with suppress(OSError):
+                descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+                stack.callback(os.close, descriptor)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
 
 
 def file_inode(path: Path) -> int | None:
@@ -141,19 +158,3 @@ def _fill(path: Path, size: int) -> None:
         return
     with suppress(OSError), path.open("r+b") as file:
         os.posix_fallocate(file.fileno(), 0, size)
-
-
-@contextmanager
-def _folder_lock(folder: Path) -> Iterator[None]:
-    """Keep other processes from moving files in the folder aside at the same time."""
-    if sys.platform == "win32":
-        yield
-        return
-    import fcntl
-
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

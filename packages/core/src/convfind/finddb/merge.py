@@ -22,7 +22,7 @@ class StoredEntry:
 
 
 def merge_entries(old: FindEntry | None, new: FindEntry) -> FindEntry:
-    """Add new records: one of the same solver and version replaces the old, all others stay."""
+    """Add new records: each replaces the old one of the same identity, all others stay."""
     return _united((new,) if old is None else (new, old))
 
 
@@ -39,16 +39,24 @@ def layer_entries(user: FindEntry | None, shipped: Sequence[FindEntry]) -> Store
 
 
 def _united(entries: Iterable[FindEntry]) -> FindEntry:
-    """Unite entries; earlier ones win."""
-    records: dict[tuple[str, int], FindRecord] = {}
+    """Unite entries; earlier ones win.
+
+    A solver may have several records: with constant weights or without, and with different amounts
+    of workspace, so that a search under a workspace limit never hides what it could not use.
+    """
+    records: dict[tuple[str, int, bool, int], FindRecord] = {}
     considered: set[str] = set()
     for entry in entries:
         for record in entry.records:
-            records.setdefault((record.solver, record.solver_version), record)
+            records.setdefault(_identity(record), record)
         considered.update(entry.considered)
     return FindEntry(
         records=tuple(sorted(records.values(), key=_speed)), considered=tuple(sorted(considered))
     )
+
+
+def _identity(record: FindRecord) -> tuple[str, int, bool, int]:
+    return record.solver, record.solver_version, record.constant_weights, record.workspace
 
 
 def _speed(record: FindRecord) -> tuple[float, str, int]:

@@ -1,4 +1,8 @@
-"""What the database keeps about solvers on one problem and device."""
+"""What the database keeps about solvers on one problem and device.
+
+All of these are stored as arrays of their fields in the order given here. New fields go at the end
+and have a default: old programs ignore what they do not know, new ones fill in what is missing.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,8 @@ import msgspec
 from convfind.config import ConfigValue
 
 
-class FindRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A measurement that explains itself.
-
-    Unknown fields are ignored when read, missing ones have their default. Times are in
-    milliseconds, sizes in bytes.
-    """
+class FindRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A measurement that explains itself. Times are in milliseconds, sizes in bytes."""
 
     solver: str
     solver_version: int
@@ -30,7 +30,7 @@ class FindRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     constant_weights: bool = False
 
 
-class FindEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FindEntry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """Everything recorded for one problem on one device.
 
     ``considered`` names every solver, as ``id@version``, about which the searches so far decided:
@@ -43,7 +43,7 @@ class FindEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     considered: tuple[str, ...] = ()
 
 
-class QuarantineRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class QuarantineRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """A solver that crashed, hung or gave a wrong result for a problem, and is not tried again."""
 
     solver: str
@@ -55,7 +55,7 @@ class QuarantineRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     created: int = 0
 
 
-class TunedConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TunedConfig(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """The best config that a search found for one solver on one problem and device."""
 
     solver: str

@@ -27,10 +27,6 @@
 #define CF_LOAD4(array, pointer) vstore4(vload4(0, pointer), 0, array)
 #define CF_STORE4(pointer, array) vstore4(vload4(0, array), 0, pointer)
 
-#if defined(cl_khr_fp64) && __OPENCL_VERSION__ < 120
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#endif
-
 #define CF_LONG long                // 64 bits: offsets in tensors that may pass 2^31 elements
 #define CF_UINT uint
 #define CF_USHORT ushort

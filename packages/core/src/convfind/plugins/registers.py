@@ -101,6 +101,9 @@ class SolverRegistry(_Register[Solver]):
             raise PluginError(
                 f"algorithm {algorithm!r} of solver {identifier!r} is not one of {legal}"
             )
+        for flag in ("is_dynamic", "is_last_resort"):
+            if not isinstance(getattr(item, flag), bool):
+                raise PluginError(f"{flag} of solver {identifier!r} is neither True nor False")
         backends = item.backends
         if not isinstance(backends, tuple) or not all(isinstance(name, str) for name in backends):
             raise PluginError(

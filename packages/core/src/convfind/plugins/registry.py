@@ -47,8 +47,8 @@ class Registry:
     """Everything that plugins bring, in an order that does not depend on how they were loaded.
 
     Families of solvers follow each other by name of distribution, each in its own order, best
-    first; last resorts come after all others. Build one with `Registry.build`. Hooks are called
-    there, once; afterwards only listeners to finds are called, and costs nothing without any.
+    first; last resorts come after all others. Build one with `Registry.build`: it calls the hooks,
+    once. Later only listeners to finds are called; without any that costs nothing.
     """
 
     def __init__(self, manager: PluginManager) -> None:

@@ -52,7 +52,9 @@ def parse_driver_line(line: str) -> tuple[ConvProblem, ...]:
     if words and _PROGRAM.fullmatch(words[0]):
         del words[0]
     if not words or words[0] not in _DTYPES:
-        raise ProblemError("driver line", line.strip(), f"[MIOpenDriver] {'|'.join(_DTYPES)} ...")
+        raise ProblemError(
+            "driver line", line.strip(), f"[MIOpenDriver] {'|'.join(_DTYPES)}, then flags"
+        )
     dtype = _DTYPES[words[0]]
     values = read_flags(words[1:])
     problem = _problem(values, dtype)

@@ -1,5 +1,7 @@
 """Tools for authors of plugins: a mock backend, mock solvers, and the conformance kit."""
 
+from __future__ import annotations
+
 from convfind.testing.check_solver import assert_solver, check_solver
 from convfind.testing.mock_backend import (
     MOCK_TARGET,

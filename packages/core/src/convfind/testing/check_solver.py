@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 
 from convfind.applicability import Rejected
@@ -92,7 +93,5 @@ def _plain_problems(
 ) -> dict[ConvProblem, None]:
     """Distinct problems as a solver sees them, in order."""
     given = edge_cases() if shapes is None else shapes
-    asked = (
-        variant for problem in given for variant in (variants(problem) if every_variant else [problem])
-    )
+    asked = itertools.chain.from_iterable(map(variants, given)) if every_variant else given
     return dict.fromkeys(problem.plain() for problem in asked)

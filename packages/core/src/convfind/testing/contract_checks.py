@@ -9,17 +9,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from convfind.applicability import Applicable, Rejected
-from convfind.config import Config
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import ConvSolution, Fill, Launch
+from convfind.solution import ConvSolution, Launch
 from convfind.solver import Solver, TunableSolver
 from convfind.target import DeviceKind, Target
 from convfind.testing.report import SolverReport
 from convfind.testing.shapes import weird_problems
 from convfind.types import Algorithm
 
-#: One answer may take so long, in seconds; the best of many is judged, so a busy machine is no excuse.
+#: Seconds that an answer may take. The best of many is judged: a busy machine is no excuse.
 SLOWEST_ANSWER = 200e-6
 
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
@@ -29,7 +28,7 @@ def check_identity(report: SolverReport, solver: Solver) -> None:
     """Id, version and algorithm are well-formed, and the solver holds no state."""
     if not _ID.fullmatch(solver.solver_id):
         report.fail("id", "", f"{solver.solver_id!r} is not <family>-<variant> in kebab case")
-    if isinstance(solver.version, bool) or not isinstance(solver.version, int) or solver.version < 1:
+    if type(solver.version) is not int or solver.version < 1:
         report.fail("version", "", f"{solver.version!r} is not a whole number from 1 on")
     if not isinstance(solver.algorithm, Algorithm):
         report.fail("algorithm", "", f"{solver.algorithm!r} is not one of {', '.join(Algorithm)}")
@@ -62,7 +61,7 @@ def check_solution(
     try:
         solution = solver.solution(problem, target)
         announced = solver.workspace_size(problem, target)
-        restored = pickle.loads(pickle.dumps(solution))  # noqa: S301 - our own bytes
+        restored = pickle.loads(pickle.dumps(solution))
         again = solver.solution(problem, target)
         for program in solution.programs:
             if not program.source.text:
@@ -97,7 +96,11 @@ def check_dynamic(
     for other in _resized(problem):
         if not solver.applicability(other, target):
             continue
-        if config is not None and not _is_legal(solver, other, target, config):
+        if (
+            isinstance(solver, TunableSolver)
+            and config is not None
+            and config not in solver.search_space(other, target)
+        ):
             continue
         if solver.solution(other, target, config).programs != first.programs:
             report.fail("dynamic", problem, f"compiles another program for {other}")
@@ -107,7 +110,7 @@ def check_dynamic(
 def check_tuning(
     report: SolverReport, solver: Solver, problem: ConvProblem, target: Target
 ) -> None:
-    """The default config of a tunable solver is legal, and its space has no impossible parameter."""
+    """The default config of a tunable solver is legal, and its parameters are well-formed."""
     if not isinstance(solver, TunableSolver):
         return
     space = solver.search_space(problem, target)
@@ -129,7 +132,7 @@ def _check_answer(
             size = solver.workspace_size(problem, target)
             wti = solver.wti(problem, target)
             bound = solver.error_bound(problem)
-            if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            if type(size) is not int or size < 0:
                 report.fail("workspace size", problem, f"{size!r} is not a number of bytes")
             if wti is not None and not wti >= 0:
                 report.fail("wti", problem, f"{wti!r} is neither None nor a number from 0 on")
@@ -141,22 +144,19 @@ def _check_answer(
     if not isinstance(first, (Applicable, Rejected)):
         report.fail("applicability", problem, f"answered {first!r}, not Applicable or Rejected")
     elif isinstance(first, Rejected) and not isinstance(first.reason, Reason):
-        report.fail("applicability", problem, f"{first.reason!r} is not in the catalogue of reasons")
+        report.fail("applicability", problem, f"{first.reason!r} is no `Reason`")
     if first != second:
         report.fail("pure", problem, f"answered {first} and then {second}")
 
 
 def _check_steps(report: SolverReport, problem: ConvProblem, solution: ConvSolution) -> None:
     for step in (*solution.prepare, *solution.steps):
-        if isinstance(step, Fill):
+        if not isinstance(step, Launch):
             continue
-        if isinstance(step, Launch) and (
-            len(step.global_size) != len(step.local_size)
-            or any(all_ % group for all_, group in zip(step.global_size, step.local_size, strict=True))
-        ):
+        items, group = step.global_size, step.local_size
+        if len(items) != len(group) or any(a % b for a, b in zip(items, group, strict=True)):
             report.fail(
-                "launch", problem,
-                f"{step.kernel.entry}: groups of {step.local_size} do not divide {step.global_size}",
+                "launch", problem, f"{step.kernel.entry}: groups of {group} do not divide {items}"
             )
 
 
@@ -173,12 +173,6 @@ def _resized(problem: ConvProblem) -> tuple[ConvProblem, ...]:
         return ()
     larger = replace(problem, x_shape=(batch, channels, *(size + 2 for size in spatial)))
     return problem.with_batch(batch + 1), larger, larger.with_batch(2 * batch)
-
-
-def _is_legal(
-    solver: TunableSolver, problem: ConvProblem, target: Target, config: Config
-) -> bool:
-    return config in solver.search_space(problem, target)
 
 
 def _state(solver: Solver) -> dict[str, object]:

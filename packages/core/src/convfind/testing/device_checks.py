@@ -68,7 +68,8 @@ class DeviceChecks:
             limited = self._solver.solution(problem, self._target, workspace_limit=limit)
             if limited.total_workspace != size:
                 self._fail(
-                    "workspace limit", problem,
+                    "workspace limit",
+                    problem,
                     f"under {limit} bytes workspace_size says {size}, "
                     f"the solution {limited.total_workspace}",
                 )

@@ -1,7 +1,7 @@
 """Fixtures for pytest, loaded with ``-p convfind.testing.fixtures`` or in ``pytest_plugins``.
 
-``mock_backend``: a fresh `MockBackend`. ``convfind_device``: each device of each installed backend in
-turn; without any the test is skipped, and says why.
+``mock_backend``: a fresh `MockBackend`. ``convfind_device``: each device of each installed backend
+in turn; without any the test is skipped, and says why.
 """
 
 from __future__ import annotations

@@ -82,8 +82,8 @@ class MockBuffer:
 class MockDevice(Device):
     """A device that compiles nothing and runs Python functions in place of kernels.
 
-    Two macros of a program mean something here: a launch lasts ``MICROSECONDS`` on the virtual clock
-    (1000 where it is not defined), and with ``BUILD_FAILS=1`` compiling fails.
+    Two macros of a program mean something here: a launch lasts ``MICROSECONDS`` on the virtual
+    clock (1000 where it is not defined), and with ``BUILD_FAILS=1`` compiling fails.
     """
 
     def __init__(
@@ -250,7 +250,7 @@ class MockInvoker:
         return self._device.clock_ms - start
 
 
-@dataclass
+@dataclass(eq=False)
 class MockBackend(Backend):
     """A runtime of mock devices, which share its functions, counters and faults."""
 
@@ -295,7 +295,8 @@ def _memory(argument: BufferArg, args: InvokeArgs) -> Bytes:
         raise LaunchError(f"no memory given for {argument.memory}")
     data = _data(buffer)
     if argument.offset >= data.size:
-        raise LaunchError(f"offset {argument.offset} is beyond {data.size} bytes of {argument.memory}")
+        msg = f"offset {argument.offset} is beyond the {data.size} bytes of {argument.memory}"
+        raise LaunchError(msg)
     return data[argument.offset :]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 
 from convfind.problem import ConvProblem
@@ -41,9 +43,7 @@ def mock_pack(w: Bytes, packed: Bytes, size: np.int64) -> None:
     packed[:size] = w[:size]
 
 
-def _convolve(
-    x: Bytes, w: Bytes, y: Bytes, words: tuple[np.int64, ...], factor: float
-) -> None:
+def _convolve(x: Bytes, w: Bytes, y: Bytes, words: tuple[np.int64, ...], factor: float) -> None:
     problem = ConvProblem.from_key(np.array(words, np.int64).tobytes().decode().strip())
     memory = {"x": x, "w": w, "y": y}
     views = {tensor: tensor_view(problem, tensor, memory[tensor]) for tensor in memory}
@@ -53,7 +53,7 @@ def _convolve(
     out[...] = (factor * result).astype(out.dtype)
 
 
-MOCK_FUNCTIONS = {
+MOCK_FUNCTIONS: Mapping[str, Callable[..., None]] = {
     "mock_convolution": mock_convolution,
     "mock_wrong": mock_wrong,
     "mock_scratch": mock_scratch,

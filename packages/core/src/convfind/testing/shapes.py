@@ -79,15 +79,10 @@ def variants(problem: ConvProblem) -> Iterator[ConvProblem]:
     """
     for direction in Direction:
         turned = problem.with_direction(direction)
-        for laid_out in (turned, *_other_layouts(turned)):
-            yield laid_out
+        layouts = (turned, *_other_layouts(turned))
+        yield from layouts
         for dtype in (DataType.FLOAT16, DataType.BFLOAT16, DataType.FLOAT64):
-            yield replace(turned, dtype=dtype, y_dtype=dtype)
-        yield from (
-            replace(other, dtype=dtype, y_dtype=dtype)
-            for other in list(_other_layouts(turned))[:1]
-            for dtype in (DataType.FLOAT16, DataType.BFLOAT16)
-        )
+            yield from (replace(other, dtype=dtype, y_dtype=dtype) for other in layouts[:2])
         if turned.plain_direction is Direction.FORWARD and turned.mode is ConvMode.CONVOLUTION:
             yield replace(turned, dtype=DataType.INT8, y_dtype=DataType.FLOAT32)
             if float(turned.alpha).is_integer():

@@ -8,6 +8,7 @@ pack), ``mock-tunable`` (400 us by default, 50 us tuned), ``mock-static`` (60 us
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from convfind.applicability import APPLICABLE, Applicability, Rejected
@@ -56,9 +57,9 @@ class MockSolver(Solver):
         microseconds: int,
         *,
         first: tuple[Argument, ...] = _MEMORY,
-        **defines: int,
+        defines: Mapping[str, int] | None = None,
     ) -> Launch:
-        program = Program(_SOURCE, defines=make_defines(defines, MICROSECONDS=microseconds))
+        program = Program(_SOURCE, defines=make_defines(defines or {}, MICROSECONDS=microseconds))
         arguments = (*first, *problem_arguments(problem))
         return Launch(KernelSpec(program, self.entry), arguments, (1,), (1,))
 
@@ -88,10 +89,10 @@ class MockStatic(MockSolver):
         workspace_limit: int | None = None,
     ) -> ConvSolution:
         """One launch of a program with the sizes compiled in."""
-        names = zip(("N", "C", "H", "W", "D"), problem.x_shape, strict=False)
-        return ConvSolution(
-            self.solver_id, (self._launch(problem, self.microseconds, **dict(names)),)
-        )
+        batch, _, *spatial = problem.x_shape
+        sizes = {"N": batch, **dict(zip("WHD", reversed(spatial), strict=False))}
+        launch = self._launch(problem, self.microseconds, defines=sizes)
+        return ConvSolution(self.solver_id, (launch,))
 
 
 class MockTunable(TunableSolver, MockSolver):
@@ -121,9 +122,8 @@ class MockTunable(TunableSolver, MockSolver):
         """One launch, 400 us through the tile."""
         config = config if config is not None else self.default_config(problem, target)
         tile = config.integer("tile")
-        return ConvSolution(
-            self.solver_id, (self._launch(problem, 400 // tile, TILE=tile),), config=config
-        )
+        launch = self._launch(problem, 400 // tile, defines={"TILE": tile})
+        return ConvSolution(self.solver_id, (launch,), config=config)
 
 
 class MockWrong(MockSolver):
@@ -150,9 +150,8 @@ class MockBroken(MockSolver):
         workspace_limit: int | None = None,
     ) -> ConvSolution:
         """One launch of a program that is told to fail."""
-        return ConvSolution(
-            self.solver_id, (self._launch(problem, self.microseconds, BUILD_FAILS=1),)
-        )
+        launch = self._launch(problem, self.microseconds, defines={"BUILD_FAILS": 1})
+        return ConvSolution(self.solver_id, (launch,))
 
 
 class MockHungry(MockSolver):
@@ -164,9 +163,7 @@ class MockHungry(MockSolver):
     microseconds = 30
     workspace: ClassVar[int] = 2**20
 
-    def workspace_size(
-        self, problem: ConvProblem, target: Target, limit: int | None = None
-    ) -> int:
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Always the same."""
         return self.workspace
 
@@ -196,9 +193,7 @@ class MockPacking(MockSolver):
             return Rejected(Reason.DIRECTION, "packs weights, and backward-weights writes them")
         return APPLICABLE
 
-    def workspace_size(
-        self, problem: ConvProblem, target: Target, limit: int | None = None
-    ) -> int:
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """The copy."""
         return problem.nbytes("w")
 

@@ -14,7 +14,7 @@ Array = np.ndarray[Any, Any]
 
 
 def filled_memory(problem: ConvProblem, tensor: str, values: Array | None, filler: int) -> Bytes:
-    """Return the bytes of a tensor with some values; gaps (without values: everything) are filler."""
+    """Return the bytes of a tensor; gaps, and without values everything, are filler."""
     memory = np.full(problem.nbytes(tensor), filler, np.uint8)
     if values is not None:
         tensor_view(problem, tensor, memory)[...] = values
@@ -27,4 +27,5 @@ def gap_mask(problem: ConvProblem, tensor: str) -> np.ndarray[Any, np.dtype[np.b
     memory = np.zeros(problem.nbytes(tensor), np.uint8)
     strides = (*(step * size for step in problem.strides(tensor)), 1)
     np.ndarray((*problem.shape(tensor), size), np.uint8, memory.data, 0, strides)[...] = 1
-    return memory == 0
+    mask: np.ndarray[Any, np.dtype[np.bool_]] = memory == 0
+    return mask

@@ -1,0 +1,95 @@
+"""``convfind bench``: every layer in every direction, counted, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+LAYERS = """# a small network
+conv -n 64 -c 4 -H 6 -W 6 -k 4 -y 3 -x 3 -p 1 -q 1 -F 1  # x3
+conv -n 64 -c 4 -H 6 -W 6 -k 8 -y 1 -x 1 -p 0 -q 0 -F 1  # x1 the last
+"""
+
+
+def test_every_layer_in_every_direction(shell: Any, layer_file: Callable[[str], Path]) -> None:
+    path = layer_file(LAYERS)
+    document = shell.json("bench", path, "-n", "2", "--direction", "all")
+    layers = document["layers"]
+    assert [layer["problem"].split("-2x4")[0] for layer in layers] == [
+        *("fwd", "bwd-data", "bwd-weights"),
+        *("fwd", "bwd-data", "bwd-weights"),
+    ]
+    assert [layer["count"] for layer in layers] == [3, 3, 3, 1, 1, 1]
+    assert layers[3]["line"] == 3
+    assert layers[3]["comment"] == "the last"
+    for layer in layers:
+        assert layer["solver"] == "mock-hungry"
+        assert layer["gflops"] > 0
+        assert layer["gbytes_per_s"] > 0
+        assert layer["error"] < 1e-6
+    assert document["failed"] == 0
+    assert document["measured"] == sum(layer["measured"] for layer in layers) > 0
+
+
+def test_totals_count_layers_as_often_as_the_network_has_them(
+    shell: Any, layer_file: Callable[[str], Path]
+) -> None:
+    document = shell.json("bench", layer_file(LAYERS), "-n", "2")
+    first, second = document["layers"]
+    total = document["totals"]["fwd"]
+    assert total["layers"] == 4
+    assert total["time_ms"] == 3 * first["time_ms"] + second["time_ms"]
+
+
+def test_the_second_time_everything_is_remembered(
+    shell: Any, layer_file: Callable[[str], Path]
+) -> None:
+    path = layer_file(LAYERS)
+    shell("bench", path, "-n", "2")
+    document = shell.json("bench", path, "-n", "2")
+    assert {layer["origin"] for layer in document["layers"]} == {"user-db"}
+    assert (document["compiled"], document["measured"]) == (0, 0)
+
+
+def test_a_wrong_result_fails_its_layer_and_the_command(
+    shell: Any, layer_file: Callable[[str], Path]
+) -> None:
+    path = layer_file(LAYERS)
+    shell("bench", path, "-n", "2")
+    shell.backend.faults.result = lambda launch: True
+    result = shell("bench", path, "-n", "2", code=1)
+    assert result.stderr == "error: 2 of 2 layers failed\n"
+    assert "failed: line 2, fwd: the result of mock-hungry is wrong" in result.stdout
+    assert shell.json("bench", path, "-n", "2", code=1)["failed"] == 2
+
+
+def test_a_layer_without_a_solver_does_not_stop_the_others(
+    shell: Any, layer_file: Callable[[str], Path]
+) -> None:
+    path = layer_file(LAYERS)
+    document = shell.json("bench", path, "-n", "2", "--algorithm", "fft", code=1)
+    assert document["failed"] == 2
+    assert all("no solver" in layer["failure"] for layer in document["layers"])
+
+
+def test_people_get_a_table_and_totals(shell: Any, layer_file: Callable[[str], Path]) -> None:
+    text = shell("bench", layer_file(LAYERS), "-n", "2").stdout
+    assert "2x4x6x6 * 4x4x3x3" in text
+    assert "fwd: 4 layers" in text
+
+
+def test_a_line_for_all_directions_is_benched_once_in_each(
+    shell: Any, layer_file: Callable[[str], Path]
+) -> None:
+    path = layer_file("conv -n 2 -c 4 -H 6 -W 6 -k 4 -y 3 -x 3 -p 1 -q 1\n")
+    assert len(shell.json("bench", path)["layers"]) == 3
+    assert len(shell.json("bench", path, "--direction", "all")["layers"]) == 3
+    assert len(shell.json("bench", path, "--direction", "bwd-data")["layers"]) == 1
+
+
+def test_bad_files_are_refused(shell: Any, layer_file: Callable[[str], Path]) -> None:
+    path = layer_file("conv -n two\n")
+    assert f"{path}:1: batchsize" in shell("bench", path, code=2).stderr
+    assert "at least one" in shell("bench", layer_file("# nothing\n"), code=2).stderr
+    assert "does not exist" in shell("bench", "/missing/file", code=2).stderr

@@ -1,0 +1,40 @@
+"""``convfind explain``: a line for every solver, nothing runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+SHAPES = ("--x", "2,4,6,6", "--w", "4,4,3,3", "--padding", "1")
+
+
+def test_every_solver_has_a_row_and_nothing_runs(shell: Any) -> None:
+    document = shell.json("explain", *SHAPES)
+    rows = {row["solver"]: row for row in document["solvers"]}
+    assert rows["mock-dynamic"]["applicable"]
+    assert rows["mock-dynamic"]["wti"] == 0.5
+    assert rows["mock-dynamic"]["recorded"] is None
+    assert rows["mock-static"]["reason"] == "not-dynamic"
+    assert document["policy"]["mode"] == "DYNAMIC_HYBRID"
+    counters = shell.backend.counters
+    assert (counters.compiles, counters.launches) == (0, 0)
+
+
+def test_what_the_database_holds_is_shown(shell: Any) -> None:
+    shell("find", *SHAPES)
+    rows = {row["solver"]: row for row in shell.json("explain", *SHAPES)["solvers"]}
+    assert rows["mock-dynamic"]["recorded"]["time_ms"] > 0
+
+
+def test_people_get_a_table_with_reasons(shell: Any) -> None:
+    text = shell("explain", "--workspace-limit", "1K", *SHAPES).stdout
+    assert "no: compiled for one shape" in text
+    assert "policy   DYNAMIC_HYBRID, workspace_limit: 1024" in text
+
+
+def test_a_transposed_problem_shows_what_solvers_see(shell: Any) -> None:
+    text = shell("explain", "--x", "1,4,5,5", "--w", "4,3,3,3", "--transpose").stdout
+    assert "as       bwd-data-1x3x7x7" in text
+
+
+def test_one_direction_at_a_time(shell: Any) -> None:
+    assert "one direction" in shell("explain", "--direction", "all", *SHAPES, code=2).stderr

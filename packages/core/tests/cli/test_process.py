@@ -1,0 +1,161 @@
+"""The program as a process, among installed plugins that are broken in every way."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+PLUGINS = {
+    "aaa-working": """
+        from convfind.plugins import hookimpl
+        from convfind.testing import MockBackend, mock_solvers
+
+        @hookimpl
+        def convfind_register_backends(register):
+            register.add(MockBackend)
+
+        @hookimpl
+        def convfind_register_solvers(register):
+            register.extend(mock_solvers())
+        """,
+    "bbb-raises": "raise RuntimeError('not today')",
+    "ccc-duplicate": """
+        from convfind.plugins import hookimpl
+        from convfind.testing import mock_solvers
+
+        @hookimpl
+        def convfind_register_solvers(register):
+            register.add(mock_solvers()[0])
+        """,
+    "ddd-nonsense": """
+        from convfind.plugins import hookimpl
+
+        @hookimpl
+        def convfind_register_solvers(register):
+            register.add("a solver")
+
+        @hookimpl
+        def convfind_system_databases():
+            return 42
+        """,
+}
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """An environment in which the plugins, and no others, are installed and selected."""
+    for distribution, code in PLUGINS.items():
+        module = distribution.replace("-", "_")
+        (tmp_path / f"{module}.py").write_text(textwrap.dedent(code))
+        info = tmp_path / f"{module}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n"
+        )
+        (info / "entry_points.txt").write_text(f"[convfind]\n{distribution} = {module}\n")
+    path = os.pathsep.join((str(tmp_path), *filter(None, sys.path)))
+    own = {"CONVFIND_PLUGINS": ",".join(PLUGINS), "CONVFIND_USER_DB_PATH": str(tmp_path / "db")}
+    others = {name: value for name, value in os.environ.items() if "CONVFIND" not in name}
+    return others | own | {"PYTHONPATH": path}
+
+
+def convfind(
+    environment: dict[str, str], *arguments: str, code: int = 0
+) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "convfind", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def test_broken_plugins_stop_nothing_and_the_doctor_names_them(
+    environment: dict[str, str],
+) -> None:
+    document = json.loads(convfind(environment, "doctor", "--json", code=1).stdout)
+    failures = [(f["distribution"], f["stage"], f["error"]) for f in document["plugin_failures"]]
+    assert failures == [
+        ("bbb-raises", "import", "RuntimeError: not today"),
+        (
+            "ccc-duplicate",
+            "convfind_register_solvers",
+            "solver 'mock-wrong' is registered by both aaa-working 1.0 and ccc-duplicate 1.0; "
+            "uninstall one",
+        ),
+        (
+            "ddd-nonsense",
+            "convfind_register_solvers",
+            "'a solver' is not an instance of convfind.solver.Solver",
+        ),
+        (
+            "ddd-nonsense",
+            "convfind_system_databases",
+            "returned 42; return a list of pathlib.Path",
+        ),
+    ]
+    text = convfind(environment, "doctor", code=1).stdout
+    assert "4 broken:" in text
+
+
+def test_a_hit_in_a_new_process_compiles_and_measures_nothing(
+    environment: dict[str, str],
+) -> None:
+    line = ["conv", "-n", "1", "-c", "2", "-H", "4", "-W", "4", "-k", "2", "-y", "3", "-x", "3"]
+    first = json.loads(convfind(environment, "find", "--json", *line).stdout)
+    done = convfind(environment, "find", "--json", *line)
+    second = json.loads(done.stdout)
+    assert first["measured"] > 0
+    assert (second["origin"], second["compiled"], second["measured"]) == ("user-db", 0, 0)
+    # Standard output is JSON only; what is wrong with plugins goes to standard error.
+    assert done.stderr.count("warning: plugin ") == 4
+
+
+def test_disabled_plugins_are_left_alone(environment: dict[str, str]) -> None:
+    environment["CONVFIND_DISABLE_PLUGINS"] = "bbb-raises, ccc-duplicate, ddd-nonsense"
+    document = json.loads(convfind(environment, "doctor", "--json").stdout)
+    assert document["plugin_failures"] == []
+    assert set(PLUGINS) - {"aaa-working"} <= set(document["disabled_plugins"])
+
+
+def test_an_illegal_setting_is_an_error_of_commands_that_need_it(
+    environment: dict[str, str],
+) -> None:
+    environment["CONVFIND_FIND_MODE"] = "4"
+    done = convfind(environment, "find", "conv", code=2)
+    assert "error: CONVFIND_FIND_MODE: '4' is not a legal value; legal: NORMAL or 1" in done.stderr
+    assert convfind(environment, "version").stdout
+
+
+def test_a_database_that_cannot_be_used_is_a_warning(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    environment["CONVFIND_USER_DB_PATH"] = str(tmp_path / "file")
+    environment["CONVFIND_DISABLE_PLUGINS"] = "bbb-raises, ccc-duplicate, ddd-nonsense"
+    done = convfind(
+        environment,
+        "find",
+        "--json",
+        *["conv", "-n", "1", "-c", "2", "-H", "4", "-W", "4", "-k", "2"],
+    )
+    assert json.loads(done.stdout)["origin"] == "measured"
+    warnings = [line for line in done.stderr.splitlines() if str(tmp_path / "file") in line]
+    assert warnings
+    assert all(line.startswith("warning: ") for line in warnings)
+
+
+def test_the_log_level_comes_from_the_environment(environment: dict[str, str]) -> None:
+    environment["CONVFIND_LOG_LEVEL"] = "debug"
+    assert "Traceback" in convfind(environment, "version").stderr
+    environment["CONVFIND_LOG_LEVEL"] = "error"
+    assert convfind(environment, "version").stderr == ""

@@ -1,0 +1,89 @@
+"""The program as a whole: help, commands of plugins, how errors end."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import click
+import pytest
+
+from convfind.cli.app import App, Command
+from convfind.errors import DeviceError
+from convfind.log import logger
+from convfind.plugins import hookimpl
+
+COMMANDS = ["bench", "devices", "doctor", "explain", "find", "run", "solvers", "version"]
+
+
+def test_help_without_a_command(shell: Any) -> None:
+    text = shell().stdout
+    assert text == shell("--help").stdout
+    for command in COMMANDS:
+        assert f"\n  {command} " in text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_teaches_by_example(shell: Any, command: str) -> None:
+    text = shell(command, "--help").stdout
+    assert "Examples:\n" in text
+    assert f"    convfind {command}" in text
+    for option in ("--json", "--verbose", "--debug"):
+        assert option in text
+
+
+class Tools:
+    """A plugin whose commands end in every way."""
+
+    @hookimpl
+    def convfind_register_commands(self, cli: click.Group) -> None:
+        @cli.command("greet", cls=Command)
+        @click.pass_obj
+        def greet(app: App) -> None:
+            app.emit({"hello": len(app.registry.solvers)})
+
+        @cli.command("device-error", cls=Command)
+        def device_error() -> None:
+            raise DeviceError("the device\nis on fire")
+
+        @cli.command("bug", cls=Command)
+        def bug() -> None:
+            raise ZeroDivisionError("oops")
+
+        @cli.command("abort", cls=Command)
+        def abort() -> None:
+            raise click.Abort
+
+
+def test_plugins_add_commands(shell: Any) -> None:
+    assert shell.json("greet", extra=(Tools(),)) == {"hello": 8}
+
+
+@pytest.mark.parametrize(
+    ("command", "stderr"),
+    [
+        ("device-error", "error: the device is on fire\n"),
+        ("bug", "error: ZeroDivisionError: oops (use --debug for a traceback)\n"),
+        ("abort", "Aborted.\n"),
+    ],
+)
+def test_errors_are_one_line(shell: Any, command: str, stderr: str) -> None:
+    result = shell(command, extra=(Tools(),), code=1)
+    assert (result.stdout, result.stderr) == ("", stderr)
+
+
+def test_debug_prints_the_traceback_too(shell: Any) -> None:
+    result = shell("bug", "--debug", extra=(Tools(),), code=1)
+    assert "Traceback (most recent call last)" in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("error: ZeroDivisionError")
+
+
+def test_verbose_lets_the_library_speak(shell: Any) -> None:
+    shell("version", "--verbose")
+    assert logger.level == logging.INFO
+    shell("version", "--debug")
+    assert logger.level == logging.DEBUG
+
+
+def test_an_unknown_command_is_refused(shell: Any) -> None:
+    assert "No such command 'fnd'" in shell("fnd", code=2).stderr

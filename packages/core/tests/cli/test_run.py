@@ -1,0 +1,70 @@
+"""``convfind run``: random data or files in, a checked result out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from convfind.problem import ConvProblem
+from convfind.reference import reference_convolution
+
+SHAPES = ("--x", "2,4,6,6", "--w", "4,4,3,3", "--padding", "1")
+
+
+@pytest.mark.parametrize("direction", ["fwd", "bwd-data", "bwd-weights"])
+def test_random_data_are_computed_and_compared(shell: Any, direction: str) -> None:
+    document = shell.json("run", *SHAPES, "--direction", direction)
+    assert document["correct"] is True
+    assert document["error"] <= document["bound"]
+    assert document["solution"]["solver"] == "mock-hungry"
+    assert document["run_ms"] > 0
+
+
+def test_tensors_come_from_files_and_go_to_one(shell: Any, tmp_path: Path) -> None:
+    problem = ConvProblem.forward(x=(1, 2, 5, 5), w=(3, 2, 3, 3), layout="NHWC")
+    rng = np.random.default_rng(1)
+    x = rng.integers(-4, 5, (1, 5, 5, 2)).astype(np.float32)
+    w = rng.integers(-4, 5, (3, 3, 3, 2)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "w.npy", w)
+    shell(
+        *("run", "--x", "1,2,5,5", "--w", "3,2,3,3", "--layout", "NHWC"),
+        *("--x-file", tmp_path / "x.npy", "--w-file", tmp_path / "w.npy"),
+        *("--output", tmp_path / "y.npy"),
+    )
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), reference_convolution(problem, x, w))
+
+
+def test_a_wrong_result_fails(shell: Any) -> None:
+    shell("find", *SHAPES)
+    shell.backend.faults.result = lambda launch: True
+    document = shell.json("run", *SHAPES, code=1)
+    assert document["correct"] is False
+    assert "the result of mock-hungry is wrong" in shell("run", *SHAPES, code=1).stderr
+    assert "not checked" in shell("run", "--no-verify", *SHAPES).stdout
+
+
+def test_people_read_solver_time_and_error(shell: Any) -> None:
+    text = shell("run", *SHAPES, "--seed", "3").stdout
+    assert "solver   mock-hungry" in text
+    assert "(measured)" in text
+    assert "bound: max" in text
+
+
+def test_files_that_do_not_fit_are_refused(shell: Any, tmp_path: Path) -> None:
+    np.save(tmp_path / "small.npy", np.zeros((1, 1), np.float32))
+    np.save(tmp_path / "double.npy", np.zeros((2, 4, 6, 6)))
+    (tmp_path / "text.npy").write_text("no array")
+    for name, message in (
+        ("small.npy", "float32 (1, 1)"),
+        ("double.npy", "float64 (2, 4, 6, 6)"),
+        ("text.npy", "a .npy file"),
+        ("missing.npy", "does not exist"),
+    ):
+        result = shell("run", *SHAPES, "--x-file", tmp_path / name, code=2)
+        assert message in result.stderr
+    result = shell("run", *SHAPES, "--y-file", tmp_path / "small.npy", code=2)
+    assert "forward reads x and w" in result.stderr

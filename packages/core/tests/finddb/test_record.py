@@ -1,0 +1,61 @@
+"""The stored form of records, which files all over the world rely on."""
+
+from __future__ import annotations
+
+import msgspec
+
+from convfind.finddb import FindEntry, FindRecord, QuarantineRecord, TunedConfig
+from convfind.finddb.key import seal
+from convfind.finddb.table import CONFIG, FIND, QUARANTINE
+
+RECORD = FindRecord(
+    solver="s",
+    solver_version=2,
+    package="p 1",
+    algorithm="direct",
+    time_ms=1.5,
+    spread_ms=0.1,
+    samples=3,
+    workspace=64,
+    config={"tile_m": 8},
+    error=0.5,
+    source_hash="h",
+    driver="d",
+    created=7,
+    constant_weights=True,
+)
+STORED = ["s", 2, "p 1", "direct", 1.5, 0.1, 3, 64, {"tile_m": 8}, 0.5, "h", "d", 7, True]
+
+
+def plain(sealed: bytes) -> object:
+    """What anyone reads from a stored value who knows MessagePack."""
+    return msgspec.msgpack.decode(sealed[10:])
+
+
+def test_the_order_of_the_fields_is_fixed() -> None:
+    entry = FindEntry(records=(RECORD,), considered=("s@2",))
+    assert plain(FIND.pack(b"k", entry)) == [[STORED], ["s@2"]]
+    failure = QuarantineRecord(
+        solver="s", solver_version=2, source_hash="h", driver="d", reason="r", detail="x", created=7
+    )
+    assert plain(QUARANTINE.pack(b"k", (failure,))) == [["s", 2, "h", "d", "r", "x", 7]]
+    tuned = TunedConfig(solver="s", solver_version=2, config={"a": 1}, time_ms=1.5, created=7)
+    assert plain(CONFIG.pack(b"k", (tuned,))) == [["s", 2, {"a": 1}, 1.5, 7]]
+
+
+def test_fields_of_a_later_version_are_ignored() -> None:
+    later = msgspec.msgpack.encode([[[*STORED, "new", {}]], ["s@2"], "more"])
+    assert FIND.unpack(b"k", seal(b"k", later)) == FindEntry(records=(RECORD,), considered=("s@2",))
+
+
+def test_fields_that_an_earlier_version_lacked_have_their_default() -> None:
+    earlier = msgspec.msgpack.encode([[STORED[:5]]])
+    read = FIND.unpack(b"k", seal(b"k", earlier))
+    assert read is not None
+    assert read.records[0].time_ms == 1.5
+    assert read.records[0].config is None
+
+
+def test_what_is_no_record_is_a_miss() -> None:
+    for payload in (b"", b"\xc1", msgspec.msgpack.encode({"records": 1})):
+        assert FIND.unpack(b"k", seal(b"k", payload)) is None
