@@ -24,4 +24,4 @@ def test_every_name_that_is_not_private_is_public() -> None:
         for name, value in vars(convfind).items()
         if not name.startswith("_") and not isinstance(value, ModuleType)
     }
-    assert visible - {"annotations"} <= set(convfind.__all__)
+    assert visible - {"TYPE_CHECKING", "annotations"} <= set(convfind.__all__)

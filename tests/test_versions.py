@@ -1,8 +1,10 @@
-"""One version number everywhere, and dependency ranges that match it."""
+"""What the packages declare: one version, ranges that match it, the dependencies they import."""
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = sorted(path.parent for path in ROOT.glob("packages/*/pyproject.toml"))
 EXAMPLES = sorted(path.parent for path in ROOT.glob("examples/*/pyproject.toml"))
 OURS = pytest.mark.parametrize("folder", PACKAGES, ids=lambda folder: folder.name)
+ALL = pytest.mark.parametrize("folder", [*PACKAGES, *EXAMPLES], ids=lambda folder: folder.name)
 PLUGINS = pytest.mark.parametrize(
     "folder",
     [folder for folder in (*PACKAGES, *EXAMPLES) if folder.name != "core"],
@@ -23,6 +26,12 @@ PLUGINS = pytest.mark.parametrize(
 def project(folder: Path) -> dict[str, Any]:
     table: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     return table
+
+
+def imported_names(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
 
 
 def core_version() -> str:
@@ -50,6 +59,25 @@ def test_plugins_accept_every_patch_release_of_core_and_no_other(folder: Path) -
 @PLUGINS
 def test_plugins_are_found_by_entry_point(folder: Path) -> None:
     assert project(folder)["entry-points"]["convfind"]
+
+
+@ALL
+def test_what_is_imported_is_declared_and_nothing_else(folder: Path) -> None:
+    modules = [path for path in (folder / "src").rglob("*.py") if "__pycache__" not in path.parts]
+    imported = {
+        name.split(".")[0]
+        for path in modules
+        for node in ast.walk(ast.parse(path.read_text()))
+        for name in imported_names(node)
+    }
+    own = {path.name for path in (folder / "src").iterdir()}
+    # Fixtures are loaded by pytest, which is there by then.
+    outside = imported - sys.stdlib_module_names - own - {"pytest"}
+    declared = {
+        re.match(r"[\w-]+", text).group().replace("-", "_")  # type: ignore[union-attr]
+        for text in project(folder)["dependencies"]
+    }
+    assert outside == declared
 
 
 @OURS

@@ -69,6 +69,14 @@ def test_arrays_with_and_without_offset(own: OpenCLDevice, own_runner: Runner) -
     args = InvokeArgs(x=own.adopt(x), y=own.adopt(y))
     own_runner.run(args, own_runner.launch("affine", *AFFINE))
     assert np.array_equal(y.get(), 2 * VALUES + 1)
+    assert args.y is not None
+    own.write(args.y, -VALUES)
+    result = np.empty_like(VALUES)
+    own.read(args.y, result)
+    assert np.array_equal(result, -VALUES)
+    assert np.array_equal(y.get(), -VALUES)
+    own.fill(args.y, 0)
+    assert not y.get().any()
 
 
 def test_pooled_memory_of_pyopencl(own: OpenCLDevice, own_runner: Runner) -> None:

@@ -13,9 +13,12 @@ from opencl_testing import Runner
 
 from convfind.backend import InvokeArgs
 from convfind.errors import DeviceError
-from convfind.solution import BufferArg, Memory, f32
+from convfind.solution import BufferArg, Fill, Memory, f32
+from convfind_backend_opencl import memory
 from convfind_backend_opencl.device import OpenCLDevice
-from convfind_backend_opencl.memory import HOST_ALIGNMENT, BufferPool, fill_pieces, size_class
+from convfind_backend_opencl.memory import HOST_ALIGNMENT, BufferPool, OpenCLBuffer, size_class
+
+X = BufferArg(Memory.X)
 
 MIB = 1 << 20
 
@@ -100,18 +103,46 @@ def test_fill_sets_every_byte(device: OpenCLDevice, size: int) -> None:
     assert (back == 0xA5).all()
 
 
-@pytest.mark.parametrize("size", [0, 20, (1 << 30) + 4, (5 << 30) + 1])
-def test_large_fills_are_split(size: int) -> None:
-    pieces = fill_pieces(1, 512, size)
-    assert sum(piece.size for piece in pieces) == size
-    end = 512
-    for piece in pieces:
-        assert piece.base + piece.offset == end
-        assert piece.offset < 1 << 30
-        assert piece.base % (1 << 30) == 0
-        assert piece.offset % len(piece.pattern) == piece.size % len(piece.pattern) == 0
-        assert piece.size <= 1 << 30
-        end += piece.size
+@pytest.mark.parametrize("size", [1, 7, 16, 20, 4095, 4096])
+@pytest.mark.parametrize("offset", [0, 512, 513])
+def test_large_fills_are_copies_of_a_small_one(
+    device: OpenCLDevice, monkeypatch: pytest.MonkeyPatch, offset: int, size: int
+) -> None:
+    monkeypatch.setattr(memory, "_FILL", 1024)
+    buffer = device.allocate(8192)
+    device.fill(buffer, 0x11)
+    memory.enqueue_fill(device.queue, buffer.block, 0xA5, offset, size)
+    back = np.empty(8192, np.uint8)
+    device.read(buffer, back)
+    expected = np.full(8192, 0x11, np.uint8)
+    expected[offset : offset + size] = 0xA5
+    assert np.array_equal(back, expected)
+
+
+def test_a_fill_starts_where_drivers_can_count(device: OpenCLDevice) -> None:
+    block = device.allocate(8192).block
+    with pytest.raises(DeviceError, match="fill at byte 34359738368"):
+        memory.enqueue_fill(device.queue, block, 0, 32 << 30, 1024)
+
+
+def test_views_go_with_their_memory(device: OpenCLDevice, runner: Runner) -> None:
+    x = device.upload(np.zeros(64, np.float32))
+    pool = BufferPool(device.context, device.queue, max_idle=0)
+    for _ in range(3):  # each time with memory of its own, which is then released
+        args = InvokeArgs(x=x, y=OpenCLBuffer(pool.take(1 << 20), 1 << 20, pool))
+        runner.run(
+            args,
+            Fill(Memory.Y, 0, 1 << 20),
+            *(
+                runner.launch("affine", X, BufferArg(Memory.Y, offset << 10), f32(0), f32(offset))
+                for offset in (16, 32, 24, 1)
+            ),
+        )
+        result = np.empty(1 << 18, np.float32)
+        assert args.y is not None
+        device.read(args.y, result)
+        assert np.flatnonzero(result).size == 4 * 64
+        assert (result[32 << 8 :][:64] == 32).all()
 
 
 def test_a_gpu_fills_memory_of_any_size(device: OpenCLDevice) -> None:

@@ -24,7 +24,7 @@ from convfind_backend_opencl.memory import (
     BufferPool,
     OpenCLBuffer,
     bytes_of,
-    fill_pieces,
+    enqueue_fill,
     host_block,
     is_usable_in_place,
     shares_host_memory,
@@ -114,21 +114,21 @@ class OpenCLDevice(Device):
         block = self._block(buffer, array.nbytes, writing=True)
         if array.nbytes:
             with opencl_errors(f"write of {array.nbytes} bytes"):
-                cl.enqueue_copy(self.queue, block.memory, bytes_of(array))
+                cl.enqueue_copy(self.queue, block.memory, bytes_of(array), dst_offset=block.origin)
 
     def read(self, buffer: DeviceBuffer, array: np.ndarray[Any, Any]) -> None:
         """Copy memory into an array, after everything enqueued before."""
         block = self._block(buffer, array.nbytes)
         if array.nbytes:
             with opencl_errors(f"read of {array.nbytes} bytes"):
-                cl.enqueue_copy(self.queue, bytes_of(array), block.memory)
+                cl.enqueue_copy(self.queue, bytes_of(array), block.memory, src_offset=block.origin)
 
     def fill(self, buffer: DeviceBuffer, byte: int) -> None:
         """Set every byte of a buffer."""
         block = self._block(buffer, 0, writing=True)
-        with opencl_errors(f"fill of {buffer.size} bytes"):
-            for piece in fill_pieces(byte, 0, buffer.size):
-                piece.enqueue(self.queue, block)
+        if buffer.size:
+            with opencl_errors(f"fill of {buffer.size} bytes"):
+                enqueue_fill(self.queue, block, byte, 0, buffer.size)
 
     def adopt(self, tensor: object) -> OpenCLBuffer | None:
         """Return the memory of a pyopencl buffer or array without a copy."""

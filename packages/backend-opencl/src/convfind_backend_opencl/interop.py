@@ -60,8 +60,7 @@ def _adopt_array(array: object, context: cl.Context, queue: cl.CommandQueue) -> 
                 f"device's {alignment}; use its copy()"
             )
             raise DeviceError(msg)
-        with opencl_errors(f"view at byte {array.offset} of a buffer"):
-            block = block.part(array.offset)
+        block.origin, block.size = array.offset, array.nbytes
     return OpenCLBuffer(block, array.nbytes)
 
 
@@ -79,4 +78,4 @@ def _block(holder: cl.MemoryObjectHolder) -> Block:
     parent = memory.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)
     if not isinstance(parent, cl.Buffer):
         return Block(memory, memory.size, owner=holder)
-    return Block(memory, memory.size, owner=holder, parent=parent, origin=memory.offset)
+    return Block(memory, memory.size, parent=parent, owner=holder)

@@ -13,11 +13,11 @@ import pyopencl as cl
 from convfind.backend import InvokeArgs
 from convfind.errors import DeviceError, LaunchError
 from convfind.kernel_spec import KernelSpec, Program
-from convfind.solution import BufferArg, Launch, LocalArg, Memory, ScalarArg, Step
+from convfind.solution import BufferArg, Fill, Launch, LocalArg, Memory, ScalarArg, Step
 from convfind.target import Target
 from convfind_backend_opencl.compiler import LoadedProgram
 from convfind_backend_opencl.errors import opencl_errors, translated
-from convfind_backend_opencl.memory import FillPiece, OpenCLBuffer, fill_pieces
+from convfind_backend_opencl.memory import OpenCLBuffer, enqueue_fill
 
 
 class OpenCLInvoker:
@@ -36,8 +36,7 @@ class OpenCLInvoker:
             if isinstance(step, Launch):
                 self._steps.append(_ReadyLaunch(queue, target, step, loaded))
             else:
-                pieces = fill_pieces(0, step.offset, step.size)
-                self._steps += [_ReadyFill(queue, step.memory, piece) for piece in pieces]
+                self._steps += [_ReadyFill(queue, step)] if step.size else []
         self._memories = sorted({memory for step in self._steps for memory in step.memories})
         # One C call that gives the serial numbers of all buffers in use. Numbers, because holding
         # on to the last call's buffers would keep them from their pool and arrays from the heap.
@@ -68,11 +67,12 @@ class OpenCLInvoker:
                 self._queue.finish()  # wall-clock time must not include what came before
             began = perf_counter()
             events = [step.enqueue(args) for step in self._steps]
-            events[-1].wait()
+            first, last = events[0][0], events[-1][1]
+            last.wait()
         except cl.Error as exc:
             raise self._launch_error(exc) from exc
         wall = (perf_counter() - began) * 1e3
-        return _device_time(events[0], events[-1], wall) if self._profiled else wall
+        return _device_time(first, last, wall) if self._profiled else wall
 
     def _bind(self, args: InvokeArgs) -> None:
         """Set the buffer arguments, unless the buffers are those of the last call."""
@@ -155,35 +155,36 @@ class _ReadyLaunch:
                 doing = f"argument {index} of {self.name}, {memory} at byte {offset},"
                 raise translated(exc, doing, LaunchError) from exc
 
-    def enqueue(self, args: InvokeArgs) -> cl.Event:
-        """Enqueue the kernel with what is bound."""
-        return cl.enqueue_nd_range_kernel(self._queue, self._kernel, self._global, self._local)
+    def enqueue(self, args: InvokeArgs) -> tuple[cl.Event, cl.Event]:
+        """Enqueue the kernel with what is bound; return the first and the last event."""
+        event = cl.enqueue_nd_range_kernel(self._queue, self._kernel, self._global, self._local)
+        return event, event
 
 
 class _ReadyFill:
-    """Zeros for a piece of a region. Looks its buffer up at each call, so keeps none alive."""
+    """Zeros for a region. It looks its buffer up at each call and so keeps none alive."""
 
-    __slots__ = ("_memory", "_piece", "_queue", "memories", "name")
+    __slots__ = ("_fill", "_queue", "memories", "name")
 
-    def __init__(self, queue: cl.CommandQueue, memory: Memory, piece: FillPiece) -> None:
-        self.name = f"fill of {memory}"
-        self.memories = {memory}
+    def __init__(self, queue: cl.CommandQueue, fill: Fill) -> None:
+        self.name = f"fill of {fill.memory}"
+        self.memories = {fill.memory}
         self._queue = queue
-        self._memory = memory
-        self._piece = piece
+        self._fill = fill
 
     def bind(self, buffers: Mapping[Memory, OpenCLBuffer]) -> None:
         """Check that the region lies inside the buffer."""
-        size = buffers[self._memory].block.size
-        end = self._piece.base + self._piece.offset + self._piece.size
+        size = buffers[self._fill.memory].block.size
+        end = self._fill.offset + self._fill.size
         if end > size:
             msg = f"{self.name} ends at byte {end}, past the end of its {size} bytes"
             raise LaunchError(msg)
 
-    def enqueue(self, args: InvokeArgs) -> cl.Event:
-        """Enqueue the fill."""
-        buffer: OpenCLBuffer = getattr(args, self._memory)
-        return self._piece.enqueue(self._queue, buffer.block)
+    def enqueue(self, args: InvokeArgs) -> tuple[cl.Event, cl.Event]:
+        """Enqueue the fill; return the first and the last event."""
+        fill = self._fill
+        buffer: OpenCLBuffer = getattr(args, fill.memory)
+        return enqueue_fill(self._queue, buffer.block, 0, fill.offset, fill.size)
 
 
 def _kernel(spec: KernelSpec, loaded: Mapping[Program, object]) -> cl.Kernel:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
@@ -12,52 +11,59 @@ import numpy as np
 import pyopencl as cl
 
 from convfind.errors import DeviceError
+from convfind.solution import WORKSPACE_ALIGNMENT
 from convfind_backend_opencl.errors import opencl_errors, translated
+from convfind_backend_opencl.target import is_nvidia
 
 #: Host arrays are used in place from this alignment on: kernels may read memory as ``float16``.
 HOST_ALIGNMENT = 64
 
-#: Bytes that one command fills at most.
+#: Bytes that one command fills at most, and the widest pattern that it repeats.
 _FILL = 1 << 30
+_PATTERN = 16
 _SERIAL = itertools.count(1)
 
 
 class Block:
-    """A piece of OpenCL memory, and the views into it that kernels have asked for."""
+    """A piece of OpenCL memory: all of a buffer from ``origin`` on, and the views kernels use."""
 
-    __slots__ = ("_origin", "_parent", "_views", "memory", "owner", "serial", "size")
+    __slots__ = ("_parent", "_views", "memory", "origin", "owner", "serial", "size")
 
     def __init__(
         self,
         memory: cl.Buffer,
         size: int,
-        parent: cl.Buffer | None = None,
         origin: int = 0,
+        parent: cl.Buffer | None = None,
         owner: object = None,
     ) -> None:
         self.memory = memory
         self.size = size
+        self.origin = origin
         self.owner = owner  # kept alive with the block
         #: Tells blocks apart without keeping them alive, as an invoker must.
         self.serial = next(_SERIAL)
-        # OpenCL has no view of a view, so views of a view are taken from its parent.
+        # OpenCL has no view of a view: where the memory is one, further ones come from its parent.
         self._parent = parent
-        self._origin = origin
         self._views: dict[int, cl.Buffer] = {}
 
     def view(self, offset: int) -> cl.Buffer:
-        """Return the memory from an offset to the end. Raises pyopencl's own errors."""
-        if offset == 0:
+        """Return a kernel argument that starts at an offset. Raises pyopencl's own errors."""
+        start = self.origin + offset
+        if start == 0:
             return self.memory
-        if offset not in self._views:
-            parent = self._parent or self.memory
-            self._views[offset] = parent.get_sub_region(self._origin + offset, self.size - offset)
-        return self._views[offset]
+        if start not in self._views:
+            self._views[start] = self._new_view(start, self.size - offset)
+        return self._views[start]
 
-    def part(self, offset: int) -> Block:
-        """Return the memory from an offset to the end as a block."""
-        view, origin = self.view(offset), self._origin + offset
-        return Block(view, self.size - offset, self._parent or self.memory, origin, self.owner)
+    def _new_view(self, start: int, size: int) -> cl.Buffer:
+        if is_nvidia(self.memory.context.devices[0]):
+            # NVIDIA's driver crashes when views that overlap are released. To kernels a view is a
+            # pointer there, without an end, so views as small as their alignment do.
+            size = min(size, WORKSPACE_ALIGNMENT)
+        if self._parent is not None:
+            return self._parent.get_sub_region(self.memory.offset + start, size)
+        return self.memory.get_sub_region(start, size)
 
 
 class OpenCLBuffer:
@@ -76,8 +82,13 @@ class OpenCLBuffer:
 
     @property
     def native(self) -> cl.Buffer:
-        """The pyopencl memory object, valid as long as this buffer is."""
+        """The pyopencl memory object, valid as long as this buffer is; it starts at `offset`."""
         return self.block.memory
+
+    @property
+    def offset(self) -> int:
+        """Bytes of `native` before this buffer: not 0 for arrays that start inside another."""
+        return self.block.origin
 
     def __del__(self) -> None:
         # Absent where the constructor did not finish.
@@ -182,34 +193,34 @@ def size_class(size: int) -> int:
     return max(-(-size // step), 1) * step
 
 
-@dataclass(frozen=True, slots=True)
-class FillPiece:
-    """One fill command: a pattern repeated over ``size`` bytes from ``base`` + ``offset`` on."""
-
-    pattern: bytes
-    base: int
-    offset: int
-    size: int
-
-    def enqueue(self, queue: cl.CommandQueue, block: Block) -> cl.Event:
-        """Enqueue the command."""
-        view = block.view(self.base)
-        return cl.enqueue_fill_buffer(queue, view, self.pattern, self.offset, self.size)
-
-
-def fill_pieces(byte: int, offset: int, size: int) -> list[FillPiece]:
-    """Split the filling of a region with a byte into commands.
+def enqueue_fill(
+    queue: cl.CommandQueue, block: Block, byte: int, offset: int, size: int
+) -> tuple[cl.Event, cl.Event]:
+    """Enqueue the filling of a region that is not empty; return the first and the last event.
 
     NVIDIA's driver hangs, fills a part only, or writes elsewhere, where offset or size are 2**31
-    times the pattern or more. The widest pattern that fits also fills up to nine times as fast
-    there as a single byte.
+    times the pattern or more. It fills nine times as fast with 16 bytes as with a single one. So a
+    pattern of 16 bytes fills as much as it can of the first GiB, and copies of that fill the rest.
     """
-    width = next(width for width in (16, 4, 1) if (offset | size) % width == 0)
-    pattern, end = bytes([byte]) * width, offset + size
-    return [
-        FillPiece(pattern, start - start % _FILL, start % _FILL, min(_FILL, end - start))
-        for start in range(offset, end, _FILL)
-    ]
+    start = block.origin + offset
+    width = _PATTERN if start % _PATTERN == 0 and size >= _PATTERN else 1
+    if start >= width << 31:
+        msg = f"fill at byte {start} of a buffer; possible: below {width << 31}"
+        raise DeviceError(msg)
+    filled = min(size, _FILL) // width * width
+    pattern = bytes([byte]) * width
+    first = last = cl.enqueue_fill_buffer(queue, block.memory, pattern, start, filled)
+    for done in range(filled, size, filled):
+        count = min(filled, size - done)
+        last = cl.enqueue_copy(
+            queue,
+            block.memory,
+            block.memory,
+            src_offset=start,
+            dst_offset=start + done,
+            byte_count=count,
+        )
+    return first, last
 
 
 def bytes_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:
@@ -243,7 +254,7 @@ def shares_host_memory(context: cl.Context, queue: cl.CommandQueue) -> bool:
     array = raw[start : start + 4096]
     try:
         block = host_block(context, array, writable=True)
-        cl.enqueue_fill_buffer(queue, block.memory, b"\1", 0, array.nbytes)
+        enqueue_fill(queue, block, 1, 0, array.nbytes)
         queue.finish()
     except (cl.Error, DeviceError):
         return False

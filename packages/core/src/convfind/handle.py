@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from convfind.backend import InvokeArgs
 from convfind.convolution import Convolution, device_memory
@@ -15,7 +15,6 @@ from convfind.find_result import FindResult
 from convfind.finddb import FindDb
 from convfind.finder import find
 from convfind.miopen_calls import MIOpenCalls
-from convfind.plugins.registry import Registry
 from convfind.problem import ConvProblem
 from convfind.session import Progress, Session, silent
 from convfind.settings import Settings
@@ -23,6 +22,9 @@ from convfind.solution import Solution
 from convfind.target import Target
 from convfind.tensors import DeviceTensor, memory_of, to_host_array
 from convfind.types import DataType
+
+if TYPE_CHECKING:
+    from convfind.plugins.registry import Registry
 
 
 class Handle(MIOpenCalls):

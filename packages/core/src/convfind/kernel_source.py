@@ -6,7 +6,6 @@ import hashlib
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[^\n]*$', re.MULTILINE)
 _SHARED = "convfind.kernel_include"
@@ -51,6 +50,8 @@ def _inline(package: str, path: str, seen: list[tuple[str, str]]) -> str:
     if (package, path) in seen:
         return ""  # included once is enough, as with a guard
     seen.append((package, path))
+    from importlib.resources import files  # slow to import, and not needed without kernels
+
     folder = path.rpartition("/")[0]
     text = files(package).joinpath(path).read_text(encoding="utf-8")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from convfind.backend import Device
 from convfind.errors import BackendUnavailableError, ConvfindError, DeviceError
@@ -11,10 +12,12 @@ from convfind.finddb import BinaryStore, FindDb
 from convfind.handle import Handle
 from convfind.kernel_cache import KernelCache
 from convfind.log import show_messages
-from convfind.plugins.registry import Registry, default_registry
 from convfind.session import Session
 from convfind.settings import Settings
 from convfind.target import Target
+
+if TYPE_CHECKING:
+    from convfind.plugins.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,7 @@ class DeviceList:
 
 def devices(*, registry: Registry | None = None) -> DeviceList:
     """List devices; names such as ``opencl:0`` are what `open` takes. Never raises."""
-    registry = registry or default_registry()
+    registry = registry or _installed()
     found: list[tuple[str, Target]] = []
     failures: dict[str, str] = {}
     for name in registry.backends:
@@ -58,7 +61,7 @@ def open_handle(
         DeviceError: no such device; lists those there are.
         BackendUnavailableError: no backend, or its runtime is missing; says what to install.
     """
-    registry = registry or default_registry()
+    registry = registry or _installed()
     settings = settings or Settings.from_environment()
     return handle_for(_open_device(name or settings.device, registry), registry, settings)
 
@@ -67,7 +70,7 @@ def handle_for(
     device: Device, registry: Registry | None = None, settings: Settings | None = None
 ) -> Handle:
     """Make a handle for a device that is open already, such as one with the caller's own queue."""
-    registry = registry or default_registry()
+    registry = registry or _installed()
     settings = settings or Settings.from_environment()
     if settings.log_level:
         show_messages(settings.log_level)
@@ -79,6 +82,13 @@ def handle_for(
     store = BinaryStore.open(None if settings.disable_binary_cache else folder)
     kernels = KernelCache(device, store, settings.compile_parallel_level)
     return Handle(Session(device, registry, database, kernels), settings)
+
+
+def _installed() -> Registry:
+    # Loading plugins needs importlib.metadata, which importing convfind alone does not.
+    from convfind.plugins.registry import default_registry
+
+    return default_registry()
 
 
 def _open_device(name: str | None, registry: Registry) -> Device:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from convfind.backend import Device
-from convfind.finddb import FindDb
-from convfind.kernel_cache import KernelCache
-from convfind.plugins.registry import Registry
-from convfind.target import Target
+if TYPE_CHECKING:
+    from convfind.backend import Device
+    from convfind.finddb import FindDb
+    from convfind.kernel_cache import KernelCache
+    from convfind.plugins.registry import Registry
+    from convfind.target import Target
 
 #: Called with stage, number done, total and a label; stages are "compile", "measure", "tune".
 Progress = Callable[[str, int, int, str], None]

@@ -1,4 +1,4 @@
-"""Values and helpers that all tests of the find database share."""
+"""Values and tools that all tests of the find database share."""
 
 from __future__ import annotations
 

@@ -75,6 +75,7 @@ class Environment:
             # Data reach the disk before the page that makes them valid, but that page may wait for
             # the next commit: a power cut can take the last stores, never the database.
             metasync=False,
+            lib_version=0,  # the format of new files: LMDB 0.9
         )
         self.inode = file_inode(path)
         try:

@@ -78,8 +78,8 @@ def move_aside(path: Path, inode: int | None) -> Path | None:
 def folder_lock(folder: Path) -> Iterator[None]:
     """Keep processes from opening databases in a folder while one of them moves a file aside.
 
-    Else a process could open the new file with the lock file of the old one. Where folders cannot be
-    locked nothing is: damage that two processes find in the same instant is rare enough.
+    Else a process could open the new file with the lock file of the old one. Where a folder cannot
+    be locked nothing is: damage that two processes find in the same instant is rare enough.
     """
     with ExitStack() as stack:
         if sys.platform != "win32":

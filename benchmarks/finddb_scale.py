@@ -129,9 +129,7 @@ def measure(count: int, folder: Path) -> dict[str, float]:
 @click.option(
     "--largest", default=1_000_000, show_default=True, help="Most problems in a database."
 )
-@click.option(
-    "--folder", type=click.Path(path_type=Path), help="Where to build; else temporary."
-)
+@click.option("--folder", type=click.Path(path_type=Path), help="Where to build; else temporary.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def main(largest: int, folder: Path | None, as_json: bool) -> None:
     """Measure look-ups and stores at 1k, 10k, 100k and 1M problems with five records each."""
