@@ -78,7 +78,9 @@ def tensors() -> dict[str, np.ndarray[Any, Any]]:
 
 
 def _right(result: Any, tensors: dict[str, Any], problem: ConvProblem = PROBLEM) -> bool:
-    return np.allclose(result, reference_convolution(problem, tensors["x"], tensors["w"]), atol=1e-4)
+    return np.allclose(
+        result, reference_convolution(problem, tensors["x"], tensors["w"]), atol=1e-4
+    )
 
 
 def test_workspace_size(open_handle: Open, backend: MockBackend) -> None:
@@ -155,9 +157,7 @@ def test_solution_workspace_size(open_handle: Open) -> None:
         handle.solution_workspace_size(PROBLEM, "mock-dynamik")
 
 
-def test_compile_solution(
-    open_handle: Open, backend: MockBackend, tensors: dict[str, Any]
-) -> None:
+def test_compile_solution(open_handle: Open, backend: MockBackend, tensors: dict[str, Any]) -> None:
     open_handle().compile_solution(PROBLEM, "mock-static")
     assert (backend.counters.compiles, backend.counters.launches) == (1, 0)
     open_handle().run_immediate(PROBLEM, "mock-static", **tensors)

@@ -11,7 +11,13 @@ from convfind.backend import Device, DeviceBuffer, InvokeArgs, Invoker
 from convfind.errors import ProblemError, WorkspaceError
 from convfind.problem import ConvProblem
 from convfind.solution import ConvSolution, Solution
-from convfind.tensors import DeviceTensor, empty_memory, memory_of, tensor_view
+from convfind.tensors import (
+    DeviceTensor,
+    empty_memory,
+    memory_of,
+    tensor_view,
+    to_host_array,
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -115,13 +121,13 @@ class Convolution:
         known = device_memory(device, problem, name, out)
         if known is not None:
             return known, lambda: out
-        memory = memory_of(problem, name, out)
+        target = _writable(out)
+        memory = memory_of(problem, name, target)
         view = tensor_view(problem, name, memory)
         buffer, finish = self._host_output(memory, view)
 
         def copy_back() -> object:
             result = finish()
-            target = _writable(out)
             if not np.shares_memory(target, result):
                 target[...] = result if target.shape == result.shape else np.moveaxis(result, -1, 1)
             return out
@@ -184,7 +190,9 @@ def device_memory(
 
 def _writable(out: object) -> Array:
     """The caller's own memory as an array."""
-    target = out if isinstance(out, np.ndarray) else np.from_dlpack(out)  # type: ignore[arg-type]
+    if not isinstance(out, np.ndarray) and not hasattr(out, "__dlpack_device__"):
+        raise ProblemError("out", type(out).__name__, "a writable array or DLPack tensor")
+    target = to_host_array(out)
     if not target.flags.writeable:
         raise ProblemError("out", "read-only array", "a writable array")
     return target

@@ -38,3 +38,13 @@ def ranked(solutions: Iterable[Solution], order: Order = Order.TIME) -> tuple[So
         return solution.over_limit, *first, place, solution.solver
 
     return tuple(solution for _, solution in sorted(enumerate(solutions), key=key))
+
+
+def merged(
+    first: Iterable[Solution], second: Iterable[Solution], order: Order
+) -> tuple[Solution, ...]:
+    """Rank two lists as one, in which a solver of the first hides its entry in the second."""
+    by_solver: dict[str, Solution] = {}
+    for solution in (*first, *second):
+        by_solver.setdefault(solution.solver, solution)
+    return ranked(by_solver.values(), order)

@@ -11,7 +11,7 @@ from convfind.search import SearchOutcome, Trial
 from convfind.session import Session
 
 
-def store(problem: ConvProblem, session: Session, policy: Policy, outcome: SearchOutcome) -> None:
+def record(problem: ConvProblem, session: Session, policy: Policy, outcome: SearchOutcome) -> None:
     """Record the outcome for a plain problem. What was not verified is not recorded."""
     if not (policy.write_back and policy.verify and outcome.trials):
         return

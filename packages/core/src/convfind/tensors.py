@@ -15,6 +15,7 @@ from convfind.types import DataType
 Array = np.ndarray[Any, Any]
 
 _DLPACK_CPU = 1
+_ALIGNMENT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,14 @@ def tensor_view(problem: ConvProblem, name: str, memory: Array) -> Array:
 
 
 def empty_memory(problem: ConvProblem, name: str) -> Array:
-    """Return memory for a tensor: zeros, so that gaps have a value."""
-    return np.zeros(problem.elements(name), problem.tensor_dtype(name).numpy)
+    """Return memory for a tensor: zeros, so that gaps have a value.
+
+    It is aligned as devices that share the host's memory want it.
+    """
+    size = problem.nbytes(name)
+    raw = np.zeros(size + _ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % _ALIGNMENT
+    return raw[start : start + size].view(problem.tensor_dtype(name).numpy)
 
 
 def to_host_array(value: object) -> Array:
