@@ -48,11 +48,9 @@ def microseconds(work: Callable[[], object], calls: int = 2000) -> float:
 
 def import_ms() -> float:
     """Time of ``import convfind`` in new processes that have imported NumPy; the median."""
-    times = [
-        float(subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, check=True).stdout)
-        for _ in range(9)
-    ]
-    return statistics.median(times)
+    command = [sys.executable, "-c", IMPORT]
+    runs = [subprocess.run(command, capture_output=True, check=True) for _ in range(9)]
+    return statistics.median(float(run.stdout) for run in runs)
 
 
 def invoker_us(handle: Handle) -> tuple[float, float]:
@@ -81,9 +79,7 @@ def invoker_us(handle: Handle) -> tuple[float, float]:
     ours = loop(lambda: convolution.enqueue(args))
     ready = convolution.invoker._steps[0]  # type: ignore[attr-defined]
     raw = loop(
-        lambda: cl.enqueue_nd_range_kernel(
-            ready._queue, ready._kernel, ready._global, ready._local
-        )
+        lambda: cl.enqueue_nd_range_kernel(ready._queue, ready._kernel, ready._global, ready._local)
     )
     # In turns, so that a change of the machine's speed hits both.
     pairs = [(microseconds(ours, 500), microseconds(raw, 500)) for _ in range(5)]

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
-from convfind.errors import DeviceError
+from convfind.errors import DeviceError, LaunchError
 from convfind_backend_opencl.backend import OpenCLBackend
 from convfind_backend_opencl.device import OpenCLDevice
+from convfind_backend_opencl.errors import opencl_errors, translated
 
 FORK = """
 import os, sys
@@ -47,6 +49,36 @@ def test_more_memory_than_there_is_left(device: OpenCLDevice) -> None:
     with pytest.raises(DeviceError, match=f"allocation of {limit} bytes .*MEM_OBJECT_ALLOCATION"):
         _ = [device.allocate(limit) for _ in range(count)]
     assert device.allocate(1024).size == 1024
+
+
+def test_an_opencl_status_is_named(device: OpenCLDevice) -> None:
+    small = cl.Buffer(device.context, cl.mem_flags.READ_WRITE, 64)
+    with (
+        pytest.raises(DeviceError, match=r"^a copy failed with INVALID_VALUE$") as caught,
+        opencl_errors("a copy"),
+    ):
+        cl.enqueue_copy(device.queue, small, small, src_offset=0, dst_offset=32, byte_count=64)
+    assert isinstance(caught.value.__cause__, cl.Error)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            "clBuildProgram failed: OUT_OF_RESOURCES - x",
+            "it failed with OUT_OF_RESOURCES; use",
+        ),
+        (
+            "clFinish failed: <unknown error -9999>",
+            "it failed with <unknown error -9999>; a",
+        ),
+        ("something else", "it failed with something else"),
+    ],
+)
+def test_what_pyopencl_says_is_translated(words: str, message: str) -> None:
+    error = translated(cl.Error(words), "it", LaunchError)
+    assert isinstance(error, LaunchError)
+    assert str(error).startswith(message)
 
 
 def test_a_negative_size(device: OpenCLDevice) -> None:

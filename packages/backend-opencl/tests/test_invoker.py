@@ -118,6 +118,17 @@ def test_other_buffers_may_follow(device: OpenCLDevice, runner: Runner) -> None:
         assert np.array_equal(result[128:192], x)
 
 
+def test_a_refused_buffer_leaves_no_trace(device: OpenCLDevice, runner: Runner) -> None:
+    invoker = runner.invoker(runner.launch("affine", X, BufferArg(Memory.Y, 512), f32(1), f32(0)))
+    good = make_args(device, 256)
+    invoker(good)
+    other = device.upload(np.full(256, -1, np.float32))
+    with pytest.raises(LaunchError, match="byte 512 of y is outside its"):
+        invoker(InvokeArgs(x=other, y=device.allocate(256)))
+    invoker(good)
+    assert np.array_equal(floats(device, good.y)[128:192], np.arange(64))
+
+
 def test_one_kernel_in_two_invokers_keeps_its_arguments_apart(
     device: OpenCLDevice, runner: Runner
 ) -> None:

@@ -64,6 +64,13 @@ def test_idle_memory_is_bounded_and_the_longest_idle_goes_first(device: OpenCLDe
     assert pool.idle == 0
 
 
+def test_a_small_request_leaves_large_memory_alone(device: OpenCLDevice) -> None:
+    pool = BufferPool(device.context, device.queue, max_idle=4 * MIB)
+    pool.give(pool.take(2 * MIB))
+    assert pool.take(MIB).size == MIB
+    assert pool.idle == 2 * MIB
+
+
 def test_a_closed_pool_keeps_nothing(device: OpenCLDevice) -> None:
     pool = BufferPool(device.context, device.queue, max_idle=MIB)
     block = pool.take(4096)

@@ -18,6 +18,7 @@ def target(name: str, kind: DeviceKind, vendor: str, platform: str, driver: str 
 
 
 H200 = target("NVIDIA H200", DeviceKind.GPU, "NVIDIA Corporation", "NVIDIA CUDA")
+SMALL = Target("opencl", "T4", DeviceKind.GPU, "NVIDIA Corporation", "NVIDIA CUDA", "sm_75", 2, "1")
 ARC = target("Arc A770", DeviceKind.GPU, "Intel(R) Corporation", "Intel(R) OpenCL Graphics")
 INTEL = target("AMD EPYC", DeviceKind.CPU, "Intel(R) Corporation", "Intel(R) OpenCL")
 POCL = target("pthread", DeviceKind.CPU, "AuthenticAMD", "Portable Computing Language", "PoCL 3")
@@ -55,8 +56,9 @@ def test_a_selector_without_a_match_lists_the_devices(selector: str) -> None:
 
 
 def test_the_best_device_comes_first() -> None:
-    shuffled = (POCL, ARC, INTEL, H200)
-    assert tuple(sorted(shuffled, key=backend_module._rank)) == TARGETS
+    shuffled = (POCL, ARC, SMALL, INTEL, H200)
+    expected = (H200, SMALL, ARC, INTEL, POCL)
+    assert tuple(sorted(shuffled, key=backend_module._rank)) == expected
 
 
 def test_every_device_opens_by_its_number(backend: OpenCLBackend) -> None:

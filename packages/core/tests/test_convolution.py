@@ -98,7 +98,7 @@ def test_beta_reads_the_output(handle: Handle) -> None:
     out = np.ones(problem.y_shape, np.float32)
     handle.run(best, **tensors, out=out)
     _close(out, problem, tensors, out=np.ones(problem.y_shape))
-    with pytest.raises(ProblemError, match="out.*beta"):
+    with pytest.raises(ProblemError, match=r"out.*beta"):
         handle.run(best, **tensors)
 
 

@@ -244,7 +244,7 @@ def test_find_mode_variable(open_handle: Open) -> None:
     both = {"MIOPEN_FIND_MODE": "normal", "CONVFIND_FIND_MODE": "2"}
     assert open_handle(both).find(PROBLEM).mode == "FAST"
     assert open_handle(both).find(PROBLEM, mode="Hybrid").mode == "HYBRID"
-    with pytest.raises(SettingsError, match="MIOPEN_FIND_MODE.*DYNAMIC_HYBRID or 5"):
+    with pytest.raises(SettingsError, match=r"MIOPEN_FIND_MODE.*DYNAMIC_HYBRID or 5"):
         open_handle({"MIOPEN_FIND_MODE": "slow"})
 
 

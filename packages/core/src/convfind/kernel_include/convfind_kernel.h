@@ -23,9 +23,30 @@
 
 #define CF_FMA(a, b, c) fma(a, b, c)
 
-// Four neighbouring floats between memory (aligned to 16 bytes) and an array of private floats.
-#define CF_LOAD4(array, pointer) vstore4(vload4(0, pointer), 0, array)
-#define CF_STORE4(pointer, array) vstore4(vload4(0, array), 0, pointer)
+// Four neighbouring floats between memory, aligned to 16 bytes, and an array of private floats. A
+// dereferenced float4 and not vload4, which promises 4-byte alignment only: compilers may split it.
+#define CF_LOAD4(array, pointer) CF_LOAD4_FROM(__global, array, pointer)
+#define CF_LOAD4_LOCAL(array, pointer) CF_LOAD4_FROM(__local, array, pointer)
+#define CF_STORE4(pointer, array) CF_STORE4_TO(__global, pointer, array)
+#define CF_STORE4_LOCAL(pointer, array) CF_STORE4_TO(__local, pointer, array)
+
+#define CF_LOAD4_FROM(space, array, pointer)                     \
+  do {                                                           \
+    const float4 cf_quad = *(space const float4 *)(pointer);     \
+    (array)[0] = cf_quad.x;                                      \
+    (array)[1] = cf_quad.y;                                      \
+    (array)[2] = cf_quad.z;                                      \
+    (array)[3] = cf_quad.w;                                      \
+  } while (0)
+#define CF_STORE4_TO(space, pointer, array)                      \
+  do {                                                           \
+    float4 cf_quad;                                              \
+    cf_quad.x = (array)[0];                                      \
+    cf_quad.y = (array)[1];                                      \
+    cf_quad.z = (array)[2];                                      \
+    cf_quad.w = (array)[3];                                      \
+    *(space float4 *)(pointer) = cf_quad;                        \
+  } while (0)
 
 #define CF_LONG long                // 64 bits: offsets in tensors that may pass 2^31 elements
 #define CF_UINT uint

@@ -1,0 +1,1 @@
+"""The single-precision GEMM fallback: every float32 convolution as matrix products."""

@@ -1,0 +1,204 @@
+"""The GEMM kernel for GPUs: its tiles, their speed, and the rule that picks one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+
+from convfind.config import Config
+from convfind.defines import make_defines
+from convfind.kernel_spec import KernelSpec, Program
+from convfind.search_space import Constraint, Parameter, SearchSpace
+from convfind.solution import Launch
+from convfind.target import Target
+from convfind_backend_opencl.gemm.kernel import GemmKernel, kernel_source
+from convfind_backend_opencl.gemm.problem import Gemm, ceil_div
+
+#: Local memory that NVIDIA's compiler grants from sm_80 on; the device reports 48 KiB.
+_NVIDIA_LOCAL_MEMORY = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The config of the kernel: see the macros of the same names in gemm_gpu.cl."""
+
+    tile_m: int
+    tile_n: int
+    tile_k: int
+    threads_m: int
+    threads_n: int
+    straight: int = 1
+
+    @classmethod
+    def of(cls, config: Config) -> Tile:
+        """Read a config."""
+        return cls(**{name: config.integer(name) for name in _VALUES})
+
+    @property
+    def config(self) -> Config:
+        """The tile as a config."""
+        return Config(asdict(self))
+
+    @property
+    def threads(self) -> int:
+        """Work-items of a work-group."""
+        return self.threads_m * self.threads_n
+
+    @property
+    def block_m(self) -> int:
+        """Rows of a work-item."""
+        return self.tile_m // self.threads_m
+
+    @property
+    def block_n(self) -> int:
+        """Columns of a work-item."""
+        return self.tile_n // self.threads_n
+
+    @property
+    def local_bytes(self) -> int:
+        """Local memory with both operands padded; some transposes need less."""
+        floats = self.tile_k * (self.tile_m + self.tile_n) + self.tile_k // 2 * 128 // self.tile_k
+        return 2 * 4 * floats
+
+    def count(self, gemm: Gemm) -> int:
+        """Work-groups of a product."""
+        return ceil_div(gemm.m, self.tile_m) * ceil_div(gemm.n, self.tile_n) * gemm.batch
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What a tile reached on an H200 (132 units), in GFLOP/s a unit."""
+
+    full: int  # with every place on the unit taken
+    single: int  # one work-group alone on its unit
+    resident: int  # places
+
+
+_RATES = {
+    Tile(128, 256, 16, 16, 16): Rate(379, 360, 1),
+    Tile(128, 128, 16, 16, 8): Rate(368, 217, 2),
+    Tile(64, 128, 16, 8, 16): Rate(348, 259, 3),
+    Tile(128, 64, 16, 16, 8): Rate(329, 213, 3),
+    Tile(64, 64, 16, 8, 8): Rate(324, 112, 6),
+    Tile(64, 64, 16, 8, 16): Rate(314, 174, 5),
+    Tile(64, 32, 16, 8, 8): Rate(255, 74, 8),
+    Tile(32, 64, 16, 8, 8): Rate(265, 99, 8),
+    Tile(32, 32, 16, 8, 8): Rate(206, 57, 12),
+}
+
+_VALUES: dict[str, tuple[int, ...]] = {
+    "tile_m": (32, 64, 128, 256),
+    "tile_n": (32, 64, 128, 256),
+    "tile_k": (8, 16, 32),
+    "threads_m": (8, 16, 32),
+    "threads_n": (8, 16, 32),
+    "straight": (0, 1),
+}
+_MEANINGS = {
+    "tile_m": "rows of C of a work-group",
+    "tile_n": "columns of C of a work-group",
+    "tile_k": "depth of the tiles in local memory",
+    "threads_m": "work-items along the rows",
+    "threads_n": "work-items along the columns",
+    "straight": "1: no condition in the loop over K",
+}
+_CONSTRAINTS = (
+    Constraint(
+        "block_m",
+        lambda c: Tile.of(c).block_m in (4, 8, 12, 16) and Tile.of(c).tile_m % (4 * c.integer("threads_m")) == 0,
+        "a work-item has 4, 8, 12 or 16 rows",
+    ),
+    Constraint(
+        "block_n",
+        lambda c: Tile.of(c).block_n in (4, 8, 12, 16) and Tile.of(c).tile_n % (4 * c.integer("threads_n")) == 0,
+        "a work-item has 4, 8, 12 or 16 columns",
+    ),
+    Constraint(
+        "accumulators",
+        lambda c: Tile.of(c).block_m * Tile.of(c).block_n <= 128,
+        "more than 128 do not fit the registers",
+    ),
+    Constraint(
+        "share_a",
+        lambda c: c.integer("tile_m") * c.integer("tile_k") % (4 * Tile.of(c).threads) == 0,
+        "work-items share the tile of A evenly",
+    ),
+    Constraint(
+        "share_b",
+        lambda c: c.integer("tile_n") * c.integer("tile_k") % (4 * Tile.of(c).threads) == 0,
+        "work-items share the tile of B evenly",
+    ),
+)
+
+
+class GpuGemm(GemmKernel):
+    """gemm_gpu.cl."""
+
+    shortest = 256
+
+    def search_space(self, target: Target) -> SearchSpace:
+        """Tiles that fit registers, local memory and work-group size."""
+        limit = target.max_work_group
+        threads = Constraint(
+            "threads", lambda c: Tile.of(c).threads <= limit, f"the device allows {limit}"
+        )
+        return SearchSpace(
+            tuple(Parameter(name, values, _MEANINGS[name]) for name, values in _VALUES.items()),
+            (*_CONSTRAINTS, threads),
+            lambda config: Tile.of(config).local_bytes,
+            local_memory(target),
+        )
+
+    def default_config(self, gemm: Gemm, target: Target) -> Config:
+        """The measured tile that `_time` expects the least of."""
+        fitting = [tile for tile in _RATES if fits(tile, target)]
+        return min(fitting, key=lambda tile: _time(gemm, tile, target.compute_units)).config
+
+    def program(self, gemm: Gemm, config: Config) -> Program:
+        """gemm_gpu.cl for the product's transposes."""
+        return Program(
+            kernel_source("gemm_gpu"),
+            defines=make_defines(
+                Tile.of(config).config.defines, TRANS_A=gemm.trans_a, TRANS_B=gemm.trans_b
+            ),
+        )
+
+    def launch(self, gemm: Gemm, target: Target, config: Config) -> Launch:
+        """A work-group for each tile of C."""
+        tile = Tile.of(config)
+        return Launch(
+            KernelSpec(self.program(gemm, config), "gemm_gpu"),
+            gemm.arguments,
+            (tile.count(gemm) * tile.threads,),
+            (tile.threads,),
+        )
+
+    def missing_parts(self, gemm: Gemm, target: Target, config: Config) -> int:
+        """Two work-groups a unit hide each other's waiting."""
+        return ceil_div(2 * target.compute_units, Tile.of(config).count(gemm))
+
+
+def local_memory(target: Target) -> int:
+    """Return the local memory that a kernel may declare."""
+    sm = re.fullmatch(r"sm_(\d+)", target.arch)
+    if target.has("nv-ptx") and sm and int(sm[1]) >= 80:
+        return max(target.local_memory, _NVIDIA_LOCAL_MEMORY)
+    return target.local_memory
+
+
+def fits(tile: Tile, target: Target) -> bool:
+    """Say whether a device can run a tile."""
+    return tile.threads <= target.max_work_group and tile.local_bytes <= local_memory(target)
+
+
+def smallest_tile() -> Tile:
+    """Return the measured tile that asks least of a device."""
+    return min(_RATES, key=lambda tile: (tile.threads, tile.local_bytes))
+
+
+def _time(gemm: Gemm, tile: Tile, units: int) -> float:
+    """Relative time of the busiest unit: whole rounds at full speed, then what is left to do."""
+    rate = _RATES[tile]
+    rounds, rest = divmod(ceil_div(tile.count(gemm), units), rate.resident)
+    last = rest / min(rest * rate.single, rate.full) if rest else 0.0
+    return gemm.k * tile.tile_m * tile.tile_n * (rounds * rate.resident / rate.full + last)

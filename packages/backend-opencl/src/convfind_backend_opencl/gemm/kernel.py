@@ -1,0 +1,65 @@
+"""`GemmKernel`: what the solvers ask of a GEMM kernel, whichever device it is for."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from convfind.config import Config
+from convfind.kernel_source import KernelSource
+from convfind.kernel_spec import KernelSpec, Program
+from convfind.search_space import SearchSpace
+from convfind.solution import BufferArg, Launch, Memory, f32, i32
+from convfind.target import Target
+from convfind_backend_opencl.gemm.problem import Gemm, round_up, u64
+
+PACKAGE = "convfind_backend_opencl"
+_SUM_GROUP = 64
+
+
+class GemmKernel(ABC):
+    """A GEMM kernel; its config holds the kernel's macros."""
+
+    #: K is not split into parts shorter than this.
+    shortest: ClassVar[int]
+
+    @abstractmethod
+    def search_space(self, target: Target) -> SearchSpace:
+        """The configs that the device can run."""
+
+    @abstractmethod
+    def default_config(self, gemm: Gemm, target: Target) -> Config:
+        """The config that a product gets without tuning."""
+
+    @abstractmethod
+    def launch(self, gemm: Gemm, target: Target, config: Config) -> Launch:
+        """The launch that computes a product."""
+
+    @abstractmethod
+    def missing_parts(self, gemm: Gemm, target: Target, config: Config) -> int:
+        """Into how many parts work on one output would have to be split to fill the device."""
+
+    @abstractmethod
+    def program(self, gemm: Gemm, config: Config) -> Program:
+        """The program with the kernel and `gemm_sum`."""
+
+    def sum_launch(
+        self, gemm: Gemm, target: Target, config: Config, parts: int, source: BufferArg, beta: float
+    ) -> Launch:
+        """The launch that sums ``parts`` dense results of a product into the weights."""
+        rows, columns = gemm.m * gemm.inner, gemm.n
+        group = min(_SUM_GROUP, target.max_work_group)
+        return Launch(
+            KernelSpec(self.program(gemm, config), "gemm_sum"),
+            (
+                *(i32(rows), i32(columns), i32(parts), f32(beta)),
+                *(source, u64(0), u64(rows * columns), BufferArg(Memory.W), u64(0), u64(columns)),
+            ),
+            (round_up(rows * columns, group),),
+            (group,),
+        )
+
+
+def kernel_source(name: str) -> KernelSource:
+    """Return a kernel file of this package."""
+    return KernelSource(PACKAGE, f"kernels/{name}.cl")

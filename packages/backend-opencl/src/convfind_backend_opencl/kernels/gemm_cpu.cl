@@ -1,0 +1,295 @@
+// FP32 GEMM for CPU devices: C = alpha * op(A) * op(B) + beta * C, row-major, two-level strided batch.
+//
+// One work-item is one core's share: `share` rows by `strip` columns of one C. It walks K in blocks, packs its
+// block of B into private memory (which stays in the level-2 cache and never travels to memory), and for every
+// panel of MR rows of A runs a register tile of MR x NR over it. So B needs no packing pass and no workspace.
+// A is packed panel by panel into the level-1 cache on the way (A_PACKED 0), or beforehand by `gemm_cpu_pack_a`
+// (A_PACKED 1, for weights that stay the same over many calls).
+// Work-group size is 1: there is nothing to share and nothing to wait for.
+
+#ifndef TRANS_A
+#define TRANS_A 0          // 0: A is M x K; 1: A is stored K x M
+#endif
+#ifndef TRANS_B
+#define TRANS_B 0          // 0: B is K x N; 1: B is stored N x K
+#endif
+#ifndef A_PACKED
+#define A_PACKED 0         // 0: A is the matrix; 1: A is the output of gemm_cpu_pack_a
+#endif
+#ifndef VECTORS
+#define VECTORS 2          // float16 columns of the register tile: 2 (AVX-512), 1 (16 registers of 8 floats)
+#endif
+#ifndef MR
+#define MR 12              // rows of the register tile: 4..14; 12 with VECTORS 2, 6 with VECTORS 1
+#endif
+#ifndef DEPTH
+#define DEPTH 256          // largest block of K, multiple of 16: 64..1024
+#endif
+#ifndef PANEL_FLOATS
+#define PANEL_FLOATS 131072 // private memory for a block of B: >= NR * DEPTH; depth_limit * strip must fit in it
+#endif
+
+#define VEC 16             // floats of a vector
+#define NR (VEC * VECTORS) // columns of the register tile
+
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+
+#define INLINE __attribute__((always_inline)) inline
+#define ONE_ITEM __attribute__((reqd_work_group_size(1, 1, 1))) __attribute__((vec_type_hint(float16)))
+
+#if A_PACKED
+#define A_SPACE __global
+#else
+#define A_SPACE __private
+#endif
+
+#ifdef __has_builtin
+#if __has_builtin(__builtin_prefetch)
+#define PREFETCH(pointer) __builtin_prefetch((const void *)(size_t)(pointer))
+#endif
+#endif
+#ifndef PREFETCH
+#define PREFETCH(pointer)
+#endif
+
+INLINE ulong batch_offset(ulong batch, ulong inner, ulong offset, ulong outer_stride, ulong inner_stride)
+{
+    return offset + (batch / inner) * outer_stride + (batch % inner) * inner_stride;
+}
+
+// The first `count` floats, then zeros: a matrix edge is never read past.
+INLINE float16 load_part(__global const float *source, int count)
+{
+    if (count >= VEC) return vload16(0, source);
+    float part[VEC];
+    for (int i = 0; i < VEC; i++) part[i] = i < count ? source[i] : 0.0f;
+    return vload16(0, part);
+}
+
+INLINE float16 zip_low(float16 a, float16 b)
+{
+    return (float16)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3,
+                     a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7);
+}
+
+INLINE float16 zip_high(float16 a, float16 b)
+{
+    return (float16)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb,
+                     a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, b.sf);
+}
+
+// 16 x 16 transpose in registers: four rounds of zipping rows i and i + 8.
+INLINE void transpose(float16 *rows)
+{
+    float16 other[VEC];
+    #pragma unroll
+    for (int round = 0; round < 2; round++) {
+        #pragma unroll
+        for (int i = 0; i < 8; i++) {
+            other[2 * i] = zip_low(rows[i], rows[i + 8]);
+            other[2 * i + 1] = zip_high(rows[i], rows[i + 8]);
+        }
+        #pragma unroll
+        for (int i = 0; i < 8; i++) {
+            rows[2 * i] = zip_low(other[i], other[i + 8]);
+            rows[2 * i + 1] = zip_high(other[i], other[i + 8]);
+        }
+    }
+}
+
+// 16 x 16 transpose of the first `used` rows (a constant where this is inlined); zero outside rows and columns.
+INLINE void load_transposed(float16 *block, __global const float *source, ulong ld, const int used, int rows,
+                            int columns)
+{
+    const bool whole = rows >= used && columns >= VEC;
+    #pragma unroll
+    for (int i = 0; i < VEC; i++) {
+        block[i] = 0.0f;
+        if (i < used) {
+            if (whole) block[i] = vload16(0, source + i * ld);
+            else if (i < rows) block[i] = load_part(source + i * ld, columns);
+        }
+    }
+    transpose(block);
+}
+
+// 16 x 16 of a block of B (rows k, columns n) into its panel.
+INLINE void pack_b_part(float *panels, __global const float *b, ulong ldb, int depth, int columns, int k, int n)
+{
+    const int first = n & ~(NR - 1), rest = columns - n;
+    const int width = columns - first > VEC ? NR : VEC;
+    float *panel = panels + first * depth + k * width + (n - first);
+    const int rows = min(VEC, depth - k);
+#if TRANS_B
+    float16 block[VEC];
+    load_transposed(block, b + n * ldb + k, ldb, VEC, rest, rows);
+    #pragma unroll
+    for (int i = 0; i < VEC; i++)
+        if (i < rows) vstore16(block[i], 0, panel + i * width);
+#else
+    b += k * ldb + n;
+    if (rest >= VEC)
+        for (int i = 0; i < rows; i++) {
+            PREFETCH(b + i * ldb + 4 * VEC);  // 16 rows at once are more streams than the hardware follows
+            vstore16(vload16(0, b + i * ldb), 0, panel + i * width);
+        }
+    else
+        for (int i = 0; i < rows; i++) vstore16(load_part(b + i * ldb, rest), 0, panel + i * width);
+#endif
+}
+
+// A block of B into panels of NR columns, each [depth][NR]; a last panel of at most 16 columns is [depth][16].
+// Along the rows of B as it is stored, but 16 of them at a time: panels lie a power of two apart, and one long row
+// spread over all of them would thrash the cache.
+INLINE void pack_b(float *panels, __global const float *b, ulong ldb, int depth, int columns)
+{
+#if TRANS_B
+    for (int n = 0; n < columns; n += VEC)
+        for (int k = 0; k < depth; k += VEC) pack_b_part(panels, b, ldb, depth, columns, k, n);
+#else
+    for (int k = 0; k < depth; k += VEC)
+        for (int n = 0; n < columns; n += VEC) pack_b_part(panels, b, ldb, depth, columns, k, n);
+#endif
+}
+
+// MR of the `rows` rows of A that are left as [depth][MR], zero below the last row. Each vector store spills over
+// into the next k's place, which the next store overwrites; `panel` has room for VEC floats more.
+INLINE void pack_a(A_SPACE float *panel, __global const float *a, ulong lda, int rows, int depth)
+{
+    for (int k = 0; k < depth; k += VEC) {
+        float16 block[VEC];
+#if TRANS_A
+        #pragma unroll
+        for (int i = 0; i < VEC; i++)
+            block[i] = k + i < depth ? load_part(a + (k + i) * lda, rows) : (float16)(0.0f);
+#else
+        load_transposed(block, a + k, lda, MR, rows, depth - k);
+#endif
+        #pragma unroll
+        for (int i = 0; i < VEC; i++)
+            if (k + i < depth) vstore16(block[i], 0, panel + (k + i) * MR);
+    }
+}
+
+// A beta of zero never reads C, which may hold NaN.
+INLINE void store_part(float16 value, __global float *c, int count, float beta)
+{
+    if (count >= VEC) {
+        if (beta != 0.0f) value = fma((float16)(beta), vload16(0, c), value);
+        vstore16(value, 0, c);
+        return;
+    }
+    float part[VEC];
+    vstore16(value, 0, part);
+    for (int i = 0; i < count; i++) c[i] = beta != 0.0f ? fma(beta, c[i], part[i]) : part[i];
+}
+
+// tile_rows x (16 * tile_vectors) of C. Both are constants where this is inlined, so that all loops over them
+// unroll and the accumulators live in registers.
+INLINE void tile(const int tile_rows, const int tile_vectors, int depth, A_SPACE const float *a, const float *b,
+                 __global float *c, ulong ldc, int rows, int columns, float alpha, float beta)
+{
+    float16 sum[MR][VECTORS];
+    #pragma unroll
+    for (int i = 0; i < tile_rows; i++) {
+        PREFETCH(c + min(i, rows - 1) * ldc);
+        PREFETCH(c + min(i, rows - 1) * ldc + columns - 1);
+        #pragma unroll
+        for (int j = 0; j < tile_vectors; j++) sum[i][j] = 0.0f;
+    }
+    for (int k = 0; k < depth; k++) {
+        float16 right[VECTORS];
+        #pragma unroll
+        for (int j = 0; j < tile_vectors; j++) right[j] = vload16(k * tile_vectors + j, b);
+        #pragma unroll
+        for (int i = 0; i < tile_rows; i++) {
+            const float16 left = a[k * MR + i];
+            #pragma unroll
+            for (int j = 0; j < tile_vectors; j++) sum[i][j] = fma(left, right[j], sum[i][j]);
+        }
+    }
+    #pragma unroll
+    for (int i = 0; i < tile_rows; i++)
+        if (i < rows) {
+            #pragma unroll
+            for (int j = 0; j < tile_vectors; j++)
+                store_part(sum[i][j] * alpha, c + i * ldc + j * VEC, columns - j * VEC, beta);
+        }
+}
+
+// The last rows get a tile of 4 or 8, so that a multiple of 4 rows wastes nothing.
+INLINE void tile_of_width(const int tile_vectors, int depth, A_SPACE const float *a, const float *b,
+                          __global float *c, ulong ldc, int rows, int columns, float alpha, float beta)
+{
+    if (MR > 8 && rows > 8) tile(MR, tile_vectors, depth, a, b, c, ldc, rows, columns, alpha, beta);
+    else if (MR > 4 && rows > 4) tile(MIN(MR, 8), tile_vectors, depth, a, b, c, ldc, rows, columns, alpha, beta);
+    else tile(4, tile_vectors, depth, a, b, c, ldc, rows, columns, alpha, beta);
+}
+
+// Global size: (strips of N * shares of M, batch) with strips = ceil(N / strip), shares = ceil(M / share).
+// `strip` is a multiple of NR, `share` of MR; depth_limit <= DEPTH and depth_limit * strip <= PANEL_FLOATS.
+__kernel ONE_ITEM void gemm_cpu(
+    const int M, const int N, const int K, const float alpha, const float beta,
+    __global const float *restrict A, const ulong a_offset, const ulong lda, const ulong a_outer, const ulong a_inner,
+    __global const float *restrict B, const ulong b_offset, const ulong ldb, const ulong b_outer, const ulong b_inner,
+    __global float *restrict C, const ulong c_offset, const ulong ldc, const ulong c_outer, const ulong c_inner,
+    const int inner, const int strip, const int share, const int depth_limit)
+{
+    const int strips = (N + strip - 1) / strip;
+    const int n0 = (int)(get_global_id(0) % strips) * strip;
+    const int m0 = (int)(get_global_id(0) / strips) * share;
+    const int m1 = min(M, m0 + share), width = min(N - n0, strip);
+    const ulong batch = get_global_id(1);
+    __global const float *a = A + batch_offset(batch, inner, a_offset, a_outer, a_inner);
+    __global const float *b = B + batch_offset(batch, inner, b_offset, b_outer, b_inner);
+    __global float *c = C + batch_offset(batch, inner, c_offset, c_outer, c_inner) + n0;
+
+    float panels[PANEL_FLOATS] __attribute__((aligned(64)));
+#if !A_PACKED
+    float panel[DEPTH * MR + VEC] __attribute__((aligned(64)));
+#endif
+    for (int k = 0; k < K; k += depth_limit) {
+        const int depth = min(depth_limit, K - k);
+        const float scale = k == 0 ? beta : 1.0f;
+        pack_b(panels, b + (TRANS_B ? n0 * ldb + k : k * ldb + n0), ldb, depth, width);
+        for (int m = m0; m < m1; m += MR) {
+#if A_PACKED
+            __global const float *panel = a + ((ulong)(m / MR) * K + k) * MR;
+#else
+            pack_a(panel, a + (TRANS_A ? k * lda + m : m * lda + k), lda, M - m, depth);
+#endif
+            for (int n = 0; n < width; n += NR) {
+                const int rows = m1 - m, columns = width - n;
+                if (VECTORS > 1 && columns > VEC)
+                    tile_of_width(VECTORS, depth, panel, panels + n * depth, c + m * ldc + n, ldc,
+                                  min(MR, rows), min(NR, columns), alpha, scale);
+                else
+                    tile_of_width(1, depth, panel, panels + n * depth, c + m * ldc + n, ldc,
+                                  min(MR, rows), min(VEC, columns), alpha, scale);
+            }
+        }
+    }
+}
+
+#if A_PACKED
+// A into panels [ceil(M / MR)][K][MR], zero below the last row. Global size: (ceil(M / MR), batch).
+__kernel ONE_ITEM void gemm_cpu_pack_a(
+    const int M, const int K,
+    __global const float *restrict A, const ulong a_offset, const ulong lda, const ulong a_outer, const ulong a_inner,
+    __global float *restrict P, const ulong p_offset, const ulong p_outer, const ulong p_inner, const int inner)
+{
+    const ulong batch = get_global_id(1), m = get_global_id(0) * MR;
+    __global const float *a = A + batch_offset(batch, inner, a_offset, a_outer, a_inner) + m * (TRANS_A ? 1 : lda);
+    __global float *panel = P + batch_offset(batch, inner, p_offset, p_outer, p_inner) + m * K;
+    const int rows = M - (int)m;
+    // Vector stores spill over into the next k's, so the last ones are written float by float: the panel behind
+    // them belongs to another work-item.
+    const int whole = max(0, K - (VEC - 1) / MR);
+    pack_a(panel, a, lda, rows, whole);
+    for (int k = whole; k < K; k++)
+        for (int i = 0; i < MR; i++)
+            panel[(ulong)k * MR + i] = i < rows ? a[TRANS_A ? k * lda + i : i * lda + k] : 0.0f;
+}
+#endif
+
+#include "gemm_sum.cl"
