@@ -8,10 +8,18 @@ from convfind.plugins import hookimpl
 from convfind_backend_opencl.backend import OpenCLBackend
 
 if TYPE_CHECKING:
-    from convfind.plugins.registry import BackendRegistry
+    from convfind.plugins.registry import BackendRegistry, SolverRegistry
 
 
 @hookimpl
 def convfind_register_backends(register: BackendRegistry) -> None:
     """Register the ``opencl`` backend."""
     register.add(OpenCLBackend)
+
+
+@hookimpl
+def convfind_register_solvers(register: SolverRegistry) -> None:
+    """Register the GEMM solvers in their order of preference."""
+    from convfind_backend_opencl.gemm.solver_list import solvers
+
+    register.extend(solvers())

@@ -105,12 +105,18 @@ _MEANINGS = {
 _CONSTRAINTS = (
     Constraint(
         "block_m",
-        lambda c: Tile.of(c).block_m in (4, 8, 12, 16) and Tile.of(c).tile_m % (4 * c.integer("threads_m")) == 0,
+        lambda c: (
+            Tile.of(c).block_m in (4, 8, 12, 16)
+            and Tile.of(c).tile_m % (4 * c.integer("threads_m")) == 0
+        ),
         "a work-item has 4, 8, 12 or 16 rows",
     ),
     Constraint(
         "block_n",
-        lambda c: Tile.of(c).block_n in (4, 8, 12, 16) and Tile.of(c).tile_n % (4 * c.integer("threads_n")) == 0,
+        lambda c: (
+            Tile.of(c).block_n in (4, 8, 12, 16)
+            and Tile.of(c).tile_n % (4 * c.integer("threads_n")) == 0
+        ),
         "a work-item has 4, 8, 12 or 16 columns",
     ),
     Constraint(

@@ -44,16 +44,23 @@ class GemmKernel(ABC):
         """The program with the kernel and `gemm_sum`."""
 
     def sum_launch(
-        self, gemm: Gemm, target: Target, config: Config, parts: int, source: BufferArg, beta: float
+        self, gemm: Gemm, target: Target, config: Config, parts: int, beta: float
     ) -> Launch:
-        """The launch that sums ``parts`` dense results of a product into the weights."""
+        """The launch that sums partial sums at the start of the workspace into the weights."""
         rows, columns = gemm.m * gemm.inner, gemm.n
         group = min(_SUM_GROUP, target.max_work_group)
         return Launch(
             KernelSpec(self.program(gemm, config), "gemm_sum"),
             (
                 *(i32(rows), i32(columns), i32(parts), f32(beta)),
-                *(source, u64(0), u64(rows * columns), BufferArg(Memory.W), u64(0), u64(columns)),
+                *(
+                    BufferArg(Memory.WORKSPACE),
+                    u64(0),
+                    u64(rows * columns),
+                    BufferArg(Memory.W),
+                    u64(0),
+                    u64(columns),
+                ),
             ),
             (round_up(rows * columns, group),),
             (group,),

@@ -147,9 +147,7 @@ def _weights(shape: Shape) -> Operand:
     return Operand(BufferArg(Memory.W), shape.depth, inner=shape.filters * shape.depth)
 
 
-def _channels_first(
-    problem: ConvProblem, shape: Shape, chunk: Chunk, columns: BufferArg
-) -> Gemm:
+def _channels_first(problem: ConvProblem, shape: Shape, chunk: Chunk, columns: BufferArg) -> Gemm:
     """Per image and group: y (filters x positions) = w (filters x depth) * columns."""
     filters, depth, positions = shape.filters, shape.depth, chunk.positions
     w = _weights(shape)
@@ -166,9 +164,7 @@ def _channels_first(
     )
     batch = (chunk.images, shape.groups, problem.alpha)
     if problem.direction is Direction.FORWARD:
-        return Gemm(
-            filters, positions, depth, w, col, y, False, False, *batch, beta=problem.beta
-        )
+        return Gemm(filters, positions, depth, w, col, y, False, False, *batch, beta=problem.beta)
     if problem.direction is Direction.BACKWARD_DATA:
         return Gemm(depth, positions, filters, w, y, col, True, False, *batch)
     return Gemm(filters, depth, positions, y, col, w, False, True, *batch)

@@ -13,6 +13,8 @@ from convfind_backend_opencl.gemm.problem import Gemm, Operand, ceil_div
 
 #: A plan has at most so many launches for each kernel, unless the workspace limit is too tight.
 MOST_LAUNCHES = 1024
+#: Where partial sums lie.
+PARTS = BufferArg(Memory.WORKSPACE)
 #: K of a part is a multiple of this, so that vectors stay aligned.
 _ALIGNED = 4
 
@@ -50,71 +52,83 @@ def splits(gemm: Gemm, kernel: GemmKernel, target: Target, config: Config) -> tu
 
 
 def sum_launches(
-    gemms: Iterable[Gemm],
+    products: Iterable[tuple[Gemm, tuple[Launch, ...]]],
     split: Split,
     kernel: GemmKernel,
     target: Target,
     config: Config,
-    parts: BufferArg,
     beta: float,
 ) -> Iterator[Launch]:
     """Yield the launches that sum products over their outer batch and over each other.
 
-    The order of the additions is fixed, so the result is the same in every run. ``parts`` is
-    memory for the partial sums where the split makes any.
+    Each product comes with what has to be launched before it. All additions have a fixed order, so
+    the result is the same in every run.
     """
     first: Gemm | None = None
-    for gemm in gemms:
-        first = first or gemm
-        for start in range(0, gemm.outer, split.images):
-            images = min(split.images, gemm.outer - start)
-            piece = _moved(replace(gemm, outer=images), start, 0)
-            is_first = gemm is first and start == 0
-            if split.parts == 1:
-                product = replace(piece, beta=beta if is_first else 1.0)
-                yield kernel.launch(product, target, config)
-            else:
-                for product in _partial(piece, split.segments, parts, is_first):
-                    yield kernel.launch(product, target, config)
+    before = 0.0
+    for gemm, launches in products:
+        if first is None:
+            first = gemm
+            split = Split(min(split.images, gemm.outer), min(split.segments, gemm.k))
+            before = beta if split.parts == 1 else 0.0
+        yield from launches
+        for product in _summed(gemm, split, before):
+            yield kernel.launch(product, target, config)
+        before = 1.0
     if first is not None and split.parts > 1:
-        count = min(split.images, first.outer) * split.segments
-        yield kernel.sum_launch(first, target, config, count, parts, beta)
+        yield kernel.sum_launch(first, target, config, split.parts, beta)
 
 
-def _partial(gemm: Gemm, segments: int, parts: BufferArg, is_first: bool) -> Iterator[Gemm]:
-    """Yield the products that write, or add to, the partial sums of some images."""
+def _summed(gemm: Gemm, split: Split, beta: float) -> Iterator[Gemm]:
+    """Yield the products, in their order, that sum a product over its outer batch.
+
+    ``beta`` is for what is there before: in the result where the split has one part, else in the
+    partial sums at the start of the workspace.
+    """
+    for start in range(0, gemm.outer, split.images):
+        images = min(split.images, gemm.outer - start)
+        piece = _moved(replace(gemm, outer=images), start, 0)
+        before = beta if start == 0 else 1.0
+        if split.parts == 1:
+            yield replace(piece, beta=before)
+        else:
+            yield from _partial(replace(piece, beta=before), split.segments)
+
+
+def _partial(gemm: Gemm, segments: int) -> Iterator[Gemm]:
+    """Yield the products that add some images to their partial sums."""
     size = gemm.m * gemm.inner * gemm.n
-    beta = 0.0 if is_first else 1.0
     if segments == 1:
-        c = Operand(parts, gemm.n, outer=size, inner=gemm.m * gemm.n)
-        yield replace(gemm, c=c, beta=beta)
+        c = Operand(PARTS, gemm.n, outer=size, inner=gemm.m * gemm.n)
+        yield replace(gemm, c=c)
         return
-    c = Operand(parts, gemm.n, outer=segments * size, inner=size)
-    depth = max(gemm.k // segments // _ALIGNED * _ALIGNED, 1 if is_first else 0)
+    c = Operand(PARTS, gemm.n, outer=segments * size, inner=size)
+    depth = gemm.k // segments
+    depth -= depth % _ALIGNED if depth > _ALIGNED else 0
     if depth:
-        a, b = (replace(operand, inner=depth * _step(gemm, operand)) for operand in (gemm.a, gemm.b))
-        yield replace(gemm, k=depth, a=a, b=b, c=c, inner=segments, beta=beta)
+        a = replace(gemm.a, inner=depth * _a_step(gemm))
+        b = replace(gemm.b, inner=depth * _b_step(gemm))
+        yield replace(gemm, k=depth, a=a, b=b, c=c, inner=segments)
     rest = gemm.k - segments * depth
     if rest:
         yield replace(_moved(gemm, 0, segments * depth), k=rest, c=c, beta=1.0)
 
 
-def _step(gemm: Gemm, operand: Operand) -> int:
-    """Elements from one k to the next."""
-    along_rows = gemm.trans_a if operand is gemm.a else not gemm.trans_b
-    return operand.ld if along_rows else 1
+def _a_step(gemm: Gemm) -> int:
+    """Elements of A from one k to the next."""
+    return gemm.a.ld if gemm.trans_a else 1
+
+
+def _b_step(gemm: Gemm) -> int:
+    """Elements of B from one k to the next."""
+    return 1 if gemm.trans_b else gemm.b.ld
 
 
 def _moved(gemm: Gemm, images: int, depth: int) -> Gemm:
-    """Return the product that starts so many images and so far along K later."""
-    a, b = (
-        replace(
-            operand, offset=operand.offset + images * operand.outer + depth * _step(gemm, operand)
-        )
-        for operand in (gemm.a, gemm.b)
+    """Return the product that starts so many images, and so far along K, later."""
+    a, b = gemm.a, gemm.b
+    return replace(
+        gemm,
+        a=replace(a, offset=a.offset + images * a.outer + depth * _a_step(gemm)),
+        b=replace(b, offset=b.offset + images * b.outer + depth * _b_step(gemm)),
     )
-    return replace(gemm, a=a, b=b)
-
-
-#: Where partial sums lie: at the start of the workspace.
-PARTS = BufferArg(Memory.WORKSPACE)

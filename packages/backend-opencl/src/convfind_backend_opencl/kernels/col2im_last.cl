@@ -18,12 +18,12 @@ CF_KERNEL ITEMS void col2im_last(CF_GLOBAL const float *CF_RESTRICT columns,
                                  const int pixels, const int fresh, const float beta, WINDOW) {
   const int group_channels = channels / groups;
   const int runs = (group_channels - 1) / RUN + 1;
-  const int begin = CF_GLOBAL_ID(1) * BLOCK;
-  if (begin >= pixels) return;
-  const int count = min(BLOCK, pixels - begin);
   const CF_LONG depth = (CF_LONG)f_d * f_h * f_w * group_channels;
   FOR_EACH(n, 2, images)
+  FOR_EACH(block, 1, (pixels - 1) / BLOCK + 1)
   FOR_EACH(unit, 0, groups * runs) {
+    const int begin = block * BLOCK;
+    const int count = min(BLOCK, pixels - begin);
     const int group = unit / runs;
     const int channel = unit % runs * RUN;
     const int width = RUN == 1 ? 1 : min(RUN, group_channels - channel);

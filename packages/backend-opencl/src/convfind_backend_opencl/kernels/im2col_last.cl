@@ -18,11 +18,11 @@ CF_KERNEL ITEMS void im2col_last(CF_GLOBAL const float *CF_RESTRICT x,
                                  const int image, const int images, const int start,
                                  const int positions, WINDOW) {
   const int runs = (length - 1) / RUN + 1;
-  const int begin = CF_GLOBAL_ID(1) * BLOCK;
-  if (begin >= positions) return;
-  const int count = min(BLOCK, positions - begin);
   FOR_EACH(n, 2, images)
+  FOR_EACH(block, 1, (positions - 1) / BLOCK + 1)
   FOR_EACH(unit, 0, groups * runs) {
+    const int begin = block * BLOCK;
+    const int count = min(BLOCK, positions - begin);
     const int group = unit / runs;
     const int first = unit % runs * RUN;
     const int floats = RUN == 1 ? 1 : min(RUN, length - first);

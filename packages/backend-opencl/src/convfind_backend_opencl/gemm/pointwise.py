@@ -1,0 +1,89 @@
+"""The solvers of 1x1 convolutions: products of the tensors as they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from convfind.applicability import Rejected
+from convfind.config import Config
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solution import ConvSolution
+from convfind.target import Target
+from convfind.types import Direction
+from convfind_backend_opencl.gemm.problem import Shape
+from convfind_backend_opencl.gemm.solver import GemmSolver, kernel_for, whole_gemm
+from convfind_backend_opencl.gemm.weights_sum import Split, splits, sum_launches
+
+
+class PointwiseSolver(GemmSolver):
+    """One launch for forward and the data gradient: x and its columns are the same."""
+
+    def _refused(self, problem: ConvProblem) -> Rejected | None:
+        if any(size != 1 for size in problem.filter):
+            return Rejected(Reason.FILTER_SIZE, "is for 1x1 filters")
+        if any(step != 1 for step in problem.stride):
+            return Rejected(Reason.STRIDE, "is for stride 1")
+        if any(problem.padding) or any(problem.padding_end):
+            return Rejected(Reason.PADDING, "is for no padding")
+        return None
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the partial sums of the weight gradient; none for the other directions."""
+        return self._partial_bytes(problem, self._split(problem, target, None, limit))
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One product, or those of the weight gradient's sum."""
+        chosen = config or self.default_config(problem, target)
+        kernel, gemm = kernel_for(target), whole_gemm(problem)
+        split = self._split(problem, target, chosen, workspace_limit)
+        if self.direction is Direction.BACKWARD_WEIGHTS:
+            products = [(gemm, ())]
+            launches = sum_launches(products, split, kernel, target, chosen, problem.beta)
+        else:
+            product = replace(gemm, beta=problem.beta)
+            launches = iter([kernel.launch(product, target, chosen)])
+        workspace = self._partial_bytes(problem, split)
+        return ConvSolution(self.solver_id, tuple(launches), workspace=workspace, config=chosen)
+
+    def _split(
+        self, problem: ConvProblem, target: Target, config: Config | None, limit: int | None
+    ) -> Split:
+        """The best way to sum that the limit allows."""
+        if self.direction is not Direction.BACKWARD_WEIGHTS:
+            return Split()
+        chosen = config or self.default_config(problem, target)
+        best, smallest = splits(whole_gemm(problem), kernel_for(target), target, chosen)
+        fits = limit is None or self._partial_bytes(problem, best) <= limit
+        return best if fits else smallest
+
+    @staticmethod
+    def _partial_bytes(problem: ConvProblem, split: Split) -> int:
+        return split.bytes_of(Shape.of(problem).weights_bytes)
+
+
+class PointwiseForward(PointwiseSolver):
+    """y from x and w."""
+
+    solver_id = "opencl-gemm-pointwise-fwd"
+    direction = Direction.FORWARD
+
+
+class PointwiseBackwardData(PointwiseSolver):
+    """x from y and w."""
+
+    solver_id = "opencl-gemm-pointwise-bwd-data"
+    direction = Direction.BACKWARD_DATA
+
+
+class PointwiseBackwardWeights(PointwiseSolver):
+    """w from x and y."""
+
+    solver_id = "opencl-gemm-pointwise-bwd-weights"
+    direction = Direction.BACKWARD_WEIGHTS

@@ -1,0 +1,116 @@
+"""What the GEMM solvers have in common: which problems they take, and their tuning."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import replace
+from typing import ClassVar
+
+from convfind.applicability import APPLICABLE, Applicability, Rejected
+from convfind.config import Config
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.search_space import SearchSpace
+from convfind.solution import BufferArg, Memory
+from convfind.solver import TunableSolver
+from convfind.target import DeviceKind, Target
+from convfind.types import Algorithm, DataType, Direction
+from convfind_backend_opencl.gemm.cpu import CpuGemm
+from convfind_backend_opencl.gemm.gpu import GpuGemm, fits, smallest_tile
+from convfind_backend_opencl.gemm.kernel import GemmKernel
+from convfind_backend_opencl.gemm.problem import Gemm, Shape, gemm_of, round_up, whole
+
+#: The kernels count rows, columns and positions in 32 bits.
+_LARGEST = 2**31 - 1
+#: FLOP that a device does while it moves a byte: GPUs and CPUs of today have about 15.
+_BALANCE = 15
+#: Share of the peak of a large product.
+_BEST_SHARE = 0.8
+#: Length of K that is taken for granted in a sum that can be split.
+_PIECE = 256
+_KERNELS = {DeviceKind.CPU: CpuGemm(), DeviceKind.GPU: GpuGemm(), DeviceKind.ACCELERATOR: GpuGemm()}
+
+
+class GemmSolver(TunableSolver):
+    """A float32 convolution in one direction as products of matrices."""
+
+    direction: ClassVar[Direction]
+    algorithm = Algorithm.GEMM
+    is_dynamic = True
+    backends = ("opencl",)
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take packed float32 tensors of one layout."""
+        if problem.direction is not self.direction:
+            return Rejected(Reason.DIRECTION, f"{problem.direction} is not {self.direction}")
+        if problem.dtype is not DataType.FLOAT32:
+            return Rejected(Reason.DTYPE, "opencl gemm fallback is float32 only")
+        if not problem.layouts_agree:
+            return Rejected(Reason.LAYOUT, "x, w and y must have the same layout")
+        if not problem.is_packed:
+            return Rejected(Reason.NON_PACKED)
+        refused = self._refused(problem)
+        if refused is not None:
+            return refused
+        largest = _largest_size(problem)
+        if largest > _LARGEST:
+            return Rejected(Reason.SIZE_LIMIT, f"a matrix or axis of {largest}")
+        if target.kind is not DeviceKind.CPU:
+            tile = smallest_tile()
+            if tile.threads > target.max_work_group:
+                return Rejected(Reason.WORK_GROUP, f"needs {tile.threads} work-items")
+            if not fits(tile, target):
+                return Rejected(Reason.LOCAL_MEMORY, f"needs {tile.local_bytes} bytes")
+        return APPLICABLE
+
+    @abstractmethod
+    def _refused(self, problem: ConvProblem) -> Rejected | None:
+        """Say why the kind of convolution is another solver's."""
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """The share of time that arithmetic takes, times the part of the tiles that is filled."""
+        gemm = whole_gemm(problem)
+        fill = (gemm.m / round_up(gemm.m, 8)) * (gemm.n / round_up(gemm.n, 32))
+        busy = problem.flops / (problem.flops + _BALANCE * self._moved_bytes(problem))
+        return max(_BEST_SHARE * fill * busy, 0.02)
+
+    def _moved_bytes(self, problem: ConvProblem) -> int:
+        return problem.traffic
+
+    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
+        """The space of the device's GEMM kernel."""
+        return kernel_for(target).search_space(target)
+
+    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+        """The config that the GEMM kernel's own rule picks."""
+        gemm = whole_gemm(problem)
+        if self.direction is Direction.BACKWARD_WEIGHTS:
+            # However few its tiles are: the sum over images and positions is split among units.
+            pieces = max(1, gemm.k // _PIECE)
+            gemm = replace(gemm, k=gemm.k // pieces, outer=gemm.outer * pieces)
+        return kernel_for(target).default_config(gemm, target)
+
+
+def kernel_for(target: Target) -> GemmKernel:
+    """Return the kernel for a kind of device."""
+    return _KERNELS[target.kind]
+
+
+def whole_gemm(problem: ConvProblem) -> Gemm:
+    """Return the product for the whole batch at once."""
+    return gemm_of(problem, whole(Shape.of(problem)), BufferArg(Memory.X))
+
+
+def _largest_size(problem: ConvProblem) -> int:
+    """The largest number that a kernel holds in an int."""
+    gemm = whole_gemm(problem)
+    axes = [
+        size + begin + end
+        for size, begin, end in zip(
+            problem.x_shape[2:], problem.padding, problem.padding_end, strict=True
+        )
+    ]
+    line = problem.x_shape[1] * axes[-1]  # channels last, the kernels count its floats
+    positions = max(math.prod(problem.x_shape[2:]), math.prod(problem.y_shape[2:]))
+    return max(gemm.m, gemm.n, gemm.k, gemm.batch, line, positions, *axes)

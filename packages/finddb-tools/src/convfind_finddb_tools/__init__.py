@@ -1,0 +1,1 @@
+"""Find databases as a product: interchange with MIOpen, looking into them, merging, repair."""

@@ -1,0 +1,200 @@
+"""Database files as tools use them: unlike in a find, whatever is wrong with one is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+import lmdb
+
+from convfind.errors import FindDbCorruptError, FindDbError, FindDbVersionError
+from convfind.finddb.database import FILE_NAME
+from convfind.finddb.database import LAYOUT as CORE_LAYOUT
+from convfind.finddb.database_file import file_in, make_private_folder
+from convfind.finddb.environment import Environment, Layout, Transaction, acquire, release
+from convfind.finddb.file_check import fault, folder_lock
+from convfind.finddb.key import full_key, stored_key, stored_prefix
+
+Result = TypeVar("Result")
+
+#: The sub-database of foreign records; core neither reads nor writes it.
+FOREIGN = "foreign"
+LAYOUT = Layout(tables=(*CORE_LAYOUT.tables, FOREIGN), schema=CORE_LAYOUT.schema)
+
+_META, _SCHEMA = b"meta", b"schema"
+_MAP_SIZE = 256 << 20
+
+
+def database_path(path: Path) -> Path:
+    """The file that a path means, a folder or the file itself.
+
+    Raises:
+        FindDbError: it is neither, or the file is missing or damaged.
+    """
+    file = file_in(path, FILE_NAME)
+    if not file.is_file():
+        if path.is_dir():
+            msg = f"{path} holds no find database ({FILE_NAME}); name its folder or file"
+        elif path.exists() and path.is_file():
+            msg = f"{path} is no find database: those end in .lmdb (`convfind db import` reads text)"
+        else:
+            msg = f"{file} does not exist"
+        raise FindDbError(msg)
+    _check(file)
+    return file
+
+
+class Snapshot:
+    """A consistent view of a database file, which is not changed by it. A context manager."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = database_path(path)
+        with _plain_errors(self.path):
+            self._lmdb = _open_for_reading(self.path)
+            try:
+                self._tables = self._open_tables()
+                self._transaction = self._lmdb.begin()
+            except BaseException:
+                self._lmdb.close()
+                raise
+
+    def count(self, table: str) -> int:
+        """Number of values in a sub-database."""
+        handle = self._tables.get(table)
+        return 0 if handle is None else int(self._transaction.stat(handle)["entries"])
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        """Read the sealed value of a full key."""
+        handle = self._tables.get(table)
+        with _plain_errors(self.path):
+            return None if handle is None else self._transaction.get(stored_key(key), db=handle)
+
+    def items(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Full keys that begin so and sealed values, in the order of the stored keys."""
+        handle = self._tables.get(table)
+        if handle is None:
+            return
+        start = stored_prefix(prefix)
+        with _plain_errors(self.path):
+            cursor = self._transaction.cursor(handle)
+            for stored, sealed in cursor.iternext() if cursor.set_range(start) else ():
+                if not stored.startswith(start):
+                    return
+                key = full_key(stored, sealed)
+                if key.startswith(prefix):
+                    yield key, sealed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._transaction.abort()
+        self._lmdb.close()
+
+    def _open_tables(self) -> dict[str, lmdb._Database]:
+        tables: dict[str, lmdb._Database] = {}
+        for name in LAYOUT.tables:
+            try:
+                tables[name] = self._lmdb.open_db(name.encode(), create=False)
+            except lmdb.NotFoundError:
+                continue
+        try:
+            meta = self._lmdb.open_db(_META, create=False)
+        except lmdb.NotFoundError:
+            msg = f"{self.path} is an LMDB file, but no find database"
+            raise FindDbError(msg) from None
+        with self._lmdb.begin(meta) as transaction:
+            schema = transaction.get(_SCHEMA, b"?")
+        if not schema.isdigit() or int(schema) > LAYOUT.schema:
+            given = schema.decode(errors="replace")
+            msg = f"{self.path} has schema {given}, newer than {LAYOUT.schema}: upgrade convfind"
+            raise FindDbVersionError(msg)
+        return tables
+
+
+class Writer:
+    """A database file open for changes, created where it is missing. A context manager."""
+
+    def __init__(self, path: Path, room: int = 0) -> None:
+        """Open a file; ``room`` is how many bytes are about to be added, roughly."""
+        self.path = file_in(path, FILE_NAME)
+        if path.is_file() and path != self.path:
+            msg = f"{path} is a file and no find database: those end in .lmdb"
+            raise FindDbError(msg)
+        with _plain_errors(self.path):
+            make_private_folder(self.path.parent)
+            with folder_lock(self.path.parent):
+                _check(self.path)
+                size = self.path.stat().st_size if self.path.exists() else 0
+                self._environment: Environment = acquire(
+                    self.path, LAYOUT, writable=True, map_size=max(_MAP_SIZE, 2 * size + room)
+                )
+        if not self._environment.writable or self._environment.table(FOREIGN) is None:
+            release(self._environment)
+            msg = f"{self.path} is open in this process already, in a way that forbids changes"
+            raise FindDbError(msg)
+
+    def write(self, work: Callable[[Transaction], Result]) -> Result:
+        """Run a change in one transaction, all or nothing; ``work`` may run again."""
+        with _plain_errors(self.path):
+            return self._environment.write(work)
+
+    def table(self, name: str) -> lmdb._Database:
+        """Handle of a sub-database."""
+        handle = self._environment.table(name)
+        if handle is None:
+            msg = f"{self.path} has no sub-database {name!r}"
+            raise FindDbError(msg)
+        return handle
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        release(self._environment)
+
+
+def _open_for_reading(path: Path) -> lmdb.Environment:
+    """Open with a place in the table of readers, without one where the folder is read-only."""
+    tables = len(LAYOUT.tables) + 1
+    try:
+        return lmdb.open(str(path), subdir=False, readonly=True, max_dbs=tables, mode=0o600)
+    except lmdb.Error:
+        # Also where the folder is read-only. What is wrong with the file itself is raised again.
+        return lmdb.open(str(path), subdir=False, readonly=True, max_dbs=tables, lock=False)
+
+
+def _check(file: Path) -> None:
+    why = fault(file)
+    if why is not None:
+        msg = f"{file}: {why}; `convfind db repair` saves what can be read"
+        raise FindDbCorruptError(msg)
+
+
+@contextmanager
+def _plain_errors(path: Path) -> Iterator[None]:
+    """Turn what LMDB and the system raise into errors that name the file."""
+    try:
+        yield
+    except FindDbVersionError as exc:
+        text = str(exc)
+        raise FindDbVersionError(text if str(path) in text else f"{path} {text}") from exc
+    except (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError) as exc:
+        msg = f"{path} is damaged ({exc}); `convfind db repair` saves what can be read"
+        raise FindDbCorruptError(msg) from exc
+    except (lmdb.Error, OSError) as exc:
+        msg = f"{path} cannot be used: {exc}"
+        raise FindDbError(msg) from exc

@@ -1,0 +1,94 @@
+"""Foreign records: what MIOpen measured, under MIOpen's own keys, for the device of its file.
+
+They lie in a sub-database of their own, so that a find never takes one for an answer: the solvers
+are not ours to run, and the times belong to another library.
+
+    key    = schema "|miopen|" backend "|" MIOpen's device name "|" architecture "|" units "|" key
+    value  = the text after "=" of version 2, sealed like every value
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from convfind.errors import FindDbError
+from convfind.finddb.key import SCHEMA
+
+_PREFIX = f"{SCHEMA}|miopen|"
+_NAME = re.compile(
+    r"(?P<base>gfx(?P<code>[0-9a-f]+)(?:_(?P<units>[0-9]+))?)\.(?P<backend>HIP|OpenCL)", re.ASCII
+)
+_FEATURES = re.compile("_(?:no)?sramecc|_xnack")
+_FILE = re.compile(r"(?P<device>.+?)(?:\.[0-9_]+)?\.u?fdb\.txt(?:\.bz2)?")
+# From MIOpen's names: more than 64 units are hexadecimal and follow the architecture directly.
+_HEXADECIMAL = re.compile(r"(?P<arch>gfx(?:90a|[89][0-9]{2}|1[0-9]{3}))(?P<units>[0-9a-f]{2,3})")
+_FORM = "such as gfx90a68.HIP or gfx906_60.OpenCL"
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignDevice:
+    """The device that one of MIOpen's database files is for."""
+
+    name: str  # MIOpen's, e.g. "gfx90a68"
+    backend: str  # "HIP" or "OpenCL"
+    arch: str
+    compute_units: int
+
+    @classmethod
+    def parse(cls, text: str) -> ForeignDevice:
+        """Read MIOpen's base name, e.g. ``gfx90a68.HIP``.
+
+        Raises:
+            FindDbError: the text names no device of MIOpen's.
+        """
+        found = _NAME.fullmatch(_FEATURES.sub("", text))
+        if found is not None:
+            name, backend = text.removesuffix("." + found["backend"]), found["backend"]
+            if found["units"] is not None:
+                return cls(name, backend, f"gfx{found['code']}", int(found["units"]))
+            code = _HEXADECIMAL.fullmatch(found["base"])
+            if code is not None:
+                return cls(name, backend, code["arch"], int(code["units"], 16))
+        msg = f"device {text!r} is not one of MIOpen's names, {_FORM}"
+        raise FindDbError(msg)
+
+    @classmethod
+    def of_file(cls, file: Path) -> ForeignDevice:
+        """Read the device from a file's name, e.g. ``gfx90a68.HIP.fdb.txt.bz2``."""
+        found = _FILE.fullmatch(file.name)
+        try:
+            return cls.parse(found["device"] if found else file.name)
+        except FindDbError:
+            msg = f"{file}: the name does not say which device it is for; give --device, {_FORM}"
+            raise FindDbError(msg) from None
+
+    @property
+    def identity(self) -> str:
+        """The device in a key."""
+        return f"miopen|{self.backend}|{self.name}|{self.arch}|{self.compute_units}"
+
+    @property
+    def prefix(self) -> bytes:
+        """What the keys of its records begin with."""
+        return f"{SCHEMA}|{self.identity}|".encode()
+
+    @property
+    def file_name(self) -> str:
+        """The name of its file in MIOpen."""
+        return f"{self.name}.{self.backend}.fdb.txt"
+
+
+def device_of_key(key: bytes) -> ForeignDevice:
+    """Return the device that a foreign key names.
+
+    Raises:
+        FindDbError: it is not the key of a foreign record.
+    """
+    text = key.decode(errors="replace")
+    parts = text.split("|")
+    if not text.startswith(_PREFIX) or len(parts) != 7 or not parts[5].isdecimal():
+        msg = f"{text!r} is not the key of a foreign record"
+        raise FindDbError(msg)
+    return ForeignDevice(parts[3], parts[2], parts[4], int(parts[5]))

@@ -1,0 +1,153 @@
+"""Importing MIOpen's find-db text: every line becomes a record or is listed with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from convfind.errors import FindDbError
+from convfind.finddb.environment import Transaction
+from convfind.finddb.key import seal
+from convfind_finddb_tools.database import FOREIGN, Writer
+from convfind_finddb_tools.foreign import ForeignDevice
+from convfind_finddb_tools.miopen_text import fault, records, upgrade
+from convfind_finddb_tools.text_blocks import Block, check_readable, read_blocks
+
+_MOST_REFUSED = 100_000  # lines; a file with more is not what it claims to be
+_GROWTH = 64  # bytes that a compressed byte may become in the database
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedLine:
+    """A line that did not become a record."""
+
+    number: int
+    reason: str
+
+
+@dataclass(slots=True)
+class ImportReport:
+    """What became of the lines of one file."""
+
+    file: Path
+    source: str  # the device it is for, or "convfind" for JSON Lines
+    lines: int = 0  # without empty ones
+    added: int = 0
+    unchanged: int = 0
+    refused: list[RefusedLine] = field(default_factory=list)
+
+    def refuse(self, number: int, reason: str) -> None:
+        """Note a line that is left out. Raises `FindDbError` where there are far too many."""
+        self.refused.append(RefusedLine(number, reason))
+        if len(self.refused) > _MOST_REFUSED:
+            msg = f"{self.file}: more than {_MOST_REFUSED} lines are refused, the last: {reason}"
+            raise FindDbError(msg)
+
+    def require_records(self) -> None:
+        """Raise `FindDbError` where no line at all is a record."""
+        if not self.lines:
+            msg = f"{self.file} is empty"
+            raise FindDbError(msg)
+        if not self.added and not self.unchanged and self.refused:
+            first = self.refused[0]
+            msg = f"{self.file} holds no record; line {first.number}: {first.reason}"
+            raise FindDbError(msg)
+
+
+def import_miopen(
+    database: Path,
+    file: Path,
+    device: ForeignDevice | None = None,
+    *,
+    replace: bool = False,
+    on_progress: Callable[[int], None] = lambda position: None,
+) -> ImportReport:
+    """Import a file of version 1 or 2 as foreign records, whole or not at all.
+
+    A record that is there already stays: an equal line counts as unchanged, a different one is
+    refused. Nothing of the file is held in memory but a block of lines.
+
+    Args:
+        database: folder or file; created where it is missing.
+        file: plain or compressed by bz2.
+        device: the device it is for; None where the file's name says it.
+        replace: forget all records of that device first.
+        on_progress: hears how many bytes of the file were read.
+
+    Raises:
+        FindDbError: the file or the database cannot be used, or no line is a record.
+    """
+    device = device or ForeignDevice.of_file(file)
+    check_readable(file)  # before a database is created for it
+    with Writer(database, room=_GROWTH * file.stat().st_size) as writer:
+
+        def work(transaction: Transaction) -> ImportReport:
+            report = ImportReport(file, device.identity)
+            import_ = _Import(writer, transaction, device.prefix, report)
+            if replace:
+                import_.forget_device()
+            for block in read_blocks(file):
+                import_.add(block)
+                on_progress(block.position)
+            report.require_records()
+            return report
+
+        return writer.write(work)
+
+
+class _Import:
+    """One file on its way into one transaction."""
+
+    def __init__(
+        self, writer: Writer, transaction: Transaction, prefix: bytes, report: ImportReport
+    ) -> None:
+        self._prefix = prefix
+        self._report = report
+        self._transaction = transaction
+        self._cursor = transaction.cursor(writer.table(FOREIGN))
+
+    def forget_device(self) -> None:
+        if self._cursor.set_range(self._prefix):
+            while self._cursor.key().startswith(self._prefix) and self._cursor.delete():
+                pass
+
+    def add(self, block: Block) -> None:
+        text = upgrade(block.text)
+        found = records(text)
+        lines = text.count(b"\n")
+        self._report.lines += lines
+        if len(found) < lines:
+            self._refuse_malformed(text, block.first_line)
+        prefix = self._prefix
+        items = [(key := prefix + name, seal(key, values)) for name, values in found]
+        consumed, added = self._cursor.putmulti(items, overwrite=False)
+        self._report.added += added
+        if added < consumed:
+            self._compare(items, added, text, block.first_line)
+
+    def _refuse_malformed(self, text: bytes, first_line: int) -> None:
+        for number, line in enumerate(text.split(b"\n")[:-1], first_line):
+            if not line:
+                self._report.lines -= 1
+                continue
+            reason = fault(line)
+            if reason is not None:
+                self._report.refuse(number, reason)
+
+    def _compare(
+        self, items: list[tuple[bytes, bytes]], added: int, text: bytes, first_line: int
+    ) -> None:
+        """Sort out which lines met an equal record, and which a different one."""
+        different = {
+            (key, sealed) for key, sealed in items if self._cursor.get(key) != sealed
+        }
+        self._report.unchanged += len(items) - added
+        if not different:
+            return
+        for number, line in enumerate(text.split(b"\n"), first_line):
+            name, equals, values = line.partition(b"=")
+            key = self._prefix + name
+            if equals and (key, seal(key, values)) in different:
+                self._report.unchanged -= 1
+                self._report.refuse(number, "another record of this problem is there already")

@@ -1,0 +1,112 @@
+"""The whole on a real device, in processes of their own: find, remember, run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import convfind
+from convfind.reference import reference_convolution
+
+LAYER = "conv -n 2 -c 16 -H 14 -W 14 -k 32 -y 3 -x 3 -p 1 -q 1"
+
+
+def _start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "convfind", *arguments],
+        env={**os.environ, "CONVFIND_USER_DB_PATH": str(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _json(process: subprocess.Popen[str]) -> Any:
+    out, error = process.communicate()
+    assert process.returncode == 0, error
+    return json.loads(out)
+
+
+def _find(folder: Path, *arguments: str) -> Any:
+    return _json(_start(folder, "find", LAYER, "--device", "opencl:cpu", "--json", *arguments))
+
+
+def test_a_second_process_compiles_and_measures_nothing(tmp_path: Path) -> None:
+    first = _find(tmp_path)
+    assert first["origin"] == "measured"
+    assert first["measured"] > 0
+    assert first["compiled"] > 0
+    second = _find(tmp_path)
+    assert second["origin"] == "user-db"
+    assert (second["measured"], second["compiled"]) == (0, 0)
+    assert [s["solver"] for s in second["solutions"]] == [s["solver"] for s in first["solutions"]]
+
+
+def test_two_processes_at_once_both_finish_and_leave_one_good_entry(tmp_path: Path) -> None:
+    arguments = ("find", LAYER, "--device", "opencl:cpu", "--json", "--mode", "NORMAL")
+    both = [_start(tmp_path, *arguments) for _ in range(2)]
+    found = [_json(process) for process in both]
+    assert all(result["origin"] == "measured" for result in found)
+    later = _find(tmp_path)
+    assert (later["origin"], later["measured"]) == ("user-db", 0)
+    names = [solution["solver"] for solution in later["solutions"]]
+    assert len(names) == len(set(names)) > 0
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward-data", "backward-weights"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_every_solution_gives_the_right_numbers(
+    tmp_path: Path, direction: str, layout: str
+) -> None:
+    problem = convfind.ConvProblem.create(
+        direction, (3, 6, 11, 9), (10, 3, 3, 2), stride=(2, 1), padding=1, groups=2, layout=layout
+    )
+    generator = np.random.default_rng(11)
+    tensors = {
+        name: generator.standard_normal(
+            problem.tensor_layout(name).to_memory(problem.shape(name)), dtype=np.float32
+        )
+        for name in problem.direction.reads
+    }
+    expected = reference_convolution(problem, *tensors.values())
+    settings = convfind.Settings(user_db_path=tmp_path)
+    with convfind.open("opencl:cpu", settings=settings) as handle:
+        estimates = handle.solutions(problem)
+        found = handle.find(problem, "NORMAL")
+        for solution in (*estimates, *found.solutions):
+            result = handle.run(solution, **tensors)
+            assert np.allclose(result, expected, atol=1e-4), solution.solver
+
+
+def test_nothing_but_zero_bytes_of_workspace_still_runs(tmp_path: Path) -> None:
+    settings = convfind.Settings(user_db_path=tmp_path)
+    problem = convfind.ConvProblem.from_driver(LAYER)
+    with convfind.open("opencl:cpu", settings=settings) as handle:
+        for mode in ("DYNAMIC_HYBRID", "FAST", "NORMAL"):
+            found = handle.find(problem, mode, workspace_limit=0)
+            assert found.best.workspace == 0
+        handle.find(problem, "NORMAL")
+        assert handle.find(problem, workspace_limit=0).best.workspace == 0
+
+
+def test_two_devices_share_a_database_without_mixing_records(tmp_path: Path) -> None:
+    names = [name for name, _ in convfind.devices().devices]
+    if len(names) < 2:
+        pytest.skip(f"one device only: {', '.join(names)}")
+    settings = convfind.Settings(user_db_path=tmp_path)
+    problem = convfind.ConvProblem.from_driver(LAYER)
+    for name in names[:2]:
+        with convfind.open(name, settings=settings) as handle:
+            assert handle.find(problem).origin == "measured"
+    for name in names[:2]:
+        with convfind.open(name, settings=settings) as handle:
+            found = handle.find(problem)
+            assert found.origin == "user-db"
+            assert all(s.device == handle.target.identity for s in found.solutions)
