@@ -39,7 +39,9 @@ def database_path(path: Path) -> Path:
         if path.is_dir():
             msg = f"{path} holds no find database ({FILE_NAME}); name its folder or file"
         elif path.exists() and path.is_file():
-            msg = f"{path} is no find database: those end in .lmdb (`convfind db import` reads text)"
+            msg = (
+                f"{path} is no find database: those end in .lmdb (`convfind db import` reads text)"
+            )
         else:
             msg = f"{file} does not exist"
         raise FindDbError(msg)
@@ -74,18 +76,22 @@ class Snapshot:
 
     def items(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Full keys that begin so and sealed values, in the order of the stored keys."""
+        start = stored_prefix(prefix)
+        for key, sealed in self.items_from(table, start):
+            if not key.startswith(start):
+                return
+            if key.startswith(prefix):
+                yield key, sealed
+
+    def items_from(self, table: str, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Full keys and sealed values from a stored key on."""
         handle = self._tables.get(table)
         if handle is None:
             return
-        start = stored_prefix(prefix)
         with _plain_errors(self.path):
             cursor = self._transaction.cursor(handle)
             for stored, sealed in cursor.iternext() if cursor.set_range(start) else ():
-                if not stored.startswith(start):
-                    return
-                key = full_key(stored, sealed)
-                if key.startswith(prefix):
-                    yield key, sealed
+                yield full_key(stored, sealed), sealed
 
     def __enter__(self) -> Self:
         return self
@@ -96,6 +102,10 @@ class Snapshot:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file."""
         self._transaction.abort()
         self._lmdb.close()
 

@@ -139,9 +139,7 @@ class _Import:
         self, items: list[tuple[bytes, bytes]], added: int, text: bytes, first_line: int
     ) -> None:
         """Sort out which lines met an equal record, and which a different one."""
-        different = {
-            (key, sealed) for key, sealed in items if self._cursor.get(key) != sealed
-        }
+        different = {(key, sealed) for key, sealed in items if self._cursor.get(key) != sealed}
         self._report.unchanged += len(items) - added
         if not different:
             return

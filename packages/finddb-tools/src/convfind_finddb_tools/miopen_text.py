@@ -36,6 +36,7 @@ _VERSION_1 = re.compile(
     b"(" + _ALGORITHM.encode() + rb"):([^,;:=\n]++),([^,;:=\n]++,[^,;:=\n]++)"
     rb",[^,;:=\n]++,[^,;:=\n]++"
 )
+_FORM = "C-[D-]H-W-[Zx]YxX-K-[Do-]Ho-Wo-N-pad-stride-dilation-bias-layout-type-F|B|W[options]"
 _CROSSED = re.compile(r"-([0-9]+(?:x[0-9]+)+)(?=-)")
 _ALGORITHM_PREFIX = re.compile(r"miopenConvolution(?:Fwd|BwdData|BwdWeights)Algo")
 
@@ -64,6 +65,11 @@ def records(block: bytes) -> list[tuple[bytes, bytes]]:
     return _RECORD.findall(block)
 
 
+def is_record(key: bytes, values: bytes) -> bool:
+    """True where both sides of a "=" make a record of version 2."""
+    return _RECORD.fullmatch(key + b"=" + values) is not None
+
+
 def fault(record: bytes) -> str | None:
     """Say what keeps a line of version 2 from being a record, None where nothing does."""
     if _RECORD.fullmatch(record):
@@ -86,7 +92,9 @@ def _key_fault(key: str) -> str:
     if len(crossed) == len(names) and len({text.count("x") for text in crossed}) > 1:
         sizes = ", ".join(f"{name} {text}" for name, text in zip(names, crossed, strict=True))
         return f"key mixes 2-D and 3-D: {sizes}"
-    return f"key {_short(key)} is not C-H-W-YxX-K-Ho-Wo-N-pad-stride-dilation-bias-layout-type-F|B|W"
+    return (
+        f"key {_short(key)} is not C-H-W-YxX-K-Ho-Wo-N-pad-stride-dilation-bias-layout-type-F|B|W"
+    )
 
 
 def _short(text: str) -> str:

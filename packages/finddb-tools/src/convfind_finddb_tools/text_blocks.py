@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from convfind.errors import FindDbError
 
 _BLOCK = 4 << 20
+_COMPRESSED = 1 << 18
 _MAGIC = b"BZh"
 
 
@@ -23,6 +24,39 @@ class Block:
     text: bytes
     first_line: int
     position: int  # bytes of the file that were read so far
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class _Decompressed:
+    """Text of a bz2 file, decompressed in pieces large enough for another thread to do it.
+
+    `bz2.BZ2File` feeds 8 KiB at a time, and waits for the interpreter after each.
+    """
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw = raw
+        self._decompressor = bz2.BZ2Decompressor()
+
+    def read(self, size: int, /) -> bytes:
+        """Return up to so many bytes; none at the end of the file."""
+        while True:
+            data = b""
+            if self._decompressor.eof:
+                data = self._decompressor.unused_data or self._raw.read(_COMPRESSED)
+                if not data:
+                    return b""
+                self._decompressor = bz2.BZ2Decompressor()  # streams may follow each other
+            elif self._decompressor.needs_input:
+                data = self._raw.read(_COMPRESSED)
+                if not data:
+                    msg = "compressed data end before their end mark"
+                    raise EOFError(msg)
+            text = self._decompressor.decompress(data, size)
+            if text:
+                return text
 
 
 def check_readable(path: Path) -> None:
@@ -44,13 +78,13 @@ def read_blocks(path: Path) -> Iterator[Block]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+def _opened(path: Path) -> Iterator[tuple[BinaryIO, _Readable]]:
     """Open a file; yields it and its text, which is decompressed where needed."""
     try:
         with path.open("rb") as raw:
             compressed = raw.read(len(_MAGIC)) == _MAGIC
             raw.seek(0)
-            yield raw, bz2.BZ2File(raw) if compressed else raw  # type: ignore[misc]
+            yield raw, _Decompressed(raw) if compressed else raw
     except FileNotFoundError as exc:
         msg = f"{path} does not exist"
         raise FindDbError(msg) from exc
@@ -66,7 +100,7 @@ def _opened(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
 
 
 def _blocks(
-    path: Path, raw: BinaryIO, source: BinaryIO, pool: ThreadPoolExecutor
+    path: Path, raw: BinaryIO, source: _Readable, pool: ThreadPoolExecutor
 ) -> Iterator[Block]:
     line, rest = 1, b""
     coming = pool.submit(source.read, _BLOCK)

@@ -53,8 +53,7 @@ class GemmSolver(TunableSolver):
         refused = self._refused(problem)
         if refused is not None:
             return refused
-        largest = _largest_size(problem)
-        if largest > _LARGEST:
+        if _may_be_large(problem) and (largest := _largest_size(problem)) > _LARGEST:
             return Rejected(Reason.SIZE_LIMIT, f"a matrix or axis of {largest}")
         if target.kind is not DeviceKind.CPU:
             tile = smallest_tile()
@@ -100,6 +99,12 @@ def kernel_for(target: Target) -> GemmKernel:
 def whole_gemm(problem: ConvProblem) -> Gemm:
     """Return the product for the whole batch at once."""
     return gemm_of(problem, whole(Shape.of(problem)), BufferArg(Memory.X))
+
+
+def _may_be_large(problem: ConvProblem) -> bool:
+    """A bound that is quick to compute, and true of hardly any problem."""
+    pads = max(problem.padding) + max(problem.padding_end)
+    return problem.traffic + problem.x_shape[1] * pads > _LARGEST
 
 
 def _largest_size(problem: ConvProblem) -> int:

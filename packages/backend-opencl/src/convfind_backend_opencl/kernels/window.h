@@ -38,6 +38,8 @@ CF_INLINE void copy_line(CF_GLOBAL float *to, CF_GLOBAL const float *line, int c
   for (int i = 0; i < low; ++i) to[i] = 0.0f;
   if (step == 1)
     for (int i = low; i < high; ++i) to[i] = line[at + i];
+  else if (step == 2)  // a constant step becomes shuffles of vectors
+    for (int i = low; i < high; ++i) to[i] = line[at + 2 * i];
   else
     for (int i = low; i < high; ++i) to[i] = line[at + (CF_LONG)i * step];
   for (int i = high; i < count; ++i) to[i] = 0.0f;

@@ -1,0 +1,258 @@
+"""The GEMM solvers: right results, workspace limits, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from convfind.applicability import Rejected
+from convfind.kernel_spec import Program
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solution import Launch
+from convfind.solver import Solver, TunableSolver
+from convfind.target import DeviceKind, Target
+from convfind.testing import MOCK_TARGET, assert_solver, edge_cases
+from convfind.types import Direction
+from convfind_backend_opencl.device import OpenCLDevice
+from convfind_backend_opencl.gemm.solver_list import solvers
+
+SOLVERS = solvers()
+each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
+
+CPU = replace(MOCK_TARGET, identity="", backend="opencl", kind=DeviceKind.CPU, arch="x86-64-avx512")
+GPU = replace(
+    CPU,
+    identity="",
+    kind=DeviceKind.GPU,
+    arch="sm_90",
+    compute_units=132,
+    local_memory=48 * 1024,
+    max_work_group=1024,
+)
+each_target = pytest.mark.parametrize("target", [CPU, GPU], ids=["cpu", "gpu"])
+
+#: Images of several chunks, sums of several parts, columns that a chunk cuts in the middle.
+LARGE = (
+    ConvProblem.forward((5, 4, 48, 49), (8, 4, 3, 3), padding=1),
+    ConvProblem.forward((5, 4, 50, 50), (8, 4, 1, 1), alpha=0.5, beta=2.0),
+    ConvProblem.forward((2, 4, 61, 30), (6, 2, 3, 3), stride=(3, 2), groups=2, padding=(0, 2)),
+    ConvProblem.forward((2, 3, 2000), (4, 3, 7), stride=2, dilation=3, beta=1.0),
+    ConvProblem.forward((1, 2, 6, 15, 16), (3, 2, 2, 3, 3), stride=(2, 1, 1), padding=(1, 1, 0)),
+)
+
+
+@pytest.fixture(scope="session")
+def as_gpu(device: OpenCLDevice) -> Iterator[OpenCLDevice]:
+    """The device with the kernels for GPUs, whatever it is."""
+    target = replace(device.target, identity="", kind=DeviceKind.GPU, compute_units=8)
+    opened = OpenCLDevice(target, device.context, device.queue)
+    yield opened
+    opened.close()
+
+
+def taker(problem: ConvProblem, target: Target) -> TunableSolver:
+    """The one solver that takes a problem."""
+    (solver,) = (s for s in SOLVERS if s.applicability(problem, target))
+    assert isinstance(solver, TunableSolver)
+    return solver
+
+
+def directions(problem: ConvProblem) -> Iterator[ConvProblem]:
+    for direction in Direction:
+        first = problem.with_direction(direction)
+        last = {1: "NWC", 2: "NHWC", 3: "NDHWC"}[problem.spatial_rank]
+        yield first
+        yield ConvProblem.create(
+            direction,
+            problem.x_shape,
+            problem.w_shape,
+            stride=problem.stride,
+            padding=tuple(zip(problem.padding, problem.padding_end, strict=True)),
+            dilation=problem.dilation,
+            groups=problem.groups,
+            alpha=problem.alpha,
+            beta=problem.beta,
+            layout=last,
+        )
+
+
+@each_solver
+def test_the_conformance_kit_finds_nothing(solver: Solver, device: OpenCLDevice) -> None:
+    report = assert_solver(solver, device)
+    assert len(report.problems) > 10
+
+
+@each_solver
+def test_nor_with_the_kernels_for_gpus(solver: Solver, as_gpu: OpenCLDevice) -> None:
+    assert_solver(solver, as_gpu, shapes=edge_cases()[::2])
+
+
+def test_large_problems_are_right(device: OpenCLDevice, as_gpu: OpenCLDevice) -> None:
+    for place in (device, as_gpu):
+        for problem in LARGE:
+            for turned in directions(problem):
+                solver = taker(turned, place.target)
+                assert_solver(solver, place, shapes=[turned], every_variant=False)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.6])
+def test_tight_limits_change_no_result(
+    share: float, device: OpenCLDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chunks within an image, and the elements of x on both sides of their borders."""
+    for problem in LARGE:
+        for turned in directions(problem):
+            solver = taker(turned, device.target)
+            limit = int(share * solver.workspace_size(turned, device.target))
+            if limit < solver.workspace_size(turned, device.target, 0):
+                continue
+            ordinary = type(solver).solution
+            sizing = type(solver).workspace_size
+            with monkeypatch.context() as patch:
+                patch.setattr(
+                    type(solver),
+                    "solution",
+                    lambda self, p, t, config=None, workspace_limit=None, _of=ordinary, _l=limit: (
+                        _of(self, p, t, config, min(_l, workspace_limit or _l))
+                    ),
+                )
+                patch.setattr(
+                    type(solver),
+                    "workspace_size",
+                    lambda self, p, t, limit=None, _of=sizing, _l=limit: _of(
+                        self, p, t, min(_l, limit or _l)
+                    ),
+                )
+                assert_solver(solver, device, shapes=[turned], every_variant=False)
+
+
+@each_target
+def test_a_solution_is_rebuilt_from_its_workspace(target: Target) -> None:
+    large = ConvProblem.forward((37, 24, 45, 46), (40, 24, 3, 3), padding=1)
+    for problem in (*LARGE, large, ConvProblem.forward((70, 8, 20, 20), (8, 8, 1, 1))):
+        for turned in directions(problem):
+            solver = taker(turned, target)
+            config = solver.default_config(turned, target)
+            full = solver.workspace_size(turned, target)
+            for limit in (None, *(full * part // 23 for part in range(24))):
+                found = solver.solution(turned, target, config, limit)
+                again = solver.solution(turned, target, config, found.total_workspace)
+                assert again == found
+                assert found.total_workspace == solver.workspace_size(turned, target, limit)
+
+
+@each_target
+@pytest.mark.parametrize("direction", Direction)
+def test_columns_fit_the_limit_or_say_that_they_cannot(
+    direction: Direction, target: Target
+) -> None:
+    problem = ConvProblem.create(direction, (6, 16, 64, 64), (16, 16, 3, 3), padding=1)
+    solver = taker(problem, target)
+    image = 16 * 9 * 64 * 64 * 4
+    smallest = solver.workspace_size(problem, target, 0)
+    assert 0 < smallest <= 16 * 9 * 64 * 4
+    assert solver.workspace_size(problem, target, image) <= image
+    assert solver.workspace_size(problem, target, image // 3) <= image // 3
+    launches = [
+        len(solver.solution(problem, target, workspace_limit=limit).steps)
+        for limit in (smallest, image // 3, image, None)
+    ]
+    assert launches == sorted(launches, reverse=True)
+
+
+@each_target
+def test_pointwise_products_need_no_workspace(target: Target) -> None:
+    problem = ConvProblem.forward((4, 64, 56, 56), (64, 64, 1, 1))
+    for direction in (Direction.FORWARD, Direction.BACKWARD_DATA):
+        turned = problem.with_direction(direction)
+        solution = taker(turned, target).solution(turned, target)
+        assert solution.workspace == 0
+        assert len(solution.steps) == 1
+    weights = problem.with_direction(Direction.BACKWARD_WEIGHTS)
+    solver = taker(weights, target)
+    assert solver.workspace_size(weights, target) > 0
+    assert solver.workspace_size(weights, target, 0) == 0
+
+
+@each_solver
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int8"])
+def test_other_types_are_refused(solver: Solver, dtype: str) -> None:
+    for problem in (
+        ConvProblem.forward((1, 4, 4, 4), (4, 4, 1, 1), dtype=dtype),
+        ConvProblem.forward((1, 4, 4, 4), (4, 4, 3, 3), dtype=dtype),
+    ):
+        for direction in Direction:
+            if dtype == "int8" and direction is not Direction.FORWARD:
+                continue
+            answer = solver.applicability(problem.with_direction(direction), CPU)
+            assert isinstance(answer, Rejected)
+            if direction.short in solver.solver_id:
+                assert answer == Rejected(Reason.DTYPE, "opencl gemm fallback is float32 only")
+
+
+@each_target
+def test_every_packed_problem_of_one_layout_has_one_solver(target: Target) -> None:
+    for case in edge_cases():
+        plain = case.plain()
+        if plain.is_packed:
+            for direction in Direction:
+                taker(plain.with_direction(direction), target)
+
+
+def test_other_tensors_and_devices_are_refused() -> None:
+    x, w = (2, 4, 6, 7), (5, 4, 3, 3)
+    mixed = ConvProblem.forward(x, w, y_layout="NHWC")
+    gaps = ConvProblem.forward(x, w, x_strides=(400, 80, 10, 1))
+    huge = ConvProblem.forward((1, 1, 2**16, 2**16), (1, 1, 3, 3))
+    small = replace(GPU, identity="", local_memory=1024)
+    narrow = replace(GPU, identity="", max_work_group=32)
+    ordinary = ConvProblem.forward(x, w)
+    # NVIDIA's compiler grants more than the device reports.
+    amd = replace(small, identity="", arch="gfx90a", features=frozenset())
+    for problem, target, reason in (
+        (mixed, CPU, Reason.LAYOUT),
+        (gaps, CPU, Reason.NON_PACKED),
+        (huge, CPU, Reason.SIZE_LIMIT),
+        (ordinary, amd, Reason.LOCAL_MEMORY),
+        (ordinary, narrow, Reason.WORK_GROUP),
+    ):
+        answers = [solver.applicability(problem, target) for solver in SOLVERS]
+        assert reason in {a.reason for a in answers if isinstance(a, Rejected)}
+        assert not any(answers)
+
+
+@each_target
+def test_the_index_is_between_last_resorts_and_the_peak(target: Target) -> None:
+    cases = [case.plain() for case in edge_cases()]
+    for problem in (*cases, ConvProblem.forward((8, 512, 56, 56), (512, 512, 1, 1))):
+        for solver in SOLVERS:
+            if solver.applicability(problem, target):
+                index = solver.wti(problem, target)
+                assert index is not None
+                assert 0.01 < index <= 0.8
+
+
+def test_sums_of_many_images_are_launched_in_bounded_number() -> None:
+    problem = ConvProblem.backward_weights((100_000, 2, 3, 3), (2, 2, 3, 3), padding=1)
+    for target in (CPU, GPU):
+        solution = taker(problem, target).solution(problem, target)
+        assert len(solution.steps) < 5000
+
+
+@each_solver
+def test_kernels_compile_alone(solver: TunableSolver, device: OpenCLDevice) -> None:
+    pointwise = "pointwise" in solver.solver_id
+    problems = [
+        ConvProblem.create(d, (1, 4, 4, 4), (4, 4, 1, 1) if pointwise else (4, 4, 3, 3), layout=y)
+        for d in Direction
+        for y in ("NCHW", "NHWC")
+    ]
+    for problem in problems:
+        if solver.applicability(problem, device.target):
+            for step in solver.solution(problem, device.target).steps:
+                assert isinstance(step, Launch)
+                program = step.kernel.program
+                assert device.compile(Program(program.source, program.language))

@@ -1,0 +1,137 @@
+"""Merging databases by the rule of `convfind_finddb_tools.joining`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from convfind.errors import FindDbError
+from convfind.finddb.database import FILE_NAME
+from convfind.finddb.database_file import file_in
+from convfind.finddb.environment import Transaction
+from convfind.finddb.record import FindEntry
+from convfind_finddb_tools.database import Snapshot, Writer, database_path
+from convfind_finddb_tools.entry import split_key
+from convfind_finddb_tools.joining import JOINS, join_entries, join_into, record_identity
+
+_BATCH = 20_000  # values in one transaction, which bounds the memory that it takes
+_CONFLICT = 1.1  # times farther apart than this are worth a look
+_MOST_LISTED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Two measurements of one solver on one problem that disagree by more than 10 %."""
+
+    device: str
+    problem: str
+    solver: str
+    kept_ms: float
+    dropped_ms: float
+
+
+@dataclass(slots=True)
+class MergeReport:
+    """What merging did; `conflicts` lists no more than 10,000 of the ``conflicting``."""
+
+    read: int = 0
+    changed: int = 0
+    damaged: int = 0
+    conflicting: int = 0
+    conflicts: list[Conflict] = field(default_factory=list)
+
+
+def merge_databases(
+    sources: Sequence[Path],
+    output: Path,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> MergeReport:
+    """Join databases into another one, created where missing; what it has takes part.
+
+    A merge that is interrupted may simply be repeated.
+
+    Raises:
+        FindDbError: a database cannot be used, or the output is a source too.
+    """
+    check_distinct([database_path(path) for path in sources], file_in(output, FILE_NAME))
+    report = MergeReport()
+    snapshots: list[Snapshot] = []
+    try:
+        snapshots += (Snapshot(path) for path in sources)
+        total = sum(snapshot.count(table) for snapshot in snapshots for table in JOINS)
+        size = sum(snapshot.path.stat().st_size for snapshot in snapshots)
+        with Writer(output, room=2 * size) as writer:
+            for snapshot in snapshots:
+                for table in JOINS:
+                    _merge_table(snapshot, writer, table, report, total, on_progress)
+    finally:
+        for snapshot in snapshots:
+            snapshot.close()
+    return report
+
+
+def check_distinct(sources: Sequence[Path], output: Path) -> None:
+    """Raise `FindDbError` where the output of a command is one of its sources."""
+    if output.exists() and any(path.resolve() == output.resolve() for path in sources):
+        msg = f"{output} is a source as well; write to another database"
+        raise FindDbError(msg)
+
+
+def _merge_table(
+    snapshot: Snapshot,
+    writer: Writer,
+    table: str,
+    report: MergeReport,
+    total: int,
+    on_progress: Callable[[int, int], None],
+) -> None:
+    join, handle = JOINS[table], writer.table(table)
+    items = snapshot.items(table)
+    while batch := list(islice(items, _BATCH)):
+
+        def work(
+            transaction: Transaction, batch: list[tuple[bytes, bytes]] = batch
+        ) -> tuple[int, int, list[Conflict]]:
+            changed = damaged = 0
+            conflicts: list[Conflict] = []
+            for key, sealed in batch:
+                value = join.unpack(key, sealed)
+                if value is None:
+                    damaged += 1
+                    continue
+
+                def compare(old: Any, new: Any, key: bytes = key) -> None:
+                    if isinstance(old, FindEntry):
+                        conflicts.extend(find_conflicts(key, old, new))
+
+                changed += join_into(transaction, handle, join, key, value, compare)
+            return changed, damaged, conflicts
+
+        changed, damaged, conflicts = writer.write(work)
+        report.read += len(batch)
+        report.changed += changed
+        report.damaged += damaged
+        report.conflicting += len(conflicts)
+        report.conflicts += conflicts[: _MOST_LISTED - len(report.conflicts)]
+        on_progress(report.read, total)
+
+
+def find_conflicts(key: bytes, old: FindEntry, new: FindEntry) -> list[Conflict]:
+    """Measurements of the same thing in two entries that disagree."""
+    theirs = {record_identity(record): record for record in new.records}
+    kept = {record_identity(record): record for record in join_entries(old, new).records}
+    found = []
+    for mine in old.records:
+        identity = record_identity(mine)
+        other = theirs.get(identity)
+        if other is None:
+            continue
+        low, high = sorted((mine.time_ms, other.time_ms))
+        if high > _CONFLICT * low:
+            winner = kept[identity].time_ms
+            dropped = other.time_ms if winner == mine.time_ms else mine.time_ms
+            found.append(Conflict(*split_key(key), mine.solver, winner, dropped))
+    return found
