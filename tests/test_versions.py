@@ -80,6 +80,20 @@ def test_what_is_imported_is_declared_and_nothing_else(folder: Path) -> None:
     assert outside == declared
 
 
+@ALL
+def test_every_distribution_is_tested_typed_layered_and_listed(folder: Path) -> None:
+    path = folder.relative_to(ROOT).as_posix()
+    (package,) = (child.name for child in (folder / "src").iterdir() if child.name[0] != ".")
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    matrix = (ROOT / "tox.ini").read_text()
+    assert f"package_root = {{tox_root}}/{path}\n" in matrix
+    assert f"mypy {path}/tests\n" in matrix
+    assert f"{path}/tests" in tools["pytest"]["ini_options"]["testpaths"]
+    assert f"$MYPY_CONFIG_FILE_DIR/{path}/src" in tools["mypy"]["mypy_path"]
+    assert package in tools["importlinter"]["root_packages"]
+    assert f"({path}/README.md)" in (ROOT / "README.md").read_text()
+
+
 @OURS
 def test_packages_agree_on_python_and_licence(folder: Path) -> None:
     core = project(ROOT / "packages/core")

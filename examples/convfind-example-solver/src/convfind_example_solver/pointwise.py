@@ -1,4 +1,4 @@
-"""``example-pointwise-fwd``: 1x1 convolution with few channels on CPU devices."""
+"""``example-pointwise-fwd``: 1x1 convolution to few output channels on CPU devices."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ from convfind.types import Algorithm, DataType, Direction, Layout
 
 #: Positions in one vector of the kernel.
 VECTOR = 16
-#: With more channels, packing pays: a general GEMM is as fast, or faster.
-MOST_CHANNELS = 32
+#: With more output channels a general GEMM fills its tiles, and is as fast, or faster.
+MOST_CHANNELS = 4
 #: Fewer positions are done before the launch is: nothing to win.
 FEWEST_POSITIONS = 8 * VECTOR
-#: Sizes that kernels count in 32 bits.
-MOST_ELEMENTS = 2**31 - 1
 
 _SOURCE = KernelSource("convfind_example_solver", "kernels/pointwise_fwd.cl")
-_TILES = (1, 2, 4, 8, 12, 16)
+_TILES = (1, 2, 3, 4)
+_VECTORS = (1, 2, 4, 8, 16)
 
 
 class PointwiseForward(TunableSolver):
-    """Multiplies images by the weights where they lie; a general GEMM copies them first."""
+    """Streams images past a few sums; a general GEMM copies them and computes a dozen rows."""
 
     solver_id = "example-pointwise-fwd"
     algorithm = Algorithm.DIRECT
@@ -40,7 +39,7 @@ class PointwiseForward(TunableSolver):
     backends = ("opencl",)
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take 1x1 forward problems of few channels in packed NCHW, on CPU devices."""
+        """Take 1x1 forward problems to few channels in packed NCHW, on CPU devices."""
         if target.kind is not DeviceKind.CPU:
             return Rejected(Reason.DEVICE_KIND, f"for CPU devices; this is a {target.kind}")
         if problem.direction is not Direction.FORWARD:
@@ -57,26 +56,25 @@ class PointwiseForward(TunableSolver):
             return Rejected(Reason.GROUPS, f"{problem.groups} groups")
         if not problem.has_default_scaling:
             return Rejected(Reason.SCALING)
-        if max(problem.w_shape[:2]) > MOST_CHANNELS:
-            return Rejected(Reason.CHANNELS, f"more than {MOST_CHANNELS}")
+        if problem.w_shape[0] > MOST_CHANNELS:
+            return Rejected(Reason.CHANNELS, f"more than {MOST_CHANNELS} output channels")
         positions = math.prod(problem.x_shape[2:])
-        if not FEWEST_POSITIONS <= positions <= MOST_ELEMENTS // 2:
+        if positions < FEWEST_POSITIONS:
             return Rejected(Reason.SIZE_LIMIT, f"{positions} positions in an image")
-        if problem.x_shape[0] > MOST_ELEMENTS:
-            return Rejected(Reason.SIZE_LIMIT, f"a batch of {problem.x_shape[0]}")
         return APPLICABLE
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """Above a GEMM, which loses time on copies here."""
+        """Above a GEMM, most of whose rows are empty here."""
         return 0.5
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """How much of the result is kept in registers, and how much work an item gets."""
         out_channels = problem.w_shape[0]
+        positions = math.prod(problem.x_shape[2:])
         return SearchSpace(
             parameters=(
                 Parameter("tile_k", _TILES, "output channels in registers"),
-                Parameter("vectors", (1, 2), "vectors of positions in registers"),
+                Parameter("vectors", _VECTORS, "vectors of positions in registers"),
                 Parameter("chunk", (4, 8, 16), "tiles of positions for each work-item"),
             ),
             constraints=(
@@ -90,17 +88,20 @@ class PointwiseForward(TunableSolver):
                     lambda config: config.integer("tile_k") * config.integer("vectors") <= 24,
                     "32 vector registers hold sums, inputs and a weight",
                 ),
+                Constraint(
+                    "vectors fit",
+                    lambda config: config.integer("vectors") * VECTOR <= positions,
+                    f"an image has {positions} positions",
+                ),
             ),
         )
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
-        """The tile that wastes least: the last one overlaps, and fewer than 4 leave units idle."""
-        out_channels = problem.w_shape[0]
-        tile = min(
-            (tile for tile in (8, 12, 4, 2, 1) if tile <= out_channels),
-            key=lambda tile: -(-out_channels // tile) * max(tile, 4),
-        )
-        return Config(tile_k=tile, vectors=2, chunk=16)
+        """All output channels at once, and as long a run of positions as the registers hold."""
+        tile = problem.w_shape[0]
+        positions = math.prod(problem.x_shape[2:])
+        vectors = max(v for v in _VECTORS if v * tile <= 24 and v * VECTOR <= positions)
+        return Config(tile_k=tile, vectors=vectors, chunk=4)
 
     def solution(
         self,

@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from convfind.accuracy import integer_data
 from convfind.applicability import Rejected
 from convfind.kernel_spec import Program
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import Launch
+from convfind.reference import reference_convolution
+from convfind.solution import ConvSolution, Launch
 from convfind.solver import Solver, TunableSolver
 from convfind.target import DeviceKind, Target
+from convfind.tensors import tensor_view
 from convfind.testing import MOCK_TARGET, assert_solver, edge_cases
+from convfind.testing.guarded_run import POISON, GuardedRunner
+from convfind.testing.tensors import filled_memory
 from convfind.types import Direction
 from convfind_backend_opencl.device import OpenCLDevice
 from convfind_backend_opencl.gemm.solver_list import solvers
@@ -90,43 +96,57 @@ def test_nor_with_the_kernels_for_gpus(solver: Solver, as_gpu: OpenCLDevice) -> 
     assert_solver(solver, as_gpu, shapes=edge_cases()[::2])
 
 
-def test_large_problems_are_right(device: OpenCLDevice, as_gpu: OpenCLDevice) -> None:
+def assert_exact(runner: GuardedRunner, problem: ConvProblem, solution: ConvSolution) -> None:
+    """Run on whole numbers, on which sums are exact in any order."""
+    writes = problem.direction.writes
+    first, second = integer_data(problem, 0)
+    shape = problem.tensor_layout(writes).to_memory(problem.shape(writes))
+    before = np.random.default_rng(1).integers(-2, 3, shape).astype("f")
+    numbers = {**dict(zip(problem.direction.reads, (first, second), strict=True)), writes: before}
+    memory = {
+        name: filled_memory(
+            problem, name, value if name != writes or problem.beta else None, POISON
+        )
+        for name, value in numbers.items()
+    }
+    outcome = runner.run(problem, solution, memory)
+    assert outcome.complaints == [], (problem, outcome.complaints)
+    result = tensor_view(problem, writes, outcome.result)
+    expected = reference_convolution(problem, first, second, before)
+    assert np.array_equal(result, expected), (problem, solution.workspace)
+
+
+def test_chunks_and_partial_sums_are_right(device: OpenCLDevice, as_gpu: OpenCLDevice) -> None:
+    """Also where a chunk ends within an image, and elements of x lie on both sides of it."""
     for place in (device, as_gpu):
+        runner = GuardedRunner(place)
         for problem in LARGE:
             for turned in directions(problem):
                 solver = taker(turned, place.target)
-                assert_solver(solver, place, shapes=[turned], every_variant=False)
+                full = solver.workspace_size(turned, place.target)
+                for limit in sorted({full, full * 2 // 3, full // 4, full // 50}):
+                    if solver.workspace_size(turned, place.target, limit) <= limit:
+                        solution = solver.solution(turned, place.target, None, limit)
+                        assert_exact(runner, turned, solution)
 
 
-@pytest.mark.parametrize("share", [0.02, 0.3, 0.6])
-def test_tight_limits_change_no_result(
-    share: float, device: OpenCLDevice, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Chunks within an image, and the elements of x on both sides of their borders."""
-    for problem in LARGE:
-        for turned in directions(problem):
-            solver = taker(turned, device.target)
-            limit = int(share * solver.workspace_size(turned, device.target))
-            if limit < solver.workspace_size(turned, device.target, 0):
-                continue
-            ordinary = type(solver).solution
-            sizing = type(solver).workspace_size
-            with monkeypatch.context() as patch:
-                patch.setattr(
-                    type(solver),
-                    "solution",
-                    lambda self, p, t, config=None, workspace_limit=None, _of=ordinary, _l=limit: (
-                        _of(self, p, t, config, min(_l, workspace_limit or _l))
-                    ),
-                )
-                patch.setattr(
-                    type(solver),
-                    "workspace_size",
-                    lambda self, p, t, limit=None, _of=sizing, _l=limit: _of(
-                        self, p, t, min(_l, limit or _l)
-                    ),
-                )
-                assert_solver(solver, device, shapes=[turned], every_variant=False)
+def test_each_chunk_size_gives_the_same(device: OpenCLDevice) -> None:
+    problem = ConvProblem.forward((3, 24, 64, 64), (8, 24, 5, 5), padding=2)
+    runner = GuardedRunner(device)
+    for turned in directions(problem):
+        solver = taker(turned, device.target)
+        default = solver.default_config(turned, device.target)
+        (chunk,) = (
+            p
+            for p in solver.search_space(turned, device.target).parameters
+            if p.name == "chunk_mib"
+        )
+        counts = set()
+        for mib in chunk.values[:5]:
+            solution = solver.solution(turned, device.target, default.replace(chunk_mib=mib))
+            assert_exact(runner, turned, solution)
+            counts.add(len(solution.steps))
+        assert len(counts) > 2
 
 
 @each_target

@@ -13,9 +13,11 @@ ABANDON_FACTOR = 3.0
 FINALIST_FACTOR = 1.15
 
 _MIN_SAMPLES = 3
-_MAX_SAMPLES = 25
+_MAX_SAMPLES = 60
 _SECONDS = 0.15  # of samples for one candidate, once the minimum is there
-_FINAL_ROUNDS = 5
+_MIN_ROUNDS = 5
+_MAX_ROUNDS = 60
+_FINAL_SECONDS = 0.3  # of rounds among all finalists, once the minimum is there
 
 Sample = Callable[[], float]  # runs once and returns ms
 
@@ -66,7 +68,10 @@ def measure_finalists(finalists: Sequence[tuple[Sample, Measurement]]) -> list[M
     The interleaved samples replace the earlier ones.
     """
     rounds: list[list[float]] = [[] for _ in finalists]
-    for _ in range(_FINAL_ROUNDS):
+    deadline = time.perf_counter() + _FINAL_SECONDS
+    for number in range(_MAX_ROUNDS):
+        if number >= _MIN_ROUNDS and time.perf_counter() > deadline:
+            break
         for (sample, _), samples in zip(finalists, rounds, strict=True):
             samples.append(sample())
     return [Measurement(tuple(samples)) for samples in rounds]

@@ -17,6 +17,7 @@ from convfind.finddb.database_file import file_in, make_private_folder
 from convfind.finddb.environment import Environment, Layout, Transaction, acquire, release
 from convfind.finddb.file_check import fault, folder_lock
 from convfind.finddb.key import full_key, stored_key, stored_prefix
+from convfind.finddb.network_mounts import network_file_system
 
 Result = TypeVar("Result")
 
@@ -93,6 +94,15 @@ class Snapshot:
             for stored, sealed in cursor.iternext() if cursor.set_range(start) else ():
                 yield full_key(stored, sealed), sealed
 
+    def copy_to(self, output: Path) -> None:
+        """Write a copy without free space into a file that does not exist yet."""
+        with _plain_errors(output), output.open("xb") as file:
+            try:
+                self._lmdb.copyfd(file.fileno(), compact=True)
+            except BaseException:
+                output.unlink()
+                raise
+
     def __enter__(self) -> Self:
         return self
 
@@ -138,6 +148,10 @@ class Writer:
         self.path = file_in(path, FILE_NAME)
         if path.is_file() and path != self.path:
             msg = f"{path} is a file and no find database: those end in .lmdb"
+            raise FindDbError(msg)
+        kind = network_file_system(self.path)
+        if kind is not None:
+            msg = f"{self.path} is on a network file system ({kind}): write to a local folder"
             raise FindDbError(msg)
         with _plain_errors(self.path):
             make_private_folder(self.path.parent)

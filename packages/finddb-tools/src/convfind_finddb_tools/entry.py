@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from convfind.finddb.record import FindRecord
 from convfind.finddb.table import FIND
 from convfind_finddb_tools.database import FOREIGN, Snapshot
-from convfind_finddb_tools.foreign import device_of_key
 from convfind_finddb_tools.miopen_text import results
 from convfind_finddb_tools.sealed import open_foreign
 
@@ -104,10 +103,9 @@ def foreign_entries(snapshot: Snapshot, prefix: bytes = b"") -> Iterator[Entry]:
         values = open_foreign(key, sealed)
         if values is None:
             continue
-        _, problem = split_key(key)
+        device, problem = split_key(key)
         measured = tuple(
             Measured(result.solver, result.family, result.time_ms, result.workspace)
             for result in results(values)
         )
-        device = device_of_key(key).identity
         yield Entry("miopen", device, problem, foreign_traits(problem), measured)

@@ -21,7 +21,7 @@ _NAME = re.compile(
     r"(?P<base>gfx(?P<code>[0-9a-f]+)(?:_(?P<units>[0-9]+))?)\.(?P<backend>HIP|OpenCL)", re.ASCII
 )
 _FEATURES = re.compile("_(?:no)?sramecc|_xnack")
-_FILE = re.compile(r"(?P<device>.+?)(?:\.[0-9_]+)?\.u?fdb\.txt(?:\.bz2)?")
+_FILE = re.compile(r"(?P<device>.+?)(?:\.[0-9]+_[0-9a-z_-]+)?\.u?fdb\.txt(?:\.bz2)?")
 # From MIOpen's names: more than 64 units are hexadecimal and follow the architecture directly.
 _HEXADECIMAL = re.compile(r"(?P<arch>gfx(?:90a|[89][0-9]{2}|1[0-9]{3}))(?P<units>[0-9a-f]{2,3})")
 _FORM = "such as gfx90a68.HIP or gfx906_60.OpenCL"

@@ -74,7 +74,7 @@ def fault(record: bytes) -> str | None:
     """Say what keeps a line of version 2 from being a record, None where nothing does."""
     if _RECORD.fullmatch(record):
         return None
-    line = record.decode("ascii", errors="backslashreplace")
+    line = record.decode("ascii", errors="replace")
     key, equals, values = line.partition("=")
     if not equals:
         return "no '=' after the key"

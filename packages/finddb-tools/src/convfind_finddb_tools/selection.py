@@ -52,6 +52,15 @@ class Selection:
             yield from self._select(foreign_entries(snapshot))
 
     @property
+    def restricts(self) -> bool:
+        """True where any condition is set."""
+        conditions = (
+            *(self.origin, self.direction, self.dtype, self.layout, self.device),
+            *(self.solver, self.algorithm, self.older_than, self.newer_than),
+        )
+        return self.stale or any(condition is not None for condition in conditions)
+
+    @property
     def _needs_provenance(self) -> bool:
         """True where only records that say when and how they were measured can be selected."""
         return self.stale or self.older_than is not None or self.newer_than is not None

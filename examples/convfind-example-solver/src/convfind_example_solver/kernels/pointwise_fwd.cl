@@ -1,17 +1,17 @@
 // example-pointwise-fwd: y = w * x for 1x1 filters, NCHW, float32, on CPU devices.
 //
 // A work-item computes CHUNK tiles of neighbouring positions of one image in all output channels,
-// TILE_K channels at a time in registers; its part of x stays in the cache meanwhile. Work-groups have
+// TILE_K channels at a time in registers. The longer the runs that it reads, the better memory streams. Work-groups have
 // one work-item: the vectors fill the machine, no parallelism among work-items is needed.
 
 #ifndef TILE_K
-#define TILE_K 8  // output channels in registers: 1, 2, 4, 8, 12, 16; at most out_channels
+#define TILE_K 1  // output channels in registers: 1 to 4; at most out_channels
 #endif
 #ifndef VECTORS
-#define VECTORS 2  // vectors of 16 positions in registers: 1, 2
+#define VECTORS 8  // vectors of 16 positions in registers: 1, 2, 4, 8, 16; TILE_K * VECTORS at most 24
 #endif
 #ifndef CHUNK
-#define CHUNK 16  // tiles of positions that a work-item computes: 1 and more
+#define CHUNK 4  // tiles of positions that a work-item computes: 1 and more
 #endif
 
 #define POSITIONS (VECTORS * 16)  // of a tile; at most those of an image

@@ -86,6 +86,9 @@ _RATES = {
     Tile(32, 32, 16, 8, 8): Rate(206, 57, 12),
 }
 
+#: The tiles that defaults are chosen from.
+MEASURED_TILES = tuple(_RATES)
+
 _VALUES: dict[str, tuple[int, ...]] = {
     "tile_m": (32, 64, 128, 256),
     "tile_n": (32, 64, 128, 256),
@@ -157,7 +160,7 @@ class GpuGemm(GemmKernel):
 
     def default_config(self, gemm: Gemm, target: Target) -> Config:
         """The measured tile that `_time` expects the least of."""
-        fitting = [tile for tile in _RATES if fits(tile, target)]
+        fitting = [tile for tile in MEASURED_TILES if fits(tile, target)]
         return min(fitting, key=lambda tile: _time(gemm, tile, target.compute_units)).config
 
     def program(self, gemm: Gemm, config: Config) -> Program:
@@ -199,7 +202,7 @@ def fits(tile: Tile, target: Target) -> bool:
 
 def smallest_tile() -> Tile:
     """Return the measured tile that asks least of a device."""
-    return min(_RATES, key=lambda tile: (tile.threads, tile.local_bytes))
+    return min(MEASURED_TILES, key=lambda tile: (tile.threads, tile.local_bytes))
 
 
 def _time(gemm: Gemm, tile: Tile, units: int) -> float:

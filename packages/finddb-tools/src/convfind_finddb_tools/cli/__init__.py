@@ -1,0 +1,1 @@
+"""The commands of ``convfind db``: one file a command."""

@@ -1,0 +1,63 @@
+"""``convfind db merge``: several databases into one."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import click
+
+from convfind.cli.app import App, Command, new_table
+from convfind.cli.progress import ProgressBar
+from convfind.cli.text import format_ms
+from convfind_finddb_tools.cli.options import PATH
+from convfind_finddb_tools.merging import MergeReport, merge_databases
+
+_SHOWN = 10
+
+
+@click.command(cls=Command)
+@click.argument("sources", nargs=-1, required=True, type=PATH, metavar="DB...")
+@click.option("--to", "output", required=True, type=PATH, metavar="OUT", help="Target database.")
+@click.pass_obj
+def merge(app: App, sources: tuple[Path, ...], output: Path) -> None:
+    """Merge databases into OUT; what OUT has already takes part.
+
+    For each problem and solver better evidence wins: more samples, then newer, then smaller spread.
+    The order of the databases does not matter, and merging again changes nothing. Of MIOpen's
+    results, which tell only times, the lesser above zero wins. Measurements of one thing that
+    disagree by more than 10 % are reported.
+
+    \b
+    Examples:
+      convfind db merge node1 node2 node3 --to all
+      convfind db merge shard --to all --json | jq .conflicts
+    """
+    with ProgressBar("merging", 100) as bar:
+
+        def show(done: int, total: int) -> None:
+            bar.advance(f"merging {total:,} records, %", 100 * done // max(total, 1))
+
+        report = merge_databases(sources, output, show)
+    if app.json:
+        app.emit(dataclasses.asdict(report))
+        return
+    _print(app, report, output)
+
+
+def _print(app: App, report: MergeReport, output: Path) -> None:
+    app.print(f"{report.read:,} records read, {report.changed:,} of them changed {output}")
+    if report.damaged:
+        app.note(f"{report.damaged:,} damaged records left out")
+    if not report.conflicts:
+        return
+    app.print(f"{report.conflicting:,} measurements disagree by more than 10 %")
+    table = new_table(
+        *("device", "problem", "solver", "kept ms", "dropped ms"), right=("kept ms", "dropped ms")
+    )
+    for conflict in report.conflicts[:_SHOWN]:
+        times = format_ms(conflict.kept_ms), format_ms(conflict.dropped_ms)
+        table.add_row(conflict.device, conflict.problem, conflict.solver, *times)
+    app.print(table)
+    if report.conflicting > _SHOWN:
+        app.note(f"only the first {_SHOWN}; --json lists more")

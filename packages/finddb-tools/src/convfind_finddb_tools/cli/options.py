@@ -1,0 +1,89 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+import convfind
+from convfind.cli.app import App
+from convfind.cli.progress import ProgressBar
+from convfind.types import Algorithm, DataType, Direction, Layout
+from convfind_finddb_tools.selection import Selection
+
+Function = Callable[..., Any]
+T = TypeVar("T")
+
+_STEP = 1024  # items between two looks at the clock
+
+#: For arguments that name a database or a file: what is wrong with one is for the command to say.
+PATH = click.Path(path_type=Path)
+
+
+def chosen_database(app: App, path: Path | None) -> Path:
+    """The database that was named, else the one that finds use."""
+    return app.settings.user_db_path if path is None else path
+
+
+def watched(items: Iterable[T], label: str, total: int) -> Iterator[T]:
+    """Pass items on, with a progress bar where it takes long."""
+    with ProgressBar(label, total) as bar:
+        for number, item in enumerate(items):
+            if not number % _STEP:
+                bar.advance(label, number)
+            yield item
+
+
+def _age(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    if value is None:
+        return None
+    days = {"h": 1 / 24, "d": 1.0, "w": 7.0}.get(value[-1:])
+    if days is None or not value[:-1].isdecimal():
+        msg = f"{value!r} is not an age; write 12h, 30d or 8w"
+        raise click.BadParameter(msg, context, parameter)
+    return int(value[:-1]) * days
+
+
+def _layouts() -> click.Choice[str]:
+    return click.Choice([layout.value for layout in Layout], case_sensitive=False)
+
+
+_OPTIONS = (
+    click.option("--origin", type=click.Choice(["convfind", "miopen"]), help="Who measured."),
+    click.option("--direction", type=click.Choice([direction.short for direction in Direction])),
+    click.option("--dtype", type=click.Choice([dtype.value for dtype in DataType])),
+    click.option("--layout", type=_layouts(), metavar="[NCHW|NHWC|..]", help="Layout of x."),
+    click.option("--device", metavar="TEXT", help="Part of the device's identity, e.g. gfx90a."),
+    click.option("--solver", metavar="ID", help="Results of this solver only."),
+    click.option("--algorithm", type=click.Choice([algorithm.value for algorithm in Algorithm])),
+    click.option(
+        "--stale", is_flag=True, help="Results of another driver than the device here has now."
+    ),
+    click.option("--older-than", metavar="AGE", callback=_age, help="E.g. 12h, 30d, 8w."),
+    click.option("--newer-than", metavar="AGE", callback=_age, help="E.g. 12h, 30d, 8w."),
+)
+_NAMES = (
+    *("origin", "direction", "dtype", "layout", "device", "solver", "algorithm", "stale"),
+    *("older_than", "newer_than"),
+)
+
+
+def takes_selection(function: Function) -> Function:
+    """Add the options that choose entries; the command receives ``selection``."""
+
+    def command(app: App, **given: Any) -> Any:
+        chosen = {name: given.pop(name) for name in _NAMES}
+        drivers: dict[str, str] = {}
+        if chosen["stale"]:
+            found = convfind.devices(registry=app.registry).devices
+            drivers = {target.identity: target.driver for _, target in found}
+        return function(app, selection=Selection(drivers=drivers, **chosen), **given)
+
+    decorated: Function = functools.update_wrapper(command, function)
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated

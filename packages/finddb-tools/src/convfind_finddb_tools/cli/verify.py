@@ -1,0 +1,83 @@
+"""``convfind db verify``: measures a sample of a database again."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import click
+
+import convfind
+from convfind.cli.app import App, Command, new_table
+from convfind.cli.progress import ProgressBar
+from convfind.cli.text import format_ms
+from convfind.errors import FindDbError
+from convfind_finddb_tools.cli.options import PATH, chosen_database
+from convfind_finddb_tools.database import Snapshot, database_path
+from convfind_finddb_tools.drift import Drift, measure_again, sample_winners
+from convfind_finddb_tools.entry import own_entries
+
+
+@click.command(cls=Command)
+@click.argument("database", required=False, type=PATH, metavar="[DB]")
+@click.option("--device", help="Device to measure on, e.g. opencl:cpu.  [as in finds]")
+@click.option("--sample", type=click.IntRange(min=1), default=10, help="Records.  [10]")
+@click.option("--seed", type=int, default=0, help="Another one chooses other records.  [0]")
+@click.option(
+    "--threshold",
+    type=click.FloatRange(min=0),
+    default=20.0,
+    help="Times that differ by more percent have drifted.  [20]",
+)
+@click.pass_obj
+def verify(
+    app: App, database: Path | None, device: str | None, sample: int, seed: int, threshold: float
+) -> None:
+    """Measure a sample of the device's fastest records again and report drift.
+
+    Changes nothing. Exit code 1 where a record has drifted.
+
+    \b
+    Examples:
+      convfind db verify --sample 50
+      convfind db verify tuned --device opencl:cpu --threshold 10 --json
+    """
+    path = database_path(chosen_database(app, database))
+    settings = dataclasses.replace(app.settings, user_db_path=path, disable_binary_cache=True)
+    with convfind.open(device, registry=app.registry, settings=settings) as handle:
+        identity = handle.target.identity
+        with Snapshot(path) as snapshot:
+            records = sample_winners(own_entries(snapshot), identity, sample, seed)
+        if not records:
+            msg = f"{path} has no records of {identity}"
+            raise FindDbError(msg)
+        with ProgressBar("measuring", len(records)) as bar:
+            found = measure_again(handle, records, lambda done: bar.advance("measuring", done))
+    drifted = [one for one in found if one.exceeds(threshold / 100)]
+    if app.json:
+        app.emit(
+            {
+                "device": identity,
+                "drifted": len(drifted),
+                "records": [dataclasses.asdict(one) | {"ratio": one.ratio} for one in found],
+            }
+        )
+    else:
+        _print(app, found, drifted, threshold)
+    if drifted:
+        raise click.exceptions.Exit(1)
+
+
+def _print(app: App, found: list[Drift], drifted: list[Drift], threshold: float) -> None:
+    table = new_table(
+        *("problem", "solver", "recorded ms", "now ms", "ratio", ""),
+        right=("recorded ms", "now ms", "ratio"),
+    )
+    for one in found:
+        table.add_row(
+            *(one.problem, one.solver, format_ms(one.recorded_ms)),
+            "-" if one.now_ms is None else format_ms(one.now_ms),
+            "-" if one.ratio is None else f"{one.ratio:.2f}",
+            "drifted" if one in drifted else one.reason,
+        )
+    app.print(table, f"{len(drifted)} of {len(found)} differ by more than {threshold:g} %")

@@ -1,0 +1,69 @@
+"""Removing chosen results, so that a find measures them again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from convfind.finddb.environment import Transaction
+from convfind.finddb.key import SCHEMA, seal, stored_key
+from convfind.finddb.record import FindEntry
+from convfind.finddb.table import FIND
+from convfind_finddb_tools.database import FOREIGN, Writer
+from convfind_finddb_tools.entry import Entry
+from convfind_finddb_tools.miopen_text import results
+from convfind_finddb_tools.sealed import open_foreign
+
+
+def remove(database: Path, entries: Sequence[Entry]) -> int:
+    """Remove results in one transaction; returns how many were still there.
+
+    A solver whose results are removed no longer counts as considered.
+    """
+    with Writer(database) as writer:
+
+        def work(transaction: Transaction) -> int:
+            return sum(_remove(writer, transaction, entry) for entry in entries)
+
+        return writer.write(work)
+
+
+def _remove(writer: Writer, transaction: Transaction, entry: Entry) -> int:
+    key = f"{SCHEMA}|{entry.device}|{entry.problem}".encode()
+    handle = writer.table(FIND.name if entry.origin == "convfind" else FOREIGN)
+    sealed = transaction.get(stored_key(key), db=handle)
+    if sealed is None:
+        return 0
+    shrink = _without_records if entry.origin == "convfind" else _without_foreign
+    removed, left = shrink(key, sealed, entry)
+    if left is None:
+        transaction.delete(stored_key(key), db=handle)
+    elif removed:
+        transaction.put(stored_key(key), left, db=handle)
+    return removed
+
+
+def _without_records(key: bytes, sealed: bytes, entry: Entry) -> tuple[int, bytes | None]:
+    """How many results go, and the value that is left."""
+    old = FIND.unpack(key, sealed)
+    if old is None:
+        return 0, None
+    gone = [result.record for result in entry.results]
+    kept = tuple(record for record in old.records if record not in gone)
+    removed = len(old.records) - len(kept)
+    if not kept:
+        return removed, None
+    forgotten = {f"{record.solver}@{record.solver_version}" for record in gone if record}
+    considered = tuple(name for name in old.considered if name not in forgotten)
+    return removed, FIND.pack(key, FindEntry(records=kept, considered=considered))
+
+
+def _without_foreign(key: bytes, sealed: bytes, entry: Entry) -> tuple[int, bytes | None]:
+    old = open_foreign(key, sealed)
+    if old is None:
+        return 0, None
+    gone = {(result.solver, result.time_ms) for result in entry.results}
+    every = list(results(old))
+    kept = [result for result in every if (result.solver, result.time_ms) not in gone]
+    text = ";".join(result.text for result in kept).encode()
+    return len(every) - len(kept), seal(key, text) if kept else None

@@ -1,0 +1,71 @@
+"""Saving what can be read of a damaged database into another one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from convfind.errors import FindDbError
+from convfind.finddb.database import FILE_NAME
+from convfind.finddb.database_file import file_in
+from convfind.finddb.environment import Transaction
+from convfind.finddb.key import SCHEMA, full_key
+from convfind_finddb_tools.database import FOREIGN, Writer
+from convfind_finddb_tools.joining import JOINS, join_into
+from convfind_finddb_tools.merging import check_distinct
+from convfind_finddb_tools.pages import leaf_values
+
+_BATCH = 20_000
+_PREFIX = f"{SCHEMA}|".encode()
+
+
+def salvage(source: Path, output: Path) -> Counter[str]:
+    """Join every whole value of a damaged file into a database; counts them by sub-database.
+
+    Pages that are no longer in use are read too: an older state of a record may come back, and lose
+    against the newer by its evidence.
+
+    Raises:
+        FindDbError: a file cannot be used, or nothing in the damaged one is whole.
+    """
+    file = source if source.is_file() else file_in(source, FILE_NAME)
+    check_distinct([file], file_in(output, FILE_NAME))
+    values = _whole_values(file)
+    saved: Counter[str] = Counter()
+    batch = list(islice(values, _BATCH))
+    if not batch:
+        msg = f"{file} holds no value that is whole"
+        raise FindDbError(msg)
+    with Writer(output, room=2 * file.stat().st_size) as writer:
+        while batch:
+
+            def work(
+                transaction: Transaction, batch: list[tuple[str, bytes, Any]] = batch
+            ) -> Counter[str]:
+                changed: Counter[str] = Counter()
+                for table, key, value in batch:
+                    handle = writer.table(table)
+                    changed[table] += join_into(transaction, handle, JOINS[table], key, value)
+                return changed
+
+            saved += writer.write(work)
+            batch = list(islice(values, _BATCH))
+    return saved
+
+
+def _whole_values(file: Path) -> Iterator[tuple[str, bytes, Any]]:
+    """Sub-database, full key and content of what is whole; an empty value is of no use."""
+    for stored, sealed in leaf_values(file):
+        if not stored.startswith(_PREFIX):
+            continue
+        key = full_key(stored, sealed)
+        for table, join in JOINS.items():
+            if (table == FOREIGN) != key.startswith(_PREFIX + b"miopen|"):
+                continue
+            value = join.unpack(key, sealed)
+            if value:
+                yield table, key, value
+                break

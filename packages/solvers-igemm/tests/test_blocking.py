@@ -1,0 +1,41 @@
+"""Cuts cover the whole product and give every core something to do."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convfind_solvers_igemm.blocking import Product, cut
+
+sizes = st.integers(1, 5000)
+
+
+@given(sizes, sizes, st.integers(1, 64), st.integers(1, 128))
+def test_cuts_are_whole_units_within_the_cache(
+    positions: int, filters: int, groups: int, cores: int
+) -> None:
+    product = Product(positions, filters, groups, 32, 12, 504)
+    found = cut(product, cores)
+    assert found.positions % 32 == 0
+    assert found.filters % 12 == 0
+    assert 0 < found.filters <= 504
+
+
+@given(st.integers(1, 128))
+def test_every_core_gets_work_where_there_is_enough(cores: int) -> None:
+    product = Product(64 * 1024, 64, 1, 32, 12, 504)
+    found = cut(product, cores)
+    items = -(-product.positions // found.positions) * -(-product.filters // found.filters)
+    assert items >= cores
+
+
+def test_a_single_core_reads_everything_once() -> None:
+    found = cut(Product(196, 500, 1, 32, 12, 504), 1)
+    assert found.positions >= 196
+    assert found.filters == 504
+
+
+def test_large_weights_are_split_before_few_positions() -> None:
+    found = cut(Product(196, 512, 1, 12, 32, 512), 2)
+    assert found.filters < 512
+    assert found.positions >= 98

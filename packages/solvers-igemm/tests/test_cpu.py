@@ -1,0 +1,107 @@
+"""The implicit GEMM solvers for CPUs keep the contract and are right on drawn shapes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from convfind.applicability import Rejected
+from convfind.backend import Device
+from convfind.errors import ProblemError
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.target import DeviceKind
+from convfind.testing import MOCK_TARGET, assert_solver
+from convfind.types import Layout
+from convfind_solvers_igemm.cpu import CpuSolver
+from convfind_solvers_igemm.solver_list import solvers
+
+pytest_plugins = ["convfind.testing.fixtures"]
+
+SOLVERS = [solver for solver in solvers() if isinstance(solver, CpuSolver)]
+each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
+
+
+def on_cpu(device: Device) -> Device:
+    if device.target.kind is not DeviceKind.CPU:
+        pytest.skip(f"{device.target.name} is no CPU")
+    return device
+
+
+@each_solver
+def test_the_conformance_kit_finds_nothing(solver: CpuSolver, convfind_device: Device) -> None:
+    report = assert_solver(solver, on_cpu(convfind_device))
+    assert len(report.problems) > 20
+
+
+@st.composite
+def problems(draw: st.DrawFn, solver: CpuSolver) -> ConvProblem:
+    """Draw a problem of the solver's direction and layout; what is impossible is drawn again."""
+    rank = draw(st.integers(1, 3))
+    groups = draw(st.sampled_from((1, 1, 2, 3)))
+    small = st.integers(1, 40 if rank < 3 else 9)
+    axes = st.lists(small, min_size=rank, max_size=rank).map(tuple)
+    window = draw(st.lists(st.integers(1, 5), min_size=rank, max_size=rank).map(tuple))
+    channels = draw(st.integers(1, 40))
+    stride = draw(st.integers(1, 3)) if solver.direction == "forward" else 1
+    try:
+        return ConvProblem.create(
+            solver.direction,
+            (draw(st.integers(1, 3)), groups * channels, *draw(axes)),
+            (groups * draw(st.integers(1, 40)), channels, *window),
+            groups=groups,
+            stride=stride,
+            dilation=draw(st.integers(1, 3)),
+            padding=tuple((draw(st.integers(0, 3)), draw(st.integers(0, 3))) for _ in window),
+            alpha=draw(st.sampled_from((1.0, 0.5))),
+            beta=draw(st.sampled_from((0.0, 2.0))),
+            layout=Layout.of(rank, channels_last=solver.channels_last),
+        )
+    except ProblemError:
+        return draw(st.nothing())
+
+
+@each_solver
+def test_drawn_shapes(solver: CpuSolver, convfind_device: Device) -> None:
+    device = on_cpu(convfind_device)
+
+    # Many at a time: each call of the kit compiles the kernels once.
+    @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(shapes=st.lists(problems(solver), min_size=12, max_size=24))
+    def check(shapes: list[ConvProblem]) -> None:
+        report = assert_solver(solver, device, shapes=shapes, every_variant=False)
+        assert not report.rejected
+
+    check()
+
+
+@each_solver
+def test_sums_longer_than_a_block(solver: CpuSolver, convfind_device: Device) -> None:
+    device = on_cpu(convfind_device)
+    layout = Layout.of(2, channels_last=solver.channels_last)
+    shapes = [
+        ConvProblem.create(
+            solver.direction, (2, 70, 9, 9), (70, 70, 3, 3), padding=1, beta=0.5, layout=layout
+        ),
+        ConvProblem.create(
+            solver.direction, (1, 2, 20, 20), (3, 2, 19, 17), padding=9, layout=layout
+        ),
+        ConvProblem.create(solver.direction, (3, 600, 5, 5), (530, 600, 1, 1), layout=layout),
+    ]
+    assert_solver(solver, device, shapes=shapes, every_variant=False)
+
+
+@each_solver
+def test_other_devices_and_sizes_are_refused(solver: CpuSolver, convfind_device: Device) -> None:
+    device = on_cpu(convfind_device)
+    layout = Layout.of(2, channels_last=solver.channels_last)
+    small = ConvProblem.create(solver.direction, (1, 4, 8, 8), (4, 4, 3, 3), layout=layout)
+    answer = solver.applicability(small, MOCK_TARGET)
+    assert MOCK_TARGET.kind is not DeviceKind.CPU
+    assert isinstance(answer, Rejected)
+    assert answer.reason is Reason.DEVICE_KIND
+    large = ConvProblem.create(solver.direction, (1, 1, 2**16, 2**16), (1, 1, 1, 1), layout=layout)
+    answer = solver.applicability(large, device.target)
+    assert isinstance(answer, Rejected)
+    assert answer.reason is Reason.SIZE_LIMIT
