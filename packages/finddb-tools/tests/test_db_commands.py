@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import lmdb
 import pytest
 
@@ -31,12 +35,29 @@ def miopen(shell: Any, tmp_path: Path) -> Path:
     return tmp_path / "miopen"
 
 
-@pytest.mark.parametrize("name", sorted(db.commands))
+@pytest.mark.parametrize("name", db.list_commands(click.Context(db)))
 def test_every_command_has_help_with_examples_and_json(shell: Any, name: str) -> None:
     text = shell("db", name, "--help").stdout
     assert "Examples:" in text
     assert f"convfind db {name}" in text
     assert "--json" in text
+
+
+def test_group_lists_commands_and_refuses_others(shell: Any) -> None:
+    assert "repair" in shell("db", "--help").stdout
+    assert "No such command" in shell("db", "nonsense", code=2).stderr
+
+
+def test_registering_imports_no_command() -> None:
+    code = (
+        "import sys; from convfind.cli import build_program;"
+        "from convfind.plugins.registry import Registry; import convfind_finddb_tools.hooks as h;"
+        "build_program(Registry.build([h], load_entry_points=False));"
+        "print([n for n in sys.modules if n.startswith('convfind_finddb_tools.')])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    names = {"convfind_finddb_tools.hooks", "convfind_finddb_tools.cli"}
+    assert set(ast.literal_eval(ran.stdout)) == names | {"convfind_finddb_tools.cli.group"}
 
 
 def test_stats_count_what_is_there(shell: Any, miopen: Path) -> None:

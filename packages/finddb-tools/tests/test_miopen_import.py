@@ -14,6 +14,7 @@ from convfind.finddb import FindDb
 from convfind.problem import ConvProblem
 from convfind.problem_text import format_miopen_key
 from convfind.target import Target
+from convfind_finddb_tools import text_blocks
 from convfind_finddb_tools.foreign import ForeignDevice
 from convfind_finddb_tools.import_miopen import import_miopen
 
@@ -92,6 +93,21 @@ def test_compressed_and_plain_files_are_the_same(shell: Any, tmp_path: Path) -> 
     shell("db", "import", plain, "--to", tmp_path / "db")
     (report,) = shell.json("db", "import", packed, "--to", tmp_path / "db")["files"]
     assert report["unchanged"] == report["lines"] == text.count(b"\n")
+
+
+@pytest.mark.parametrize("pack", [bytes, bz2.compress], ids=["plain", "bz2"])
+def test_blocks_of_lines_do_not_show(
+    shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack: Callable[[bytes], bytes]
+) -> None:
+    sample = DATA / "gfx906_60.OpenCL.fdb.txt"
+    file = tmp_path / sample.name
+    file.write_bytes(pack(sample.read_bytes()))
+    (whole,) = shell.json("db", "import", file, "--to", tmp_path / "whole")["files"]
+    monkeypatch.setattr(text_blocks, "_BLOCK", 2048)
+    (pieces,) = shell.json("db", "import", file, "--to", tmp_path / "pieces")["files"]
+    assert pieces == whole
+    found = shell.json("db", "diff", tmp_path / "whole", tmp_path / "pieces")
+    assert not any(found[name] for name in ("only_in_a", "only_in_b", "changed"))
 
 
 def test_what_is_there_stays_unless_replaced(shell: Any, tmp_path: Path) -> None:

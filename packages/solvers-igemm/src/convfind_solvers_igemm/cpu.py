@@ -76,7 +76,7 @@ class CpuSolver(Solver):
         shape = geometry(problem)
         positions, filters = (4, _VECTOR) if self.channels_last else (_VECTOR, 4)
         fill = _fill(shape.positions, positions) * _fill(shape.filters, filters)
-        moved = problem.traffic + 2 * problem.nbytes("w")
+        moved = problem.traffic + (2 * problem.nbytes("w") if self.packs_ahead else 0)
         busy = problem.flops / (problem.flops + _BALANCE * moved)
         return max(_BEST_SHARE * fill * busy, 0.02)
 

@@ -1,20 +1,10 @@
-"""``convfind db``: the group of commands."""
+"""``convfind db``: the group of commands, each imported when it is used."""
 
 from __future__ import annotations
 
-import click
+from importlib import import_module
 
-from convfind_finddb_tools.cli.compact import compact
-from convfind_finddb_tools.cli.diff import diff
-from convfind_finddb_tools.cli.export import export
-from convfind_finddb_tools.cli.gc import gc
-from convfind_finddb_tools.cli.import_ import import_
-from convfind_finddb_tools.cli.listing import list_
-from convfind_finddb_tools.cli.merge import merge
-from convfind_finddb_tools.cli.repair import repair
-from convfind_finddb_tools.cli.show import show
-from convfind_finddb_tools.cli.stats import stats
-from convfind_finddb_tools.cli.verify import verify
+import click
 
 _HELP = """Look into find databases, compare and merge them, exchange them with MIOpen.
 
@@ -30,6 +20,36 @@ Examples:
   convfind db merge node1 node2 --to all
 """
 
-db = click.Group("db", help=_HELP)
-for command in (stats, list_, show, diff, merge, import_, export, verify, gc, compact, repair):
-    db.add_command(command)
+#: Name of each command, and where in this package it is: module and name.
+_COMMANDS = {
+    "compact": ("compact", "compact"),
+    "diff": ("diff", "diff"),
+    "export": ("export", "export"),
+    "gc": ("gc", "gc"),
+    "import": ("import_", "import_"),
+    "list": ("listing", "list_"),
+    "merge": ("merge", "merge"),
+    "repair": ("repair", "repair"),
+    "show": ("show", "show"),
+    "stats": ("stats", "stats"),
+    "verify": ("verify", "verify"),
+}
+
+
+class _Group(click.Group):
+    """Registered at every start of the program, so that it must cost nothing there."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the commands."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        if cmd_name not in _COMMANDS:
+            return None
+        module, name = _COMMANDS[cmd_name]
+        command: click.Command = getattr(import_module(f"{__package__}.{module}"), name)
+        return command
+
+
+db = _Group("db", help=_HELP)
