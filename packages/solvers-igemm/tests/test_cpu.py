@@ -16,7 +16,7 @@ from convfind.reasons import Reason
 from convfind.target import DeviceKind
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import Layout
-from convfind_solvers_igemm.cpu import CpuSolver
+from convfind_solvers_igemm.cpu import _REGISTER_TILES, CpuSolver
 from convfind_solvers_igemm.solver_list import solvers
 
 pytest_plugins = ["convfind.testing.fixtures"]
@@ -106,3 +106,23 @@ def test_other_devices_and_sizes_are_refused(solver: CpuSolver, convfind_device:
     answer = solver.applicability(large, device.target)
     assert isinstance(answer, Rejected)
     assert answer.reason is Reason.SIZE_LIMIT
+
+
+@each_solver
+@pytest.mark.parametrize("tile", [(6, 1), (5, 1)])
+def test_register_tiles_of_other_instruction_sets(
+    solver: CpuSolver,
+    tile: tuple[int, int],
+    convfind_device: Device,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    device = on_cpu(convfind_device)
+    monkeypatch.setitem(_REGISTER_TILES, device.target.arch, tile)
+    layout = Layout.of(2, channels_last=solver.channels_last)
+    shapes = [
+        ConvProblem.create(
+            solver.direction, (2, 35, 9, 7), (23, 35, 3, 3), padding=1, beta=0.5, layout=layout
+        ),
+        ConvProblem.create(solver.direction, (3, 40, 5, 5), (34, 40, 1, 1), layout=layout),
+    ]
+    assert_solver(solver, device, shapes=shapes, every_variant=False)

@@ -146,7 +146,8 @@ def test_each_chunk_size_gives_the_same(device: OpenCLDevice) -> None:
             solution = solver.solution(turned, device.target, default.replace(chunk_mib=mib))
             assert_exact(runner, turned, solution)
             counts.add(len(solution.steps))
-        assert len(counts) > 2
+        # The weight gradient may take all images at once to split its sum among many units.
+        assert len(counts) > 2 or turned.direction is Direction.BACKWARD_WEIGHTS
 
 
 @each_target
