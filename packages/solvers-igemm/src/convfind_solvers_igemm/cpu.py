@@ -64,8 +64,7 @@ class CpuSolver(Solver):
             return Rejected(Reason.STRIDE, "the data gradient is for stride 1")
         if problem.groups > _MOST_GROUPS:
             return Rejected(Reason.GROUPS, f"at most {_MOST_GROUPS}")
-        largest = geometry(problem).largest
-        if largest > _LARGEST:
+        if _may_be_large(problem) and (largest := geometry(problem).largest) > _LARGEST:
             return Rejected(Reason.SIZE_LIMIT, f"a size of {largest}")
         return APPLICABLE
 
@@ -262,6 +261,14 @@ class ChannelsLastBackwardDataInline(ChannelsLast):
 def _tile(target: Target) -> tuple[int, int]:
     """Rows and vectors of the register tile."""
     return _REGISTER_TILES.get(target.arch, _OTHER_REGISTER_TILE)
+
+
+def _may_be_large(problem: ConvProblem) -> bool:
+    """A bound that is quick to compute, and true of hardly any problem."""
+    reach = max(problem.padding) + max(problem.padding_end)
+    reach += max(problem.dilation) * max(problem.filter)
+    channels = max(problem.x_shape[1], problem.w_shape[0])
+    return problem.traffic + 4 * channels * reach > _LARGEST
 
 
 def _fill(size: int, unit: int) -> float:
