@@ -44,7 +44,6 @@ class Reason(StrEnum):
     LAUNCH_FAILED = "launch-failed"
     WRONG_RESULT = "wrong-result"
     QUARANTINED = "quarantined"
-    TOO_SLOW = "too-slow"
     SOLVER_ERROR = "solver-error"
 
     @property
@@ -85,6 +84,5 @@ _TEXT = {
     Reason.LAUNCH_FAILED: "its kernels do not run on this device",
     Reason.WRONG_RESULT: "its result was wrong",
     Reason.QUARANTINED: "failed here before",
-    Reason.TOO_SLOW: "abandoned: far slower than the best so far",
     Reason.SOLVER_ERROR: "the solver raised an error",
 }

@@ -197,7 +197,7 @@ class Solution:
         False  # needs more workspace than the limit of the find: listed, never chosen
     )
     constant_weights: bool = False  # timed with weights packed beforehand
-    stale: bool = False  # measured with another driver or kernel source
+    stale: bool = False  # measured with another driver
     confidence: float | None = None  # of a prediction, 0 to 1
     binaries: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)  # by key, on request
 

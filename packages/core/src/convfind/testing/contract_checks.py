@@ -54,6 +54,14 @@ def check_applicability(
             report.fail("applicability is quick", problem, f"takes {best * 1e6:.0f} us")
 
 
+def _travelled(solution: ConvSolution) -> object:
+    try:
+        return pickle.loads(pickle.dumps(solution))
+    except Exception as error:
+        msg = f"the solution does not pickle: {error}"
+        raise TypeError(msg) from error
+
+
 def check_solution(
     report: SolverReport, solver: Solver, problem: ConvProblem, target: Target
 ) -> ConvSolution | None:
@@ -61,7 +69,7 @@ def check_solution(
     try:
         solution = solver.solution(problem, target)
         announced = solver.workspace_size(problem, target)
-        restored = pickle.loads(pickle.dumps(solution))
+        restored = _travelled(solution)
         again = solver.solution(problem, target)
         for program in solution.programs:
             if not program.source.text:
