@@ -20,7 +20,7 @@ import convfind
 from convfind.accuracy import random_data
 from convfind.cli.problem_options import directions_of
 from convfind.convolution import Convolution
-from convfind.errors import ConvfindError
+from convfind.errors import NoSolverError
 from convfind.handle import Handle
 from convfind.problem import ConvProblem
 from convfind.problem_text import Layer, read_layer_file
@@ -128,8 +128,7 @@ def _ours(
     for bound in (False, True) if plan.bound and reads_weights else (False,):
         try:
             best = handle.find(problem, constant_weights=bound, **policy).best
-        except ConvfindError as error:
-            click.echo(f"{problem.key}: {error}", err=True)
+        except NoSolverError:
             continue
         convolution, run_args = _prepared(handle, problem, best, bound=bound)
         name = f"{best.solver} {layout}{' bound' if bound else ''}"

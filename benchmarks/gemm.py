@@ -17,12 +17,12 @@ from rich.table import Table
 from convfind.backend import Device, InvokeArgs
 from convfind.config import Config
 from convfind.errors import ConvfindError
+from convfind.gemm_lowering.product import Gemm, Operand
 from convfind.kernel_spec import Program
 from convfind.solution import BufferArg, Memory
 from convfind.target import DeviceKind
 from convfind_backend_opencl.backend import OpenCLBackend
 from convfind_backend_opencl.gemm.gpu import MEASURED_TILES, fits
-from convfind_backend_opencl.gemm.problem import Gemm, Operand
 from convfind_backend_opencl.gemm.solver import kernel_for
 
 Array = np.ndarray[Any, Any]

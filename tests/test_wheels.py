@@ -51,7 +51,9 @@ def test_wheel_is_complete(folder: Path, tmp_path: Path) -> None:
     assert not [name for name in held if "tests" in Path(name).parts]
 
 
-@pytest.mark.parametrize("name", ["core", "backend-opencl", "solvers-direct", "solvers-igemm"])
+@pytest.mark.parametrize(
+    "name", ["core", "backend-opencl", "solvers-direct", "solvers-igemm", "solvers-winograd"]
+)
 def test_package_ships_kernel_files(name: str) -> None:
     kernels = {Path(file).suffix for file in source_files(ROOT / "packages" / name)}
     assert kernels & {".cl", ".h"}, "the completeness test above would not see a kernel go missing"

@@ -56,8 +56,8 @@ def test_registering_imports_no_command() -> None:
         "print([n for n in sys.modules if n.startswith('convfind_finddb_tools.')])"
     )
     ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    names = {"convfind_finddb_tools.hooks", "convfind_finddb_tools.cli"}
-    assert set(ast.literal_eval(ran.stdout)) == names | {"convfind_finddb_tools.cli.group"}
+    light = ("hooks", "cli", "cli.group", "cli.lazy", "cli.tune", "cli.heuristics")
+    assert set(ast.literal_eval(ran.stdout)) <= {f"convfind_finddb_tools.{name}" for name in light}
 
 
 def test_stats_count_what_is_there(shell: Any, miopen: Path) -> None:
@@ -261,6 +261,14 @@ def test_malformed_json_lines_are_listed(
         (good | {"records": [{"solver": "s"}]}, "missing"),
         (good | {"records": [good["records"][0] | {"time_ms": "fast"}]}, "float"),
         (good | {"table": "foreign", "text": "x"}, "not the key"),
+        (good | {"key": good["key"].replace("16x64", "9" * 9999 + "x64")}, ""),
+        (good | {"records": [good["records"][0] | {"time_ms": 0}]}, "not above 0"),
+        (good | {"records": [good["records"][0] | {"time_ms": -1e308}]}, "not above 0"),
+        (good | {"records": [good["records"][0] | {"algorithm": "magic"}]}, "none of"),
+        (good | {"records": [good["records"][0] | {"samples": 10**30}]}, ""),
+        (json.dumps(good)[:-1] + ',"z":' + "[" * 99999 + "]" * 99999 + "}", ""),
+        (json.dumps(good).replace('"solver-a"', '"\\ud800"'), ""),
+        (json.dumps(good).replace("1.0", "NaN"), ""),
     ]
     lines = [line if isinstance(line, str) else json.dumps(line) for line, _ in faulty]
     text.write_text("\n".join([json.dumps(good), *lines]))
@@ -269,6 +277,25 @@ def test_malformed_json_lines_are_listed(
     assert [line["line"] for line in report["refused"]] == list(range(2, len(faulty) + 2))
     for refused, (_, reason) in zip(report["refused"], faulty, strict=True):
         assert reason in refused["reason"]
+
+
+def test_a_file_that_ends_in_rubbish_changes_nothing(
+    shell: Any, store: Store, record: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("convfind_finddb_tools.import_miopen._MOST_REFUSED", 100)
+    text = tmp_path / "gfx90a68.HIP.fdb.jsonl"
+    shell("db", "export", store("a", record("new")), "--format", "jsonl", "--output", text)
+    text.write_bytes(text.read_bytes() + b"rubbish\n" * 101)
+    miopen = tmp_path / "gfx942130.HIP.fdb.txt"
+    miopen.write_bytes((DATA / miopen.name).read_bytes() + b"rubbish\n" * 101)
+    database = store("b", record("old"))
+    shell("db", "merge", store("c", record("other")), "--to", database)
+    before = (database / "finddb.lmdb").read_bytes()
+    for file in (text, miopen):
+        assert "more than 100 lines" in shell.error("db", "import", file, "--to", database)
+        assert "more than 100 lines" in shell.error("db", "convert", file, tmp_path / "new")
+    assert (database / "finddb.lmdb").read_bytes() == before
+    assert not (tmp_path / "new").exists()
 
 
 def test_compact_copies_everything(shell: Any, miopen: Path, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convfind_solvers_igemm.blocking import Product, cut
+from convfind_solvers_igemm.blocking import Product, cut, split_cut
 
 sizes = st.integers(1, 5000)
 
@@ -39,3 +39,20 @@ def test_large_weights_are_split_before_few_positions() -> None:
     found = cut(Product(196, 512, 1, 12, 32, 512), 2)
     assert found.filters < 512
     assert found.positions >= 98
+
+
+@given(sizes, sizes, st.integers(1, 100_000), st.integers(1, 64), st.integers(0, 9))
+def test_parts_cover_the_reduction_within_the_limit(
+    positions: int, filters: int, reduction: int, cores: int, most: int
+) -> None:
+    product = Product(positions, filters, 1, 32, 12, 504)
+    found = split_cut(product, reduction, 256, cores, most)
+    assert found.span % 256 == 0
+    assert (found.parts - 1) * found.span < reduction <= found.parts * found.span
+    assert found.parts <= max(1, most)
+
+
+def test_few_tiles_over_many_positions_split_the_sum() -> None:
+    product = Product(147, 64, 1, 32, 12, 504)
+    assert split_cut(product, 50_000, 256, 2).parts == 8
+    assert split_cut(product, 50_000, 256, 1).parts == 1

@@ -16,7 +16,9 @@ from convfind.reasons import Reason
 from convfind.target import DeviceKind
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import Layout
-from convfind_solvers_igemm.cpu import _REGISTER_TILES, CpuSolver
+from convfind_solvers_igemm.cpu_rows import CpuRows
+from convfind_solvers_igemm.cpu_solver import _REGISTER_TILES, CpuSolver
+from convfind_solvers_igemm.cpu_weights import CpuBackwardWeights
 from convfind_solvers_igemm.solver_list import solvers
 
 pytest_plugins = ["convfind.testing.fixtures"]
@@ -46,7 +48,7 @@ def problems(draw: st.DrawFn, solver: CpuSolver) -> ConvProblem:
     axes = st.lists(small, min_size=rank, max_size=rank).map(tuple)
     window = draw(st.lists(st.integers(1, 5), min_size=rank, max_size=rank).map(tuple))
     channels = draw(st.integers(1, 40))
-    stride = draw(st.integers(1, 3)) if solver.direction == "forward" else 1
+    stride = tuple(draw(st.integers(1, 4)) for _ in window)
     try:
         return ConvProblem.create(
             solver.direction,
@@ -73,7 +75,7 @@ def test_drawn_shapes(solver: CpuSolver, convfind_device: Device) -> None:
     @given(shapes=st.lists(problems(solver), min_size=12, max_size=24))
     def check(shapes: list[ConvProblem]) -> None:
         report = assert_solver(solver, device, shapes=shapes, every_variant=False)
-        assert not report.rejected
+        assert isinstance(solver, CpuRows) or not report.rejected
 
     check()
 
@@ -126,3 +128,47 @@ def test_register_tiles_of_other_instruction_sets(
         ConvProblem.create(solver.direction, (3, 40, 5, 5), (34, 40, 1, 1), layout=layout),
     ]
     assert_solver(solver, device, shapes=shapes, every_variant=False)
+
+
+@pytest.mark.parametrize(
+    ("taps", "dilation", "reason"),
+    [(3, 100, Reason.DILATION), (9, 1, Reason.FILTER_SIZE)],
+    ids=["wide", "many taps"],
+)
+@pytest.mark.parametrize(
+    "solver", [s for s in SOLVERS if isinstance(s, CpuRows)], ids=lambda s: s.solver_id
+)
+def test_rows_refuse_windows_that_their_strip_cannot_hold(
+    solver: CpuSolver, taps: int, dilation: int, reason: Reason, convfind_device: Device
+) -> None:
+    device = on_cpu(convfind_device)
+    problem = ConvProblem.create(
+        solver.direction,
+        (1, 4, 300, 300),
+        (4, 4, taps, taps),
+        dilation=dilation,
+        layout=Layout.of(2, channels_last=solver.channels_last),
+    )
+    answer = solver.applicability(problem, device.target)
+    assert isinstance(answer, Rejected)
+    assert answer.reason is reason
+
+
+@pytest.mark.parametrize(
+    "solver", [s for s in SOLVERS if isinstance(s, CpuBackwardWeights)], ids=lambda s: s.solver_id
+)
+def test_long_sums_are_split_as_far_as_the_workspace_goes(
+    solver: CpuBackwardWeights, convfind_device: Device
+) -> None:
+    device = on_cpu(convfind_device)
+    target = replace(device.target, identity="", compute_units=8)
+    layout = Layout.of(2, channels_last=solver.channels_last)
+    problem = ConvProblem.create(
+        solver.direction, (4, 16, 40, 40), (16, 16, 3, 3), padding=1, layout=layout
+    )
+    part = problem.nbytes("w")
+    most = solver.workspace_size(problem, target)
+    assert most >= 4 * part
+    assert solver.workspace_size(problem, target, most // 2) <= most // 2
+    assert solver.workspace_size(problem, target, 0) <= part
+    assert_solver(solver, device, shapes=[problem], every_variant=False)

@@ -35,8 +35,11 @@ class OpenCLInvoker:
         for step in steps:
             if isinstance(step, Launch):
                 self._steps.append(_ReadyLaunch(queue, target, step, loaded))
-            else:
+            elif isinstance(step, Fill):
                 self._steps += [_ReadyFill(queue, step)] if step.size else []
+            else:
+                msg = "a product by a library: the opencl backend has none; use gemm kernels"
+                raise LaunchError(msg)
         self._memories = sorted({memory for step in self._steps for memory in step.memories})
         # One C call that gives the serial numbers of all buffers in use. Numbers, because holding
         # on to the last call's buffers would keep them from their pool and arrays from the heap.

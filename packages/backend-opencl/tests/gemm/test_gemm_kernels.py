@@ -13,6 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 from convfind.backend import InvokeArgs
 from convfind.config import Config
 from convfind.errors import DeviceError
+from convfind.gemm_lowering.product import Gemm, Operand
 from convfind.kernel_spec import Program
 from convfind.solution import BufferArg, Launch, Memory
 from convfind.target import DeviceKind
@@ -20,7 +21,6 @@ from convfind_backend_opencl.device import OpenCLDevice
 from convfind_backend_opencl.gemm.cpu import CpuGemm, blocking
 from convfind_backend_opencl.gemm.gpu import GpuGemm, Tile
 from convfind_backend_opencl.gemm.kernel import GemmKernel
-from convfind_backend_opencl.gemm.problem import Gemm, Operand
 
 Array = np.ndarray[Any, Any]
 

@@ -129,6 +129,22 @@ def measure_error(result: Array, reference: Array, magnitude: Array | None = Non
     return ErrorReport(_largest_ratio(error, scale), _norm_ratio(error, right))
 
 
+def spread_magnitude(magnitude: Array, reach: int, *, channels_last: bool) -> Array:
+    """Return the largest magnitude within ``reach`` elements along each spatial axis.
+
+    That is what the errors of algorithms on tiles are relative to: see `Solver.error_reach`.
+    """
+    first = 1 if channels_last else 2
+    for axis in range(first, first + magnitude.ndim - 2):
+        along = np.moveaxis(magnitude, axis, 0)
+        spread = along.copy()
+        for step in range(1, min(reach, len(along) - 1) + 1):
+            np.maximum(spread[step:], along[:-step], out=spread[step:])
+            np.maximum(spread[:-step], along[step:], out=spread[:-step])
+        magnitude = np.moveaxis(spread, 0, axis)
+    return magnitude
+
+
 def _largest_ratio(error: Array, scale: Array) -> float:
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(error > 0.0, error / scale, 0.0)

@@ -13,6 +13,7 @@ ConvfindError
  +-- FindDbError               the database; never raised out of a find
  |    +-- FindDbCorruptError
  |    +-- FindDbVersionError
+ +-- ModelError                a heuristic model that cannot be used; never raised out of a find
  +-- PluginError               a plugin that breaks its contract
  |    +-- DuplicateIdError
  +-- SettingsError             an environment variable or option with an illegal value
@@ -107,6 +108,10 @@ class FindDbCorruptError(FindDbError):
 
 class FindDbVersionError(FindDbError):
     """A database written by a newer schema than this version knows."""
+
+
+class ModelError(ConvfindError):
+    """A model file of a heuristic that is missing, damaged or made for another version."""
 
 
 class PluginError(ConvfindError):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from convfind.applicability import APPLICABLE, Applicability
 from convfind.find_policy import Policy
+from convfind.heuristics import Prediction
+from convfind.immediate import Advice, ask_heuristics
 from convfind.problem import ConvProblem
 from convfind.recall import recall
 from convfind.screening import screen
@@ -24,6 +26,8 @@ class ExplanationRow:
     wti: float | None = None
     workspace: int | None = None  # bytes, under the policy's limit
     solution: Solution | None = None  # as recorded
+    prediction: Prediction | None = None  # by the heuristic that applies
+    rank: int | None = None  # of the prediction, from 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,7 @@ class Explanation:
     device: str
     policy: Policy
     rows: tuple[ExplanationRow, ...]
+    advice: Advice = field(default_factory=Advice)  # of the heuristics, about the rows that apply
 
 
 def explain(problem: ConvProblem, session: Session, policy: Policy) -> Explanation:
@@ -42,12 +47,15 @@ def explain(problem: ConvProblem, session: Session, policy: Policy) -> Explanati
     plain = problem.plain()
     screening = screen(plain, session, policy)
     recorded = {s.solver: s for s in recall(plain, session, policy).solutions}
+    advice = ask_heuristics(plain, session, screening.candidates, policy.fallback)
+    ranks = {prediction.solver: rank for rank, prediction in enumerate(advice.predictions)}
     rows = []
     for solver in session.registry.solvers:
         refusal = screening.rejected.get(solver.solver_id)
         if refusal is not None:
             rows.append(ExplanationRow(solver.solver_id, solver.algorithm, refusal))
             continue
+        rank = ranks.get(solver.solver_id)
         rows.append(
             ExplanationRow(
                 solver.solver_id,
@@ -56,6 +64,8 @@ def explain(problem: ConvProblem, session: Session, policy: Policy) -> Explanati
                 solver.wti(plain, session.target),
                 solver.workspace_size(plain, session.target, policy.workspace_limit),
                 recorded.get(solver.solver_id),
+                None if rank is None else advice.predictions[rank],
+                None if rank is None else rank + 1,
             )
         )
-    return Explanation(problem.key, plain.key, session.target.identity, policy, tuple(rows))
+    return Explanation(problem.key, plain.key, session.target.identity, policy, tuple(rows), advice)

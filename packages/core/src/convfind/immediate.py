@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from convfind.find_policy import Fallback, Policy
-from convfind.heuristics import Prediction
+from convfind.heuristics import Heuristic, NotApplicable, Prediction
 from convfind.problem import ConvProblem
 from convfind.ranking import ranked
 from convfind.screening import Screening
@@ -27,28 +31,54 @@ def estimate(
     solvers = screening.candidates
     if policy.fallback is Fallback.GEMM:
         solvers = tuple(s for s in solvers if s.algorithm is Algorithm.GEMM or s.is_last_resort)
-    predicted = _predict(problem, session, policy, solvers)
+    advice = ask_heuristics(problem, session, solvers, policy.fallback)
+    predicted = {prediction.solver: prediction for prediction in advice.predictions}
     return ranked(
         (_estimated(solver, problem, session, policy, predicted) for solver in solvers),
         policy.order,
     )
 
 
-def _predict(
-    problem: ConvProblem, session: Session, policy: Policy, solvers: tuple[Solver, ...]
-) -> dict[str, Prediction]:
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What the heuristics say: the ranking of the first that applies, and why others did not."""
+
+    heuristic: str | None = None
+    predictions: tuple[Prediction, ...] = ()
+    refusals: tuple[tuple[str, str], ...] = ()  # name and reason
+
+
+def ask_heuristics(
+    problem: ConvProblem, session: Session, solvers: Sequence[Solver], fallback: Fallback
+) -> Advice:
     """Ask the heuristics in turn; the first that knows the device and the problem decides."""
-    if policy.fallback is not Fallback.AI:
-        return {}
-    ids = [solver.solver_id for solver in solvers]
+    if fallback is not Fallback.AI or not solvers:
+        return Advice()
+    refusals: list[tuple[str, str]] = []
     for heuristic in session.registry.heuristics:
-        try:
-            predictions = heuristic.predict(problem, session.target, ids)
-        except Exception:
-            continue
-        if predictions:
-            return {prediction.solver: prediction for prediction in predictions}
-    return {}
+        answer = _ask(heuristic, problem, session, solvers)
+        if not isinstance(answer, NotApplicable):
+            return Advice(heuristic.name, answer, tuple(refusals))
+        refusals.append((heuristic.name, answer.reason))
+    return Advice(refusals=tuple(refusals))
+
+
+def _ask(
+    heuristic: Heuristic, problem: ConvProblem, session: Session, solvers: Sequence[Solver]
+) -> tuple[Prediction, ...] | NotApplicable:
+    """Ask one heuristic; an exception, or an answer beyond the question, is a refusal."""
+    try:
+        answer = heuristic.predict(problem, session.target, solvers)
+        if isinstance(answer, NotApplicable):
+            return answer
+        predictions = tuple(answer)
+        asked = {solver.solver_id for solver in solvers}
+        sound = all(p.solver in asked and 0 < p.time_ms < math.inf for p in predictions)
+    except Exception as error:
+        return NotApplicable(f"{type(error).__name__}: {error}")
+    if not predictions or not sound:
+        return NotApplicable("its answer is no ranking of the solvers that it was asked about")
+    return predictions
 
 
 def _estimated(

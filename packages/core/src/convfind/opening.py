@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from convfind.backend import Device
 from convfind.errors import BackendUnavailableError, ConvfindError, DeviceError
 from convfind.finddb import BinaryStore, FindDb
+from convfind.finddb.packs import installed_packs
 from convfind.handle import Handle
 from convfind.kernel_cache import KernelCache
 from convfind.log import show_messages
@@ -75,10 +76,10 @@ def handle_for(
     if settings.log_level:
         show_messages(settings.log_level)
     folder = settings.user_db_path
-    database = FindDb.open(
-        None if settings.disable_find_db else folder,
-        () if settings.disable_find_db else registry.system_databases(),
-    )
+    database = FindDb.open(None)
+    if not settings.disable_find_db:
+        packs = installed_packs(folder, device.target.identity)
+        database = FindDb.open(folder, (*packs, *registry.system_databases()))
     store = BinaryStore.open(None if settings.disable_binary_cache else folder)
     kernels = KernelCache(device, store, settings.compile_parallel_level)
     return Handle(Session(device, registry, database, kernels), settings)

@@ -13,10 +13,10 @@ from convfind.finddb import FindRecord
 from convfind.problem import ConvProblem
 from convfind.ranking import ranked
 from convfind.reasons import Reason
-from convfind.screening import Screening, ask, screen, versioned_id
+from convfind.screening import Screening, ask, screen
 from convfind.session import Session
 from convfind.solution import Solution, TimeOrigin
-from convfind.solver import Solver
+from convfind.solver import Solver, versioned_id
 from convfind.types import Algorithm
 
 
@@ -45,31 +45,17 @@ def recall(problem: ConvProblem, session: Session, policy: Policy) -> Recalled:
     stored = session.database.lookup(session.target, problem)
     if stored is None:
         return Recalled()
-    quarantined = {
-        (record.solver, record.solver_version)
-        for record in session.database.quarantined(session.target, problem)
-        if record.driver == session.target.driver
-    }
+    quarantined = quarantine_in_force(problem, session)
     found: dict[str, Solution] = {}
     rejected: dict[str, Rejected] = {}
     for record in stored.entry.records:  # fastest first
         known = found.get(record.solver)
         if known is not None and not known.over_limit:
             continue
-        solver = session.registry.find_solver(record.solver)
-        if solver is None or solver.version != record.solver_version:
-            continue
-        if record.constant_weights != policy.constant_weights:
-            continue
-        if not policy.allows(record.solver, solver.algorithm):
-            rejected[record.solver] = Rejected(Reason.DENIED)
-            continue
-        if (record.solver, record.solver_version) in quarantined:
-            rejected[record.solver] = Rejected(Reason.QUARANTINED)
-            continue
-        answer = ask(solver, problem, session.target)
-        if isinstance(answer, Rejected):
-            rejected[record.solver] = answer
+        why = why_unused(record, problem, session, policy, quarantined)
+        if isinstance(why, Rejected):
+            rejected[record.solver] = why
+        if why is not None:
             continue
         solution = _solution(record, problem, session, policy, record.solver in stored.from_user)
         if known is None or not solution.over_limit:
@@ -77,6 +63,42 @@ def recall(problem: ConvProblem, session: Session, policy: Policy) -> Recalled:
     return Recalled(
         ranked(found.values(), policy.order), rejected, frozenset(stored.entry.considered)
     )
+
+
+def quarantine_in_force(problem: ConvProblem, session: Session) -> frozenset[tuple[str, int]]:
+    """Id and version of the solvers that failed on a plain problem with the present driver."""
+    return frozenset(
+        (record.solver, record.solver_version)
+        for record in session.database.quarantined(session.target, problem)
+        if record.driver == session.target.driver
+    )
+
+
+def why_unused(
+    record: FindRecord,
+    problem: ConvProblem,
+    session: Session,
+    policy: Policy,
+    quarantined: frozenset[tuple[str, int]],
+) -> Rejected | str | None:
+    """Say why a record is no answer here and now: a refusal, or in words what it is about instead.
+
+    Returns:
+        None where the record counts, under the workspace limit or over it.
+    """
+    solver = session.registry.find_solver(record.solver)
+    if solver is None:
+        return "no installed package brings the solver"
+    if solver.version != record.solver_version:
+        return f"measured in version {record.solver_version}; installed is {solver.version}"
+    if record.constant_weights != policy.constant_weights:
+        return "timed with constant weights" if record.constant_weights else "timed with packing"
+    if not policy.allows(record.solver, solver.algorithm):
+        return Rejected(Reason.DENIED)
+    if (record.solver, record.solver_version) in quarantined:
+        return Rejected(Reason.QUARANTINED)
+    answer = ask(solver, problem, session.target)
+    return answer if isinstance(answer, Rejected) else None
 
 
 def _solution(

@@ -10,7 +10,7 @@ from convfind.find_policy import Policy
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.session import Session
-from convfind.solver import Solver
+from convfind.solver import Solver, versioned_id
 from convfind.target import Target
 
 
@@ -20,11 +20,6 @@ class Screening:
 
     candidates: tuple[Solver, ...]
     rejected: Mapping[str, Rejected] = field(default_factory=dict)
-
-
-def versioned_id(solver: Solver) -> str:
-    """Return the id with the version, as a database entry's ``considered`` list has it."""
-    return f"{solver.solver_id}@{solver.version}"
 
 
 def ask(solver: Solver, problem: ConvProblem, target: Target) -> Applicability:

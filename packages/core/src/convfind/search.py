@@ -15,10 +15,10 @@ from convfind.kernel_cache import Failures, Loaded
 from convfind.measuring import FINALIST_FACTOR, Measurement, measure, measure_finalists
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.screening import Screening, versioned_id
+from convfind.screening import Screening
 from convfind.session import Progress, Session
 from convfind.solution import ConvSolution, Solution, TimeOrigin
-from convfind.solver import Solver, TunableSolver
+from convfind.solver import Solver, TunableSolver, versioned_id
 from convfind.tuning import tuned_config
 from convfind.workbench import Candidate, Workbench
 
@@ -168,8 +168,7 @@ class Search:
     def _time(self, trial: Trial, loaded: Loaded) -> None:
         candidate = trial.candidate = self._bench.candidate(trial.recipe, loaded)
         if self._policy.verify:
-            factor = trial.solver.error_bound(self._problem)
-            trial.error = candidate.verify(factor).max_error
+            trial.error = candidate.verify(trial.solver).max_error
         else:
             candidate.run_once()
         trial.measurement = measure(candidate.sample, self._outcome.best_ms)

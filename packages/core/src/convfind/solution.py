@@ -7,13 +7,14 @@ evidence: who, how fast, measured where, how accurate.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
 from convfind.config import Config
 from convfind.kernel_spec import KernelSpec, Program
-from convfind.types import Algorithm
+from convfind.types import Algorithm, DataType
 
 #: Offsets of regions inside a workspace are multiples of this many bytes.
 WORKSPACE_ALIGNMENT = 512
@@ -99,7 +100,64 @@ class Fill:
     size: int
 
 
-Step = Launch | Fill
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Where the row-major matrices of a batch lie."""
+
+    memory: Memory
+    dtype: DataType
+    row: int  # elements from one row to the next
+    offset: int = 0  # bytes before the first matrix
+    stride: int = 0  # elements from one matrix of the batch to the next
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryGemm:
+    """Matrix products by the runtime's own library: ``c = alpha * op(a) * op(b) + beta * c``.
+
+    op(a) is m x k and op(b) is k x n; a matrix whose ``trans`` is set lies transposed. ``a`` and
+    ``b`` have one type, which the result may be wider than: sums are float32 (int32 for int8) in
+    any case. With a beta of 0 the result is never read. Backends without such a library raise
+    `LaunchError` when they make an invoker.
+    """
+
+    m: int
+    n: int
+    k: int
+    a: Matrix
+    b: Matrix
+    c: Matrix
+    trans_a: bool = False
+    trans_b: bool = False
+    batch: int = 1
+    alpha: float = 1.0
+    beta: float = 0.0
+    allow_tf32: bool = False
+    deterministic: bool = False  # the same bits in every run
+
+
+Step = Launch | Fill | LibraryGemm
+
+
+def relocated(step: Step, place: Callable[[Memory, int], tuple[Memory, int]]) -> Step:
+    """Return a step whose memory lies elsewhere: ``place`` maps buffer and byte to new ones."""
+
+    def moved(argument: Argument) -> Argument:
+        if not isinstance(argument, BufferArg):
+            return argument
+        return BufferArg(*place(argument.memory, argument.offset))
+
+    def moved_matrix(matrix: Matrix) -> Matrix:
+        memory, offset = place(matrix.memory, matrix.offset)
+        return replace(matrix, memory=memory, offset=offset)
+
+    if isinstance(step, Launch):
+        return replace(step, arguments=tuple(map(moved, step.arguments)))
+    if isinstance(step, Fill):
+        memory, offset = place(step.memory, step.offset)
+        return replace(step, memory=memory, offset=offset)
+    a, b, c = map(moved_matrix, (step.a, step.b, step.c))
+    return replace(step, a=a, b=b, c=c)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,19 +201,12 @@ class ConvSolution:
 
 
 def _packed_in_workspace(step: Step, base: int) -> Step:
-    if isinstance(step, Fill):
-        if step.memory is not Memory.PACKED:
-            return step
-        return replace(step, memory=Memory.WORKSPACE, offset=base + step.offset)
-    return replace(
-        step,
-        arguments=tuple(
-            BufferArg(Memory.WORKSPACE, base + argument.offset)
-            if isinstance(argument, BufferArg) and argument.memory is Memory.PACKED
-            else argument
-            for argument in step.arguments
-        ),
-    )
+    def place(memory: Memory, offset: int) -> tuple[Memory, int]:
+        if memory is not Memory.PACKED:
+            return memory, offset
+        return Memory.WORKSPACE, base + offset
+
+    return relocated(step, place)
 
 
 class TimeOrigin(StrEnum):

@@ -61,6 +61,15 @@ class Solver(ABC):
         """Factor by which this algorithm's rounding error may exceed that of plain summation."""
         return 1.0
 
+    def error_reach(self, problem: ConvProblem) -> int:
+        """How far, in elements of the result along each spatial axis, rounding errors spread.
+
+        0 for sums of the element's own products. An algorithm that transforms tiles mixes the
+        products of the whole tile into each result: an error is proportional to the largest
+        magnitude within this reach, and not only to the element's own.
+        """
+        return 0
+
     @abstractmethod
     def solution(
         self,
@@ -85,3 +94,8 @@ class TunableSolver(Solver):
     @abstractmethod
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """A good valid config, in constant time."""
+
+
+def versioned_id(solver: Solver) -> str:
+    """Return the id with the version, as a database entry's ``considered`` list has it."""
+    return f"{solver.solver_id}@{solver.version}"

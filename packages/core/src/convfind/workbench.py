@@ -9,7 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from convfind.accuracy import ErrorReport, check_error, error_bound, measure_error, random_data
+from convfind.accuracy import (
+    ErrorReport,
+    check_error,
+    error_bound,
+    measure_error,
+    random_data,
+    spread_magnitude,
+)
 from convfind.backend import DeviceBuffer, InvokeArgs, Invoker
 from convfind.config import Config
 from convfind.errors import ConvfindError, VerificationError
@@ -116,8 +123,8 @@ class Workbench:
 
     # -- checking ---------------------------------------------------------------------------------
 
-    def verify(self, buffer: DeviceBuffer, factor: float) -> ErrorReport:
-        """Compare a result with the reference. Raises `VerificationError` if it is wrong."""
+    def verify(self, buffer: DeviceBuffer, solver: Solver) -> ErrorReport:
+        """Compare a solver's result with the reference; `VerificationError` if it is wrong."""
         size = self._host[self.writes].nbytes
         raw = np.empty(size + _GUARD, np.uint8)
         self._device.read(buffer, raw)
@@ -125,8 +132,13 @@ class Workbench:
             msg = f"wrote behind the end of {self.writes}"
             raise VerificationError(msg)
         result = tensor_view(self._problem, self.writes, raw[:size])
-        report = measure_error(result, self.reference, self._magnitude)
-        bound = error_bound(self._problem, factor)
+        magnitude = self._magnitude
+        if magnitude is not None:
+            last = self._problem.tensor_layout(self.writes).channels_last
+            reach = solver.error_reach(self._problem)
+            magnitude = spread_magnitude(magnitude, reach, channels_last=last)
+        report = measure_error(result, self.reference, magnitude)
+        bound = error_bound(self._problem, solver.error_bound(self._problem))
         if not check_error(report, bound):
             msg = (
                 f"error {report.max_error:.3g} (rms {report.rms_error:.3g}) exceeds the bound "
@@ -228,10 +240,10 @@ class Candidate:
         self._bench.reset_result(result)
         return self._invoker.timed(self._sets[0])
 
-    def verify(self, factor: float) -> ErrorReport:
+    def verify(self, solver: Solver) -> ErrorReport:
         """Run once and check result and workspace. Raises `VerificationError`."""
         self.run_once()
-        report = self._bench.verify(getattr(self._sets[0], self._bench.writes), factor)
+        report = self._bench.verify(getattr(self._sets[0], self._bench.writes), solver)
         if self._workspace is not None:
             self._bench.check_workspace(self._workspace, self._workspace_size)
         return report

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from convfind.errors import SettingsError
-from convfind.heuristics import Prediction
+from convfind.heuristics import NotApplicable, Prediction
 from convfind.opening import handle_for
 from convfind.plugins import hookimpl
 from convfind.plugins.registry import Registry
 from convfind.problem import ConvProblem
 from convfind.settings import Settings
 from convfind.solution import TimeOrigin
+from convfind.solver import Solver
 from convfind.target import Target
 from convfind.testing import MockSolver, mock_solvers
 from convfind.types import Algorithm
@@ -26,11 +27,12 @@ class Model:
     name = "model"
 
     def predict(
-        self, problem: ConvProblem, target: Target, solvers: Sequence[str]
-    ) -> Sequence[Prediction] | None:
+        self, problem: ConvProblem, target: Target, solvers: Sequence[Solver]
+    ) -> Sequence[Prediction] | NotApplicable:
         if problem.x_shape[0] != 2:
-            return None
-        return [Prediction(solver, 1.0 + (solver != "mock-packing"), 0.8) for solver in solvers]
+            return NotApplicable("for two images only")
+        ids = [solver.solver_id for solver in solvers]
+        return [Prediction(id_, 1.0 + (id_ != "mock-packing"), 0.8) for id_ in ids]
 
 
 class Gemm(MockSolver):

@@ -18,12 +18,13 @@ from convfind.finddb.environment import Environment, Layout, Transaction, acquir
 from convfind.finddb.file_check import fault, folder_lock
 from convfind.finddb.key import full_key, stored_key, stored_prefix
 from convfind.finddb.network_mounts import network_file_system
+from convfind_finddb_tools.pack import is_pack
 
 Result = TypeVar("Result")
 
-#: The sub-database of foreign records; core neither reads nor writes it.
-FOREIGN = "foreign"
-LAYOUT = Layout(tables=(*CORE_LAYOUT.tables, FOREIGN), schema=CORE_LAYOUT.schema)
+#: The sub-databases of MIOpen's find records and tuned configs; core neither reads nor writes them.
+FOREIGN, FOREIGN_CONFIG = "foreign", "foreign-config"
+LAYOUT = Layout(tables=(*CORE_LAYOUT.tables, FOREIGN, FOREIGN_CONFIG), schema=CORE_LAYOUT.schema)
 
 _META, _SCHEMA = b"meta", b"schema"
 _MAP_SIZE = 256 << 20
@@ -55,7 +56,7 @@ class Snapshot:
 
     def __init__(self, path: Path) -> None:
         self.path = database_path(path)
-        with _plain_errors(self.path):
+        with plain_errors(self.path):
             self._lmdb = _open_for_reading(self.path)
             try:
                 self._tables = self._open_tables()
@@ -72,7 +73,7 @@ class Snapshot:
     def get(self, table: str, key: bytes) -> bytes | None:
         """Read the sealed value of a full key."""
         handle = self._tables.get(table)
-        with _plain_errors(self.path):
+        with plain_errors(self.path):
             return None if handle is None else self._transaction.get(stored_key(key), db=handle)
 
     def items(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
@@ -89,14 +90,14 @@ class Snapshot:
         handle = self._tables.get(table)
         if handle is None:
             return
-        with _plain_errors(self.path):
+        with plain_errors(self.path):
             cursor = self._transaction.cursor(handle)
             for stored, sealed in cursor.iternext() if cursor.set_range(start) else ():
                 yield full_key(stored, sealed), sealed
 
     def copy_to(self, output: Path) -> None:
         """Write a copy without free space into a file that does not exist yet."""
-        with _plain_errors(output), output.open("xb") as file:
+        with plain_errors(output), output.open("xb") as file:
             try:
                 self._lmdb.copyfd(file.fileno(), compact=True)
             except BaseException:
@@ -149,11 +150,14 @@ class Writer:
         if path.is_file() and path != self.path:
             msg = f"{path} is a file and no find database: those end in .lmdb"
             raise FindDbError(msg)
+        if is_pack(self.path):
+            msg = f"{self.path} is a pack, which is read-only; `convfind db merge` copies it"
+            raise FindDbError(msg)
         kind = network_file_system(self.path)
         if kind is not None:
             msg = f"{self.path} is on a network file system ({kind}): write to a local folder"
             raise FindDbError(msg)
-        with _plain_errors(self.path):
+        with plain_errors(self.path):
             make_private_folder(self.path.parent)
             with folder_lock(self.path.parent):
                 _check(self.path)
@@ -168,8 +172,18 @@ class Writer:
 
     def write(self, work: Callable[[Transaction], Result]) -> Result:
         """Run a change in one transaction, all or nothing; ``work`` may run again."""
-        with _plain_errors(self.path):
+        with plain_errors(self.path):
             return self._environment.write(work)
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        """Read the sealed value of a full key."""
+        with plain_errors(self.path):
+            return self._environment.get(table, stored_key(key))
+
+    def trim(self) -> None:
+        """Let go of the pages that changes so far have touched."""
+        with plain_errors(self.path):
+            self._environment.trim()
 
     def table(self, name: str) -> lmdb._Database:
         """Handle of a sub-database."""
@@ -194,6 +208,8 @@ class Writer:
 def _open_for_reading(path: Path) -> lmdb.Environment:
     """Open with a place in the table of readers, without one where the folder is read-only."""
     tables = len(LAYOUT.tables) + 1
+    if is_pack(path):  # nobody writes to one, and no lock file is to be left beside it
+        return lmdb.open(str(path), subdir=False, readonly=True, max_dbs=tables, lock=False)
     try:
         return lmdb.open(str(path), subdir=False, readonly=True, max_dbs=tables, mode=0o600)
     except lmdb.Error:
@@ -209,7 +225,7 @@ def _check(file: Path) -> None:
 
 
 @contextmanager
-def _plain_errors(path: Path) -> Iterator[None]:
+def plain_errors(path: Path) -> Iterator[None]:
     """Turn what LMDB and the system raise into errors that name the file."""
     try:
         yield

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from convfind.finddb.record import FindRecord
+from convfind.finddb.record import FindEntry, FindRecord
 from convfind.finddb.table import FIND
-from convfind_finddb_tools.database import FOREIGN, Snapshot
+from convfind_finddb_tools.database import FOREIGN, FOREIGN_CONFIG, Snapshot
 from convfind_finddb_tools.miopen_text import results
 from convfind_finddb_tools.sealed import open_foreign
 
@@ -44,6 +44,7 @@ class Entry:
     problem: str
     traits: Traits
     results: tuple[Measured, ...]
+    considered: tuple[str, ...] = ()  # "id@version": whom searches decided about, where it is ours
 
     @property
     def winner(self) -> Measured | None:
@@ -83,29 +84,49 @@ def foreign_traits(problem: str) -> Traits:
     return Traits(_DIRECTIONS.get(direction, "?"), _TYPES.get(word, word.lower()), layout)
 
 
+def perf_traits(problem: str) -> Traits:
+    """Read the traits from a key of MIOpen's perf-db."""
+    *_, layout, word, direction = ("?", "?", *problem.split("x"))
+    return Traits(_DIRECTIONS.get(direction, "?"), _TYPES.get(word, word.lower()), layout)
+
+
+def traits_of(table: str, problem: str) -> Traits:
+    """Read the traits from the problem in a key of a sub-database."""
+    read = {FOREIGN: foreign_traits, FOREIGN_CONFIG: perf_traits}.get(table, own_traits)
+    return read(problem)
+
+
+def own_entry(key: bytes, found: FindEntry) -> Entry:
+    """Bring a find entry of convfind into the common form."""
+    device, problem = split_key(key)
+    measured = tuple(
+        Measured(record.solver, record.algorithm, record.time_ms, record.workspace, record)
+        for record in found.records
+    )
+    return Entry("convfind", device, problem, own_traits(problem), measured, found.considered)
+
+
+def foreign_entry(key: bytes, values: bytes) -> Entry:
+    """Bring a record of MIOpen into the common form."""
+    device, problem = split_key(key)
+    measured = tuple(
+        Measured(result.solver, result.family, result.time_ms, result.workspace)
+        for result in results(values)
+    )
+    return Entry("miopen", device, problem, foreign_traits(problem), measured)
+
+
 def own_entries(snapshot: Snapshot, prefix: bytes = b"") -> Iterator[Entry]:
     """Read convfind's own find records; damaged ones are left out."""
     for key, sealed in snapshot.items(FIND.name, prefix):
-        entry = FIND.unpack(key, sealed)
-        if entry is None:
-            continue
-        device, problem = split_key(key)
-        measured = tuple(
-            Measured(record.solver, record.algorithm, record.time_ms, record.workspace, record)
-            for record in entry.records
-        )
-        yield Entry("convfind", device, problem, own_traits(problem), measured)
+        found = FIND.unpack(key, sealed)
+        if found is not None:
+            yield own_entry(key, found)
 
 
 def foreign_entries(snapshot: Snapshot, prefix: bytes = b"") -> Iterator[Entry]:
     """Read MIOpen's records; damaged ones are left out."""
     for key, sealed in snapshot.items(FOREIGN, prefix):
         values = open_foreign(key, sealed)
-        if values is None:
-            continue
-        device, problem = split_key(key)
-        measured = tuple(
-            Measured(result.solver, result.family, result.time_ms, result.workspace)
-            for result in results(values)
-        )
-        yield Entry("miopen", device, problem, foreign_traits(problem), measured)
+        if values is not None:
+            yield foreign_entry(key, values)

@@ -20,8 +20,10 @@ _PREFIX = f"{SCHEMA}|miopen|"
 _NAME = re.compile(
     r"(?P<base>gfx(?P<code>[0-9a-f]+)(?:_(?P<units>[0-9]+))?)\.(?P<backend>HIP|OpenCL)", re.ASCII
 )
+_BACKENDS = (".HIP", ".OpenCL")
 _FEATURES = re.compile("_(?:no)?sramecc|_xnack")
-_FILE = re.compile(r"(?P<device>.+?)(?:\.[0-9]+_[0-9a-z_-]+)?\.u?fdb\.txt(?:\.bz2)?")
+_FILE = re.compile(r"(?P<device>.+?)(?:\.[0-9]+_[0-9a-z_-]+)?\.u?f?db\.txt(?:\.bz2)?")
+ANY_BACKEND = "any"  # of perf-dbs, which are for all of them and name none
 # From MIOpen's names: more than 64 units are hexadecimal and follow the architecture directly.
 _HEXADECIMAL = re.compile(r"(?P<arch>gfx(?:90a|[89][0-9]{2}|1[0-9]{3}))(?P<units>[0-9a-f]{2,3})")
 _FORM = "such as gfx90a68.HIP or gfx906_60.OpenCL"
@@ -32,20 +34,22 @@ class ForeignDevice:
     """The device that one of MIOpen's database files is for."""
 
     name: str  # MIOpen's, e.g. "gfx90a68"
-    backend: str  # "HIP" or "OpenCL"
+    backend: str  # "HIP", "OpenCL", or "any" for a perf-db
     arch: str
     compute_units: int
 
     @classmethod
-    def parse(cls, text: str) -> ForeignDevice:
-        """Read MIOpen's base name, e.g. ``gfx90a68.HIP``.
+    def parse(cls, text: str, *, perf: bool = False) -> ForeignDevice:
+        """Read MIOpen's base name, e.g. ``gfx90a68.HIP``; of a perf-db also ``gfx90a68``.
 
         Raises:
             FindDbError: the text names no device of MIOpen's.
         """
-        found = _NAME.fullmatch(_FEATURES.sub("", text))
+        full = text if not perf or text.endswith(_BACKENDS) else f"{text}{_BACKENDS[0]}"
+        found = _NAME.fullmatch(_FEATURES.sub("", full))
         if found is not None:
-            name, backend = text.removesuffix("." + found["backend"]), found["backend"]
+            name = full.removesuffix(f".{found['backend']}")
+            backend = ANY_BACKEND if perf else found["backend"]
             if found["units"] is not None:
                 return cls(name, backend, f"gfx{found['code']}", int(found["units"]))
             code = _HEXADECIMAL.fullmatch(found["base"])
@@ -55,11 +59,11 @@ class ForeignDevice:
         raise FindDbError(msg)
 
     @classmethod
-    def of_file(cls, file: Path) -> ForeignDevice:
+    def of_file(cls, file: Path, *, perf: bool = False) -> ForeignDevice:
         """Read the device from a file's name, e.g. ``gfx90a68.HIP.fdb.txt.bz2``."""
         found = _FILE.fullmatch(file.name)
         try:
-            return cls.parse(found["device"] if found else file.name)
+            return cls.parse(found["device"] if found else file.name, perf=perf)
         except FindDbError:
             msg = f"{file}: the name does not say which device it is for; give --device, {_FORM}"
             raise FindDbError(msg) from None
@@ -77,6 +81,8 @@ class ForeignDevice:
     @property
     def file_name(self) -> str:
         """The name of its file in MIOpen."""
+        if self.backend == ANY_BACKEND:
+            return f"{self.name}.db.txt"
         return f"{self.name}.{self.backend}.fdb.txt"
 
 

@@ -12,7 +12,14 @@ if TYPE_CHECKING:
 
 @hookimpl
 def convfind_register_commands(cli: click.Group) -> None:
-    """Add ``convfind db``."""
+    """Add ``convfind db``, ``convfind tune``, ``convfind report`` and ``convfind heuristics``."""
     from convfind_finddb_tools.cli.group import db
+    from convfind_finddb_tools.cli.heuristics import heuristics
+    from convfind_finddb_tools.cli.lazy import LazyCommand
+    from convfind_finddb_tools.cli.tune import tune
 
     cli.add_command(db)
+    cli.add_command(heuristics)
+    cli.add_command(tune)
+    what = "Write an HTML page about what a database means for a model."
+    cli.add_command(LazyCommand("report", "convfind_finddb_tools.cli.report", what))

@@ -1,4 +1,4 @@
-"""Importing MIOpen's find-db text: every line becomes a record or is listed with a reason."""
+"""Importing MIOpen's texts: every line becomes a record or is listed with a reason."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from convfind.errors import FindDbError
 from convfind.finddb.environment import Transaction
 from convfind.finddb.key import seal
-from convfind_finddb_tools.database import FOREIGN, Writer
+from convfind_finddb_tools.database import Writer
 from convfind_finddb_tools.foreign import ForeignDevice
-from convfind_finddb_tools.miopen_text import fault, records, upgrade
-from convfind_finddb_tools.text_blocks import Block, check_readable, read_blocks
+from convfind_finddb_tools.text_blocks import Block, TextFile
+from convfind_finddb_tools.text_kinds import PERF_TEXT, TextKind, kind_of
 
 _MOST_REFUSED = 100_000  # lines; a file with more is not what it claims to be
 _GROWTH = 64  # bytes that a compressed byte may become in the database
@@ -60,10 +60,11 @@ def import_miopen(
     file: Path,
     device: ForeignDevice | None = None,
     *,
+    kind: TextKind | None = None,
     replace: bool = False,
     on_progress: Callable[[int], None] = lambda position: None,
 ) -> ImportReport:
-    """Import a file of version 1 or 2 as foreign records, whole or not at all.
+    """Import a find-db of version 1 or 2, or a perf-db, as foreign records, whole or not at all.
 
     A record that is there already stays: an equal line counts as unchanged, a different one is
     refused. Nothing of the file is held in memory but a block of lines.
@@ -72,22 +73,24 @@ def import_miopen(
         database: folder or file; created where it is missing.
         file: plain or compressed by bz2.
         device: the device it is for; None where the file's name says it.
+        kind: what the lines are; None where the file's name says it, else a find-db.
         replace: forget all records of that device first.
         on_progress: hears how many bytes of the file were read.
 
     Raises:
         FindDbError: the file or the database cannot be used, or no line is a record.
     """
-    device = device or ForeignDevice.of_file(file)
-    check_readable(file)  # before a database is created for it
+    kind = kind or kind_of(file)
+    device = device or ForeignDevice.of_file(file, perf=kind is PERF_TEXT)
+    text = TextFile(file)  # before a database is created for it
     with Writer(database, room=_GROWTH * file.stat().st_size) as writer:
 
         def work(transaction: Transaction) -> ImportReport:
             report = ImportReport(file, device.identity)
-            import_ = _Import(writer, transaction, device.prefix, report)
+            import_ = _Import(kind, writer, transaction, device.prefix, report)
             if replace:
                 import_.forget_device()
-            for block in read_blocks(file):
+            for block in text.blocks():
                 import_.add(block)
                 on_progress(block.position)
             report.require_records()
@@ -100,12 +103,18 @@ class _Import:
     """One file on its way into one transaction."""
 
     def __init__(
-        self, writer: Writer, transaction: Transaction, prefix: bytes, report: ImportReport
+        self,
+        kind: TextKind,
+        writer: Writer,
+        transaction: Transaction,
+        prefix: bytes,
+        report: ImportReport,
     ) -> None:
+        self._kind = kind
         self._prefix = prefix
         self._report = report
         self._transaction = transaction
-        self._cursor = transaction.cursor(writer.table(FOREIGN))
+        self._cursor = transaction.cursor(writer.table(kind.table))
 
     def forget_device(self) -> None:
         if self._cursor.set_range(self._prefix):
@@ -113,8 +122,8 @@ class _Import:
                 pass
 
     def add(self, block: Block) -> None:
-        text = upgrade(block.text)
-        found = records(text)
+        text = self._kind.normalize(block.text)
+        found = self._kind.records(text)
         lines = text.count(b"\n")
         self._report.lines += lines
         if len(found) < lines:
@@ -131,7 +140,7 @@ class _Import:
             if not line:
                 self._report.lines -= 1
                 continue
-            reason = fault(line)
+            reason = self._kind.fault(line)
             if reason is not None:
                 self._report.refuse(number, reason)
 

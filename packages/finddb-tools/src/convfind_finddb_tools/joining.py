@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import lmdb
@@ -19,8 +20,9 @@ from convfind.finddb.environment import Transaction
 from convfind.finddb.key import seal, stored_key
 from convfind.finddb.record import FindEntry, FindRecord, QuarantineRecord, TunedConfig
 from convfind.finddb.table import CONFIG, FIND, QUARANTINE, Table
-from convfind_finddb_tools.database import FOREIGN
+from convfind_finddb_tools.database import FOREIGN, FOREIGN_CONFIG
 from convfind_finddb_tools.miopen_text import ForeignResult, results
+from convfind_finddb_tools.perf_text import configs
 from convfind_finddb_tools.sealed import open_foreign
 
 T = TypeVar("T")
@@ -82,6 +84,16 @@ def join_foreign(first: bytes, second: bytes) -> bytes:
     return ";".join(result.text for result in sorted(best, key=_foreign_order)).encode()
 
 
+def join_foreign_configs(first: bytes, second: bytes) -> bytes:
+    """Join MIOpen's tuned configs, which tell no evidence at all: the text that sorts last."""
+    if first == second:
+        return first
+    best: dict[str, str] = {}
+    for solver, text in (*configs(first), *configs(second)):
+        best[solver] = max(text, best.get(solver, text))
+    return ";".join(best[solver] for solver in sorted(best)).encode()
+
+
 def record_identity(record: FindRecord) -> tuple[str, int, bool, int]:
     """What two records must agree in to be about the same thing, as in convfind itself."""
     return record.solver, record.solver_version, record.constant_weights, record.workspace
@@ -137,6 +149,7 @@ JOINS: dict[str, Join[Any]] = {
     CONFIG.name: _of_table(CONFIG, join_configs),
     QUARANTINE.name: _of_table(QUARANTINE, join_quarantines),
     FOREIGN: Join(join_foreign, seal, open_foreign),
+    FOREIGN_CONFIG: Join(join_foreign_configs, seal, partial(open_foreign, table=FOREIGN_CONFIG)),
 }
 
 

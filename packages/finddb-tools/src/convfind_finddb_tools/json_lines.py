@@ -9,17 +9,16 @@ from typing import Any, BinaryIO, cast
 import msgspec
 
 from convfind.errors import FindDbError, ProblemError
-from convfind.finddb.key import SCHEMA
 from convfind.finddb.record import FindEntry, FindRecord, QuarantineRecord, TunedConfig
 from convfind.finddb.table import CONFIG, FIND, QUARANTINE
-from convfind.problem_text import parse_network_config
-from convfind_finddb_tools.database import FOREIGN, Snapshot, Writer
+from convfind_finddb_tools.database import Snapshot, Writer
 from convfind_finddb_tools.foreign import device_of_key
 from convfind_finddb_tools.import_miopen import ImportReport
 from convfind_finddb_tools.joining import JOINS, join_into
-from convfind_finddb_tools.miopen_text import is_record
-from convfind_finddb_tools.sealed import open_foreign
-from convfind_finddb_tools.text_blocks import check_readable, read_blocks
+from convfind_finddb_tools.selection import Selection
+from convfind_finddb_tools.text_blocks import TextFile
+from convfind_finddb_tools.text_kinds import KINDS
+from convfind_finddb_tools.validity import key_fault, value_fault
 
 _KINDS: dict[str, type[msgspec.Struct]] = {
     FIND.name: FindRecord,
@@ -36,14 +35,17 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     text: str = ""  # of a foreign record
 
 
+_MALFORMED = (msgspec.MsgspecError, ProblemError, FindDbError, UnicodeError, RecursionError)
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(_Line)
 
 
-def export_json_lines(snapshot: Snapshot, output: BinaryIO) -> tuple[int, int]:
-    """Write everything; returns how many lines were written, and values were damaged."""
+def export_json_lines(
+    snapshot: Snapshot, output: BinaryIO, selection: Selection
+) -> tuple[int, int]:
+    """Write what is selected; returns how many lines were written, and values were damaged."""
     written = damaged = 0
-    for line in _lines(snapshot):
+    for line in _lines(snapshot, selection):
         if line is None:
             damaged += 1
             continue
@@ -52,20 +54,24 @@ def export_json_lines(snapshot: Snapshot, output: BinaryIO) -> tuple[int, int]:
     return written, damaged
 
 
-def _lines(snapshot: Snapshot) -> Iterator[_Line | None]:
-    for table in (FIND, CONFIG, QUARANTINE):
-        for key, sealed in snapshot.items(table.name):
-            value: Any = table.unpack(key, sealed)
+def _lines(snapshot: Snapshot, selection: Selection) -> Iterator[_Line | None]:
+    for table, join in JOINS.items():
+        for key, sealed in snapshot.items(table):
+            value = join.unpack(key, sealed)
             if value is None:
                 yield None
                 continue
-            found = value.records if isinstance(value, FindEntry) else value
-            considered = list(value.considered) if isinstance(value, FindEntry) else []
-            records = [msgspec.structs.asdict(record) for record in found]
-            yield _Line(table.name, key.decode(), records, considered)
-    for key, sealed in snapshot.items(FOREIGN):
-        text = open_foreign(key, sealed)
-        yield None if text is None else _Line(FOREIGN, key.decode(), text=text.decode())
+            value = selection.narrowed(table, key, value)
+            if value is not None:
+                yield _line(table, key.decode(), value)
+
+
+def _line(table: str, key: str, value: Any) -> _Line:
+    if table in KINDS:
+        return _Line(table, key, text=value.decode())
+    found = value.records if isinstance(value, FindEntry) else value
+    considered = list(value.considered) if isinstance(value, FindEntry) else []
+    return _Line(table, key, [msgspec.structs.asdict(record) for record in found], considered)
 
 
 def import_json_lines(
@@ -78,19 +84,19 @@ def import_json_lines(
     Raises:
         FindDbError: the file or the database cannot be used, or no line is a record.
     """
-    check_readable(file)
+    text = TextFile(file)
     with Writer(database, room=4 * file.stat().st_size) as writer:
 
         def work(transaction: Any) -> ImportReport:
             report = ImportReport(file, "convfind")
-            for block in read_blocks(file):
+            for block in text.blocks():
                 for number, line in enumerate(block.text.split(b"\n")[:-1], block.first_line):
                     if not line.strip():
                         continue
                     report.lines += 1
                     try:
                         table, key, value = _read(line)
-                    except (msgspec.MsgspecError, ProblemError, FindDbError) as exc:
+                    except _MALFORMED as exc:
                         report.refuse(number, str(exc))
                         continue
                     if join_into(transaction, writer.table(table), JOINS[table], key, value):
@@ -108,26 +114,27 @@ def _read(text: bytes) -> tuple[str, bytes, Any]:
     """Return table, key and value of a line; raises where anything is not as it must be."""
     line = _decoder.decode(text)
     key = line.key.encode()
-    if line.table == FOREIGN:
+    if line.table in KINDS:
         device_of_key(key)
-        if not is_record(key.rpartition(b"|")[2], line.text.encode()):
+        if not KINDS[line.table].is_record(key.rpartition(b"|")[2], line.text.encode()):
             msg = f"{line.text!r} is not the text of a record of MIOpen"
             raise FindDbError(msg)
-        return FOREIGN, key, line.text.encode()
+        return line.table, key, line.text.encode()
     kind = _KINDS.get(line.table)
     if kind is None:
-        msg = f"table {line.table!r} is none of {', '.join((*_KINDS, FOREIGN))}"
+        msg = f"table {line.table!r} is none of {', '.join(JOINS)}"
         raise FindDbError(msg)
-    schema, *device, problem = line.key.split("|")
-    if schema != str(SCHEMA) or len(device) < 5:
-        msg = f"key {line.key!r} does not begin with schema {SCHEMA} and a device"
-        raise FindDbError(msg)
-    parse_network_config(problem)
+    why = key_fault(line.key)
+    if why is not None:
+        raise FindDbError(why)
     records = tuple(_record(kind, fields) for fields in line.records)
+    value: Any = records
     if kind is FindRecord:
-        entry = FindEntry(records=cast("Any", records), considered=tuple(line.considered))
-        return line.table, key, entry
-    return line.table, key, records
+        value = FindEntry(records=cast("Any", records), considered=tuple(line.considered))
+    why = value_fault(line.table, value)
+    if why is not None:
+        raise FindDbError(why)
+    return line.table, key, value
 
 
 def _record(kind: type[msgspec.Struct], fields: dict[str, Any]) -> msgspec.Struct:

@@ -16,10 +16,12 @@ from convfind.finddb.record import FindEntry
 from convfind_finddb_tools.database import Snapshot, Writer, database_path
 from convfind_finddb_tools.entry import split_key
 from convfind_finddb_tools.joining import JOINS, join_entries, join_into, record_identity
+from convfind_finddb_tools.selection import Selection
 
 _BATCH = 20_000  # values in one transaction, which bounds the memory that it takes
 _CONFLICT = 1.1  # times farther apart than this are worth a look
 _MOST_LISTED = 10_000
+_EVERYTHING = Selection()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,11 @@ def merge_databases(
     sources: Sequence[Path],
     output: Path,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
+    selection: Selection = _EVERYTHING,
 ) -> MergeReport:
-    """Join databases into another one, created where missing; what it has takes part.
+    """Join what is selected of databases into another one, created where missing.
+
+    What the output has already takes part.
 
     A merge that is interrupted may simply be repeated.
 
@@ -66,7 +71,8 @@ def merge_databases(
         with Writer(output, room=2 * size) as writer:
             for snapshot in snapshots:
                 for table in JOINS:
-                    _merge_table(snapshot, writer, table, report, total, on_progress)
+                    _merge_table(snapshot, writer, table, selection, report, total, on_progress)
+                snapshot.close()  # its pages, all of which were read, would count as ours
     finally:
         for snapshot in snapshots:
             snapshot.close()
@@ -84,6 +90,7 @@ def _merge_table(
     snapshot: Snapshot,
     writer: Writer,
     table: str,
+    selection: Selection,
     report: MergeReport,
     total: int,
     on_progress: Callable[[int, int], None],
@@ -102,6 +109,9 @@ def _merge_table(
                 if value is None:
                     damaged += 1
                     continue
+                value = selection.narrowed(table, key, value)
+                if value is None:
+                    continue
 
                 def compare(old: Any, new: Any, key: bytes = key) -> None:
                     if isinstance(old, FindEntry):
@@ -117,6 +127,7 @@ def _merge_table(
         report.conflicting += len(conflicts)
         report.conflicts += conflicts[: _MOST_LISTED - len(report.conflicts)]
         on_progress(report.read, total)
+        writer.trim()
 
 
 def find_conflicts(key: bytes, old: FindEntry, new: FindEntry) -> list[Conflict]:

@@ -70,6 +70,11 @@ def is_record(key: bytes, values: bytes) -> bool:
     return _RECORD.fullmatch(key + b"=" + values) is not None
 
 
+def is_find_key(text: str) -> bool:
+    """True for the text of a key, also of one that convfind has no problem for."""
+    return _KEY_ONLY.fullmatch(text) is not None
+
+
 def fault(record: bytes) -> str | None:
     """Say what keeps a line of version 2 from being a record, None where nothing does."""
     if _RECORD.fullmatch(record):

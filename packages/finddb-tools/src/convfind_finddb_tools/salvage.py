@@ -13,10 +13,11 @@ from convfind.finddb.database import FILE_NAME
 from convfind.finddb.database_file import file_in
 from convfind.finddb.environment import Transaction
 from convfind.finddb.key import SCHEMA, full_key
-from convfind_finddb_tools.database import FOREIGN, Writer
+from convfind_finddb_tools.database import Writer
 from convfind_finddb_tools.joining import JOINS, join_into
 from convfind_finddb_tools.merging import check_distinct
 from convfind_finddb_tools.pages import leaf_values
+from convfind_finddb_tools.text_kinds import KINDS
 
 _BATCH = 20_000
 _PREFIX = f"{SCHEMA}|".encode()
@@ -63,7 +64,7 @@ def _whole_values(file: Path) -> Iterator[tuple[str, bytes, Any]]:
             continue
         key = full_key(stored, sealed)
         for table, join in JOINS.items():
-            if (table == FOREIGN) != key.startswith(_PREFIX + b"miopen|"):
+            if (table in KINDS) != key.startswith(_PREFIX + b"miopen|"):
                 continue
             value = join.unpack(key, sealed)
             if value:

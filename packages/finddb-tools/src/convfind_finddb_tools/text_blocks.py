@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -59,14 +60,6 @@ class _Decompressed:
                 return text
 
 
-def check_readable(path: Path) -> None:
-    """Raise `FindDbError` where the beginning of a file cannot be read, or there is none."""
-    with _opened(path) as (_, source):
-        if not source.read(1):
-            msg = f"{path} is empty"
-            raise FindDbError(msg)
-
-
 def read_blocks(path: Path) -> Iterator[Block]:
     """Read a file; the next block is read and decompressed while the caller uses one.
 
@@ -75,6 +68,27 @@ def read_blocks(path: Path) -> Iterator[Block]:
     """
     with _opened(path) as (raw, source), ThreadPoolExecutor(1) as pool:
         yield from _blocks(path, raw, source, pool)
+
+
+class TextFile:
+    """A file whose beginning was read, so that nothing is created for one that is unusable."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the first block; raises `FindDbError` where that fails or the file is empty."""
+        self.path = path
+        self._blocks: Iterator[Block] | None = read_blocks(path)
+        self._first = next(self._blocks, None)
+        if self._first is None:
+            msg = f"{path} is empty"
+            raise FindDbError(msg)
+
+    def blocks(self) -> Iterator[Block]:
+        """All blocks, from the first one, as often as it is called."""
+        blocks, self._blocks = self._blocks, None
+        if blocks is None or self._first is None:
+            return read_blocks(self.path)
+        first, self._first = self._first, None
+        return chain((first,), blocks)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def cut(product: Product, cores: int) -> Cut:
 
     Each run of positions reads all weights, each run of filters gathers all positions.
     """
-    wanted = 1 if cores == 1 else -(-_ITEMS_PER_CORE * cores // product.groups)
+    wanted = _wanted(product, cores)
     rows = -(-product.filters // product.filter_unit)
     columns = -(-product.positions // product.position_unit)
     least_shares = -(-product.filters // product.most_filters)
@@ -52,3 +52,46 @@ def cut(product: Product, cores: int) -> Cut:
         -(-columns // along) * product.position_unit,
         -(-rows // across) * product.filter_unit,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class SplitCut:
+    """A cut of a product whose reduction is split, too."""
+
+    cut: Cut
+    parts: int  # of the reduction, each with sums of its own
+    span: int  # of the reduction, in a part
+
+
+def split_cut(
+    product: Product, reduction: int, unit: int, cores: int, most_parts: int | None = None
+) -> SplitCut:
+    """Return the cut that moves the least where sums of parts are written and read again.
+
+    A part is at least ``unit`` long; ``most_parts`` is what the workspace has room for.
+    """
+    units = -(-reduction // unit)
+    limit = min(_wanted(product, cores), units)
+    limit = max(1, limit if most_parts is None else min(limit, most_parts))
+    best: SplitCut | None = None
+    least = 0
+    for power in range(limit.bit_length()):
+        span = -(-units // 2**power) * unit
+        parts = -(-reduction // span)
+        pieces = cut(replace(product, groups=product.groups * parts), cores)
+        along = -(-product.positions // pieces.positions)
+        across = -(-product.filters // pieces.filters)
+        cost = (along * product.filters + across * product.positions) * reduction
+        if parts > 1:
+            cost += 2 * parts * product.filters * product.positions
+        if along * across * parts < _wanted(product, cores):
+            cost += product.filters * product.positions * reduction
+        if best is None or cost < least:
+            best, least = SplitCut(pieces, parts, span), cost
+    assert best is not None
+    return best
+
+
+def _wanted(product: Product, cores: int) -> int:
+    """Work-items of a group that keep all cores busy."""
+    return 1 if cores == 1 else -(-_ITEMS_PER_CORE * cores // product.groups)

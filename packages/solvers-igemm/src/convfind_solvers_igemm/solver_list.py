@@ -11,15 +11,48 @@ from convfind_solvers_igemm.cpu import (
     ChannelsLastForward,
     ChannelsLastForwardInline,
 )
+from convfind_solvers_igemm.cpu_rows import (
+    ChannelsFirstRowsBackwardData,
+    ChannelsFirstRowsForward,
+    ChannelsLastRowsBackwardData,
+    ChannelsLastRowsForward,
+)
+from convfind_solvers_igemm.cpu_weights import (
+    ChannelsFirstBackwardWeights,
+    ChannelsLastBackwardWeights,
+)
+from convfind_solvers_igemm.cpu_widened import (
+    ChannelsFirstBackwardDataWidened,
+    ChannelsFirstBackwardWeightsWidened,
+    ChannelsFirstForwardWidened,
+    ChannelsLastBackwardDataWidened,
+    ChannelsLastBackwardWeightsWidened,
+    ChannelsLastForwardWidened,
+)
+from convfind_solvers_igemm.gpu_conv import CONV_SOLVERS
+from convfind_solvers_igemm.gpu_weights import WEIGHTS_SOLVERS
 
 
 def solvers() -> list[Solver]:
     """Return one instance of each solver, in order of preference."""
     return [
+        ChannelsFirstRowsForward(),
         ChannelsFirstForward(),
+        ChannelsLastRowsForward(),
         ChannelsLastForward(),
         ChannelsLastForwardInline(),
+        ChannelsFirstRowsBackwardData(),
         ChannelsFirstBackwardData(),
+        ChannelsLastRowsBackwardData(),
         ChannelsLastBackwardData(),
         ChannelsLastBackwardDataInline(),
+        ChannelsFirstBackwardWeights(),
+        ChannelsLastBackwardWeights(),
+        ChannelsFirstForwardWidened(),
+        ChannelsLastForwardWidened(),
+        ChannelsFirstBackwardDataWidened(),
+        ChannelsLastBackwardDataWidened(),
+        ChannelsFirstBackwardWeightsWidened(),
+        ChannelsLastBackwardWeightsWidened(),
+        *(solver() for solver in (*CONV_SOLVERS, *WEIGHTS_SOLVERS)),
     ]

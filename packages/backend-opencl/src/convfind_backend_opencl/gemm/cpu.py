@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from convfind.config import Config
 from convfind.defines import make_defines
+from convfind.gemm_lowering.product import Gemm, ceil_div, round_up
 from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
 from convfind.search_space import Constraint, Parameter, SearchSpace
 from convfind.solution import Launch, i32
 from convfind.target import Target
 from convfind_backend_opencl.gemm.kernel import GemmKernel, kernel_source
-from convfind_backend_opencl.gemm.problem import Gemm, ceil_div, round_up
 
 _VECTOR = 16  # floats
 _WIDEST_STRIP = 1024

@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 
 from convfind.config import Config
 from convfind.defines import make_defines
+from convfind.gemm_lowering.product import Gemm, ceil_div
 from convfind.kernel_spec import KernelSpec, Program
 from convfind.search_space import Constraint, Parameter, SearchSpace
 from convfind.solution import Launch
 from convfind.target import Target
 from convfind_backend_opencl.gemm.kernel import GemmKernel, kernel_source
-from convfind_backend_opencl.gemm.problem import Gemm, ceil_div
 
 #: Local memory that NVIDIA's compiler grants from sm_80 on; the device reports 48 KiB.
 _NVIDIA_LOCAL_MEMORY = 64 * 1024

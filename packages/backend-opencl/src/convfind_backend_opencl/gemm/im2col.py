@@ -6,17 +6,17 @@ from collections.abc import Iterator
 
 from convfind.applicability import Rejected
 from convfind.config import Config
+from convfind.gemm_lowering.columns import col2im, im2col
+from convfind.gemm_lowering.plan import Plan, Split, plan
+from convfind.gemm_lowering.product import Chunk, Gemm, Shape, gemm_of
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.search_space import Parameter, SearchSpace
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory
 from convfind.target import DeviceKind, Target
 from convfind.types import Direction
-from convfind_backend_opencl.gemm.columns import col2im, im2col
-from convfind_backend_opencl.gemm.plan import Plan, plan
-from convfind_backend_opencl.gemm.problem import Chunk, Gemm, Shape, gemm_of
 from convfind_backend_opencl.gemm.solver import GemmSolver, kernel_for, whole_gemm
-from convfind_backend_opencl.gemm.weights_sum import Split, splits, sum_launches
+from convfind_backend_opencl.gemm.weights_sum import splits, sum_launches
 
 _CHUNK = Parameter(
     "chunk_mib", (1, 2, 4, 8, 16, 32, 64, 128, 256), "columns that are made at a time"

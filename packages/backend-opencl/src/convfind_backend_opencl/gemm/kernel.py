@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from convfind.config import Config
+from convfind.gemm_lowering.product import Gemm, round_up, u64
 from convfind.kernel_source import KernelSource
 from convfind.kernel_spec import KernelSpec, Program
 from convfind.search_space import SearchSpace
 from convfind.solution import BufferArg, Launch, Memory, f32, i32
 from convfind.target import Target
-from convfind_backend_opencl.gemm.problem import Gemm, round_up, u64
 
 PACKAGE = "convfind_backend_opencl"
 _SUM_GROUP = 64

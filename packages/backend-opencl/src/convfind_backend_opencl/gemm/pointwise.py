@@ -6,14 +6,15 @@ from dataclasses import replace
 
 from convfind.applicability import Rejected
 from convfind.config import Config
+from convfind.gemm_lowering.plan import Split
+from convfind.gemm_lowering.product import Shape
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solution import ConvSolution
 from convfind.target import Target
 from convfind.types import Direction
-from convfind_backend_opencl.gemm.problem import Shape
 from convfind_backend_opencl.gemm.solver import GemmSolver, kernel_for, whole_gemm
-from convfind_backend_opencl.gemm.weights_sum import Split, splits, sum_launches
+from convfind_backend_opencl.gemm.weights_sum import splits, sum_launches
 
 
 class PointwiseSolver(GemmSolver):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from convfind.applicability import APPLICABLE, Applicability, Rejected
 from convfind.config import Config
+from convfind.gemm_lowering.product import Gemm, Shape, gemm_of, round_up, whole
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.search_space import SearchSpace
@@ -19,7 +20,6 @@ from convfind.types import Algorithm, DataType, Direction
 from convfind_backend_opencl.gemm.cpu import CpuGemm
 from convfind_backend_opencl.gemm.gpu import GpuGemm, fits, smallest_tile
 from convfind_backend_opencl.gemm.kernel import GemmKernel
-from convfind_backend_opencl.gemm.problem import Gemm, Shape, gemm_of, round_up, whole
 
 #: The kernels count rows, columns and positions in 32 bits.
 _LARGEST = 2**31 - 1

@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from convfind.config import Config
+from convfind.gemm_lowering.plan import MOST_LAUNCHES, Split
+from convfind.gemm_lowering.product import Gemm, Operand, ceil_div
 from convfind.solution import BufferArg, Launch, Memory
 from convfind.target import Target
 from convfind_backend_opencl.gemm.kernel import GemmKernel
-from convfind_backend_opencl.gemm.problem import Gemm, Operand, ceil_div
 
-#: A plan has at most so many launches for each kernel, unless the workspace limit is too tight.
-MOST_LAUNCHES = 1024
 #: Where partial sums lie.
 PARTS = BufferArg(Memory.WORKSPACE)
 #: K of a part is a multiple of this, so that vectors stay aligned.
 _ALIGNED = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """How many partial sums are made side by side: of images, and of segments of each image."""
-
-    images: int = 1
-    segments: int = 1
-
-    @property
-    def parts(self) -> int:
-        """Number of partial sums."""
-        return self.images * self.segments
-
-    def bytes_of(self, weights_bytes: int) -> int:
-        """Memory of the partial sums; a single one is the result itself."""
-        return weights_bytes * self.parts if self.parts > 1 else 0
 
 
 def splits(gemm: Gemm, kernel: GemmKernel, target: Target, config: Config) -> tuple[Split, Split]:

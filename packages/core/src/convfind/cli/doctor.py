@@ -18,6 +18,7 @@ from convfind.cli.text import format_bytes
 from convfind.cli.version import installed_version
 from convfind.errors import SettingsError
 from convfind.finddb import FindDb, FindDbWarning
+from convfind.finddb.packs import installed_packs
 from convfind.plugins.registry import Registry
 from convfind.settings import Settings
 
@@ -113,7 +114,8 @@ def _database(registry: Registry, settings: Settings, diagnosis: Diagnosis) -> N
     folder = settings.user_db_path
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FindDbWarning)  # health says the same
-        with FindDb.open(folder, registry.system_databases()) as database:
+        packs = installed_packs(folder)
+        with FindDb.open(folder, (*packs, *registry.system_databases())) as database:
             health = list(database.health())
     if not _is_writable(folder):
         health.append(f"{folder} cannot be written; set CONVFIND_USER_DB_PATH")
@@ -121,6 +123,7 @@ def _database(registry: Registry, settings: Settings, diagnosis: Diagnosis) -> N
     diagnosis.facts["database"] = {
         "path": str(folder),
         "files": {file.name: file.stat().st_size for file in files},
+        "packs": [str(path) for path in packs],
         "system": [str(path) for path in registry.system_databases()],
         "problems": health,
     }
@@ -154,6 +157,7 @@ def _print(app: App, diagnosis: Diagnosis) -> None:
         database = facts["database"]
         app.print("", f"database: {database['path']}")
         app.print(*(f"  {n}: {format_bytes(size)}" for n, size in database["files"].items()))
+        app.print(*(f"  pack: {path}" for path in database["packs"]))
         app.print(*(f"  shipped: {path}" for path in database["system"]))
     app.print("", "settings:")
     app.print(*(f"  {name}: {value}" for name, value in facts["settings"].items()))

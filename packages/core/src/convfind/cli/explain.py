@@ -12,7 +12,8 @@ from convfind.cli.app import App, ProblemCommand, new_table
 from convfind.cli.find import open_handle, solution_json
 from convfind.cli.policy_options import takes_policy
 from convfind.cli.problem_options import PROBLEM_HELP, one_problem, takes_problems
-from convfind.cli.text import format_bytes, format_time
+from convfind.cli.text import format_bytes, format_ms, format_time
+from convfind.explanation import ExplanationRow
 from convfind.find_policy import Policy
 from convfind.problem import ConvProblem
 
@@ -23,7 +24,9 @@ from convfind.problem import ConvProblem
     + PROBLEM_HELP
     + """
 The table has a line for each solver: whether it takes the problem or why not, the share of the
-device's peak that it expects (wti), the workspace it needs, and the time in the database.
+device's peak that it expects (wti), the workspace it needs, the time in the database, and the time
+that a heuristic model predicts, with its rank and the confidence that it is the fastest. Models
+that do not apply are listed with the reason.
 
 \b
 Examples:
@@ -52,6 +55,7 @@ def explain(
                 "wti": row.wti,
                 "workspace": row.workspace,
                 "recorded": None if row.solution is None else solution_json(row.solution),
+                "predicted": None if row.prediction is None else _prediction_json(row),
             }
             for row in explanation.rows
         ]
@@ -60,6 +64,8 @@ def explain(
                 "problem": explanation.problem,
                 "device": explanation.device,
                 "policy": policy_json(explanation.policy),
+                "heuristic": explanation.advice.heuristic,
+                "heuristics_refused": dict(explanation.advice.refusals),
                 "solvers": rows,
             }
         )
@@ -68,10 +74,12 @@ def explain(
     if explanation.plain != explanation.problem:
         app.print(f"as       {explanation.plain}")
     app.print(f"device   {explanation.device}", f"policy   {_policy_text(explanation.policy)}")
-    table = new_table(
-        *("solver", "algorithm", "takes it", "wti", "workspace", "recorded ms"),
-        right=("wti", "workspace", "recorded ms"),
-    )
+    if explanation.advice.heuristic is not None:
+        app.print(f"model    {explanation.advice.heuristic}")
+    for name, reason in explanation.advice.refusals:
+        app.print(f"model    {name} does not apply: {reason}")
+    numbers = ("wti", "workspace", "recorded ms", "predicted ms", "rank", "confidence")
+    table = new_table("solver", "algorithm", "takes it", *numbers, right=numbers)
     for row in explanation.rows:
         taken = bool(row.applicability)
         table.add_row(
@@ -81,8 +89,25 @@ def explain(
             "-" if row.wti is None else f"{row.wti:.3g}",
             "-" if row.workspace is None or not taken else format_bytes(row.workspace),
             "-" if row.solution is None else format_time(row.solution),
+            *_predicted(row),
         )
     app.print(table)
+
+
+def _prediction_json(row: ExplanationRow) -> dict[str, Any]:
+    assert row.prediction is not None
+    return {
+        "time_ms": row.prediction.time_ms,
+        "confidence": row.prediction.confidence,
+        "rank": row.rank,
+    }
+
+
+def _predicted(row: ExplanationRow) -> tuple[str, str, str]:
+    if row.prediction is None:
+        return "-", "-", "-"
+    _, time_ms, confidence = row.prediction
+    return format_ms(time_ms), str(row.rank), f"{confidence:.2f}"
 
 
 def _reason(applicability: object) -> str | None:

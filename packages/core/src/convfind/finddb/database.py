@@ -73,6 +73,31 @@ class FindDb:
         key = database_key(target, problem)
         return layer_entries(self._user.get(FIND, key), self._shipped(FIND, key))
 
+    def layers(
+        self, target: Target, problem: ConvProblem
+    ) -> tuple[tuple[Path | None, FindEntry | None], ...]:
+        """What each layer by itself has for a problem: the user's, then the shipped, topmost first.
+
+        With the file of each; None stands for a user's layer that is only in memory.
+        """
+        key = database_key(target, problem)
+        user = self._user.file
+        found = [(None if user is None else user.path, self._user.get(FIND, key))]
+        for file in self._system:
+            found.append((file.path, FIND.unpack(key, file.get(FIND.name, stored_key(key)))))
+        return tuple(found)
+
+    def own(
+        self, target: Target, problem: ConvProblem
+    ) -> tuple[FindEntry | None, tuple[TunedConfig, ...], tuple[QuarantineRecord, ...]]:
+        """Records, tuned configs and quarantine that the user's layer by itself has."""
+        key = database_key(target, problem)
+        return (
+            self._user.get(FIND, key),
+            self._user.get(CONFIG, key) or (),
+            self._user.get(QUARANTINE, key) or (),
+        )
+
     def store(
         self, target: Target, problem: ConvProblem, entry: FindEntry, *, replace: bool = False
     ) -> None:

@@ -134,6 +134,11 @@ class Environment:
                 except lmdb.MapResizedError:
                     self._remap(0)
 
+    def trim(self) -> None:
+        """Map the file anew, so that pages touched so far no longer count as this process's."""
+        with self._writing:
+            self._remap(self._open().info()["map_size"])
+
     def table(self, name: str) -> lmdb._Database | None:
         """Handle of a sub-database; None where a read-only file lacks it."""
         return self._tables.get(name)

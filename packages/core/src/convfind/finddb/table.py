@@ -32,7 +32,7 @@ class Table(Generic[T]):
             return None
         try:
             return self._decoder.decode(payload)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             return None
 
 

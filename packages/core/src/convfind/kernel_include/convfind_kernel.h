@@ -59,6 +59,66 @@
 
 #endif  // __OPENCL_VERSION__
 
+#ifdef __HIPCC_RTC__
+
+#define CF_KERNEL extern "C" __global__
+#define CF_GLOBAL
+#define CF_LOCAL __shared__ __attribute__((aligned(16)))
+#define CF_LOCAL_PTR
+#define CF_CONSTANT __constant__ const
+#define CF_RESTRICT __restrict__
+#define CF_INLINE static __device__ __forceinline__
+#define CF_WORK_GROUP_SIZE(x, y, z) __launch_bounds__((x) * (y) * (z))
+#define CF_UNROLL _Pragma("unroll")
+
+#define CF_GLOBAL_ID(axis) (CF_GROUP_ID(axis) * CF_LOCAL_SIZE(axis) + CF_LOCAL_ID(axis))
+#define CF_GROUP_ID(axis) CF_OF_AXIS(blockIdx, axis)
+#define CF_LOCAL_ID(axis) CF_OF_AXIS(threadIdx, axis)
+#define CF_LOCAL_SIZE(axis) CF_OF_AXIS(blockDim, axis)
+#define CF_GLOBAL_SIZE(axis) (CF_OF_AXIS(gridDim, axis) * CF_LOCAL_SIZE(axis))
+#define CF_OF_AXIS(triple, axis) ((size_t)((axis) == 0 ? triple.x : (axis) == 1 ? triple.y : triple.z))
+#define CF_BARRIER() __syncthreads()
+
+#define CF_FMA(a, b, c) cf_fma(a, b, c)
+CF_INLINE float cf_fma(float a, float b, float c) { return fmaf(a, b, c); }
+CF_INLINE double cf_fma(double a, double b, double c) { return fma(a, b, c); }
+
+// The compiler sees from the pointer's origin which memory it is.
+#define CF_LOAD4(array, pointer)                                 \
+  do {                                                           \
+    const float4 cf_quad = *(const float4 *)(pointer);           \
+    (array)[0] = cf_quad.x;                                      \
+    (array)[1] = cf_quad.y;                                      \
+    (array)[2] = cf_quad.z;                                      \
+    (array)[3] = cf_quad.w;                                      \
+  } while (0)
+#define CF_STORE4(pointer, array)                                \
+  (*(float4 *)(pointer) = make_float4((array)[0], (array)[1], (array)[2], (array)[3]))
+#define CF_LOAD4_LOCAL(array, pointer) CF_LOAD4(array, pointer)
+#define CF_STORE4_LOCAL(pointer, array) CF_STORE4(pointer, array)
+
+#define CF_LONG long long
+#define CF_UINT unsigned int
+#define CF_USHORT unsigned short
+#define CF_HALF _Float16
+#define CF_AS_FLOAT(bits) __uint_as_float(bits)
+#define CF_AS_UINT(number) __float_as_uint(number)
+#define CF_LOAD_HALF(pointer, index) ((float)(pointer)[index])
+#define CF_STORE_HALF(pointer, index, value) ((pointer)[index] = (_Float16)(value))
+
+// Work-items of a wave.
+#define CF_WAVE_SIZE __AMDGCN_WAVEFRONT_SIZE
+#if defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx940__) || defined(__gfx941__) || \
+    defined(__gfx942__) || defined(__gfx950__)
+#define CF_MFMA 1
+#endif
+
+#endif  // __HIPCC_RTC__
+
+#ifndef CF_MFMA
+#define CF_MFMA 0  // 1: the device multiplies matrices with MFMA instructions, see cf_mfma.h
+#endif
+
 // Elements of tensors by the upper-case name of their data type: FLOAT64, FLOAT32, FLOAT16,
 // BFLOAT16, INT8 or INT32. CF_LOAD gives a float (FLOAT64: double; INT8, INT32: int) and CF_STORE
 // takes one. No device extension is needed except for FLOAT64.

@@ -7,7 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from convfind.accuracy import check_error, error_bound, integer_data, measure_error, random_data
+from convfind.accuracy import (
+    check_error,
+    error_bound,
+    integer_data,
+    measure_error,
+    random_data,
+    spread_magnitude,
+)
 from convfind.problem import ConvProblem
 from convfind.reference import reference_convolution, reference_magnitude
 from convfind.solution import ConvSolution
@@ -132,7 +139,11 @@ class DeviceChecks:
                 f"{len(wrong)} of {result.size} elements of {writes} differ, the first at {where}: "
                 f"{result[where]} instead of {expected[where]}"
             )
-        magnitude = reference_magnitude(problem, first, second, before)
+        magnitude = spread_magnitude(
+            reference_magnitude(problem, first, second, before),
+            self._solver.error_reach(problem),
+            channels_last=problem.tensor_layout(writes).channels_last,
+        )
         error = measure_error(result, reference, magnitude)
         bound = error_bound(problem, self._solver.error_bound(problem))
         if not check_error(error, bound):

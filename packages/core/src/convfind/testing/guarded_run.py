@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from convfind.backend import Device, DeviceBuffer, InvokeArgs
 from convfind.kernel_spec import Program
 from convfind.problem import ConvProblem
-from convfind.solution import (
-    WORKSPACE_ALIGNMENT,
-    BufferArg,
-    ConvSolution,
-    Fill,
-    Launch,
-    Step,
-)
+from convfind.solution import WORKSPACE_ALIGNMENT, ConvSolution, Step, relocated
 from convfind.testing.tensors import Bytes, gap_mask
 
 #: Bytes before and after each buffer.
@@ -120,14 +113,4 @@ def _guarded(content: Bytes) -> Bytes:
 
 
 def _moved(step: Step) -> Step:
-    if isinstance(step, Fill):
-        return replace(step, offset=step.offset + GUARD)
-    if not isinstance(step, Launch):
-        return step
-    arguments = tuple(
-        replace(argument, offset=argument.offset + GUARD)
-        if isinstance(argument, BufferArg)
-        else argument
-        for argument in step.arguments
-    )
-    return replace(step, arguments=arguments)
+    return relocated(step, lambda memory, offset: (memory, offset + GUARD))

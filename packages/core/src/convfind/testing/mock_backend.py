@@ -12,8 +12,9 @@ import numpy as np
 from convfind.backend import Backend, Device, InvokeArgs
 from convfind.errors import DeviceError, KernelBuildError, LaunchError
 from convfind.kernel_spec import Program
-from convfind.solution import Argument, BufferArg, Fill, Launch, LocalArg, Step
+from convfind.solution import Argument, BufferArg, Fill, Launch, LibraryGemm, LocalArg, Step
 from convfind.target import DeviceKind, Target
+from convfind.testing.mock_gemm import run_gemm
 from convfind.testing.tensors import Bytes
 
 #: Called like the kernel: bytes from the offset on for memory, a NumPy scalar for a number.
@@ -45,6 +46,7 @@ class MockCounters:
     loads: int = 0
     launches: int = 0
     fills: int = 0
+    gemms: int = 0
     allocations: int = 0
     uploads: int = 0
     reads: int = 0
@@ -83,7 +85,8 @@ class MockDevice(Device):
     """A device that compiles nothing and runs Python functions in place of kernels.
 
     Two macros of a program mean something here: a launch lasts ``MICROSECONDS`` on the virtual
-    clock (1000 where it is not defined), and with ``BUILD_FAILS=1`` compiling fails.
+    clock (1000 where it is not defined), and with ``BUILD_FAILS=1`` compiling fails. The
+    library's matrix products are real and last 1 ms.
     """
 
     def __init__(
@@ -187,6 +190,14 @@ class MockDevice(Device):
             if memory.size < step.size:
                 raise LaunchError(f"fill of {step.size} bytes in {memory.size} of {step.memory}")
             memory[: step.size] = 0
+            return
+        if isinstance(step, LibraryGemm):
+            self.counters.gemms += 1
+            places = [
+                _memory(BufferArg(m.memory, m.offset), args) for m in (step.a, step.b, step.c)
+            ]
+            run_gemm(step, *places)
+            self.clock_ms += self.faults.slowdown
             return
         self.counters.launches += 1
         if self.faults.launch(step):

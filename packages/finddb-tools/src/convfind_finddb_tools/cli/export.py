@@ -2,73 +2,43 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 import click
 
 from convfind.cli.app import App, Command
-from convfind.errors import FindDbError
-from convfind_finddb_tools.cli.options import PATH, chosen_database
+from convfind_finddb_tools.cli.options import PATH, chosen_database, takes_selection
 from convfind_finddb_tools.database import Snapshot
-from convfind_finddb_tools.export_miopen import export_miopen, the_device
-from convfind_finddb_tools.json_lines import export_json_lines
+from convfind_finddb_tools.exporting import FORMATS, export_to
+from convfind_finddb_tools.selection import Selection
 
 
 @click.command(cls=Command)
 @click.argument("database", required=False, type=PATH, metavar="[DB]")
-@click.option("--format", "form", required=True, type=click.Choice(["miopen", "jsonl"]))
+@click.option("--format", "form", required=True, type=click.Choice(FORMATS))
 @click.option("--output", required=True, type=PATH, metavar="FILE", help="Replaced if it exists.")
-@click.option("--device", help="For miopen, where DB has several devices, e.g. gfx90a68.HIP.")
 @click.pass_obj
-def export(app: App, database: Path | None, form: str, output: Path, device: str | None) -> None:
+@takes_selection
+def export(app: App, database: Path | None, form: str, output: Path, selection: Selection) -> None:
     """Export MIOpen's records as text that MIOpen reads, or everything as JSON Lines.
 
     MIOpen's text is that of version 2, in the order of the keys; records that were imported from it
     come out byte for byte. It holds records of MIOpen only: it could not run convfind's solvers.
-    JSON Lines hold everything, one problem a line, for review in git; `import` reads them.
+    miopen-perf writes its tuned configs. Both are for one device: choose it with --device where DB
+    has several. JSON Lines hold everything, one problem a line, for review in git; `import` reads
+    them. A FILE that ends in .bz2 is compressed.
 
     \b
     Examples:
       convfind db export mi250 --format miopen --output gfx90a68.HIP.fdb.txt
       convfind db export --format jsonl --output tuned.jsonl
+      convfind db export fleet --format miopen --device gfx942130.HIP --direction fwd --output f.txt
     """
     with Snapshot(chosen_database(app, database)) as snapshot:
-        if form == "miopen":
-            chosen = the_device(snapshot, device)
-            with _replacing(output) as file:
-                written, damaged = export_miopen(snapshot, chosen, file)
-        else:
-            with _replacing(output) as file:
-                written, damaged = export_json_lines(snapshot, file)
+        written, damaged = export_to(output, form, snapshot, selection)
     if app.json:
         app.emit({"output": str(output), "written": written, "damaged": damaged})
         return
     app.print(f"{written:,} records written to {output}")
     if damaged:
         app.note(f"{damaged:,} damaged records left out")
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """Write a file that takes its place only when it is complete."""
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as exc:
-        msg = f"{path} cannot be written: {exc}"
-        raise FindDbError(msg) from exc
-    draft = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-        draft.chmod(0o644)
-        draft.replace(path)
-    except OSError as exc:
-        msg = f"{path} cannot be written: {exc}"
-        raise FindDbError(msg) from exc
-    finally:
-        draft.unlink(missing_ok=True)

@@ -23,12 +23,17 @@ Examples:
 #: Name of each command, and where in this package it is: module and name.
 _COMMANDS = {
     "compact": ("compact", "compact"),
+    "convert": ("convert", "convert"),
     "diff": ("diff", "diff"),
+    "explain": ("explain", "explain"),
     "export": ("export", "export"),
     "gc": ("gc", "gc"),
     "import": ("import_", "import_"),
+    "install": ("install", "install"),
     "list": ("listing", "list_"),
     "merge": ("merge", "merge"),
+    "pack": ("pack", "pack"),
+    "packs": ("packs", "packs"),
     "repair": ("repair", "repair"),
     "show": ("show", "show"),
     "stats": ("stats", "stats"),

@@ -15,7 +15,9 @@ from convfind_finddb_tools.cli.options import PATH
 from convfind_finddb_tools.foreign import ForeignDevice
 from convfind_finddb_tools.import_miopen import ImportReport, import_miopen
 from convfind_finddb_tools.json_lines import import_json_lines
+from convfind_finddb_tools.text_kinds import FIND_TEXT, PERF_TEXT, form_of, kind_of
 
+_KINDS = {"find-db": FIND_TEXT, "perf-db": PERF_TEXT}
 _SHOWN = 5  # refused lines of each file on a terminal
 
 
@@ -23,6 +25,9 @@ _SHOWN = 5  # refused lines of each file on a terminal
 @click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE...")
 @click.option("--to", "database", required=True, type=PATH, metavar="DB", help="Target database.")
 @click.option("--device", help="Device of MIOpen's files, as it names them.  [from the file name]")
+@click.option(
+    "--kind", type=click.Choice([*_KINDS]), help="Of MIOpen's files.  [*.db.txt: perf-db]"
+)
 @click.option("--replace", is_flag=True, help="Forget MIOpen's records of the device first.")
 @click.option("--errors", type=PATH, metavar="FILE", help="Write every refused line's reason here.")
 @click.pass_obj
@@ -31,10 +36,13 @@ def import_(
     files: tuple[Path, ...],
     database: Path,
     device: str | None,
+    kind: str | None,
     replace: bool,
     errors: Path | None,
 ) -> None:
-    """Import MIOpen's find databases (*.fdb.txt, *.fdb.txt.bz2) or JSON Lines (*.jsonl).
+    """Import MIOpen's find-dbs (*.fdb.txt), perf-dbs (*.db.txt) or JSON Lines (*.jsonl).
+
+    Each of them may be compressed by bz2.
 
     Every line becomes a record, or is listed with its number and what is wrong with it. A file is
     imported whole or not at all; files before one that cannot be read stay imported. What is there
@@ -44,9 +52,9 @@ def import_(
     Examples:
       convfind db import gfx90a68.HIP.fdb.txt.bz2 gfx942130.HIP.fdb.txt.bz2 --to miopen
       convfind db import my.fdb.txt --device gfx906_60.HIP --to miopen --errors refused.txt
+      convfind db import gfx906_60.db.txt --to miopen
       convfind db import reviewed.jsonl --to tuned
     """
-    foreign = None if device is None else ForeignDevice.parse(device)
     reports: list[ImportReport] = []
     try:
         for file in files:
@@ -58,11 +66,19 @@ def import_(
                 def show(position: int, bar: ProgressBar = bar, name: str = file.name) -> None:
                     bar.advance(f"{name} KiB", position >> 10)
 
-                if file.suffix == ".jsonl":
+                if form_of(file) == "jsonl":
                     reports.append(import_json_lines(database, file, show))
                 else:
+                    chosen = kind_of(file) if kind is None else _KINDS[kind]
+                    perf = chosen is PERF_TEXT
+                    foreign = None if device is None else ForeignDevice.parse(device, perf=perf)
                     reports.append(
-                        import_miopen(database, file, foreign, replace=replace, on_progress=show)
+                        import_miopen(
+                            *(database, file, foreign),
+                            kind=chosen,
+                            replace=replace,
+                            on_progress=show,
+                        )
                     )
     finally:
         if errors is not None:

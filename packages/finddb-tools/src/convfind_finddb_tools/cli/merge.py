@@ -10,8 +10,9 @@ import click
 from convfind.cli.app import App, Command, new_table
 from convfind.cli.progress import ProgressBar
 from convfind.cli.text import format_ms
-from convfind_finddb_tools.cli.options import PATH
+from convfind_finddb_tools.cli.options import PATH, takes_selection
 from convfind_finddb_tools.merging import MergeReport, merge_databases
+from convfind_finddb_tools.selection import Selection
 
 _SHOWN = 10
 
@@ -20,8 +21,9 @@ _SHOWN = 10
 @click.argument("sources", nargs=-1, required=True, type=PATH, metavar="DB...")
 @click.option("--to", "output", required=True, type=PATH, metavar="OUT", help="Target database.")
 @click.pass_obj
-def merge(app: App, sources: tuple[Path, ...], output: Path) -> None:
-    """Merge databases into OUT; what OUT has already takes part.
+@takes_selection
+def merge(app: App, sources: tuple[Path, ...], output: Path, selection: Selection) -> None:
+    """Merge databases, or what the filters choose of them, into OUT; what OUT has takes part.
 
     For each problem and solver better evidence wins: more samples, then newer, then smaller spread.
     The order of the databases does not matter, and merging again changes nothing. Of MIOpen's
@@ -32,13 +34,14 @@ def merge(app: App, sources: tuple[Path, ...], output: Path) -> None:
     Examples:
       convfind db merge node1 node2 node3 --to all
       convfind db merge shard --to all --json | jq .conflicts
+      convfind db merge fleet --to h200 --device H200 --dtype float16
     """
     with ProgressBar("merging", 100) as bar:
 
         def show(done: int, total: int) -> None:
             bar.advance(f"merging {total:,} records, %", 100 * done // max(total, 1))
 
-        report = merge_databases(sources, output, show)
+        report = merge_databases(sources, output, show, selection)
     if app.json:
         app.emit(dataclasses.asdict(report))
         return

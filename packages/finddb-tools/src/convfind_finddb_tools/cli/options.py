@@ -52,38 +52,57 @@ def _layouts() -> click.Choice[str]:
     return click.Choice([layout.value for layout in Layout], case_sensitive=False)
 
 
-_OPTIONS = (
-    click.option("--origin", type=click.Choice(["convfind", "miopen"]), help="Who measured."),
-    click.option("--direction", type=click.Choice([direction.short for direction in Direction])),
-    click.option("--dtype", type=click.Choice([dtype.value for dtype in DataType])),
-    click.option("--layout", type=_layouts(), metavar="[NCHW|NHWC|..]", help="Layout of x."),
-    click.option("--device", metavar="TEXT", help="Part of the device's identity, e.g. gfx90a."),
-    click.option("--solver", metavar="ID", help="Results of this solver only."),
-    click.option("--algorithm", type=click.Choice([algorithm.value for algorithm in Algorithm])),
-    click.option(
+_OPTIONS: dict[str, Function] = {
+    "origin": click.option(
+        "--origin", type=click.Choice(["convfind", "miopen"]), help="Who measured."
+    ),
+    "direction": click.option(
+        "--direction", type=click.Choice([direction.short for direction in Direction])
+    ),
+    "dtype": click.option("--dtype", type=click.Choice([dtype.value for dtype in DataType])),
+    "layout": click.option(
+        "--layout", type=_layouts(), metavar="[NCHW|NHWC|..]", help="Layout of x."
+    ),
+    "device": click.option(
+        "--device", metavar="TEXT", help="Part of the device's identity, e.g. gfx90a."
+    ),
+    "solver": click.option("--solver", metavar="ID", help="Results of this solver only."),
+    "algorithm": click.option(
+        "--algorithm", type=click.Choice([algorithm.value for algorithm in Algorithm])
+    ),
+    "stale": click.option(
         "--stale", is_flag=True, help="Results of another driver than the device here has now."
     ),
-    click.option("--older-than", metavar="AGE", callback=_age, help="E.g. 12h, 30d, 8w."),
-    click.option("--newer-than", metavar="AGE", callback=_age, help="E.g. 12h, 30d, 8w."),
-)
-_NAMES = (
-    *("origin", "direction", "dtype", "layout", "device", "solver", "algorithm", "stale"),
-    *("older_than", "newer_than"),
-)
+    "older_than": click.option(
+        "--older-than", metavar="AGE", callback=_age, help="E.g. 12h, 30d, 8w."
+    ),
+    "newer_than": click.option(
+        "--newer-than", metavar="AGE", callback=_age, help="E.g. 12h, 30d, 8w."
+    ),
+}
 
 
 def takes_selection(function: Function) -> Function:
     """Add the options that choose entries; the command receives ``selection``."""
+    return takes_selection_without()(function)
 
-    def command(app: App, **given: Any) -> Any:
-        chosen = {name: given.pop(name) for name in _NAMES}
-        drivers: dict[str, str] = {}
-        if chosen["stale"]:
-            found = convfind.devices(registry=app.registry).devices
-            drivers = {target.identity: target.driver for _, target in found}
-        return function(app, selection=Selection(drivers=drivers, **chosen), **given)
 
-    decorated: Function = functools.update_wrapper(command, function)
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated
+def takes_selection_without(*left_out: str) -> Callable[[Function], Function]:
+    """The same without some options, for commands in which they mean something else or nothing."""
+    options = {name: option for name, option in _OPTIONS.items() if name not in left_out}
+
+    def decorate(function: Function) -> Function:
+        def command(app: App, **given: Any) -> Any:
+            chosen = {name: given.pop(name) for name in options}
+            drivers: dict[str, str] = {}
+            if chosen.get("stale"):
+                found = convfind.devices(registry=app.registry).devices
+                drivers = {target.identity: target.driver for _, target in found}
+            return function(app, selection=Selection(drivers=drivers, **chosen), **given)
+
+        decorated: Function = functools.update_wrapper(command, function)
+        for option in reversed(options.values()):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate

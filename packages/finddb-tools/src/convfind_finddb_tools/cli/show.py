@@ -13,33 +13,37 @@ import msgspec
 from convfind.cli.app import App, Command, new_table
 from convfind.cli.text import format_bytes, format_error, format_ms
 from convfind.errors import FindDbError
-from convfind_finddb_tools.cli.options import PATH, chosen_database
+from convfind_finddb_tools.cli.options import PATH, chosen_database, takes_selection
 from convfind_finddb_tools.database import Snapshot
 from convfind_finddb_tools.entry import Entry, Measured
 from convfind_finddb_tools.knowledge import Knowledge, knowledge_about
+from convfind_finddb_tools.selection import Selection
 
 
 @click.command(cls=Command)
 @click.argument("problem")
 @click.argument("database", required=False, type=PATH, metavar="[DB]")
 @click.pass_obj
-def show(app: App, problem: str, database: Path | None) -> None:
+@takes_selection
+def show(app: App, problem: str, database: Path | None, selection: Selection) -> None:
     """Show every result, tuned config and quarantine of a problem, on every device.
 
-    PROBLEM is a network config as convfind prints it, a key of MIOpen's, or a MIOpenDriver line in
-    quotes.
+    PROBLEM is a network config as convfind prints it, a key of MIOpen's find-db or perf-db, or a
+    MIOpenDriver line in quotes.
 
     \b
     Examples:
       convfind db show fwd-16x64x56x56-64x64x3x3-s1x1-p1x1-d1x1-g1-NCHW-float32
       convfind db show 64-56-56-3x3-64-56-56-16-1x1-1x1-1x1-0-NCHW-FP32-F miopen
       convfind db show "conv -n 16 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -p 1 -q 1 -F 1" --json
+      convfind db show fwd-16x64x56x56-64x64x3x3-s1x1-p1x1-d1x1-g1-NCHW-float32 --device gfx90a
     """
     with Snapshot(chosen_database(app, database)) as snapshot:
-        found = knowledge_about(snapshot, problem)
+        found = knowledge_about(snapshot, problem, selection)
         path = snapshot.path
     if not found:
-        msg = f"{path} knows nothing about {problem}"
+        such = " that the filters choose" if selection.restricts else ""
+        msg = f"{path} knows nothing about {problem}{such}"
         raise FindDbError(msg)
     if app.json:
         app.emit({"found": [_knowledge_json(one) for one in found]})
@@ -54,6 +58,8 @@ def _print(app: App, one: Knowledge) -> None:
         app.print(_table(one.entry))
     for tuned in one.configs:
         app.print(f"tuned    {tuned.solver}@{tuned.solver_version}: {tuned.config}")
+    for solver, config in one.foreign_configs:
+        app.print(f"tuned    {solver}: {config}")
     for record in one.quarantine:
         app.print(f"quarantined {record.solver}@{record.solver_version}: {record.reason}")
     app.print("")
@@ -91,7 +97,10 @@ def _knowledge_json(one: Knowledge) -> dict[str, Any]:
         "device": one.device,
         "problem": one.problem,
         "results": [_result_json(result) for result in results],
-        "tuned": [msgspec.structs.asdict(tuned) for tuned in one.configs],
+        "tuned": [
+            *(msgspec.structs.asdict(tuned) for tuned in one.configs),
+            *({"solver": solver, "config": text} for solver, text in one.foreign_configs),
+        ],
         "quarantined": [msgspec.structs.asdict(record) for record in one.quarantine],
     }
 

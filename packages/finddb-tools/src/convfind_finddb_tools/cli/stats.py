@@ -10,7 +10,7 @@ import click
 from convfind.cli.app import App, Command, new_table
 from convfind.finddb.table import CONFIG, FIND, QUARANTINE
 from convfind_finddb_tools.cli.options import PATH, chosen_database, takes_selection, watched
-from convfind_finddb_tools.database import FOREIGN, Snapshot
+from convfind_finddb_tools.database import FOREIGN, FOREIGN_CONFIG, Snapshot
 from convfind_finddb_tools.selection import Selection
 from convfind_finddb_tools.stats import Statistics
 
@@ -36,7 +36,8 @@ def stats(app: App, database: Path | None, top: int, selection: Selection) -> No
         total = snapshot.count(FIND.name) + snapshot.count(FOREIGN)
         counted = Statistics.of(watched(selection.entries(snapshot), "counting", total))
         path, size = snapshot.path, snapshot.path.stat().st_size
-        configs, quarantined = snapshot.count(CONFIG.name), snapshot.count(QUARANTINE.name)
+        configs = snapshot.count(CONFIG.name) + snapshot.count(FOREIGN_CONFIG)
+        quarantined = snapshot.count(QUARANTINE.name)
     groups = {
         "origins": counted.origins,
         "devices": counted.devices,

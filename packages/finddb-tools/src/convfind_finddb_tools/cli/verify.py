@@ -7,15 +7,15 @@ from pathlib import Path
 
 import click
 
-import convfind
 from convfind.cli.app import App, Command, new_table
 from convfind.cli.progress import ProgressBar
 from convfind.cli.text import format_ms
 from convfind.errors import FindDbError
-from convfind_finddb_tools.cli.options import PATH, chosen_database
+from convfind_finddb_tools.cli.options import PATH, chosen_database, takes_selection_without
 from convfind_finddb_tools.database import Snapshot, database_path
 from convfind_finddb_tools.drift import Drift, measure_again, sample_winners
-from convfind_finddb_tools.entry import own_entries
+from convfind_finddb_tools.looking import open_over
+from convfind_finddb_tools.selection import Selection
 
 
 @click.command(cls=Command)
@@ -30,26 +30,35 @@ from convfind_finddb_tools.entry import own_entries
     help="Times that differ by more percent have drifted.  [20]",
 )
 @click.pass_obj
+@takes_selection_without("origin", "device")
 def verify(
-    app: App, database: Path | None, device: str | None, sample: int, seed: int, threshold: float
+    app: App,
+    database: Path | None,
+    device: str | None,
+    sample: int,
+    seed: int,
+    threshold: float,
+    selection: Selection,
 ) -> None:
     """Measure a sample of the device's fastest records again and report drift.
 
-    Changes nothing. Exit code 1 where a record has drifted.
+    The filters choose what the sample is taken from. Changes nothing. Exit code 1 where a record
+    has drifted.
 
     \b
     Examples:
       convfind db verify --sample 50
       convfind db verify tuned --device opencl:cpu --threshold 10 --json
+      convfind db verify --older-than 30d --direction fwd
     """
     path = database_path(chosen_database(app, database))
-    settings = dataclasses.replace(app.settings, user_db_path=path, disable_binary_cache=True)
-    with convfind.open(device, registry=app.registry, settings=settings) as handle:
+    with open_over(device, [path], app.registry, app.settings) as handle:
         identity = handle.target.identity
         with Snapshot(path) as snapshot:
-            records = sample_winners(own_entries(snapshot), identity, sample, seed)
+            entries = dataclasses.replace(selection, origin="convfind").entries(snapshot)
+            records = sample_winners(entries, identity, sample, seed)
         if not records:
-            msg = f"{path} has no records of {identity}"
+            msg = f"{path} has no such records of {identity}"
             raise FindDbError(msg)
         with ProgressBar("measuring", len(records)) as bar:
             found = measure_again(handle, records, lambda done: bar.advance("measuring", done))

@@ -3,10 +3,14 @@
 // One work-item computes a run of positions (all images in one row) by a run of filters of one
 // group. For MR positions at a time it copies a block of their windows to private memory, which
 // stays in the level-1 cache, padding as zeros; a register tile of MR x NR walks the filters.
-// Weights come in panels of NR filters from igemm_cpu_pack (PACKED 1: block = channels, width =
-// NR), or each work-item packs a block of them into private memory, which stays in the level-2
-// cache, when it comes to it (PACKED 0).
+// Weights come in panels of NR filters from igemm_cpu_pack (PACKED 1), or each work-item packs a
+// block of them into private memory, which stays in the level-2 cache, when it comes to it (PACKED 0).
 #include "cpu_tile.h"
+
+#define CHANNELS_LAST 1
+#define WIDTH NR
+#include "cpu_pack.h"
+#include "cpu_runs.h"
 
 #ifndef PACKED
 #define PACKED 1            // 0, 1
@@ -23,20 +27,9 @@
 
 #define PITCH (DEPTH + VEC) // floats from one position's window to the next: no power of two
 
-// `count` floats to private memory; the last vector may write up to 15 floats behind them.
-INLINE void copy_run(float *to, __global const float *from, int count, long left) {
-  int i = 0;
-  for (; i + VEC <= count; i += VEC) vstore16(vload16(0, from + i), 0, to + i);
-  if (i < count) vstore16(load_part(from + i, left >= i + VEC ? VEC : count - i), 0, to + i);
-}
-
-INLINE void clear_run(float *to, int count) {
-  for (int i = 0; i < count; i += VEC) vstore16((float16)(0.0f), 0, to + i);
-}
-
 INLINE void tile(const int rows_, const int vectors, int depth, const float *windows,
-                 PANEL_SPACE const float *panel, __global float *y, long y_row, int rows, int columns,
-                 float alpha, float beta) {
+                 PANEL_SPACE const float *panel, __global float *y, const long *at, int rows,
+                 int columns, float alpha, float beta) {
   float16 sum[MR][VECTORS];
 #pragma unroll
   for (int i = 0; i < rows_; i++)
@@ -58,57 +51,44 @@ INLINE void tile(const int rows_, const int vectors, int depth, const float *win
     if (i < rows) {
 #pragma unroll
       for (int j = 0; j < vectors; j++)
-        store_part(sum[i][j] * alpha, y + i * y_row + j * VEC, columns - j * VEC, beta);
+        store_part(sum[i][j] * alpha, y + at[i] + j * VEC, columns - j * VEC, beta);
     }
 }
 
 INLINE void tile_of_height(const int vectors, int depth, const float *windows,
-                           PANEL_SPACE const float *panel, __global float *y, long y_row, int rows,
-                           int columns, float alpha, float beta) {
+                           PANEL_SPACE const float *panel, __global float *y, const long *at,
+                           int rows, int columns, float alpha, float beta) {
   if (MR > 8 && rows > 8)
-    tile(MR, vectors, depth, windows, panel, y, y_row, rows, columns, alpha, beta);
+    tile(MR, vectors, depth, windows, panel, y, at, rows, columns, alpha, beta);
   else if (MR > 4 && rows > 4)
-    tile(MR < 8 ? MR : 8, vectors, depth, windows, panel, y, y_row, rows, columns, alpha, beta);
+    tile(MR < 8 ? MR : 8, vectors, depth, windows, panel, y, at, rows, columns, alpha, beta);
   else
-    tile(4, vectors, depth, windows, panel, y, y_row, rows, columns, alpha, beta);
+    tile(4, vectors, depth, windows, panel, y, at, rows, columns, alpha, beta);
 }
 
-// One block of the weights of `columns` filters into panels [depth][NR], zero behind the last filter.
-INLINE void pack_block(float *panels, __global const float *w, int columns, int channels, int taps,
-                       int b, int depth, WEIGHT_STEPS) {
+// One block of the weights of `columns` filters into panels [depth][NR]; w ends at `behind`.
+INLINE void pack_block(float *panels, __global const float *w, __global const float *behind,
+                       int columns, int channels, int b, int depth, long w_filter, long w_channel,
+                       long w_tap, const Phase *phase, int f_h, int f_w) {
   for (int k = 0; k < columns; k += VEC) {
     float *to = panels + k / NR * depth * NR + k % NR;
     const int used = min(VEC, columns - k);
-    if (!flipped && w_channel == 1) {  // a filter's weights lie side by side
-      for (int place = 0; place < depth; place += VEC) {
-        const int length = min(VEC, depth - place);
-        float16 square[VEC];
-#pragma unroll
-        for (int i = 0; i < VEC; i++) {
-          square[i] = 0.0f;
-          if (i < used) {
-            __global const float *row = w + (k + i) * w_filter + b + place;
-            PREFETCH(row + 4 * VEC);
-            square[i] = load_part(row, length);
-          }
-        }
-        transpose(square);
-#pragma unroll
-        for (int i = 0; i < VEC; i++)
-          if (i < length) vstore16(square[i], 0, to + (place + i) * NR);
-      }
-    } else {  // filters lie side by side
-      int channel = b % channels, tap = b / channels;
-      for (int place = 0; place < depth; place++) {
-        __global const float *row =
-            w + channel * w_channel + (flipped ? taps - 1 - tap : tap) * w_tap + k;
-        vstore16(load_part(row, used), 0, to + place * NR);
-        if (++channel == channels) {
-          channel = 0;
-          tap++;
-        }
-      }
+#if GRADIENT  // filters lie side by side
+    int channel = b % channels, tap = b / channels;
+    for (int place = 0; place < depth; tap++, channel = 0) {
+      __global const float *row = w + filter_tap(phase, tap, f_h, f_w) * w_tap + k;
+      for (; channel < channels && place < depth; channel++, place++)
+        vstore16(load_part(row + channel * w_channel, used), 0, to + place * NR);
     }
+#else         // a filter's weights lie side by side
+    for (int place = 0; place < depth; place += VEC) {
+      float16 square[VEC];
+      load_turned(square, w + k * w_filter + b + place, w_filter, used, depth - place, behind);
+#pragma unroll
+      for (int i = 0; i < VEC; i++)
+        if (place + i < depth) vstore16(square[i], 0, to + (place + i) * NR);
+    }
+#endif
   }
 }
 
@@ -117,9 +97,9 @@ INLINE void gather(float *windows, __global const float *x, const long *base, co
                    const int *in_h, const int *in_w, int rows, int b, int depth, int channels,
                    int joined, long x_size, long x_pixel, int x_d, int x_h, int x_w, int f_h,
                    int f_w, int dilation_d, int dilation_h, int dilation_w) {
-  const int run = joined * channels, runs_w = f_w / joined;
+  const int run = joined * channels, runs_w = max(1, f_w / joined);
   int q = b / run, skip = b % run;
-  int t_w = q % runs_w * joined, t_h = q / runs_w % f_h, t_d = q / runs_w / f_h;
+  int t_w = q % runs_w * joined, t_h = q / runs_w % max(1, f_h), t_d = q / runs_w / max(1, f_h);
   for (int filled = 0; filled < depth;) {
     const int count = min(run - skip, depth - filled);
     const int d = t_d * dilation_d, h = t_h * dilation_h, w = t_w * dilation_w;
@@ -130,17 +110,10 @@ INLINE void gather(float *windows, __global const float *x, const long *base, co
       const int at = in_w[i] + w;
       const bool inside = in_d[i] + d >= 0 && in_d[i] + d < x_d && in_h[i] + h >= 0 &&
                           in_h[i] + h < x_h && at + joined > 0 && at < x_w;
-      if (inside && at >= 0 && at + joined <= x_w) {
-        copy_run(to, x + from, count, x_size - from);
-      } else if (inside) {
-        const int low = clamp(max(-at, 0) * channels - skip, 0, count);
-        const int high = clamp(min(joined, x_w - at) * channels - skip, low, count);
-        clear_run(to, low);
-        copy_run(to + low, x + from + low, high - low, x_size - from - low);
-        clear_run(to + high, count - high);
-      } else {
+      if (inside)
+        copy_pixels(to, x, from, at, joined, x_w, channels, skip, count, x_size);
+      else
         clear_run(to, count);
-      }
     }
     filled += count;
     skip = 0;
@@ -155,52 +128,63 @@ INLINE void gather(float *windows, __global const float *x, const long *base, co
   }
 }
 
-// Global size: (runs of positions, runs of filters, groups); `share` positions and `strip` filters
-// each, `strip` a multiple of NR. `joined` taps along the last axis lie side by side in x, too.
+// Global size: (runs of positions, runs of filters, groups * phases); `share` positions and `strip`
+// filters each, `strip` a multiple of NR.
 __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
                                       __global const float *restrict weights,
                                       __global float *restrict y, GEOMETRY, const float alpha,
-                                      const float beta, const int share, const int strip,
-                                      const int joined, WEIGHT_STEPS) {
-  const int positions = images * o_d * o_h * o_w, group = get_global_id(2);
+                                      const float beta, const int share, const int strip) {
+  const int phases = phases_of(GEOMETRY_NAMES), group = get_global_id(2) / phases;
+  const Phase phase = phase_of(get_global_id(2) % phases, GEOMETRY_NAMES);
+  const int out_d = phase.d.out, out_h = phase.h.out, out_w = phase.w.out;
+  const int positions = images * out_d * out_h * out_w;
   const int first = get_global_id(0) * share, end = min(positions, first + share);
   const int k0 = get_global_id(1) * strip, k1 = min(filters, k0 + strip);
-  const int reduction = f_d * f_h * f_w * channels;
-  const long x_pixel = (long)groups * channels, y_row = (long)groups * filters;
+  const int all = f_d * f_h * f_w, reduction = phase.taps * channels;
+  // Taps along the last axis that lie side by side in x.
+  const int joined = groups == 1 && phase.w.dilation == 1 ? max(1, phase.w.taps) : 1;
+  const long x_pixel = (long)groups * channels, y_pixel = (long)groups * filters;
   const long x_size = (long)images * x_d * x_h * x_w * x_pixel;
   y += (long)group * filters;
 #if PACKED
-  weights += ((long)group * ((filters + NR - 1) / NR) + k0 / NR) * reduction * NR;
+  const long panels_before = (long)group * ((filters + NR - 1) / NR) + k0 / NR;
+  weights += (panels_before * all + phase.before) * channels * NR;
 #else
-  weights += group * w_group + k0 * w_filter;
+  const long w_filter = W_FILTER(filters, channels, all);
+  __global const float *behind = weights + (long)groups * filters * channels * all;
+  weights += (long)group * filters * channels * all + k0 * w_filter;
   float panels[PANEL_FLOATS] __attribute__((aligned(64)));
 #endif
 
   float windows[MR * PITCH + VEC] __attribute__((aligned(64)));
-  for (int b = 0; b < reduction; b += DEPTH) {
+  for (int b = 0; b == 0 || b < reduction; b += DEPTH) {  // once where nothing reaches the phase
     const int depth = min(DEPTH, reduction - b);
 #if !PACKED
-    pack_block(panels, weights, k1 - k0, channels, f_d * f_h * f_w, b, depth, w_group, w_filter,
-               w_channel, w_tap, flipped);
+    pack_block(panels, weights, behind, k1 - k0, channels, b, depth, w_filter,
+               W_CHANNEL(filters, channels, all), W_TAP(filters, channels), &phase, f_h, f_w);
 #endif
-    int o = first % o_w, row = first / o_w;
-    int r = row % o_h, slice = row / o_h;
-    int s = slice % o_d, n = slice / o_d;
+    int o = first % out_w, row = first / out_w;
+    int r = row % out_h, slice = row / out_h;
+    int s = slice % out_d, n = slice / out_d;
     for (int p = first; p < end; p += MR) {
       const int rows = min(MR, end - p);
-      long base[MR];
+      long base[MR], at[MR];
       int in_d[MR], in_h[MR], in_w[MR];
       for (int i = 0; i < rows; i++) {
-        in_d[i] = s * stride_d - pad_d;
-        in_h[i] = r * stride_h - pad_h;
-        in_w[i] = o * stride_w - pad_w;
+        in_d[i] = s * SOURCE_STEP(stride_d) - phase.d.pad;
+        in_h[i] = r * SOURCE_STEP(stride_h) - phase.h.pad;
+        in_w[i] = o * SOURCE_STEP(stride_w) - phase.w.pad;
         base[i] = ((((long)n * x_d + in_d[i]) * x_h + in_h[i]) * x_w + in_w[i]) * x_pixel +
                   (long)group * channels;
-        if (++o == o_w) {
+        const long line =
+            ((long)n * o_d + phase.d.first + s * RESULT_STEP(stride_d)) * o_h + phase.h.first +
+            r * RESULT_STEP(stride_h);
+        at[i] = (line * o_w + phase.w.first + o * RESULT_STEP(stride_w)) * y_pixel;
+        if (++o == out_w) {
           o = 0;
-          if (++r == o_h) {
+          if (++r == out_h) {
             r = 0;
-            if (++s == o_d) {
+            if (++s == out_d) {
               s = 0;
               n++;
             }
@@ -208,19 +192,19 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
         }
       }
       gather(windows, x, base, in_d, in_h, in_w, rows, b, depth, channels, joined, x_size, x_pixel,
-             x_d, x_h, x_w, f_h, f_w, dilation_d, dilation_h, dilation_w);
+             x_d, x_h, x_w, phase.h.taps, phase.w.taps, phase.d.dilation, phase.h.dilation,
+             phase.w.dilation);
       for (int k = k0; k < k1; k += NR) {
 #if PACKED
-        __global const float *panel = weights + ((long)((k - k0) / NR) * reduction + b) * NR;
+        __global const float *panel = weights + ((long)((k - k0) / NR) * all * channels + b) * NR;
 #else
         const float *panel = panels + (k - k0) * depth;
 #endif
-        __global float *to = y + p * y_row + k;
         const float scale = b == 0 ? beta : 1.0f;
         if (VECTORS > 1 && k1 - k > VEC)
-          tile_of_height(VECTORS, depth, windows, panel, to, y_row, rows, k1 - k, alpha, scale);
+          tile_of_height(VECTORS, depth, windows, panel, y + k, at, rows, k1 - k, alpha, scale);
         else
-          tile_of_height(1, depth, windows, panel, to, y_row, rows, k1 - k, alpha, scale);
+          tile_of_height(1, depth, windows, panel, y + k, at, rows, k1 - k, alpha, scale);
       }
     }
   }

@@ -1,0 +1,1 @@
+"""The GEMM fallback: every convolution as matrix products of rocBLAS."""

@@ -1,0 +1,115 @@
+"""The solvers of all other convolutions: columns, chunk by chunk, and products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from convfind.applicability import Rejected
+from convfind.config import Config
+from convfind.gemm_lowering.columns import col2im, im2col
+from convfind.gemm_lowering.plan import Plan, Split, plan
+from convfind.gemm_lowering.product import Chunk, Gemm, Shape, gemm_of
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solution import BufferArg, ConvSolution, Memory, Step
+from convfind.target import Target
+from convfind.types import DataType, Direction
+from convfind_backend_hip.gemm.products import library_gemms
+from convfind_backend_hip.gemm.solver import GemmSolver, sums_apart, weight_steps
+
+_CHUNK_BYTES = 256 << 20
+#: Each element of the columns is read or written three times.
+_COLUMN_PASSES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _SumApart(Split):
+    """One sum, in single precision, at the start of the workspace."""
+
+    def bytes_of(self, weights_bytes: int) -> int:
+        return weights_bytes
+
+
+class Im2colSolver(GemmSolver):
+    """Columns in the workspace, as many at a time as fit, and a product for each chunk of them."""
+
+    def _refused(self, problem: ConvProblem) -> Rejected | None:
+        if problem.is_pointwise:
+            return Rejected(Reason.FILTER_SIZE, "a 1x1 filter needs no columns")
+        return None
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the columns and of the sums of a narrow weight gradient."""
+        return _plan(problem, limit).workspace
+
+    def _moved_bytes(self, problem: ConvProblem) -> int:
+        shape = _shape(problem)
+        columns = shape.images * shape.positions * shape.position_bytes
+        return problem.traffic + _COLUMN_PASSES * columns
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """A launch and a product for each chunk, more for groups and for the weight gradient."""
+        cut = _plan(problem, workspace_limit)
+        steps = tuple(self._steps(problem, target, cut))
+        return ConvSolution(self.solver_id, steps, workspace=cut.workspace)
+
+    def _steps(self, problem: ConvProblem, target: Target, cut: Plan) -> Iterator[Step]:
+        def product(chunk: Chunk) -> Gemm:
+            return gemm_of(problem, chunk, BufferArg(Memory.WORKSPACE, cut.columns))
+
+        if self.direction is Direction.FORWARD:
+            integer = problem.dtype is DataType.INT8
+            result = DataType.INT32 if integer else problem.dtype
+            for chunk in cut.chunks:
+                yield im2col(problem, target, cut, chunk)
+                gemm = replace(product(chunk), beta=problem.beta)
+                yield from library_gemms(gemm, problem, result)
+        elif self.direction is Direction.BACKWARD_DATA:
+            for chunk, gathering in col2im(problem, target, cut):
+                yield from library_gemms(product(chunk), problem, DataType.FLOAT32)
+                yield gathering
+        else:
+            products = (
+                ((im2col(problem, target, cut, chunk),), product(chunk)) for chunk in cut.chunks
+            )
+            yield from weight_steps(problem, target, products)
+
+
+def _shape(problem: ConvProblem) -> Shape:
+    """The shape, with columns of the type of x; those of the data gradient are not yet rounded."""
+    is_sum = problem.direction is Direction.BACKWARD_DATA
+    bytes_each = 4 if is_sum else problem.dtype.numpy.itemsize
+    return replace(Shape.of(problem), column_bytes=bytes_each)
+
+
+def _plan(problem: ConvProblem, limit: int | None) -> Plan:
+    split = _SumApart() if sums_apart(problem) else Split()
+    return plan(_shape(problem), _CHUNK_BYTES, limit, (split,))
+
+
+class Im2colForward(Im2colSolver):
+    """y from x and w."""
+
+    solver_id = "hip-gemm-im2col-fwd"
+    direction = Direction.FORWARD
+
+
+class Im2colBackwardData(Im2colSolver):
+    """x from y and w."""
+
+    solver_id = "hip-gemm-im2col-bwd-data"
+    direction = Direction.BACKWARD_DATA
+
+
+class Im2colBackwardWeights(Im2colSolver):
+    """w from x and y."""
+
+    solver_id = "hip-gemm-im2col-bwd-weights"
+    direction = Direction.BACKWARD_WEIGHTS

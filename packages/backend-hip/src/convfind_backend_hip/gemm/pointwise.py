@@ -1,0 +1,74 @@
+"""The solvers of 1x1 convolutions: products of the tensors as they are."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from convfind.applicability import Rejected
+from convfind.config import Config
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solution import ConvSolution, Step
+from convfind.target import Target
+from convfind.types import DataType, Direction
+from convfind_backend_hip.gemm.products import library_gemms
+from convfind_backend_hip.gemm.solver import GemmSolver, sums_apart, weight_steps, whole_gemm
+
+
+class PointwiseSolver(GemmSolver):
+    """One strided-batched product for forward and the data gradient."""
+
+    def _refused(self, problem: ConvProblem) -> Rejected | None:
+        if any(size != 1 for size in problem.filter):
+            return Rejected(Reason.FILTER_SIZE, "is for 1x1 filters")
+        if any(step != 1 for step in problem.stride):
+            return Rejected(Reason.STRIDE, "is for stride 1")
+        if any(problem.padding) or any(problem.padding_end):
+            return Rejected(Reason.PADDING, "is for no padding")
+        return None
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the sums of a narrow weight gradient; none otherwise."""
+        if not sums_apart(problem):
+            return 0
+        return 4 * math.prod(problem.w_shape)
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One product, or those of the weight gradient's sum."""
+        gemm = whole_gemm(problem)
+        if self.direction is Direction.BACKWARD_WEIGHTS:
+            steps: tuple[Step, ...] = tuple(weight_steps(problem, target, [((), gemm)]))
+        else:
+            integer = problem.dtype is DataType.INT8
+            result = DataType.INT32 if integer else problem.dtype
+            steps = tuple(library_gemms(replace(gemm, beta=problem.beta), problem, result))
+        workspace = self.workspace_size(problem, target)
+        return ConvSolution(self.solver_id, steps, workspace=workspace)
+
+
+class PointwiseForward(PointwiseSolver):
+    """y from x and w."""
+
+    solver_id = "hip-gemm-pointwise-fwd"
+    direction = Direction.FORWARD
+
+
+class PointwiseBackwardData(PointwiseSolver):
+    """x from y and w."""
+
+    solver_id = "hip-gemm-pointwise-bwd-data"
+    direction = Direction.BACKWARD_DATA
+
+
+class PointwiseBackwardWeights(PointwiseSolver):
+    """w from x and y."""
+
+    solver_id = "hip-gemm-pointwise-bwd-weights"
+    direction = Direction.BACKWARD_WEIGHTS

@@ -1,0 +1,131 @@
+"""What the GEMM solvers share: which problems they take, and the sum of the weight gradient."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import ClassVar
+
+from convfind.applicability import APPLICABLE, Applicability, Rejected
+from convfind.defines import make_defines
+from convfind.gemm_lowering.product import Gemm, Shape, gemm_of, round_up, whole
+from convfind.kernel_source import KernelSource
+from convfind.kernel_spec import KernelSpec, Program
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solution import BufferArg, Launch, Memory, Step, f32, i64
+from convfind.solver import Solver
+from convfind.target import Target
+from convfind.types import Algorithm, DataType, Direction
+from convfind_backend_hip.gemm.products import summing_gemms
+
+#: What the library multiplies; sums are float32, of int8 int32.
+DTYPES = (DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16, DataType.INT8)
+_NARROW = (DataType.FLOAT16, DataType.BFLOAT16)
+#: rocBLAS and the kernels count rows, columns and positions in 32 bits.
+_LARGEST = 2**31 - 1
+#: FLOP that a device does while it moves a byte.
+_BALANCE = 15
+#: Share of the peak of a large product.
+_BEST_SHARE = 0.8
+_STORE_GROUP = 256
+_MOST_STORE_ITEMS = 2**20
+
+
+class GemmSolver(Solver):
+    """A convolution in one direction as matrix products of rocBLAS."""
+
+    direction: ClassVar[Direction]
+    algorithm = Algorithm.GEMM
+    is_dynamic = True
+    backends = ("hip",)
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take packed tensors of one layout and of a type that rocBLAS multiplies."""
+        if problem.direction is not self.direction:
+            return Rejected(Reason.DIRECTION, f"{problem.direction} is not {self.direction}")
+        if problem.dtype not in DTYPES:
+            return Rejected(Reason.DTYPE, f"hip gemm fallback takes {', '.join(DTYPES)}")
+        if problem.dtype is DataType.INT8:
+            if problem.tensor_dtype("y") is not DataType.INT32:
+                return Rejected(Reason.DTYPE, "int8 products give int32")
+            if problem.alpha != int(problem.alpha) or problem.beta != int(problem.beta):
+                return Rejected(Reason.SCALING, "int8 products take whole alpha and beta")
+        if not problem.layouts_agree:
+            return Rejected(Reason.LAYOUT, "x, w and y must have the same layout")
+        if not problem.is_packed:
+            return Rejected(Reason.NON_PACKED)
+        refused = self._refused(problem)
+        if refused is not None:
+            return refused
+        if (largest := _largest_size(problem)) > _LARGEST:
+            return Rejected(Reason.SIZE_LIMIT, f"a matrix or axis of {largest}")
+        if not target.has("rocblas"):
+            return Rejected(Reason.FEATURE, "rocBLAS is not installed")
+        return APPLICABLE
+
+    @abstractmethod
+    def _refused(self, problem: ConvProblem) -> Rejected | None:
+        """Say why the kind of convolution is another solver's."""
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """The share of time that arithmetic takes, times the part of the tiles that is filled."""
+        gemm = whole_gemm(problem)
+        fill = (gemm.m / round_up(gemm.m, 8)) * (gemm.n / round_up(gemm.n, 32))
+        busy = problem.flops / (problem.flops + _BALANCE * self._moved_bytes(problem))
+        return max(_BEST_SHARE * fill * busy, 0.02)
+
+    def _moved_bytes(self, problem: ConvProblem) -> int:
+        return problem.traffic
+
+
+def whole_gemm(problem: ConvProblem) -> Gemm:
+    """Return the product for the whole batch at once."""
+    return gemm_of(problem, whole(Shape.of(problem)), BufferArg(Memory.X))
+
+
+def sums_apart(problem: ConvProblem) -> bool:
+    """True where the weight gradient is summed in single precision and stored afterwards.
+
+    rocBLAS rounds every product to the type of its result; of a sum only the last may be.
+    """
+    return problem.direction is Direction.BACKWARD_WEIGHTS and problem.dtype in _NARROW
+
+
+def weight_steps(
+    problem: ConvProblem, target: Target, products: Iterable[tuple[tuple[Step, ...], Gemm]]
+) -> Iterator[Step]:
+    """Yield the steps that sum the weight gradient; each product comes with what goes before it."""
+    apart = sums_apart(problem)
+    beta = 0.0 if apart else problem.beta
+    result = DataType.FLOAT32 if apart else problem.dtype
+    for before, gemm in products:
+        yield from before
+        if apart:
+            gemm = replace(gemm, c=replace(gemm.c, memory=BufferArg(Memory.WORKSPACE)))
+        yield from summing_gemms(gemm, problem, result, beta)
+        beta = 1.0
+    if not apart:
+        return
+    elements = math.prod(problem.w_shape)
+    source = KernelSource("convfind_backend_hip", "kernels/store_sum.cl")
+    program = Program(source, defines=make_defines(DTYPE=problem.dtype.name))
+    group = min(_STORE_GROUP, target.max_work_group)
+    yield Launch(
+        KernelSpec(program, "hip_gemm_store"),
+        (BufferArg(Memory.WORKSPACE), BufferArg(Memory.W), i64(elements), f32(problem.beta)),
+        (round_up(min(elements, _MOST_STORE_ITEMS), group),),
+        (group,),
+    )
+
+
+def _largest_size(problem: ConvProblem) -> int:
+    """The largest number that a kernel or the library holds in an int."""
+    gemm = whole_gemm(problem)
+    pads = zip(problem.x_shape[2:], problem.padding, problem.padding_end, strict=True)
+    axes = [size + begin + end for size, begin, end in pads]
+    line = problem.x_shape[1] * axes[-1]
+    positions = max(math.prod(problem.x_shape[2:]), math.prod(problem.y_shape[2:]))
+    return max(gemm.m, gemm.n, gemm.k, gemm.batch, line, positions, *axes)

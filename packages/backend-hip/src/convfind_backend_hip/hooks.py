@@ -1,0 +1,35 @@
+"""What this package registers with convfind. Imports no HIP: that waits for the first device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convfind.plugins import hookimpl
+from convfind_backend_hip.backend import HipBackend
+
+if TYPE_CHECKING:
+    import click
+
+    from convfind.plugins.registry import BackendRegistry, SolverRegistry
+
+
+@hookimpl
+def convfind_register_backends(register: BackendRegistry) -> None:
+    """Register the ``hip`` backend."""
+    register.add(HipBackend)
+
+
+@hookimpl
+def convfind_register_solvers(register: SolverRegistry) -> None:
+    """Register the GEMM solvers in their order of preference."""
+    from convfind_backend_hip.gemm.solver_list import solvers
+
+    register.extend(solvers())
+
+
+@hookimpl
+def convfind_register_commands(cli: click.Group) -> None:
+    """Add ``convfind compile``."""
+    from convfind_backend_hip.cli import compile_for
+
+    cli.add_command(compile_for)

@@ -1,0 +1,93 @@
+"""The GEMM fallback: which types it takes, and its products on a mock device."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from convfind.accuracy import check_error, error_bound, measure_error, random_data
+from convfind.applicability import Rejected
+from convfind.backend import InvokeArgs
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.reference import reference_convolution
+from convfind.solution import LibraryGemm
+from convfind.solver import Solver
+from convfind.target import DeviceKind, Target
+from convfind.testing.mock_backend import MockDevice
+from convfind.types import DataType, Direction
+from convfind_backend_hip.gemm.solver_list import solvers
+
+TARGET = Target(
+    *("hip", "a gpu", DeviceKind.GPU, "AMD", "ROCm", "gfx90a", 110, "1"),
+    features=frozenset({"rocblas"}),
+    max_work_group=1024,
+)
+TYPES = (DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16)
+POINTWISE = [solver for solver in solvers() if "pointwise" in solver.solver_id]
+
+
+def problem_of(dtype: DataType, size: int = 1, **more: object) -> ConvProblem:
+    return ConvProblem.forward(x=(2, 6, 5, 5), w=(8, 6, size, size), dtype=dtype, **more)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("way", list(Direction))
+def test_floating_types_have_one_solver_each(dtype: DataType, size: int, way: Direction) -> None:
+    problem = problem_of(dtype, size).with_direction(way)
+    assert sum(bool(s.applicability(problem, TARGET)) for s in solvers()) == 1
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_int8_gives_int32(size: int) -> None:
+    problem = problem_of(DataType.INT8, size)
+    accepted = [s for s in solvers() if s.applicability(problem, TARGET)]
+    assert len(accepted) == 1
+    gemms = [g for g in accepted[0].solution(problem, TARGET).steps if isinstance(g, LibraryGemm)]
+    assert {(g.a.dtype, g.b.dtype, g.c.dtype) for g in gemms} == {
+        (DataType.INT8, DataType.INT8, DataType.INT32)
+    }
+
+
+def test_float64_and_a_missing_library_are_refused() -> None:
+    forward = POINTWISE[0]
+    refused = forward.applicability(problem_of(DataType.FLOAT64), TARGET)
+    assert isinstance(refused, Rejected)
+    assert refused.reason is Reason.DTYPE
+    bare = Target(*("hip", "a gpu", DeviceKind.GPU, "AMD", "ROCm", "gfx90a", 110, "1"))
+    refused = forward.applicability(problem_of(DataType.FLOAT32), bare)
+    assert isinstance(refused, Rejected)
+    assert refused.reason is Reason.FEATURE
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_products_are_as_deterministic_as_the_problem(deterministic: bool) -> None:
+    problem = problem_of(DataType.FLOAT32, deterministic=deterministic)
+    (gemm,) = POINTWISE[0].solution(problem, TARGET).steps
+    assert isinstance(gemm, LibraryGemm)
+    assert gemm.deterministic is deterministic
+
+
+@pytest.mark.parametrize("solver", POINTWISE, ids=lambda solver: solver.solver_id)
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_products_are_the_convolution(solver: Solver, layout: str) -> None:
+    (way,) = (way for way in Direction if solver.applicability(_directed(way, layout), TARGET))
+    problem = _directed(way, layout)
+    reads = random_data(problem, 1)
+    device = MockDevice(TARGET)
+    buffers = {
+        name: device.upload(np.ascontiguousarray(array))
+        for name, array in zip(way.reads, reads, strict=True)
+    }
+    buffers[way.writes] = device.allocate(problem.nbytes(way.writes))
+    solution = solver.solution(problem, TARGET)
+    device.invoker(solution.steps, {})(InvokeArgs(**buffers))
+    expected = reference_convolution(problem, *reads)
+    result = np.empty(expected.shape, problem.tensor_dtype(way.writes).numpy)
+    device.read(buffers[way.writes], result)
+    assert check_error(measure_error(result, expected), error_bound(problem, 10))
+
+
+def _directed(way: Direction, layout: str) -> ConvProblem:
+    return problem_of(DataType.FLOAT32, layout=layout).with_direction(way)

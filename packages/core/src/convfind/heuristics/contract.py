@@ -1,0 +1,40 @@
+"""The contract of a heuristic: ranking solvers without running them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from convfind.problem import ConvProblem
+from convfind.solver import Solver
+from convfind.target import Target
+
+
+class Prediction(NamedTuple):  # three times as fast to make as a frozen dataclass
+    """An expected time of one solver."""
+
+    solver: str
+    time_ms: float
+    confidence: float  # 0 to 1: that the solver is the fastest of those asked about
+
+
+@dataclass(frozen=True, slots=True)
+class NotApplicable:
+    """A heuristic does not know this device, problem or set of solvers, and says why."""
+
+    reason: str
+
+
+class Heuristic(Protocol):
+    """A model that ranks solvers for problems inside its stated domain."""
+
+    name: str
+
+    def predict(
+        self, problem: ConvProblem, target: Target, solvers: Sequence[Solver]
+    ) -> Sequence[Prediction] | NotApplicable:
+        """Rank applicable solvers for a plain problem, fastest first.
+
+        Solvers that are left out of the answer are ranked behind it, by the fallbacks that follow.
+        """

@@ -1,0 +1,157 @@
+"""`TrainedHeuristic`: a trained model as a heuristic, loaded when it is first asked."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path
+
+from convfind.errors import ModelError
+from convfind.heuristics.contract import NotApplicable, Prediction
+from convfind.heuristics.features import sizes
+from convfind.heuristics.model_file import Model, read_model
+from convfind.heuristics.network import Floats, Network
+from convfind.problem import ConvProblem
+from convfind.solver import Solver, versioned_id
+from convfind.target import Target
+from convfind.types import AccuracyClass, ConvMode
+
+_TIME = attrgetter("time_ms")
+_MOST_QUESTIONS = 256  # sets of solvers whose outputs are kept; shapes make few different ones
+
+
+class HeuristicWarning(UserWarning):
+    """A model cannot be used; predictions come from the next fallback."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A set of solvers as a network's outputs."""
+
+    ids: tuple[str, ...]
+    outputs: Floats
+
+
+class TrainedHeuristic:
+    """A model file, as packages register it. Nothing is read before the first prediction."""
+
+    def __init__(self, name: str, path: Path) -> None:
+        """Name a model.
+
+        Args:
+            name: in kebab case; among all registered heuristics it occurs once.
+            path: what ``convfind heuristics train`` wrote.
+        """
+        self.name = name
+        self.path = path
+        self._model: Model | NotApplicable | None = None
+        self._devices: dict[str, tuple[int, int]] = {}
+        self._questions: dict[tuple[object, ...], _Question | NotApplicable] = {}
+
+    def predict(
+        self, problem: ConvProblem, target: Target, solvers: Sequence[Solver]
+    ) -> Sequence[Prediction] | NotApplicable:
+        """Rank solvers by expected time; the confidence is the share of cases it wins in."""
+        model = self._model or self._load()
+        if isinstance(model, NotApplicable):
+            return model
+        device = self._devices.get(target.identity)
+        if device is None:
+            known = ", ".join(self._devices)
+            return NotApplicable(f"trained for {known}, not for {target.identity}")
+        network = model.networks.get(problem.direction)
+        if network is None:
+            return NotApplicable(f"not trained on {problem.direction.short}")
+        question = self._question(network, solvers)
+        if isinstance(question, NotApplicable):
+            return question
+        row = sizes(problem)
+        refusal = unusual(problem) or network.domain.refusal(row)
+        if refusal is not None:
+            return NotApplicable(refusal)
+        units, index = device
+        # A handful of numbers: Python's own arithmetic costs half of what NumPy's does.
+        logs = network.log_times(row, units, index, question.outputs)
+        least, sharpness = min(logs), network.sharpness
+        odds = [math.exp((least - log) * sharpness) for log in logs]
+        total = sum(odds)
+        ranking = [
+            Prediction(solver, math.exp(log), share / total)
+            for solver, log, share in zip(question.ids, logs, odds, strict=True)
+        ]
+        ranking.sort(key=_TIME)
+        return ranking
+
+    def model(self) -> Model:
+        """The model itself. Raises `ModelError` where it cannot be used."""
+        model = self._model or self._load()
+        if isinstance(model, NotApplicable):
+            raise ModelError(model.reason)
+        return model
+
+    def _load(self) -> Model | NotApplicable:
+        try:
+            model = read_model(self.path)
+        except ModelError as error:
+            self._model = NotApplicable(str(error))
+            warnings.warn(f"heuristic {self.name}: {error}", HeuristicWarning, stacklevel=3)
+            return self._model
+        self._devices = {
+            device.identity: (device.compute_units, index)
+            for index, device in enumerate(model.devices)
+        }
+        self._model = model
+        return model
+
+    def _question(self, network: Network, solvers: Sequence[Solver]) -> _Question | NotApplicable:
+        """Look up the outputs of these solvers."""
+        key = (network.direction, *solvers)
+        known = self._questions.get(key)
+        if known is None:
+            if len(self._questions) >= _MOST_QUESTIONS:
+                self._questions.clear()
+            known = self._questions[key] = _ask(network, solvers)
+        return known
+
+
+def _ask(network: Network, solvers: Sequence[Solver]) -> _Question | NotApplicable:
+    """Find the outputs; last resorts may lack one, since they are not timed beside others."""
+    columns = {name: column for column, name in enumerate(network.solvers)}
+    known = [solver for solver in solvers if versioned_id(solver) in columns]
+    for solver in solvers:
+        if solver in known or solver.is_last_resort:
+            continue
+        trained = [name for name in columns if name.rpartition("@")[0] == solver.solver_id]
+        if trained:
+            return NotApplicable(
+                f"trained on {trained[0]}, installed is version {solver.version}; train it again"
+            )
+        return NotApplicable(f"not trained on solver {versioned_id(solver)}; train it again")
+    if not known:
+        return NotApplicable("not trained on any of the solvers that take the problem")
+    outputs = network.outputs(columns[versioned_id(solver)] for solver in known)
+    return _Question(tuple(solver.solver_id for solver in known), outputs)
+
+
+def unusual(problem: ConvProblem) -> str | None:
+    """Say what a problem has that no feature describes, None where it has nothing of the kind."""
+    if problem.mode is not ConvMode.CONVOLUTION:
+        return "transposed problems are asked about as plain ones"
+    if problem.padding != problem.padding_end:
+        return f"padding {problem.padding} and {problem.padding_end} is not the same at both ends"
+    if not problem.is_packed:
+        return "tensors with gaps"
+    if not problem.has_default_scaling:
+        return f"alpha {problem.alpha} and beta {problem.beta}"
+    if problem.deterministic:
+        return "deterministic"
+    if problem.allow_tf32:
+        return "allow_tf32"
+    if problem.accuracy is not AccuracyClass.NORMAL:
+        return f"accuracy {problem.accuracy}"
+    if problem.y_dtype is not problem.dtype.result:
+        return f"results of type {problem.y_dtype}"
+    return None

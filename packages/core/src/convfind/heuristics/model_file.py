@@ -1,0 +1,193 @@
+"""The file of a model: NumPy's npz, arrays beside one text of metadata."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from convfind.errors import ModelError
+from convfind.heuristics.features import FEATURES_VERSION, SIZES
+from convfind.heuristics.network import Domain, Network
+from convfind.types import Direction
+
+FORMAT = 1
+
+_METADATA = "metadata"
+
+
+class ModelDevice(msgspec.Struct, frozen=True, kw_only=True):
+    """A device that a model was trained on."""
+
+    identity: str
+    compute_units: int
+
+
+class Training(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a model comes from. ``scores`` are of problems that it did not see."""
+
+    program: str = ""
+    seed: int = 0
+    problems: int = 0
+    data_sha256: str = ""
+    split: str = "family"  # what was held out, by a hash with the seed: families or problems
+    held_out: float = 0.0  # share of it
+    scores: dict[str, dict[str, float]] = {}  # by device identity
+
+
+class _NetworkHead(msgspec.Struct, frozen=True, kw_only=True):
+    solvers: tuple[str, ...]
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    kinds: tuple[tuple[int, ...], ...]
+    sharpness: float
+    layers: int
+
+
+class _Head(msgspec.Struct, frozen=True, kw_only=True):
+    format: int
+    features: int
+    devices: tuple[ModelDevice, ...]
+    training: Training
+    networks: dict[str, _NetworkHead]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Networks by direction, the devices they are for, and where they come from."""
+
+    devices: tuple[ModelDevice, ...]
+    networks: Mapping[Direction, Network]
+    training: Training
+
+
+def write_model(path: Path, model: Model) -> None:
+    """Write a model, whole or not at all; weights as float16. Raises `OSError`."""
+    arrays: dict[str, NDArray[Any]] = {}
+    heads = {}
+    for direction, network in model.networks.items():
+        heads[direction.short] = _NetworkHead(
+            solvers=network.solvers,
+            low=network.domain.low,
+            high=network.domain.high,
+            kinds=tuple(sorted(network.domain.kinds)),
+            sharpness=network.sharpness,
+            layers=len(network.weights),
+        )
+        arrays[f"{direction.short}.mean"] = network.mean
+        arrays[f"{direction.short}.scale"] = network.scale
+        for number, (weights, biases) in enumerate(
+            zip(network.weights, network.biases, strict=True)
+        ):
+            arrays[f"{direction.short}.weights{number}"] = weights.astype(np.float16)
+            arrays[f"{direction.short}.biases{number}"] = biases
+    head = _Head(
+        format=FORMAT,
+        features=FEATURES_VERSION,
+        devices=model.devices,
+        training=model.training,
+        networks=heads,
+    )
+    arrays[_METADATA] = np.frombuffer(msgspec.json.encode(head, order="sorted"), np.uint8)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def read_model(path: Path) -> Model:
+    """Read a model.
+
+    Raises:
+        ModelError: the file is missing, damaged, or made by another version of convfind.
+    """
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except FileNotFoundError as exc:
+        msg = f"model {path} does not exist"
+        raise ModelError(msg) from exc
+    except Exception as exc:  # what damage makes NumPy's parsers raise is nowhere said
+        msg = f"model {path} is damaged or no model: {exc}"
+        raise ModelError(msg) from exc
+    try:
+        text = arrays[_METADATA].tobytes()
+        versions = msgspec.json.decode(text, type=_Versions)
+        if (versions.format, versions.features) != (FORMAT, FEATURES_VERSION):
+            msg = (
+                f"model {path} has format {versions.format} and features {versions.features}, "
+                f"not {FORMAT} and {FEATURES_VERSION}; train it again with this convfind"
+            )
+            raise ModelError(msg)
+        head = msgspec.json.decode(text, type=_Head)
+        networks = {}
+        for direction in Direction:
+            if direction.short in head.networks:
+                network = _network(direction, head.networks[direction.short], arrays)
+                networks[direction] = network
+                _check(network, len(head.devices))
+    except (KeyError, ValueError, AttributeError, IndexError, msgspec.MsgspecError) as exc:
+        msg = f"model {path} is damaged: {exc}"
+        raise ModelError(msg) from exc
+    return Model(head.devices, networks, head.training)
+
+
+class _Versions(msgspec.Struct, frozen=True):
+    format: int
+    features: int
+
+
+def _network(
+    direction: Direction, head: _NetworkHead, arrays: Mapping[str, NDArray[Any]]
+) -> Network:
+    def numbers(name: str) -> NDArray[np.float32]:
+        return np.ascontiguousarray(arrays[f"{direction.short}.{name}"], np.float32)
+
+    return Network(
+        direction,
+        head.solvers,
+        Domain(head.low, head.high, frozenset(head.kinds)),
+        head.sharpness,
+        numbers("mean"),
+        numbers("scale"),
+        tuple(numbers(f"weights{number}") for number in range(head.layers)),
+        tuple(numbers(f"biases{number}") for number in range(head.layers)),
+    )
+
+
+def _check(network: Network, devices: int) -> None:
+    """Raise `ValueError` where the parts do not fit each other or are not numbers."""
+    weights, biases = network.weights, network.biases
+    inputs = len(network.mean)
+    fits = (
+        len(weights) >= 2
+        and len(network.scale) == inputs
+        and len(network.domain.low) == len(network.domain.high) == SIZES.index("spatial_rank")
+        and biases[0].shape == (devices, len(weights[0]))
+        and all(
+            bias.shape == (len(matrix),)
+            for bias, matrix in zip(biases[1:], weights[1:], strict=True)
+        )
+        and len(weights[-1]) == len(network.solvers)
+    )
+    for matrix in weights:
+        fits = fits and matrix.ndim == 2 and matrix.shape[1] == inputs
+        inputs = len(matrix)
+    if not fits:
+        msg = f"the arrays for {network.direction.short} do not fit each other"
+        raise ValueError(msg)
+    numbers = (network.mean, network.scale, *weights, *biases)
+    if not all(np.isfinite(array).all() for array in numbers) or not network.scale.all():
+        msg = f"the arrays for {network.direction.short} are not all finite"
+        raise ValueError(msg)

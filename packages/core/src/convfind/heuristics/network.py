@@ -1,0 +1,167 @@
+"""The network of a model: features to the logarithm of each solver's time, in NumPy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from operator import gt, lt
+from struct import Struct
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convfind.heuristics.features import LOG_MACS, SIZES, feature_columns, features
+from convfind.types import DataType, Direction
+
+Floats = NDArray[np.float32]
+
+_BLOCK = 2048  # rows of a batch whose intermediate values stay in the cache
+_ZERO = np.float32(0)
+_KIND = SIZES.index("spatial_rank")
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """The problems of one direction that a network was trained on.
+
+    Attributes:
+        low: smallest value of each field of `SIZES` before the spatial rank.
+        high: largest one.
+        kinds: the combinations of the other fields: rank, data type and layouts.
+    """
+
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    kinds: frozenset[tuple[int, ...]]
+
+    @classmethod
+    def of(cls, rows: NDArray[np.int32]) -> Domain:
+        """The least domain that holds these problems: (problems, fields)."""
+        ranged = rows[:, :_KIND]
+        return cls(
+            tuple(ranged.min(axis=0).tolist()),
+            tuple(ranged.max(axis=0).tolist()),
+            frozenset(map(tuple, np.unique(rows[:, _KIND:], axis=0).tolist())),
+        )
+
+    def refusal(self, row: Sequence[int]) -> str | None:
+        """Say what about a problem is outside, None where nothing is."""
+        if tuple(row[_KIND:]) not in self.kinds:
+            return f"not trained on {_kind_text(row)}"
+        if any(map(lt, row, self.low)) or any(map(gt, row, self.high)):
+            name, value, low, high = next(
+                fields
+                for fields in zip(SIZES, row, self.low, self.high, strict=False)
+                if not fields[2] <= fields[1] <= fields[3]
+            )
+            return f"{name} {value} is outside the range of training, {low} to {high}"
+        return None
+
+
+def _kind_text(row: Sequence[int]) -> str:
+    rank, dtype, *last = row[_KIND:]
+    layouts = " ".join(
+        f"{name} channels {'last' if flag else 'first'}"
+        for name, flag in zip("xwy", last, strict=True)
+    )
+    return f"{rank}-D {tuple(DataType)[dtype]} with {layouts}"
+
+
+@dataclass(frozen=True)
+class Network:
+    """A perceptron for one direction. Immutable.
+
+    Attributes:
+        direction: of its problems.
+        solvers: versioned id of each output.
+        domain: what it was trained on.
+        sharpness: turns differences of log times into the odds of being fastest.
+        mean, scale: normalisation of the features.
+        weights: matrix of each layer, (outputs, inputs).
+        biases: vector of each layer; of the first layer one for each device, (devices, outputs).
+    """
+
+    direction: Direction
+    solvers: tuple[str, ...]
+    domain: Domain
+    sharpness: float
+    mean: Floats
+    scale: Floats
+    weights: tuple[Floats, ...]
+    biases: tuple[Floats, ...]
+
+    @cached_property
+    def _matrices(self) -> tuple[tuple[Floats, ...], ...]:
+        """For each device the layers but the last, in homogeneous coordinates.
+
+        A last input that is always 1 carries the biases, and a last output of 1 hands it on: an
+        addition less in each layer. The normalisation is in the first matrix.
+        """
+        return tuple(self._layers(device) for device in range(len(self.biases[0])))
+
+    def _layers(self, device: int) -> tuple[Floats, ...]:
+        first = self.weights[0] / self.scale
+        weights = (first, *self.weights[1:-1])
+        biases = (self.biases[0][device] - first @ self.mean, *self.biases[1:-1])
+        return tuple(map(_homogeneous, weights, biases))
+
+    @cached_property
+    def _pack(self) -> Struct:
+        return Struct(f"{len(self.mean) + 1}f")
+
+    def outputs(self, columns: Iterable[int]) -> Floats:
+        """The last layer, for these solvers only."""
+        chosen = list(columns)
+        return _homogeneous(self.weights[-1][chosen], self.biases[-1][chosen])[:-1]
+
+    def log_times(self, row: Sequence[int], units: int, device: int, last: Floats) -> list[float]:
+        """Predict one problem: natural logarithms of milliseconds for the solvers of ``last``."""
+        values = features(row, units, self.direction)
+        hidden: Floats = np.frombuffer(self._pack.pack(*values, 1.0), np.float32)
+        for matrix in self._matrices[device]:
+            hidden = matrix.dot(hidden)
+            np.maximum(hidden, _ZERO, out=hidden)
+        base = math.log(2.0 ** values[LOG_MACS] / _WORK + _LEAST_WORK)
+        return [base + time for time in last.dot(hidden).tolist()]
+
+    def batch(self, rows: NDArray[np.int32], units: int, device: int) -> Floats:
+        """Predict many problems: (problems, fields) to log times, (problems, solvers)."""
+        result = np.empty((len(rows), len(self.solvers)), np.float32)
+        last = self.outputs(range(len(self.solvers)))
+        for start in range(0, len(rows), _BLOCK):
+            block = rows[start : start + _BLOCK]
+            columns = feature_columns(block, units, self.direction)
+            hidden = np.vstack((columns, np.ones(len(block), np.float32)))
+            for matrix in self._matrices[device]:
+                hidden = matrix @ hidden
+                np.maximum(hidden, _ZERO, out=hidden)
+            times = last @ hidden
+            times += log_work(columns)
+            result[start : start + _BLOCK] = times.T
+        return result
+
+
+def _homogeneous(weights: Floats, biases: Floats) -> Floats:
+    """Join weights and biases, with a last row that hands the 1 on."""
+    outputs, inputs = weights.shape
+    matrix = np.zeros((outputs + 1, inputs + 1), np.float32)
+    matrix[:outputs, :inputs] = weights
+    matrix[:outputs, inputs] = biases
+    matrix[outputs, inputs] = 1.0
+    return matrix
+
+
+def log_work(columns: Floats) -> Floats:
+    """What outputs are added to, (problems), from the features, (features, problems).
+
+    The logarithm of 5e9 multiply-accumulates, and of what a launch costs when there is next to
+    nothing to compute.
+    """
+    work = np.exp2(columns[LOG_MACS]) / np.float32(_WORK)
+    result: Floats = np.log(work + np.float32(_LEAST_WORK))
+    return result
+
+
+_WORK, _LEAST_WORK = 5e9, 0.01

@@ -1,0 +1,44 @@
+"""``convfind heuristics``: the group of commands, each imported when it is used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+_HELP = """Train models that rank solvers without measuring, and score them.
+
+DATA are find databases, own or with records imported from MIOpen, and MIOpen's find-db text files.
+
+\b
+Examples:
+  convfind heuristics train ~/.local/share/convfind --output cpu.npz --seed 1
+  convfind heuristics evaluate cpu.npz ~/.local/share/convfind --json
+  convfind heuristics explain cpu.npz fwd-16x64x56x56-...
+"""
+
+#: Name of each command, and the module of this package that has it, under its own name.
+_COMMANDS = {
+    "evaluate": "heuristics_evaluate",
+    "explain": "heuristics_explain",
+    "train": "heuristics_train",
+}
+
+
+class _Group(click.Group):
+    """Registered at every start of the program, so that it must cost nothing there."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the commands."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        module = _COMMANDS.get(cmd_name)
+        if module is None:
+            return None
+        command: click.Command = getattr(import_module(f"{__package__}.{module}"), module)
+        return command
+
+
+heuristics = _Group("heuristics", help=_HELP)

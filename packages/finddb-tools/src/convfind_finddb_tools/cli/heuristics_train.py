@@ -1,0 +1,78 @@
+"""``convfind heuristics train``: measured times into a model file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from convfind.cli.app import App, Command
+from convfind.cli.progress import ProgressBar
+from convfind.errors import ModelError
+from convfind.heuristics.model_file import write_model
+from convfind_finddb_tools.cli.heuristics_evaluate import print_scores, read_with_progress
+from convfind_finddb_tools.cli.options import PATH
+from convfind_finddb_tools.heuristics.evaluation import Scores
+from convfind_finddb_tools.heuristics.split import Split
+
+
+@click.command("train", cls=Command)
+@click.argument("data", nargs=-1, required=True, type=PATH, metavar="DATA...")
+@click.option("--output", required=True, type=PATH, metavar="MODEL", help="File to write, *.npz.")
+@click.option("--seed", type=int, default=0, help="Of the split and of the training.  [0]")
+@click.option(
+    "--held-out",
+    type=click.FloatRange(0.0, 0.9),
+    default=0.2,
+    help="Share of the problems that is only scored on.  [0.2]",
+)
+@click.option(
+    "--split",
+    type=click.Choice(["family", "problem"]),
+    default="family",
+    help="What is held out: whole shape families, or single problems.  [family]",
+)
+@click.option("--epochs", type=click.IntRange(min=1), default=50, help="Passes.  [50]")
+@click.pass_obj
+def heuristics_train(
+    app: App,
+    data: tuple[Path, ...],
+    output: Path,
+    seed: int,
+    held_out: float,
+    split: Split,
+    epochs: int,
+) -> None:
+    """Train a model from measured times, for all devices and directions in the data.
+
+    A part of the data is held out, and the model's scores there are kept in its file. A shape
+    family is all that differs in batch size, data type, direction or layout only; single problems
+    held out flatter, since the model saw their like at other batch sizes. The same data and seed
+    give the same model on the same machine. Needs PyTorch: pip install
+    "convfind-finddb-tools[train]".
+
+    \b
+    Examples:
+      convfind heuristics train tuned --output h200.npz --seed 1
+      convfind heuristics train gfx90a68.HIP.fdb.txt.bz2 --output mi250.npz
+    """
+    try:
+        from convfind_finddb_tools.heuristics.training import Recipe, train
+    except ModuleNotFoundError as exc:
+        msg = f'training needs {exc.name}: pip install "convfind-finddb-tools[train]"'
+        raise ModelError(msg) from exc
+    dataset = read_with_progress(data)
+    recipe = Recipe(seed=seed, held_out=held_out, split=split, epochs=epochs)
+    with ProgressBar("training, % done", 100) as bar:
+        model = train(
+            dataset,
+            recipe,
+            lambda done, total: bar.advance("training, % done", 100 * done // total),
+        )
+    try:
+        write_model(output, model)
+    except OSError as exc:
+        msg = f"{output} cannot be written: {exc}"
+        raise ModelError(msg) from exc
+    scores = {name: Scores.of(values) for name, values in model.training.scores.items()}
+    print_scores(app, output, scores)

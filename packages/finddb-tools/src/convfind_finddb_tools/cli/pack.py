@@ -1,0 +1,62 @@
+"""``convfind db pack``: what is known about a device, as one file for other machines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from convfind.cli.app import App, Command
+from convfind.cli.text import format_bytes
+from convfind_finddb_tools.cli.options import PATH, chosen_database, takes_selection_without
+from convfind_finddb_tools.database import Snapshot
+from convfind_finddb_tools.packing import device_to_pack, write_pack
+from convfind_finddb_tools.selection import Selection
+
+
+@click.command(cls=Command)
+@click.argument("database", required=False, type=PATH, metavar="[DB]")
+@click.option("--device", required=True, metavar="ID", help="Its identity, or a part of it.")
+@click.option(
+    "--output", required=True, type=PATH, metavar="FILE", help="*.lmdb; replaced if it exists."
+)
+@click.pass_obj
+@takes_selection_without("origin", "device")
+def pack(app: App, database: Path | None, device: str, output: Path, selection: Selection) -> None:
+    """Write a device's records, tuned configs and quarantine into a read-only, checksummed file.
+
+    `convfind db install` puts the file to use on another machine with the same device, and packages
+    of solvers ship it as it is. It is a database too: stats, list, show and merge take it. The same
+    records always give the same file.
+
+    \b
+    Examples:
+      convfind db pack --device H200 --output h200.lmdb
+      convfind db pack fleet --device "opencl|NVIDIA CUDA|NVIDIA H200|sm_90|132" --output h200.lmdb
+      convfind db pack --device H200 --algorithm winograd --output winograd-h200.lmdb
+    """
+    with Snapshot(chosen_database(app, database)) as snapshot:
+        identity = device_to_pack(snapshot, device)
+        report = write_pack(snapshot, identity, selection, output)
+    manifest, size = report.pack.manifest, output.stat().st_size
+    if app.json:
+        app.emit(
+            {
+                "output": str(output),
+                "bytes": size,
+                "sha256": report.pack.sha256,
+                "damaged": report.damaged,
+                "manifest": msgspec.to_builtins(manifest),
+            }
+        )
+        return
+    app.print(
+        f"device   {manifest.device}",
+        f"holds    {manifest.records:,} records of {manifest.problems:,} problems; tuned configs "
+        f"of {manifest.configs:,}, quarantine of {manifest.quarantined:,}",
+        f"file     {output}, {format_bytes(size)}",
+        f"sha256   {report.pack.sha256}",
+    )
+    if report.damaged:
+        app.note(f"{report.damaged:,} damaged values left out")

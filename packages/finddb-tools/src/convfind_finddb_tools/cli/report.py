@@ -1,0 +1,161 @@
+"""``convfind report``: what a database means for a model, as one HTML page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+
+from convfind.cli.app import App, Command, new_table
+from convfind.cli.text import format_ms
+from convfind.errors import FindDbError
+from convfind.finddb.record import QuarantineRecord
+from convfind.finddb.table import FIND, QUARANTINE
+from convfind_finddb_tools.cli.options import PATH, chosen_database, takes_selection, watched
+from convfind_finddb_tools.database import FOREIGN, Snapshot
+from convfind_finddb_tools.entry import Entry, split_key
+from convfind_finddb_tools.exporting import replacing
+from convfind_finddb_tools.report.layers import DeviceReport, Failure, device_reports
+from convfind_finddb_tools.report.occurrences import Occurrence, read_occurrences
+from convfind_finddb_tools.report.page import Head, page, plotly_script
+from convfind_finddb_tools.selection import Selection
+from convfind_finddb_tools.tune.workload import workload_path
+
+_PEAK = click.FloatRange(min=0, min_open=True)
+
+
+@click.command(cls=Command)
+@click.argument("database", required=False, type=PATH, metavar="[DB]")
+@click.option(
+    "--output", type=PATH, metavar="FILE", default=Path("report.html"), help="[report.html]"
+)
+@click.option(
+    "--problems",
+    type=PATH,
+    metavar="FILE",
+    help="What the model has: JSON Lines with problem and count, or a layer file.  "
+    "[workload.jsonl of `convfind tune` beside DB, else every problem of DB once]",
+)
+@click.option("-n", "--batch", type=click.IntRange(min=1), help="Batch size in place of FILE's.")
+@click.option(
+    "--before", type=PATH, metavar="DB", help="Compare with this.  [the GEMM fallback in DB]"
+)
+@click.option("--peak-gflops", type=_PEAK, help="Of the device.  [the best in DB]")
+@click.option("--peak-gbs", type=_PEAK, help="Memory, GB/s.  [the best in DB]")
+@click.option("--title", default="convfind report", help="[convfind report]")
+@click.pass_obj
+@takes_selection
+def report(
+    app: App,
+    database: Path | None,
+    output: Path,
+    problems: Path | None,
+    batch: int | None,
+    before: Path | None,
+    peak_gflops: float | None,
+    peak_gbs: float | None,
+    title: str,
+    selection: Selection,
+) -> None:
+    """Write one HTML page about what a database means for a model; no network is needed to read it.
+
+    It shows what the model gains in total and layer by layer, who wins and by how much, time
+    against workspace, the roofline, the spread of the measurements, failures, and all layers in a
+    table; a part for each device. Needs plotly: pip install convfind-finddb-tools[report].
+
+    \b
+    Examples:
+      convfind report
+      convfind report tuned --problems benchmarks/layers/resnet50.txt --output resnet50.html
+      convfind report after --before before --device H200 --peak-gflops 60000 --peak-gbs 4800
+    """
+    plotly_script()  # before any work is done for it
+    path = chosen_database(app, database)
+    occurrences, model = _occurrences(path, problems, batch)
+    old = None if before is None else _entries_by_problem(before, selection)
+    with Snapshot(path) as snapshot:
+        total = snapshot.count(FIND.name) + snapshot.count(FOREIGN)
+        entries = watched(selection.entries(snapshot), "reading", total)
+        reports = device_reports(entries, occurrences, old)
+        for one in reports:
+            one.failures = _failures(snapshot, one.device, selection)
+        where = str(snapshot.path)
+    if not reports:
+        such = " that the filters and the list of problems choose" if total else ""
+        msg = f"{where} has no results{such}"
+        raise FindDbError(msg)
+    versus = "the GEMM fallback" if before is None else str(before)
+    head = Head(title, where, versus, model, peak_gflops, peak_gbs)
+    text = page(head, reports).encode()
+    with replacing(output) as file:
+        file.write(text)
+    if app.json:
+        document = {"output": str(output), "bytes": len(text)}
+        app.emit(document | {"devices": [_report_json(one) for one in reports]})
+        return
+    _print(app, reports)
+    app.print("", f"written to {output}, {len(text) / 1e6:.1f} MB")
+
+
+def _occurrences(
+    database: Path, problems: Path | None, batch: int | None
+) -> tuple[list[Occurrence] | None, str]:
+    """What the model has, and in words where that comes from."""
+    file = problems or workload_path(database)
+    if problems is None and not file.exists():
+        if batch is not None:
+            msg = "--batch needs a list of problems; give --problems FILE"
+            raise click.UsageError(msg)
+        return None, "every problem of the database once"
+    return read_occurrences(file, batch), f"problems of {file}"
+
+
+def _entries_by_problem(path: Path, selection: Selection) -> dict[tuple[str, str], Entry]:
+    with Snapshot(path) as snapshot:
+        return {(one.device, one.problem): one for one in selection.entries(snapshot)}
+
+
+def _failures(snapshot: Snapshot, device: str, selection: Selection) -> list[Failure]:
+    """Quarantined solvers of a device, one for each reason, the most frequent first."""
+    counts: Counter[tuple[str, int, str]] = Counter()
+    samples: dict[tuple[str, int, str], QuarantineRecord] = {}
+    for key, sealed in snapshot.items(QUARANTINE.name):
+        if split_key(key)[0] != device:
+            continue
+        value = QUARANTINE.unpack(key, sealed)
+        value = None if value is None else selection.narrowed(QUARANTINE.name, key, value)
+        for record in value or ():
+            name = (record.solver, record.solver_version, record.reason)
+            counts[name] += 1
+            samples[name] = record
+    return [Failure(samples[name], count) for name, count in counts.most_common()]
+
+
+def _print(app: App, reports: list[DeviceReport]) -> None:
+    numbers = ("problems", "missing", "before ms", "ms", "faster")
+    table = new_table("device", *numbers, right=numbers)
+    for one in reports:
+        compared = one.speedup is not None
+        table.add_row(
+            *(one.device, f"{len(one.layers):,}", f"{len(one.missing):,}"),
+            format_ms(one.compared_before_ms) if compared else "-",
+            format_ms(one.after_ms),
+            f"{one.speedup:.2f}x" if one.speedup is not None else "-",
+        )
+    app.print(table)
+
+
+def _report_json(one: DeviceReport) -> dict[str, Any]:
+    return {
+        "device": one.device,
+        "problems": len(one.layers),
+        "missing": [missing.problem for missing in one.missing],
+        "expected_ms": one.after_ms,
+        "compared": len(one.compared),
+        "before_ms": one.compared_before_ms,
+        "after_ms": one.compared_after_ms,
+        "speedup": one.speedup,
+        "quarantined": len(one.failures),
+    }

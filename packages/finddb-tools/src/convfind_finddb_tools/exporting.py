@@ -1,0 +1,68 @@
+"""Writing a database as text: a file that is complete or not there."""
+
+from __future__ import annotations
+
+import bz2
+import dataclasses
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from convfind.errors import FindDbError
+from convfind_finddb_tools.database import Snapshot
+from convfind_finddb_tools.export_miopen import export_miopen, the_device
+from convfind_finddb_tools.json_lines import export_json_lines
+from convfind_finddb_tools.selection import Selection
+from convfind_finddb_tools.text_kinds import FIND_TEXT, PERF_TEXT
+
+_MIOPEN = {"miopen": FIND_TEXT, "miopen-perf": PERF_TEXT}
+FORMATS = (*_MIOPEN, "jsonl")
+
+
+def export_to(output: Path, form: str, snapshot: Snapshot, selection: Selection) -> tuple[int, int]:
+    """Write what is selected; returns how many lines were written, and values were damaged.
+
+    Raises:
+        FindDbError: the file cannot be written, or a text of MIOpen's is for one device, and the
+            database has none or several that are selected.
+    """
+    if form not in _MIOPEN:
+        with replacing(output) as file:
+            return export_json_lines(snapshot, file, selection)
+    kind = _MIOPEN[form]
+    device = the_device(snapshot, kind, selection.device)
+    with replacing(output) as file:
+        rest = dataclasses.replace(selection, device=None)
+        return export_miopen(snapshot, kind, device, file, rest)
+
+
+@contextmanager
+def replacing(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
+    """Write a file that takes its place only when it is complete; ``*.bz2`` is compressed.
+
+    Raises:
+        FindDbError: it cannot be written.
+    """
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as exc:
+        msg = f"{path} cannot be written: {exc}"
+        raise FindDbError(msg) from exc
+    draft = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            if path.suffix == ".bz2":
+                with bz2.open(file, "wb") as packed:
+                    yield cast("BinaryIO", packed)
+            else:
+                yield file
+        draft.chmod(mode)
+        draft.replace(path)
+    except OSError as exc:
+        msg = f"{path} cannot be written: {exc}"
+        raise FindDbError(msg) from exc
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,194 @@
+"""Scores: what a model's first choices cost on problems with measured times."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convfind.heuristics.contract import NotApplicable
+from convfind.heuristics.model import TrainedHeuristic
+from convfind.heuristics.model_file import Model
+from convfind.problem import ConvProblem
+from convfind.solver import Solver
+from convfind.target import DeviceKind, Target
+from convfind.types import Direction
+from convfind_finddb_tools.heuristics.dataset import Dataset
+
+_QUERIES = 2000  # problems on which the time of a query is measured
+_BINS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Scores of a model on one device, among the solvers that a record holds.
+
+    Slowdowns are the time of the choice over that of the fastest solver; ``open1`` is the share of
+    problems whose fastest solver the model prefers to all that it knows. The calibration error is
+    the mean distance between confidence and success. Query times are microseconds.
+    """
+
+    problems: int
+    not_applicable: int
+    top1: float
+    top3: float
+    within5pct: float
+    geomean_slowdown: float
+    p95_slowdown: float
+    p99_slowdown: float
+    over2x: float
+    open1: float
+    median_time_error: float
+    calibration_error: float
+
+    @classmethod
+    def of(cls, values: Mapping[str, float]) -> Scores:
+        """Read what a model's file holds."""
+        counts = {name: int(values[name]) for name in ("problems", "not_applicable")}
+        return cls(**{**values, **counts})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class _Choices:
+    """Per problem: what the model prefers, and what that costs."""
+
+    slowdown: NDArray[np.float64]
+    rank: NDArray[np.int64]  # of the fastest solver, from 0
+    is_open_best: NDArray[np.bool_]
+    confidence: NDArray[np.float64]
+    time_errors: NDArray[np.float64]  # one for each measured time
+
+
+def evaluate(model: Model, dataset: Dataset) -> dict[str, Scores]:
+    """Score a model on the problems of each of its devices."""
+    scores = {}
+    units = {device.identity: device for device in model.devices}
+    for device in dataset.devices:
+        if device.identity in units:
+            part = dataset.on_device(device.identity)
+            if len(part):
+                scores[device.identity] = _scores(model, part, device.identity)
+    return scores
+
+
+def _scores(model: Model, part: Dataset, identity: str) -> Scores:
+    index = [device.identity for device in model.devices].index(identity)
+    device = model.devices[index]
+    found = []
+    for direction, network in model.networks.items():
+        problems = part.in_direction(direction)
+        refusals = [network.domain.refusal(row) for row in problems.rows.tolist()]
+        problems = problems.select(np.array([text is None for text in refusals], np.bool_))
+        times = problems.log_times(network.solvers)
+        known = np.asarray(np.isfinite(times).any(axis=1), np.bool_)
+        problems, times = problems.select(known), times[known]
+        if len(problems):
+            predicted = network.batch(problems.rows, device.compute_units, index)
+            found.append(_choices(predicted, times, network.sharpness))
+    if not found:
+        return Scores(len(part), len(part), *([0.0] * 3), *([float("inf")] * 3), *([0.0] * 4))
+    slowdown = np.concatenate([choice.slowdown for choice in found])
+    rank = np.concatenate([choice.rank for choice in found])
+    confidence = np.concatenate([choice.confidence for choice in found])
+    return Scores(
+        problems=len(slowdown),
+        not_applicable=len(part) - len(slowdown),
+        top1=float((rank == 0).mean()),
+        top3=float((rank < 3).mean()),
+        within5pct=float((slowdown <= 1.05).mean()),
+        geomean_slowdown=float(np.exp(np.log(slowdown).mean())),
+        p95_slowdown=float(np.quantile(slowdown, 0.95)),
+        p99_slowdown=float(np.quantile(slowdown, 0.99)),
+        over2x=float((slowdown > 2).mean()),
+        open1=float(np.concatenate([choice.is_open_best for choice in found]).mean()),
+        median_time_error=float(
+            np.median(np.concatenate([choice.time_errors for choice in found]))
+        ),
+        calibration_error=calibration_error(confidence, rank == 0),
+    )
+
+
+def _choices(
+    predicted: NDArray[np.float32], times: NDArray[np.float32], sharpness: float
+) -> _Choices:
+    everyone = np.arange(len(times))
+    measured = np.isfinite(times)
+    asked = np.where(measured, predicted, np.inf).astype(np.float64)
+    choice = asked.argmin(axis=1)
+    best = times.argmin(axis=1)
+    slowdown = np.exp(times[everyone, choice].astype(np.float64) - times[everyone, best])
+    odds = np.exp(-sharpness * (asked - asked.min(axis=1, keepdims=True)))
+    # Solvers that tie for the fastest are all right.
+    fastest = np.where(times <= times.min(axis=1, keepdims=True), asked, np.inf).min(axis=1)
+    return _Choices(
+        slowdown,
+        (asked < fastest[:, None]).sum(axis=1),
+        predicted.argmin(axis=1) == best,
+        1.0 / odds.sum(axis=1),
+        np.abs(np.expm1(predicted[measured].astype(np.float64) - times[measured])),
+    )
+
+
+def calibration_error(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
+    """Mean distance between confidence and success, in tenths of the confidence."""
+    bins = np.minimum((confidence * _BINS).astype(np.int64), _BINS - 1)
+    error = 0.0
+    for number in range(_BINS):
+        chosen = bins == number
+        if chosen.any():
+            error += abs(float(confidence[chosen].mean()) - float(right[chosen].mean())) * float(
+                chosen.mean()
+            )
+    return error
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Listed:
+    """The name of a solver in a record, where a question needs a solver."""
+
+    solver_id: str
+    version: int
+    is_last_resort: bool = False
+
+
+def query_times(heuristic: TrainedHeuristic, dataset: Dataset) -> tuple[float, float]:
+    """Microseconds of one question (median), and of one problem in a batch (the best of five)."""
+    model = heuristic.model()
+    identities = {device.identity for device in model.devices}
+    device = next(d for d in dataset.devices if d.identity in identities)
+    part = dataset.on_device(device.identity)
+    target = Target("", "", DeviceKind.GPU, "", "", "", 1, "", identity=device.identity)
+    chosen = np.linspace(0, len(part) - 1, min(_QUERIES, len(part))).astype(np.int64)
+    starts = np.searchsorted(part.time_row, np.arange(len(part) + 1))
+    listed = [
+        _Listed(name.rpartition("@")[0], int(name.rpartition("@")[2])) for name in part.solvers
+    ]
+    questions = []
+    for number in chosen.tolist():
+        entries = part.time_solver[starts[number] : starts[number + 1]].tolist()
+        solvers = cast("list[Solver]", [listed[entry] for entry in entries])
+        questions.append((ConvProblem.from_key(str(part.texts[number])), solvers))
+    samples = []
+    for problem, solvers in (*questions, *questions):  # sets of solvers are looked up once
+        start = time.perf_counter()
+        answer = heuristic.predict(problem, target, solvers)
+        elapsed = time.perf_counter() - start
+        if not isinstance(answer, NotApplicable):
+            samples.append(elapsed)
+    index = [d.identity for d in model.devices].index(device.identity)
+    best = float("inf")
+    for _ in range(5):
+        spent = 0.0
+        for direction in Direction:
+            network = model.networks.get(direction)
+            rows = part.in_direction(direction).rows
+            if network is not None and len(rows):
+                start = time.perf_counter()
+                network.batch(rows, device.compute_units, index)
+                spent += time.perf_counter() - start
+        best = min(best, spent / len(part))
+    return float(np.median(samples)) * 1e6 if samples else float("inf"), best * 1e6

@@ -1,0 +1,123 @@
+"""Installing packs: putting them where finds look, below the user's own database."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from convfind.errors import FindDbError
+from convfind.finddb.database_file import make_private_folder
+from convfind.finddb.file_check import lock_file
+from convfind.finddb.packs import installed_packs, pack_prefix, packs_folder
+from convfind_finddb_tools.pack import SUFFIX, Manifest, Pack, read_pack
+from convfind_finddb_tools.pack_check import check_pack
+from convfind_finddb_tools.packing import copy_file
+
+_SHORT = 12  # digits of the hash in a name
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledPack:
+    """A pack in the folder that finds look into. ``fault`` says why it cannot be used."""
+
+    path: Path
+    manifest: Manifest | None
+    sha256: str = ""
+    devices: tuple[str, ...] = ()  # names of the devices here that it is for
+    fault: str = ""
+
+
+def install_pack(
+    file: Path,
+    user_path: Path,
+    devices: Mapping[str, str],
+    *,
+    any_device: bool = False,
+    sha256: str | None = None,
+) -> tuple[Path, bool]:
+    """Check a pack and copy it into the folder of installed packs; nothing changes on an error.
+
+    Args:
+        file: the pack.
+        user_path: the user's database, a folder.
+        devices: identities of the devices here by name.
+        any_device: install it also where none of these is the pack's, for later.
+        sha256: what the hash must be, or begin with.
+
+    Returns:
+        Where it is installed, and whether it was not yet.
+
+    Raises:
+        FindDbError: it is no pack, damaged, for another device, or has another hash.
+    """
+    pack = read_pack(file)
+    identity = pack.manifest.device
+    if sha256 is not None and not pack.sha256.startswith(sha256.lower()):
+        msg = f"{file} has SHA-256 {pack.sha256}, not {sha256}"
+        raise FindDbError(msg)
+    if identity not in devices.values() and not any_device:
+        here = "; ".join(dict.fromkeys(devices.values())) or "none"
+        msg = f"{file} is for {identity}, here is {here}; --any-device installs it for later"
+        raise FindDbError(msg)
+    check_pack(pack)
+    folder = packs_folder(user_path)
+    place = folder / f"{pack_prefix(identity)}{pack.sha256[:_SHORT]}{SUFFIX}"
+    if place.exists() and _same(place, pack):
+        return place, False
+    try:
+        make_private_folder(folder)
+    except OSError as exc:
+        msg = f"{folder} cannot be created: {exc}"
+        raise FindDbError(msg) from exc
+    copy_file(file, place)
+    os.utime(place)  # the latest installed is uppermost
+    return place, True
+
+
+def list_packs(files: Iterable[Path], devices: Mapping[str, str]) -> list[InstalledPack]:
+    """Read what packs say about themselves; a damaged one is listed with what is wrong."""
+    found = []
+    for file in files:
+        try:
+            pack = read_pack(file)
+        except FindDbError as exc:
+            found.append(InstalledPack(file, None, fault=str(exc)))
+            continue
+        names = tuple(
+            name for name, identity in devices.items() if identity == pack.manifest.device
+        )
+        found.append(InstalledPack(file, pack.manifest, pack.sha256, names))
+    return found
+
+
+def uninstall_pack(user_path: Path, name: str) -> Path:
+    """Remove an installed pack, by the name of its file or the beginning of its hash.
+
+    Raises:
+        FindDbError: there is no such pack, or several; lists the installed ones.
+    """
+    files = installed_packs(user_path)
+    chosen = [file for file in files if name in (file.name, file.stem)]
+    if not chosen and name:
+        chosen = [file for file in files if file.stem.rpartition("@")[2].startswith(name[:_SHORT])]
+    if len(chosen) != 1:
+        names = ", ".join(file.name for file in files) or "none"
+        several = f"{name!r} means {len(chosen)} packs" if chosen else f"no pack {name!r}"
+        msg = f"{several}; installed: {names}"
+        raise FindDbError(msg)
+    try:
+        chosen[0].unlink()
+        lock_file(chosen[0]).unlink(missing_ok=True)
+    except OSError as exc:
+        msg = f"{chosen[0]} cannot be removed: {exc}"
+        raise FindDbError(msg) from exc
+    return chosen[0]
+
+
+def _same(place: Path, pack: Pack) -> bool:
+    try:
+        return read_pack(place).sha256 == pack.sha256
+    except FindDbError:
+        return False  # damaged: to be replaced

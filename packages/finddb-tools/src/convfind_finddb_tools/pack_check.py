@@ -1,0 +1,72 @@
+"""Looking at everything in a pack before it is trusted: anybody may have written it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from lmdb.verify import VerifyError, verify
+
+from convfind.errors import FindDbCorruptError, FindDbError
+from convfind.finddb.file_check import fault
+from convfind.finddb.key import SCHEMA
+from convfind.finddb.table import FIND
+from convfind_finddb_tools.database import Snapshot
+from convfind_finddb_tools.pack import SUFFIX, Pack
+from convfind_finddb_tools.packing import TABLES
+from convfind_finddb_tools.validity import key_fault, value_fault
+
+
+def check_pack(pack: Pack) -> None:
+    """Raise `FindDbCorruptError` where a pack is not what its manifest says, in every value.
+
+    The hash says that a file arrived as it was sent, not that it was sent by a friend. LMDB trusts
+    its pages, so that their structure is checked, in a copy, before LMDB sees them.
+    """
+    with tempfile.TemporaryDirectory(prefix="convfind-pack-") as folder:
+        copy = Path(folder) / f"pack{SUFFIX}"
+        shutil.copyfile(pack.path, copy)
+        why = fault(copy) or _structure_fault(copy)
+        if why is None:
+            try:
+                with Snapshot(copy) as snapshot:
+                    why = _content_fault(pack, snapshot)
+            except FindDbError as exc:
+                why = str(exc).replace(str(copy), "its database")
+    if why is not None:
+        msg = f"{pack.path} is no pack to install: {why}"
+        raise FindDbCorruptError(msg)
+
+
+def _structure_fault(file: Path) -> str | None:
+    try:
+        findings = verify(str(file))  # type: ignore[no-untyped-call]
+    except (VerifyError, OSError) as exc:
+        return f"its database cannot be read: {exc}"
+    return f"its database is damaged: {findings[0]}" if findings else None
+
+
+def _content_fault(pack: Pack, snapshot: Snapshot) -> str | None:
+    manifest = pack.manifest
+    begin = f"{SCHEMA}|{manifest.device}|".encode()
+    counts: Counter[str] = Counter()
+    for table in TABLES:
+        for key, sealed in snapshot.items(table.name):
+            value = table.unpack(key, sealed)
+            name = key.decode(errors="replace")
+            if value is None:
+                return f"the value of {name[:120]!r} in {table.name!r} is damaged"
+            if not key.startswith(begin):
+                return f"{name[:120]!r} is not of its device, {manifest.device}"
+            why = key_fault(name) or value_fault(table.name, value)
+            if why is not None:
+                return why
+            counts[table.name] += 1
+            counts["records"] += len(value.records) if table is FIND else 0
+    said = (manifest.problems, manifest.configs, manifest.quarantined, manifest.records)
+    found = (*(counts[table.name] for table in TABLES), counts["records"])
+    if said != found:
+        return f"its manifest counts {said} problems, configs, quarantines, records; it has {found}"
+    return None

@@ -1,0 +1,1 @@
+"""Reports: what a database means for a model, as one HTML page."""

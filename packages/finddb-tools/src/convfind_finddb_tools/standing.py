@@ -1,0 +1,138 @@
+"""Why a recorded result is used or not on a device, and what a find would do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from convfind.applicability import Rejected
+from convfind.find_policy import CheckHit, OnMiss, Policy
+from convfind.finddb.record import FindRecord
+from convfind.problem import ConvProblem
+from convfind.recall import Recalled, quarantine_in_force, recall, unmeasured, why_unused
+from convfind.screening import ask, screen
+from convfind.session import Session
+from convfind.solution import Solution
+from convfind.solver import Solver, versioned_id
+from convfind_finddb_tools.joining import record_identity
+
+
+class Use(StrEnum):
+    """What becomes of a record."""
+
+    RETURNED = "returned"
+    OVER_LIMIT = "over the limit"  # listed behind the others, and never chosen
+    HIDDEN = "hidden"  # by a record of the same solver in a layer above
+    UNUSED = "unused"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A record in a layer, and what becomes of it."""
+
+    layer: Path
+    record: FindRecord
+    use: Use
+    reason: str
+    stale: bool
+
+
+class Action(StrEnum):
+    """What a find does about a problem."""
+
+    ANSWER = "answer from the database"
+    CHECK = "run what is recorded again before trusting it"
+    EXTEND = "answer from the database, and measure what no search has decided about"
+    MEASURE = "measure"
+    ESTIMATE = "estimate; nothing runs"
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a find would do: the solutions that it has at once, and the solvers it would run."""
+
+    action: Action
+    solutions: tuple[Solution, ...]
+    runs: tuple[str, ...]
+
+
+def standings(problem: ConvProblem, session: Session, policy: Policy) -> list[Standing]:
+    """Judge every record of a plain problem in every layer, topmost layer first."""
+    quarantined = quarantine_in_force(problem, session)
+    solutions = {
+        solution.solver: solution for solution in recall(problem, session, policy).solutions
+    }
+    seen: dict[object, Path] = {}
+    found: list[Standing] = []
+    for path, entry in session.database.layers(session.target, problem):
+        if path is None or entry is None:
+            continue
+        above = dict(seen)
+        for record in entry.records:
+            identity = record_identity(record)
+            seen.setdefault(identity, path)
+            if not policy.use_db:
+                use, reason = Use.UNUSED, "this mode does not look into the database"
+            elif identity in above:
+                use, reason = Use.HIDDEN, f"the record in {above[identity]} lies above it"
+            else:
+                why = why_unused(record, problem, session, policy, quarantined)
+                use, reason = _use(record, why, solutions.get(record.solver), policy)
+            stale = record.driver != session.target.driver
+            found.append(Standing(path, record, use, reason, stale))
+    return found
+
+
+def outlook(problem: ConvProblem, session: Session, policy: Policy) -> Outlook:
+    """Say what a find of a plain problem would do, without doing it."""
+    known = recall(problem, session, policy) if policy.use_db else Recalled()
+    if known.answers:
+        usable = tuple(one.solver for one in known.solutions if not one.over_limit)
+        if policy.on_miss is OnMiss.ESTIMATE:
+            return Outlook(Action.ANSWER, known.solutions, ())
+        if policy.check_hit is not CheckHit.NO:
+            runs = usable if policy.check_hit is CheckHit.ALL else usable[:1]
+            return Outlook(Action.CHECK, known.solutions, runs)
+        more = _ids(unmeasured(problem, session, policy, known).candidates)
+        return Outlook(Action.EXTEND if more else Action.ANSWER, known.solutions, more)
+    if policy.on_miss is OnMiss.ESTIMATE:
+        return Outlook(Action.ESTIMATE, known.solutions, ())
+    return Outlook(
+        Action.MEASURE, known.solutions, _ids(screen(problem, session, policy).candidates)
+    )
+
+
+def _use(
+    record: FindRecord, why: Rejected | str | None, solution: Solution | None, policy: Policy
+) -> tuple[Use, str]:
+    if why is not None:
+        return Use.UNUSED, str(why)
+    if solution is None or solution.workspace != record.workspace:
+        return Use.UNUSED, "another record of the solver, with other workspace, is better here"
+    if solution.over_limit:
+        return Use.OVER_LIMIT, f"needs more than {policy.workspace_limit} bytes of workspace"
+    return Use.RETURNED, ""
+
+
+def without_result(problem: ConvProblem, session: Session) -> tuple[str, ...]:
+    """Solvers that take the problem, and about which searches decided without a result."""
+    stored = session.database.lookup(session.target, problem)
+    if stored is None:
+        return ()
+    measured = {f"{one.solver}@{one.solver_version}" for one in stored.entry.records}
+    solvers, _ = session.registry.solvers_for(session.target)
+    return tuple(
+        solver.solver_id
+        for solver in solvers
+        if versioned_id(solver) in stored.entry.considered
+        and versioned_id(solver) not in measured
+        and ask(solver, problem, session.target)
+    )
+
+
+def _ids(solvers: Sequence[Solver]) -> tuple[str, ...]:
+    """Ids of the solvers that run; a last resort does only where there is no other."""
+    usual = [solver for solver in solvers if not solver.is_last_resort]
+    return tuple(solver.solver_id for solver in usual or solvers)

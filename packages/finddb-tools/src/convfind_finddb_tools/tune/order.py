@@ -1,0 +1,96 @@
+"""What workers are told: the order, which holds for all of a campaign, and the single tasks."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from convfind.config import ConfigValue
+from convfind.finddb.record import FindEntry, QuarantineRecord, TunedConfig
+
+
+class Strategy(StrEnum):
+    """How much is measured."""
+
+    DEFAULTS = "defaults"  # every solver with its default config
+    FULL = "full"  # every solver, tunable ones tuned
+    NEIGHBOURS = "neighbours"  # some problems in full, the others with what won on the nearest
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What all workers of a campaign have in common; picklable.
+
+    Attributes:
+        strategy: how much is measured.
+        devices: names for `convfind.open`, for local workers in turn; none: the environment's.
+        policy: fields of `convfind.find_policy.Policy` that differ from the environment's.
+        shards: folder, on the worker's machine, in which each worker has its own database.
+        replay: database whose records take the part of measurements; empty: a device is measured.
+        pace: seconds of replay for each second that measuring took, 0 for none at all.
+        cores: cores for each local worker, by its number; none: wherever it runs.
+    """
+
+    strategy: Strategy
+    devices: tuple[str, ...] = ()
+    policy: dict[str, Any] = {}
+    shards: str = ""
+    replay: str = ""
+    pace: float = 0.0
+    cores: tuple[tuple[int, ...], ...] = ()
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Who measures, and what: results of one identity need not be measured again."""
+
+    device: str  # identity of the target
+    fingerprint: str  # of driver, solvers, strategy and policy
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """What a database holds about one problem on one device."""
+
+    entry: FindEntry | None = None
+    configs: tuple[TunedConfig, ...] = ()
+    quarantine: tuple[QuarantineRecord, ...] = ()
+
+
+class Seed(msgspec.Struct, frozen=True):
+    """What won on a neighbour: the only solvers to be measured, and their configs."""
+
+    solvers: tuple[str, ...]
+    configs: dict[str, dict[str, ConfigValue]] = {}
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """One plain problem to be tuned.
+
+    Attributes:
+        problem: its network config.
+        known: what the target database has already.
+        seed: what to measure where a neighbour has been tuned; None: everything.
+    """
+
+    problem: str
+    known: Known = Known()
+    seed: Seed | None = None
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a task. ``failure`` is empty where something was measured or known."""
+
+    problem: str
+    identity: Identity
+    found: Known = Known()
+    failure: str = ""
+    worker: str = ""
+    seconds: float = 0.0
+    compiled: int = 0
+    measured: int = 0
+
+    @property
+    def best_ms(self) -> float | None:
+        """The least time."""
+        entry = self.found.entry
+        return min((record.time_ms for record in entry.records), default=None) if entry else None

@@ -1,0 +1,37 @@
+"""Where problems come from: a reader for each kind of file, and for modules of PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from convfind.errors import ProblemError
+from convfind_finddb_tools.tune.sources.json_problems import read_json_problems
+from convfind_finddb_tools.tune.sources.onnx_model import read_onnx_model
+from convfind_finddb_tools.tune.sources.text_problems import read_text_problems
+from convfind_finddb_tools.tune.workload import Reading
+
+
+def read_source(path: Path, dims: Mapping[str, int], batch: int | None) -> Reading:
+    """Read the problems of a file: ``*.onnx``, ``*.jsonl``, else text.
+
+    Args:
+        path: the file.
+        dims: values of symbolic dimensions of ONNX models.
+        batch: the first dimension of an ONNX model's inputs where they leave it open.
+
+    Raises:
+        ProblemError: the file cannot be read, is malformed, or has no convolution.
+    """
+    if path.suffix == ".onnx":
+        reading = read_onnx_model(path, dims, batch)
+    elif path.suffix == ".jsonl":
+        reading = read_json_problems(path)
+    else:
+        reading = read_text_problems(path)
+    if not reading.found:
+        why = f"{reading.skipped} lines are about something else"
+        if reading.refused:
+            why = f"the first of {len(reading.refused)} refused: {reading.refused[0].reason}"
+        raise ProblemError("source", str(path), f"a file with convolutions; {why}")
+    return reading

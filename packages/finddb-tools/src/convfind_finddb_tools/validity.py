@@ -1,0 +1,82 @@
+"""What a value must be before it is taken over from a file that somebody else wrote."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from convfind.errors import ConvfindError
+from convfind.finddb.key import SCHEMA
+from convfind.finddb.record import FindEntry, FindRecord, QuarantineRecord, TunedConfig
+from convfind.finddb.table import CONFIG, FIND, QUARANTINE
+from convfind.problem_text import parse_network_config
+from convfind.types import Algorithm
+
+_LARGEST = 1 << 63
+_ALGORITHMS = frozenset(algorithm.value for algorithm in Algorithm)
+
+
+def key_fault(key: str) -> str | None:
+    """Say why a text is not the key of one of convfind's own values, None where it is."""
+    schema, *device, problem = key.split("|")
+    if schema != str(SCHEMA) or len(device) < 5 or not device[-1].isdecimal():
+        return f"key {key[:80]!r} does not begin with schema {SCHEMA} and a device"
+    try:
+        parse_network_config(problem)
+    except ConvfindError as exc:
+        return str(exc)
+    return None
+
+
+def value_fault(table: str, value: Any) -> str | None:
+    """Say what no search could have recorded in a value of a sub-database, None where all could."""
+    return _FAULTS[table](value)
+
+
+def _entry_fault(entry: FindEntry) -> str | None:
+    for record in entry.records:
+        why = _record_fault(record)
+        if why is not None:
+            return f"record of {record.solver[:60]!r}: {why}"
+    return None
+
+
+def _record_fault(record: FindRecord) -> str | None:
+    error = record.error
+    if not record.solver:
+        return "no solver"
+    if record.algorithm not in _ALGORITHMS:
+        return f"algorithm {record.algorithm[:40]!r} is none of {', '.join(sorted(_ALGORITHMS))}"
+    if not 0 < record.time_ms < math.inf:
+        return f"time {record.time_ms!r} ms is not above 0"
+    if not 0 <= record.spread_ms < math.inf:
+        return f"spread {record.spread_ms!r} ms is not 0 or more"
+    if error is not None and not 0 <= error < math.inf:
+        return f"error {error!r} is not 0 or more"
+    for name in ("solver_version", "samples", "workspace", "created"):
+        number = getattr(record, name)
+        if not 0 <= number < _LARGEST:
+            return f"{name} {number!r} is not 0 or more"
+    return None
+
+
+def _configs_fault(configs: tuple[TunedConfig, ...]) -> str | None:
+    for one in configs:
+        if not one.solver or not 0 <= one.time_ms < math.inf or not 0 <= one.created < _LARGEST:
+            return f"tuned config of {one.solver[:60]!r} has no solver, or an impossible time"
+    return None
+
+
+def _quarantine_fault(records: tuple[QuarantineRecord, ...]) -> str | None:
+    for one in records:
+        if not one.solver or not 0 <= one.created < _LARGEST:
+            return f"quarantine of {one.solver[:60]!r} has no solver, or an impossible time"
+    return None
+
+
+_FAULTS: dict[str, Callable[[Any], str | None]] = {
+    FIND.name: _entry_fault,
+    CONFIG.name: _configs_fault,
+    QUARANTINE.name: _quarantine_fault,
+}

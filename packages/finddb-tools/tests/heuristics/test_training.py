@@ -1,0 +1,140 @@
+"""From a database by the program to a model file, through the hook, into immediate mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from convfind.heuristics import TrainedHeuristic
+from convfind.heuristics.model_file import read_model
+from convfind.opening import handle_for
+from convfind.plugins import hookimpl
+from convfind.plugins.registry import Registry
+from convfind.settings import Settings
+from convfind.solution import TimeOrigin
+from convfind.testing import MockBackend, mock_solvers
+
+from .conftest import applicable, law, random_problems
+
+Measured = Callable[[str, int, int], Path]
+
+
+class Package:
+    """What a package that ships a model has in its module of hooks."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @hookimpl
+    def convfind_register_solvers(self, register: Any) -> None:
+        register.extend(mock_solvers())
+
+    @hookimpl
+    def convfind_register_heuristics(self, register: Any) -> None:
+        register.add(TrainedHeuristic("trained", self._path))
+
+
+@pytest.fixture
+def model(shell: Any, measured: Measured, tmp_path: Path) -> Path:
+    path = tmp_path / "model.npz"
+    shell("heuristics", "train", measured("tuned", 360, 1), "--output", path, "--seed", 5)
+    return path
+
+
+def test_a_trained_model_chooses_well_for_problems_that_it_never_saw(
+    model: Path, backend: MockBackend, tmp_path: Path
+) -> None:
+    registry = Registry.build([Package(model)], load_entry_points=False)
+    settings = Settings(user_db_path=tmp_path / "empty")
+    slowdowns, answered = [], 0
+    with handle_for(backend.open(), registry, settings) as handle:
+        for problem in random_problems(90, 2):
+            best = handle.find(problem, "FAST").best
+            if best.time_origin is not TimeOrigin.PREDICTED:
+                assert "outside the range" in handle.explain(problem).advice.refusals[0][1]
+                continue
+            answered += 1
+            times = {s.solver_id: law(s, problem) for s in applicable(problem, handle.target)}
+            slowdowns.append(times[best.solver] / min(times.values()))
+            assert -best.time_ms == pytest.approx(times[best.solver], rel=1.0)
+    assert answered > 60
+    assert np.exp(np.log(slowdowns).mean()) < 1.05
+    worst = [max(law(s, p) for s in applicable(p, handle.target)) for p in random_problems(9, 2)]
+    assert len(set(worst)) > 1  # there was something to choose
+
+
+def test_the_scores_of_a_file_are_those_of_the_evaluation(
+    shell: Any, model: Path, measured: Measured
+) -> None:
+    document = shell.json("heuristics", "evaluate", model, measured("again", 360, 1))
+    (device,) = read_model(model).training.scores
+    kept = read_model(model).training.scores[device]
+    assert document["problems"] == kept["problems"] > 20
+    for name in ("top1", "top3", "within5pct", "geomean_slowdown", "p95_slowdown"):
+        assert document[name] == pytest.approx(kept[name], abs=0.05), name
+    assert document["top1"] > 0.8
+    assert document["geomean_slowdown"] < 1.05
+    assert document["median_time_error"] < 0.2
+    assert document["query_us"] > 0
+    assert document["model_bytes"] == model.stat().st_size
+    everything = shell.json("heuristics", "evaluate", model, measured("again", 0, 1), "--all")
+    assert everything["problems"] + everything["not_applicable"] == 360
+
+
+def test_the_same_seed_gives_the_same_model(shell: Any, measured: Measured, tmp_path: Path) -> None:
+    data = measured("tuned", 90, 1)
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        words = ["--output", tmp_path / name, "--seed", seed, "--epochs", 2]
+        shell("heuristics", "train", data, *words)
+    first, second, third = (read_model(tmp_path / name) for name in "abc")
+    for direction, network in first.networks.items():
+        for ours, theirs in zip(network.weights, second.networks[direction].weights, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        assert (network.weights[0] != third.networks[direction].weights[0]).any()
+    assert first.training == second.training
+
+
+def test_a_model_explains_itself(shell: Any, model: Path) -> None:
+    words = ["heuristics", "explain", model, "--x", "4,32,14,14", "--w", "64,32,3,3"]
+    document = shell.json(*words, "--padding", "1")
+    (ranking,) = document["devices"].values()
+    times = [row["time_ms"] for row in ranking]
+    assert times == sorted(times)
+    assert document["training"]["seed"] == 5
+    refused = shell.json(*words, "--padding", "1", "--direction", "bwd-data")
+    assert refused["refusal"] == "not trained on bwd-data"
+    assert "predicted ms" in shell(*words, "--padding", "1").stdout
+
+
+def test_miopen_text_and_its_import_are_the_same_data(shell: Any, tmp_path: Path) -> None:
+    text = Path(__file__).parents[1] / "data/gfx942130.HIP.fdb.txt"
+    shell("db", "import", text, "--to", tmp_path / "imported")
+    for name, data in (("text", text), ("imported", tmp_path / "imported")):
+        words = ["--output", tmp_path / f"{name}.npz", "--epochs", 1, "--held-out", 0]
+        shell("heuristics", "train", data, *words)
+    models = [read_model(tmp_path / f"{name}.npz") for name in ("text", "imported")]
+    assert models[0].training.data_sha256 == models[1].training.data_sha256
+    assert models[0].devices[0].compute_units == 304
+    solvers = [name for n in models[0].networks.values() for name in n.solvers]
+    assert solvers
+    assert all(name.endswith("@0") for name in solvers)  # no installed solver has that version
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate"])
+def test_what_is_wrong_is_said_in_a_line(
+    shell: Any, model: Path, tmp_path: Path, command: str
+) -> None:
+    missing = tmp_path / "missing.fdb.txt"
+    words = [missing, "--output", tmp_path / "x"] if command == "train" else [model, missing]
+    assert "missing.fdb.txt" in shell.error("heuristics", command, *words)
+
+
+def test_an_unusable_model_is_said_in_a_line(shell: Any, tmp_path: Path) -> None:
+    (tmp_path / "bad.npz").write_bytes(b"no archive")
+    assert "bad.npz is damaged or no model" in shell.error(
+        "heuristics", "evaluate", tmp_path / "bad.npz", tmp_path
+    )

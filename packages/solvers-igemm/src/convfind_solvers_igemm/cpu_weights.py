@@ -1,0 +1,135 @@
+"""Implicit GEMM on CPUs for the gradient of the weights: a sum over all positions of y."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from convfind.config import Config
+from convfind.defines import make_defines
+from convfind.kernel_source import KernelSource
+from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.problem import ConvProblem
+from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
+from convfind.target import Target
+from convfind.types import Direction
+from convfind_solvers_igemm.blocking import Product, SplitCut, split_cut
+from convfind_solvers_igemm.cpu_geometry import Geometry, geometry
+from convfind_solvers_igemm.cpu_solver import (
+    CACHED_FLOATS,
+    VECTOR,
+    CpuSolver,
+    busy_share,
+    fill,
+    register_tile,
+)
+
+_SOURCE = KernelSource("convfind_solvers_igemm", "kernels/cpu_bwd_weights.cl")
+_DEPTH = 256
+_BEST_SHARE = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How the sums are cut, and whether they go through workspace."""
+
+    pieces: SplitCut
+    workspace: int  # bytes; 0: sums go straight to w
+
+
+class CpuBackwardWeights(CpuSolver):
+    """w from x and y. Splits of the sum are added up in a fixed order."""
+
+    direction = Direction.BACKWARD_WEIGHTS
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the sums that are not yet w: one w for each part of the positions."""
+        return self._plan(geometry(problem), target, limit).workspace
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """The share of time that arithmetic takes, times the part of the tiles that is filled."""
+        shape = geometry(problem)
+        filled = fill(shape.filters, 4) * fill(shape.reduction, VECTOR)
+        busy = busy_share(problem, self.workspace_size(problem, target))
+        return max(_BEST_SHARE * filled * busy, 0.02)
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch that computes, and, where sums go through workspace, one that adds up."""
+        shape = geometry(problem)
+        plan = self._plan(shape, target, workspace_limit)
+        rows, vectors = register_tile(target)
+        defines = make_defines(
+            CHANNELS_LAST=self.channels_last, MR=rows, VECTORS=vectors, DEPTH=_DEPTH
+        )
+        program = Program(_SOURCE, KernelLanguage.OPENCL_C, defines)
+        pieces = plan.pieces.cut
+        scale = (f32(problem.alpha), f32(problem.beta))
+        compute = Launch(
+            KernelSpec(program, "igemm_cpu_bwd_weights"),
+            (
+                BufferArg(Memory.X),
+                BufferArg(Memory.Y),
+                BufferArg(Memory.WORKSPACE if plan.workspace else Memory.W),
+                *shape.arguments,
+                *((f32(1.0), f32(0.0)) if plan.workspace else scale),
+                *map(i32, (pieces.filters, pieces.positions, plan.pieces.span)),
+            ),
+            (
+                -(-shape.filters // pieces.filters),
+                -(-shape.reduction // pieces.positions),
+                shape.groups * plan.pieces.parts,
+            ),
+            (1, 1, 1),
+        )
+        if not plan.workspace:
+            return ConvSolution(self.solver_id, (compute,))
+        filters = shape.groups * shape.filters
+        share = -(-filters // (4 * target.compute_units))
+        add_up = Launch(
+            KernelSpec(program, "igemm_cpu_sum"),
+            (
+                BufferArg(Memory.WORKSPACE),
+                BufferArg(Memory.W),
+                *map(i32, (filters, shape.channels, shape.taps, plan.pieces.parts)),
+                *scale,
+                i32(share),
+            ),
+            (-(-filters // share),),
+            (1,),
+        )
+        return ConvSolution(self.solver_id, (compute, add_up), workspace=plan.workspace)
+
+    def _plan(self, shape: Geometry, target: Target, limit: int | None) -> _Plan:
+        rows, vectors = register_tile(target)
+        product = Product(
+            positions=shape.reduction,
+            filters=shape.filters,
+            groups=shape.groups,
+            position_unit=vectors * VECTOR,
+            filter_unit=rows,
+            most_filters=CACHED_FLOATS // _DEPTH // rows * rows,
+        )
+        part = 4 * shape.groups * shape.filters * shape.reduction
+        most = None if limit is None else limit // part
+        pieces = split_cut(product, shape.positions, _DEPTH, target.compute_units, most)
+        reorders = shape.taps > 1 and shape.channels > 1 and not self.channels_last
+        return _Plan(pieces, pieces.parts * part if reorders or pieces.parts > 1 else 0)
+
+
+class ChannelsFirstBackwardWeights(CpuBackwardWeights):
+    """w from x and y, channels first."""
+
+    solver_id = "igemm-cpu-nchw-bwd-weights"
+    channels_last = False
+
+
+class ChannelsLastBackwardWeights(CpuBackwardWeights):
+    """w from x and y, channels last."""
+
+    solver_id = "igemm-cpu-nhwc-bwd-weights"
+    channels_last = True

@@ -1,0 +1,290 @@
+"""What the implicit GEMM solvers for GPUs have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+from convfind.applicability import APPLICABLE, Applicability, Rejected
+from convfind.config import Config
+from convfind.defines import Defines, DefineValue, make_defines
+from convfind.kernel_source import KernelSource
+from convfind.kernel_spec import KernelSpec, Program
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.search_space import Constraint, SearchSpace
+from convfind.solution import (
+    BufferArg,
+    ConvSolution,
+    Launch,
+    Memory,
+    ScalarArg,
+    f32,
+    i32,
+    i64,
+)
+from convfind.solver import TunableSolver
+from convfind.target import DeviceKind, Target
+from convfind.types import Algorithm, DataType, Direction
+from convfind_solvers_igemm.gpu_geometry import GpuGeometry, gpu_geometry
+from convfind_solvers_igemm.gpu_tiles import (
+    CONSTRAINTS,
+    PARAMETERS,
+    Tile,
+    fits,
+    fitting,
+    local_memory,
+    parts_filling,
+    parts_parameter,
+    seconds,
+)
+
+PACKAGE = "convfind_solvers_igemm"
+_DTYPES = (DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16, DataType.INT8)
+_SMALLEST = Tile(32, 32, 16, 8, 8)
+_SUM_GROUP = 64
+_MOST_GROUPS = 2**31 - 1
+#: Of one unit of an H200: FLOP/s at the peak, and bytes/s of memory.
+_UNIT_PEAK = 507e9
+_UNIT_BANDWIDTH = 32e9
+#: A second launch, and the end of the first.
+_SUM_SECONDS = 5e-6
+
+
+class GpuSolver(TunableSolver):
+    """A convolution in one direction and one family of layouts."""
+
+    direction: ClassVar[Direction]
+    channels_last: ClassVar[bool]
+    #: Sizes are compiled in.
+    fixed: ClassVar[bool] = False
+    algorithm = Algorithm.IMPLICIT_GEMM
+    backends = ("opencl", "hip")
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take packed tensors in the solver's layout, on GPUs."""
+        if target.kind is DeviceKind.CPU:
+            return Rejected(Reason.DEVICE_KIND, "is for GPUs")
+        if problem.direction is not self.direction:
+            return Rejected(Reason.DIRECTION, f"{problem.direction} is not {self.direction}")
+        if problem.dtype not in _DTYPES:
+            return Rejected(Reason.DTYPE, f"not {problem.dtype}")
+        if not problem.layouts_agree or problem.x_layout.channels_last is not self.channels_last:
+            order = "last" if self.channels_last else "first"
+            return Rejected(Reason.LAYOUT, f"x, w and y must all be channels {order}")
+        if not problem.is_packed:
+            return Rejected(Reason.NON_PACKED)
+        if _SMALLEST.threads > target.max_work_group:
+            return Rejected(Reason.WORK_GROUP, f"needs {_SMALLEST.threads} work-items")
+        if not fits(_SMALLEST, target):
+            return Rejected(Reason.LOCAL_MEMORY, f"needs {_SMALLEST.local_bytes} bytes")
+        shape = gpu_geometry(problem)
+        if (size := shape.too_large) is not None:
+            return Rejected(Reason.SIZE_LIMIT, f"a size of {size}")
+        if (groups := self._most_groups(shape)) > _MOST_GROUPS:
+            return Rejected(Reason.SIZE_LIMIT, f"{groups} work-groups")
+        return APPLICABLE
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the parts of split sums; none where the tiles fill the device."""
+        config = self.default_config(problem, target)
+        return _parts_bytes(problem, _parts(problem, config, limit))
+
+    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
+        """Tiles that fit registers, local memory, work-group size and the kernel's reads."""
+        shape, limit = gpu_geometry(problem), target.max_work_group
+        groups = {
+            tile: self._count(shape, tile)
+            for tile in fitting(target)
+            if self._can_read(shape, tile)
+        }
+        return SearchSpace(
+            (*PARAMETERS, parts_parameter(groups, target.compute_units)),
+            (
+                *CONSTRAINTS,
+                Constraint("size", lambda c: Tile.of(c).threads <= limit, f"at most {limit} items"),
+                Constraint(
+                    "reads",
+                    lambda c: self._can_read(shape, Tile.of(c)),
+                    "work-items share what is read evenly",
+                ),
+            ),
+            lambda config: Tile.of(config).local_bytes,
+            local_memory(target),
+        )
+
+    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+        """The measured tile, and the number of parts, that are expected to be quickest."""
+        tile, parts, _ = self._best(problem, target)
+        return Config(tile.values, parts=parts)
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """What the best tile is expected to reach, or memory where that is slower."""
+        arithmetic = self._best(problem, target)[2]
+        memory = problem.traffic / (_UNIT_BANDWIDTH * target.compute_units)
+        peak = problem.flops / (_UNIT_PEAK * target.compute_units)
+        return max(peak / max(arithmetic + memory / 4, memory), 0.02)
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch, and one that adds up the parts of a split sum."""
+        chosen = config or self.default_config(problem, target)
+        shape, tile = gpu_geometry(problem), Tile.of(chosen)
+        parts = _parts(problem, chosen, workspace_limit)
+        program = self._program(problem, shape, tile, split=parts > 1)
+        writes = Memory(self.direction.writes)
+        launches = [
+            Launch(
+                KernelSpec(program, self._entry),
+                (
+                    *(BufferArg(memory) for memory in self._reads(shape)),
+                    BufferArg(writes if parts == 1 else Memory.WORKSPACE),
+                    f32(problem.alpha),
+                    f32(problem.beta),
+                    *self._tiling(shape, tile, parts),
+                    *shape.arguments,
+                ),
+                (self._count(shape, tile) * parts * tile.threads,),
+                (tile.threads,),
+            )
+        ]
+        if parts > 1:
+            launches.append(self._sum(problem, shape, program, parts, target))
+        return ConvSolution(
+            self.solver_id,
+            tuple(launches),
+            workspace=_parts_bytes(problem, parts),
+            config=chosen,
+        )
+
+    # -- what the directions differ in -----------------------------------------------------------
+
+    #: The kernel, and the file that it is in.
+    _entry: ClassVar[str]
+    _file: ClassVar[str]
+
+    @abstractmethod
+    def _reads(self, shape: GpuGeometry) -> tuple[Memory, Memory]:
+        """The tensors read, in the kernel's order."""
+
+    @abstractmethod
+    def _macros(self, shape: GpuGeometry, tile: Tile) -> dict[str, DefineValue]:
+        """How the kernel reads: its macros beside those of gpu_tile.h and gpu_geometry.h."""
+
+    @abstractmethod
+    def _can_read(self, shape: GpuGeometry, tile: Tile) -> bool:
+        """Whether the items share what a tile reads evenly."""
+
+    @abstractmethod
+    def _tiling(self, shape: GpuGeometry, tile: Tile, parts: int) -> tuple[ScalarArg, ...]:
+        """The arguments before GEOMETRY."""
+
+    @abstractmethod
+    def _count(self, shape: GpuGeometry, tile: Tile) -> int:
+        """Work-groups of a part."""
+
+    @abstractmethod
+    def _steps(self, shape: GpuGeometry) -> float:
+        """Products of a result's sum, on average."""
+
+    @abstractmethod
+    def _most_parts(self, shape: GpuGeometry, tile: Tile, target: Target) -> int:
+        """The most parts that a sum should be split into."""
+
+    @abstractmethod
+    def _efficiency(self, shape: GpuGeometry, tile: Tile) -> float:
+        """What is left of the speed of a plain product."""
+
+    # -- what they share -------------------------------------------------------------------------
+
+    def _most_groups(self, shape: GpuGeometry) -> int:
+        return self._count(shape, _SMALLEST)
+
+    def _best(self, problem: ConvProblem, target: Target) -> tuple[Tile, int, float]:
+        """The tile and the number of parts that take the fewest seconds, and these."""
+        shape, units = gpu_geometry(problem), target.compute_units
+        steps, size = self._steps(shape), problem.nbytes(self.direction.writes)
+        best: tuple[Tile, int, float] | None = None
+        for tile in fitting(target):
+            if not self._can_read(shape, tile):
+                continue
+            count, efficiency = self._count(shape, tile), self._efficiency(shape, tile)
+            most = self._most_parts(shape, tile, target)
+            for parts in parts_filling(tile, count, most, units):
+                needed = seconds(tile, count * parts, steps / parts, units) / efficiency
+                if parts > 1:
+                    moved = (2 * parts + 1) * size
+                    needed += _SUM_SECONDS + moved / (_UNIT_BANDWIDTH * units)
+                if best is None or needed < best[2]:
+                    best = (tile, parts, needed)
+        assert best is not None
+        return best
+
+    def _program(
+        self, problem: ConvProblem, shape: GpuGeometry, tile: Tile, *, split: bool
+    ) -> Program:
+        written = problem.tensor_dtype(self.direction.writes)
+        macros: dict[str, DefineValue] = {
+            **{name.upper(): value for name, value in tile.values.items()},
+            "CHANNELS_LAST": shape.channels_last,
+            "DTYPE": problem.dtype.upper(),
+            "RESULT_DTYPE": written.upper(),
+            "INTEGER": problem.dtype is DataType.INT8,
+            "SPLIT": split,
+            "STORES_FOUR": split or written is DataType.FLOAT32,
+            **self._macros(shape, tile),
+        }
+        if self.fixed:
+            macros |= {"FIXED": True, **shape.sizes}
+        defines: Defines = make_defines(macros)
+        return Program(KernelSource(PACKAGE, f"kernels/{self._file}"), defines=defines)
+
+    def _sum(
+        self,
+        problem: ConvProblem,
+        shape: GpuGeometry,
+        program: Program,
+        parts: int,
+        target: Target,
+    ) -> Launch:
+        size = problem.elements(self.direction.writes)
+        # Parts of the weight gradient lie in the order in which it is computed.
+        moved = self.direction is Direction.BACKWARD_WEIGHTS and not shape.channels_last
+        group = min(_SUM_GROUP, target.max_work_group)
+        return Launch(
+            KernelSpec(program, "igemm_gpu_sum"),
+            (
+                BufferArg(Memory.WORKSPACE),
+                BufferArg(Memory(self.direction.writes)),
+                f32(problem.alpha),
+                f32(problem.beta),
+                i64(size),
+                i32(parts),
+                i32(shape.source_channels),
+                i32(shape.taps if moved else 1),
+            ),
+            (-(-size // group) * group,),
+            (group,),
+        )
+
+
+def _parts(problem: ConvProblem, config: Config, limit: int | None) -> int:
+    """The parts of a config, or as many as fit the limit."""
+    parts = config.integer("parts")
+    if limit is None:
+        return parts
+    fitting_parts = limit // _part_bytes(problem)
+    return min(parts, fitting_parts) if fitting_parts > 1 else 1
+
+
+def _part_bytes(problem: ConvProblem) -> int:
+    return 4 * problem.elements(problem.direction.writes)
+
+
+def _parts_bytes(problem: ConvProblem, parts: int) -> int:
+    return parts * _part_bytes(problem) if parts > 1 else 0

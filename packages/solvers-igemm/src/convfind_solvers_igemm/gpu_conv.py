@@ -1,0 +1,230 @@
+"""Implicit GEMM on GPUs: forward and the data gradient."""
+
+from __future__ import annotations
+
+from convfind.defines import DefineValue
+from convfind.solution import Memory, ScalarArg, i32
+from convfind.target import Target
+from convfind.types import Direction
+from convfind_solvers_igemm.gpu import GpuSolver
+from convfind_solvers_igemm.gpu_geometry import GpuGeometry
+from convfind_solvers_igemm.gpu_tiles import Tile
+
+#: Values of GATHER in gpu_gather.h.
+_RUN, _CHANNELS, _POSITIONS, _TABLE = range(4)
+#: Values of FILTER in gpu_filter.h.
+_ONE, _FOUR_SOURCE, _FOUR_RESULT = range(3)
+#: Taps that fit the mask.
+_MOST_TAPS = 32
+#: Channels behind the last one, as a share, from which on a table is quicker than whole blocks.
+_MOST_WASTE = 0.25
+#: Channels that a tile has at least.
+_FEWEST_CHANNELS = 16
+#: What gathering leaves of the speed of a plain product.
+_EFFICIENCY = {_RUN: 0.9, _CHANNELS: 1.0, _POSITIONS: 1.0, _TABLE: 0.7}
+_ORDINARY = Tile(64, 64, 16, 8, 8)
+#: Single elements are read best along so many positions.
+_SHORT_LINE = 64
+_SHORT_LINE_EFFICIENCY = 0.75
+_SMALL_TABLE = 0.75
+#: Sums are not split into parts shorter than this.
+_SHORTEST = 128
+
+
+class ConvSolver(GpuSolver):
+    """A result from a source and the weights."""
+
+    _entry = "igemm_gpu_conv"
+    _file = "gpu_conv.cl"
+
+    def _reads(self, shape: GpuGeometry) -> tuple[Memory, Memory]:
+        return shape.source, Memory.W
+
+    def _macros(self, shape: GpuGeometry, tile: Tile) -> dict[str, DefineValue]:
+        return {
+            "BACKWARD": shape.by_phases,
+            "FUSED": _is_fused(shape),
+            "POINTWISE": shape.is_pointwise,
+            "GATHER": _gather(shape, tile),
+            "FILTER": _filter(shape, tile),
+            "WHOLE_SOURCE": shape.source_channels % tile.tile_k == 0,
+            "WHOLE_RESULT": shape.result_channels % _extents(shape, tile)[0] == 0,
+        }
+
+    def _can_read(self, shape: GpuGeometry, tile: Tile) -> bool:
+        channels, positions = _extents(shape, tile)
+        most = tile.threads * (1 if _filter(shape, tile) == _ONE and shape.by_phases else 4)
+        if _gather(shape, tile) == _TABLE and tile.tile_k > 8 and not _is_slim(tile):
+            return False
+        return channels <= most and positions <= 4 * tile.threads
+
+    def _tiling(self, shape: GpuGeometry, tile: Tile, parts: int) -> tuple[ScalarArg, ...]:
+        return i32(_position_tiles(shape, tile)), i32(parts)
+
+    def _count(self, shape: GpuGeometry, tile: Tile) -> int:
+        channels, phases = shape.result_channels, shape.phases
+        if _is_fused(shape):
+            channels, phases = channels * phases, 1
+        channel_tiles = -(-channels // _extents(shape, tile)[0])
+        return channel_tiles * _position_tiles(shape, tile) * shape.groups * phases
+
+    def _steps(self, shape: GpuGeometry) -> float:
+        if _is_fused(shape):
+            return shape.source_channels * (shape.fused_taps or 1)
+        return shape.source_channels * shape.taps / shape.phases
+
+    def _most_parts(self, shape: GpuGeometry, tile: Tile, target: Target) -> int:
+        # No workspace where ordinary tiles fill the device.
+        if self._count(shape, _ORDINARY) >= 2 * target.compute_units:
+            return 1
+        return max(1, int(self._steps(shape)) // _SHORTEST)
+
+    def _efficiency(self, shape: GpuGeometry, tile: Tile) -> float:
+        gather = _gather(shape, tile)
+        short = gather in (_RUN, _TABLE) and _extents(shape, tile)[1] < _SHORT_LINE
+        efficiency = _EFFICIENCY[gather] * (_SHORT_LINE_EFFICIENCY if short else 1.0)
+        # What is looked up pays the more, the more results each item has.
+        large = tile.block[0] * tile.block[1] >= 128
+        return efficiency * _SMALL_TABLE if gather == _TABLE and not large else efficiency
+
+
+def _is_slim(tile: Tile) -> bool:
+    """Whether registers are left for looking up where things lie."""
+    return tile.threads <= 64 and tile.staged <= 32
+
+
+def _extents(shape: GpuGeometry, tile: Tile) -> tuple[int, int]:
+    """Channels and positions of a tile."""
+    if shape.channels_last:
+        return tile.tile_n, tile.tile_m
+    return tile.tile_m, tile.tile_n
+
+
+def _position_tiles(shape: GpuGeometry, tile: Tile) -> int:
+    return -(-shape.phase_positions // _extents(shape, tile)[1])
+
+
+def _is_fused(shape: GpuGeometry) -> bool:
+    """Whether to compute all phases of the data gradient at once, each with the taps of any.
+
+    That fills a tile with few channels better, but multiplies by zeros.
+    """
+    taps = shape.fused_taps
+    if shape.phases == 1 or taps is None or taps > _MOST_TAPS:
+        return False
+    if _wastes(shape.source_channels, 16):
+        return False
+    separate = _rounded(shape.result_channels, _FEWEST_CHANNELS) * shape.taps
+    return _rounded(shape.result_channels * shape.phases, _FEWEST_CHANNELS) * taps < separate
+
+
+def _rounded(size: int, unit: int) -> int:
+    return -(-size // unit) * unit
+
+
+def _wastes(channels: int, block: int) -> bool:
+    """Whether whole blocks of channels are slower than a table."""
+    return _rounded(channels, block) - channels > _MOST_WASTE * channels
+
+
+def _gather(shape: GpuGeometry, tile: Tile) -> int:
+    channels = shape.source_channels
+    taps = shape.taps if not _is_fused(shape) else 1
+    if taps > _MOST_TAPS or _wastes(channels, tile.tile_k):
+        return _TABLE
+    if shape.channels_last:
+        return _CHANNELS if channels % 4 == 0 else _RUN
+    return _POSITIONS if shape.is_pointwise else _RUN
+
+
+def _filter(shape: GpuGeometry, tile: Tile) -> int:
+    if (
+        _gather(shape, tile) == _TABLE
+        or _is_fused(shape)
+        or (shape.taps > 1 and not shape.channels_last)
+    ):
+        return _ONE
+    if shape.by_phases:
+        return _FOUR_RESULT if shape.result_channels % 4 == 0 else _ONE
+    return _FOUR_SOURCE if shape.source_channels % 4 == 0 else _ONE
+
+
+class ChannelsFirstForward(ConvSolver):
+    """y from x and w, channels first."""
+
+    solver_id = "igemm-gpu-nchw-fwd"
+    direction = Direction.FORWARD
+    channels_last = False
+    is_dynamic = True
+
+
+class ChannelsLastForward(ConvSolver):
+    """y from x and w, channels last."""
+
+    solver_id = "igemm-gpu-nhwc-fwd"
+    direction = Direction.FORWARD
+    channels_last = True
+    is_dynamic = True
+
+
+class ChannelsFirstBackwardData(ConvSolver):
+    """x from y and w, channels first."""
+
+    solver_id = "igemm-gpu-nchw-bwd-data"
+    direction = Direction.BACKWARD_DATA
+    channels_last = False
+    is_dynamic = True
+
+
+class ChannelsLastBackwardData(ConvSolver):
+    """x from y and w, channels last."""
+
+    solver_id = "igemm-gpu-nhwc-bwd-data"
+    direction = Direction.BACKWARD_DATA
+    channels_last = True
+    is_dynamic = True
+
+
+class ChannelsFirstForwardFixed(ChannelsFirstForward):
+    """y from x and w, channels first, sizes compiled in."""
+
+    solver_id = "igemm-gpu-nchw-fwd-fixed"
+    is_dynamic = False
+    fixed = True
+
+
+class ChannelsLastForwardFixed(ChannelsLastForward):
+    """y from x and w, channels last, sizes compiled in."""
+
+    solver_id = "igemm-gpu-nhwc-fwd-fixed"
+    is_dynamic = False
+    fixed = True
+
+
+class ChannelsFirstBackwardDataFixed(ChannelsFirstBackwardData):
+    """x from y and w, channels first, sizes compiled in."""
+
+    solver_id = "igemm-gpu-nchw-bwd-data-fixed"
+    is_dynamic = False
+    fixed = True
+
+
+class ChannelsLastBackwardDataFixed(ChannelsLastBackwardData):
+    """x from y and w, channels last, sizes compiled in."""
+
+    solver_id = "igemm-gpu-nhwc-bwd-data-fixed"
+    is_dynamic = False
+    fixed = True
+
+
+#: Sizes compiled in first: they are quicker where there is time to compile and to measure.
+CONV_SOLVERS: tuple[type[ConvSolver], ...] = (
+    ChannelsFirstForwardFixed,
+    ChannelsLastForwardFixed,
+    ChannelsFirstBackwardDataFixed,
+    ChannelsLastBackwardDataFixed,
+    ChannelsFirstForward,
+    ChannelsLastForward,
+    ChannelsFirstBackwardData,
+    ChannelsLastBackwardData,
+)

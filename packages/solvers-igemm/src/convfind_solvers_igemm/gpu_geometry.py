@@ -1,0 +1,196 @@
+"""`GpuGeometry`: a convolution as gpu_geometry.h sees it, in three spatial axes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from convfind.problem import ConvProblem
+from convfind.solution import Memory, ScalarArg, i32
+from convfind.types import Direction
+
+#: Sizes along an axis, windows included, stay below this, so that sums of two of them fit 32 bits.
+_FARTHEST = 2**28
+#: Elements of an image and of the weights, and positions of all images, are counted in 32 bits.
+_LARGEST = 2**31 - 2**16
+#: Phases are told apart by bytes.
+_MOST_FUSED = 255
+_AXES = "DHW"
+Axes = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuGeometry:
+    """A convolution from ``source`` to ``result``; channels are those of one group.
+
+    The weight gradient has x and y in these places, as forward does.
+    """
+
+    source: Memory
+    result: Memory
+    images: int
+    groups: int
+    source_channels: int
+    result_channels: int
+    source_size: Axes
+    result_size: Axes
+    window: Axes
+    stride: Axes
+    dilation: Axes
+    padding: Axes
+    channels_last: bool
+    by_phases: bool  # the data gradient: see gpu_geometry.h
+
+    @property
+    def taps(self) -> int:
+        """Places of the window."""
+        return math.prod(self.window)
+
+    @property
+    def phases(self) -> int:
+        """Convolutions of stride 1 that the data gradient falls into; 1 for the others."""
+        return math.prod(self.stride) if self.by_phases else 1
+
+    @property
+    def fused_taps(self) -> int | None:
+        """Taps that any phase has, where all phases can be computed together; else None."""
+        taps = 1
+        for window, stride, dilation, padding in zip(
+            self.window, self.stride, self.dilation, self.padding, strict=True
+        ):
+            if stride > 1 and (dilation > 1 or stride > _MOST_FUSED):
+                return None
+            first = padding - (stride - 1 + padding) // stride * stride
+            taps *= window if stride == 1 else (window - 1 - first) // stride + 1
+        return taps
+
+    @property
+    def positions(self) -> int:
+        """Results of a channel, over all images."""
+        return self.images * math.prod(self.result_size)
+
+    @property
+    def phase_positions(self) -> int:
+        """Results of a channel in the largest phase."""
+        steps = self.stride if self.by_phases else (1, 1, 1)
+        sizes = zip(self.result_size, steps, strict=True)
+        return self.images * math.prod(-(-size // step) for size, step in sizes)
+
+    @property
+    def is_pointwise(self) -> bool:
+        """True where each result depends on the source at its own place only."""
+        return (
+            self.taps == 1
+            and self.source_size == self.result_size
+            and not any(self.padding)
+            and max(self.stride) == 1
+        )
+
+    @property
+    def arguments(self) -> tuple[ScalarArg, ...]:
+        """The kernels' GEOMETRY."""
+        return tuple(map(i32, self.sizes.values()))
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The numbers of GEOMETRY by their names, in their order."""
+        repeats = tuple(map(_repeat, self.stride, self.dilation))
+        inverses = tuple(map(_inverse, self.stride, self.dilation))
+        named = {
+            "IMAGES": self.images,
+            "GROUPS": self.groups,
+            "SOURCE_CHANNELS": self.source_channels,
+            "RESULT_CHANNELS": self.result_channels,
+        }
+        per_axis = {
+            "SOURCE": self.source_size,
+            "RESULT": self.result_size,
+            "WINDOW": self.window,
+            "STRIDE": self.stride,
+            "DILATION": self.dilation,
+            "PAD": self.padding,
+            "REPEAT": repeats,
+            "INVERSE": inverses,
+        }
+        for name, values in per_axis.items():
+            named |= {f"{name}_{axis}": value for axis, value in zip(_AXES, values, strict=True)}
+        return named
+
+    @property
+    def too_large(self) -> int | None:
+        """A size that the kernels cannot count; None where they can count all."""
+        axes = zip(
+            self.source_size,
+            self.result_size,
+            self.window,
+            self.stride,
+            self.dilation,
+            self.padding,
+            strict=True,
+        )
+        for source, result, window, stride, dilation, padding in axes:
+            reach: int = max(source, window * dilation) + padding + max(stride, result * stride)
+            if reach >= _FARTHEST:
+                return reach
+        channels = self.groups * max(self.source_channels, self.result_channels)
+        spaces = max(math.prod(self.source_size), math.prod(self.result_size))
+        counts = (
+            channels * max(spaces, 9),  # four positions may lie in four images of up to three each
+            self.positions * max(self.phases, 1),
+            self.groups * self.source_channels * self.result_channels * self.taps,
+        )
+        return max(counts) if max(counts) >= _LARGEST else None
+
+
+def gpu_geometry(problem: ConvProblem) -> GpuGeometry:
+    """Return what the kernels compute for a plain, packed problem of one layout."""
+    k, c = problem.w_shape[0] // problem.groups, problem.w_shape[1]
+    by_phases = problem.direction is Direction.BACKWARD_DATA
+    x, y = _in_3d(problem.x_shape[2:], 1), _in_3d(problem.y_shape[2:], 1)
+    window = _in_3d(problem.filter, 1)
+    # Steps that are never taken are 1: no phases of nothing, no numbers that do not fit.
+    steps = zip(_in_3d(problem.stride, 1), y, strict=True)
+    stride = tuple(step if size > 1 else 1 for step, size in steps)
+    steps = zip(_in_3d(problem.dilation, 1), window, strict=True)
+    dilation = tuple(step if size > 1 else 1 for step, size in steps)
+    found = GpuGeometry(
+        source=Memory.Y if by_phases else Memory.X,
+        result=Memory.X if by_phases else Memory.Y,
+        images=problem.x_shape[0],
+        groups=problem.groups,
+        source_channels=k if by_phases else c,
+        result_channels=c if by_phases else k,
+        source_size=y if by_phases else x,
+        result_size=x if by_phases else y,
+        window=window,
+        stride=_axes(stride),
+        dilation=_axes(dilation),
+        padding=_in_3d(problem.padding, 0),
+        channels_last=problem.x_layout.channels_last,
+        by_phases=by_phases,
+    )
+    if not found.is_pointwise:
+        return found
+    row = (1, 1, math.prod(found.source_size))
+    return replace(found, source_size=row, result_size=row)
+
+
+def _in_3d(values: tuple[int, ...], missing: int) -> Axes:
+    """Fill in the spatial axes that a 1-D or 2-D problem lacks."""
+    return _axes((missing,) * (3 - len(values)) + values)
+
+
+def _axes(values: tuple[int, ...]) -> Axes:
+    depth, height, width = values
+    return depth, height, width
+
+
+def _repeat(stride: int, dilation: int) -> int:
+    """Taps from one that meets a phase to the next."""
+    return stride // math.gcd(stride, dilation)
+
+
+def _inverse(stride: int, dilation: int) -> int:
+    """Solve inverse * dilation / gcd = 1 modulo stride / gcd."""
+    gcd = math.gcd(stride, dilation)
+    return pow(dilation // gcd, -1, stride // gcd)

@@ -1,0 +1,197 @@
+"""`Tile`: the work-groups of the GPU kernels, how fast they are, and the rule that picks one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from convfind.config import Config
+from convfind.search_space import Constraint, Parameter
+from convfind.target import Target
+
+#: Local memory that NVIDIA's compiler grants from sm_80 on; the device reports 48 KiB.
+_NVIDIA_LOCAL_MEMORY = 96 * 1024
+#: Bytes beside the tiles for each row and column: offsets, and what the tables hold.
+_TABLE_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Results of a work-group and how its items share them: macros of gpu_tile.h."""
+
+    tile_m: int
+    tile_n: int
+    tile_k: int
+    threads_m: int
+    threads_n: int
+
+    @classmethod
+    def of(cls, config: Config) -> Tile:
+        """Read a config."""
+        return cls(*(config.integer(field.name) for field in fields(cls)))
+
+    @property
+    def values(self) -> dict[str, int]:
+        """The parameters by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def threads(self) -> int:
+        """Items of a work-group."""
+        return self.threads_m * self.threads_n
+
+    @property
+    def block(self) -> tuple[int, int]:
+        """Rows and columns of an item."""
+        return self.tile_m // self.threads_m, self.tile_n // self.threads_n
+
+    @property
+    def staged(self) -> int:
+        """Elements that an item carries to local memory at a time."""
+        return (self.tile_m + self.tile_n) * self.tile_k // self.threads
+
+    @property
+    def local_bytes(self) -> int:
+        """Local memory, at most."""
+        tiles = 2 * 4 * (self.tile_k + 4) * (self.tile_m + self.tile_n)
+        return tiles + _TABLE_BYTES * (self.tile_m + self.tile_n) + 64 * self.tile_k
+
+    def count(self, rows: int, columns: int) -> int:
+        """Work-groups of a product."""
+        return -(-rows // self.tile_m) * -(-columns // self.tile_n)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What a tile reached on an H200 (132 units), in GFLOP/s a unit."""
+
+    full: int  # with every place on the unit taken
+    single: int  # one work-group alone on its unit
+    resident: int  # places
+
+
+#: The tiles that defaults are chosen from.
+RATES = {
+    Tile(64, 64, 16, 8, 8): Rate(308, 90, 6),
+    Tile(64, 128, 16, 8, 16): Rate(325, 170, 3),
+    Tile(128, 64, 16, 16, 8): Rate(325, 170, 3),
+    Tile(256, 128, 16, 16, 16): Rate(358, 358, 1),
+    Tile(128, 256, 16, 16, 16): Rate(351, 351, 1),
+    Tile(64, 256, 8, 8, 16): Rate(303, 200, 2),
+    Tile(256, 64, 8, 16, 8): Rate(300, 200, 2),
+    Tile(64, 64, 8, 4, 8): Rate(305, 47, 8),
+    Tile(64, 32, 16, 8, 8): Rate(285, 48, 8),
+    Tile(32, 64, 16, 8, 8): Rate(262, 50, 7),
+    Tile(32, 32, 16, 8, 8): Rate(207, 30, 10),
+    Tile(16, 128, 16, 4, 16): Rate(222, 60, 6),
+    Tile(256, 16, 16, 32, 2): Rate(245, 72, 4),
+}
+#: What comes before and after the sum of a tile takes as long as so many of its steps.
+_AROUND = 25
+
+
+def _fill_lanes(threads_m: int, threads_n: int) -> bool:
+    """LANES_M of gpu_tile.h divides the rows of work-items."""
+    return threads_m % (32 // min(threads_n, 8)) == 0
+
+
+def _leaves_room(tile: Tile) -> bool:
+    """Beside 128 accumulators there is room for little more; compilers spill otherwise."""
+    accumulators = tile.block[0] * tile.block[1]
+    if accumulators + tile.staged > 160:
+        return False
+    return accumulators < 128 or tile.tile_k <= 8 or tile.threads >= 256
+
+
+PARAMETERS = (
+    Parameter("tile_m", (16, 32, 64, 128, 256), "rows of a work-group"),
+    Parameter("tile_n", (16, 32, 64, 128, 256), "columns of a work-group"),
+    Parameter("tile_k", (8, 16), "depth of the tiles in local memory"),
+    Parameter("threads_m", (4, 8, 16, 32), "work-items along the rows"),
+    Parameter("threads_n", (2, 4, 8, 16, 32), "work-items along the columns"),
+)
+#: Rounds of work-groups that a sum may be split into.
+_ROUNDS = (1, 2, 3)
+_MOST_PARTS = 4096
+#: Numbers of parts worth trying on any device.
+_POWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+CONSTRAINTS = (
+    Constraint(
+        "block",
+        lambda c: all(size in (4, 8, 16) for size in Tile.of(c).block),
+        "a work-item has 4, 8 or 16 rows and columns",
+    ),
+    Constraint(
+        "accumulators",
+        lambda c: 16 <= Tile.of(c).block[0] * Tile.of(c).block[1] <= 128,
+        "more than 128 do not fit the registers",
+    ),
+    Constraint(
+        "registers",
+        lambda c: _leaves_room(Tile.of(c)),
+        "what travels to local memory has to fit them, too",
+    ),
+    Constraint(
+        "threads",
+        lambda c: 32 <= Tile.of(c).threads <= 512,
+        "whole waves, and registers for all",
+    ),
+    Constraint(
+        "lanes",
+        lambda c: _fill_lanes(c.integer("threads_m"), c.integer("threads_n")),
+        "32 neighbouring work-items are a rectangle",
+    ),
+    Constraint(
+        "share",
+        lambda c: (
+            min(Tile.of(c).tile_m, Tile.of(c).tile_n) * Tile.of(c).tile_k >= 4 * Tile.of(c).threads
+        ),
+        "every work-item reads four elements or more of both operands",
+    ),
+)
+
+
+def fits(tile: Tile, target: Target) -> bool:
+    """Say whether a device can run a tile."""
+    return tile.threads <= target.max_work_group and tile.local_bytes <= local_memory(target)
+
+
+def local_memory(target: Target) -> int:
+    """Return the local memory that a kernel may declare."""
+    sm = re.fullmatch(r"sm_(\d+)", target.arch)
+    if target.has("nv-ptx") and sm and int(sm[1]) >= 80:
+        return max(target.local_memory, _NVIDIA_LOCAL_MEMORY)
+    return target.local_memory
+
+
+def fitting(target: Target) -> list[Tile]:
+    """Return the measured tiles that a device can run."""
+    return [tile for tile in RATES if fits(tile, target)]
+
+
+def parts_filling(tile: Tile, groups: int, most: int, units: int) -> list[int]:
+    """Return the numbers of parts, up to ``most``, that fill the device in whole rounds, and 1."""
+    places = RATES[tile].resident * units
+    return [1, *(n for rounds in _ROUNDS if 1 < (n := rounds * places // groups) <= most)]
+
+
+def parts_parameter(groups: Mapping[Tile, int], units: int) -> Parameter:
+    """Return the parameter for tiles that make so many work-groups of one part."""
+    found = set(_POWERS)
+    for tile, count in groups.items():
+        found.update(parts_filling(tile, count, _MOST_PARTS, units))
+    return Parameter("parts", tuple(sorted(found)), "parts of the sum, computed side by side")
+
+
+def seconds(tile: Tile, groups: int, steps: float, units: int) -> float:
+    """Expected time of so many work-groups: whole rounds at full speed, then what is left.
+
+    ``steps`` is the length of the sum of each.
+    """
+    rate = RATES[tile]
+    rounds, rest = divmod(-(-groups // units), rate.resident)
+    last = rest / min(rest * rate.single, rate.full) if rest else 0.0
+    flops = 2 * (steps + _AROUND) * tile.tile_m * tile.tile_n
+    return flops * (rounds * rate.resident / rate.full + last) * 1e-9

@@ -1,0 +1,294 @@
+// Implicit GEMM for CPU devices, the gradient of the weights: dw (filters x window) = y * windows of x,
+// summed over the positions of y.
+//
+// One work-item computes a run of filters by a run of the window's columns (tap, then channel) of one
+// group over a run of positions. For DEPTH positions at a time it packs the filters of y into panels
+// of MR; for NR columns at a time it gathers their windows, which stay in the level-1 cache, padding
+// as zeros; a register tile of MR x NR walks the filters. Sums go straight to dw, or, where positions
+// are split or dw lies in another order, to workspace, which igemm_cpu_sum adds up in a fixed order.
+#ifndef CHANNELS_LAST
+#define CHANNELS_LAST 0     // 0: channels first; 1: channels last
+#endif
+#ifndef LEFT_FLOATS
+#define LEFT_FLOATS 131072  // room for a block of y, at least share * DEPTH: stays in the level-2 cache
+#endif
+
+#include "cpu_tile.h"  // here, and not in one branch only
+#if CHANNELS_LAST
+#include "cpu_runs.h"
+#else
+#include "cpu_pieces.h"
+#endif
+
+#define LINE (DEPTH + VEC)  // floats of a column of positions, with room for a vector's spill
+
+INLINE void tile(const int rows_, const int vectors, int depth, const float *left,
+                 const float *right, __global float *out, long pitch, int rows, int columns,
+                 float alpha, float beta) {
+  float16 sum[MR][VECTORS];
+#pragma unroll
+  for (int i = 0; i < rows_; i++)
+#pragma unroll
+    for (int j = 0; j < vectors; j++) sum[i][j] = 0.0f;
+  for (int k = 0; k < depth; k++) {
+    float16 b[VECTORS];
+#pragma unroll
+    for (int j = 0; j < vectors; j++) b[j] = vload16(k * VECTORS + j, right);
+#pragma unroll
+    for (int i = 0; i < rows_; i++) {
+      const float16 a = left[k * MR + i];
+#pragma unroll
+      for (int j = 0; j < vectors; j++) sum[i][j] = fma(a, b[j], sum[i][j]);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < rows_; i++)
+    if (i < rows) {
+#pragma unroll
+      for (int j = 0; j < vectors; j++)
+        store_part(sum[i][j] * alpha, out + i * pitch + j * VEC, columns - j * VEC, beta);
+    }
+}
+
+INLINE void tile_of_height(const int vectors, int depth, const float *left, const float *right,
+                           __global float *out, long pitch, int rows, int columns, float alpha,
+                           float beta) {
+  if (MR > 8 && rows > 8)
+    tile(MR, vectors, depth, left, right, out, pitch, rows, columns, alpha, beta);
+  else if (MR > 4 && rows > 4)
+    tile(MR < 8 ? MR : 8, vectors, depth, left, right, out, pitch, rows, columns, alpha, beta);
+  else
+    tile(4, vectors, depth, left, right, out, pitch, rows, columns, alpha, beta);
+}
+
+#if CHANNELS_LAST
+// What a position reads: its pixel, and where that lies in the axes of x.
+typedef struct {
+  long base;
+  int d, h, w;
+} Place;
+
+INLINE void places_of(Place *places, int p, int count, GEOMETRY) {
+  int o = p % o_w, row = p / o_w;
+  int r = row % o_h, slice = row / o_h;
+  int s = slice % o_d, n = slice / o_d;
+  for (int i = 0; i < count; i++) {
+    const int d = s * stride_d - pad_d, h = r * stride_h - pad_h, w = o * stride_w - pad_w;
+    places[i] = (Place){((((long)n * x_d + d) * x_h + h) * x_w + w) * groups * channels, d, h, w};
+    if (++o == o_w) {
+      o = 0;
+      if (++r == o_h) {
+        r = 0;
+        if (++s == o_d) {
+          s = 0;
+          n++;
+        }
+      }
+    }
+  }
+}
+
+// Filters m0 .. m1 of `depth` positions into panels of MR. A vector store spills over into the next
+// position, which is stored later.
+INLINE void pack_left(float *left, __global const float *y, int m0, int m1, int p, int depth,
+                      long y_pixel, long y_size) {
+  for (int m = m0; m < m1; m += MR, left += DEPTH * MR) {
+    const long at = p * y_pixel + m;
+    for (int k = 0; k < depth; k++) {
+      const bool whole = at + k * y_pixel + VEC <= y_size;
+      vstore16(load_part(y + at + k * y_pixel, whole ? VEC : min(VEC, m1 - m)), 0, left + k * MR);
+    }
+  }
+}
+
+// A run of columns that lie side by side in x, and where it lies in the axes of a window.
+typedef struct {
+  long offset;
+  int d, h, w, to, count, skip;
+} Run;
+
+// Up to NR columns from `column` on of the windows of `depth` positions. A vector store spills over
+// into the next run or position, which is stored later.
+INLINE void gather_right(float *right, __global const float *x, const Place *places, int column,
+                         int columns, int depth, long x_size, GEOMETRY) {
+  // Taps along the last axis that lie side by side in x.
+  const int joined = groups == 1 && dilation_w == 1 ? f_w : 1;
+  const int size = joined * channels, runs_w = f_w / joined;
+  Run runs[NR];
+  int used = 0;
+  for (int to = 0; to < columns; used++) {
+    const int q = (column + to) / size, skip = (column + to) % size, line = q / runs_w;
+    const int d = line / f_h * dilation_d, h = line % f_h * dilation_h;
+    const int w = q % runs_w * joined * dilation_w, count = min(size - skip, columns - to);
+    const long offset = (((long)d * x_h + h) * x_w + w) * groups * channels + skip;
+    runs[used] = (Run){offset, d, h, w, to, count, skip};
+    to += count;
+  }
+  for (int k = 0; k < depth; k++, right += NR)
+    for (int i = 0; i < used; i++) {
+      const Run run = runs[i];
+      const int in_d = places[k].d + run.d, in_h = places[k].h + run.h, at = places[k].w + run.w;
+      if (in_d >= 0 && in_d < x_d && in_h >= 0 && in_h < x_h && at + joined > 0 && at < x_w)
+        copy_pixels(right + run.to, x, places[k].base + run.offset, at, joined, x_w, channels,
+                    run.skip, run.count, x_size);
+      else
+        clear_run(right + run.to, run.count);
+    }
+}
+#else
+// Filters m0 .. m1 of `depth` positions into panels of MR, through transposes. A vector store spills
+// over into the next position, which is stored later.
+INLINE void pack_left(float *left, __global const float *y, int m0, int m1, int p, int depth, int size,
+                      long image, long y_size) {
+  for (int m = m0; m < m1; m += MR, left += DEPTH * MR)
+    for (int k = 0; k < depth;) {
+      const int at = (p + k) % size, count = min(min(VEC, depth - k), size - at);
+      const long from = (p + k) / size * image + (long)m * size + at;
+      float16 square[VEC];
+#pragma unroll
+      for (int i = 0; i < VEC; i++) {
+        square[i] = 0.0f;
+        if (i < MR && m + i < m1) {
+          const bool whole = from + (long)i * size + VEC <= y_size;
+          square[i] = load_part(y + from + (long)i * size, whole ? VEC : count);
+        }
+      }
+      transpose(square);
+#pragma unroll
+      for (int i = 0; i < VEC; i++)
+        if (i < count) vstore16(square[i], 0, left + (k + i) * MR);
+      k += count;
+    }
+}
+
+// Up to NR columns from `column` on of the windows of `depth` positions: lines of positions, turned.
+INLINE void gather_right(float *right, float *lines, __global const float *x, const Segment *segments,
+                         int found, Piece *pieces, int group, int column, int columns, int depth,
+                         long x_size, GEOMETRY) {
+  for (int half_ = 0; half_ < columns; half_ += VEC) {
+    const int width = min(VEC, columns - half_);
+    for (int to = 0; to < width;) {
+      const int tap = (column + half_ + to) / channels, c = (column + half_ + to) % channels;
+      const int count = min(channels - c, width - to), row = tap / f_w;
+      const int used = pieces_of(pieces, segments, found, row / f_h * dilation_d - pad_d,
+                                 row % f_h * dilation_h - pad_h, tap % f_w * dilation_w - pad_w, count,
+                                 (long)group * channels + c, (long)groups * channels, x_size, x_d, x_h,
+                                 x_w, stride_d, stride_h, stride_w);
+      gather(lines + to * LINE, LINE, x, pieces, used, count, (long)x_d * x_h * x_w, stride_w);
+      to += count;
+    }
+    for (int k = 0; k < depth; k += VEC) {
+      float16 square[VEC];
+#pragma unroll
+      for (int i = 0; i < VEC; i++) square[i] = vload16(0, lines + i * LINE + k);
+      transpose(square);
+#pragma unroll
+      for (int i = 0; i < VEC; i++)
+        if (k + i < depth) vstore16(square[i], 0, right + (k + i) * NR + half_);
+    }
+  }
+}
+#endif
+
+// Global size: (runs of filters, runs of columns, groups * runs of positions); `share` filters, a
+// multiple of MR, `strip` columns, a multiple of NR, and `span` positions each. Sums go to
+// out[run of positions][group][filter][column].
+__kernel ONE_ITEM void igemm_cpu_bwd_weights(__global const float *restrict x,
+                                             __global const float *restrict y,
+                                             __global float *restrict out, GEOMETRY,
+                                             const float alpha, const float beta, const int share,
+                                             const int strip, const int span) {
+  const int group = get_global_id(2) % groups, part = get_global_id(2) / groups;
+  const int size = o_d * o_h * o_w, positions = images * size;
+  const int first = part * span, end = min(positions, first + span);
+  const int m0 = get_global_id(0) * share, m1 = min(filters, m0 + share);
+  const int window = f_d * f_h * f_w * channels;
+  const int n0 = get_global_id(1) * strip, n1 = min(window, n0 + strip);
+  const long x_size = (long)images * groups * channels * x_d * x_h * x_w;
+  const long y_size = (long)positions * groups * filters;
+  out += ((long)part * groups + group) * filters * window;
+
+  float left[LEFT_FLOATS + VEC] __attribute__((aligned(64)));
+  float right[DEPTH * NR + VEC] __attribute__((aligned(64)));
+#if CHANNELS_LAST
+  Place places[DEPTH];
+  x += (long)group * channels;
+#else
+  float lines[VEC * LINE] __attribute__((aligned(64)));
+  Segment segments[DEPTH];
+  Piece pieces[DEPTH];
+  const long image = (long)groups * filters * size;
+#endif
+  for (int p = first; p < end; p += DEPTH) {
+    const int depth = min(DEPTH, end - p);
+    const float scale = p == first ? beta : 1.0f;
+#if CHANNELS_LAST
+    places_of(places, p, depth, GEOMETRY_NAMES);
+    pack_left(left, y + (long)group * filters, m0, m1, p, depth, (long)groups * filters,
+              y_size - (long)group * filters);
+#else
+    const int found = split(segments, p, depth, o_d, o_h, o_w);
+    pack_left(left, y + (long)group * filters * size, m0, m1, p, depth, size, image,
+              y_size - (long)group * filters * size);
+#endif
+    for (int n = n0; n < n1; n += NR) {
+      const int columns = min(NR, n1 - n);
+#if CHANNELS_LAST
+      gather_right(right, x, places, n, columns, depth, x_size - (long)group * channels,
+                   GEOMETRY_NAMES);
+#else
+      gather_right(right, lines, x, segments, found, pieces, group, n, columns, depth, x_size,
+                   GEOMETRY_NAMES);
+#endif
+      for (int m = m0; m < m1; m += MR) {
+        const float *panel = left + (m - m0) * DEPTH;
+        __global float *to = out + (long)m * window + n;
+        if (VECTORS > 1 && columns > VEC)
+          tile_of_height(VECTORS, depth, panel, right, to, window, m1 - m, columns, alpha, scale);
+        else
+          tile_of_height(1, depth, panel, right, to, window, m1 - m, columns, alpha, scale);
+      }
+    }
+  }
+}
+
+// w = alpha * (parts added up, in order) + beta * w. Global size: (runs of filters); `share` of all
+// groups' filters each.
+__kernel ONE_ITEM void igemm_cpu_sum(__global const float *restrict sums, __global float *restrict w,
+                                     const int filters, const int channels, const int taps,
+                                     const int parts, const float alpha, const float beta,
+                                     const int share) {
+  const int first = get_global_id(0) * share, end = min(filters, first + share);
+  const int window = channels * taps;
+  const long all = (long)filters * window;
+#if CHANNELS_LAST
+  for (long at = (long)first * window; at < (long)end * window; at += VEC) {
+    const int count = (int)min((long)VEC, (long)end * window - at);
+    float16 sum = load_part(sums + at, count);
+    for (int part = 1; part < parts; part++) sum += load_part(sums + part * all + at, count);
+    store_part(sum * alpha, w + at, count, beta);
+  }
+#else  // from taps of channels to channels of taps
+  for (int k = first; k < end; k++)
+    for (int c = 0; c < channels; c += VEC)
+      for (int tap = 0; tap < taps; tap += VEC) {
+        const int used = min(VEC, channels - c), count = min(VEC, taps - tap);
+        __global const float *from = sums + (long)k * window + (long)tap * channels + c;
+        float16 square[VEC];
+#pragma unroll
+        for (int i = 0; i < VEC; i++) {
+          square[i] = 0.0f;
+          if (i < count) {
+            square[i] = load_part(from + (long)i * channels, used);
+            for (int part = 1; part < parts; part++)
+              square[i] += load_part(from + part * all + (long)i * channels, used);
+          }
+        }
+        transpose(square);
+        __global float *to = w + (long)k * window + (long)c * taps + tap;
+#pragma unroll
+        for (int i = 0; i < VEC; i++)
+          if (i < used) store_part(square[i] * alpha, to + (long)i * taps, count, beta);
+      }
+#endif
+}

@@ -1,0 +1,294 @@
+// Implicit GEMM for CPU devices along rows: y = windows of x * w, positions by filters.
+//
+// One work-item computes a run of tiles by a run of filters of one group; a tile is up to MR
+// positions of one row of y. What the tile reads of x is copied once, padding as zeros, into a strip
+// in private memory: pixels PITCH / stride floats apart (JOINED 1) or a block of DEPTH channels of each
+// (JOINED 0). Neighbouring positions lie PITCH floats apart in it whatever the tap, so that the taps of
+// a window are runs of the strip, and a register tile of MR x NR walks the filters over all of them.
+// Channels first, strip and results go through transposes. Weights come in panels of NR filters from
+// igemm_cpu_pack.
+#ifndef CHANNELS_LAST
+#define CHANNELS_LAST 1    // 0: channels first; 1: channels last
+#endif
+#ifndef DEPTH
+#define DEPTH 64           // channels of a block, multiple of 16: 16..512
+#endif
+#ifndef JOINED
+#define JOINED 0           // 1: all channels of neighbouring taps side by side, for few channels
+#endif
+#ifndef PITCH
+#define PITCH (DEPTH + 16) // JOINED 1: stride_w * channels
+#endif
+#ifndef MOST_TAPS
+#define MOST_TAPS 64       // largest window
+#endif
+#ifndef STRIP_FLOATS
+#define STRIP_FLOATS 16384 // room for a strip
+#endif
+
+#include "cpu_tile.h"
+
+#define WIDTH NR
+#define BLOCK(channels, taps) (JOINED ? (channels) : min(channels, DEPTH))
+#include "cpu_pack.h"
+#include "cpu_runs.h"
+
+#if CHANNELS_LAST
+#define PIXEL(groups, channels) ((long)(groups) * (channels))  // floats from a pixel to the next
+#else
+#define PIXEL(groups, channels) 1L
+#endif
+
+// Where a window's runs begin in the strip, and how the strip is filled.
+typedef struct {
+  int runs;                 // of a window: taps, or lines with JOINED
+  int offset[MOST_TAPS];    // of each run
+  int lines, line;          // lines of a window; floats of one in the strip
+  int classes;              // taps of a line whose pixels are a whole number of strides apart
+  int rest[MOST_TAPS];      // pixels that a class lies right of the first tap
+  int least[MOST_TAPS];     // strides to the first of its taps
+  int most[MOST_TAPS];      // .. and to the last
+  int start[MOST_TAPS];     // floats of the strip's line in front of it
+} Strip;
+
+INLINE void plan(Strip *strip, int lines, int taps_w, int step, int dilation, int channels) {
+  strip->lines = lines;
+#if JOINED
+  strip->line = ((MR - 1) * step + taps_w) * channels + VEC;
+  strip->runs = lines;
+  for (int i = 0; i < lines; i++) strip->offset[i] = i * strip->line;
+#else
+  strip->classes = 0;
+  int class_of[MOST_TAPS];
+  for (int tap = 0; tap < taps_w; tap++) {
+    const int rest = tap * dilation % step, strides = tap * dilation / step;
+    int i = 0;
+    while (i < strip->classes && strip->rest[i] != rest) i++;
+    if (i == strip->classes) {
+      strip->classes++;
+      strip->rest[i] = rest;
+      strip->least[i] = strides;
+    }
+    strip->most[i] = strides;
+    class_of[tap] = i;
+  }
+  strip->line = 0;
+  for (int i = 0; i < strip->classes; i++) {
+    strip->start[i] = strip->line;
+    strip->line += (MR + strip->most[i] - strip->least[i]) * PITCH;
+  }
+  strip->runs = lines * taps_w;
+  for (int run = 0; run < strip->runs; run++) {
+    const int tap = run % taps_w, i = class_of[tap];
+    strip->offset[run] = run / taps_w * strip->line + strip->start[i] +
+                         (tap * dilation / step - strip->least[i]) * PITCH;
+  }
+#endif
+}
+
+#if !CHANNELS_LAST
+// `slots` pixels `step` apart of `count` channels `plane` apart. Pixels outside of the row are zeros.
+INLINE void fill_turned(float *to, __global const float *x, long from, int pixel, bool inside, int slots,
+                        int step, int x_w, int count, long plane, long x_size) {
+  const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const int16 at = pixel + lane * step, used = at >= 0 & at < x_w & lane < slots;
+  for (int c = 0; c < count; c += VEC) {
+    float16 square[VEC];
+#pragma unroll
+    for (int i = 0; i < VEC; i++) {
+      square[i] = 0.0f;
+      if (inside && c + i < count) {
+        const long place = from + (c + i) * plane;
+        if (step <= 2 && place >= 0 && place + step * VEC <= x_size) {
+          float16 loaded = vload16(0, x + place);
+          if (step == 2) loaded = (float16)(loaded.even, vload16(0, x + place + VEC).even);
+          square[i] = select((float16)(0.0f), loaded, used);
+        } else {
+          float part[VEC];
+          for (int j = 0; j < VEC; j++) {
+            const int w = pixel + j * step;
+            part[j] = j < slots && w >= 0 && w < x_w ? x[place + (long)j * step] : 0.0f;
+          }
+          square[i] = vload16(0, part);
+        }
+      }
+    }
+    transpose(square);
+#pragma unroll
+    for (int i = 0; i < VEC; i++)
+      if (i < slots) vstore16(square[i], 0, to + i * PITCH + c);
+  }
+}
+#endif
+
+// One line: `at` is the first pixel, `from` where it lies in x, `inside` whether its row does.
+INLINE void fill_line(float *to, const Strip *strip, __global const float *x, long from, int at,
+                      bool inside, int rows, int taps_w, int step, int x_w, int channels, int count,
+                      long x_pixel, long plane, long x_size) {
+#if JOINED
+  const int pixels = (rows - 1) * step + taps_w;
+  if (inside && at + pixels > 0 && at < x_w)
+    copy_pixels(to, x, from, at, pixels, x_w, channels, 0, pixels * channels, x_size);
+  else
+    clear_run(to, pixels * channels);
+#else
+  for (int i = 0; i < strip->classes; i++) {
+    const int first = strip->least[i], last = strip->most[i] + rows - 1;
+#if !CHANNELS_LAST
+    for (int j = first; j <= last; j += VEC)
+      fill_turned(to + strip->start[i] + (j - first) * PITCH, x, from + j * step + strip->rest[i],
+                  at + j * step + strip->rest[i], inside, min(VEC, last + 1 - j), step, x_w, count,
+                  plane, x_size);
+#else
+    for (int j = first; j <= last; j++) {
+      const int pixel = at + j * step + strip->rest[i];
+      float *slot = to + strip->start[i] + (j - first) * PITCH;
+      const long place = from + (pixel - at) * x_pixel;
+      if (inside && pixel >= 0 && pixel < x_w)
+        copy_run(slot, x + place, count, x_size - place);
+      else
+        clear_run(slot, count);
+    }
+#endif
+  }
+#endif
+}
+
+#if !CHANNELS_LAST
+// `count` results `step` apart.
+INLINE void store_row(float16 value, __global float *y, long step, int count, float beta) {
+  if (step == 1) {
+    store_part(value, y, count, beta);
+    return;
+  }
+  float part[VEC];
+  vstore16(value, 0, part);
+  for (int i = 0; i < count; i++)
+    y[i * step] = beta != 0.0f ? fma(beta, y[i * step], part[i]) : part[i];
+}
+#endif
+
+INLINE void tile(const int rows_, const int vectors, const Strip *strip, int length,
+                 const float *windows, __global const float *panel, __global float *y, long pitch,
+                 long plane, int rows, int columns, float alpha, float beta) {
+  float16 sum[MR][VECTORS];
+#pragma unroll
+  for (int i = 0; i < rows_; i++)
+#pragma unroll
+    for (int j = 0; j < vectors; j++) sum[i][j] = 0.0f;
+  for (int run = 0; run < strip->runs; run++) {
+    const float *window = windows + strip->offset[run];
+    for (int k = 0; k < length; k++, panel += NR) {
+      float16 right[VECTORS];
+#pragma unroll
+      for (int j = 0; j < vectors; j++) {
+        right[j] = vload16(j, panel);
+        PREFETCH(panel + 8 * NR + j * VEC);
+      }
+#pragma unroll
+      for (int i = 0; i < rows_; i++) {
+        const float16 left = window[i * PITCH + k];
+#pragma unroll
+        for (int j = 0; j < vectors; j++) sum[i][j] = fma(left, right[j], sum[i][j]);
+      }
+    }
+  }
+  // Through memory, so that the edges of a tile are code once and not for each vector.
+  float part[MR * NR] __attribute__((aligned(64)));
+#pragma unroll
+  for (int i = 0; i < rows_; i++)
+#pragma unroll
+    for (int j = 0; j < vectors; j++) vstore16(sum[i][j] * alpha, i * VECTORS + j, part);
+#if CHANNELS_LAST
+  for (int i = 0; i < rows; i++)
+    for (int j = 0; j < vectors; j++)
+      store_part(vload16(i * VECTORS + j, part), y + i * pitch + j * VEC, columns - j * VEC, beta);
+#else
+  for (int j = 0; j < vectors; j++) {
+    float16 square[VEC];
+    float turned[VEC * VEC] __attribute__((aligned(64)));
+#pragma unroll
+    for (int i = 0; i < VEC; i++) {
+      square[i] = 0.0f;
+      if (i < rows_) square[i] = vload16(i * VECTORS + j, part);
+    }
+    transpose(square);
+#pragma unroll
+    for (int i = 0; i < VEC; i++) vstore16(square[i], i, turned);
+    for (int i = 0; i < min(VEC, columns - j * VEC); i++)
+      store_row(vload16(i, turned), y + (j * VEC + i) * plane, pitch, rows, beta);
+  }
+#endif
+}
+
+INLINE void tile_of_height(const int vectors, const Strip *strip, int length, const float *windows,
+                           __global const float *panel, __global float *y, long pitch,
+                           long plane, int rows, int columns, float alpha, float beta) {
+  if (rows > MR / 2)
+    tile(MR, vectors, strip, length, windows, panel, y, pitch, plane, rows, columns, alpha, beta);
+  else if (MR / 2 > 4 && rows > 4)
+    tile(MR / 2, vectors, strip, length, windows, panel, y, pitch, plane, rows, columns, alpha, beta);
+  else
+    tile(4, vectors, strip, length, windows, panel, y, pitch, plane, rows, columns, alpha, beta);
+}
+
+// Global size: (runs of tiles, runs of filters, groups * phases); `share` tiles and `strip` filters
+// each, `strip` a multiple of NR.
+__kernel ONE_ITEM void igemm_cpu_rows(__global const float *restrict x,
+                                           __global const float *restrict packed,
+                                           __global float *restrict y, GEOMETRY, const float alpha,
+                                           const float beta, const int share, const int strip) {
+  const int phases = phases_of(GEOMETRY_NAMES), group = get_global_id(2) / phases;
+  const Phase phase = phase_of(get_global_id(2) % phases, GEOMETRY_NAMES);
+  const int out_d = phase.d.out, out_h = phase.h.out, out_w = phase.w.out, taps_w = phase.w.taps;
+  const int in_row = (out_w + MR - 1) / MR, tiles = images * out_d * out_h * in_row;
+  const int first = get_global_id(0) * share, end = min(tiles, first + share);
+  const int k0 = get_global_id(1) * strip, k1 = min(filters, k0 + strip);
+  const int all = f_d * f_h * f_w, step = SOURCE_STEP(stride_w);
+  const int block = BLOCK(channels, phase.taps);
+  const long x_pixel = PIXEL(groups, channels), y_pixel = PIXEL(groups, filters);
+  const long x_plane = (long)x_d * x_h * x_w, y_plane = (long)o_d * o_h * o_w;
+  const long x_size = (long)images * groups * channels * x_plane;
+  packed += (((long)group * ((filters + NR - 1) / NR) + k0 / NR) * all + phase.before) * channels * NR;
+  y += (long)group * filters * (CHANNELS_LAST ? 1 : y_plane);
+
+  float windows[STRIP_FLOATS] __attribute__((aligned(64)));
+  Strip plan_;
+  plan(&plan_, phase.d.taps * phase.h.taps, taps_w, step, phase.w.dilation, channels);
+  for (int c0 = 0; c0 < channels; c0 += block) {
+    const int count = min(block, channels - c0), length = JOINED ? taps_w * channels : count;
+    const float scale = c0 == 0 ? beta : 1.0f;
+    for (int index = first; index < end; index++) {
+      const int o = index % in_row * MR, row = index / in_row;
+      const int r = row % out_h, slice = row / out_h;
+      const int s = slice % out_d, n = slice / out_d;
+      const int rows = min(MR, out_w - o), at = o * step - phase.w.pad;
+      for (int line = 0; line < plan_.lines; line++) {
+        const int in_d = s * SOURCE_STEP(stride_d) - phase.d.pad + line / phase.h.taps * phase.d.dilation;
+        const int in_h = r * SOURCE_STEP(stride_h) - phase.h.pad + line % phase.h.taps * phase.h.dilation;
+        const bool inside = in_d >= 0 && in_d < x_d && in_h >= 0 && in_h < x_h;
+        const long channel = (long)group * channels + c0;
+        const long line_ = ((long)in_d * x_h + in_h) * x_w + at;
+        const long from = CHANNELS_LAST ? (n * x_plane + line_) * x_pixel + channel
+                                        : ((long)n * groups * channels + channel) * x_plane + line_;
+        fill_line(windows + line * plan_.line, &plan_, x, from, at, inside, rows, taps_w, step, x_w,
+                  channels, count, x_pixel, x_plane, x_size);
+      }
+      const long result = ((long)phase.d.first + s * RESULT_STEP(stride_d)) * o_h + phase.h.first +
+                          r * RESULT_STEP(stride_h);
+      const long pitch = RESULT_STEP(stride_w) * y_pixel;
+      __global float *to = y + n * y_plane * groups * filters +
+                           (result * o_w + phase.w.first) * y_pixel + o * pitch;
+      for (int k = k0; k < k1; k += NR) {
+        __global const float *panel =
+            packed + ((long)((k - k0) / NR) * all * channels + (long)c0 * phase.taps) * NR;
+        if (VECTORS > 1 && k1 - k > VEC)
+          tile_of_height(VECTORS, &plan_, length, windows, panel, to + k * (CHANNELS_LAST ? 1 : y_plane), pitch,
+                         y_plane, rows, k1 - k, alpha, scale);
+        else
+          tile_of_height(1, &plan_, length, windows, panel, to + k * (CHANNELS_LAST ? 1 : y_plane), pitch,
+                         y_plane, rows, k1 - k, alpha, scale);
+      }
+    }
+  }
+}

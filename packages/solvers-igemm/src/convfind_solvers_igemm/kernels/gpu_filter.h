@@ -1,0 +1,123 @@
+// How the weights become a tile in local memory, for the GPU kernels of forward and the data gradient.
+//
+// FILTER says which neighbours an item reads at once:
+//   FILTER_ONE     single elements
+//   FILTER_SOURCE  four channels of the source: they are neighbours, and a multiple of four
+//   FILTER_RESULT  four channels of the result, likewise
+#include "gpu_geometry.h"
+#include "gpu_tile.h"
+
+#define FILTER_ONE 0
+#define FILTER_SOURCE 1
+#define FILTER_RESULT 2
+#ifndef FILTER
+#define FILTER FILTER_ONE
+#endif
+#ifndef WHOLE_RESULT
+#define WHOLE_RESULT 0  // 1: RESULT_CHANNELS is a multiple of the tile's channels
+#endif
+
+// Elements from one channel, and from one tap, to the next.
+#define FILTER_CHANNELS (BACKWARD ? RESULT_CHANNELS : SOURCE_CHANNELS)
+#define FILTER_INNER_STEP (CHANNELS_LAST ? 1 : TAPS)
+#define FILTER_OUTER_STEP (TAPS * FILTER_CHANNELS)
+#define FILTER_SOURCE_STEP (BACKWARD ? FILTER_OUTER_STEP : FILTER_INNER_STEP)
+#define FILTER_RESULT_STEP (BACKWARD ? FILTER_INNER_STEP : FILTER_OUTER_STEP)
+#define FILTER_TAP_STEP (CHANNELS_LAST ? FILTER_CHANNELS : 1)
+#define FILTER_GROUP_STEP ((CF_LONG)(BACKWARD ? SOURCE_CHANNELS : RESULT_CHANNELS) * FILTER_OUTER_STEP)
+
+#define FILTERED (TILE_C * TILE_K / THREADS)  // elements that an item reads
+#if FILTER == FILTER_SOURCE
+#define FILTER_SKEW SKEW_QUADS
+#define FILTER_STRIDE (4 * THREADS / TILE_K)
+#define FILTER_X(item) ((item) / (TILE_K / 4))
+#define FILTER_K(item) ((item) % (TILE_K / 4) * 4)
+#elif FILTER == FILTER_RESULT
+#define FILTER_SKEW SKEW_NONE
+#define FILTER_STRIDE (4 * THREADS / TILE_C)
+#define FILTER_X(item) ((item) % (TILE_C / 4) * 4)
+#define FILTER_K(item) ((item) / (TILE_C / 4))
+#elif BACKWARD
+// Neighbouring items read neighbouring channels of whichever tensor has its own closer together.
+#define FILTER_SKEW SKEW_NONE
+#define FILTER_STRIDE (THREADS / TILE_C)
+#define FILTER_X(item) ((item) % TILE_C)
+#define FILTER_K(item) ((item) / TILE_C)
+#else
+#define FILTER_SKEW SKEW_ROWS
+#define FILTER_STRIDE (THREADS / TILE_K)
+#define FILTER_X(item) ((item) / TILE_K)
+#define FILTER_K(item) ((item) % TILE_K)
+#endif
+
+// Where channel k of the source begins, and whether it is there: the step has `room` of them.
+#if GATHER == GATHER_TABLE
+#define FILTER_AT(k) (table->filter[k])
+#define FILTER_HAS(k) (table->filter[k] >= 0)
+#else
+#define FILTER_AT(k) ((k) * source_step)
+#define FILTER_HAS(k) ((WHOLE_SOURCE && !FUSED) || (k) < room)
+#endif
+#define CLAMPED(x, last) (WHOLE_RESULT ? (x) : min(x, last))
+
+// The elements of a step; `from` is what channel 0 of the source's block, and of the tile's, has at the tap.
+// Channels of the result behind the `last` are read as the last one, those of the source are zero.
+CF_INLINE void read_filter(float *part, CF_GLOBAL const ELEMENT *from, CF_LOCAL_PTR const Table *table, int item,
+                           int last, int room, int result_step, int source_step) {
+#if FILTER == FILTER_SOURCE
+  const int there = FILTER_HAS(FILTER_K(item));
+  from += CLAMPED(FILTER_X(item), last) * result_step + FILTER_K(item);
+  CF_UNROLL
+  for (int i = 0; i < FILTERED / 4; ++i) {
+    if (there) {
+      LOAD_FOUR(part + 4 * i, from);
+    } else {
+      FOR_UNROLLED(e, 4) part[4 * i + e] = 0.0f;
+    }
+    if (WHOLE_RESULT || FILTER_X(item) + (i + 1) * FILTER_STRIDE <= last) from += FILTER_STRIDE * result_step;
+  }
+#elif FILTER == FILTER_RESULT
+  from += CLAMPED(FILTER_X(item), last - 3) + FILTER_K(item) * source_step;
+  CF_UNROLL
+  for (int i = 0; i < FILTERED / 4; ++i) {
+    if (FILTER_HAS(FILTER_K(item) + i * FILTER_STRIDE)) {
+      LOAD_FOUR(part + 4 * i, from);
+    } else {
+      FOR_UNROLLED(e, 4) part[4 * i + e] = 0.0f;
+    }
+    from += FILTER_STRIDE * source_step;
+  }
+#elif BACKWARD
+  if (!FUSED) from += CLAMPED(FILTER_X(item), last) * result_step;
+  if (GATHER != GATHER_TABLE) from += FILTER_K(item) * source_step;
+  FOR_UNROLLED(i, FILTERED) {
+    const int k = FILTER_K(item) + i * FILTER_STRIDE;
+    part[i] = FILTER_HAS(k) ? LOAD(from, GATHER == GATHER_TABLE ? FILTER_AT(k) : 0) : 0.0f;
+    if (GATHER != GATHER_TABLE) from += FILTER_STRIDE * source_step;
+  }
+#else
+  const int there = FILTER_HAS(FILTER_K(item));
+  from += CLAMPED(FILTER_X(item), last) * result_step + FILTER_AT(FILTER_K(item));
+  FOR_UNROLLED(i, FILTERED) {
+    part[i] = there ? LOAD(from, 0) : 0.0f;
+    if (WHOLE_RESULT || FILTER_X(item) + (i + 1) * FILTER_STRIDE <= last) from += FILTER_STRIDE * result_step;
+  }
+#endif
+}
+
+CF_INLINE void put_filter(CF_LOCAL_PTR float *tile, const float *part, int item) {
+  const int x = FILTER_X(item), k = FILTER_K(item);
+  CF_LOCAL_PTR float *to = tile + k * TILE_C + SKEW(FILTER_SKEW, k) + x;
+#if FILTER == FILTER_SOURCE
+  CF_UNROLL
+  for (int i = 0; i < FILTERED / 4; ++i) {
+    FOR_UNROLLED(e, 4) to[e * TILE_C + i * FILTER_STRIDE] = part[4 * i + e];
+  }
+#elif FILTER == FILTER_RESULT
+  FOR_UNROLLED(i, FILTERED / 4) { CF_STORE4_LOCAL(to + i * FILTER_STRIDE * TILE_C, part + 4 * i); }
+#elif BACKWARD
+  FOR_UNROLLED(i, FILTERED) to[i * FILTER_STRIDE * TILE_C] = part[i];
+#else
+  FOR_UNROLLED(i, FILTERED) to[i * FILTER_STRIDE] = part[i];
+#endif
+}

@@ -1,0 +1,26 @@
+// The second step where a sum is split: result = alpha * (sum of the parts, in their order) + beta * result.
+#include "gpu_tile.h"
+
+// Parts of the weight gradient lie as filter, tap, channel; with `taps` > 1 the result as filter, channel, tap.
+// Global size: at least `size`, any work-group size.
+CF_KERNEL void igemm_gpu_sum(CF_GLOBAL const VALUE *parts, CF_GLOBAL CF_TYPE(RESULT_DTYPE) *result, const float alpha,
+                             const float beta, const CF_LONG size, const int count, const int channels,
+                             const int taps) {
+  const CF_LONG at = CF_GLOBAL_ID(0);
+  if (at >= size) return;
+  VALUE sum = 0;
+  for (int i = 0; i < count; ++i) sum += parts[i * size + at];
+  const CF_LONG filter = at / channels / taps;
+  const int inner = (int)(at - filter * channels * taps);
+  const CF_LONG to = filter * channels * taps + (CF_LONG)(inner % channels) * taps + inner / channels;
+  CF_GLOBAL CF_TYPE(RESULT_DTYPE) *element = result + (taps > 1 ? to : at);
+#if INTEGER
+  if (alpha == 1.0f && beta == 0.0f) {
+    CF_STORE(RESULT_DTYPE, element, 0, sum);
+    return;
+  }
+#endif
+  float value = alpha * sum;
+  if (beta != 0.0f) value = CF_FMA(beta, (float)CF_LOAD(RESULT_DTYPE, element, 0), value);
+  CF_STORE(RESULT_DTYPE, element, 0, value);
+}

@@ -1,0 +1,184 @@
+// The inner part of the GPU kernels: a tile of the result in registers, multiplied from local memory.
+//
+// A work-group computes TILE_M x TILE_N results, each item (TILE_M / THREADS_M) x (TILE_N / THREADS_N) of them, as
+// groups of four rows and columns. Tiles of both operands lie in local memory as [k][row] and [k][column], twice:
+// while one pair is multiplied the next travels from device memory through registers.
+#include "convfind_kernel.h"
+
+#ifndef DTYPE
+#define DTYPE FLOAT32  // elements that are read: FLOAT32, FLOAT16, BFLOAT16, INT8
+#endif
+#ifndef RESULT_DTYPE
+#define RESULT_DTYPE FLOAT32  // elements that are written: as DTYPE; for INT8: INT32 or FLOAT32
+#endif
+#ifndef INTEGER
+#define INTEGER 0  // 1: DTYPE is INT8, and sums are whole numbers
+#endif
+#ifndef STORES_FOUR
+#define STORES_FOUR 1  // 1: what is written are floats, or whole numbers of their size in parts of a sum; 0: others
+#endif
+#ifndef TILE_M
+#define TILE_M 64  // rows of a work-group: 4 * THREADS_M * {1, 2, 3, 4}
+#endif
+#ifndef TILE_N
+#define TILE_N 128  // columns of a work-group: 4 * THREADS_N * {1, 2, 3, 4}
+#endif
+#ifndef TILE_K
+#define TILE_K 16  // depth of the tiles in local memory: 8, 16
+#endif
+#ifndef THREADS_M
+#define THREADS_M 8  // items along the rows: a multiple of LANES_M
+#endif
+#ifndef THREADS_N
+#define THREADS_N 16  // items along the columns: 2, 4, 8, 16, 32
+#endif
+#ifndef SPLIT
+#define SPLIT 0  // 1: the sum is one of several parts, which igemm_gpu_sum adds up
+#endif
+
+#define THREADS (THREADS_M * THREADS_N)
+#define BLOCK_M (TILE_M / THREADS_M)
+#define BLOCK_N (TILE_N / THREADS_N)
+// Of 32 neighbouring items, so many along the columns, the rest along the rows.
+#define LANES_N (THREADS_N < 8 ? THREADS_N : 8)
+#define LANES_M (32 / LANES_N)
+
+// Tiles are moved as bits: floats, or whole numbers in their place.
+#if INTEGER
+typedef int VALUE;
+#define BITS(value) CF_AS_FLOAT((CF_UINT)(value))
+#define NUMBER(bits) ((int)CF_AS_UINT(bits))
+#define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
+#else
+typedef float VALUE;
+#define BITS(value) (value)
+#define NUMBER(bits) (bits)
+#define MULTIPLY_ADD(a, b, c) CF_FMA(a, b, c)
+#endif
+#define ELEMENT CF_TYPE(DTYPE)
+#define LOAD(pointer, index) BITS(CF_LOAD(DTYPE, pointer, index))
+
+// Four neighbouring elements, aligned to four elements.
+#define LOAD_FOUR(array, pointer) CF_JOIN(LOAD_FOUR_, DTYPE)(array, pointer)
+#define LOAD_FOUR_FLOAT32(array, pointer) CF_LOAD4(array, pointer)
+#define LOAD_FOUR_FLOAT16(array, pointer) LOAD_EACH(array, pointer)
+#define LOAD_FOUR_BFLOAT16(array, pointer) LOAD_EACH(array, pointer)
+#define LOAD_FOUR_INT8(array, pointer) LOAD_EACH(array, pointer)
+#define LOAD_EACH(array, pointer)                          \
+  do {                                                     \
+    (array)[0] = LOAD(pointer, 0);                         \
+    (array)[1] = LOAD(pointer, 1);                         \
+    (array)[2] = LOAD(pointer, 2);                         \
+    (array)[3] = LOAD(pointer, 3);                         \
+  } while (0)
+
+// Sums go out as they are where they are parts.
+#if SPLIT
+#define RESULT_ELEMENT VALUE
+#else
+#define RESULT_ELEMENT CF_TYPE(RESULT_DTYPE)
+#endif
+
+// Floats between the rows of a tile in local memory, so that neighbouring items write to different banks.
+#define SKEW_NONE 0   // neighbours write along a row
+#define SKEW_ROWS 1   // neighbours write to neighbouring rows
+#define SKEW_QUADS 2  // an item writes to four rows, neighbours to the four rows behind these
+#define SKEW(kind, k) ((kind) == SKEW_ROWS ? (k) * 4 : (kind) == SKEW_QUADS ? (k) / 4 * (128 / TILE_K) : 0)
+#define TILE_FLOATS(size, kind) (TILE_K * (size) + SKEW(kind, TILE_K))
+
+#define FOR_UNROLLED(index, end) CF_UNROLL for (int index = 0; index < (end); ++index)
+
+CF_INLINE void clear(VALUE sum[BLOCK_M][BLOCK_N]) {
+  CF_UNROLL
+  for (int i = 0; i < BLOCK_M; ++i) {
+    CF_UNROLL
+    for (int j = 0; j < BLOCK_N; ++j) sum[i][j] = 0;
+  }
+}
+
+// Where an item's first row and first column are in the tile.
+CF_INLINE int first_row(int item) {
+  return (item / 32 / (THREADS_N / LANES_N) * LANES_M + item % 32 / LANES_N) * 4;
+}
+CF_INLINE int first_column(int item) {
+  return (item / 32 % (THREADS_N / LANES_N) * LANES_N + item % LANES_N) * 4;
+}
+#define ROW_OF(first, i) ((first) + (i) / 4 * (4 * THREADS_M) + (i) % 4)
+#define COLUMN_OF(first, j) ((first) + (j) / 4 * (4 * THREADS_N) + (j) % 4)
+
+CF_INLINE void multiply(VALUE sum[BLOCK_M][BLOCK_N], CF_LOCAL_PTR const float *a, CF_LOCAL_PTR const float *b,
+                        const int a_skew, const int b_skew) {
+  CF_UNROLL
+  for (int k = 0; k < TILE_K; ++k) {
+    float left[BLOCK_M], right[BLOCK_N];
+    CF_UNROLL
+    for (int i = 0; i < BLOCK_M; i += 4) CF_LOAD4_LOCAL(left + i, a + k * TILE_M + SKEW(a_skew, k) + i * THREADS_M);
+    CF_UNROLL
+    for (int j = 0; j < BLOCK_N; j += 4) CF_LOAD4_LOCAL(right + j, b + k * TILE_N + SKEW(b_skew, k) + j * THREADS_N);
+    CF_UNROLL
+    for (int i = 0; i < BLOCK_M; ++i) {
+      CF_UNROLL
+      for (int j = 0; j < BLOCK_N; ++j)
+        sum[i][j] = MULTIPLY_ADD(NUMBER(left[i]), NUMBER(right[j]), sum[i][j]);
+    }
+  }
+}
+
+CF_INLINE void store_one(CF_GLOBAL RESULT_ELEMENT *to, VALUE sum, float alpha, float beta) {
+#if SPLIT
+  *to = sum;
+#else
+#if INTEGER
+  if (alpha == 1.0f && beta == 0.0f) {
+    CF_STORE(RESULT_DTYPE, to, 0, sum);
+    return;
+  }
+#endif
+  float value = alpha * sum;
+  // A beta of zero never reads the result, which may hold NaN.
+  if (beta != 0.0f) value = CF_FMA(beta, (float)CF_LOAD(RESULT_DTYPE, to, 0), value);
+  CF_STORE(RESULT_DTYPE, to, 0, value);
+#endif
+}
+
+#ifndef FUSED
+#define FUSED 0  // see gpu_geometry.h
+#endif
+#ifndef MEETS
+#define MEETS(row, column) 1  // whether a row and a column of the tile have a result
+#endif
+
+// Write the tile: an element lies at row_at[row] + column_at[column], unless one of the two is negative.
+CF_INLINE void store_tile(CF_GLOBAL RESULT_ELEMENT *result, VALUE sum[BLOCK_M][BLOCK_N],
+                          CF_LOCAL_PTR const CF_LONG *row_at, CF_LOCAL_PTR const CF_LONG *column_at,
+                          CF_LOCAL_PTR const int *row_mark, CF_LOCAL_PTR const int *column_mark, int item, float alpha,
+                          float beta) {
+  const int m = first_row(item), n = first_column(item);
+  CF_UNROLL
+  for (int j = 0; j < BLOCK_N; j += 4) {
+    CF_LONG at[4];
+    FOR_UNROLLED(e, 4) at[e] = column_at[COLUMN_OF(n, j) + e];
+    const int together = at[0] >= 0 && at[1] == at[0] + 1 && at[2] == at[0] + 2 && at[3] == at[0] + 3;
+    CF_UNROLL
+    for (int i = 0; i < BLOCK_M; ++i) {
+      const CF_LONG row = row_at[ROW_OF(m, i)];
+      if (row < 0) continue;
+#if STORES_FOUR && !FUSED
+      CF_GLOBAL float *to = (CF_GLOBAL float *)(result + row + at[0]);
+      if (together && ((size_t)to & 15) == 0) {
+        float value[4];
+        FOR_UNROLLED(e, 4) value[e] = SPLIT ? BITS(sum[i][j + e]) : alpha * sum[i][j + e];
+        if (!SPLIT && beta != 0.0f) {
+          FOR_UNROLLED(e, 4) value[e] = CF_FMA(beta, to[e], value[e]);
+        }
+        CF_STORE4(to, value);
+        continue;
+      }
+#endif
+      FOR_UNROLLED(e, 4) {
+        if (at[e] >= 0 && MEETS(row_mark[ROW_OF(m, i)], column_mark[COLUMN_OF(n, j) + e]))
+          store_one(result + row + at[e], sum[i][j + e], alpha, beta);
+      }
+    }
+  }
+}

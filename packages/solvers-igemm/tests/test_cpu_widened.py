@@ -1,0 +1,77 @@
+"""The solvers of narrow types for CPUs keep the contract and round once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from convfind.applicability import Rejected
+from convfind.backend import Device
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.target import DeviceKind
+from convfind.testing import assert_solver
+from convfind.types import DataType, Direction, Layout
+from convfind_solvers_igemm.cpu_widened import CpuWidened
+from convfind_solvers_igemm.solver_list import solvers
+
+pytest_plugins = ["convfind.testing.fixtures"]
+
+SOLVERS = [solver for solver in solvers() if isinstance(solver, CpuWidened)]
+each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
+
+
+def on_cpu(device: Device) -> Device:
+    if device.target.kind is not DeviceKind.CPU:
+        pytest.skip(f"{device.target.name} is no CPU")
+    return device
+
+
+@each_solver
+def test_the_conformance_kit_finds_nothing(solver: CpuWidened, convfind_device: Device) -> None:
+    report = assert_solver(solver, on_cpu(convfind_device))
+    assert len(report.problems) > 20
+
+
+@each_solver
+@pytest.mark.parametrize("dtype", [DataType.FLOAT16, DataType.BFLOAT16], ids=str)
+def test_long_sums_are_rounded_once(
+    solver: CpuWidened, dtype: DataType, convfind_device: Device
+) -> None:
+    layout = Layout.of(2, channels_last=solver.inner.channels_last)
+    problem = ConvProblem.create(
+        solver.inner.direction,
+        (2, 130, 17, 19),
+        (40, 130, 3, 3),
+        padding=1,
+        alpha=0.5,
+        beta=2.0,
+        layout=layout,
+        dtype=dtype,
+    )
+    assert_solver(solver, on_cpu(convfind_device), shapes=[problem], every_variant=False)
+
+
+def test_int8_is_taken_as_far_as_sums_are_exact(convfind_device: Device) -> None:
+    device = on_cpu(convfind_device)
+    for solver in SOLVERS:
+        if solver.inner.direction is not Direction.FORWARD:
+            continue
+        layout = Layout.of(2, channels_last=solver.inner.channels_last)
+        most, over = (
+            ConvProblem.create(
+                Direction.FORWARD,
+                (1, channels, 9, 9),
+                (20, channels, 1, 1),
+                layout=layout,
+                dtype=DataType.INT8,
+            )
+            for channels in (1024, 1025)
+        )
+        for y_dtype in (DataType.INT32, DataType.FLOAT32):
+            problem = replace(most, y_dtype=y_dtype)
+            assert_solver(solver, device, shapes=[problem], every_variant=False)
+        answer = solver.applicability(over, device.target)
+        assert isinstance(answer, Rejected)
+        assert answer.reason is Reason.ACCURACY

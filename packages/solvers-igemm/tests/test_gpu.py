@@ -1,0 +1,252 @@
+"""The implicit GEMM solvers for GPUs, run on whatever device there is."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from convfind.accuracy import integer_data
+from convfind.applicability import Rejected
+from convfind.backend import Device
+from convfind.config import Config
+from convfind.errors import ProblemError
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.reference import reference_convolution
+from convfind.target import DeviceKind
+from convfind.tensors import tensor_view
+from convfind.testing import MOCK_TARGET, assert_solver, edge_cases
+from convfind.testing.guarded_run import POISON, GuardedRunner
+from convfind.testing.tensors import filled_memory
+from convfind.types import DataType, Direction, Layout
+from convfind_solvers_igemm.gpu import GpuSolver
+from convfind_solvers_igemm.gpu_tiles import RATES, Tile
+from convfind_solvers_igemm.solver_list import solvers
+
+pytest_plugins = ["convfind.testing.fixtures"]
+
+SOLVERS = [solver for solver in solvers() if isinstance(solver, GpuSolver)]
+DYNAMIC = [solver for solver in SOLVERS if solver.is_dynamic]
+FIXED = [solver for solver in SOLVERS if not solver.is_dynamic]
+H200 = replace(
+    MOCK_TARGET,
+    identity="",
+    backend="opencl",
+    kind=DeviceKind.GPU,
+    arch="sm_90",
+    compute_units=132,
+    local_memory=48 * 1024,
+    max_work_group=1024,
+    features=frozenset({"nv-ptx"}),
+)
+
+
+def each(found: list[GpuSolver]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("solver", found, ids=lambda s: s.solver_id)
+
+
+@pytest.fixture(scope="session")
+def as_gpu(convfind_device: Device) -> Iterator[Device]:
+    """The device as if it were a GPU with few units, whatever it is."""
+    if convfind_device.target.kind is DeviceKind.GPU:
+        yield convfind_device
+        return
+    if convfind_device.target.platform.startswith("Portable"):
+        # Right without optimisation, one accumulator wrong with it; CPUs never get these kernels.
+        pytest.skip("PoCL 3.1 miscompiles igemm_gpu_conv")
+    device = copy.copy(convfind_device)
+    device.target = replace(
+        convfind_device.target,
+        identity="",
+        kind=DeviceKind.GPU,
+        compute_units=8,
+        local_memory=96 * 1024,
+    )
+    yield device
+
+
+def problem_of(
+    solver: GpuSolver, x: tuple[int, ...], w: tuple[int, ...], **options: object
+) -> ConvProblem:
+    layout = Layout.of(len(x) - 2, channels_last=solver.channels_last)
+    return ConvProblem.create(solver.direction, x, w, layout=layout, **options)  # type: ignore[arg-type]
+
+
+@each(DYNAMIC)
+def test_the_conformance_kit_finds_nothing(solver: GpuSolver, as_gpu: Device) -> None:
+    report = assert_solver(solver, as_gpu, shapes=edge_cases()[::6])
+    assert len(report.problems) > 15
+
+
+@each(FIXED)
+def test_nor_with_sizes_compiled_in(solver: GpuSolver, as_gpu: Device) -> None:
+    shapes = [
+        replace(
+            problem_of(solver, case.x_shape, case.w_shape),
+            stride=case.stride,
+            padding=case.padding,
+            padding_end=case.padding_end,
+            dilation=case.dilation,
+            groups=case.groups,
+        )
+        for case in edge_cases()[2::9]
+        if case.is_packed and case.mode == "conv" and case.groups == 1
+    ]
+    assert_solver(solver, as_gpu, shapes=shapes, every_variant=False)
+
+
+@st.composite
+def problems(draw: st.DrawFn, solver: GpuSolver) -> ConvProblem:
+    """Draw a problem of the solver's direction and layout; what is impossible is drawn again."""
+    rank = draw(st.integers(1, 3))
+    small = st.integers(1, 24 if rank < 3 else 7)
+    window = draw(st.lists(st.integers(1, 4), min_size=rank, max_size=rank).map(tuple))
+    channels = draw(st.sampled_from((1, 3, 4, 16, 20, 32)))
+    groups = draw(st.sampled_from((1, 1, 2)))
+    axes = draw(st.lists(small, min_size=rank, max_size=rank).map(tuple))
+    try:
+        return problem_of(
+            solver,
+            (draw(st.integers(1, 3)), groups * channels, *axes),
+            (groups * draw(st.sampled_from((1, 4, 7, 16, 36))), channels, *window),
+            groups=groups,
+            stride=tuple(draw(st.integers(1, 3)) for _ in window),
+            dilation=tuple(draw(st.integers(1, 3)) for _ in window),
+            padding=tuple((draw(st.integers(0, 3)), draw(st.integers(0, 3))) for _ in window),
+            alpha=draw(st.sampled_from((1.0, 0.5))),
+            beta=draw(st.sampled_from((0.0, 2.0))),
+        )
+    except ProblemError:
+        return draw(st.nothing())
+
+
+@each(DYNAMIC)
+def test_drawn_shapes(solver: GpuSolver, as_gpu: Device) -> None:
+    # Many at a time: each call of the kit compiles the kernels once.
+    @settings(max_examples=1, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(shapes=st.lists(problems(solver), min_size=8, max_size=10))
+    def check(shapes: list[ConvProblem]) -> None:
+        report = assert_solver(solver, as_gpu, shapes=shapes, every_variant=False)
+        assert not report.rejected
+
+    check()
+
+
+def assert_exact(device: Device, solver: GpuSolver, problem: ConvProblem, config: Config) -> None:
+    """Run a config on whole numbers, on which sums are exact in any order."""
+    writes = problem.direction.writes
+    first, second = integer_data(problem, 0)
+    numbers = dict(zip(problem.direction.reads, (first, second), strict=True))
+    memory = {name: filled_memory(problem, name, numbers.get(name), POISON) for name in "xwy"}
+    solution = solver.solution(problem, device.target, config)
+    outcome = GuardedRunner(device).run(problem, solution, memory)
+    assert outcome.complaints == [], (problem, config)
+    result = tensor_view(problem, writes, outcome.result)
+    expected = reference_convolution(problem, first, second, None)
+    assert (result == expected).all(), (problem, config)
+
+
+@each(DYNAMIC)
+def test_tiles_that_cover_more_than_they_have(solver: GpuSolver, as_gpu: Device) -> None:
+    gathered = problem_of(solver, (2, 32, 9, 11), (48, 32, 3, 3), padding=1)
+    pointwise = problem_of(solver, (3, 36, 6, 6), (40, 36, 1, 1))
+    # CPUs compile larger tiles for minutes.
+    small = [tile for tile in RATES if tile.tile_m * tile.tile_n <= 2048]
+    for number, tile in enumerate(small):
+        problem = (gathered, pointwise)[number % 2]
+        config = Config(tile.values, parts=1 + number % 3)
+        if config.replace(parts=1) in solver.search_space(problem, as_gpu.target):
+            assert_exact(as_gpu, solver, problem, config)
+
+
+@each(DYNAMIC)
+def test_tiles_that_end_in_the_last_image(solver: GpuSolver, as_gpu: Device) -> None:
+    """Groups of four behind the last position stay aligned, which some devices insist on."""
+    shapes = [
+        problem_of(solver, (1, 32, 14, 14), (64, 32, 1, 1)),
+        problem_of(solver, (3, 4, 8, 10), (6, 4, 1, 1)),
+        problem_of(solver, (1, 5, 1, 1), (8, 5, 1, 1)),
+        problem_of(solver, (1, 4, 8, 8), (8, 1, 3, 3), groups=4, stride=2),
+    ]
+    assert_solver(solver, as_gpu, shapes=shapes, every_variant=False)
+
+
+@each([s for s in DYNAMIC if s.direction is Direction.BACKWARD_DATA])
+def test_phases_computed_together(solver: GpuSolver, as_gpu: Device) -> None:
+    shapes = [
+        problem_of(solver, (2, 3, 13, 14), (32, 3, 7, 7), stride=2, padding=3),
+        problem_of(solver, (1, 5, 17, 19), (16, 5, 5, 4), stride=(3, 2), padding=(2, 1), beta=0.5),
+        problem_of(solver, (2, 2, 9, 12), (32, 2, 2, 3), stride=(3, 1), dilation=(1, 2)),
+        problem_of(solver, (1, 3, 16, 16), (48, 3, 8, 8), stride=8),
+        problem_of(solver, (1, 2, 5, 6, 7), (16, 2, 3, 3, 3), stride=2, padding=1),
+    ]
+    assert_solver(solver, as_gpu, shapes=shapes, every_variant=False)
+
+
+@each(SOLVERS)
+def test_other_devices_and_sizes_are_refused(solver: GpuSolver) -> None:
+    small = problem_of(solver, (1, 4, 8, 8), (4, 4, 3, 3))
+    huge = problem_of(solver, (1, 1, 2**16, 2**16), (1, 1, 1, 1))
+    cpu = replace(H200, identity="", kind=DeviceKind.CPU)
+    poor = replace(H200, identity="", local_memory=1024, features=frozenset())
+    narrow = replace(H200, identity="", max_work_group=32)
+    for problem, target, reason in (
+        (small, cpu, Reason.DEVICE_KIND),
+        (small, poor, Reason.LOCAL_MEMORY),
+        (small, narrow, Reason.WORK_GROUP),
+        (huge, H200, Reason.SIZE_LIMIT),
+        (replace(small, dtype=DataType.FLOAT64, y_dtype=DataType.FLOAT64), H200, Reason.DTYPE),
+    ):
+        answer = solver.applicability(problem, target)
+        assert isinstance(answer, Rejected)
+        assert answer.reason is reason
+
+
+@each(SOLVERS)
+def test_ordinary_layers_need_no_workspace(solver: GpuSolver) -> None:
+    problem = problem_of(solver, (64, 64, 56, 56), (64, 64, 3, 3), padding=1)
+    size = solver.workspace_size(problem, H200)
+    assert (size > 0) is (solver.direction is Direction.BACKWARD_WEIGHTS)
+    assert solver.workspace_size(problem, H200, 0) == 0
+
+
+@each(SOLVERS)
+def test_the_index_is_between_last_resorts_and_the_peak(solver: GpuSolver) -> None:
+    for problem in (
+        problem_of(solver, (64, 64, 56, 56), (64, 64, 3, 3), padding=1),
+        problem_of(solver, (1, 1, 1, 1), (1, 1, 1, 1)),
+        problem_of(solver, (8, 512, 28, 28), (512, 512, 1, 1)),
+    ):
+        index = solver.wti(problem, H200)
+        assert index is not None
+        assert 0.01 < index < 0.8
+
+
+@each(SOLVERS)
+def test_few_results_are_summed_in_parts(solver: GpuSolver) -> None:
+    problem = problem_of(solver, (1, 512, 7, 7), (512, 512, 3, 3), padding=1)
+    config = solver.default_config(problem, H200)
+    assert config in solver.search_space(problem, H200)
+    if solver.direction is not Direction.BACKWARD_WEIGHTS:
+        assert config.integer("parts") > 1
+
+
+def test_measured_tiles_are_in_the_search_space() -> None:
+    (solver, *_) = (s for s in SOLVERS if s.direction is Direction.BACKWARD_WEIGHTS)
+    problem = problem_of(solver, (64, 256, 14, 14), (256, 256, 3, 3), padding=1)
+    space = solver.search_space(problem, H200)
+    for tile in RATES:
+        assert Config(tile.values, parts=1) in space, tile
+        assert Tile.of(Config(tile.values, parts=1)) == tile
+
+
+@each(DYNAMIC)
+def test_kernels_compile_alone(solver: GpuSolver, as_gpu: Device) -> None:
+    problem = problem_of(solver, (1, 4, 8, 8), (4, 4, 3, 3))
+    for program in solver.solution(problem, as_gpu.target).programs:
+        assert as_gpu.compile(replace(program, defines=()))

@@ -1,0 +1,65 @@
+"""What every Winograd solver asks of a problem."""
+
+from __future__ import annotations
+
+from convfind.applicability import APPLICABLE, Applicability, Rejected
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.types import AccuracyClass, DataType, Direction
+from convfind_solvers_winograd.cook_toom import Transform
+
+#: From this growth of rounding errors on, the problem must accept to lose bits.
+_RELAXED_GROWTH = 10.0
+
+
+def judge(
+    problem: ConvProblem, direction: Direction, transform: Transform, *, channels_last: bool
+) -> Applicability:
+    """Judge direction, type, layout, window and accuracy."""
+    if problem.direction is not direction:
+        return Rejected(Reason.DIRECTION, f"{problem.direction} is not {direction}")
+    if problem.dtype is not DataType.FLOAT32:
+        return Rejected(Reason.DTYPE, "is float32 only")
+    if problem.filter != (transform.r, transform.r):
+        return Rejected(Reason.FILTER_SIZE, f"is for {transform.r}x{transform.r} filters")
+    if max(problem.stride) > 1:
+        return Rejected(Reason.STRIDE, "is for stride 1")
+    if max(problem.dilation) > 1:
+        return Rejected(Reason.DILATION, "is for dilation 1")
+    if not problem.layouts_agree or problem.x_layout.channels_last is not channels_last:
+        return Rejected(
+            Reason.LAYOUT, f"x, w and y must all be channels {'last' if channels_last else 'first'}"
+        )
+    if not problem.is_packed:
+        return Rejected(Reason.NON_PACKED)
+    return _judge_accuracy(problem, transform)
+
+
+def _judge_accuracy(problem: ConvProblem, transform: Transform) -> Applicability:
+    name = f"F({transform.m}, {transform.r})"
+    growth = error_factor(transform)
+    if problem.accuracy is AccuracyClass.STRICT:
+        return Rejected(
+            Reason.ACCURACY, f"{name} transforms, and accuracy=strict wants the direct formula"
+        )
+    if growth > _RELAXED_GROWTH and problem.accuracy is not AccuracyClass.RELAXED:
+        return Rejected(
+            Reason.ACCURACY,
+            f"{name} may have {growth:.0f} times the error of plain sums; "
+            "accuracy=relaxed allows it",
+        )
+    return APPLICABLE
+
+
+def error_factor(transform: Transform) -> float:
+    """Factor by which rounding errors may exceed those of plain summation, in two dimensions.
+
+    The growth of the errors of the sums, over both axes and relative to r * r products, and one
+    for the rounding of the transforms themselves, which weighs where there are few channels.
+    """
+    return 1.0 + transform.growth**2 / transform.r
+
+
+def error_reach(transform: Transform) -> int:
+    """How far an error spreads: to whatever shares data with the tile."""
+    return transform.m + transform.r - 2

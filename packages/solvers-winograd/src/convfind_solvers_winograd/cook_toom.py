@@ -1,0 +1,90 @@
+"""Winograd's minimal filtering F(m, r) as three exact matrices, by the method of Cook and Toom.
+
+A result of m values and a filter of r taps read n = m + r - 1 values of data:
+
+    y = A^T ((G g) * (B^T d))        y_i = sum over k of g_k d_(i + k)
+
+Both polynomials are evaluated in n - 1 chosen points and in infinity, multiplied there, and the
+product is interpolated; transposing that turns a product of polynomials into a filter. Matrices are
+named as in A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks" (2015). In two
+dimensions the transforms are applied along both axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod, sqrt
+
+Matrix = tuple[tuple[Fraction, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """F(m, r): ``result`` is A^T (m x n), ``filter`` G (n x r), ``data`` B^T (n x n)."""
+
+    m: int
+    r: int
+    points: tuple[Fraction, ...]  # without infinity
+    result: Matrix
+    filter: Matrix
+    data: Matrix
+
+    @property
+    def n(self) -> int:
+        """Values of data behind one tile, and products of one tile, along one axis."""
+        return self.m + self.r - 1
+
+    @property
+    def growth(self) -> float:
+        """How much larger than in plain summation rounding errors get along one axis, as an RMS.
+
+        With independent data, the product at point j is of the size |G_j| |B_j| (row norms) and is
+        multiplied by A_ij on its way to result i, while the r products of plain summation are of
+        size 1: the worst result's sqrt(sum over j of (A_ij |G_j| |B_j|)^2 / r).
+        """
+        sizes = [
+            sum(float(g) ** 2 for g in filter_row) * sum(float(b) ** 2 for b in data_row)
+            for filter_row, data_row in zip(self.filter, self.data, strict=True)
+        ]
+        worst = max(
+            sum(float(a) ** 2 * size for a, size in zip(row, sizes, strict=True))
+            for row in self.result
+        )
+        return sqrt(worst / self.r)
+
+
+def cook_toom(m: int, r: int, points: Sequence[Fraction | int]) -> Transform:
+    """Return F(m, r) for m + r - 2 different points; infinity is added.
+
+    Raises:
+        ValueError: the points are not as many, or not different.
+    """
+    values = tuple(Fraction(point) for point in points)
+    if len(set(values)) != m + r - 2 or len(values) != m + r - 2:
+        msg = f"F({m}, {r}) needs {m + r - 2} different points, not {', '.join(map(str, values))}"
+        raise ValueError(msg)
+    last = Fraction(1)
+    others = [values[:j] + values[j + 1 :] for j in range(len(values))]
+    result = tuple(
+        (*(point**i for point in values), last if i == m - 1 else Fraction(0)) for i in range(m)
+    )
+    taps = tuple(
+        tuple(point**k / prod((point - other for other in rest), start=last) for k in range(r))
+        for point, rest in zip(values, others, strict=True)
+    )
+    data = tuple((*_polynomial(rest), Fraction(0)) for rest in others)
+    infinity = tuple(last if k == r - 1 else Fraction(0) for k in range(r))
+    return Transform(m, r, values, result, (*taps, infinity), (*data, _polynomial(values)))
+
+
+def _polynomial(roots: Sequence[Fraction]) -> tuple[Fraction, ...]:
+    """Coefficients, lowest first, of the product of (x - root)."""
+    coefficients = [Fraction(1)]
+    for root in roots:
+        shifted = [Fraction(0), *coefficients]
+        coefficients = [
+            high - root * low for high, low in zip(shifted, [*coefficients, Fraction(0)], strict=True)
+        ]
+    return tuple(coefficients)

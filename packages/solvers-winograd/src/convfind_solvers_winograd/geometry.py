@@ -1,0 +1,63 @@
+"""`Geometry`: a convolution of stride 1 as the kernels see it, whatever the direction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from convfind.problem import ConvProblem
+from convfind.solution import Memory
+from convfind.types import Direction
+
+Axes = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """From ``source`` to ``result``; channels and filters are those of one group.
+
+    A data gradient is a convolution of y with the window turned round, its channels and filters
+    changed places.
+    """
+
+    source: Memory
+    result: Memory
+    images: int
+    groups: int
+    channels: int
+    filters: int
+    size: Axes
+    out: Axes
+    padding: Axes  # before the first element; negative where elements are left out
+    weight_steps: tuple[int, int, int, int]  # group, filter, channel, tap; in elements
+    flipped: bool
+
+    def tiles(self, outputs: int) -> int:
+        """Tiles of ``outputs`` x ``outputs`` results over all images."""
+        return self.images * prod(-(-size // outputs) for size in self.out)
+
+    def fill(self, outputs: int) -> float:
+        """Share of the tiles' results that exist."""
+        return self.images * prod(self.out) / (self.tiles(outputs) * outputs**2)
+
+
+def geometry(problem: ConvProblem) -> Geometry:
+    """Return the convolution that computes a forward problem or a data gradient in two axes."""
+    k, c = problem.w_shape[0] // problem.groups, problem.w_shape[1]
+    w_k, w_c, _, w_tap = problem.strides("w")
+    height, width = problem.x_shape[2:]
+    y_height, y_width = problem.y_shape[2:]
+    outer = (problem.x_shape[0], problem.groups)
+    above, left = problem.padding
+    if problem.direction is Direction.FORWARD:
+        return Geometry(
+            *(Memory.X, Memory.Y, *outer, c, k),
+            *((height, width), (y_height, y_width), (above, left)),
+            *((k * w_k, w_k, w_c, w_tap), False),
+        )
+    rows, columns = problem.filter
+    return Geometry(
+        *(Memory.Y, Memory.X, *outer, k, c),
+        *((y_height, y_width), (height, width), (rows - 1 - above, columns - 1 - left)),
+        *((k * w_k, w_c, w_k, w_tap), True),
+    )

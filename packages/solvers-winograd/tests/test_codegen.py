@@ -1,0 +1,26 @@
+"""The generated C is up to date, and saves operations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from convfind_solvers_winograd.algorithms import TRANSFORMS
+from convfind_solvers_winograd.codegen import files, function
+from convfind_solvers_winograd.cook_toom import Transform
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: path.name)
+def test_headers_are_up_to_date(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == files()[path], (
+        "run python -m convfind_solvers_winograd.codegen"
+    )
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda t: f"F{t.m}x{t.r}")
+def test_common_parts_are_computed_once(transform: Transform) -> None:
+    dense = sum(sum(value != 0 for value in row) - 1 for row in transform.data)
+    text = function("data", transform.data)
+    operations = text.count(" + ") + text.count(" - ") + text.count("MULTIPLY_ADD")
+    assert operations < dense or transform.m == 2  # F(2, 3) has nothing in common

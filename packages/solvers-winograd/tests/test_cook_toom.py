@@ -1,0 +1,86 @@
+"""The transforms are exact filters, and errors grow as stated."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convfind_solvers_winograd.algorithms import TRANSFORMS
+from convfind_solvers_winograd.applicability import error_factor
+from convfind_solvers_winograd.cook_toom import Matrix, Transform, cook_toom
+
+each_transform = pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda t: f"F{t.m}x{t.r}")
+points = st.lists(st.fractions(-3, 3, max_denominator=8), min_size=2, max_size=8, unique=True)
+
+
+def _times(matrix: Matrix, vector: list[Fraction]) -> list[Fraction]:
+    return [sum((a * b for a, b in zip(row, vector, strict=True)), Fraction(0)) for row in matrix]
+
+
+@given(points, st.data())
+def test_any_points_give_an_exact_filter(values: list[Fraction], data: st.DataObject) -> None:
+    n = len(values) + 1
+    m = data.draw(st.integers(1, n - 1))
+    transform = cook_toom(m, n + 1 - m, values)
+    whole = st.integers(-9, 9).map(Fraction)
+    d = data.draw(st.lists(whole, min_size=n, max_size=n))
+    g = data.draw(st.lists(whole, min_size=transform.r, max_size=transform.r))
+    products = [
+        u * v for u, v in zip(_times(transform.filter, g), _times(transform.data, d), strict=True)
+    ]
+    expected = [sum(d[i + k] * g[k] for k in range(transform.r)) for i in range(m)]
+    assert _times(transform.result, products) == expected
+
+
+def test_points_must_be_different_and_enough() -> None:
+    with pytest.raises(ValueError, match="needs 3 different points"):
+        cook_toom(2, 3, (0, 1, 1))
+    with pytest.raises(ValueError, match="needs 4 different points"):
+        cook_toom(3, 3, (0, 1, -1))
+
+
+def _floats(matrix: Matrix) -> Any:
+    return np.array([[float(value) for value in row] for row in matrix])
+
+
+def _relative_error(transform: Transform, channels: int) -> float:
+    """RMS error of float32 sums of transformed random data, relative to that of plain sums."""
+    generator = np.random.default_rng(0)
+    size, r, m = transform.n, transform.r, transform.m
+    d = generator.uniform(-1, 1, (300, channels, size, size)).astype(np.float32)
+    g = generator.uniform(-1, 1, (300, channels, r, r)).astype(np.float32)
+
+    def transformed(matrix: Matrix, tensor: Any) -> Any:
+        both = _floats(matrix).astype(np.float32)
+        return (both @ tensor @ both.T).astype(np.float32)
+
+    u, v = transformed(transform.filter, g), transformed(transform.data, d)
+    sums = np.zeros((300, size, size), np.float32)
+    plain = np.zeros((300, m, m), np.float32)
+    right = np.zeros((300, m, m))
+    for c in range(channels):
+        sums += u[:, c] * v[:, c]
+        for i in range(r):
+            for j in range(r):
+                window, weight = d[:, c, i : i + m, j : j + m], g[:, c, i, j, None, None]
+                plain += window * weight
+                right += window.astype(np.float64) * weight
+    result = transformed(transform.result, sums)
+    return float(np.linalg.norm(result - right) / np.linalg.norm(plain - right))
+
+
+@each_transform
+def test_errors_grow_as_predicted(transform: Transform) -> None:
+    growth = transform.growth**2 / transform.r
+    assert 0.3 * growth < _relative_error(transform, 64) < error_factor(transform)
+
+
+def test_the_points_of_f4x3_halve_the_error_of_the_customary_ones() -> None:
+    customary = cook_toom(4, 3, (0, 1, -1, 2, -2))
+    chosen = next(t for t in TRANSFORMS if t.m == 4)
+    assert _relative_error(chosen, 64) < 0.5 * _relative_error(customary, 64)

@@ -1,0 +1,174 @@
+"""The Winograd solvers for CPUs keep the contract and their error bounds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from convfind.accuracy import (
+    Distribution,
+    check_error,
+    error_bound,
+    measure_error,
+    random_data,
+    spread_magnitude,
+)
+from convfind.applicability import Rejected
+from convfind.backend import Device
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.reference import reference_convolution, reference_magnitude
+from convfind.target import DeviceKind
+from convfind.testing import MOCK_TARGET, check_solver
+from convfind.types import AccuracyClass, DataType, Direction, Layout
+from convfind_solvers_winograd.cpu import CpuSolver
+from convfind_solvers_winograd.solver_list import solvers
+
+pytest_plugins = ["convfind.testing.fixtures"]
+
+SOLVERS = [solver for solver in solvers() if isinstance(solver, CpuSolver)]
+each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
+CPU = replace(MOCK_TARGET, backend="opencl", kind=DeviceKind.CPU, identity="")
+
+
+def on_cpu(device: Device) -> Device:
+    if device.target.kind is not DeviceKind.CPU:
+        pytest.skip(f"{device.target.name} is no CPU")
+    return device
+
+
+def problem_for(solver: CpuSolver, x: tuple[int, ...], filters: int, **options: Any) -> ConvProblem:
+    """A problem that a solver takes, unless the options say otherwise."""
+    groups = options.get("groups", 1)
+    options.setdefault("layout", Layout.NHWC if solver.channels_last else Layout.NCHW)
+    options.setdefault("accuracy", AccuracyClass.RELAXED)
+    w = (filters, x[1] // groups, 3, 3)
+    return ConvProblem.create(options.pop("direction", solver.direction), x, w, **options)
+
+
+@each_solver
+def test_the_conformance_kit_finds_nothing(solver: CpuSolver, convfind_device: Device) -> None:
+    shapes = [
+        problem_for(solver, (1, 16, 8, 8), 16, padding=1),
+        problem_for(solver, (2, 5, 9, 7), 3, padding=1),
+        problem_for(solver, (1, 1, 3, 3), 1),
+        problem_for(solver, (3, 70, 13, 17), 37, padding=(2, 0)),
+        problem_for(solver, (1, 20, 5, 31), 33, padding=((0, 2), (3, 1)), alpha=0.5, beta=2.0),
+        problem_for(solver, (2, 12, 11, 10), 8, padding=1, groups=4),
+        problem_for(solver, (1, 7, 6, 6), 7, padding=1, groups=7),
+        problem_for(solver, (1, 3, 4, 4), 2, padding=9),
+    ]
+    report = check_solver(solver, on_cpu(convfind_device), shapes=shapes)
+    assert report.ok, str(report)
+    assert len(report.problems) == len(shapes)
+
+
+@each_solver
+@settings(
+    max_examples=10,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(data=st.data())
+def test_drawn_shapes(solver: CpuSolver, convfind_device: Device, data: st.DataObject) -> None:
+    draw, small = data.draw, st.integers(1, 20)
+    groups = draw(st.sampled_from((1, 1, 2)))
+    pads = st.tuples(st.integers(0, 3), st.integers(0, 3))
+    problem = problem_for(
+        solver,
+        (draw(st.integers(1, 3)), groups * draw(small), 2 + draw(small), 2 + draw(small)),
+        groups * draw(small),
+        padding=(draw(pads), draw(pads)),
+        groups=groups,
+    )
+    report = check_solver(solver, on_cpu(convfind_device), shapes=[problem], every_variant=False)
+    assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("distribution", ["uniform", "normal", "wide"])
+@pytest.mark.parametrize("channels", [1, 64, 2048])
+@each_solver
+def test_errors_stay_in_the_stated_bound(
+    solver: CpuSolver, channels: int, distribution: Distribution, convfind_device: Device
+) -> None:
+    device = on_cpu(convfind_device)
+    problem = problem_for(solver, (1, channels, 14, 14), 4, padding=1)
+    if solver.direction is Direction.BACKWARD_DATA:
+        problem = problem_for(solver, (1, 4, 14, 14), channels, padding=1)
+    first, second = random_data(problem, 1, distribution)
+    result = _run(solver, problem, device, first, second)
+    magnitude = spread_magnitude(
+        reference_magnitude(problem, first, second),
+        solver.error_reach(problem),
+        channels_last=solver.channels_last,
+    )
+    error = measure_error(result, reference_convolution(problem, first, second), magnitude)
+    bound = error_bound(problem, solver.error_bound(problem))
+    assert check_error(error, bound), f"{error} over {bound}"
+
+
+def _run(solver: CpuSolver, problem: ConvProblem, device: Device, first: Any, second: Any) -> Any:
+    from convfind.backend import InvokeArgs
+
+    recipe = solver.solution(problem, device.target)
+    loaded = {program: device.load(program, device.compile(program)) for program in recipe.programs}
+    buffers: dict[str, Any] = {
+        name: device.upload(np.ascontiguousarray(array))
+        for name, array in zip(problem.direction.reads, (first, second), strict=True)
+    }
+    writes = problem.direction.writes
+    buffers[writes] = device.allocate(problem.nbytes(writes))
+    if recipe.total_workspace:
+        buffers["workspace"] = device.allocate(recipe.total_workspace)
+    device.invoker(recipe.unbound_steps, loaded)(InvokeArgs(**buffers))
+    layout = problem.tensor_layout(writes)
+    result = np.empty(layout.to_memory(problem.shape(writes)), np.float32)
+    device.read(buffers[writes], result)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"stride": 2}, Reason.STRIDE),
+        ({"dilation": 2}, Reason.DILATION),
+        ({"dtype": DataType.FLOAT16}, Reason.DTYPE),
+        ({"layout": Layout.NCHW}, Reason.LAYOUT),
+        ({"direction": "backward-weights"}, Reason.DIRECTION),
+        ({"accuracy": AccuracyClass.STRICT}, Reason.ACCURACY),
+    ],
+)
+def test_what_is_refused(options: dict[str, Any], reason: Reason) -> None:
+    solver = next(s for s in SOLVERS if s.solver_id == "winograd-f4x3-cpu-nhwc-fwd")
+    answer = solver.applicability(problem_for(solver, (1, 16, 16, 16), 16, **options), CPU)
+    assert isinstance(answer, Rejected)
+    assert answer.reason is reason
+
+
+def test_large_tiles_need_a_relaxed_accuracy() -> None:
+    solver = next(s for s in SOLVERS if s.solver_id == "winograd-f6x3-cpu-nhwc-fwd")
+    relaxed = problem_for(solver, (1, 16, 16, 16), 16)
+    assert solver.applicability(relaxed, CPU)
+    answer = solver.applicability(replace(relaxed, accuracy=AccuracyClass.NORMAL), CPU)
+    assert isinstance(answer, Rejected)
+    assert answer.reason is Reason.ACCURACY
+    assert "accuracy=relaxed" in answer.detail
+
+
+def test_no_gpu_is_taken() -> None:
+    solver = SOLVERS[0]
+    answer = solver.applicability(problem_for(solver, (1, 16, 16, 16), 16), MOCK_TARGET)
+    assert isinstance(answer, Rejected)
+
+
+@each_solver
+def test_the_default_config_is_legal(solver: CpuSolver) -> None:
+    for channels in (1, 16, 33, 512):
+        problem = problem_for(solver, (1, channels, 16, 16), channels)
+        config = solver.default_config(problem, CPU)
+        assert config in solver.search_space(problem, CPU)
