@@ -14,7 +14,7 @@ def test_the_hook_registers_the_list() -> None:
     registry = Registry.build([hooks], load_entry_points=False)
     assert not registry.failures
     assert [s.solver_id for s in registry.solvers] == [s.solver_id for s in solvers()]
-    assert {"winograd-f2x3-cpu-nchw-fwd", "winograd-f4x3-cpu-nhwc-bwd-data-inline"} <= {
+    assert {"winograd-f6x3-cpu-nchw-fwd", "winograd-f4x3-cpu-nhwc-bwd-data-inline"} <= {
         s.solver_id for s in solvers()
     }
 

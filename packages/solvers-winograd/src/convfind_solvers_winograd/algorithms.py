@@ -17,7 +17,6 @@ def _symmetric(m: int, r: int, *points: Fraction | int) -> Transform:
     return cook_toom(m, r, (0, *(sign * point for point in points for sign in (1, -1))))
 
 
-F2X3 = _symmetric(2, 3, 1)
 F4X3 = _symmetric(4, 3, Fraction(5, 8), Fraction(3, 2))
 F6X3 = _symmetric(6, 3, Fraction(1, 2), 1, 2)
-TRANSFORMS = (F2X3, F4X3, F6X3)
+TRANSFORMS = (F4X3, F6X3)

@@ -85,6 +85,7 @@ def _polynomial(roots: Sequence[Fraction]) -> tuple[Fraction, ...]:
     for root in roots:
         shifted = [Fraction(0), *coefficients]
         coefficients = [
-            high - root * low for high, low in zip(shifted, [*coefficients, Fraction(0)], strict=True)
+            high - root * low
+            for high, low in zip(shifted, [*coefficients, Fraction(0)], strict=True)
         ]
     return tuple(coefficients)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from convfind.solver import Solver
 from convfind.types import Direction
-from convfind_solvers_winograd.algorithms import TRANSFORMS
+from convfind_solvers_winograd.algorithms import F4X3, F6X3
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.cpu import CpuSolver
 
@@ -13,10 +13,10 @@ def solvers() -> list[Solver]:
     """Return one instance of each solver, in order of preference."""
     return [
         _cpu_solver(transform, direction, channels_last=last, packs_ahead=ahead)
-        for transform in sorted(TRANSFORMS, key=lambda t: t.m != 4)
+        for transform, ways in ((F4X3, (True, False)), (F6X3, (True,)))
         for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
         for last in (False, True)
-        for ahead in (True, False)
+        for ahead in ways
     ]
 
 

@@ -1,4 +1,0 @@
-// Fused Winograd F(2 x 2, 3 x 3) for CPU devices.
-#include "cpu_value.h"
-#include "transform_f2x3.h"
-#include "cpu_fused.h"
