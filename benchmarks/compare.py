@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import statistics
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatch
@@ -30,6 +31,8 @@ from peers.timing import Contestant, host_timer
 
 #: What one sample should last at least, so that a clock's step and a launch do not count.
 SAMPLE_MS = 2.0
+#: Threads of OpenMP go on spinning after a call, and would take the next contestant's core.
+PAUSE_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +195,8 @@ def _samples(
     samples: list[tuple[Contestant, list[float]]] = [(c, []) for c in contestants]
     for _ in range(rounds):
         for contestant, times in samples:
+            time.sleep(PAUSE_S)
+            contestant.time_ms(1)
             times.append(contestant.time_ms(calls[contestant.name]))
     return samples
 

@@ -38,7 +38,7 @@ CPU = replace(MOCK_TARGET, backend="opencl", kind=DeviceKind.CPU, identity="")
 
 
 def on_cpu(device: Device, solver: CpuSolver, *, thorough: bool = False) -> Device:
-    """The device, if it is a CPU. PoCL takes long to compile: it gets one check of one transform."""
+    """The device, if it is a CPU; PoCL, which takes long to compile, for a few checks only."""
     if device.target.kind is not DeviceKind.CPU:
         pytest.skip(f"{device.target.name} is no CPU")
     is_slow = device.target.platform.startswith("Portable")
