@@ -21,6 +21,7 @@ from convfind.accuracy import (
     integer_data,
     measure_error,
     random_data,
+    spread_magnitude,
 )
 from convfind.problem import ConvProblem
 from convfind.reference import reference_convolution, reference_magnitude
@@ -289,3 +290,19 @@ def test_whole_numbers_reach_every_element(dtype: str, direction: Direction) -> 
     problem = ConvProblem.create(direction, (8, 64, 30, 30), (128, 64, 3, 3), dtype=dtype)
     magnitude = reference_magnitude(problem, *integer_data(problem, 8))
     assert (magnitude > 0).mean() > 0.99
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("reach", [0, 1, 3, 99])
+def test_magnitudes_spread_along_spatial_axes_only(reach: int, channels_last: bool) -> None:
+    magnitude = np.random.default_rng(0).random((2, 3, 5, 7))
+    expected = np.empty_like(magnitude)
+    for row, column in itertools.product(range(5), range(7)):
+        window = magnitude[
+            ..., max(0, row - reach) : row + reach + 1, max(0, column - reach) : column + reach + 1
+        ]
+        expected[..., row, column] = window.max(axis=(2, 3))
+    if channels_last:
+        magnitude, expected = (np.moveaxis(tensor, 1, -1) for tensor in (magnitude, expected))
+    spread = spread_magnitude(magnitude, reach, channels_last=channels_last)
+    np.testing.assert_array_equal(spread, expected)

@@ -183,8 +183,10 @@ def test_large_tiles_need_a_relaxed_accuracy() -> None:
 
 def test_no_gpu_is_taken() -> None:
     solver = SOLVERS[0]
-    answer = solver.applicability(problem_for(solver, (1, 16, 16, 16), 16), MOCK_TARGET)
+    gpu = replace(CPU, kind=DeviceKind.GPU, identity="")
+    answer = solver.applicability(problem_for(solver, (1, 16, 16, 16), 16), gpu)
     assert isinstance(answer, Rejected)
+    assert answer.reason is Reason.DEVICE_KIND
 
 
 @each_solver
