@@ -36,6 +36,8 @@ _START_SECONDS = 120.0  # for workers to start and to open their devices
 _AHEAD = (
     2  # batches that a worker has: one under way, and one so that it need not wait for the next
 )
+#: A result is small: what takes longer died with its worker.
+_RESULT_SECONDS = 15
 _GATHER_SECONDS = 0.3  # in which everything that a dead worker had comes back
 _GONE = "the scheduler is gone; the same command goes on where this run ended"
 _HOW = "start them with `dask worker ADDRESS --nthreads 1 --resources device=1`"
@@ -217,7 +219,7 @@ class DaskFleet:
             job = job or self._measuring.pop(future, None)
             if job is None:
                 continue
-            outcomes = _sound(future.result()) if future.status == "finished" else None
+            outcomes = self._outcomes(future)
             if outcomes is None:
                 self._lose(job, future)
             else:
@@ -263,9 +265,20 @@ class DaskFleet:
         future.add_done_callback(self._done.put)
         return future
 
+    def _outcomes(self, future: Any) -> Any:
+        """Return what a worker found; None where it died, with the result or before it had one."""
+        if future.status != "finished":
+            return None
+        try:
+            return _sound(future.result(timeout=_RESULT_SECONDS))
+        except TimeoutError as exc:  # repeated, where there is somebody left to do it
+            if not self.workers:
+                raise ConvfindError(_GONE) from exc
+            return None
+
     def _lose(self, job: _Job, future: Any) -> None:
         """Note that a worker died with a batch; raise where something else went wrong."""
-        if future.status == "finished":  # and repeated after the death of who had the result
+        if future.status in ("finished", "pending"):  # its worker died with the result
             self._deaths[future.key] = _Death("its result is lost", time.monotonic(), [job])
             return
         error = future.exception() if future.status == "error" else None
