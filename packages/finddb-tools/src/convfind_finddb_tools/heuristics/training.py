@@ -201,9 +201,9 @@ def _fit(
         for _ in range(rounds):
             order = torch.from_numpy(generator.permutation(rows))
             for step in range(steps):
-                loss = _loss(net, tensors, order[step * batch : (step + 1) * batch])
+                loss: Any = _loss(net, tensors, order[step * batch : (step + 1) * batch])
                 optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
+                loss.backward()
                 optimizer.step()
                 schedule.step()
         on_epoch(epoch + 1)
