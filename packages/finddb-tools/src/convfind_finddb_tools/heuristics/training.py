@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
+from typing import Any
 
 import numpy as np
 import torch
