@@ -29,13 +29,11 @@
 #define PANEL_FLOATS 131072 // private memory for a block of B: >= NR * DEPTH; depth_limit * strip must fit in it
 #endif
 
-#define VEC 16             // floats of a vector
+#include "convfind_cpu_vector.h"
+
 #define NR (VEC * VECTORS) // columns of the register tile
 
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
-
-#define INLINE __attribute__((always_inline)) inline
-#define ONE_ITEM __attribute__((reqd_work_group_size(1, 1, 1))) __attribute__((vec_type_hint(float16)))
 
 #if A_PACKED
 #define A_SPACE __global
@@ -43,58 +41,9 @@
 #define A_SPACE __private
 #endif
 
-#ifdef __has_builtin
-#if __has_builtin(__builtin_prefetch)
-#define PREFETCH(pointer) __builtin_prefetch((const void *)(size_t)(pointer))
-#endif
-#endif
-#ifndef PREFETCH
-#define PREFETCH(pointer)
-#endif
-
 INLINE ulong batch_offset(ulong batch, ulong inner, ulong offset, ulong outer_stride, ulong inner_stride)
 {
     return offset + (batch / inner) * outer_stride + (batch % inner) * inner_stride;
-}
-
-// The first `count` floats, then zeros: a matrix edge is never read past.
-INLINE float16 load_part(__global const float *source, int count)
-{
-    if (count >= VEC) return vload16(0, source);
-    float part[VEC];
-    for (int i = 0; i < VEC; i++) part[i] = i < count ? source[i] : 0.0f;
-    return vload16(0, part);
-}
-
-INLINE float16 zip_low(float16 a, float16 b)
-{
-    return (float16)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3,
-                     a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7);
-}
-
-INLINE float16 zip_high(float16 a, float16 b)
-{
-    return (float16)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb,
-                     a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, b.sf);
-}
-
-// 16 x 16 transpose in registers: four rounds of zipping rows i and i + 8.
-INLINE void transpose(float16 *rows)
-{
-    float16 other[VEC];
-    #pragma unroll
-    for (int round = 0; round < 2; round++) {
-        #pragma unroll
-        for (int i = 0; i < 8; i++) {
-            other[2 * i] = zip_low(rows[i], rows[i + 8]);
-            other[2 * i + 1] = zip_high(rows[i], rows[i + 8]);
-        }
-        #pragma unroll
-        for (int i = 0; i < 8; i++) {
-            rows[2 * i] = zip_low(other[i], other[i + 8]);
-            rows[2 * i + 1] = zip_high(other[i], other[i + 8]);
-        }
-    }
 }
 
 // 16 x 16 transpose of the first `used` rows (a constant where this is inlined); zero outside rows and columns.
@@ -169,19 +118,6 @@ INLINE void pack_a(A_SPACE float *panel, __global const float *a, ulong lda, int
         for (int i = 0; i < VEC; i++)
             if (k + i < depth) vstore16(block[i], 0, panel + (k + i) * MR);
     }
-}
-
-// A beta of zero never reads C, which may hold NaN.
-INLINE void store_part(float16 value, __global float *c, int count, float beta)
-{
-    if (count >= VEC) {
-        if (beta != 0.0f) value = fma((float16)(beta), vload16(0, c), value);
-        vstore16(value, 0, c);
-        return;
-    }
-    float part[VEC];
-    vstore16(value, 0, part);
-    for (int i = 0; i < count; i++) c[i] = beta != 0.0f ? fma(beta, c[i], part[i]) : part[i];
 }
 
 // tile_rows x (16 * tile_vectors) of C. Both are constants where this is inlined, so that all loops over them

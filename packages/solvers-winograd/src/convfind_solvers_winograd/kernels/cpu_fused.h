@@ -43,9 +43,6 @@
 #define POINT_STEP ((CHANNELS + 1) * NR)  // floats from one point's U to the next: no power of two
 #define PANEL (POINTS * POINT_STEP)       // floats of U for NR filters and CHANNELS channels
 
-#define ONE_ITEM \
-  __attribute__((reqd_work_group_size(1, 1, 1))) __attribute__((vec_type_hint(float16)))
-
 #if PACKED
 #define WEIGHT_SPACE __global
 #else
