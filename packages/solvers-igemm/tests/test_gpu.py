@@ -57,8 +57,8 @@ def as_gpu(convfind_device: Device) -> Iterator[Device]:
         yield convfind_device
         return
     if convfind_device.target.platform.startswith("Portable"):
-        # One accumulator is wrong with optimisation and right without it, there and everywhere else;
-        # the cause is not found. CPUs never get these kernels.
+        # One accumulator is wrong with optimisation, right without it and everywhere else; why is
+        # not found. CPUs never get these kernels.
         pytest.skip("wrong with PoCL 3.1 unless built with -cl-opt-disable")
     device = copy.copy(convfind_device)
     device.target = replace(
