@@ -174,7 +174,7 @@ class GpuSolver(TunableSolver):
 
     @abstractmethod
     def _macros(self, shape: GpuGeometry, tile: Tile) -> dict[str, DefineValue]:
-        """How the kernel reads: its macros beside those of gpu_tile.h and gpu_geometry.h."""
+        """How the kernel reads: its macros beside those of convfind_gpu_tile.h and gpu_geometry.h."""
 
     @abstractmethod
     def _can_read(self, shape: GpuGeometry, tile: Tile) -> bool:

@@ -18,7 +18,7 @@ _TABLE_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """Results of a work-group and how its items share them: macros of gpu_tile.h."""
+    """Results of a work-group and how its items share them: macros of convfind_gpu_tile.h."""
 
     tile_m: int
     tile_n: int
@@ -92,7 +92,7 @@ _AROUND = 25
 
 
 def _fill_lanes(threads_m: int, threads_n: int) -> bool:
-    """LANES_M of gpu_tile.h divides the rows of work-items."""
+    """LANES_M of convfind_gpu_tile.h divides the rows of work-items."""
     return threads_m % (32 // min(threads_n, 8)) == 0
 
 

@@ -5,7 +5,7 @@
 //   FILTER_SOURCE  four channels of the source: they are neighbours, and a multiple of four
 //   FILTER_RESULT  four channels of the result, likewise
 #include "gpu_geometry.h"
-#include "gpu_tile.h"
+#include "convfind_gpu_tile.h"
 
 #define FILTER_ONE 0
 #define FILTER_SOURCE 1

@@ -7,7 +7,7 @@
 //   GATHER_POSITIONS  1x1, channels first: an item reads four neighbouring positions at a time.
 //   GATHER_TABLE      channels and taps are one axis; what lies where is looked up in a table of the step.
 #include "gpu_geometry.h"
-#include "gpu_tile.h"
+#include "convfind_gpu_tile.h"
 
 #define GATHER_RUN 0
 #define GATHER_CHANNELS 1

@@ -1,5 +1,5 @@
 // The second step where a sum is split: result = alpha * (sum of the parts, in their order) + beta * result.
-#include "gpu_tile.h"
+#include "convfind_gpu_tile.h"
 
 // Parts of the weight gradient lie as filter, tap, channel; with `taps` > 1 the result as filter, channel, tap.
 // Global size: at least `size`, any work-group size.

@@ -10,7 +10,7 @@
 //                    multiples of four
 //   GATHER_TABLE     as GATHER_RUN, but what a column of x is is looked up for each
 #include "gpu_geometry.h"
-#include "gpu_tile.h"
+#include "convfind_gpu_tile.h"
 
 #define GATHER_RUN 0
 #define GATHER_CHANNELS 1

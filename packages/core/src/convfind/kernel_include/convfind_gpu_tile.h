@@ -33,7 +33,7 @@
 #define THREADS_N 16  // items along the columns: 2, 4, 8, 16, 32
 #endif
 #ifndef SPLIT
-#define SPLIT 0  // 1: the sum is one of several parts, which igemm_gpu_sum adds up
+#define SPLIT 0  // 1: the sum is one of several parts, which another kernel adds up
 #endif
 
 #define THREADS (THREADS_M * THREADS_N)
@@ -142,7 +142,7 @@ CF_INLINE void store_one(CF_GLOBAL RESULT_ELEMENT *to, VALUE sum, float alpha, f
 }
 
 #ifndef FUSED
-#define FUSED 0  // see gpu_geometry.h
+#define FUSED 0  // 1: the kernel masks pairs of a row and a column by MEETS
 #endif
 #ifndef MEETS
 #define MEETS(row, column) 1  // whether a row and a column of the tile have a result
