@@ -62,10 +62,12 @@ def workers(
         several = _tune(source, batch, workers, device, strategy, Path(folder, "several"))
         cores = _share(several["device"], workers)
         one = _tune(source, batch, 1, device, strategy, Path(folder, "one"), cores)
+        measuring = [_measuring(Path(folder, run)) for run in ("one", "several")]
     ratio = one["seconds"] / several["seconds"]
     document = {
         "device": several["device"], "problems": several["total"], "workers": workers,
         "one_s": one["seconds"], "several_s": several["seconds"], "speedup": ratio,
+        "one_measuring_s": measuring[0], "several_measuring_s": measuring[1],
     }  # fmt: skip
     if as_json:
         print(json.dumps(document))
@@ -73,6 +75,14 @@ def workers(
     print(f"device    {one['device']} and {workers} x {several['device']}")
     print(f"1 worker  {one['seconds']:.2f} s for {one['total']} problems")
     print(f"{workers} workers {several['seconds']:.2f} s: {ratio:.2f} times as fast")
+    print(f"at work   {measuring[0]:.2f} s and, all together, {measuring[1]:.2f} s")
+
+
+def _measuring(database: Path) -> float:
+    """Seconds in which workers were at a problem, added up."""
+    lines = (database / "tuning" / "journal.jsonl").read_text().splitlines()
+    events = map(json.loads, lines)
+    return float(sum(event["seconds"] for event in events if event["event"] == "finished"))
 
 
 def _share(device: str, workers: int) -> set[int]:

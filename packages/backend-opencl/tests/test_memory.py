@@ -53,6 +53,15 @@ def test_memory_is_reused(device: OpenCLDevice) -> None:
     assert third.serial != serial
 
 
+def test_reading_begins_where_it_is_told(device: OpenCLDevice) -> None:
+    buffer = device.upload(np.arange(64, dtype=np.uint8))
+    seen = np.empty(4, np.uint8)
+    device.read(buffer, seen, offset=60)
+    assert seen.tolist() == [60, 61, 62, 63]
+    with pytest.raises(DeviceError, match="65 bytes does not fit a buffer of 64 bytes"):
+        device.read(buffer, seen, offset=61)
+
+
 def test_idle_memory_is_bounded_and_the_longest_idle_goes_first(device: OpenCLDevice) -> None:
     pool = BufferPool(device.context, device.queue, max_idle=3 * MIB)
     blocks = [pool.take(MIB) for _ in range(5)]

@@ -108,9 +108,9 @@ class HipDevice(Device):
         """Copy an array into existing memory."""
         self._copy(buffer, array, hip.hipMemcpyKind.hipMemcpyHostToDevice)
 
-    def read(self, buffer: DeviceBuffer, array: np.ndarray[Any, Any]) -> None:
+    def read(self, buffer: DeviceBuffer, array: np.ndarray[Any, Any], offset: int = 0) -> None:
         """Copy memory into an array, after everything enqueued before."""
-        self._copy(buffer, array, hip.hipMemcpyKind.hipMemcpyDeviceToHost)
+        self._copy(buffer, array, hip.hipMemcpyKind.hipMemcpyDeviceToHost, offset)
 
     def fill(self, buffer: DeviceBuffer, byte: int) -> None:
         """Set every byte of a buffer."""
@@ -148,9 +148,12 @@ class HipDevice(Device):
                 doing = f"closing {self.target.name}"
                 checked(hip.hipStreamDestroy(self._owned), "hipStreamDestroy", doing)
 
-    def _copy(self, buffer: DeviceBuffer, array: np.ndarray[Any, Any], kind: Any) -> None:
+    def _copy(
+        self, buffer: DeviceBuffer, array: np.ndarray[Any, Any], kind: Any, offset: int = 0
+    ) -> None:
         """Copy and wait: the host's memory is not pinned and may go away."""
-        address, host = self._buffer(buffer, array.nbytes).address, array.ctypes.data
+        address = self._buffer(buffer, offset + array.nbytes).address + offset
+        host = array.ctypes.data
         check_contiguous(array)
         if not array.nbytes:
             return

@@ -116,12 +116,13 @@ class OpenCLDevice(Device):
             with opencl_errors(f"write of {array.nbytes} bytes"):
                 cl.enqueue_copy(self.queue, block.memory, bytes_of(array), dst_offset=block.origin)
 
-    def read(self, buffer: DeviceBuffer, array: np.ndarray[Any, Any]) -> None:
+    def read(self, buffer: DeviceBuffer, array: np.ndarray[Any, Any], offset: int = 0) -> None:
         """Copy memory into an array, after everything enqueued before."""
-        block = self._block(buffer, array.nbytes)
+        block = self._block(buffer, offset + array.nbytes)
         if array.nbytes:
             with opencl_errors(f"read of {array.nbytes} bytes"):
-                cl.enqueue_copy(self.queue, bytes_of(array), block.memory, src_offset=block.origin)
+                origin = block.origin + offset
+                cl.enqueue_copy(self.queue, bytes_of(array), block.memory, src_offset=origin)
 
     def fill(self, buffer: DeviceBuffer, byte: int) -> None:
         """Set every byte of a buffer."""

@@ -88,8 +88,8 @@ class Device(ABC):
         """Copy a C-contiguous array into existing memory."""
 
     @abstractmethod
-    def read(self, buffer: DeviceBuffer, array: np.ndarray[Any, Any]) -> None:
-        """Copy memory into a C-contiguous array, after everything enqueued before. Waits."""
+    def read(self, buffer: DeviceBuffer, array: np.ndarray[Any, Any], offset: int = 0) -> None:
+        """Copy memory, from a byte on, into a C-contiguous array. Waits for all enqueued before."""
 
     @abstractmethod
     def fill(self, buffer: DeviceBuffer, byte: int) -> None:

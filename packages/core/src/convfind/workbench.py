@@ -103,13 +103,14 @@ class Workbench:
         copies = min(_MOST_SETS, 1 + _CACHE_TURNS * target.cache // traffic)
         if target.global_memory:
             copies = max(1, min(copies, target.global_memory // (4 * traffic)))
-        return tuple(self._new_set() for _ in range(copies))
+        return tuple(self._new_set(number) for number in range(copies))
 
-    def _new_set(self) -> InvokeArgs:
+    def _new_set(self, number: int) -> InvokeArgs:
         buffers: dict[str, DeviceBuffer] = {}
         for name in self._problem.direction.reads:
             # A copy each: zero-copy devices would otherwise share one array among the sets.
-            buffers[name] = self._device.upload(self._host[name].copy())
+            array = self._host[name] if number == 0 else self._host[name].copy()
+            buffers[name] = self._device.upload(array)
         size = self._host[self.writes].nbytes
         buffers[self.writes] = self._device.allocate(size + _GUARD)
         self.reset_result(buffers[self.writes])
@@ -125,13 +126,9 @@ class Workbench:
 
     def verify(self, buffer: DeviceBuffer, solver: Solver) -> ErrorReport:
         """Compare a solver's result with the reference; `VerificationError` if it is wrong."""
-        size = self._host[self.writes].nbytes
-        raw = np.empty(size + _GUARD, np.uint8)
-        self._device.read(buffer, raw)
-        if (raw[size:] != _POISON).any():
-            msg = f"wrote behind the end of {self.writes}"
-            raise VerificationError(msg)
-        result = tensor_view(self._problem, self.writes, raw[:size])
+        self._check_guard(buffer, self._readback.nbytes, self.writes)
+        self._device.read(buffer, self._readback)
+        result = tensor_view(self._problem, self.writes, self._readback)
         magnitude = self._magnitude
         if magnitude is not None:
             last = self._problem.tensor_layout(self.writes).channels_last
@@ -149,11 +146,19 @@ class Workbench:
 
     def check_workspace(self, buffer: DeviceBuffer, size: int) -> None:
         """Raise `VerificationError` if something was written behind the workspace."""
-        raw = np.empty(size + _GUARD, np.uint8)
-        self._device.read(buffer, raw)
-        if (raw[size:] != _POISON).any():
-            msg = "wrote behind the end of the workspace"
+        self._check_guard(buffer, size, "the workspace")
+
+    def _check_guard(self, buffer: DeviceBuffer, size: int, name: str) -> None:
+        guard = np.empty(_GUARD, np.uint8)
+        self._device.read(buffer, guard, offset=size)
+        if (guard != _POISON).any():
+            msg = f"wrote behind the end of {name}"
             raise VerificationError(msg)
+
+    @cached_property
+    def _readback(self) -> Array:
+        """Memory for results; kept, because fresh pages cost as much as reading."""
+        return empty_memory(self._problem, self.writes)
 
     @cached_property
     def _magnitude(self) -> Array | None:
@@ -201,9 +206,9 @@ class Workbench:
         result: DeviceBuffer = getattr(args, self.writes)
         self.reset_result(result)
         self._device.invoker(solution.steps, loaded)(args)
-        raw = np.empty(self._host[self.writes].nbytes, np.uint8)
-        self._device.read(result, raw)
-        return tensor_view(self._problem, self.writes, raw).copy()
+        memory = empty_memory(self._problem, self.writes)
+        self._device.read(result, memory)
+        return tensor_view(self._problem, self.writes, memory)
 
     def _is_oracle(self, solver: Solver) -> bool:
         return solver.is_last_resort and bool(

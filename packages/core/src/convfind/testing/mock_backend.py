@@ -159,11 +159,11 @@ class MockDevice(Device):
         data = _bytes_of(array)
         _data(buffer)[: data.size] = data
 
-    def read(self, buffer: object, array: np.ndarray[Any, Any]) -> None:
+    def read(self, buffer: object, array: np.ndarray[Any, Any], offset: int = 0) -> None:
         """Copy out."""
         self.counters.reads += 1
         data = _bytes_of(array)
-        data[...] = _data(buffer)[: data.size]
+        data[...] = _data(buffer)[offset : offset + data.size]
 
     def fill(self, buffer: object, byte: int) -> None:
         """Set every byte."""
