@@ -1,7 +1,7 @@
 """How tuning scales: workers against one, what the scheduler costs, and what a merge costs.
 
     python benchmarks/tune_scale.py workers benchmarks/layers/resnet50.txt -n 1 --workers 2
-    python benchmarks/tune_scale.py workers benchmarks/layers/resnet50.txt -n 64 --workers 4
+    python benchmarks/tune_scale.py workers FILE -n 32 --workers 4 --direction all
     python benchmarks/tune_scale.py scheduler
 
 The first measures on two cores of a CPU, each worker on a core of its own; the second on four GPUs.
@@ -46,9 +46,17 @@ def main() -> None:
 @click.option("--device", default="opencl:0", show_default=True)
 @click.option("--first", default=0, help="Only so many layers.  [all]")
 @click.option("--strategy", default="defaults", show_default=True)
+@click.option("--direction", default="fwd", show_default=True)
 @click.option("--json", "as_json", is_flag=True)
 def workers(
-    layers: Path, batch: int, workers: int, device: str, first: int, strategy: str, as_json: bool
+    layers: Path,
+    batch: int,
+    workers: int,
+    device: str,
+    first: int,
+    strategy: str,
+    direction: str,
+    as_json: bool,
 ) -> None:
     """Tune LAYERS with one worker and with several, and compare problems a second.
 
@@ -58,10 +66,11 @@ def workers(
         source = Path(folder, "layers.txt")
         lines = [line for line in layers.read_text().splitlines() if line.startswith("conv")]
         source.write_text("\n".join(lines[: first or None]))
-        _tune(source, batch, workers, device, strategy, Path(folder, "warm-up"))  # and compiles
-        several = _tune(source, batch, workers, device, strategy, Path(folder, "several"))
-        cores = _share(several["device"], workers)
-        one = _tune(source, batch, 1, device, strategy, Path(folder, "one"), cores)
+        what: list[object] = [source, "-n", batch, "--device", device]
+        what += ["--strategy", strategy, "--direction", direction]
+        _tune(what, workers, Path(folder, "warm-up"))  # and compiles
+        several = _tune(what, workers, Path(folder, "several"))
+        one = _tune(what, 1, Path(folder, "one"), _share(several["device"], workers))
         measuring = [_measuring(Path(folder, run)) for run in ("one", "several")]
     ratio = one["seconds"] / several["seconds"]
     document = {
@@ -92,13 +101,9 @@ def _share(device: str, workers: int) -> set[int]:
     return set(cores[: int(units)]) if units == str(len(cores) // workers) else set(cores)
 
 
-def _tune(
-    source: Path, batch: int, workers: int, device: str, strategy: str, out: Path,
-    cores: set[int] | None = None,
-) -> Any:  # fmt: skip
-    words = ("tune", "run", source, "-n", batch, "--workers", workers, "--device", device)
+def _tune(what: tuple[object, ...], workers: int, out: Path, cores: set[int] | None = None) -> Any:
+    words = ("tune", "run", *what, "--workers", workers, "--to", out, "--json")
     command = [sys.executable, "-m", "convfind", *map(str, words)]
-    command += ["--strategy", strategy, "--to", str(out), "--json"]
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores or before)  # inherited
     try:

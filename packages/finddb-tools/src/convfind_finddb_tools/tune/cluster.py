@@ -154,24 +154,33 @@ class DaskFleet:
         return self
 
     def _identities(self) -> set[Identity]:
-        """Ask every worker; a task, because a device is opened by the thread that uses it."""
-        asked = [
-            self._client.submit(
-                *(identify, self._order),
-                key=f"convfind-identify-{self._name}-{number}",
-                workers=[worker],
-                resources={"device": 1},
-                pure=False,
-            )
-            for number, worker in enumerate(self._devices)
-        ]
+        """Ask every worker that measures, and wake those that compile."""
+        measuring = self._ask("device", self._devices)
+        compiling = self._ask("compile", self._compilers)
         try:
-            return {_sound(future.result(timeout=_START_SECONDS)) for future in asked}
+            found = {_sound(future.result(timeout=_START_SECONDS)) for future in measuring}
         except ConvfindError:
             raise
         except Exception as exc:  # Dask's, of several kinds
             msg = f"a worker does not open its device: {type(exc).__name__}: {exc}"
             raise ConvfindError(msg) from exc
+        for future in compiling:
+            with suppress(Exception):  # whoever cannot compile leaves it to those who measure
+                future.result(timeout=_START_SECONDS)
+        return found
+
+    def _ask(self, resource: str, workers: Sequence[str]) -> list[Any]:
+        """Ask workers who they are, by a task: a device is opened by the thread that uses it."""
+        return [
+            self._client.submit(
+                *(identify, self._order),
+                key=f"convfind-identify-{self._name}-{resource}-{number}",
+                workers=[worker],
+                resources={resource: 1},
+                pure=False,
+            )
+            for number, worker in enumerate(workers)
+        ]
 
     @property
     def workers(self) -> int:
