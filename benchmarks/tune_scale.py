@@ -101,7 +101,7 @@ def _share(device: str, workers: int) -> set[int]:
     return set(cores[: int(units)]) if units == str(len(cores) // workers) else set(cores)
 
 
-def _tune(what: tuple[object, ...], workers: int, out: Path, cores: set[int] | None = None) -> Any:
+def _tune(what: list[object], workers: int, out: Path, cores: set[int] | None = None) -> Any:
     words = ("tune", "run", *what, "--workers", workers, "--to", out, "--json")
     command = [sys.executable, "-m", "convfind", *map(str, words)]
     before = os.sched_getaffinity(0)
