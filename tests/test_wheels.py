@@ -52,7 +52,15 @@ def test_wheel_is_complete(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["core", "backend-opencl", "solvers-direct", "solvers-igemm", "solvers-winograd"]
+    "name",
+    [
+        "core",
+        "backend-opencl",
+        "solvers-direct",
+        "solvers-igemm",
+        "solvers-winograd",
+        "solvers-fft",
+    ],
 )
 def test_package_ships_kernel_files(name: str) -> None:
     kernels = {Path(file).suffix for file in source_files(ROOT / "packages" / name)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,17 +12,12 @@ sys.path.append(str(Path(__file__).parent))
 
 import standin as standin_module
 
-_REASON = standin_module.missing()
-if importlib.util.find_spec("hip") is None:
-    _REASON = "hip-python is not installed"
-
-collect_ignore = (
-    [] if _REASON is None else [path.name for path in Path(__file__).parent.glob("test_*")]
-)
-
 
 @pytest.fixture(scope="session")
 def built() -> standin_module.Standin:
+    reason = standin_module.missing()
+    if reason is not None:
+        pytest.skip(reason)
     return standin_module.use()
 
 

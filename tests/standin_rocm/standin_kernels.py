@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
 # Without type information that holds.
-hip: Any = importlib.import_module("rocm.bindings.hip")
-hiprtc: Any = importlib.import_module("rocm.bindings.hiprtc")
+hip: Any = pytest.importorskip("rocm.bindings.hip", reason="hip-python is not installed")
+hiprtc: Any = pytest.importorskip("rocm.bindings.hiprtc")
 
 Array = np.ndarray[Any, Any]
 

@@ -9,7 +9,7 @@ import pytest
 
 from convfind.errors import KernelBuildError
 from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import Program
+from convfind.kernel_spec import KernelLanguage, Program
 from convfind.target import DeviceKind, Target
 from convfind_backend_hip import compile_pool
 from convfind_backend_hip.compile_pool import CompilePool, CompilerDiedError
@@ -71,3 +71,10 @@ def test_a_dead_compiler_names_the_architecture(pool: CompilePool, tmp_path: Pat
         sys.path.remove(str(tmp_path))
     pool.close()
     assert "SIGABRT" in caught.value.log
+
+
+def test_opencl_c_is_refused(pool: CompilePool) -> None:
+    source = KernelSource("convfind", "kernel_include/convfind_kernel.h")
+    with pytest.raises(KernelBuildError, match="not opencl-c"):
+        Compiler(TARGET, pool).compile(Program(source, KernelLanguage.OPENCL_C))
+    pool.close()

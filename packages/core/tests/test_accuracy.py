@@ -306,3 +306,14 @@ def test_magnitudes_spread_along_spatial_axes_only(reach: int, channels_last: bo
         magnitude, expected = (np.moveaxis(tensor, 1, -1) for tensor in (magnitude, expected))
     spread = spread_magnitude(magnitude, reach, channels_last=channels_last)
     np.testing.assert_array_equal(spread, expected)
+
+
+def test_a_reference_of_the_results_type_is_rounded_too() -> None:
+    """Both sides of where rounding turns: one step apart, and both as right as the type allows."""
+    problem = ConvProblem.forward((1, 1, 8, 8), (1, 1, 1, 1), dtype="float16")
+    reference = np.ones(problem.y_shape, np.float16)
+    result = reference.copy()
+    result[0, 0, 0, 0] = np.nextafter(np.float16(1), np.float16(2))
+    report = measure_error(result, reference)
+    assert not check_error(report, error_bound(problem))
+    assert check_error(report, error_bound(problem, rounded_reference=True))

@@ -19,6 +19,7 @@ from convfind.types import Layout
 from convfind_solvers_igemm.cpu_rows import CpuRows
 from convfind_solvers_igemm.cpu_solver import _REGISTER_TILES, CpuSolver
 from convfind_solvers_igemm.cpu_weights import CpuBackwardWeights
+from convfind_solvers_igemm.cpu_weights_rows import ChannelsFirstRowsBackwardWeights
 from convfind_solvers_igemm.solver_list import solvers
 
 pytest_plugins = ["convfind.testing.fixtures"]
@@ -174,3 +175,29 @@ def test_long_sums_are_split_as_far_as_the_workspace_goes(
     assert solver.workspace_size(problem, target, most // 2) <= most // 2
     assert solver.workspace_size(problem, target, 0) <= part
     assert_solver(solver, device, shapes=[problem], every_variant=False)
+
+
+def test_strips_of_the_weights_gradient_have_an_end(convfind_device: Device) -> None:
+    device = on_cpu(convfind_device)
+    solver = ChannelsFirstRowsBackwardWeights()
+    far = ConvProblem.create(
+        solver.direction, (1, 4, 9, 3000), (4, 4, 3, 3), dilation=(1, 1400), padding=(1, 0)
+    )
+    many = ConvProblem.create(solver.direction, (1, 4, 20, 20), (4, 4, 9, 9))
+    for problem, reason in ((far, Reason.DILATION), (many, Reason.FILTER_SIZE)):
+        answer = solver.applicability(problem, device.target)
+        assert isinstance(answer, Rejected)
+        assert answer.reason is reason
+
+
+def test_rows_longer_than_a_block_images_that_share_one_and_whole_sums(
+    convfind_device: Device,
+) -> None:
+    device = on_cpu(convfind_device)
+    solver = ChannelsFirstRowsBackwardWeights()
+    shapes = [
+        ConvProblem.create(solver.direction, (2, 35, 3, 600), (13, 35, 3, 3), padding=1, beta=0.5),
+        ConvProblem.create(solver.direction, (5, 40, 9, 9), (30, 40, 3, 3), padding=1, stride=2),
+        ConvProblem.create(solver.direction, (1, 70, 40, 12), (100, 70, 3, 3), padding=1, beta=0.5),
+    ]
+    assert_solver(solver, device, shapes=shapes, every_variant=False)

@@ -15,6 +15,7 @@ from convfind.errors import KernelBuildError
 from convfind.kernel_spec import KernelLanguage, Program
 from convfind.target import Target
 from convfind_backend_opencl.errors import status_name
+from convfind_backend_opencl.retarget import retarget
 from convfind_backend_opencl.target import is_nvidia
 
 _MAGIC = b"convfind-opencl-1\0"
@@ -53,7 +54,10 @@ class Compiler:
         self._build(native, program, options)
         binaries = native.get_info(cl.program_info.BINARIES)
         assert isinstance(binaries, list)
-        return self._sealed(binaries[0])
+        code = binaries[0]
+        if self._verbose:  # NVIDIA's: the binary is PTX
+            code = retarget(code)
+        return self._sealed(code)
 
     def load(self, program: Program, binary: bytes) -> LoadedProgram:
         """Make a binary ready."""

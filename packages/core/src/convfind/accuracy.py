@@ -25,6 +25,8 @@ n u. With s = n + 3 roundings (3 for the two products and the sum of alpha and b
 
     bound = factor * (accumulation + TF32 inputs) + result + reference
 
+A large problem's reference may come from a device, in the result's type: then u_y counts twice.
+
 A reference of few elements may happen to be nearly 0 as a whole: m normally distributed ones have
 an RMS of less than a share e of the usual with a probability of about e^m. So for the RMS of m
 results all terms but the result's are multiplied by 10^(4/m), which leaves a chance of 1e-4.
@@ -184,13 +186,19 @@ def _subnormal_step(dtype: np.dtype[Any]) -> float:
     return float(ml_dtypes.finfo(dtype).smallest_subnormal)  # type: ignore[no-untyped-call]
 
 
-def error_bound(problem: ConvProblem, factor: float = 1.0) -> ErrorReport:
-    """Return the errors that a correct computation of a problem may have; see the module's text."""
+def error_bound(
+    problem: ConvProblem, factor: float = 1.0, *, rounded_reference: bool = False
+) -> ErrorReport:
+    """Return the errors that a correct computation of a problem may have; see the module's text.
+
+    With ``rounded_reference`` what it is compared with was rounded to the result's type, too.
+    """
     roundings = problem.reduction + SCALING_ROUNDINGS
     largest = min(roundings, ROUNDING_SPREAD * math.sqrt(roundings))
     few = 10.0 ** (4.0 / math.prod(problem.shape(problem.direction.writes)))
     typical = few * math.sqrt(roundings)
     result = UNIT_ROUNDOFF[problem.tensor_dtype(problem.direction.writes)]
+    result *= 2 if rounded_reference else 1
     reference = UNIT_ROUNDOFF[DataType.FLOAT64]
     if problem.dtype is DataType.INT8:
         scaling = 0.0 if problem.has_default_scaling else SCALING_ROUNDINGS * 2.0**-24

@@ -55,7 +55,7 @@ def ask_heuristics(
     if fallback is not Fallback.AI or not solvers:
         return Advice()
     refusals: list[tuple[str, str]] = []
-    for heuristic in session.registry.heuristics:
+    for heuristic in session.heuristics:
         answer = _ask(heuristic, problem, session, solvers)
         if not isinstance(answer, NotApplicable):
             return Advice(heuristic.name, answer, tuple(refusals))

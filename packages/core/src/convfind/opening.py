@@ -11,6 +11,7 @@ from convfind.errors import BackendUnavailableError, ConvfindError, DeviceError
 from convfind.finddb import BinaryStore, FindDb
 from convfind.finddb.packs import installed_packs
 from convfind.handle import Handle
+from convfind.heuristics.installed import installed_models
 from convfind.kernel_cache import KernelCache
 from convfind.log import show_messages
 from convfind.session import Session
@@ -82,7 +83,8 @@ def handle_for(
         database = FindDb.open(folder, (*packs, *registry.system_databases()))
     store = BinaryStore.open(None if settings.disable_binary_cache else folder)
     kernels = KernelCache(device, store, settings.compile_parallel_level)
-    return Handle(Session(device, registry, database, kernels), settings)
+    session = Session(device, registry, database, kernels, installed_models(folder))
+    return Handle(session, settings)
 
 
 def _installed() -> Registry:

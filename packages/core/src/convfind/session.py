@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from convfind.backend import Device
     from convfind.finddb import FindDb
+    from convfind.heuristics import Heuristic
     from convfind.kernel_cache import KernelCache
     from convfind.plugins.registry import Registry
     from convfind.target import Target
@@ -29,6 +30,12 @@ class Session:
     registry: Registry
     database: FindDb
     kernels: KernelCache
+    models: tuple[Heuristic, ...] = ()  # that the user installed
+
+    @property
+    def heuristics(self) -> tuple[Heuristic, ...]:
+        """In the order in which they are asked: the user's own before those that packages bring."""
+        return (*self.models, *self.registry.heuristics)
 
     @property
     def target(self) -> Target:

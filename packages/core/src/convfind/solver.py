@@ -22,7 +22,7 @@ class Solver(ABC):
     """
 
     #: ``<family>-<variant>`` in kebab case; stable for ever, also when the class is renamed.
-    solver_id: ClassVar[str]
+    solver_id: str
     algorithm: ClassVar[Algorithm]
     #: Raise it when a change makes recorded times or configs meaningless; records then are ignored.
     version: ClassVar[int] = 1

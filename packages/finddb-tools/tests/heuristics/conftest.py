@@ -56,27 +56,28 @@ def random_problems(count: int, seed: int) -> list[ConvProblem]:
     return found[:count]
 
 
-@pytest.fixture
-def measured(tmp_path: Path, backend: MockBackend) -> Callable[[str, int, int], Path]:
-    """Return a function that fills a database and gives its folder."""
-
-    def make(name: str, count: int, seed: int) -> Path:
-        target = backend.open().target
-        with FindDb.open(tmp_path / name) as database:
-            for problem in random_problems(count, seed):
-                solvers = applicable(problem, target)
-                records = tuple(
-                    FindRecord(
-                        solver=solver.solver_id,
-                        solver_version=solver.version,
-                        package="mock 1",
-                        algorithm=solver.algorithm.value,
-                        time_ms=law(solver, problem),
-                    )
-                    for solver in solvers
+def fill(folder: Path, count: int, seed: int) -> Path:
+    """Write a database of problems with the times of the law."""
+    target = MockBackend().open().target
+    with FindDb.open(folder) as database:
+        for problem in random_problems(count, seed):
+            solvers = applicable(problem, target)
+            records = tuple(
+                FindRecord(
+                    solver=solver.solver_id,
+                    solver_version=solver.version,
+                    package="mock 1",
+                    algorithm=solver.algorithm.value,
+                    time_ms=law(solver, problem),
                 )
-                entry = FindEntry(records=records, considered=tuple(map(versioned_id, solvers)))
-                database.store(target, problem, entry)
-        return tmp_path / name
+                for solver in solvers
+            )
+            entry = FindEntry(records=records, considered=tuple(map(versioned_id, solvers)))
+            database.store(target, problem, entry)
+    return folder
 
-    return make
+
+@pytest.fixture
+def measured(tmp_path: Path) -> Callable[[str, int, int], Path]:
+    """Return a function that fills a database and gives its folder."""
+    return lambda name, count, seed: fill(tmp_path / name, count, seed)

@@ -10,15 +10,19 @@ import numpy as np
 import pytest
 
 from convfind.heuristics import TrainedHeuristic
-from convfind.heuristics.model_file import read_model
+from convfind.heuristics.model_file import read_model, write_model
 from convfind.opening import handle_for
 from convfind.plugins import hookimpl
 from convfind.plugins.registry import Registry
 from convfind.settings import Settings
 from convfind.solution import TimeOrigin
 from convfind.testing import MockBackend, mock_solvers
+from convfind_finddb_tools.heuristics.dataset import read_dataset
 
-from .conftest import applicable, law, random_problems
+from .conftest import applicable, fill, law, random_problems
+
+pytest.importorskip("torch", reason="training needs PyTorch")
+from convfind_finddb_tools.heuristics.training import Recipe, train
 
 Measured = Callable[[str, int, int], Path]
 
@@ -38,10 +42,12 @@ class Package:
         register.add(TrainedHeuristic("trained", self._path))
 
 
-@pytest.fixture
-def model(shell: Any, measured: Measured, tmp_path: Path) -> Path:
-    path = tmp_path / "model.npz"
-    shell("heuristics", "train", measured("tuned", 360, 1), "--output", path, "--seed", 5)
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    dataset = read_dataset([fill(folder / "tuned", 360, 1)])
+    path = folder / "model.npz"
+    write_model(path, train(dataset, Recipe(seed=5, hidden=(128, 64))))
     return path
 
 

@@ -24,7 +24,6 @@ from convfind_solvers_igemm.cpu_solver import (
     register_tile,
 )
 
-_DEPTH = 256
 #: The share of the peak in a long sum.
 _BEST_SHARE = 0.9
 #: Channels first, a product that gathers nothing leaves less to win over a plain GEMM.
@@ -36,6 +35,8 @@ class CpuProduct(CpuSolver):
 
     #: Weights are packed before the run, once where they are constant; else by each work-item.
     packs_ahead: ClassVar[bool] = True
+    #: Floats of the weights that stay in a cache while others change.
+    _cached: ClassVar[int] = CACHED_FLOATS
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the packed weights."""
@@ -89,7 +90,7 @@ class CpuProduct(CpuSolver):
             (
                 -(-product.positions // pieces.positions),
                 -(-shape.filters // pieces.filters),
-                shape.groups * shape.phases,
+                product.groups,
             ),
             (1, 1, 1),
         )
@@ -113,7 +114,7 @@ class CpuProduct(CpuSolver):
         return make_defines(
             MR=rows,
             VECTORS=vectors,
-            DEPTH=_DEPTH,
+            DEPTH=self._depth(shape),
             GRADIENT=shape.is_gradient,
             PACKED=self.packs_ahead,
         )
@@ -124,11 +125,19 @@ class CpuProduct(CpuSolver):
         return Product(
             shape.positions,
             shape.filters,
-            shape.groups * shape.phases,
+            shape.groups * shape.phases // self._joined(shape),
             positions,
             filters,
-            max(1, CACHED_FLOATS // _DEPTH // filters) * filters,
+            max(1, self._cached // self._depth(shape) // filters) * filters,
         )
+
+    def _depth(self, shape: Geometry) -> int:
+        """Products that are summed at a time."""
+        return 256
+
+    def _joined(self, shape: Geometry) -> int:
+        """Phases that a work-item computes together."""
+        return 1
 
     def _counted_in(self, product: Product) -> int:
         """Positions that the kernel counts as one."""
@@ -148,6 +157,15 @@ class ChannelsFirst(CpuProduct):
 
     channels_last = False
     _kernel = "cpu_nchw"
+    _cached = 196608
+
+    def _depth(self, shape: Geometry) -> int:
+        # Long sums read and write results less often, and those of a gradient lie in pieces.
+        return 1024 if shape.is_gradient and shape.taps > 1 else 512
+
+    def _joined(self, shape: Geometry) -> int:
+        joins = min(shape.stride[2], shape.out[2]) == 2 and shape.taps <= self._depth(shape)
+        return 2 if shape.is_gradient and joins else 1
 
     def _panel_width(self, target: Target) -> int:
         return register_tile(target)[0]

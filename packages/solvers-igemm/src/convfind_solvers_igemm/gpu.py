@@ -29,14 +29,17 @@ from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_igemm.gpu_geometry import GpuGeometry, gpu_geometry
 from convfind_solvers_igemm.gpu_tiles import (
     CONSTRAINTS,
+    MATRIX_PARAMETER,
     PARAMETERS,
     Tile,
     fits,
     fitting,
+    has_depth,
     local_memory,
     parts_filling,
     parts_parameter,
     seconds,
+    uses_matrices,
 )
 
 PACKAGE = "convfind_solvers_igemm"
@@ -92,17 +95,27 @@ class GpuSolver(TunableSolver):
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Tiles that fit registers, local memory, work-group size and the kernel's reads."""
-        shape, limit = gpu_geometry(problem), target.max_work_group
+        shape, limit, wave = gpu_geometry(problem), target.max_work_group, target.wave_size
         groups = {
             tile: self._count(shape, tile)
-            for tile in fitting(target)
+            for tile in fitting(target, problem.dtype)
             if self._can_read(shape, tile)
         }
         return SearchSpace(
-            (*PARAMETERS, parts_parameter(groups, target.compute_units)),
+            (
+                *PARAMETERS,
+                *((MATRIX_PARAMETER,) if uses_matrices(target, problem.dtype) else ()),
+                parts_parameter(groups, target.compute_units),
+            ),
             (
                 *CONSTRAINTS,
                 Constraint("size", lambda c: Tile.of(c).threads <= limit, f"at most {limit} items"),
+                Constraint("waves", lambda c: Tile.of(c).threads % wave == 0, f"waves of {wave}"),
+                Constraint(
+                    "depth",
+                    lambda c: has_depth(Tile.of(c), problem.dtype),
+                    "whole matrix instructions",
+                ),
                 Constraint(
                     "reads",
                     lambda c: self._can_read(shape, Tile.of(c)),
@@ -174,7 +187,7 @@ class GpuSolver(TunableSolver):
 
     @abstractmethod
     def _macros(self, shape: GpuGeometry, tile: Tile) -> dict[str, DefineValue]:
-        """How the kernel reads: its macros beside those of convfind_gpu_tile.h and gpu_geometry.h."""
+        """How the kernel reads: macros beside those of convfind_gpu_tile.h and gpu_geometry.h."""
 
     @abstractmethod
     def _can_read(self, shape: GpuGeometry, tile: Tile) -> bool:
@@ -210,7 +223,7 @@ class GpuSolver(TunableSolver):
         shape, units = gpu_geometry(problem), target.compute_units
         steps, size = self._steps(shape), problem.nbytes(self.direction.writes)
         best: tuple[Tile, int, float] | None = None
-        for tile in fitting(target):
+        for tile in fitting(target, problem.dtype):
             if not self._can_read(shape, tile):
                 continue
             count, efficiency = self._count(shape, tile), self._efficiency(shape, tile)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from convfind.config import Config
 from convfind.search_space import Constraint, Parameter
 from convfind.target import Target
+from convfind.types import DataType
 
 #: Local memory that NVIDIA's compiler grants from sm_80 on; the device reports 48 KiB.
 _NVIDIA_LOCAL_MEMORY = 96 * 1024
+#: Lanes of a matrix instruction.
+_MATRIX_WAVE = 64
 #: Bytes beside the tiles for each row and column: offsets, and what the tables hold.
 _TABLE_BYTES = 32
 
@@ -25,16 +28,27 @@ class Tile:
     tile_k: int
     threads_m: int
     threads_n: int
+    mfma: int = 0
 
     @classmethod
     def of(cls, config: Config) -> Tile:
-        """Read a config."""
-        return cls(*(config.integer(field.name) for field in fields(cls)))
+        """Read a config. Those of devices without matrix instructions do not mention them."""
+        return cls(**{f.name: config.integer(f.name) for f in fields(cls) if f.name in config})
 
     @property
     def values(self) -> dict[str, int]:
         """The parameters by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        named = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in named.items() if value}
+
+    @property
+    def with_matrices(self) -> Tile:
+        """The same results and work-items, of which there are whole waves, for matrix instructions.
+
+        The smaller ones are for tiles that are too narrow for the larger ones.
+        """
+        mfma = 32 if min(self.tile_m, self.tile_n) >= 32 else 16
+        return replace(self, threads_m=mfma, threads_n=self.threads // mfma, mfma=mfma)
 
     @property
     def threads(self) -> int:
@@ -87,13 +101,28 @@ RATES = {
     Tile(16, 128, 16, 4, 16): Rate(222, 60, 6),
     Tile(256, 16, 16, 32, 2): Rate(245, 72, 4),
 }
+#: Those with matrix instructions. None was measured: the rates rank them as their like without.
+MATRIX_RATES = {
+    tile.with_matrices: rate for tile, rate in RATES.items() if tile.threads % _MATRIX_WAVE == 0
+}
+_ALL_RATES = RATES | MATRIX_RATES
 #: What comes before and after the sum of a tile takes as long as so many of its steps.
 _AROUND = 25
 
 
-def _fill_lanes(threads_m: int, threads_n: int) -> bool:
-    """LANES_M of convfind_gpu_tile.h divides the rows of work-items."""
-    return threads_m % (32 // min(threads_n, 8)) == 0
+def _fill_lanes(tile: Tile) -> bool:
+    """LANES_M and LANES_N of convfind_gpu_tile.h divide the rows and columns of work-items."""
+    if tile.mfma:
+        return tile.threads_m % tile.mfma == 0 and tile.threads_n % (_MATRIX_WAVE // tile.mfma) == 0
+    return tile.threads_m % (32 // min(tile.threads_n, 8)) == 0
+
+
+def _has_blocks(tile: Tile) -> bool:
+    """A work-item has whole groups of rows and columns, with matrices those of an instruction."""
+    if tile.mfma:
+        together = tile.mfma * tile.mfma // _MATRIX_WAVE
+        return tile.block[0] > 0 and tile.block[1] > 0 and tile.block[1] % together == 0
+    return all(size in (4, 8, 16) for size in tile.block)
 
 
 def _leaves_room(tile: Tile) -> bool:
@@ -120,8 +149,8 @@ _POWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 CONSTRAINTS = (
     Constraint(
         "block",
-        lambda c: all(size in (4, 8, 16) for size in Tile.of(c).block),
-        "a work-item has 4, 8 or 16 rows and columns",
+        lambda c: _has_blocks(Tile.of(c)),
+        "a work-item has 4, 8 or 16 rows and columns, or those of whole instructions",
     ),
     Constraint(
         "accumulators",
@@ -140,8 +169,8 @@ CONSTRAINTS = (
     ),
     Constraint(
         "lanes",
-        lambda c: _fill_lanes(c.integer("threads_m"), c.integer("threads_n")),
-        "32 neighbouring work-items are a rectangle",
+        lambda c: _fill_lanes(Tile.of(c)),
+        "32 neighbouring work-items, with matrices 64, are a rectangle",
     ),
     Constraint(
         "share",
@@ -151,11 +180,29 @@ CONSTRAINTS = (
         "every work-item reads four elements or more of both operands",
     ),
 )
+#: In the search space of problems that `uses_matrices` is true of.
+MATRIX_PARAMETER = Parameter(
+    "mfma", (0, 16, 32), "rows and columns of matrix instructions; 0: none"
+)
+_MATRIX_TYPES = (DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16)
+
+
+def uses_matrices(target: Target, dtype: DataType) -> bool:
+    """Say whether the device has matrix instructions for a type."""
+    return target.has("mfma") and dtype in _MATRIX_TYPES
+
+
+def has_depth(tile: Tile, dtype: DataType) -> bool:
+    """Say whether a tile is as deep as its matrix instructions, four numbers to a lane at most."""
+    run = 1 if dtype is DataType.FLOAT32 else 4
+    return not tile.mfma or tile.tile_k % (run * _MATRIX_WAVE // tile.mfma) == 0
 
 
 def fits(tile: Tile, target: Target) -> bool:
-    """Say whether a device can run a tile."""
-    return tile.threads <= target.max_work_group and tile.local_bytes <= local_memory(target)
+    """Say whether a device can run a tile, and no wave in part."""
+    if tile.threads > target.max_work_group or tile.threads % target.wave_size:
+        return False
+    return tile.local_bytes <= local_memory(target)
 
 
 def local_memory(target: Target) -> int:
@@ -166,14 +213,18 @@ def local_memory(target: Target) -> int:
     return target.local_memory
 
 
-def fitting(target: Target) -> list[Tile]:
-    """Return the measured tiles that a device can run."""
-    return [tile for tile in RATES if fits(tile, target)]
+def fitting(target: Target, dtype: DataType) -> list[Tile]:
+    """Return the tiles that defaults for a device are chosen from."""
+    tiles = [*(MATRIX_RATES if uses_matrices(target, dtype) else RATES)]
+    if dtype is DataType.INT8 and target.backend == "hip":
+        # Sums are not added to as they are multiplied there: products take as many registers.
+        tiles = [tile for tile in tiles if tile.block[0] * tile.block[1] < 128]
+    return [tile for tile in tiles if fits(tile, target)]
 
 
 def parts_filling(tile: Tile, groups: int, most: int, units: int) -> list[int]:
     """Return the numbers of parts, up to ``most``, that fill the device in whole rounds, and 1."""
-    places = RATES[tile].resident * units
+    places = _ALL_RATES[tile].resident * units
     return [1, *(n for rounds in _ROUNDS if 1 < (n := rounds * places // groups) <= most)]
 
 
@@ -190,7 +241,7 @@ def seconds(tile: Tile, groups: int, steps: float, units: int) -> float:
 
     ``steps`` is the length of the sum of each.
     """
-    rate = RATES[tile]
+    rate = _ALL_RATES[tile]
     rounds, rest = divmod(-(-groups // units), rate.resident)
     last = rest / min(rest * rate.single, rate.full) if rest else 0.0
     flops = 2 * (steps + _AROUND) * tile.tile_m * tile.tile_n

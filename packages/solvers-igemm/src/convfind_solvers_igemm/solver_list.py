@@ -21,6 +21,7 @@ from convfind_solvers_igemm.cpu_weights import (
     ChannelsFirstBackwardWeights,
     ChannelsLastBackwardWeights,
 )
+from convfind_solvers_igemm.cpu_weights_rows import ChannelsFirstRowsBackwardWeights
 from convfind_solvers_igemm.cpu_widened import (
     ChannelsFirstBackwardDataWidened,
     ChannelsFirstBackwardWeightsWidened,
@@ -31,6 +32,8 @@ from convfind_solvers_igemm.cpu_widened import (
 )
 from convfind_solvers_igemm.gpu_conv import CONV_SOLVERS
 from convfind_solvers_igemm.gpu_weights import WEIGHTS_SOLVERS
+from convfind_solvers_igemm.nvidia_conv import MATRIX_CONV_SOLVERS
+from convfind_solvers_igemm.nvidia_weights import MATRIX_WEIGHTS_SOLVERS
 
 
 def solvers() -> list[Solver]:
@@ -46,6 +49,7 @@ def solvers() -> list[Solver]:
         ChannelsLastRowsBackwardData(),
         ChannelsLastBackwardData(),
         ChannelsLastBackwardDataInline(),
+        ChannelsFirstRowsBackwardWeights(),
         ChannelsFirstBackwardWeights(),
         ChannelsLastBackwardWeights(),
         ChannelsFirstForwardWidened(),
@@ -54,5 +58,6 @@ def solvers() -> list[Solver]:
         ChannelsLastBackwardDataWidened(),
         ChannelsFirstBackwardWeightsWidened(),
         ChannelsLastBackwardWeightsWidened(),
+        *(solver() for solver in (*MATRIX_CONV_SOLVERS, *MATRIX_WEIGHTS_SOLVERS)),
         *(solver() for solver in (*CONV_SOLVERS, *WEIGHTS_SOLVERS)),
     ]

@@ -18,5 +18,7 @@ def _symmetric(m: int, r: int, *points: Fraction | int) -> Transform:
 
 
 F4X3 = _symmetric(4, 3, Fraction(5, 8), Fraction(3, 2))
+#: Of weight gradients: 3 taps from tiles of 4 x 4 results; its data transform is that of F(4, 3).
+F3X4 = _symmetric(3, 4, Fraction(5, 8), Fraction(3, 2))
 F6X3 = _symmetric(6, 3, Fraction(1, 2), 1, 2)
-TRANSFORMS = (F4X3, F6X3)
+TRANSFORMS = (F4X3, F3X4, F6X3)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from math import sqrt
+
+from convfind.accuracy import ROUNDING_SPREAD, SCALING_ROUNDINGS
 from convfind.applicability import APPLICABLE, Applicability, Rejected
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -10,6 +13,8 @@ from convfind_solvers_winograd.cook_toom import Transform
 
 #: From this growth of rounding errors on, the problem must accept to lose bits.
 _RELAXED_GROWTH = 10.0
+#: Of data, of the filter and of the products.
+_TRANSFORMS = 3
 
 
 def judge(
@@ -20,8 +25,10 @@ def judge(
         return Rejected(Reason.DIRECTION, f"{problem.direction} is not {direction}")
     if problem.dtype is not DataType.FLOAT32:
         return Rejected(Reason.DTYPE, "is float32 only")
-    if problem.filter != (transform.r, transform.r):
-        return Rejected(Reason.FILTER_SIZE, f"is for {transform.r}x{transform.r} filters")
+    # The results of a weight gradient's transform are the taps of the window.
+    taps = transform.m if direction is Direction.BACKWARD_WEIGHTS else transform.r
+    if problem.filter != (taps, taps):
+        return Rejected(Reason.FILTER_SIZE, f"is for {taps}x{taps} filters")
     if max(problem.stride) > 1:
         return Rejected(Reason.STRIDE, "is for stride 1")
     if max(problem.dilation) > 1:
@@ -58,6 +65,17 @@ def error_factor(transform: Transform) -> float:
     for the rounding of the transforms themselves, which weighs where there are few channels.
     """
     return 1.0 + transform.growth**2 / transform.r
+
+
+def error_bound(transform: Transform, problem: ConvProblem) -> float:
+    """Return `error_factor`, or more in sums so short that one product may exceed all others.
+
+    Then errors are no longer those of many products, which partly cancel: roundings of the data,
+    the filter and the products get as large as `Transform.peak` along each axis allows.
+    """
+    roundings = problem.reduction + SCALING_ROUNDINGS
+    plain = min(roundings, ROUNDING_SPREAD * sqrt(roundings))
+    return max(error_factor(transform), _TRANSFORMS * transform.peak**2 / plain)
 
 
 def error_reach(transform: Transform) -> int:

@@ -54,6 +54,23 @@ class Transform:
         )
         return sqrt(worst / self.r)
 
+    @property
+    def peak(self) -> float:
+        """How much of one tap times one value passes through the products of one axis at most.
+
+        The largest sum over j of |A_ij G_jk B_jl|: an error of one rounding everywhere gets so
+        large, beside that of the plain product, where one product exceeds all others.
+        """
+        return max(
+            sum(
+                abs(float(a * g[tap] * b[value]))
+                for a, g, b in zip(row, self.filter, self.data, strict=True)
+            )
+            for row in self.result
+            for tap in range(self.r)
+            for value in range(self.n)
+        )
+
 
 def cook_toom(m: int, r: int, points: Sequence[Fraction | int]) -> Transform:
     """Return F(m, r) for m + r - 2 different points; infinity is added.

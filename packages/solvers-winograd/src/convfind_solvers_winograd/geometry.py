@@ -17,7 +17,7 @@ class Geometry:
     """From ``source`` to ``result``; channels and filters are those of one group.
 
     A data gradient is a convolution of y with the window turned round, its channels and filters
-    changed places.
+    changed places. Of a weight gradient, ``out`` is the size of y and the result is w.
     """
 
     source: Memory
@@ -42,16 +42,17 @@ class Geometry:
 
 
 def geometry(problem: ConvProblem) -> Geometry:
-    """Return the convolution that computes a forward problem or a data gradient in two axes."""
+    """Return the convolution that computes a problem in two axes, or whose weights it is after."""
     k, c = problem.w_shape[0] // problem.groups, problem.w_shape[1]
     w_k, w_c, _, w_tap = problem.strides("w")
     height, width = problem.x_shape[2:]
     y_height, y_width = problem.y_shape[2:]
     outer = (problem.x_shape[0], problem.groups)
     above, left = problem.padding
-    if problem.direction is Direction.FORWARD:
+    if problem.direction is not Direction.BACKWARD_DATA:
+        result = Memory.Y if problem.direction is Direction.FORWARD else Memory.W
         return Geometry(
-            *(Memory.X, Memory.Y, *outer, c, k),
+            *(Memory.X, result, *outer, c, k),
             *((height, width), (y_height, y_width), (above, left)),
             *((k * w_k, w_k, w_c, w_tap), False),
         )

@@ -1,8 +1,8 @@
 // The inner part of the GPU kernels: a tile of the result in registers, multiplied from local memory.
 //
 // A work-group computes TILE_M x TILE_N results, each item (TILE_M / THREADS_M) x (TILE_N / THREADS_N) of them, as
-// groups of four rows and columns. Tiles of both operands lie in local memory as [k][row] and [k][column], twice:
-// while one pair is multiplied the next travels from device memory through registers.
+// groups of four rows and columns, or as convfind_gpu_mfma.h has it. Tiles of both operands lie in local memory as
+// [k][row] and [k][column], twice: while one pair is multiplied the next travels from device memory through registers.
 #include "convfind_kernel.h"
 
 #ifndef DTYPE
@@ -30,25 +30,33 @@
 #define THREADS_M 8  // items along the rows: a multiple of LANES_M
 #endif
 #ifndef THREADS_N
-#define THREADS_N 16  // items along the columns: 2, 4, 8, 16, 32
+#define THREADS_N 16  // items along the columns: 2, 4, 8, 16, 32; a multiple of LANES_N
 #endif
 #ifndef SPLIT
 #define SPLIT 0  // 1: the sum is one of several parts, which another kernel adds up
 #endif
 
+#include "convfind_gpu_mfma.h"
+
 #define THREADS (THREADS_M * THREADS_N)
 #define BLOCK_M (TILE_M / THREADS_M)
 #define BLOCK_N (TILE_N / THREADS_N)
-// Of 32 neighbouring items, so many along the columns, the rest along the rows.
+// So many neighbouring items are a rectangle in the tile: LANES_N of them along the columns, the rest along the rows.
+#if MFMA
+#define LANES MFMA_WAVE
+#define LANES_N (MFMA_WAVE / MFMA)
+#else
+#define LANES 32
 #define LANES_N (THREADS_N < 8 ? THREADS_N : 8)
-#define LANES_M (32 / LANES_N)
+#endif
+#define LANES_M (LANES / LANES_N)
 
 // Tiles are moved as bits: floats, or whole numbers in their place.
 #if INTEGER
 typedef int VALUE;
 #define BITS(value) CF_AS_FLOAT((CF_UINT)(value))
 #define NUMBER(bits) ((int)CF_AS_UINT(bits))
-#define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
+#define MULTIPLY_ADD(a, b, c) CF_MULTIPLY_ADD_SMALL(a, b, c)
 #else
 typedef float VALUE;
 #define BITS(value) (value)
@@ -96,19 +104,60 @@ CF_INLINE void clear(VALUE sum[BLOCK_M][BLOCK_N]) {
   }
 }
 
-// Where an item's first row and first column are in the tile.
+// An item's row i and column j in the tile: columns in groups of four, rows likewise or one by one.
+#if MFMA
+#define ITEM_ROWS 1
+#define LANE_M(item) ((item) % LANES_M)
+#define LANE_N(item) ((item) % LANES / LANES_M)
+#else
+#define ITEM_ROWS 4
+#define LANE_M(item) ((item) % LANES / LANES_N)
+#define LANE_N(item) ((item) % LANES_N)
+#endif
 CF_INLINE int first_row(int item) {
-  return (item / 32 / (THREADS_N / LANES_N) * LANES_M + item % 32 / LANES_N) * 4;
+  return (item / LANES / (THREADS_N / LANES_N) * LANES_M + LANE_M(item)) * ITEM_ROWS;
 }
 CF_INLINE int first_column(int item) {
-  return (item / 32 % (THREADS_N / LANES_N) * LANES_N + item % LANES_N) * 4;
+  return (item / LANES % (THREADS_N / LANES_N) * LANES_N + LANE_N(item)) * 4;
 }
-#define ROW_OF(first, i) ((first) + (i) / 4 * (4 * THREADS_M) + (i) % 4)
+#define ROW_OF(first, i) ((first) + (i) / ITEM_ROWS * (ITEM_ROWS * THREADS_M) + (i) % ITEM_ROWS)
 #define COLUMN_OF(first, j) ((first) + (j) / 4 * (4 * THREADS_N) + (j) % 4)
 
+// Add the product of two tiles; `a` and `b` begin at the first row and column of the item, which is CF_LOCAL_ID(0).
+#if MFMA
 CF_INLINE void multiply(VALUE sum[BLOCK_M][BLOCK_N], CF_LOCAL_PTR const float *a, CF_LOCAL_PTR const float *b,
                         const int a_skew, const int b_skew) {
-  CF_UNROLL
+  const CF_UINT item = (CF_UINT)CF_LOCAL_ID(0), lane = item % MFMA;
+  const int part_of_wave = (int)LANE_N(item), first = part_of_wave * MFMA_RUN;
+  // As an operand a lane has another column than in the result: this one of those that the instruction computes.
+  b += (int)(lane / (4 * LANES_N) * (4 * THREADS_N) + lane % (4 * LANES_N)) - part_of_wave * 4;
+  CF_UNROLL_READS
+  for (int step = 0; step < TILE_K; step += MFMA_DEPTH) {
+    MFMA_OPERAND rows[BLOCK_M], columns[BLOCK_N / MFMA_NUMBERS];
+    CF_UNROLL
+    for (int e = 0; e < MFMA_RUN; ++e) {
+      const int k = step + first + e;
+      FOR_UNROLLED(i, BLOCK_M) mfma_set(&rows[i], e, a[k * TILE_M + SKEW(a_skew, k) + ROW_OF(0, i)]);
+      FOR_UNROLLED(j, BLOCK_N / MFMA_NUMBERS) {
+        mfma_set(&columns[j], e, b[k * TILE_N + SKEW(b_skew, k) + COLUMN_OF(0, j * MFMA_NUMBERS)]);
+      }
+    }
+    CF_UNROLL
+    for (int i = 0; i < BLOCK_M; ++i) {
+      CF_UNROLL
+      for (int j = 0; j < BLOCK_N; j += MFMA_NUMBERS) {
+        MfmaResult part;
+        FOR_UNROLLED(e, MFMA_NUMBERS) part[e] = sum[i][j + e];
+        part = MFMA_MULTIPLY(columns[j / MFMA_NUMBERS], rows[i], part);
+        FOR_UNROLLED(e, MFMA_NUMBERS) sum[i][j + e] = part[e];
+      }
+    }
+  }
+}
+#else
+CF_INLINE void multiply(VALUE sum[BLOCK_M][BLOCK_N], CF_LOCAL_PTR const float *a, CF_LOCAL_PTR const float *b,
+                        const int a_skew, const int b_skew) {
+  CF_UNROLL_READS
   for (int k = 0; k < TILE_K; ++k) {
     float left[BLOCK_M], right[BLOCK_N];
     CF_UNROLL
@@ -123,6 +172,7 @@ CF_INLINE void multiply(VALUE sum[BLOCK_M][BLOCK_N], CF_LOCAL_PTR const float *a
     }
   }
 }
+#endif
 
 CF_INLINE void store_one(CF_GLOBAL RESULT_ELEMENT *to, VALUE sum, float alpha, float beta) {
 #if SPLIT

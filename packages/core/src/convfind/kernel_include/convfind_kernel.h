@@ -14,6 +14,7 @@
 #define CF_INLINE static inline
 #define CF_WORK_GROUP_SIZE(x, y, z) __attribute__((reqd_work_group_size(x, y, z)))
 #define CF_UNROLL _Pragma("unroll")
+#define CF_UNROLL_READS CF_UNROLL   // before a loop that reads local memory at each step
 
 #define CF_GLOBAL_ID(axis) get_global_id(axis)
 #define CF_GROUP_ID(axis) get_group_id(axis)
@@ -22,6 +23,7 @@
 #define CF_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 
 #define CF_FMA(a, b, c) fma(a, b, c)
+#define CF_MULTIPLY_ADD_SMALL(a, b, c) ((a) * (b) + (c))  // of whole numbers; the factors fit 24 bits
 
 // Four neighbouring floats between memory, aligned to 16 bytes, and an array of private floats. A
 // dereferenced float4 and not vload4, which promises 4-byte alignment only: compilers may split it.
@@ -70,6 +72,12 @@
 #define CF_INLINE static __device__ __forceinline__
 #define CF_WORK_GROUP_SIZE(x, y, z) __launch_bounds__((x) * (y) * (z))
 #define CF_UNROLL _Pragma("unroll")
+#ifdef __AMDGCN__
+// AMD's compiler reads first whatever it sees, and where it sees all steps it runs out of registers.
+#define CF_UNROLL_READS _Pragma("unroll 2")
+#else
+#define CF_UNROLL_READS CF_UNROLL
+#endif
 
 #define CF_GLOBAL_ID(axis) (CF_GROUP_ID(axis) * CF_LOCAL_SIZE(axis) + CF_LOCAL_ID(axis))
 #define CF_GROUP_ID(axis) CF_OF_AXIS(blockIdx, axis)
@@ -80,6 +88,7 @@
 #define CF_BARRIER() __syncthreads()
 
 #define CF_FMA(a, b, c) cf_fma(a, b, c)
+#define CF_MULTIPLY_ADD_SMALL(a, b, c) (__mul24(a, b) + (c))  // 32-bit products take 64-bit sums on gfx9
 CF_INLINE float cf_fma(float a, float b, float c) { return fmaf(a, b, c); }
 CF_INLINE double cf_fma(double a, double b, double c) { return fma(a, b, c); }
 
@@ -116,7 +125,7 @@ CF_INLINE double cf_fma(double a, double b, double c) { return fma(a, b, c); }
 #endif  // __HIPCC_RTC__
 
 #ifndef CF_MFMA
-#define CF_MFMA 0  // 1: the device multiplies matrices with MFMA instructions, see cf_mfma.h
+#define CF_MFMA 0  // 1: the device multiplies matrices with MFMA instructions, see convfind_gpu_mfma.h
 #endif
 
 // Elements of tensors by the upper-case name of their data type: FLOAT64, FLOAT32, FLOAT16,

@@ -6,7 +6,7 @@ from importlib import import_module
 
 import click
 
-_HELP = """Train models that rank solvers without measuring, and score them.
+_HELP = """Train models that rank solvers without measuring, score and install them.
 
 DATA are find databases, own or with records imported from MIOpen, and MIOpen's find-db text files.
 
@@ -15,12 +15,15 @@ Examples:
   convfind heuristics train ~/.local/share/convfind --output cpu.npz --seed 1
   convfind heuristics evaluate cpu.npz ~/.local/share/convfind --json
   convfind heuristics explain cpu.npz fwd-16x64x56x56-...
+  convfind heuristics install cpu.npz
 """
 
 #: Name of each command, and the module of this package that has it, under its own name.
 _COMMANDS = {
     "evaluate": "heuristics_evaluate",
     "explain": "heuristics_explain",
+    "install": "heuristics_install",
+    "models": "heuristics_models",
     "train": "heuristics_train",
 }
 

@@ -1,10 +1,10 @@
 """Training: a perceptron for each direction, from measured times. Needs PyTorch.
 
-A network predicts the logarithm of each solver's time. Its loss has three parts: the error of the
+A network predicts the logarithm of each solver's time. Its loss has four parts: the error of the
 measured times; the cross-entropy of choosing among the measured solvers, whose targets are shares
-that fall with the twentieth power of the time; and, for solvers without a time, by how much they
-are predicted to be faster than a little behind the best: they cannot run the problem, or were
-slower than what was recorded.
+that fall with the twentieth power of the time; the expected regret, which is the log slowdown of a
+choice by these odds; and, for solvers without a time, by how much they are predicted to be faster
+than a little behind the best: they cannot run the problem, or were slower than what was recorded.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ _CONTRAST = 20.0  # power of the time in the targets
 _SHARPNESS = 8.0  # log times to odds while training
 _FAR = 4.0  # log times further than this from the best have no share
 _NEVER = -1e9
+_REGRET = 2.0  # weight of the expected regret
+_MOST_REGRET = 2.0  # log times further than this from the best are no worse
 _BEHIND = 0.2  # log time by which a solver without a time should be behind the best
 _CENSORED = 0.1  # weight of that
-_FEWEST_STEPS = 2000  # of a training with little data
+_FEWEST_STEPS = 40  # of an epoch with little data
 
 Progress = Callable[[int, int], None]
 
@@ -43,12 +45,12 @@ class Recipe:
     """How to train; the defaults are what worked best on MIOpen's databases."""
 
     seed: int = 0
-    hidden: tuple[int, ...] = (224, 128)
+    hidden: tuple[int, ...] = (384, 256)
     epochs: int = 50
     batch: int = 1024
     rate: float = 4e-3
     decay: float = 0.05
-    dropout: float = 0.0
+    dropout: float = 0.08
     calibration: float = 0.03  # share of the families by which the confidence is calibrated
     held_out: float = 0.2  # share that is not trained on
     split: Split = "family"
@@ -95,6 +97,7 @@ class _Tensors:
     times: torch.Tensor  # logarithms less that of the work; 0 where there is none
     measured: torch.Tensor
     shares: torch.Tensor
+    regret: torch.Tensor  # log times behind the best; 0 where there is none
 
 
 def train_network(
@@ -159,6 +162,7 @@ def _tensors(part: Dataset, solvers: tuple[str, ...], inputs: Floats, base: Floa
         torch.from_numpy(relative.astype(np.float32)),
         torch.from_numpy(measured),
         torch.from_numpy(shares.astype(np.float32)),
+        torch.from_numpy(np.where(measured, behind.clip(0.0, _MOST_REGRET), 0.0)),
     )
 
 
@@ -191,7 +195,7 @@ def _fit(
     """Adam with a rate that rises and falls once."""
     batch = max(8, min(recipe.batch, len(rows) // 16))
     steps = max(1, len(rows) // batch)
-    rounds = max(1, math.ceil(_FEWEST_STEPS / (steps * recipe.epochs)))
+    rounds = math.ceil(_FEWEST_STEPS / steps)
     optimizer = torch.optim.AdamW(net.parameters(), recipe.rate, weight_decay=recipe.decay)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, recipe.rate, total_steps=recipe.epochs * rounds * steps + 1, pct_start=0.1
@@ -214,14 +218,16 @@ def _loss(net: torch.nn.Sequential, tensors: _Tensors, rows: torch.Tensor) -> to
     predicted = net(tensors.inputs[rows])
     measured = tensors.measured[rows]
     odds = torch.where(measured, -_SHARPNESS * predicted, torch.full_like(predicted, _NEVER))
-    choice = -(tensors.shares[rows] * torch.log_softmax(odds, 1)).sum()
+    log_odds = torch.log_softmax(odds, 1)
+    choice = -(tensors.shares[rows] * log_odds).sum()
+    regret = (tensors.regret[rows] * log_odds.exp()).sum()
     errors = torch.where(measured, predicted - tensors.times[rows], torch.zeros_like(predicted))
     zero = torch.zeros_like(errors)
     error = torch.nn.functional.smooth_l1_loss(errors, zero, beta=0.1, reduction="sum")
     none = torch.full_like(errors, math.inf)
     best = torch.where(measured, tensors.times[rows], none).amin(1, keepdim=True)
     early = torch.where(measured, zero, best + _BEHIND - predicted).clamp(min=0.0).sum()
-    return (choice + error + _CENSORED * early) / len(rows)
+    return (choice + _REGRET * regret + error + _CENSORED * early) / len(rows)
 
 
 def _fit_sharpness(predicted: Floats, times: Floats) -> float:

@@ -9,11 +9,8 @@
 #ifndef CHANNELS_LAST
 #define CHANNELS_LAST 0     // 0: channels first; 1: channels last
 #endif
-#ifndef LEFT_FLOATS
-#define LEFT_FLOATS 131072  // room for a block of y, at least share * DEPTH: stays in the level-2 cache
-#endif
 
-#include "cpu_tile.h"  // here, and not in one branch only
+#include "cpu_filters.h"
 #if CHANNELS_LAST
 #include "cpu_runs.h"
 #else
@@ -88,19 +85,6 @@ INLINE void places_of(Place *places, int p, int count, GEOMETRY) {
   }
 }
 
-// Filters m0 .. m1 of `depth` positions into panels of MR. A vector store spills over into the next
-// position, which is stored later.
-INLINE void pack_left(float *left, __global const float *y, int m0, int m1, int p, int depth,
-                      long y_pixel, long y_size) {
-  for (int m = m0; m < m1; m += MR, left += DEPTH * MR) {
-    const long at = p * y_pixel + m;
-    for (int k = 0; k < depth; k++) {
-      const bool whole = at + k * y_pixel + VEC <= y_size;
-      vstore16(load_part(y + at + k * y_pixel, whole ? VEC : min(VEC, m1 - m)), 0, left + k * MR);
-    }
-  }
-}
-
 // A run of columns that lie side by side in x, and where it lies in the axes of a window.
 typedef struct {
   long offset;
@@ -136,31 +120,6 @@ INLINE void gather_right(float *right, __global const float *x, const Place *pla
     }
 }
 #else
-// Filters m0 .. m1 of `depth` positions into panels of MR, through transposes. A vector store spills
-// over into the next position, which is stored later.
-INLINE void pack_left(float *left, __global const float *y, int m0, int m1, int p, int depth, int size,
-                      long image, long y_size) {
-  for (int m = m0; m < m1; m += MR, left += DEPTH * MR)
-    for (int k = 0; k < depth;) {
-      const int at = (p + k) % size, count = min(min(VEC, depth - k), size - at);
-      const long from = (p + k) / size * image + (long)m * size + at;
-      float16 square[VEC];
-#pragma unroll
-      for (int i = 0; i < VEC; i++) {
-        square[i] = 0.0f;
-        if (i < MR && m + i < m1) {
-          const bool whole = from + (long)i * size + VEC <= y_size;
-          square[i] = load_part(y + from + (long)i * size, whole ? VEC : count);
-        }
-      }
-      transpose(square);
-#pragma unroll
-      for (int i = 0; i < VEC; i++)
-        if (i < count) vstore16(square[i], 0, left + (k + i) * MR);
-      k += count;
-    }
-}
-
 // Up to NR columns from `column` on of the windows of `depth` positions: lines of positions, turned.
 INLINE void gather_right(float *right, float *lines, __global const float *x, const Segment *segments,
                          int found, Piece *pieces, int group, int column, int columns, int depth,

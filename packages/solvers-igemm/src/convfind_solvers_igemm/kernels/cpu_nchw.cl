@@ -2,8 +2,10 @@
 //
 // One work-item computes a run of filters by a run of positions (all images in one row) of one
 // group. For NR positions at a time it gathers a block of their columns into private memory, which
-// stays in the level-1 cache, padding as zeros; a register tile of MR x NR walks the filters.
-// Weights come in panels of MR filters from igemm_cpu_pack.
+// stays near, padding as zeros; a register tile of MR x NR walks the filters. Of a data gradient of
+// stride 2 along w, both phases are computed and stored in turns. Weights come in panels of MR
+// filters from igemm_cpu_pack.
+#define JOINED_PHASES 1
 #include "cpu_tile.h"
 
 #define CHANNELS_LAST 0
@@ -13,43 +15,44 @@
 #include "cpu_pack.h"
 #include "cpu_pieces.h"
 
-// One vector of results; images follow each other `image` floats apart.
-INLINE void store_positions(float16 value, __global float *y, int at, int size, long image,
-                            int count, float beta) {
-  if (count >= VEC && at + VEC <= size) {
-    store_part(value, y + at, VEC, beta);
-    return;
-  }
-  float part[2 * VEC];
-  vstore16(value, 0, part);
-  for (int i = 0; i < min(count, VEC);) {
-    const int length = min(min(count, VEC) - i, size - at);
-    store_part(vload16(0, part + i), y + at, length, beta);
-    i += length;
-    at = 0;
-    y += image;
-  }
-}
-
-// One vector of results that lie anywhere.
-INLINE void scatter(float16 value, __global float *y, const long *at, int count, float beta) {
-  float part[VEC];
-  vstore16(value, 0, part);
-  for (int i = 0; i < min(count, VEC); i++)
-    y[at[i]] = beta != 0.0f ? fma(beta, y[at[i]], part[i]) : part[i];
-}
-
-// Where the results of NR positions go: side by side from `place` on in images of `size`, `image`
-// floats apart; or, with steps between them, where `at` says.
+// Results that lie side by side in y: `count` of a row of the tile, `from` floats into it.
 typedef struct {
-  int place, size;
-  long image;
-  const long *at;
-} Target;
+  int from, count;
+  long to;
+} Run;
+
+// `columns` positions from `p` on, images of `size` follow each other `image` floats apart.
+INLINE int runs_of_images(Run *runs, int p, int columns, int size, long image) {
+  int used = 0, at = p % size;
+  long to = p / size * image;
+  for (int i = 0; i < columns; used++) {
+    const int count = min(columns - i, size - at);
+    runs[used] = (Run){i, count, to + at};
+    i += count;
+    at = 0;
+    to += image;
+  }
+  return used;
+}
+
+// Positions of a phase, or, in turns, of both: then runs of y.
+INLINE int runs_of_phases(Run *runs, const Segment *segments, int found, const Phase *phase, int joined,
+                          long image, int o_h, int o_w, int step_d, int step_h, int step_w) {
+  int used = 0;
+  for (int i = 0; i < found; i++) {
+    const Segment s = segments[i];
+    const long line = (phase->d.first + (long)s.d * step_d) * o_h + phase->h.first + s.h * step_h;
+    const long to = s.n * image + line * o_w + phase->w.first + s.w * step_w;
+    if (joined == step_w)
+      runs[used++] = (Run){joined * s.to, min(joined * s.count, o_w - joined * s.w), to};
+    else
+      for (int j = 0; j < s.count; j++) runs[used++] = (Run){s.to + j, 1, to + j * step_w};
+  }
+  return used;
+}
 
 INLINE void tile(const int rows_, const int vectors, int depth, __global const float *left_panel,
-                 const float *panel, __global float *y, const Target *target, int rows, int columns,
-                 float alpha, float beta) {
+                 const float *panel, float *part, float alpha) {
   float16 sum[MR][VECTORS];
 #pragma unroll
   for (int i = 0; i < rows_; i++)
@@ -66,109 +69,139 @@ INLINE void tile(const int rows_, const int vectors, int depth, __global const f
       for (int j = 0; j < vectors; j++) sum[i][j] = fma(left, right[j], sum[i][j]);
     }
   }
-  const int size = target->size;
 #pragma unroll
-  for (int j = 0; j < vectors; j++) {
-    const int past = target->place + j * VEC;
-    const int skipped = past / size;
-    __global float *to = y + skipped * target->image;
+  for (int i = 0; i < rows_; i++)
 #pragma unroll
-    for (int i = 0; i < rows_; i++)
-      if (i < rows) {
-        if (GRADIENT && target->at)
-          scatter(sum[i][j] * alpha, y + (long)i * size, target->at + j * VEC, columns - j * VEC,
-                  beta);
-        else
-          store_positions(sum[i][j] * alpha, to + (long)i * size, past - skipped * size, size,
-                          target->image, columns - j * VEC, beta);
+    for (int j = 0; j < vectors; j++) vstore16(sum[i][j] * alpha, i * VECTORS + j, part);
+}
+
+INLINE void tile_of_height(const int vectors, int rows, int depth, __global const float *left_panel,
+                           const float *panel, float *part, float alpha) {
+  if (MR > 8 && rows > 8)
+    tile(MR, vectors, depth, left_panel, panel, part, alpha);
+  else if (MR > 4 && rows > 4)
+    tile(MR < 8 ? MR : 8, vectors, depth, left_panel, panel, part, alpha);
+  else
+    tile(4, vectors, depth, left_panel, panel, part, alpha);
+}
+
+// The last `count` floats of a vector; those in front of them are stored already.
+INLINE void store_last(float16 value, __global float *y, int count, float beta) {
+  if (beta != 0.0f) {
+    const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const float16 old = vload16(0, y);
+    value = select(old, fma((float16)(beta), old, value), lane >= VEC - count);
+  }
+  vstore16(value, 0, y);
+}
+
+// Rows of results, `size` floats apart in y; `joined` tiles in turns.
+INLINE void store_rows(const float *part, int rows, int joined, const Run *runs, int used,
+                       __global float *y, long size, float beta) {
+  float turns[2 * NR + VEC] __attribute__((aligned(64)));
+  for (int i = 0; i < rows; i++, part += NR, y += size) {
+    const float *row = part;
+    if (joined == 2) {
+#pragma unroll
+      for (int j = 0; j < VECTORS; j++) {
+        const float16 a = vload16(j, part), b = vload16(j, part + MR * NR);
+        vstore16(zip_low(a, b), 2 * j, turns);
+        vstore16(zip_high(a, b), 2 * j + 1, turns);
       }
+      row = turns;
+    }
+    for (int r = 0; r < used; r++) {
+      const Run run = runs[r];
+      const float *from = row + run.from;
+      __global float *to = y + run.to;
+      if (run.count == 1) {
+        to[0] = beta != 0.0f ? fma(beta, to[0], from[0]) : from[0];
+        continue;
+      }
+      int j = 0;
+      for (; j + VEC <= run.count; j += VEC) store_part(vload16(0, from + j), to + j, VEC, beta);
+      if (j < run.count) {
+        if (j)
+          store_last(vload16(0, from + run.count - VEC), to + run.count - VEC, run.count - j, beta);
+        else
+          store_part(vload16(0, from), to, run.count, beta);
+      }
+    }
   }
 }
 
-INLINE void tile_of_width(const int vectors, int depth, __global const float *left_panel,
-                          const float *panel, __global float *y, const Target *target, int rows,
-                          int columns, float alpha, float beta) {
-  if (MR > 8 && rows > 8)
-    tile(MR, vectors, depth, left_panel, panel, y, target, rows, columns, alpha, beta);
-  else if (MR > 4 && rows > 4)
-    tile(MR < 8 ? MR : 8, vectors, depth, left_panel, panel, y, target, rows, columns, alpha, beta);
-  else
-    tile(4, vectors, depth, left_panel, panel, y, target, rows, columns, alpha, beta);
-}
-
-// Global size: (runs of positions, runs of filters, groups * phases); `strip` positions, a multiple
-// of NR, and `share` filters, a multiple of MR, each.
+// Global size: (runs of positions, runs of filters, groups * phases / joined phases); `strip`
+// positions, a multiple of NR, and `share` filters, a multiple of MR, each.
 __kernel ONE_ITEM void igemm_cpu_nchw(__global const float *restrict x,
                                       __global const float *restrict packed,
                                       __global float *restrict y, GEOMETRY, const float alpha,
                                       const float beta, const int strip, const int share) {
-  const int phases = phases_of(GEOMETRY_NAMES), group = get_global_id(2) / phases;
-  const Phase phase = phase_of(get_global_id(2) % phases, GEOMETRY_NAMES);
+  const int joined = joined_phases(GEOMETRY_NAMES), phases = phases_of(GEOMETRY_NAMES) / joined;
+  const int group = get_global_id(2) / phases, index = get_global_id(2) % phases * joined;
+  const Phase phase = phase_of(index, GEOMETRY_NAMES);
+  const Phase other = phase_of(index + joined - 1, GEOMETRY_NAMES);
   const int out_d = phase.d.out, out_h = phase.h.out, out_w = phase.w.out;
   const int positions = images * out_d * out_h * out_w, size = o_d * o_h * o_w;
   const int first = get_global_id(0) * strip, end = min(positions, first + strip);
   const int m0 = get_global_id(1) * share, m1 = min(filters, m0 + share);
-  const int all = f_d * f_h * f_w, taps = phase.taps, block = BLOCK(channels, taps);
-  const int step = SOURCE_STEP(stride_w);
+  const int all = f_d * f_h * f_w, block = BLOCK(channels, phase.joined_taps);
+  const int most = max(phase.taps, other.taps), step = SOURCE_STEP(stride_w);
   const bool is_stepped =
       RESULT_STEP(stride_d) > 1 || RESULT_STEP(stride_h) > 1 || RESULT_STEP(stride_w) > 1;
   const long plane = (long)x_d * x_h * x_w, image = (long)groups * filters * size;
   const long x_size = images * groups * channels * plane;
-  packed += ((long)group * ((filters + MR - 1) / MR) * all + phase.before) * channels * MR;
+  packed += (long)group * ((filters + MR - 1) / MR) * all * channels * MR;
   y += (long)group * filters * size;
 
   float panel[(DEPTH + 1) * NR] __attribute__((aligned(64)));
+  float part[2 * MR * NR + VEC] __attribute__((aligned(64)));
   Segment segments[NR];
   Piece pieces[NR];
-  long at[NR];
+  Run runs[NR];
   for (int c0 = 0; c0 < channels; c0 += block)
-    for (int t0 = 0; t0 == 0 || t0 < taps; t0 += DEPTH) {  // once where nothing reaches the phase
-      const int count = min(block, channels - c0), t1 = min(taps, t0 + DEPTH);
-      const int depth = (t1 - t0) * count;
+    for (int t0 = 0; t0 == 0 || t0 < most; t0 += DEPTH) {  // once where nothing reaches the phase
+      const int count = min(block, channels - c0);
       const float scale = c0 + t0 == 0 ? beta : 1.0f;
       for (int p = first; p < end; p += NR) {
         const int columns = min(NR, end - p);
         const int found = split(segments, p, columns, out_d, out_h, out_w);
-        int v = t0 % max(1, phase.w.taps), row = t0 / max(1, phase.w.taps);
-        int u = row % max(1, phase.h.taps), t = row / max(1, phase.h.taps);
-        for (int tap = t0; tap < t1; tap++) {
-          const int used = pieces_of(
-              pieces, segments, found, t * phase.d.dilation - phase.d.pad,
-              u * phase.h.dilation - phase.h.pad, v * phase.w.dilation - phase.w.pad, count,
-              (long)group * channels + c0, (long)groups * channels, x_size, x_d, x_h, x_w,
-              SOURCE_STEP(stride_d), SOURCE_STEP(stride_h), step);
-          gather(panel + (tap - t0) * count * NR, NR, x, pieces, used, count, plane, step);
-          if (++v == phase.w.taps) {
-            v = 0;
-            if (++u == phase.h.taps) {
-              u = 0;
-              t++;
-            }
+        float *to_panel = panel;
+        for (int i = 0; i < joined; i++) {
+          const Phase *at = i ? &other : &phase;
+          for (int tap = t0; tap < min(at->taps, t0 + DEPTH); tap++) {
+            const int v = tap % at->w.taps, row = tap / at->w.taps;
+            const int u = row % at->h.taps, t = row / at->h.taps;
+            const int used = pieces_of(
+                pieces, segments, found, t * at->d.dilation - at->d.pad, u * at->h.dilation - at->h.pad,
+                v * at->w.dilation - at->w.pad, count, (long)group * channels + c0,
+                (long)groups * channels, x_size, x_d, x_h, x_w, SOURCE_STEP(stride_d),
+                SOURCE_STEP(stride_h), step);
+            gather(to_panel, NR, x, pieces, used, count, plane, step);
+            to_panel += count * NR;
           }
         }
-        Target target = {p % size, size, image, 0};
-        __global float *to = y + p / size * image;
-        if (GRADIENT && is_stepped) {
-          target = (Target){0, size, image, at};
-          to = y;
-          for (int i = 0; i < found; i++) {
-            const Segment s = segments[i];
-            const long line = (phase.d.first + (long)s.d * RESULT_STEP(stride_d)) * o_h +
-                              phase.h.first + s.h * RESULT_STEP(stride_h);
-            for (int j = 0; j < s.count; j++)
-              at[s.to + j] = s.n * image + line * o_w + phase.w.first +
-                             (s.w + j) * RESULT_STEP(stride_w);
-          }
-        }
+        const int used = is_stepped ? runs_of_phases(runs, segments, found, &phase, joined, image, o_h, o_w,
+                                                     RESULT_STEP(stride_d), RESULT_STEP(stride_h),
+                                                     RESULT_STEP(stride_w))
+                                    : runs_of_images(runs, p, columns, size, image);
         for (int m = m0; m < m1; m += MR) {
-          const long place = (long)(m / MR) * all * channels + (long)c0 * taps + (long)t0 * count;
-          __global const float *left = packed + place * MR;
-          if (VECTORS > 1 && columns > VEC)
-            tile_of_width(VECTORS, depth, left, panel, to + (long)m * size, &target, m1 - m, columns,
-                          alpha, scale);
-          else
-            tile_of_width(1, depth, left, panel, to + (long)m * size, &target, m1 - m, columns, alpha,
-                          scale);
+          const float *right = panel;
+          __global float *to = y + (long)m * size;
+          for (int r = 0; r < used; r++)
+            for (int i = 0; i < min(MR, m1 - m); i++) PREFETCH(to + (long)i * size + runs[r].to);
+          for (int i = 0; i < joined; i++) {
+            const Phase *at = i ? &other : &phase;
+            const int depth = clamp(at->taps - t0, 0, DEPTH) * count;
+            const long place = (long)(m / MR) * all * channels + at->before * channels +
+                               (long)c0 * at->taps + (long)t0 * count;
+            __global const float *left = packed + place * MR;
+            if (VECTORS > 1 && columns > VEC)
+              tile_of_height(VECTORS, m1 - m, depth, left, right, part + i * MR * NR, alpha);
+            else
+              tile_of_height(1, m1 - m, depth, left, right, part + i * MR * NR, alpha);
+            right += depth * NR;
+          }
+          store_rows(part, min(MR, m1 - m), joined, runs, used, to, size, scale);
         }
       }
     }

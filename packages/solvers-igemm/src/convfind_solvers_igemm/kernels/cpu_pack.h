@@ -52,7 +52,8 @@ __kernel ONE_ITEM void igemm_cpu_pack(__global const float *restrict w,
   const int first = get_global_id(0) * WIDTH, rows = min(WIDTH, filters - first);
   const int group = get_global_id(1), panels = get_global_size(0);
   const Phase phase = phase_of(get_global_id(2), GEOMETRY_NAMES);
-  const int all = f_d * f_h * f_w, taps = phase.taps, block = BLOCK(channels, taps);
+  const int all = f_d * f_h * f_w, taps = phase.taps;
+  const int block = BLOCK(channels, phase.joined_taps);
   const long w_filter = W_FILTER(filters, channels, all), w_tap = W_TAP(filters, channels);
   const long w_channel = W_CHANNEL(filters, channels, all);
   __global const float *behind = w + (long)groups * filters * channels * all;

@@ -19,9 +19,6 @@
 #ifndef PITCH
 #define PITCH (DEPTH + 16) // JOINED 1: stride_w * channels
 #endif
-#ifndef MOST_TAPS
-#define MOST_TAPS 64       // largest window
-#endif
 #ifndef STRIP_FLOATS
 #define STRIP_FLOATS 16384 // room for a strip
 #endif
@@ -31,128 +28,13 @@
 #define WIDTH NR
 #define BLOCK(channels, taps) (JOINED ? (channels) : min(channels, DEPTH))
 #include "cpu_pack.h"
-#include "cpu_runs.h"
+#include "cpu_strip.h"
 
 #if CHANNELS_LAST
 #define PIXEL(groups, channels) ((long)(groups) * (channels))  // floats from a pixel to the next
 #else
 #define PIXEL(groups, channels) 1L
 #endif
-
-// Where a window's runs begin in the strip, and how the strip is filled.
-typedef struct {
-  int runs;                 // of a window: taps, or lines with JOINED
-  int offset[MOST_TAPS];    // of each run
-  int lines, line;          // lines of a window; floats of one in the strip
-  int classes;              // taps of a line whose pixels are a whole number of strides apart
-  int rest[MOST_TAPS];      // pixels that a class lies right of the first tap
-  int least[MOST_TAPS];     // strides to the first of its taps
-  int most[MOST_TAPS];      // .. and to the last
-  int start[MOST_TAPS];     // floats of the strip's line in front of it
-} Strip;
-
-INLINE void plan(Strip *strip, int lines, int taps_w, int step, int dilation, int channels) {
-  strip->lines = lines;
-#if JOINED
-  strip->line = ((MR - 1) * step + taps_w) * channels + VEC;
-  strip->runs = lines;
-  for (int i = 0; i < lines; i++) strip->offset[i] = i * strip->line;
-#else
-  strip->classes = 0;
-  int class_of[MOST_TAPS];
-  for (int tap = 0; tap < taps_w; tap++) {
-    const int rest = tap * dilation % step, strides = tap * dilation / step;
-    int i = 0;
-    while (i < strip->classes && strip->rest[i] != rest) i++;
-    if (i == strip->classes) {
-      strip->classes++;
-      strip->rest[i] = rest;
-      strip->least[i] = strides;
-    }
-    strip->most[i] = strides;
-    class_of[tap] = i;
-  }
-  strip->line = 0;
-  for (int i = 0; i < strip->classes; i++) {
-    strip->start[i] = strip->line;
-    strip->line += (MR + strip->most[i] - strip->least[i]) * PITCH;
-  }
-  strip->runs = lines * taps_w;
-  for (int run = 0; run < strip->runs; run++) {
-    const int tap = run % taps_w, i = class_of[tap];
-    strip->offset[run] = run / taps_w * strip->line + strip->start[i] +
-                         (tap * dilation / step - strip->least[i]) * PITCH;
-  }
-#endif
-}
-
-#if !CHANNELS_LAST
-// `slots` pixels `step` apart of `count` channels `plane` apart. Pixels outside of the row are zeros.
-INLINE void fill_turned(float *to, __global const float *x, long from, int pixel, bool inside, int slots,
-                        int step, int x_w, int count, long plane, long x_size) {
-  const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  const int16 at = pixel + lane * step, used = at >= 0 & at < x_w & lane < slots;
-  for (int c = 0; c < count; c += VEC) {
-    float16 square[VEC];
-#pragma unroll
-    for (int i = 0; i < VEC; i++) {
-      square[i] = 0.0f;
-      if (inside && c + i < count) {
-        const long place = from + (c + i) * plane;
-        if (step <= 2 && place >= 0 && place + step * VEC <= x_size) {
-          float16 loaded = vload16(0, x + place);
-          if (step == 2) loaded = (float16)(loaded.even, vload16(0, x + place + VEC).even);
-          square[i] = select((float16)(0.0f), loaded, used);
-        } else {
-          float part[VEC];
-          for (int j = 0; j < VEC; j++) {
-            const int w = pixel + j * step;
-            part[j] = j < slots && w >= 0 && w < x_w ? x[place + (long)j * step] : 0.0f;
-          }
-          square[i] = vload16(0, part);
-        }
-      }
-    }
-    transpose(square);
-#pragma unroll
-    for (int i = 0; i < VEC; i++)
-      if (i < slots) vstore16(square[i], 0, to + i * PITCH + c);
-  }
-}
-#endif
-
-// One line: `at` is the first pixel, `from` where it lies in x, `inside` whether its row does.
-INLINE void fill_line(float *to, const Strip *strip, __global const float *x, long from, int at,
-                      bool inside, int rows, int taps_w, int step, int x_w, int channels, int count,
-                      long x_pixel, long plane, long x_size) {
-#if JOINED
-  const int pixels = (rows - 1) * step + taps_w;
-  if (inside && at + pixels > 0 && at < x_w)
-    copy_pixels(to, x, from, at, pixels, x_w, channels, 0, pixels * channels, x_size);
-  else
-    clear_run(to, pixels * channels);
-#else
-  for (int i = 0; i < strip->classes; i++) {
-    const int first = strip->least[i], last = strip->most[i] + rows - 1;
-#if !CHANNELS_LAST
-    for (int j = first; j <= last; j += VEC)
-      fill_turned(to + strip->start[i] + (j - first) * PITCH, x, from + j * step + strip->rest[i],
-                  at + j * step + strip->rest[i], inside, min(VEC, last + 1 - j), step, x_w, count,
-                  plane, x_size);
-#else
-    for (int j = first; j <= last; j++) {
-      const int pixel = at + j * step + strip->rest[i];
-      float *slot = to + strip->start[i] + (j - first) * PITCH;
-      const long place = from + (pixel - at) * x_pixel;
-      if (inside && pixel >= 0 && pixel < x_w)
-        copy_run(slot, x + place, count, x_size - place);
-      else
-        clear_run(slot, count);
-    }
-#endif
-  }
-#endif
-}
 
 #if !CHANNELS_LAST
 // `count` results `step` apart.
@@ -254,7 +136,7 @@ __kernel ONE_ITEM void igemm_cpu_rows(__global const float *restrict x,
 
   float windows[STRIP_FLOATS] __attribute__((aligned(64)));
   Strip plan_;
-  plan(&plan_, phase.d.taps * phase.h.taps, taps_w, step, phase.w.dilation, channels);
+  plan(&plan_, phase.d.taps * phase.h.taps, taps_w, step, phase.w.dilation, channels, MR);
   for (int c0 = 0; c0 < channels; c0 += block) {
     const int count = min(block, channels - c0), length = JOINED ? taps_w * channels : count;
     const float scale = c0 == 0 ? beta : 1.0f;
@@ -272,7 +154,7 @@ __kernel ONE_ITEM void igemm_cpu_rows(__global const float *restrict x,
         const long from = CHANNELS_LAST ? (n * x_plane + line_) * x_pixel + channel
                                         : ((long)n * groups * channels + channel) * x_plane + line_;
         fill_line(windows + line * plan_.line, &plan_, x, from, at, inside, rows, taps_w, step, x_w,
-                  channels, count, x_pixel, x_plane, x_size);
+                  channels, count, x_pixel, x_plane, x_size, x_w);
       }
       const long result = ((long)phase.d.first + s * RESULT_STEP(stride_d)) * o_h + phase.h.first +
                           r * RESULT_STEP(stride_h);

@@ -14,7 +14,11 @@
 #define GRADIENT 0         // 0: y from x and w; 1: x from y and w (source and result change places)
 #endif
 #ifndef DEPTH
-#define DEPTH 256          // largest block of the reduction, multiple of 16: 64..512
+#define DEPTH 256          // largest block of the reduction, multiple of 16: 64..1024
+#endif
+
+#ifndef JOINED_PHASES
+#define JOINED_PHASES 0    // 1: the phases along w of a stride of 2 are computed together
 #endif
 
 #define NR (VEC * VECTORS) // columns of the register tile
@@ -66,9 +70,16 @@ INLINE Axis axis_of(int phase, int size, int stride, int taps, int dilation, int
 #endif
 }
 
+// Phases along w that are computed together.
+INLINE int joined_phases(GEOMETRY) {
+  const bool joins = JOINED_PHASES && PHASES(stride_w, o_w) == 2 && (long)f_d * f_h * f_w <= DEPTH;
+  return joins ? 2 : 1;
+}
+
 typedef struct {
   Axis d, h, w;
   int taps;
+  int joined_taps;  // .. of all phases that are computed together
   long before;  // taps of the phases in front of it
 } Phase;
 
@@ -79,6 +90,8 @@ INLINE Phase phase_of(int index, GEOMETRY) {
   phase.h = axis_of(index / in_w % in_h, o_h, stride_h, f_h, dilation_h, pad_h);
   phase.d = axis_of(index / in_w / in_h, o_d, stride_d, f_d, dilation_d, pad_d);
   phase.taps = phase.d.taps * phase.h.taps * phase.w.taps;
+  const bool is_joined = joined_phases(GEOMETRY_NAMES) > 1;
+  phase.joined_taps = phase.d.taps * phase.h.taps * (is_joined ? f_w : phase.w.taps);
   phase.before = ((long)phase.d.before * f_h + phase.d.taps * phase.h.before) * f_w +
                  phase.d.taps * phase.h.taps * phase.w.before;
   return phase;

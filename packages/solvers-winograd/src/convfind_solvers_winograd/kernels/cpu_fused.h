@@ -39,203 +39,58 @@
 #define N (OUTPUTS + TAPS - 1)
 #define POINTS (N * N)
 #define NR (VEC * VECTORS)
-#define PITCH (CHANNELS + VEC)  // floats from one tile's V to the next: no power of two
 #define POINT_STEP ((CHANNELS + 1) * NR)  // floats from one point's U to the next: no power of two
 #define PANEL (POINTS * POINT_STEP)       // floats of U for NR filters and CHANNELS channels
 
-#if PACKED
-#define WEIGHT_SPACE __global
-#else
-#define WEIGHT_SPACE __private
-#endif
+#include "cpu_filters.h"
+#include "cpu_tiles.h"
 
-// The window of up to 16 filters and 16 channels: window[tap][channel] is a vector of filters.
-INLINE void load_window(float16 window[TAPS * TAPS][VEC], __global const float *w, int filters,
-                        int channels, long w_filter, long w_channel, long w_tap, int flipped) {
-  if (w_filter == 1) {
-    for (int tap = 0; tap < TAPS * TAPS; tap++)
-      for (int c = 0; c < channels; c++)
-        window[tap][c] = load_part(w + c * w_channel + tap * w_tap, filters);
-  } else if (w_channel == 1 || (w_tap == 1 && w_channel == TAPS * TAPS)) {
-    // The places of a filter lie side by side, 16 at a time: channels of a tap, or taps of channels.
-    const int runs = w_channel == 1 ? (channels + VEC - 1) / VEC : TAPS * TAPS;
-    for (int outer = 0; outer < (w_channel == 1 ? TAPS * TAPS : runs); outer++) {
-      __global const float *from = w + (w_channel == 1 ? outer * w_tap : outer * VEC);
-      const int used = w_channel == 1 ? channels : channels * TAPS * TAPS - outer * VEC;
-      if (used <= 0) break;
-      float16 square[VEC];
-#pragma unroll
-      for (int i = 0; i < VEC; i++) {
-        square[i] = 0.0f;
-        if (i < filters) square[i] = load_part(from + i * w_filter, used);
-      }
-      transpose(square);
-#pragma unroll
-      for (int i = 0; i < VEC; i++) {
-        const int place = outer * VEC + i;
-        if (w_channel == 1)
-          window[outer][i] = square[i];
-        else
-          window[place % (TAPS * TAPS)][place / (TAPS * TAPS)] = square[i];
-      }
-    }
-  } else {
-    for (int tap = 0; tap < TAPS * TAPS; tap++)
-      for (int c = 0; c < channels; c++) {
-        float part[VEC];
-        for (int i = 0; i < VEC; i++)
-          part[i] = i < filters ? w[i * w_filter + c * w_channel + tap * w_tap] : 0.0f;
-        window[tap][c] = vload16(0, part);
-      }
-  }
-  if (flipped)
-    for (int tap = 0; tap < TAPS * TAPS / 2; tap++)
-      for (int c = 0; c < channels; c++) {
-        const float16 other = window[TAPS * TAPS - 1 - tap][c];
-        window[TAPS * TAPS - 1 - tap][c] = window[tap][c];
-        window[tap][c] = other;
-      }
-}
-
-// U of up to NR filters and CHANNELS channels: panel[xi][channel][filter].
-INLINE void transform_weights(WEIGHT_SPACE float *panel, __global const float *w, int filters,
-                              int channels, long w_filter, long w_channel, long w_tap, int flipped) {
-  float16 window[TAPS * TAPS][VEC];
-  for (int k = 0; k < filters; k += VEC)
-    for (int c0 = 0; c0 < channels; c0 += VEC) {
-      const int count = min(VEC, channels - c0);
-      load_window(window, w + k * w_filter + c0 * w_channel, min(VEC, filters - k), count, w_filter,
-                  w_channel, w_tap, flipped);
-      for (int c = 0; c < count; c++) {
-        float16 taps[TAPS * TAPS], columns[N * TAPS], points[POINTS];
-#pragma unroll
-        for (int tap = 0; tap < TAPS * TAPS; tap++) taps[tap] = window[tap][c];
-#pragma unroll
-        for (int j = 0; j < TAPS; j++) transform_filter(taps + j, TAPS, columns + j, TAPS);
-#pragma unroll
-        for (int i = 0; i < N; i++) transform_filter(columns + i * TAPS, 1, points + i * N, 1);
-        WEIGHT_SPACE float *to = panel + (c0 + c) * NR + k;
-#pragma unroll
-        for (int xi = 0; xi < POINTS; xi++) vstore16(points[xi], 0, to + xi * POINT_STEP);
-      }
-    }
-}
-
-// Weights of a group to [panel of NR filters][block of CHANNELS channels][xi][channel][filter].
-// Global size: (panels, blocks, groups).
-__kernel ONE_ITEM void winograd_cpu_pack(__global const float *restrict w,
-                                         __global float *restrict packed, const int filters,
-                                         const int channels, const long w_group,
-                                         const long w_filter, const long w_channel,
-                                         const long w_tap, const int flipped) {
-#if PACKED
-  const int k = get_global_id(0) * NR, c = get_global_id(1) * CHANNELS;
-  const long at = ((long)get_global_id(2) * get_global_size(0) + get_global_id(0)) *
-                      get_global_size(1) + get_global_id(1);
-  transform_weights(packed + at * PANEL, w + get_global_id(2) * w_group + k * w_filter + c * w_channel,
-                    min(NR, filters - k), min(CHANNELS, channels - c), w_filter, w_channel, w_tap,
-                    flipped);
-#endif
-}
-
-// The N x N values of a tile, vectors of up to 16 channels, zero outside of the image.
-INLINE void load_tile(float16 *values, __global const float *x, int row, int column, int channels,
-                      int height, int width, long x_pixel, long x_channel, long left) {
-#if CHANNELS_LAST
-  const bool inside = row >= 0 && column >= 0 && row + N <= height && column + N <= width;
-  x += ((long)row * width + column) * x_pixel;
-  if (inside && channels >= VEC) {
-#pragma unroll
-    for (int i = 0; i < N; i++)
-#pragma unroll
-      for (int j = 0; j < N; j++) values[i * N + j] = vload16(0, x + (i * width + j) * x_pixel);
-    return;
-  }
-  for (int i = 0; i < N; i++)
-    for (int j = 0; j < N; j++) {
-      const int r = row + i, c = column + j;
-      values[i * N + j] = 0.0f;
-      if (r >= 0 && r < height && c >= 0 && c < width)
-        values[i * N + j] = load_part(x + (i * width + j) * x_pixel, channels);
-    }
-#else
-  // Two rows of 8 columns of 16 channels at a time, turned round in registers.
-  const bool whole = column >= 0 && column + N <= width;
-#pragma unroll
-  for (int i = 0; i < N; i += 2) {
-    float16 square[VEC];
-#pragma unroll
-    for (int c = 0; c < VEC; c++) {
-      float8 rows[2];
-#pragma unroll
-      for (int half_ = 0; half_ < 2; half_++) {
-        const int r = row + i + half_;
-        rows[half_] = 0.0f;
-        if (c < channels && r >= 0 && r < height) {
-          const long at = c * x_channel + (long)r * width + column;
-          if (whole && at + 8 <= left) {
-            rows[half_] = vload8(0, x + at);
-          } else {
-            float part[8];
-            for (int j = 0; j < 8; j++)
-              part[j] = j < N && column + j >= 0 && column + j < width ? x[at + j] : 0.0f;
-            rows[half_] = vload8(0, part);
-          }
-        }
-      }
-      square[c] = (float16)(rows[0], rows[1]);
-    }
-    transpose(square);
-#pragma unroll
-    for (int j = 0; j < N; j++) {
-      values[i * N + j] = square[j];
-      values[(i + 1) * N + j] = square[8 + j];
-    }
-  }
-#endif
-}
-
-// V of one tile: to[xi][channel], points `step` floats apart.
-INLINE void transform_tile(float *to, const int step, __global const float *x, int row, int column,
-                           int channels, int height, int width, long x_pixel, long x_channel,
-                           long left) {
-  for (int c = 0; c < channels; c += VEC) {
-    float16 values[POINTS], columns[POINTS], points[POINTS];
-    load_tile(values, x + c * x_channel, row, column, channels - c, height, width, x_pixel,
-              x_channel, left - c * x_channel);
-#pragma unroll
-    for (int j = 0; j < N; j++) transform_data(values + j, N, columns + j, N);
-#pragma unroll
-    for (int i = 0; i < N; i++) transform_data(columns + i * N, 1, points + i * N, 1);
-#pragma unroll
-    for (int xi = 0; xi < POINTS; xi++) vstore16(points[xi], 0, to + xi * step + c);
-  }
-}
-
-// sums[tile][filter] (+)= values[tile][channel] * weights[channel][filter] in registers.
+// sums[tile][filter] (+)= values[tile][channel] * weights[channel][filter] in registers. The first
+// tiles of a point fetch the weights of the next one: they come from memory.
 INLINE void multiply(const int rows, const int depth, const float *values,
-                     WEIGHT_SPACE const float *weights, float *sums, const bool first) {
+                     WEIGHT_SPACE const float *weights, float *sums, const bool first,
+                     const bool fetches) {
   float16 sum[MR][VECTORS];
 #pragma unroll
   for (int i = 0; i < rows; i++)
 #pragma unroll
     for (int j = 0; j < VECTORS; j++)
       sum[i][j] = first ? (float16)(0.0f) : vload16(j, sums + i * NR);
-  for (int c = 0; c < depth; c++) {
-    float16 right[VECTORS];
+  for (int c0 = 0; c0 < depth; c0 += VEC, values += TILES * VEC, weights += VEC * NR)
+    for (int c = 0; c < min(VEC, depth - c0); c++) {
+      float16 right[VECTORS];
+#if PACKED
+      if (fetches) {
 #pragma unroll
-    for (int j = 0; j < VECTORS; j++) right[j] = vload16(c * VECTORS + j, weights);
+        for (int j = 0; j < VECTORS; j++) PREFETCH(weights + POINT_STEP + c * NR + j * VEC);
+      }
+#endif
 #pragma unroll
-    for (int i = 0; i < rows; i++) {
-      const float16 left = values[i * PITCH + c];
+      for (int j = 0; j < VECTORS; j++) right[j] = vload16(c * VECTORS + j, weights);
 #pragma unroll
-      for (int j = 0; j < VECTORS; j++) sum[i][j] = fma(left, right[j], sum[i][j]);
+      for (int i = 0; i < rows; i++) {
+        const float16 left = values[i * VEC + c];
+#pragma unroll
+        for (int j = 0; j < VECTORS; j++) sum[i][j] = fma(left, right[j], sum[i][j]);
+      }
     }
-  }
 #pragma unroll
   for (int i = 0; i < rows; i++)
 #pragma unroll
     for (int j = 0; j < VECTORS; j++) vstore16(sum[i][j], j, sums + i * NR);
+}
+
+// The products of one point, `count` tiles and NR filters.
+INLINE void multiply_tiles(const int count, const int depth, const float *values,
+                           WEIGHT_SPACE const float *weights, float *sums, const bool first) {
+  for (int t = 0; t < count; t += MR) {
+    if (MR > 8 && count - t > 8)
+      multiply(MR, depth, values + t * VEC, weights, sums + t * NR, first, t == 0);
+    else if (MR > 4 && count - t > 4)
+      multiply(MR < 8 ? MR : 8, depth, values + t * VEC, weights, sums + t * NR, first, t == 0);
+    else
+      multiply(4, depth, values + t * VEC, weights, sums + t * NR, first, t == 0);
+  }
 }
 
 // The results of one tile and up to 16 filters; sums are `step` vectors apart.
@@ -308,10 +163,10 @@ __kernel ONE_ITEM void winograd_cpu_fused(
   const long y_image = (long)groups * filters * y_h * y_w;
   const int blocks = (channels + CHANNELS - 1) / CHANNELS;
 
-  float data[POINTS * TILES * PITCH] __attribute__((aligned(64)));
+  float data[POINTS * TILES * CHANNELS] __attribute__((aligned(64)));
   float sums[FILTERS * POINTS * TILES] __attribute__((aligned(64)));
 #if !PACKED
-  float panels[FILTERS / NR * PANEL] __attribute__((aligned(64)));
+  float panel[PANEL] __attribute__((aligned(64)));
 #endif
 
   for (int t0 = first; t0 < end; t0 += TILES) {
@@ -320,47 +175,42 @@ __kernel ONE_ITEM void winograd_cpu_fused(
       const int k1 = min(k_end, k0 + FILTERS);
       for (int b = 0; b < blocks; b++) {
         const int c0 = b * CHANNELS, depth = min(CHANNELS, channels - c0);
-        if (blocks > 1 || k0 == k_first)
-          for (int t = 0; t < count; t++) {
-            const int n = (t0 + t) / (tiles_h * tiles_w), place = (t0 + t) % (tiles_h * tiles_w);
-            const long at = n * x_image + (long)(group * channels + c0) * x_channel;
-            transform_tile(data + t * PITCH, TILES * PITCH, x + at,
-                           place / tiles_w * OUTPUTS - pad_h, place % tiles_w * OUTPUTS - pad_w,
-                           depth, x_h, x_w, x_pixel, x_channel, images * x_image - at);
-          }
+        if (blocks > 1 || k0 == k_first) {
+          const long at = (long)(group * channels + c0) * x_channel;
+          transform_tiles(data, TILES * CHANNELS, N, x + at, t0, count, tiles_h, tiles_w, depth, x_h,
+                          x_w, pad_h, pad_w, x_image, x_pixel, x_channel, images * x_image - at);
+        }
         for (int k = k0; k < k1; k += NR) {
 #if PACKED
-          const long panel = ((long)group * ((filters + NR - 1) / NR) + k / NR) * blocks + b;
-          __global const float *from = weights + panel * PANEL;
+          const long at = ((long)group * ((filters + NR - 1) / NR) + k / NR) * blocks + b;
+          __global const float *panel = weights + at * PANEL;
 #else
-          float *from = panels + (k - k0) / NR * PANEL;
-          transform_weights(from,
-                            weights + group * w_group + k * w_filter + c0 * w_channel,
-                            min(NR, filters - k), depth, w_filter, w_channel, w_tap, flipped);
+          __global const float *w = weights + group * w_group;
+          transform_weights(panel, w + k * w_filter + c0 * w_channel, min(NR, filters - k), depth,
+                            w_filter, w_channel, w_tap, flipped);
+          const int next_k = k + NR < k1 ? k + NR : k0, next_c = c0 + (k + NR < k1 ? 0 : CHANNELS);
 #endif
-          for (int xi = 0; xi < POINTS; xi++)
-            for (int t = 0; t < count; t += MR) {
-              float *to = sums + (((k - k0) / NR * POINTS + xi) * TILES + t) * NR;
-              const float *values = data + (xi * TILES + t) * PITCH;
-              WEIGHT_SPACE const float *right = from + xi * POINT_STEP;
-              if (MR > 8 && count - t > 8)
-                multiply(MR, depth, values, right, to, b == 0);
-              else if (MR > 4 && count - t > 4)
-                multiply(MR < 8 ? MR : 8, depth, values, right, to, b == 0);
-              else
-                multiply(4, depth, values, right, to, b == 0);
-            }
+          for (int xi = 0; xi < POINTS; xi++) {
+#if !PACKED
+            fetch_weights(w + next_k * w_filter + next_c * w_channel, xi, filters - next_k,
+                          channels - next_c, w_filter, w_channel, w_tap);
+#endif
+            multiply_tiles(count, depth, data + xi * TILES * CHANNELS, panel + xi * POINT_STEP,
+                           sums + ((k - k0) / NR * POINTS + xi) * TILES * NR, b == 0);
+          }
         }
       }
-      for (int t = 0; t < count; t++) {
+      const int vectors = (k1 - k0 + VEC - 1) / VEC;
+      for (int i = 0; i < count * vectors; i++) {
+        // Along the innermost axis of y.
+        const int t = CHANNELS_LAST ? i / vectors : i % count;
+        const int k = k0 + (CHANNELS_LAST ? i % vectors : i / count) * VEC;
         const int n = (t0 + t) / (tiles_h * tiles_w), place = (t0 + t) % (tiles_h * tiles_w);
-        for (int k = k0; k < k1; k += VEC) {
-          const float *from = sums + ((k - k0) / NR * POINTS * TILES + t) * NR + (k - k0) % NR;
-          store_tile((const float16 *)from, TILES * VECTORS,
-                     y + n * y_image + (group * filters + k) * y_filter,
-                     place / tiles_w * OUTPUTS, place % tiles_w * OUTPUTS, min(VEC, k1 - k), y_h,
-                     y_w, y_pixel, y_filter, alpha, beta);
-        }
+        const float *from = sums + ((k - k0) / NR * POINTS * TILES + t) * NR + (k - k0) % NR;
+        store_tile((const float16 *)from, TILES * VECTORS,
+                   y + n * y_image + (group * filters + k) * y_filter, place / tiles_w * OUTPUTS,
+                   place % tiles_w * OUTPUTS, min(VEC, k1 - k), y_h, y_w, y_pixel, y_filter, alpha,
+                   beta);
       }
     }
   }

@@ -1,0 +1,175 @@
+// PTX of NVIDIA GPUs from sm_80 on, for OpenCL C: copies past the registers, and matrix products.
+//
+// Matrix operands lie in local memory as rows of 128 bytes (32 floats or 64 elements of 16 bits along the sum), the
+// 16-byte pieces of row r at CF_PIECE(r, piece): no two of eight neighbouring rows' pieces share banks, and it is what
+// wgmma calls a swizzle of 128 bytes. Tiles start at multiples of 1024 bytes.
+//
+// What only sm_90a knows (wgmma) is written behind "//@", as a comment: compilers for sm_90 pass it on, and the OpenCL
+// backend takes the mark away in the PTX text, where they have gone; see its retarget module.
+#include "convfind_kernel.h"
+
+// Products that run on may not cross a call.
+#define CF_INLINED CF_INLINE __attribute__((always_inline))
+
+// Addresses of local memory as PTX counts them.
+#define CF_SHARED(pointer) ((CF_UINT)(size_t)(pointer))
+// Where a 16-byte piece of a row is in a tile, in bytes.
+#define CF_PIECE(row, piece) ((row) * 128 + (((piece) ^ ((row) & 7)) << 4))
+
+// Copies from device memory to local memory that run on; the first `size` bytes are read, the others are zeros.
+CF_INLINED void cf_copy_16(const CF_UINT to, CF_GLOBAL const void *from, const CF_UINT size) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(size) : "memory");
+}
+CF_INLINED void cf_copy_4(const CF_UINT to, CF_GLOBAL const void *from, const CF_UINT size) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(size) : "memory");
+}
+// An item's copies so far are a group; waiting leaves the latest `count` groups on their way.
+#define CF_COPIES_COMMIT() asm volatile("cp.async.commit_group;" ::: "memory")
+#define CF_COPIES_WAIT(count) asm volatile("cp.async.wait_group %0;" ::"n"(count) : "memory")
+
+// Four matrices of 8 rows of 16 bytes: lane i holds 4 bytes of each, row i / 4, bytes 4 * (i % 4). Lanes 8 j to 8 j + 7
+// give the addresses of the rows of matrix j.
+#define CF_LOAD_MATRICES(to, address)                                                         \
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"                \
+               : "=r"((to)[0]), "=r"((to)[1]), "=r"((to)[2]), "=r"((to)[3])                   \
+               : "r"(address)                                                                 \
+               : "memory")
+// The same, each matrix transposed, for elements of two bytes: lane i holds elements 2 * (i % 4) and the next of column
+// i / 4.
+#define CF_LOAD_TRANSPOSED(to, address)                                                       \
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"          \
+               : "=r"((to)[0]), "=r"((to)[1]), "=r"((to)[2]), "=r"((to)[3])                   \
+               : "r"(address)                                                                 \
+               : "memory")
+#define CF_LOAD_SHARED_4(to, address)                                                         \
+  asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"                                        \
+               : "=r"((to)[0]), "=r"((to)[1]), "=r"((to)[2]), "=r"((to)[3])                   \
+               : "r"(address)                                                                 \
+               : "memory")
+#define CF_STORE_SHARED_4(address, from)                                                      \
+  asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"((from)[0]),        \
+               "r"((from)[1]), "r"((from)[2]), "r"((from)[3])                                 \
+               : "memory")
+
+// A float as the sum of two TF32 numbers: the nearest one, and what is left, which the matrix units cut off after 11
+// bits. Both are exact to 2^-21 of the number. Infinities become NaN, as infinity minus infinity is.
+CF_INLINED CF_UINT cf_tf32_high(const CF_UINT bits) { return (bits + 0x1000u) & 0xffffe000u; }
+CF_INLINED CF_UINT cf_tf32_low(const CF_UINT bits, const CF_UINT high) {
+  return CF_AS_UINT(CF_AS_FLOAT(bits) - CF_AS_FLOAT(high));
+}
+
+// Two floats rounded to a pair of a 16-bit type, the first in the lower half.
+#define CF_PAIR(dtype, first, second) CF_JOIN(cf_pair_, dtype)(first, second)
+CF_INLINED CF_UINT cf_pair_FLOAT16(const float first, const float second) {
+  CF_UINT pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+}
+CF_INLINED CF_UINT cf_pair_BFLOAT16(const float first, const float second) {
+  CF_UINT pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+}
+
+// Stores two neighbouring elements, aligned to both.
+#define CF_STORE_PAIR(dtype, pointer, first, second) CF_JOIN(CF_STORE_PAIR_, dtype)(pointer, first, second)
+#define CF_STORE_PAIR_FLOAT16(pointer, first, second) \
+  (*(CF_GLOBAL CF_UINT *)(pointer) = cf_pair_FLOAT16(first, second))
+#define CF_STORE_PAIR_BFLOAT16(pointer, first, second) \
+  (*(CF_GLOBAL CF_UINT *)(pointer) = cf_pair_BFLOAT16(first, second))
+#define CF_STORE_PAIR_FLOAT32(pointer, first, second) cf_store_pair(pointer, first, second)
+CF_INLINED void cf_store_pair(CF_GLOBAL float *to, const float first, const float second) {
+  float2 pair;
+  pair.x = first;
+  pair.y = second;
+  *(CF_GLOBAL float2 *)to = pair;
+}
+
+// sums += a * b for one wave: a is 16 rows, b 8 columns, each 32 bytes along the sum. Lane i holds of a, in this order,
+// row i / 4 and row i / 4 + 8 of the first 16 bytes, then both of the others; of b column i / 4 of the first and of the
+// other 16 bytes; each time bytes 4 * (i % 4). Its sums are rows i / 4 and i / 4 + 8, columns 2 * (i % 4) and the next.
+#define CF_MMA(dtype, sums, a, b) CF_JOIN(CF_MMA_, dtype)(sums, a, b)
+#define CF_MMA_FLOAT32(sums, a, b) CF_MMA_OF("k8.row.col.f32.tf32.tf32.f32", sums, a, b)
+#define CF_MMA_FLOAT16(sums, a, b) CF_MMA_OF("k16.row.col.f32.f16.f16.f32", sums, a, b)
+#define CF_MMA_BFLOAT16(sums, a, b) CF_MMA_OF("k16.row.col.f32.bf16.bf16.f32", sums, a, b)
+#define CF_MMA_OF(kind, sums, a, b)                                                                        \
+  asm volatile("mma.sync.aligned.m16n8" kind " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"      \
+               : "+f"((sums)[0]), "+f"((sums)[1]), "+f"((sums)[2]), "+f"((sums)[3])                        \
+               : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "r"((b)[0]), "r"((b)[1]))
+
+// wgmma, sm_90a: sums += a * b for four waves, 64 rows by 64, 128 or 256 columns, 32 bytes along the sum. Wave i has
+// rows 16 i to 16 i + 15, lanes as above, sums of eight columns after another. b is CF_MATRIX(address of its first
+// row), plus 2 for each 32 bytes along the sum; a the same, or registers as above. With `more` of 0 the sums start from
+// 0. Products run on; registers that they use must not be touched until CF_WGMMA_WAIT has left at most `count` groups
+// on their way. Before the first one of a group stands CF_WGMMA_FENCE, after the last CF_WGMMA_COMMIT. Items that wrote
+// what a product reads in local memory run CF_FENCE_MATRICES before the barrier.
+#define CF_WGMMA_FENCE() asm volatile("//@wgmma.fence.sync.aligned;" ::: "memory")
+#define CF_WGMMA_COMMIT() asm volatile("//@wgmma.commit_group.sync.aligned;" ::: "memory")
+#define CF_WGMMA_WAIT(count) asm volatile("//@wgmma.wait_group.sync.aligned %0;" ::"n"(count) : "memory")
+#define CF_FENCE_MATRICES() asm volatile("fence.proxy.async.shared::cta;" ::: "memory")
+#define CF_MATRIX(address) ((ulong)(((address) & 0x3ffffu) >> 4) | (ulong)1 << 16 | (ulong)64 << 32 | (ulong)1 << 62)
+
+#define CF_WGMMA(columns, dtype, sums, a, b, more) \
+  CF_JOIN(CF_WGMMA_, columns)(CF_JOIN(CF_WGMMA_KIND_, dtype), CF_JOIN(CF_WGMMA_MAJOR_, dtype), sums, a, b, more)
+#define CF_WGMMA_KIND_FLOAT32 "k8.f32.tf32.tf32 {"
+#define CF_WGMMA_KIND_FLOAT16 "k16.f32.f16.f16 {"
+#define CF_WGMMA_KIND_BFLOAT16 "k16.f32.bf16.bf16 {"
+#define CF_WGMMA_MAJOR_FLOAT32 ";}"
+#define CF_WGMMA_MAJOR_FLOAT16 ", 0, 0;}"
+#define CF_WGMMA_MAJOR_BFLOAT16 ", 0, 0;}"
+#define CF_WGMMA_START(n, more) "//@{.reg .pred p; setp.ne.b32 p, " more ", 0; wgmma.mma_async.sync.aligned.m64n" n
+
+#define CF_REGISTERS_0 \
+  "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15," \
+  "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define CF_REGISTERS_32 \
+  "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47," \
+  "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define CF_REGISTERS_64 \
+  "%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79," \
+  "%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
+#define CF_REGISTERS_96 \
+  "%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111," \
+  "%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
+#define CF_SUMS_4(c, i) "+f"((c)[i]), "+f"((c)[(i) + 1]), "+f"((c)[(i) + 2]), "+f"((c)[(i) + 3])
+#define CF_SUMS_16(c, i) CF_SUMS_4(c, i), CF_SUMS_4(c, (i) + 4), CF_SUMS_4(c, (i) + 8), CF_SUMS_4(c, (i) + 12)
+#define CF_SUMS_32(c, i) CF_SUMS_16(c, i), CF_SUMS_16(c, (i) + 16)
+#define CF_SUMS_64(c, i) CF_SUMS_32(c, i), CF_SUMS_32(c, (i) + 32)
+#define CF_SUMS_128(c, i) CF_SUMS_64(c, i), CF_SUMS_64(c, (i) + 64)
+
+#define CF_WGMMA_64(kind, major, sums, a, b, more)                                     \
+  asm volatile(CF_WGMMA_START("64", "%34") kind CF_REGISTERS_0 "}, %32, %33, p, 1, 1" major \
+               : CF_SUMS_32(sums, 0)                                                        \
+               : "l"(a), "l"(b), "r"(more)                                                  \
+               : "memory")
+#define CF_WGMMA_128(kind, major, sums, a, b, more)                                     \
+  asm volatile(CF_WGMMA_START("128", "%66") kind CF_REGISTERS_0 "," CF_REGISTERS_32 "}, %64, %65, p, 1, 1" major \
+               : CF_SUMS_64(sums, 0)                                                        \
+               : "l"(a), "l"(b), "r"(more)                                                  \
+               : "memory")
+#define CF_WGMMA_256(kind, major, sums, a, b, more)                                     \
+  asm volatile(CF_WGMMA_START("256", "%130") kind CF_REGISTERS_0 "," CF_REGISTERS_32 "," CF_REGISTERS_64 \
+               "," CF_REGISTERS_96 "}, %128, %129, p, 1, 1" major \
+               : CF_SUMS_128(sums, 0)                                                        \
+               : "l"(a), "l"(b), "r"(more)                                                  \
+               : "memory")
+
+// The same with a from registers.
+#define CF_WGMMA_FROM_REGISTERS(columns, dtype, sums, a, b, more) \
+  CF_JOIN(CF_WGMMA_FROM_REGISTERS_, columns)                       \
+  (CF_JOIN(CF_WGMMA_KIND_, dtype), CF_JOIN(CF_WGMMA_B_MAJOR_, dtype), sums, a, b, more)
+#define CF_WGMMA_B_MAJOR_FLOAT32 ";}"
+#define CF_WGMMA_B_MAJOR_FLOAT16 ", 0;}"
+#define CF_WGMMA_B_MAJOR_BFLOAT16 ", 0;}"
+#define CF_WGMMA_FROM_REGISTERS_64(kind, major, sums, a, b, more)                                    \
+  asm volatile(CF_WGMMA_START("64", "%37") kind CF_REGISTERS_0                       \
+               "}, {%32,%33,%34,%35}, %36, p, 1, 1" major                                          \
+               : CF_SUMS_32(sums, 0)                                                               \
+               : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "l"(b), "r"(more)             \
+               : "memory")
+#define CF_WGMMA_FROM_REGISTERS_128(kind, major, sums, a, b, more)                                    \
+  asm volatile(CF_WGMMA_START("128", "%69") kind CF_REGISTERS_0 "," CF_REGISTERS_32                       \
+               "}, {%64,%65,%66,%67}, %68, p, 1, 1" major                                          \
+               : CF_SUMS_64(sums, 0)                                                               \
+               : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "l"(b), "r"(more)             \
+               : "memory")

@@ -1,0 +1,267 @@
+"""Few channels a group on CPUs: forward and backward-data."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+from convfind.applicability import APPLICABLE, Applicability, Rejected
+from convfind.config import Config
+from convfind.defines import DefineValue, make_defines
+from convfind.kernel_source import KernelSource
+from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32, i64
+from convfind.solver import Solver
+from convfind.target import DeviceKind, Target
+from convfind.types import Algorithm, DataType, Direction
+from convfind_solvers_direct.window import Window, judge, window
+
+PACKAGE = "convfind_solvers_direct"
+VECTOR = 16
+#: Floats of the copied rows: half of them are in the level-1 cache.
+STRIP_FLOATS = 16384
+#: Work-items a core, so that cores that are slowed down get fewer.
+ITEMS_PER_CORE = 4
+#: Taps that code is unrolled over.
+MOST_TAPS = 81
+#: FLOP that a CPU core does while it moves a byte.
+_BALANCE = 15
+#: The share of the time that is not spent on edges.
+_BUSY_SHARE = 0.6
+
+
+class CpuDirect(Solver):
+    """A float32 convolution with few channels a group in one direction and family of layouts."""
+
+    direction: ClassVar[Direction]
+    channels_last: ClassVar[bool]
+    algorithm = Algorithm.DIRECT
+    is_dynamic = True
+    backends = ("opencl",)
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take packed float32 tensors of few channels a group in the solver's layout, on CPUs."""
+        if target.kind is not DeviceKind.CPU:
+            return Rejected(Reason.DEVICE_KIND, "is for CPUs")
+        if problem.direction is not self.direction:
+            return Rejected(Reason.DIRECTION, f"{problem.direction} is not {self.direction}")
+        if problem.dtype is not DataType.FLOAT32:
+            return Rejected(Reason.DTYPE, "is float32 only")
+        if not (answer := judge(problem, channels_last=self.channels_last)):
+            return answer
+        return self._judge_sizes(window(problem))
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """The share of time that arithmetic takes, if all tensors are moved once."""
+        busy = problem.flops / (problem.flops + _BALANCE * problem.traffic)
+        return max(_BUSY_SHARE * busy, 0.02)
+
+    def _judge_sizes(self, shape: Window) -> Applicability:
+        """Judge what depends on the layout: channels last, whether lanes find their channels."""
+        if not self.channels_last:
+            if strip_rows(shape, step_rows(shape)) < step_rows(shape):
+                return Rejected(Reason.SIZE_LIMIT, "rows that a result takes do not fit the cache")
+        elif shape.channels != shape.filters or VECTOR % shape.channels:
+            return Rejected(
+                Reason.CHANNELS,
+                f"1, 2, 4 or 8 a group on both sides, not {shape.channels} and {shape.filters}",
+            )
+        return APPLICABLE
+
+
+class CpuPlanes(CpuDirect):
+    """Channels first: vectors along rows."""
+
+    channels_last = False
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch, no workspace."""
+        shape = window(problem)
+        rows = step_rows(shape)
+        program = program_of("cpu_planes", shape, ROWS=rows, STRIP_FLOATS=STRIP_FLOATS)
+        sets = shape.images * shape.groups
+        items = min(sets, items_wanted(target))
+        share = -(-sets // items)
+        launch = Launch(
+            KernelSpec(program, "direct_cpu_planes"),
+            (
+                BufferArg(shape.source),
+                BufferArg(Memory.W),
+                BufferArg(shape.result),
+                f32(problem.alpha),
+                f32(problem.beta),
+                i64(sets),
+                i32(shape.groups),
+                *map(i32, (*shape.size, *shape.out, *shape.padding, shape.shift[0])),
+                i64(share),
+                i32(strip_rows(shape, rows)),
+                i32(row_floats(shape)),
+            ),
+            (-(-sets // share),),
+            (1,),
+        )
+        return ConvSolution(self.solver_id, (launch,))
+
+
+class CpuPixels(CpuDirect):
+    """Channels last: vectors along channels."""
+
+    channels_last = True
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch that puts the weights in order, and one that computes."""
+        shape = window(problem)
+        small = math.prod(shape.taps) <= 9
+        strided = max(shape.stride) > 1
+        rows = _steps(shape, 0, 3 if small and not strided else 2)
+        columns = _steps(shape, 1, 4 if small else 7)
+        program = program_of(
+            "cpu_pixels",
+            shape,
+            ROWS=rows,
+            COLUMNS=columns,
+            UNROLLED=math.prod(shape.taps) * shape.channels <= MOST_TAPS,
+            PREFETCHES=small and strided,
+        )
+        channels = shape.groups * shape.channels
+        pack = Launch(
+            KernelSpec(program, "direct_cpu_pack"),
+            (BufferArg(Memory.W), BufferArg(Memory.PACKED), i32(channels)),
+            (-(-channels // VECTOR),),
+            (1,),
+        )
+        bands = -(-(shape.out[0] + shape.shift[0]) // rows)
+        wanted = min(bands, -(-items_wanted(target) // shape.images))
+        strips = -(-bands // wanted)
+        compute = Launch(
+            KernelSpec(program, "direct_cpu_pixels"),
+            (
+                BufferArg(shape.source),
+                BufferArg(Memory.PACKED),
+                BufferArg(shape.result),
+                f32(problem.alpha),
+                f32(problem.beta),
+                *map(i32, (channels, *shape.size, *shape.out, *shape.padding, *shape.shift)),
+                i32(strips),
+            ),
+            (shape.images, -(-bands // strips)),
+            (1, 1),
+        )
+        return ConvSolution(
+            self.solver_id, (compute,), prepare=(pack,), packed=_packed_bytes(shape)
+        )
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the weights in order."""
+        return _packed_bytes(window(problem))
+
+
+def program_of(name: str, shape: Window, **macros: DefineValue) -> Program:
+    """Return a program of a kernel file for CPUs."""
+    return Program(
+        KernelSource(PACKAGE, f"kernels/{name}.cl"),
+        KernelLanguage.OPENCL_C,
+        make_defines({**shape.macros, **macros}),
+    )
+
+
+def step_rows(shape: Window) -> int:
+    """Rows of the result at a time, channels first: whole strides of a gradient."""
+    return _steps(shape, 0, 7)
+
+
+def strip_rows(shape: Window, rows: int) -> int:
+    """Rows of the result, a multiple of ``rows``, whose source rows fit; 0 if none do."""
+    room = STRIP_FLOATS // (shape.channels * copied_row(shape))
+    strips = -(-(shape.out[0] + shape.shift[0]) // rows)
+    if shape.size[0] <= room:
+        return strips * rows
+    while strips and shape.span(strips * rows, 0) > room:
+        strips -= 1
+    return strips * rows
+
+
+def copied_row(shape: Window) -> int:
+    """Floats of a copied row, all phases."""
+    return row_floats(shape) * (1 if shape.is_gradient else shape.stride[1])
+
+
+def row_floats(shape: Window) -> int:
+    """Floats of a phase of a copied row: what vectors read, zeros around it included."""
+    reach = (shape.taps[1] - 1) * shape.dilation[1]
+    read = -(-shape.out[1] // VECTOR) * VECTOR
+    if shape.is_gradient:
+        floats = max(read + shape.padding[1], (shape.size[1] - 1) * shape.stride[1] + 1) + reach
+    else:
+        written = (shape.size[1] + shape.padding[1]) // shape.stride[1] + 1
+        floats = max(read + reach // shape.stride[1] + 1, written)
+    return -(-floats // VECTOR) * VECTOR
+
+
+def _steps(shape: Window, axis: int, wanted: int) -> int:
+    """Results at a time along an axis: whole strides of a gradient, one where there is no axis."""
+    step = shape.stride[axis] if shape.is_gradient else 1
+    if shape.taps[axis] == 1 and step == 1 and axis == 0:
+        return 1
+    return -(-wanted // step) * step
+
+
+def items_wanted(target: Target) -> int:
+    """Work-items that keep all cores busy."""
+    return 1 if target.compute_units == 1 else ITEMS_PER_CORE * target.compute_units
+
+
+def _packed_bytes(shape: Window) -> int:
+    channels = shape.groups * shape.channels
+    return 4 * -(-channels // VECTOR) * VECTOR * shape.channels * math.prod(shape.taps)
+
+
+class CpuPlanesForward(CpuPlanes):
+    """y from x and w, channels first."""
+
+    solver_id = "direct-cpu-nchw-fwd"
+    direction = Direction.FORWARD
+
+
+class CpuPixelsForward(CpuPixels):
+    """y from x and w, channels last."""
+
+    solver_id = "direct-cpu-nhwc-fwd"
+    direction = Direction.FORWARD
+
+
+class CpuPlanesBackwardData(CpuPlanes):
+    """x from y and w, channels first."""
+
+    solver_id = "direct-cpu-nchw-bwd-data"
+    direction = Direction.BACKWARD_DATA
+
+
+class CpuPixelsBackwardData(CpuPixels):
+    """x from y and w, channels last."""
+
+    solver_id = "direct-cpu-nhwc-bwd-data"
+    direction = Direction.BACKWARD_DATA
+
+
+#: The solvers of forward and backward-data, best first.
+CPU_CONV_SOLVERS: tuple[type[CpuDirect], ...] = (
+    CpuPlanesForward,
+    CpuPixelsForward,
+    CpuPlanesBackwardData,
+    CpuPixelsBackwardData,
+)

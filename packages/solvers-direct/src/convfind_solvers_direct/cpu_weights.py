@@ -1,0 +1,135 @@
+"""Few channels a group on CPUs: the weight gradient."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+from convfind.config import Config
+from convfind.kernel_spec import KernelSpec
+from convfind.problem import ConvProblem
+from convfind.solution import BufferArg, ConvSolution, Launch, Memory, ScalarArg, f32, i32, i64
+from convfind.target import Target
+from convfind.types import Direction
+from convfind_solvers_direct.cpu_conv import (
+    STRIP_FLOATS,
+    VECTOR,
+    CpuDirect,
+    items_wanted,
+    program_of,
+    row_floats,
+    strip_rows,
+)
+from convfind_solvers_direct.window import Window, window
+
+#: Sums that an item keeps in registers.
+_MOST_SUMS = 27
+
+
+class CpuWeights(CpuDirect):
+    """w from x and y: sums of parts, added up by a second launch in a fixed order."""
+
+    direction = Direction.BACKWARD_WEIGHTS
+    #: Columns of y at a time, channels last.
+    _columns: ClassVar[int] = 4
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the parts: one at least."""
+        parts, _, _ = self._plan(problem, target, limit)
+        return parts * _part_bytes(window(problem), self.channels_last)
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch for the parts, and one that adds them up."""
+        shape = window(problem)
+        parts, sizes, more = self._plan(problem, target, workspace_limit)
+        height, width = shape.taps
+        program = program_of(
+            "cpu_weights",
+            shape,
+            CHANNELS_LAST=self.channels_last,
+            CHUNK=min(height, max(1, _MOST_SUMS // width)),
+            COLUMNS=self._columns,
+            PREFETCHES=max(shape.stride) > 1,
+            STRIP_FLOATS=STRIP_FLOATS,
+        )
+        sums = Launch(
+            KernelSpec(program, "direct_cpu_weights"),
+            (
+                BufferArg(Memory.X),
+                BufferArg(Memory.Y),
+                BufferArg(Memory.WORKSPACE),
+                *map(i32, (shape.images, shape.groups, *shape.size, *shape.out, *shape.padding)),
+                *more,
+            ),
+            sizes,
+            tuple(1 for _ in sizes),
+        )
+        runs = shape.groups * shape.channels if self.channels_last else problem.elements("w")
+        add_up = Launch(
+            KernelSpec(program, "direct_cpu_sum"),
+            (
+                BufferArg(Memory.WORKSPACE),
+                BufferArg(Memory.W),
+                f32(problem.alpha),
+                f32(problem.beta),
+                i32(shape.groups),
+                i32(parts),
+            ),
+            (-(-runs // VECTOR),),
+            (1,),
+        )
+        workspace = parts * _part_bytes(shape, self.channels_last)
+        return ConvSolution(self.solver_id, (sums, add_up), workspace=workspace)
+
+    def _plan(
+        self, problem: ConvProblem, target: Target, limit: int | None
+    ) -> tuple[int, tuple[int, ...], tuple[ScalarArg, ...]]:
+        """Return the parts, the global size, and the arguments that depend on the layout."""
+        shape = window(problem)
+        most = items_wanted(target)
+        if limit is not None:
+            most = max(1, min(most, limit // _part_bytes(shape, self.channels_last)))
+        if self.channels_last:
+            rows = shape.images * shape.out[0]
+            share = -(-rows // most)
+            parts = -(-rows // share)
+            return parts, (parts,), (i64(share),)
+        # Groups are shared out first: they need no workspace.
+        share = -(-shape.groups // min(shape.groups, items_wanted(target)))
+        runs = -(-shape.groups // share)
+        most = max(1, min(most, shape.images, items_wanted(target) // runs))
+        span = -(-shape.images // most)
+        parts = -(-shape.images // span)
+        more = map(i32, (share, span, strip_rows(shape, 1), row_floats(shape)))
+        return parts, (runs, parts), tuple(more)
+
+
+class CpuPlanesWeights(CpuWeights):
+    """Channels first."""
+
+    solver_id = "direct-cpu-nchw-bwd-weights"
+    channels_last = False
+
+
+class CpuPixelsWeights(CpuWeights):
+    """Channels last."""
+
+    solver_id = "direct-cpu-nhwc-bwd-weights"
+    channels_last = True
+
+
+def _part_bytes(shape: Window, channels_last: bool) -> int:
+    channels = shape.groups * shape.channels
+    if channels_last:
+        channels = -(-channels // VECTOR) * VECTOR
+    return 4 * channels * shape.filters * math.prod(shape.taps)
+
+
+#: The solvers of backward-weights, best first.
+CPU_WEIGHTS_SOLVERS: tuple[type[CpuWeights], ...] = (CpuPlanesWeights, CpuPixelsWeights)

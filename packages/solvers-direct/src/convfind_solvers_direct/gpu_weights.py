@@ -1,0 +1,308 @@
+"""Few channels a group on GPUs: the weight gradient."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from convfind.applicability import APPLICABLE, Applicability, Rejected
+from convfind.config import Config, ConfigValue
+from convfind.defines import DefineValue, make_defines
+from convfind.kernel_source import KernelSource
+from convfind.kernel_spec import KernelSpec, Program
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.search_space import Constraint, Parameter, SearchSpace
+from convfind.solution import BufferArg, ConvSolution, Launch, Memory, ScalarArg, f32, i32, i64
+from convfind.target import Target
+from convfind.types import Direction
+from convfind_solvers_direct.gpu_conv import (
+    ITEMS,
+    MOST_WEIGHTS,
+    PACKAGE,
+    ROWS,
+    GpuDirect,
+)
+from convfind_solvers_direct.planes_tile import reciprocal
+from convfind_solvers_direct.window import Window, window
+
+_UNITS = 32
+_TILES = (4096, 12032)
+_SUM_GROUP = 64
+#: Work-groups that fill a unit several times; fewer where each writes many sums.
+_GROUPS_A_UNIT = 16
+_FEW_GROUPS_A_UNIT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How the sum over images and positions is cut."""
+
+    groups: int  # work-groups along the weights, without chunks
+    steps: int
+    arguments: tuple[ScalarArg, ...]  # behind per_part
+
+
+class GpuWeights(GpuDirect):
+    """w from x and y: sums of parts, added up by a second launch in a fixed order."""
+
+    direction = Direction.BACKWARD_WEIGHTS
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the parts; none under a limit of 0."""
+        config = self.default_config(problem, target)
+        parts, _ = self._parts(problem, config, limit)
+        return 4 * parts * problem.elements("w") if _is_split(problem, config, limit) else 0
+
+    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+        """Enough parts to fill the device."""
+        shape = window(problem)
+        config = Config(
+            self._extra(shape),
+            rows=self._rows(shape),
+            items=min(128, target.max_work_group),
+            parts=1,
+        )
+        if not all(constraint.holds(config) for constraint in self._constraints(shape)):
+            config = config.replace(rows=1)
+        groups = _FEW_GROUPS_A_UNIT if math.prod(shape.taps) > 9 else _GROUPS_A_UNIT
+        wanted = -(-groups * target.compute_units // self._groups(shape, config))
+        powers = [1 << i for i in range(13) if 1 << i <= max(wanted, 1)]
+        return config.replace(parts=powers[-1])
+
+    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
+        """Places that an item takes at a time, work-groups, parts."""
+        shape = window(problem)
+        size = Constraint(
+            "size",
+            lambda config: config.integer("items") <= target.max_work_group,
+            f"at most {target.max_work_group} items",
+        )
+        parts = Parameter("parts", tuple(1 << i for i in range(13)), "parts of the sum")
+        return SearchSpace(
+            (ROWS, ITEMS, parts, *self._parameters(shape)), (size, *self._constraints(shape))
+        )
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch for the parts, and one that adds them up."""
+        chosen = config or self.default_config(problem, target)
+        shape = window(problem)
+        parts, per_part = self._parts(problem, chosen, workspace_limit)
+        is_split = _is_split(problem, chosen, workspace_limit)
+        split, items = self._split(shape, chosen), chosen.integer("items")
+        macros: dict[str, DefineValue] = {
+            "DTYPE": problem.dtype.upper(),
+            **shape.macros,
+            "CHANNELS_LAST": self.channels_last,
+            "CHUNK": _chunk(shape),
+            "SPLIT": is_split,
+            **{name.upper(): value for name, value in chosen.items() if name != "parts"},
+        }
+        program = Program(
+            KernelSource(PACKAGE, "kernels/gpu_weights.cl"), defines=make_defines(macros)
+        )
+        launches = [
+            Launch(
+                KernelSpec(program, "direct_gpu_weights"),
+                (
+                    BufferArg(Memory.X),
+                    BufferArg(Memory.Y),
+                    BufferArg(Memory.WORKSPACE if is_split else Memory.W),
+                    f32(problem.alpha),
+                    f32(problem.beta),
+                    *map(i32, (shape.images, shape.groups, *shape.size, *shape.out)),
+                    *map(i32, (*shape.padding, per_part)),
+                    *split.arguments,
+                ),
+                (split.groups * items, -(-shape.taps[0] // _chunk(shape)), parts),
+                (items, 1, 1),
+            )
+        ]
+        if is_split:
+            size, group = problem.elements("w"), min(_SUM_GROUP, target.max_work_group)
+            launches.append(
+                Launch(
+                    KernelSpec(program, "direct_gpu_sum"),
+                    (
+                        BufferArg(Memory.WORKSPACE),
+                        BufferArg(Memory.W),
+                        f32(problem.alpha),
+                        f32(problem.beta),
+                        i64(size),
+                        i32(parts),
+                    ),
+                    (-(-size // group) * group,),
+                    (group,),
+                )
+            )
+        workspace = 4 * parts * problem.elements("w") if is_split else 0
+        return ConvSolution(self.solver_id, tuple(launches), workspace=workspace, config=chosen)
+
+    @abstractmethod
+    def _split(self, shape: Window, config: Config) -> Split:
+        """Work-groups, steps, and the arguments that depend on the layout."""
+
+    @abstractmethod
+    def _extra(self, shape: Window) -> dict[str, ConfigValue]:
+        """Defaults of the parameters beside those of both layouts."""
+
+    @abstractmethod
+    def _parameters(self, shape: Window) -> tuple[Parameter, ...]:
+        """The parameters beside those of both layouts."""
+
+    @abstractmethod
+    def _constraints(self, shape: Window) -> tuple[Constraint, ...]:
+        """The constraints beside those of both layouts."""
+
+    def _rows(self, shape: Window) -> int:
+        """Rows of y that an item takes at a time."""
+        if shape.taps[0] == 1:
+            return 1
+        if self.channels_last:
+            return 2 if shape.stride[1] > 1 else 7
+        return 14 if shape.stride[0] == 1 and shape.out[0] >= 14 else 7
+
+    def _groups(self, shape: Window, config: Config) -> int:
+        return self._split(shape, config).groups * -(-shape.taps[0] // _chunk(shape))
+
+    def _parts(self, problem: ConvProblem, config: Config, limit: int | None) -> tuple[int, int]:
+        """Return the parts, as many as fit the limit, and the steps of one."""
+        steps, parts = self._split(window(problem), config).steps, config.integer("parts")
+        if not _is_split(problem, config, limit):
+            parts = 1
+        elif limit is not None:
+            parts = min(parts, limit // (4 * problem.elements("w")))
+        per_part = -(-steps // parts)
+        return -(-steps // per_part), per_part
+
+
+class PlanesWeights(GpuWeights):
+    """Channels first."""
+
+    solver_id = "direct-gpu-nchw-bwd-weights"
+    channels_last = False
+
+    def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
+        if target.local_memory < 4 * _TILES[-1]:
+            return Rejected(Reason.LOCAL_MEMORY, f"needs {4 * _TILES[-1]} bytes")
+        items = min(128, target.max_work_group)
+        if shape.channels * shape.filters > items:
+            return Rejected(Reason.WORK_GROUP, f"needs {shape.channels * shape.filters} items")
+        if _band(shape, 1, _TILES[-1]) is None:
+            return Rejected(Reason.SIZE_LIMIT, "rows do not fit local memory")
+        return APPLICABLE
+
+    def _split(self, shape: Window, config: Config) -> Split:
+        rows, items = config.integer("rows"), config.integer("items")
+        room = config.integer("tile_floats")
+        pairs, band = shape.channels * shape.filters, _band(shape, rows, room)
+        assert band is not None
+        plane, strips = math.prod(shape.size), band // rows
+        bands = -(-shape.out[0] // band)
+        sets = 1
+        if bands == 1:
+            # As many groups as there are items for, at as many positions as there are.
+            most = (room - 8) // (shape.channels * plane)
+            useful = min(items // pairs, strips * shape.out[1])
+            sets = max(1, min(most, shape.groups, items // (pairs * max(useful, 1))))
+        arguments = (
+            *map(i32, (sets, items // (sets * pairs), bands, band)),
+            i64(reciprocal(shape.out[1])),
+        )
+        return Split(-(-shape.groups // sets), shape.images * bands, arguments)
+
+    def _extra(self, shape: Window) -> dict[str, ConfigValue]:
+        return {"tile_floats": _TILES[0 if _band(shape, 1, _TILES[0]) else 1]}
+
+    def _parameters(self, shape: Window) -> tuple[Parameter, ...]:
+        return (Parameter("tile_floats", _TILES, "floats in local memory"),)
+
+    def _constraints(self, shape: Window) -> tuple[Constraint, ...]:
+        return (
+            Constraint(
+                "tile",
+                lambda config: (
+                    _band(shape, config.integer("rows"), config.integer("tile_floats")) is not None
+                    and shape.taps[1] * config.integer("items") <= config.integer("tile_floats")
+                ),
+                "what the rows of an item take has to fit local memory",
+            ),
+            Constraint(
+                "pairs",
+                lambda config: config.integer("items") >= shape.channels * shape.filters,
+                "an item or more for each channel of the weights",
+            ),
+        )
+
+
+class PixelsWeights(GpuWeights):
+    """Channels last."""
+
+    solver_id = "direct-gpu-nhwc-bwd-weights"
+    channels_last = True
+
+    def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
+        if target.local_memory < 4 * 256 * shape.taps[1]:
+            return Rejected(Reason.LOCAL_MEMORY, f"needs {4 * 256 * shape.taps[1]} bytes")
+        if shape.images * math.prod(shape.out) >= 2**31:
+            return Rejected(Reason.SIZE_LIMIT, "positions of all images")
+        return APPLICABLE
+
+    def _split(self, shape: Window, config: Config) -> Split:
+        units = shape.groups * shape.filters * shape.channels
+        steps = -(-shape.out[0] // config.integer("rows"))
+        steps *= -(-shape.out[1] // config.integer("columns"))
+        return Split(-(-units // _UNITS), shape.images * steps, ())
+
+    def _extra(self, shape: Window) -> dict[str, ConfigValue]:
+        return {"columns": 7 if shape.stride[1] > 1 else 4}
+
+    def _parameters(self, shape: Window) -> tuple[Parameter, ...]:
+        return (Parameter("columns", (1, 2, 4, 7, 8), "columns of y that an item takes at a time"),)
+
+    def _constraints(self, shape: Window) -> tuple[Constraint, ...]:
+        return (
+            Constraint(
+                "registers",
+                lambda config: config.integer("rows") * config.integer("columns") <= 64,
+                "what is multiplied has to fit them",
+            ),
+        )
+
+
+def _band(shape: Window, rows: int, room: int) -> int | None:
+    """Rows of y, a multiple of an item's, whose rows of x fit local memory; None if none do."""
+    strips = -(-shape.out[0] // rows)
+    if shape.channels * math.prod(shape.size) + 8 <= room:
+        return strips * rows
+    for bands in range(2, strips + 1):
+        band = -(-strips // bands) * rows
+        held = min(shape.span(band, 0), shape.size[0]) * shape.size[1]
+        if shape.channels * (held + 8) <= room:
+            return band
+    return None
+
+
+def _chunk(shape: Window) -> int:
+    """Filter rows whose sums an item keeps in registers."""
+    height, width = shape.taps
+    if height * width <= MOST_WEIGHTS:
+        return height
+    return max(1, 64 // width)
+
+
+def _is_split(problem: ConvProblem, config: Config, limit: int | None) -> bool:
+    """Whether there are parts, which a limit leaves room for."""
+    fits = limit is None or limit >= 8 * problem.elements("w")
+    return config.integer("parts") > 1 and fits
+
+
+#: The solvers of backward-weights, best first.
+WEIGHTS_SOLVERS: tuple[type[GpuWeights], ...] = (PlanesWeights, PixelsWeights)

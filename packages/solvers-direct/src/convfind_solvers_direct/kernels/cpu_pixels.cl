@@ -1,0 +1,160 @@
+// Convolution with few channels a group, channels last, on CPUs: forward and backward-data.
+//
+// A work-item computes rows of one image, ROWS x COLUMNS results of a vector of channels at a time. It
+// walks down the source, and each vector that it reads goes into all the results that it meets. With
+// CHANNELS of a group > 1 lanes take their channels out of the vector one after the other.
+#include "convfind_cpu_vector.h"
+#include "window.h"
+#include "cpu_lanes.h"
+
+#ifndef COLUMNS
+#define COLUMNS 4   // neighbouring columns of the result; multiple of STRIDE_W with GRADIENT
+#endif
+#ifndef PREFETCHES
+#define PREFETCHES 0  // 1: the next tile's source is on its way, for strides at which the device does not see it
+#endif
+#ifndef UNROLLED
+#define UNROLLED 1  // 0: filter rows are a loop
+#endif
+// CHANNELS and FILTERS are the same: 1, 2, 4 or 8.
+
+#define COLUMN_SPAN SPAN(COLUMNS, FILTER_W, STRIDE_W, DILATION_W)
+// The source column, of those that a tile takes, where result p finds tap f; whether there is one.
+#define COLUMN_OF(p, f)                                                                                       \
+  (GRADIENT ? REACH(FILTER_W, STRIDE_W, DILATION_W) + ((p) - (f) * DILATION_W) / STRIDE_W \
+            : (p) * STRIDE_W + (f) * DILATION_W)
+#define HAS_TAP(p, f) (!GRADIENT || ((p) - (f) * DILATION_W) % STRIDE_W == 0)
+#define BLOCK (CHANNELS * TAPS * VEC)  // floats of the weights of a vector of channels
+
+// Weights as vector of result channels, source channel of the group, tap, lane; zeros behind the last.
+// Global size: (vectors of channels).
+__kernel ONE_ITEM void direct_cpu_pack(__global const float *restrict w, __global float *restrict packed,
+                                       const int channels) {
+  const int first = get_global_id(0) * VEC;
+  for (int c = 0; c < CHANNELS; c++) {
+    for (int tap = 0; tap < TAPS; tap++) {
+      for (int lane = 0; lane < VEC; lane++) {
+        const int k = first + lane, group = k / CHANNELS;
+        // w lies as output channel, tap, input channel of the group.
+        const long at = GRADIENT ? ((long)(group * CHANNELS + c) * TAPS + tap) * CHANNELS + k % CHANNELS
+                                 : ((long)k * TAPS + tap) * CHANNELS + c;
+        packed[(long)get_global_id(0) * BLOCK + (c * TAPS + tap) * VEC + lane] = k < channels ? w[at] : 0.0f;
+      }
+    }
+  }
+}
+
+// Adds what source row r, of those that a tile takes, is in the tile's results.
+INLINE void add(float16 sum[ROWS][COLUMNS], const float16 *value, __global const float *packed, const int r) {
+#pragma unroll
+  for (int c = 0; c < CHANNELS; c++) {
+    float16 part[COLUMN_SPAN];
+#pragma unroll
+    for (int j = 0; j < COLUMN_SPAN; j++) part[j] = channel_of(value[j], c);
+#pragma unroll
+    for (int o = 0; o < ROWS; o++) {
+      if (!ROWS_MEET(o, r)) continue;
+#pragma unroll
+      for (int f = 0; f < FILTER_W; f++) {
+        const float16 weight = vload16(c * TAPS + ROW_TAP(o, r) * FILTER_W + f, packed);
+#pragma unroll
+        for (int p = 0; p < COLUMNS; p++)
+          if (HAS_TAP(p, f)) sum[o][p] = fma(part[COLUMN_OF(p, f)], weight, sum[o][p]);
+      }
+    }
+  }
+}
+
+// Results from (row, column) on, of which `rows` and `columns` exist; `inside`: all that they take does, too,
+// in whole vectors.
+INLINE void tile(const bool inside, __global const float *restrict x, __global const float *restrict packed,
+                 __global float *restrict y, int row, int column, int x_h, int x_w, long x_row, long y_row,
+                 int channels, int count, int r_h, int r_w, float alpha, float beta, int pad_h, int pad_w) {
+  const int row0 = SOURCE_OF(row, pad_h, FILTER_H, STRIDE_H, DILATION_H);
+  const int column0 = SOURCE_OF(column, pad_w, FILTER_W, STRIDE_W, DILATION_W);
+  float16 sum[ROWS][COLUMNS];
+#pragma unroll
+  for (int o = 0; o < ROWS; o++)
+#pragma unroll
+    for (int p = 0; p < COLUMNS; p++) sum[o][p] = 0.0f;
+#if UNROLLED
+#pragma unroll
+  for (int r = 0; r < ROW_SPAN; r++) {
+    if (!inside && (row0 + r < 0 || row0 + r >= x_h)) continue;
+    __global const float *from = x + (row0 + r) * x_row + (long)column0 * channels;
+    float16 value[COLUMN_SPAN];
+#pragma unroll
+    for (int j = 0; j < COLUMN_SPAN; j++) {
+      value[j] = 0.0f;
+      if (inside) {
+        value[j] = vload16(0, from + (long)j * channels);
+#if PREFETCHES
+        PREFETCH(from + (long)(j + COLUMN_SPAN) * channels);
+#endif
+      } else if (column0 + j >= 0 && column0 + j < x_w)
+        value[j] = load_part(from + (long)j * channels, count);
+    }
+    add(sum, value, packed, r);
+  }
+#else
+  for (int i = 0; i < FILTER_H; i++) {
+    for (int o = 0; o < ROWS; o++) {
+      const int offset = o + REACH(FILTER_H, STRIDE_H, DILATION_H) * STRIDE_H - i * DILATION_H;
+      const int r = GRADIENT ? offset / STRIDE_H : o * STRIDE_H + i * DILATION_H;
+      if (row0 + r < 0 || row0 + r >= x_h || (GRADIENT && offset % STRIDE_H != 0)) continue;
+      __global const float *from = x + (row0 + r) * x_row + (long)column0 * channels;
+      for (int j = 0; j < COLUMN_SPAN; j++) {
+        if (column0 + j < 0 || column0 + j >= x_w) continue;
+        const float16 value = load_part(from + (long)j * channels, count);
+#pragma unroll
+        for (int p = 0; p < COLUMNS; p++) {
+          const int distance =
+              GRADIENT ? p + (REACH(FILTER_W, STRIDE_W, DILATION_W) - j) * STRIDE_W : j - p * STRIDE_W;
+          if (distance < 0 || distance % DILATION_W != 0 || distance / DILATION_W >= FILTER_W) continue;
+          for (int c = 0; c < CHANNELS; c++)
+            sum[o][p] = fma(channel_of(value, c),
+                            vload16(c * TAPS + i * FILTER_W + distance / DILATION_W, packed), sum[o][p]);
+        }
+      }
+    }
+  }
+#endif
+#pragma unroll
+  for (int o = 0; o < ROWS; o++) {
+    if (row + o < 0 || row + o >= r_h) continue;
+#pragma unroll
+    for (int p = 0; p < COLUMNS; p++)
+      if (column + p >= 0 && column + p < r_w)
+        store_part(alpha * sum[o][p], y + (row + o) * y_row + (long)(column + p) * channels, count, beta);
+  }
+}
+
+// Global size: (images, bands of `strips` times ROWS rows). `channels` are those of all groups; x is the
+// source, y the result.
+__kernel ONE_ITEM void direct_cpu_pixels(__global const float *restrict x, __global const float *restrict packed,
+                                         __global float *restrict y, const float alpha, const float beta,
+                                         const int channels, const int x_h, const int x_w, const int r_h,
+                                         const int r_w, const int pad_h, const int pad_w, const int shift_h,
+                                         const int shift_w, const int strips) {
+  const long x_row = (long)x_w * channels, y_row = (long)r_w * channels;
+  x += get_global_id(0) * x_h * x_row;
+  y += get_global_id(0) * r_h * y_row;
+  for (int strip = get_global_id(1) * strips; strip < ((int)get_global_id(1) + 1) * strips; strip++) {
+    const int row = strip * ROWS - shift_h, row0 = SOURCE_OF(row, pad_h, FILTER_H, STRIDE_H, DILATION_H);
+    if (row >= r_h) break;
+    const bool rows_inside = row0 >= 0 && row0 + ROW_SPAN <= x_h;
+    for (int column = -shift_w; column < r_w; column += COLUMNS) {
+      const int column0 = SOURCE_OF(column, pad_w, FILTER_W, STRIDE_W, DILATION_W);
+      const bool inside = rows_inside && column0 >= 0 && column0 + COLUMN_SPAN <= x_w;
+      for (int k = 0; k < channels; k += VEC) {
+        __global const float *weights = packed + (long)k / VEC * BLOCK;
+        if (inside && k + VEC <= channels)
+          tile(true, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels, VEC, r_h, r_w, alpha,
+               beta, pad_h, pad_w);
+        else
+          tile(false, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels, channels - k, r_h, r_w,
+               alpha, beta, pad_h, pad_w);
+      }
+    }
+  }
+}

@@ -1,0 +1,245 @@
+"""The solvers for few channels a group keep the contract and are right on drawn shapes."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from convfind.applicability import Rejected
+from convfind.backend import Device
+from convfind.errors import ProblemError
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solver import TunableSolver
+from convfind.target import DeviceKind
+from convfind.testing import MOCK_TARGET, assert_solver, edge_cases
+from convfind.types import DataType, Direction, Layout
+from convfind_solvers_direct.cpu_conv import CpuDirect
+from convfind_solvers_direct.gpu_conv import GpuDirect
+from convfind_solvers_direct.solver_list import solvers
+
+pytest_plugins = ["convfind.testing.fixtures"]
+
+FewChannels = CpuDirect | GpuDirect
+SOLVERS = [solver for solver in solvers() if isinstance(solver, FewChannels)]
+GPU = replace(
+    MOCK_TARGET,
+    identity="",
+    backend="opencl",
+    kind=DeviceKind.GPU,
+    compute_units=132,
+    local_memory=48 * 1024,
+    max_work_group=1024,
+)
+each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
+
+
+def device_for(solver: FewChannels, device: Device) -> Device:
+    """The device, as if it were a GPU for kernels that are made for GPUs."""
+    if isinstance(solver, CpuDirect):
+        if device.target.kind is not DeviceKind.CPU:
+            pytest.skip(f"{device.target.name} is no CPU")
+        return device
+    if device.target.kind is DeviceKind.GPU:
+        return device
+    if is_pocl(device):
+        pytest.skip("compiles for minutes; CPUs never get these kernels")
+    as_gpu = copy.copy(device)
+    as_gpu.target = replace(
+        device.target, identity="", kind=DeviceKind.GPU, compute_units=8, local_memory=48 * 1024
+    )
+    return as_gpu
+
+
+def is_pocl(device: Device) -> bool:
+    return device.target.platform.startswith("Portable")
+
+
+def problem_of(
+    solver: FewChannels, x: tuple[int, ...], w: tuple[int, ...], **options: object
+) -> ConvProblem:
+    layout = Layout.of(len(x) - 2, channels_last=solver.channels_last)
+    return ConvProblem.create(solver.direction, x, w, layout=layout, **options)  # type: ignore[arg-type]
+
+
+def shapes_of(solver: FewChannels) -> list[ConvProblem]:
+    """Edges of vectors, strips, bands and tiles."""
+    return [
+        problem_of(solver, (2, 20, 9, 19), (20, 1, 3, 3), groups=20, padding=1),
+        problem_of(solver, (2, 8, 15, 14), (8, 1, 3, 3), groups=8, padding=1, stride=2),
+        problem_of(solver, (2, 16, 20, 21), (16, 4, 3, 3), groups=4, padding=1, beta=2.0),
+        problem_of(solver, (1, 3, 20, 37), (3, 1, 9, 9), groups=3, padding=4, stride=(3, 2)),
+        problem_of(solver, (1, 2, 30, 33), (2, 1, 11, 11), groups=2, padding=5, dilation=(1, 2)),
+        problem_of(solver, (2, 6, 9, 11), (6, 1, 3, 3), groups=6, padding=((0, 1), (2, 1))),
+        problem_of(solver, (1, 2, 300, 57), (2, 1, 5, 3), groups=2, padding=1, stride=(2, 3)),
+        problem_of(solver, (1, 2, 11, 3000), (2, 1, 3, 5), groups=2, padding=(1, 2)),
+        problem_of(solver, (1, 6, 9, 10), (8, 3, 3, 2), groups=2, dilation=2, padding=2),
+        problem_of(solver, (3, 6, 50), (6, 1, 5), groups=6, padding=2, stride=2),
+    ]
+
+
+@each_solver
+def test_edges_of_tiles(solver: FewChannels, convfind_device: Device) -> None:
+    device = device_for(solver, convfind_device)
+    # PoCL compiles ten times as long.
+    shapes = shapes_of(solver)[1:2] if is_pocl(device) else shapes_of(solver)
+    report = assert_solver(solver, device, shapes=shapes, every_variant=False)
+    assert len(report.problems) >= min(len(shapes), 7)
+
+
+@each_solver
+def test_types_and_edge_cases(solver: FewChannels, convfind_device: Device) -> None:
+    device = device_for(solver, convfind_device)
+    if is_pocl(device):
+        pytest.skip("every case compiles; the others run on it")
+    shapes = [case for case in edge_cases() if case.groups == case.x_shape[1] > 1]
+    report = assert_solver(solver, device, shapes=shapes)
+    assert len(report.problems) >= (3 if isinstance(solver, GpuDirect) else 1)
+
+
+@st.composite
+def problems(draw: st.DrawFn, solver: FewChannels) -> list[ConvProblem]:
+    """Draw a window, and problems with it: they share a program."""
+    rank = draw(st.integers(1, 2))
+    window = tuple(draw(st.integers(1, 7)) for _ in range(rank))
+    stride = tuple(draw(st.integers(1, 3)) for _ in range(rank))
+    dilation = tuple(draw(st.integers(1, 3)) for _ in range(rank))
+    uneven = () if isinstance(solver, CpuDirect) and solver.channels_last else ((1, 2), (3, 2))
+    channels, filters = draw(st.sampled_from(((1, 1), (2, 2), (8, 8), *uneven)))
+    found = []
+    for _ in range(8):
+        groups = draw(st.integers(2, 18))
+        axes = tuple(draw(st.integers(1, 40)) for _ in range(rank))
+        padding = tuple((draw(st.integers(0, 5)), draw(st.integers(0, 5))) for _ in range(rank))
+        try:
+            problem = problem_of(
+                solver,
+                (draw(st.integers(1, 3)), groups * channels, *axes),
+                (groups * filters, channels, *window),
+                groups=groups,
+                stride=stride,
+                dilation=dilation,
+                padding=padding,
+                beta=draw(st.sampled_from((0.0, 2.0))),
+            )
+        except ProblemError:
+            continue
+        found.append(problem)
+    assume(found)
+    return found
+
+
+@each_solver
+def test_drawn_shapes(solver: FewChannels, convfind_device: Device) -> None:
+    device = device_for(solver, convfind_device)
+    if is_pocl(device):
+        pytest.skip("every window compiles; the others run on it")
+
+    @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(shapes=problems(solver))
+    def check(shapes: list[ConvProblem]) -> None:
+        assert_solver(solver, device, shapes=shapes, every_variant=False)
+
+    check()
+
+
+@each_solver
+def test_other_problems_and_devices_are_refused(solver: FewChannels) -> None:
+    is_cpu = isinstance(solver, CpuDirect)
+    target = replace(GPU, identity="", kind=DeviceKind.CPU) if is_cpu else GPU
+    small = problem_of(solver, (1, 4, 8, 8), (4, 1, 3, 3), groups=4)
+    assert solver.applicability(small, target)
+    other = next(d for d in Direction if d is not solver.direction)
+    for problem, device, reason in (
+        (small, GPU if is_cpu else replace(GPU, identity="", kind=DeviceKind.CPU), "device-kind"),
+        (small.with_direction(other), target, Reason.DIRECTION),
+        (replace(small, dtype=DataType.FLOAT64, y_dtype=DataType.FLOAT64), target, Reason.DTYPE),
+        (problem_of(solver, (1, 4, 8, 8), (4, 4, 3, 3)), target, Reason.GROUPS),
+        (problem_of(solver, (1, 32, 8, 8), (32, 16, 3, 3), groups=2), target, Reason.CHANNELS),
+        (
+            problem_of(solver, (1, 2, 8, 8, 8), (2, 1, 3, 3, 3), groups=2),
+            target,
+            Reason.SPATIAL_RANK,
+        ),
+        (
+            problem_of(solver, (1, 2, 80, 80), (2, 1, 65, 3), groups=2),
+            target,
+            Reason.FILTER_SIZE,
+        ),
+        (problem_of(solver, (1, 2, 80, 80), (2, 1, 3, 3), groups=2, stride=9), target, "stride"),
+        (
+            problem_of(solver, (1, 2, 300, 300), (2, 1, 3, 3), groups=2, dilation=90),
+            target,
+            Reason.DILATION,
+        ),
+        (
+            problem_of(solver, (1, 2, 2**15, 2**15), (2, 1, 1, 1), groups=2),
+            target,
+            Reason.SIZE_LIMIT,
+        ),
+    ):
+        answer = solver.applicability(problem, device)
+        assert isinstance(answer, Rejected), problem
+        assert answer.reason == reason
+
+
+@each_solver
+def test_the_index_is_between_last_resorts_and_the_peak(solver: FewChannels) -> None:
+    for problem in (
+        problem_of(solver, (64, 144, 56, 56), (144, 1, 3, 3), groups=144, padding=1),
+        problem_of(solver, (1, 2, 1, 1), (2, 1, 1, 1), groups=2),
+        problem_of(solver, (32, 256, 28, 28), (256, 8, 3, 3), groups=32, padding=1),
+    ):
+        index = solver.wti(problem, GPU)
+        assert index is not None
+        assert 0.01 < index < 0.8
+
+
+@pytest.mark.parametrize(
+    "solver", [s for s in SOLVERS if isinstance(s, TunableSolver)], ids=lambda s: s.solver_id
+)
+def test_default_configs_are_legal(solver: GpuDirect) -> None:
+    for x, w, groups, stride in (
+        ((64, 96, 112, 112), (96, 1, 3, 3), 96, 2),
+        ((64, 960, 7, 7), (960, 1, 3, 3), 960, 1),
+        ((32, 256, 28, 28), (256, 8, 3, 3), 32, 1),
+        ((32, 96, 56, 56), (96, 1, 7, 7), 96, 1),
+        ((1, 96, 224, 224), (96, 1, 31, 31), 96, 1),
+        ((8, 64, 1000), (64, 1, 3), 64, 3),
+    ):
+        padding = w[-1] // 2
+        problem = problem_of(solver, x, w, groups=groups, stride=stride, padding=padding)
+        assert solver.applicability(problem, GPU), problem
+        config = solver.default_config(problem, GPU)
+        assert config in solver.search_space(problem, GPU), problem
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [s for s in SOLVERS if s.direction is Direction.BACKWARD_WEIGHTS],
+    ids=lambda s: s.solver_id,
+)
+def test_weights_make_do_with_less_workspace(solver: FewChannels, convfind_device: Device) -> None:
+    device = device_for(solver, convfind_device)
+    problem = problem_of(solver, (16, 16, 20, 20), (16, 1, 3, 3), groups=16, padding=1)
+    target = replace(device.target, identity="", compute_units=8)
+    most = solver.workspace_size(problem, target)
+    assert most >= 2 * problem.nbytes("w")
+    assert solver.workspace_size(problem, target, most // 2) <= most // 2
+    assert solver.workspace_size(problem, target, 0) <= problem.nbytes("w")
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [s for s in SOLVERS if s.direction is not Direction.FORWARD],
+    ids=lambda s: s.solver_id,
+)
+def test_kernels_compile_alone(solver: FewChannels, convfind_device: Device) -> None:
+    device = device_for(solver, convfind_device)
+    problem = problem_of(solver, (1, 4, 8, 8), (4, 1, 3, 3), groups=4)
+    for program in solver.solution(problem, device.target).programs:
+        assert device.compile(replace(program, defines=()))

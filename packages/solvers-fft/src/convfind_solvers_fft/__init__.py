@@ -1,0 +1,1 @@
+"""FFT convolution solvers: large filters at the cost of small ones."""

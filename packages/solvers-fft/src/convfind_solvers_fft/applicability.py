@@ -1,0 +1,92 @@
+"""What every FFT solver asks of a problem, and what it promises about errors."""
+
+from __future__ import annotations
+
+from math import log2, prod, sqrt
+
+from convfind.applicability import APPLICABLE, Applicability, Rejected
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.types import AccuracyClass, DataType, Direction
+from convfind_solvers_fft.codegen import SIZES
+
+#: A tile's results along each axis, at least: less of them do not pay.
+LEAST_STEP = 4
+#: Products that a filter must have for the direct formula: below, other families always win.
+_LEAST_TAPS = 25
+#: And a depthwise one, of which a channel is used once.
+_LEAST_DEPTHWISE_TAPS = 81
+#: Channels and filters of a group: with less of them transforms outweigh what they save.
+_LEAST_CHANNELS = 3
+
+
+def tile_sizes(window: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the sizes of tiles that a window fits."""
+    return tuple(size for size in SIZES if size - max(window) + 1 >= LEAST_STEP)
+
+
+def judge(problem: ConvProblem, direction: Direction, *, channels_last: bool) -> Applicability:
+    """Judge direction, type, layout, window and accuracy."""
+    if problem.direction is not direction:
+        return Rejected(Reason.DIRECTION, f"{problem.direction} is not {direction}")
+    if problem.dtype is not DataType.FLOAT32:
+        return Rejected(Reason.DTYPE, "is float32 only")
+    if problem.spatial_rank != 2:
+        return Rejected(Reason.SPATIAL_RANK, "is for two spatial axes")
+    if max(problem.stride) > 1:
+        return Rejected(Reason.STRIDE, "is for stride 1")
+    if max(problem.dilation) > 1:
+        return Rejected(Reason.DILATION, "is for dilation 1")
+    rows, columns = problem.filter
+    if rows * columns < _LEAST_TAPS:
+        return Rejected(Reason.FILTER_SIZE, f"is for filters of {_LEAST_TAPS} taps and more")
+    if not tile_sizes(problem.filter):
+        return Rejected(Reason.FILTER_SIZE, f"is for filters of up to {SIZES[-1] + 1 - LEAST_STEP}")
+    if not problem.layouts_agree or problem.x_layout.channels_last is not channels_last:
+        return Rejected(
+            Reason.LAYOUT, f"x, w and y must all be channels {'last' if channels_last else 'first'}"
+        )
+    if not problem.is_packed:
+        return Rejected(Reason.NON_PACKED)
+    if problem.accuracy is AccuracyClass.STRICT:
+        return Rejected(Reason.ACCURACY, "transforms, and accuracy=strict wants the direct formula")
+    return APPLICABLE
+
+
+def judge_dense(problem: ConvProblem) -> Applicability:
+    """Judge the channels, which must be worth the transforms."""
+    channels, filters = problem.w_shape[1], problem.w_shape[0] // problem.groups
+    if min(channels, filters) < _LEAST_CHANNELS:
+        return Rejected(
+            Reason.CHANNELS,
+            f"is for {_LEAST_CHANNELS} channels and filters of a group, and more",
+        )
+    return APPLICABLE
+
+
+def judge_depthwise(problem: ConvProblem) -> Applicability:
+    """Judge groups, and whether the filter is large enough."""
+    if problem.w_shape[1] != 1 or problem.w_shape[0] != problem.groups:
+        return Rejected(Reason.GROUPS, "is for groups of one channel and one filter")
+    if prod(problem.filter) < _LEAST_DEPTHWISE_TAPS:
+        return Rejected(
+            Reason.FILTER_SIZE, f"is for filters of {_LEAST_DEPTHWISE_TAPS} taps and more"
+        )
+    return APPLICABLE
+
+
+def error_factor(problem: ConvProblem) -> float:
+    """Factor by which rounding errors may exceed those of plain summation.
+
+    An FFT of n numbers has an RMS error of 0.6 u sqrt(log2 n), relative to the numbers' RMS
+    (Schatzman, "Accuracy of the discrete Fourier transform and the fast Fourier transform", 1996).
+    Three of them, of n = tile squared, and the product's sums have independent errors. Where the
+    sum behind a result is long they are small beside those of plain summation; the factor is for
+    the shortest.
+    """
+    return 1.0 + 0.6 * sqrt(3 * 2 * log2(SIZES[-1]))
+
+
+def error_reach(problem: ConvProblem) -> int:
+    """How far an error spreads: to whatever shares data with the tile."""
+    return SIZES[-1] - 1

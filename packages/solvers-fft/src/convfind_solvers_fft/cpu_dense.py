@@ -1,0 +1,243 @@
+"""FFT convolution on CPUs with matrix products of spectra: forward and the data gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar
+
+from convfind.applicability import Applicability
+from convfind.config import Config
+from convfind.defines import make_defines
+from convfind.kernel_source import KernelSource
+from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.problem import ConvProblem
+from convfind.search_space import Parameter
+from convfind.solution import BufferArg, ConvSolution, Launch, Memory, align, f32, i32, i64
+from convfind.target import Target
+from convfind_solvers_fft.applicability import judge_dense
+from convfind_solvers_fft.cpu import VECTOR, CpuSolver, padded, transform_operations
+from convfind_solvers_fft.geometry import Geometry, Tiling, geometry
+
+#: Rows and vectors of the product's register tile, of complex numbers.
+_REGISTER_TILES = {"x86-64-avx512": (6, 2), "x86-64-avx2": (2, 1)}
+_OTHER_REGISTER_TILE = (2, 1)
+#: Points lie so many floats more apart than they need: a cache line.
+SKEW = 16
+#: Reading a packed weight from memory takes as long as multiplying it so many times.
+_PACKED_TRAFFIC = 16
+DEFAULT_CHUNK = 64
+#: Of the peak that transforms to and from memory reach.
+TRANSFORM_SHARE = 0.14
+CHUNK = Parameter("chunk_mib", (4, 16, DEFAULT_CHUNK, 256), "most memory of a part of the tiles")
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The transformed tensors of so many tiles."""
+
+    shape: Geometry
+    tiling: Tiling
+    count: int
+    panel: int
+
+    @property
+    def values_pitch(self) -> int:
+        """Channels of all groups, filled up."""
+        return padded(self.shape.groups * self.shape.channels, VECTOR)
+
+    @property
+    def sums_pitch(self) -> int:
+        """Filters of all groups, and what the last panel has beyond them."""
+        shape = self.shape
+        before = (shape.groups - 1) * shape.filters
+        return padded(before + padded(shape.filters, self.panel), VECTOR)
+
+    @property
+    def values_point(self) -> int:
+        """Floats from a point of the data to the next."""
+        return self.count * 2 * self.values_pitch + SKEW
+
+    @property
+    def sums_point(self) -> int:
+        """Floats from a point of the products to the next."""
+        return self.count * 2 * self.sums_pitch + SKEW
+
+    @property
+    def packed_point(self) -> int:
+        """Floats from a point of a group's weights to the next."""
+        return padded(self.shape.filters, self.panel) * self.shape.channels * 2 + SKEW
+
+    @property
+    def values_bytes(self) -> int:
+        """Bytes of the data, products lie behind them."""
+        return align(4 * self.tiling.points * self.values_point)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of data and products."""
+        return self.values_bytes + 4 * self.tiling.points * self.sums_point
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes of the weights."""
+        return 4 * self.shape.groups * self.tiling.points * self.packed_point
+
+
+class CpuDenseSolver(CpuSolver):
+    """A float32 convolution in one direction and one family of layouts."""
+
+    own_parameters: ClassVar[tuple[Parameter, ...]] = (CHUNK,)
+    own_defaults = MappingProxyType({"chunk_mib": DEFAULT_CHUNK})
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take groups of some channels and filters, else as `CpuSolver`."""
+        return judge_dense(problem) and super().applicability(problem, target)
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the transformed weights, and of data and products of a part of the tiles."""
+        sizes = self._sizes(problem, target, self.default_config(problem, target), limit)
+        return align(sizes.bytes) + sizes.packed_bytes
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch for the weights; for each part of the tiles: data, products, result."""
+        config = config or self.default_config(problem, target)
+        sizes = self._sizes(problem, target, config, workspace_limit)
+        rows, vectors = register_tile(target)
+        program = Program(
+            KernelSource("convfind_solvers_fft", "kernels/cpu_dense.cl"),
+            KernelLanguage.OPENCL_C,
+            make_defines(
+                TILE=sizes.tiling.tile,
+                CHANNELS_LAST=self.channels_last,
+                ROWS=rows,
+                VECTORS=vectors,
+            ),
+        )
+        steps: list[Launch] = []
+        for first in range(0, sizes.tiling.tiles, sizes.count):
+            count = min(sizes.count, sizes.tiling.tiles - first)
+            part = Sizes(sizes.shape, sizes.tiling, count, sizes.panel)
+            steps += (
+                self._data(program, part, first),
+                self._product(program, part, sizes.values_bytes),
+                self._result(program, part, first, sizes.values_bytes, problem),
+            )
+        return ConvSolution(
+            self.solver_id,
+            tuple(steps),
+            prepare=(self._filter(program, sizes),),
+            workspace=sizes.bytes,
+            packed=sizes.packed_bytes,
+            config=config,
+        )
+
+    def _sizes(
+        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
+    ) -> Sizes:
+        shape = geometry(problem)
+        tiling = Tiling(config.integer("tile"), shape.window, shape.out, shape.images)
+        panel = register_tile(target)[1] * VECTOR
+        one = Sizes(shape, tiling, 1, panel)
+        budget = config.integer("chunk_mib") << 20
+        if limit is not None:
+            budget = min(budget, limit - one.packed_bytes - 2 * align(1))
+        each = Sizes(shape, tiling, 2, panel).bytes - one.bytes
+        most = max(1, (budget - one.bytes) // each + 1)
+        parts = -(-tiling.tiles // most)
+        return Sizes(shape, tiling, -(-tiling.tiles // parts), panel)
+
+    def _operations(self, problem: ConvProblem, target: Target, tile: int) -> float:
+        shape = geometry(problem)
+        tiling = Tiling(tile, shape.window, shape.out, shape.images)
+        channels, filters = shape.groups * shape.channels, shape.groups * shape.filters
+        lanes = padded(channels, VECTOR) + padded(filters, VECTOR)
+        panel = register_tile(target)[1] * VECTOR
+        weights = channels * padded(shape.filters, panel)
+        products = 8.0 * weights * tiling.points
+        transforms = transform_operations(tile) / TRANSFORM_SHARE * (tiling.tiles * lanes + weights)
+        return transforms + products * (tiling.tiles + _PACKED_TRAFFIC)
+
+    def _filter(self, program: Program, sizes: Sizes) -> Launch:
+        shape = sizes.shape
+        return Launch(
+            KernelSpec(program, "fft_cpu_filter"),
+            (
+                BufferArg(Memory.W),
+                BufferArg(Memory.PACKED),
+                *map(i32, (shape.filters, shape.channels, *shape.window)),
+                i64(sizes.packed_point),
+                *map(i64, shape.weight_steps),
+                i32(int(shape.flipped)),
+            ),
+            (
+                padded(shape.filters, sizes.panel) // VECTOR,
+                -(-shape.channels // VECTOR),
+                shape.groups,
+            ),
+            (1, 1, 1),
+        )
+
+    def _data(self, program: Program, sizes: Sizes, first: int) -> Launch:
+        shape, tiling = sizes.shape, sizes.tiling
+        return Launch(
+            KernelSpec(program, "fft_cpu_data"),
+            (
+                BufferArg(shape.source),
+                BufferArg(Memory.WORKSPACE),
+                *map(i32, (shape.images, shape.groups * shape.channels, *shape.size, first)),
+                *map(i32, (*tiling.tiles_of_image, *tiling.step, *shape.padding)),
+                *map(i32, (tiling.tile, tiling.tile, sizes.values_pitch)),
+                i64(sizes.values_point),
+                i32(0),
+            ),
+            (sizes.count, sizes.values_pitch // VECTOR),
+            (1, 1),
+        )
+
+    def _product(self, program: Program, sizes: Sizes, sums_at: int) -> Launch:
+        shape = sizes.shape
+        return Launch(
+            KernelSpec(program, "fft_cpu_product"),
+            (
+                BufferArg(Memory.WORKSPACE),
+                BufferArg(Memory.PACKED),
+                BufferArg(Memory.WORKSPACE, sums_at),
+                *map(i32, (sizes.count, shape.groups, shape.channels, shape.filters)),
+                *map(i32, (sizes.values_pitch, sizes.sums_pitch)),
+                *map(i64, (sizes.values_point, sizes.packed_point, sizes.sums_point)),
+            ),
+            (sizes.tiling.points,),
+            (1,),
+        )
+
+    def _result(
+        self, program: Program, sizes: Sizes, first: int, sums_at: int, problem: ConvProblem
+    ) -> Launch:
+        shape, tiling = sizes.shape, sizes.tiling
+        filters = shape.groups * shape.filters
+        return Launch(
+            KernelSpec(program, "fft_cpu_result"),
+            (
+                BufferArg(Memory.WORKSPACE, sums_at),
+                BufferArg(shape.result),
+                f32(problem.alpha),
+                f32(problem.beta),
+                *map(i32, (filters, *shape.out, first)),
+                *map(i32, (*tiling.tiles_of_image, *tiling.step, sizes.sums_pitch)),
+                i64(sizes.sums_point),
+            ),
+            (sizes.count, -(-filters // VECTOR)),
+            (1, 1),
+        )
+
+
+def register_tile(target: Target) -> tuple[int, int]:
+    """Rows and vectors of the product's register tile."""
+    return _REGISTER_TILES.get(target.arch, _OTHER_REGISTER_TILE)

@@ -1,0 +1,105 @@
+"""FFT convolution of each channel by its own filter on CPUs: forward and the data gradient."""
+
+from __future__ import annotations
+
+from convfind.applicability import Applicability
+from convfind.config import Config
+from convfind.defines import make_defines
+from convfind.kernel_source import KernelSource
+from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.problem import ConvProblem
+from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32, i64
+from convfind.target import Target
+from convfind_solvers_fft.applicability import judge_depthwise
+from convfind_solvers_fft.cpu import VECTOR, CpuSolver, padded, transform_operations
+from convfind_solvers_fft.geometry import Tiling, geometry
+
+ITEMS_PER_CORE = 4
+#: Of the peak that transforms in the cache reach.
+TRANSFORM_SHARE = 0.35
+
+
+class CpuDepthwiseSolver(CpuSolver):
+    """A float32 depthwise convolution in one direction and one family of layouts."""
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take what has one channel and one filter in each group, else as `CpuSolver`."""
+        return judge_depthwise(problem) and super().applicability(problem, target)
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the transformed weights."""
+        return _packed_bytes(problem, self.default_config(problem, target))
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch for the weights, and one for all the rest."""
+        config = config or self.default_config(problem, target)
+        shape, tiling = geometry(problem), tiling_of(problem, config.integer("tile"))
+        program = Program(
+            KernelSource("convfind_solvers_fft", "kernels/cpu_depthwise.cl"),
+            KernelLanguage.OPENCL_C,
+            make_defines(TILE=tiling.tile, CHANNELS_LAST=self.channels_last),
+        )
+        blocks = padded(shape.groups, VECTOR) // VECTOR
+        w_channel, _, _, w_tap = shape.weight_steps
+        share = -(-tiling.tiles * blocks // (ITEMS_PER_CORE * target.compute_units))
+        share = min(share, tiling.tiles)
+        pack = Launch(
+            KernelSpec(program, "fft_cpu_filter"),
+            (
+                BufferArg(Memory.W),
+                BufferArg(Memory.PACKED),
+                *map(i32, (shape.groups, *shape.window)),
+                *map(i64, (w_channel, w_tap)),
+                i32(int(shape.flipped)),
+            ),
+            (blocks,),
+            (1,),
+        )
+        run = Launch(
+            KernelSpec(program, "fft_cpu_depthwise"),
+            (
+                BufferArg(shape.source),
+                BufferArg(Memory.PACKED),
+                BufferArg(shape.result),
+                *map(i32, (shape.images, shape.groups, *shape.size, *shape.out)),
+                *map(i32, (*tiling.tiles_of_image, *tiling.step, *shape.padding)),
+                f32(problem.alpha),
+                f32(problem.beta),
+                i32(share),
+            ),
+            (-(-tiling.tiles // share), blocks),
+            (1, 1),
+        )
+        return ConvSolution(
+            self.solver_id,
+            (run,),
+            prepare=(pack,),
+            packed=_packed_bytes(problem, config),
+            config=config,
+        )
+
+    def _operations(self, problem: ConvProblem, target: Target, tile: int) -> float:
+        tiles = tiling_of(problem, tile).tiles
+        return (
+            transform_operations(tile)
+            / TRANSFORM_SHARE
+            * padded(problem.groups, VECTOR)
+            * (2 * tiles + 1)
+        )
+
+
+def tiling_of(problem: ConvProblem, tile: int) -> Tiling:
+    """How tiles of a size cover a problem."""
+    shape = geometry(problem)
+    return Tiling(tile, shape.window, shape.out, shape.images)
+
+
+def _packed_bytes(problem: ConvProblem, config: Config) -> int:
+    points = tiling_of(problem, config.integer("tile")).points
+    return 4 * 2 * points * padded(problem.groups, VECTOR)

@@ -1,0 +1,100 @@
+"""FFT convolution of each channel by its own filter on CPUs: the weight gradient."""
+
+from __future__ import annotations
+
+from convfind.applicability import Applicability
+from convfind.config import Config
+from convfind.defines import make_defines
+from convfind.kernel_source import KernelSource
+from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.problem import ConvProblem
+from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32, i64
+from convfind.target import Target
+from convfind.types import Direction
+from convfind_solvers_fft.applicability import judge_depthwise
+from convfind_solvers_fft.cpu import VECTOR, CpuSolver, padded, transform_operations
+from convfind_solvers_fft.cpu_depthwise import ITEMS_PER_CORE, TRANSFORM_SHARE, tiling_of
+from convfind_solvers_fft.geometry import geometry
+
+
+class CpuDepthwiseWeightsSolver(CpuSolver):
+    """w from x and y of a float32 depthwise convolution, in one family of layouts."""
+
+    direction = Direction.BACKWARD_WEIGHTS
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take what has one channel and one filter in each group, else as `CpuSolver`."""
+        return judge_depthwise(problem) and super().applicability(problem, target)
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the sums of all runs of tiles."""
+        tile = self.default_config(problem, target).integer("tile")
+        share = _share(problem, target, tile, limit)
+        return -(-tiling_of(problem, tile).tiles // share) * _run_bytes(problem, tile)
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch for the sums of runs of tiles, and one for the weights."""
+        config = config or self.default_config(problem, target)
+        tile = config.integer("tile")
+        shape, tiling = geometry(problem), tiling_of(problem, tile)
+        program = Program(
+            KernelSource("convfind_solvers_fft", "kernels/cpu_depthwise_weights.cl"),
+            KernelLanguage.OPENCL_C,
+            make_defines(TILE=tile, CHANNELS_LAST=self.channels_last),
+        )
+        blocks = padded(shape.groups, VECTOR) // VECTOR
+        share = _share(problem, target, tile, workspace_limit)
+        runs = -(-tiling.tiles // share)
+        w_channel, _, _, w_tap = shape.weight_steps
+        summed = Launch(
+            KernelSpec(program, "fft_cpu_depthwise_sum"),
+            (
+                BufferArg(Memory.X),
+                BufferArg(Memory.Y),
+                BufferArg(Memory.WORKSPACE),
+                *map(i32, (shape.images, shape.groups, *shape.size, *shape.out)),
+                *map(i32, (*tiling.tiles_of_image, *tiling.step, *shape.padding, share)),
+            ),
+            (runs, blocks),
+            (1, 1),
+        )
+        weights = Launch(
+            KernelSpec(program, "fft_cpu_weights"),
+            (
+                BufferArg(Memory.WORKSPACE),
+                BufferArg(Memory.W),
+                f32(problem.alpha),
+                f32(problem.beta),
+                *map(i32, (runs, shape.groups, *shape.window)),
+                *map(i64, (w_channel, w_tap)),
+            ),
+            (blocks,),
+            (1,),
+        )
+        workspace = runs * _run_bytes(problem, tile)
+        return ConvSolution(self.solver_id, (summed, weights), workspace=workspace, config=config)
+
+    def _operations(self, problem: ConvProblem, target: Target, tile: int) -> float:
+        tiles = tiling_of(problem, tile).tiles
+        lanes = padded(problem.groups, VECTOR)
+        return transform_operations(tile) / TRANSFORM_SHARE * lanes * (2 * tiles + 1)
+
+
+def _share(problem: ConvProblem, target: Target, tile: int, limit: int | None) -> int:
+    """Tiles of a run: enough runs for all cores, few enough for the workspace."""
+    tiles = tiling_of(problem, tile).tiles
+    blocks = padded(problem.groups, VECTOR) // VECTOR
+    runs = min(tiles, -(-ITEMS_PER_CORE * target.compute_units // blocks))
+    if limit is not None:
+        runs = max(1, min(runs, limit // _run_bytes(problem, tile)))
+    return -(-tiles // runs)
+
+
+def _run_bytes(problem: ConvProblem, tile: int) -> int:
+    return 4 * 2 * tiling_of(problem, tile).points * padded(problem.groups, VECTOR)

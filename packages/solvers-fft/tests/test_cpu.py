@@ -1,0 +1,216 @@
+"""The FFT solvers for CPUs keep the contract and their error bounds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from convfind.accuracy import (
+    Distribution,
+    check_error,
+    error_bound,
+    measure_error,
+    random_data,
+    spread_magnitude,
+)
+from convfind.applicability import Rejected
+from convfind.backend import Device, InvokeArgs
+from convfind.config import Config
+from convfind.kernel_spec import Program
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.reference import reference_convolution, reference_magnitude
+from convfind.solver import TunableSolver
+from convfind.target import DeviceKind
+from convfind.testing import MOCK_TARGET, check_solver
+from convfind.types import AccuracyClass, DataType, Direction, Layout
+from convfind_solvers_fft.codegen import SIZES
+from convfind_solvers_fft.cpu import CpuSolver
+from convfind_solvers_fft.cpu_depthwise import CpuDepthwiseSolver
+from convfind_solvers_fft.cpu_depthwise_weights import CpuDepthwiseWeightsSolver
+from convfind_solvers_fft.solver_list import solvers
+
+pytest_plugins = ["convfind.testing.fixtures"]
+
+DEPTHWISE = (CpuDepthwiseSolver, CpuDepthwiseWeightsSolver)
+SOLVERS = [solver for solver in solvers() if isinstance(solver, CpuSolver)]
+each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
+CPU = replace(MOCK_TARGET, backend="opencl", kind=DeviceKind.CPU, identity="")
+
+
+def on_cpu(device: Device, *, thorough: bool = False) -> Device:
+    """The device, if it is a CPU; PoCL, which takes long to compile, for a few checks only."""
+    if device.target.kind is not DeviceKind.CPU:
+        pytest.skip(f"{device.target.name} is no CPU")
+    if thorough and device.target.platform.startswith("Portable"):
+        pytest.skip("PoCL compiles for long")
+    return device
+
+
+def problem_for(
+    solver: CpuSolver, x: tuple[int, ...], filters: int, window: tuple[int, ...], **options: Any
+) -> ConvProblem:
+    """A problem that a solver takes, unless the options say otherwise."""
+    groups = options.get("groups", 1)
+    options.setdefault("layout", Layout.NHWC if solver.channels_last else Layout.NCHW)
+    w = (filters, x[1] // groups, *window)
+    return ConvProblem.create(options.pop("direction", solver.direction), x, w, **options)
+
+
+def small_problem(solver: CpuSolver, **options: Any) -> ConvProblem:
+    """A small one."""
+    if isinstance(solver, DEPTHWISE):
+        return problem_for(solver, (2, 19, 21, 18), 19, (7, 13), groups=19, padding=3, **options)
+    return problem_for(solver, (2, 5, 21, 18), 7, (7, 9), padding=3, **options)
+
+
+def shapes_for(solver: CpuSolver) -> list[ConvProblem]:
+    """Problems that tiles of 16 serve best: edges, scaling, groups."""
+    uneven = {"padding": ((0, 3), (5, 1)), "alpha": 0.5, "beta": 2.0}
+    if isinstance(solver, DEPTHWISE):
+        return [
+            small_problem(solver),
+            problem_for(solver, (1, 3, 12, 40), 3, (13, 7), groups=3, **uneven),
+            problem_for(solver, (5, 33, 9, 9), 33, (9, 9), groups=33),
+        ]
+    return [
+        small_problem(solver),
+        problem_for(solver, (1, 18, 22, 30), 40, (5, 5), padding=2),
+        problem_for(solver, (2, 4, 9, 40), 4, (5, 11), **uneven),
+        problem_for(solver, (1, 9, 12, 12), 12, (5, 5), groups=3, padding=9),
+    ]
+
+
+@each_solver
+def test_the_conformance_kit_finds_nothing(solver: CpuSolver, convfind_device: Device) -> None:
+    thorough = solver.channels_last or solver.direction is not Direction.FORWARD
+    device = on_cpu(convfind_device, thorough=thorough)
+    shapes = shapes_for(solver)
+    report = check_solver(solver, device, shapes=shapes, every_variant=False)
+    assert report.ok, str(report)
+    assert len(report.problems) == len(shapes)
+
+
+@pytest.mark.parametrize("size", SIZES[1:])
+@pytest.mark.parametrize(
+    "solver_id", ["fft-cpu-nchw-fwd", "fft-cpu-nhwc-bwd-data", "fft-depthwise-cpu-nchw-bwd-data"]
+)
+def test_larger_tiles(solver_id: str, size: int, convfind_device: Device) -> None:
+    device = on_cpu(convfind_device, thorough=True)
+    solver = next(s for s in SOLVERS if s.solver_id == solver_id)
+    problem = small_problem(solver)
+    first, second = random_data(problem, 1)
+    config = solver.default_config(problem, device.target).replace(tile=size)
+    result = _run(solver, problem, device, {}, first, second, config)
+    _check(solver, problem, result, first, second)
+
+
+@pytest.mark.parametrize("solver_id", ["fft-cpu-nchw-fwd", "fft-depthwise-cpu-nhwc-bwd-data"])
+def test_errors_stay_in_the_stated_bound(solver_id: str, convfind_device: Device) -> None:
+    device = on_cpu(convfind_device, thorough=True)
+    solver = next(s for s in SOLVERS if s.solver_id == solver_id)
+    loaded: dict[Program, object] = {}
+    for channels in (3, 512):
+        for distribution in get_args(Distribution):
+            groups, filters = 1, 3
+            if isinstance(solver, DEPTHWISE):
+                groups = filters = channels
+            x, window = (1, channels, 30, 25), (9, 9)
+            problem = problem_for(solver, x, filters, window, groups=groups, padding=4)
+            first, second = random_data(problem, 1, distribution)
+            config = solver.default_config(problem, device.target).replace(tile=SIZES[-1])
+            result = _run(solver, problem, device, loaded, first, second, config)
+            _check(solver, problem, result, first, second)
+
+
+def _check(solver: CpuSolver, problem: ConvProblem, result: Any, first: Any, second: Any) -> None:
+    magnitude = spread_magnitude(
+        reference_magnitude(problem, first, second),
+        solver.error_reach(problem),
+        channels_last=solver.channels_last,
+    )
+    error = measure_error(result, reference_convolution(problem, first, second), magnitude)
+    bound = error_bound(problem, solver.error_bound(problem))
+    assert check_error(error, bound), f"{problem.key}: {error} over {bound}"
+
+
+def _run(
+    solver: TunableSolver,
+    problem: ConvProblem,
+    device: Device,
+    loaded: dict[Program, object],
+    first: Any,
+    second: Any,
+    config: Config,
+) -> Any:
+    recipe = solver.solution(problem, device.target, config)
+    for program in recipe.programs:
+        if program not in loaded:
+            loaded[program] = device.load(program, device.compile(program))
+    buffers: dict[str, Any] = {
+        name: device.upload(np.ascontiguousarray(array))
+        for name, array in zip(problem.direction.reads, (first, second), strict=True)
+    }
+    writes = problem.direction.writes
+    buffers[writes] = device.allocate(problem.nbytes(writes))
+    if recipe.total_workspace:
+        buffers["workspace"] = device.allocate(recipe.total_workspace)
+    device.invoker(recipe.unbound_steps, loaded)(InvokeArgs(**buffers))
+    layout = problem.tensor_layout(writes)
+    result = np.empty(layout.to_memory(problem.shape(writes)), np.float32)
+    device.read(buffers[writes], result)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"stride": 2}, Reason.STRIDE),
+        ({"dilation": 2}, Reason.DILATION),
+        ({"dtype": DataType.FLOAT16}, Reason.DTYPE),
+        ({"layout": Layout.NHWC}, Reason.LAYOUT),
+        ({"direction": Direction.BACKWARD_DATA}, Reason.DIRECTION),
+        ({"accuracy": AccuracyClass.STRICT}, Reason.ACCURACY),
+    ],
+)
+def test_what_is_refused(options: dict[str, Any], reason: Reason) -> None:
+    solver = next(s for s in SOLVERS if s.solver_id == "fft-cpu-nchw-fwd")
+    answer = solver.applicability(small_problem(solver, **options), CPU)
+    assert isinstance(answer, Rejected)
+    assert answer.reason is reason
+
+
+def test_small_depthwise_filters_are_left_to_others() -> None:
+    solver = next(s for s in SOLVERS if isinstance(s, DEPTHWISE))
+    problem = problem_for(solver, (1, 32, 56, 56), 32, (7, 7), groups=32, padding=3)
+    answer = solver.applicability(problem, CPU)
+    assert isinstance(answer, Rejected)
+    assert answer.reason is Reason.FILTER_SIZE
+
+
+@pytest.mark.parametrize(("window", "taken"), [(4, False), (5, True), (61, True), (62, False)])
+def test_filters_are_large_and_fit_a_tile(window: int, taken: bool) -> None:
+    solver = next(s for s in SOLVERS if s.solver_id == "fft-cpu-nchw-fwd")
+    problem = problem_for(solver, (1, 32, 99, 99), 32, (window, window), padding=window // 2)
+    assert bool(solver.applicability(problem, CPU)) is taken
+
+
+def test_parts_need_less_memory() -> None:
+    solver = next(s for s in SOLVERS if s.solver_id == "fft-cpu-nchw-fwd")
+    problem = problem_for(solver, (8, 32, 64, 64), 32, (9, 9), padding=4)
+    whole = solver.solution(problem, CPU)
+    limit = whole.packed + (1 << 20)
+    parts = solver.solution(problem, CPU, workspace_limit=limit)
+    assert parts.total_workspace <= limit < whole.total_workspace
+    assert len(parts.steps) > len(whole.steps)
+
+
+def test_no_gpu_is_taken() -> None:
+    solver = SOLVERS[0]
+    gpu = replace(CPU, kind=DeviceKind.GPU, identity="")
+    answer = solver.applicability(small_problem(solver), gpu)
+    assert isinstance(answer, Rejected)
+    assert answer.reason is Reason.DEVICE_KIND

@@ -1,0 +1,30 @@
+"""The package registers its solvers without loading anything else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from convfind.plugins.registry import Registry
+from convfind_solvers_fft import hooks
+from convfind_solvers_fft.solver_list import solvers
+
+
+def test_the_hook_registers_the_list() -> None:
+    registry = Registry.build([hooks], load_entry_points=False)
+    assert not registry.failures
+    assert [s.solver_id for s in registry.solvers] == [s.solver_id for s in solvers()]
+    assert {"fft-cpu-nchw-fwd", "fft-depthwise-cpu-nhwc-bwd-data"} <= {
+        s.solver_id for s in solvers()
+    }
+
+
+def test_importing_the_hooks_is_light() -> None:
+    code = (
+        "import sys, convfind_solvers_fft.hooks; "
+        "print(sorted({'convfind_solvers_fft.cpu', 'pyopencl'} & set(sys.modules)))"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    assert loaded == "[]"

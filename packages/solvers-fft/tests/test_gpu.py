@@ -1,0 +1,138 @@
+"""The FFT solvers for GPUs, run on whatever device there is."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from convfind.applicability import Rejected
+from convfind.backend import Device
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.target import DeviceKind
+from convfind.testing import MOCK_TARGET, check_solver
+from convfind.types import Direction, Layout
+from convfind_solvers_fft.gpu import GpuSolver
+from convfind_solvers_fft.gpu_depthwise import GpuDepthwiseSolver
+from convfind_solvers_fft.solver_list import gpu_solvers
+
+pytest_plugins = ["convfind.testing.fixtures"]
+
+SOLVERS = [solver for solver in gpu_solvers() if isinstance(solver, GpuSolver)]
+each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
+H200 = replace(
+    MOCK_TARGET,
+    identity="",
+    backend="opencl",
+    kind=DeviceKind.GPU,
+    compute_units=132,
+    local_memory=48 * 1024,
+    max_work_group=1024,
+)
+
+
+@pytest.fixture(scope="session")
+def as_gpu(convfind_device: Device) -> Iterator[Device]:
+    """The device as if it were a GPU, whatever it is; not PoCL, which compiles for long."""
+    if convfind_device.target.kind is DeviceKind.GPU:
+        yield convfind_device
+        return
+    if convfind_device.target.platform.startswith("Portable"):
+        pytest.skip("PoCL compiles for long")
+    device = copy.copy(convfind_device)
+    device.target = replace(convfind_device.target, identity="", kind=DeviceKind.GPU)
+    yield device
+
+
+def problem_for(
+    solver: GpuSolver, x: tuple[int, ...], filters: int, window: tuple[int, ...], **options: Any
+) -> ConvProblem:
+    """A problem that a solver takes, unless the options say otherwise."""
+    w = (filters, x[1] // options.get("groups", 1), *window)
+    return ConvProblem.create(options.pop("direction", solver.direction), x, w, **options)
+
+
+def shapes_for(solver: GpuSolver) -> list[ConvProblem]:
+    """Problems at the edges, one for each size of tiles that compiles quickly."""
+    uneven = {"padding": ((0, 3), (5, 1)), "alpha": 0.5, "beta": 2.0}
+    if isinstance(solver, GpuDepthwiseSolver):
+        shapes = [
+            problem_for(solver, (2, 3, 14, 17), 3, (9, 9), groups=3, padding=4),
+            problem_for(solver, (1, 2, 30, 12), 2, (13, 11), groups=2, **uneven),
+        ]
+        if solver.direction is Direction.FORWARD:
+            shapes.append(problem_for(solver, (3, 1, 40, 33), 1, (31, 25), padding=15))
+        return shapes
+    return [
+        problem_for(solver, (2, 5, 19, 13), 7, (5, 5), padding=2),
+        problem_for(solver, (1, 18, 33, 30), 40, (9, 9), padding=4),
+        problem_for(solver, (2, 4, 9, 40), 4, (7, 11), **uneven),
+        problem_for(solver, (1, 9, 20, 30), 12, (15, 17), padding=9, groups=3),
+    ]
+
+
+@each_solver
+def test_the_conformance_kit_finds_nothing(solver: GpuSolver, as_gpu: Device) -> None:
+    shapes = shapes_for(solver)
+    report = check_solver(solver, as_gpu, shapes=shapes, every_variant=False)
+    assert report.ok, str(report)
+    assert len(report.problems) == len(shapes)
+
+
+@pytest.mark.parametrize(
+    ("layer", "tile"),
+    [
+        ((32, 128, 46, 128, 11), 24),
+        ((32, 128, 92, 128, 9), 32),
+        ((32, 64, 256, 32, 5), 24),
+        ((1, 128, 46, 128, 11), 16),
+    ],
+)
+def test_the_default_tile_is_the_quickest_on_an_h200(layer: tuple[int, ...], tile: int) -> None:
+    images, channels, size, filters, window = layer
+    solver = next(s for s in SOLVERS if s.solver_id == "fft-gpu-nchw-fwd")
+    x = (images, channels, size, size)
+    problem = problem_for(solver, x, filters, (window, window), padding=window // 2)
+    assert solver.applicability(problem, H200)
+    config = solver.default_config(problem, H200)
+    assert config.integer("tile") == tile
+    assert config in solver.search_space(problem, H200)
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "reason"),
+    [
+        ({"kind": DeviceKind.CPU}, {}, Reason.DEVICE_KIND),
+        ({"local_memory": 8 * 1024}, {}, Reason.LOCAL_MEMORY),
+        ({}, {"layout": Layout.NHWC}, Reason.LAYOUT),
+        ({}, {"stride": 2}, Reason.STRIDE),
+    ],
+)
+def test_what_is_refused(change: dict[str, Any], options: dict[str, Any], reason: Reason) -> None:
+    solver = next(s for s in SOLVERS if s.solver_id == "fft-gpu-nchw-fwd")
+    problem = problem_for(solver, (2, 8, 30, 30), 8, (9, 9), padding=4, **options)
+    answer = solver.applicability(problem, replace(H200, identity="", **change))
+    assert isinstance(answer, Rejected)
+    assert answer.reason is reason
+
+
+def test_dense_filters_fit_a_tile_in_local_memory() -> None:
+    solver = next(s for s in SOLVERS if s.solver_id == "fft-gpu-nchw-fwd")
+    problem = problem_for(solver, (2, 8, 60, 60), 8, (31, 31), padding=15)
+    answer = solver.applicability(problem, H200)
+    assert isinstance(answer, Rejected)
+    assert answer.reason is Reason.FILTER_SIZE
+
+
+def test_parts_need_less_memory() -> None:
+    solver = next(s for s in SOLVERS if s.solver_id == "fft-gpu-nchw-fwd")
+    problem = problem_for(solver, (8, 32, 64, 64), 32, (9, 9), padding=4)
+    whole = solver.solution(problem, H200)
+    limit = whole.packed + (2 << 20)
+    parts = solver.solution(problem, H200, workspace_limit=limit)
+    assert parts.total_workspace <= limit < whole.total_workspace
+    assert len(parts.steps) > len(whole.steps)

@@ -1,0 +1,272 @@
+"""The weight gradient on NVIDIA's matrix units (``mma.sync``), channels last."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from convfind.applicability import APPLICABLE, Applicability, Rejected
+from convfind.config import Config
+from convfind.defines import DefineValue, make_defines
+from convfind.kernel_source import KernelSource
+from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.search_space import Parameter, SearchSpace
+from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32, i64
+from convfind.solver import TunableSolver
+from convfind.target import Target
+from convfind.types import Algorithm, DataType, Direction
+from convfind_solvers_igemm.gpu_geometry import GpuGeometry, gpu_geometry
+
+PACKAGE = "convfind_solvers_igemm"
+_OLDEST = 80  # mma.sync with TF32 and bfloat16, cp.async
+_SIZES = {DataType.FLOAT32: 4, DataType.FLOAT16: 2, DataType.BFLOAT16: 2}
+_PIECE_BYTES = 16
+_DEPTH = 32
+#: What the split loses of a product is within the rounding of plain sums from this length on.
+_SHORTEST = 256
+#: Sums are not split into parts shorter than this.
+_SHORTEST_PART = 256
+#: Local memory that NVIDIA's compiler grants from sm_80 on.
+_LOCAL_MEMORY = 160 * 1024
+_BESIDE = 4096
+_ROUNDS = (1, 2, 3)
+_POWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+_MOST_PARTS = 4096
+_SUM_GROUP = 64
+#: A second launch, and the end of the first.
+_SUM_SECONDS = 5e-6
+#: Products along the sum that starting and storing a tile are worth.
+_AROUND = 256
+_UNIT_PEAK = 507e9
+_UNIT_BANDWIDTH = 30e9
+#: Tile of filters and columns: GFLOP/s of a unit of an H200 for split floats, TF32, and types of 16
+#: bits; and work-groups that a unit holds.
+_RATES: dict[tuple[int, int], tuple[int, int, int, int]] = {
+    (128, 128): (465, 790, 1300, 1),
+    (64, 128): (468, 780, 1290, 2),
+    (128, 64): (468, 785, 1270, 2),
+    (64, 64): (445, 715, 950, 4),
+}
+
+
+class MatrixWeightsSolver(TunableSolver):
+    """w from x and y, channels last."""
+
+    direction = Direction.BACKWARD_WEIGHTS
+    #: Sizes are compiled in.
+    fixed: ClassVar[bool] = False
+    algorithm = Algorithm.IMPLICIT_GEMM
+    backends = ("opencl",)
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take packed tensors, channels last, whole pieces of channels, on GPUs since sm_80."""
+        if not target.has("nv-ptx"):
+            return Rejected(Reason.FEATURE, "needs inline PTX")
+        architecture = re.fullmatch(r"sm_(\d+)", target.arch)
+        if architecture is None or int(architecture[1]) < _OLDEST:
+            return Rejected(Reason.ARCHITECTURE, f"is for sm_{_OLDEST} on, not {target.arch}")
+        if problem.direction is not self.direction:
+            return Rejected(Reason.DIRECTION, f"{problem.direction} is not {self.direction}")
+        if problem.dtype not in _SIZES:
+            return Rejected(Reason.DTYPE, f"not {problem.dtype}")
+        if not problem.layouts_agree or not problem.x_layout.channels_last:
+            return Rejected(Reason.LAYOUT, "x, w and y must all be channels last")
+        if not problem.is_packed:
+            return Rejected(Reason.NON_PACKED)
+        shape, piece = gpu_geometry(problem), _PIECE_BYTES // _SIZES[problem.dtype]
+        if shape.source_channels % piece or shape.result_channels % piece:
+            return Rejected(Reason.CHANNELS, f"{piece} channels are read at a time")
+        if _is_split(problem) and problem.reduction < _SHORTEST:
+            detail = f"sums of {problem.reduction} products, fewer than {_SHORTEST}"
+            return Rejected(Reason.ACCURACY, detail)
+        if (size := shape.too_large) is not None:
+            return Rejected(Reason.SIZE_LIMIT, f"a size of {size}")
+        return APPLICABLE
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the parts of split sums."""
+        parts = _parts(problem, self.default_config(problem, target), limit)
+        return _parts_bytes(problem, parts)
+
+    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
+        """Tiles that fit local memory, and numbers of parts."""
+        size, shape = _SIZES[problem.dtype], gpu_geometry(problem)
+        found = set(_POWERS)
+        for tile in _RATES:
+            found.update(_filling(shape, tile, target.compute_units, _MOST_PARTS))
+        return SearchSpace(
+            (
+                Parameter("tile_m", (64, 128), "filters of a work-group"),
+                Parameter("tile_n", (64, 128), "columns of a work-group"),
+                Parameter("stages", (2, 3, 4, 5), "tiles in local memory or on their way there"),
+                Parameter("parts", tuple(sorted(found)), "parts of the sum, side by side"),
+            ),
+            local_memory=lambda c: (
+                c.integer("stages") * (c.integer("tile_m") + c.integer("tile_n")) * _DEPTH * size
+                + _BESIDE
+            ),
+            local_memory_limit=_LOCAL_MEMORY,
+        )
+
+    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+        """The measured tile, and the number of parts, that are expected to be quickest."""
+        (tile_m, tile_n), parts, _ = _best(problem, target)
+        return Config(tile_m=tile_m, tile_n=tile_n, stages=3, parts=parts)
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """What the best tile is expected to reach, or memory where that is slower."""
+        arithmetic = _best(problem, target)[2]
+        memory = problem.traffic / (_UNIT_BANDWIDTH * target.compute_units)
+        peak = problem.flops / (_UNIT_PEAK * target.compute_units)
+        return max(peak / max(arithmetic + memory / 4, memory), 0.02)
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch, and one that adds up the parts of a split sum."""
+        chosen = config or self.default_config(problem, target)
+        shape = gpu_geometry(problem)
+        tile = chosen.integer("tile_m"), chosen.integer("tile_n")
+        parts, threads = _parts(problem, chosen, workspace_limit), tile[0] * tile[1] // 64
+        launches = [
+            Launch(
+                KernelSpec(self._program(problem, shape, chosen, parts), "igemm_nvidia_weights"),
+                (
+                    BufferArg(Memory.X),
+                    BufferArg(Memory.Y),
+                    BufferArg(Memory.W if parts == 1 else Memory.WORKSPACE),
+                    f32(problem.alpha),
+                    f32(problem.beta),
+                    i32(parts),
+                    *shape.arguments,
+                ),
+                (_count(shape, tile) * parts * threads,),
+                (threads,),
+            )
+        ]
+        if parts > 1:
+            launches.append(_sum(problem, shape, parts))
+        return ConvSolution(
+            self.solver_id,
+            tuple(launches),
+            workspace=_parts_bytes(problem, parts),
+            config=chosen,
+        )
+
+    def _program(
+        self, problem: ConvProblem, shape: GpuGeometry, config: Config, parts: int
+    ) -> Program:
+        macros: dict[str, DefineValue] = {
+            **{name.upper(): config[name] for name in ("tile_m", "tile_n", "stages")},
+            "CHANNELS_LAST": True,
+            "DTYPE": problem.dtype.upper(),
+            "SPLIT_FLOATS": _is_split(problem),
+            "PARTIAL": parts > 1,
+        }
+        if self.fixed:
+            macros |= {"FIXED": True, **shape.sizes}
+        return Program(
+            KernelSource(PACKAGE, "kernels/nvidia_weights.cl"),
+            KernelLanguage.OPENCL_C,
+            make_defines(macros),
+        )
+
+
+def _sum(problem: ConvProblem, shape: GpuGeometry, parts: int) -> Launch:
+    size, dtype = problem.elements("w"), problem.dtype.upper()
+    macros = make_defines({"DTYPE": dtype, "RESULT_DTYPE": dtype})
+    program = Program(KernelSource(PACKAGE, "kernels/gpu_sum.cl"), defines=macros)
+    return Launch(
+        KernelSpec(program, "igemm_gpu_sum"),
+        (
+            BufferArg(Memory.WORKSPACE),
+            BufferArg(Memory.W),
+            f32(problem.alpha),
+            f32(problem.beta),
+            i64(size),
+            i32(parts),
+            i32(shape.source_channels),
+            i32(1),
+        ),
+        (-(-size // _SUM_GROUP) * _SUM_GROUP,),
+        (_SUM_GROUP,),
+    )
+
+
+def _is_split(problem: ConvProblem) -> bool:
+    return problem.dtype is DataType.FLOAT32 and not problem.allow_tf32
+
+
+def _count(shape: GpuGeometry, tile: tuple[int, int]) -> int:
+    columns = shape.source_channels * shape.taps
+    return -(-shape.result_channels // tile[0]) * -(-columns // tile[1]) * shape.groups
+
+
+def _most_parts(shape: GpuGeometry) -> int:
+    return max(1, shape.positions // _SHORTEST_PART)
+
+
+def _filling(shape: GpuGeometry, tile: tuple[int, int], units: int, most: int) -> list[int]:
+    """Numbers of parts that fill the device in whole rounds, and 1."""
+    count, places = _count(shape, tile), _RATES[tile][3] * units
+    return [1, *(n for rounds in _ROUNDS if 1 < (n := rounds * places // count) <= most)]
+
+
+def _best(problem: ConvProblem, target: Target) -> tuple[tuple[int, int], int, float]:
+    """The tile and the number of parts that take the fewest seconds, and these."""
+    shape, units = gpu_geometry(problem), target.compute_units
+    kind = 0 if _is_split(problem) else 1 if problem.dtype is DataType.FLOAT32 else 2
+    choices = []
+    for tile, rate in _RATES.items():
+        for parts in _filling(shape, tile, units, _most_parts(shape)):
+            flops = 2 * tile[0] * tile[1] * (shape.positions / parts + _AROUND)
+            groups, places = _count(shape, tile) * parts, rate[3]
+            # Work-groups of a unit share its speed.
+            full, rest = divmod(-(-groups // units), places)
+            needed = (full * places + rest) * flops * 1e-9 / rate[kind]
+            if parts > 1:
+                moved = (2 * parts + 1) * 4 * problem.elements("w")
+                needed += _SUM_SECONDS + moved / (_UNIT_BANDWIDTH * units)
+            choices.append((tile, parts, needed))
+    return min(choices, key=lambda choice: choice[2])
+
+
+def _parts(problem: ConvProblem, config: Config, limit: int | None) -> int:
+    """The parts of a config, or as many as fit the limit."""
+    parts = config.integer("parts")
+    if limit is None:
+        return parts
+    fitting = limit // (4 * problem.elements("w"))
+    return min(parts, fitting) if fitting > 1 else 1
+
+
+def _parts_bytes(problem: ConvProblem, parts: int) -> int:
+    return parts * 4 * problem.elements("w") if parts > 1 else 0
+
+
+class ChannelsLastWeights(MatrixWeightsSolver):
+    """Any sizes."""
+
+    solver_id = "igemm-nvidia-nhwc-bwd-weights"
+    is_dynamic = True
+
+
+class ChannelsLastWeightsFixed(MatrixWeightsSolver):
+    """Sizes compiled in."""
+
+    solver_id = "igemm-nvidia-nhwc-bwd-weights-fixed"
+    is_dynamic = False
+    fixed = True
+
+
+#: Sizes compiled in first: they are quicker where there is time to compile and to measure.
+MATRIX_WEIGHTS_SOLVERS: tuple[type[MatrixWeightsSolver], ...] = (
+    ChannelsLastWeightsFixed,
+    ChannelsLastWeights,
+)

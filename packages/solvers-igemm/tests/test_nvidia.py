@@ -1,0 +1,205 @@
+"""The implicit GEMM solvers for NVIDIA's matrix units; what runs kernels needs a Hopper GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from convfind.applicability import Applicability, Rejected
+from convfind.backend import Device
+from convfind.config import Config
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solution import Launch, Memory
+from convfind.target import DeviceKind
+from convfind.testing import MOCK_TARGET, assert_solver
+from convfind.types import DataType, Direction, Layout
+from convfind_solvers_igemm.nvidia_conv import MatrixConvSolver
+from convfind_solvers_igemm.nvidia_tiles import LOCAL_MEMORY, RATES, MatrixTile
+from convfind_solvers_igemm.solver_list import solvers
+
+pytest_plugins = ["convfind.testing.fixtures"]
+
+SOLVERS = [solver for solver in solvers() if isinstance(solver, MatrixConvSolver)]
+H200 = replace(
+    MOCK_TARGET,
+    identity="",
+    backend="opencl",
+    kind=DeviceKind.GPU,
+    arch="sm_90",
+    compute_units=132,
+    local_memory=48 * 1024,
+    max_work_group=1024,
+    features=frozenset({"nv-ptx"}),
+)
+each = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
+
+
+@pytest.fixture(scope="session")
+def hopper(convfind_device: Device) -> Device:
+    """The device, if it is one of those that the kernels are for."""
+    if convfind_device.target.arch != "sm_90":
+        pytest.skip("needs an NVIDIA GPU of sm_90")
+    return convfind_device
+
+
+def problem_of(
+    solver: MatrixConvSolver, x: tuple[int, ...], w: tuple[int, ...], **options: object
+) -> ConvProblem:
+    layout = Layout.of(len(x) - 2, channels_last=solver.channels_last)
+    return ConvProblem.create(solver.direction, x, w, layout=layout, **options)  # type: ignore[arg-type]
+
+
+def shapes(solver: MatrixConvSolver) -> list[ConvProblem]:
+    """Tiles that are not full, all ways to gather, all that moves a window."""
+    return [
+        problem_of(solver, (2, 32, 9, 11), (48, 32, 3, 3), padding=1),
+        problem_of(solver, (3, 36, 6, 6), (40, 36, 1, 1)),
+        problem_of(solver, (2, 3, 17, 19), (33, 3, 5, 5), stride=2, padding=2),
+        problem_of(solver, (2, 3, 17, 19), (33, 3, 5, 4), padding=((1, 2), (3, 0))),
+        problem_of(
+            solver,
+            (2, 64, 13, 12),
+            (80, 32, 3, 3),
+            groups=2,
+            stride=(2, 1),
+            dilation=(1, 2),
+            padding=((1, 2), (0, 3)),
+        ),
+        problem_of(solver, (2, 64, 50), (70, 64, 4), stride=3),
+        problem_of(solver, (1, 16, 5, 6, 7), (32, 16, 3, 3, 3), stride=2, padding=1),
+        problem_of(solver, (1, 200, 4, 4), (264, 200, 3, 3), padding=1, alpha=0.5, beta=2.0),
+        problem_of(solver, (1, 33, 8, 8), (37, 33, 3, 3), stride=3, padding=4),
+        problem_of(solver, (1, 64, 5, 5), (64, 64, 1, 1), stride=2),
+    ]
+
+
+@each
+def test_the_conformance_kit_finds_nothing(solver: MatrixConvSolver, hopper: Device) -> None:
+    given = shapes(solver)
+    cut_off = [replace(problem, allow_tf32=True) for problem in given[::2]]
+    report = assert_solver(solver, hopper, shapes=given, every_variant=solver.is_dynamic)
+    assert len(report.problems) >= len(given)
+    assert_solver(solver, hopper, shapes=cut_off, every_variant=False)
+
+
+@each
+def test_every_tile_computes_the_same(solver: MatrixConvSolver, hopper: Device) -> None:
+    class Pinned(type(solver)):  # type: ignore[misc]
+        """The solver with a config of the test's choice."""
+
+        config = Config()
+
+        def default_config(self, problem: ConvProblem, target: object) -> Config:
+            return self.config
+
+    pinned = Pinned()
+    kinds: dict[str, dict[str, object]] = {
+        "mixed": {},
+        "split": {},
+        "tf32": {"allow_tf32": True},
+        "narrow": {"dtype": DataType.BFLOAT16, "y_dtype": DataType.BFLOAT16},
+    }
+    if not solver.channels_last:
+        del kinds["narrow"]
+    for kind, changes in kinds.items():
+        window = 1 if kind == "split" else 3  # sums of 136 or 264 products
+        plain = problem_of(solver, (2, 136, 9, 11), (264, 136, window, window))
+        problem = replace(plain, **changes)  # type: ignore[arg-type]
+        for tile in RATES[kind]:
+            Pinned.config = Config(tile.values)
+            assert Pinned.config in solver.search_space(problem, hopper.target)
+            assert_solver(pinned, hopper, shapes=[problem], every_variant=False)
+
+
+@each
+def test_no_config_spills(solver: MatrixConvSolver, hopper: Device) -> None:
+    problem = problem_of(solver, (8, 64, 28, 28), (64, 64, 3, 3), padding=1)
+    short = problem_of(solver, (8, 64, 28, 28), (64, 64, 1, 1))
+    for kind, changed in (
+        ("mixed", problem),
+        ("split", short),
+        ("tf32", replace(problem, allow_tf32=True)),
+    ):
+        for tile in RATES[kind]:
+            solution = solver.solution(changed, hopper.target, Config(tile.values))
+            for program in solution.programs:
+                hopper.load(program, hopper.compile(program))
+                log = hopper.build_log(program)  # type: ignore[attr-defined]
+                assert "spill" in log
+                assert all(
+                    "0 bytes spill stores" in line for line in log.splitlines() if "spill" in line
+                )
+                assert "serialized" not in log
+
+
+def refused(answer: Applicability) -> Reason | None:
+    return answer.reason if isinstance(answer, Rejected) else None
+
+
+@each
+def test_other_devices_and_problems_are_refused(solver: MatrixConvSolver) -> None:
+    fine = problem_of(solver, (1, 32, 8, 8), (32, 32, 3, 3))
+    half = {"dtype": DataType.FLOAT16, "y_dtype": DataType.FLOAT16}
+    turned = Direction.BACKWARD_WEIGHTS
+    older = replace(H200, identity="", arch="sm_89")
+    amd = replace(H200, identity="", arch="gfx90a", features=frozenset())
+    for problem, target, reason in (
+        (fine, H200, None),
+        (fine, older, Reason.ARCHITECTURE),
+        (fine, amd, Reason.FEATURE),
+        (fine.with_direction(turned), H200, Reason.DIRECTION),
+        (problem_of(solver, (1, 4, 8, 8), (4, 4, 1, 1)), H200, Reason.ACCURACY),
+        (problem_of(solver, (1, 4, 8, 8), (4, 4, 1, 1), allow_tf32=True), H200, None),
+        (
+            problem_of(solver, (1, 4096, 9, 9), (4096, 4096, 3, 3), allow_tf32=True),
+            H200,
+            Reason.ACCURACY,
+        ),
+        (problem_of(solver, (1, 4, 9, 9), (4, 4, 8, 8)), H200, Reason.FILTER_SIZE),
+        (problem_of(solver, (1, 9, 8, 8), (9, 9, 3, 3), **half), H200, Reason.CHANNELS),
+        (problem_of(solver, (1, 1, 2**16, 2**16), (32, 1, 6, 6)), H200, Reason.SIZE_LIMIT),
+        (replace(fine, dtype=DataType.FLOAT64, y_dtype=DataType.FLOAT64), H200, Reason.DTYPE),
+    ):
+        assert refused(solver.applicability(problem, target)) is reason, problem
+
+
+@each
+def test_defaults_are_legal(solver: MatrixConvSolver) -> None:
+    for problem in shapes(solver):
+        for changes in {}, {"allow_tf32": True}:
+            changed = replace(problem, **changes)  # type: ignore[arg-type]
+            config = solver.default_config(changed, H200)
+            assert config in solver.search_space(changed, H200)
+
+
+def test_measured_tiles_fit() -> None:
+    for kind, tiles in RATES.items():
+        for tile in tiles:
+            assert tile.local_bytes(2 if kind in ("split", "mixed") else 1) <= LOCAL_MEMORY
+            assert MatrixTile.of(Config(tile.values)) == tile
+
+
+@each
+def test_weights_are_packed_only_where_they_need_it(solver: MatrixConvSolver) -> None:
+    problem = problem_of(solver, (8, 64, 28, 28), (128, 64, 3, 3), padding=1)
+    solution = solver.solution(problem, H200)
+    as_they_are = solver.channels_last and solver.direction is Direction.FORWARD
+    assert (solution.packed == 0) is as_they_are
+    assert solution.packed in (0, problem.nbytes("w"))
+    assert solution.total_workspace == solver.workspace_size(problem, H200)
+    (launch,) = solution.steps
+    assert isinstance(launch, Launch)
+    read = {str(getattr(argument, "memory", "")) for argument in launch.arguments}
+    assert (Memory.W in read) is as_they_are
+
+
+@each
+def test_matrix_units_pass_plain_arithmetic(solver: MatrixConvSolver) -> None:
+    problem = problem_of(solver, (64, 128, 28, 28), (128, 128, 3, 3), padding=1)
+    plain = solver.wti(problem, H200)
+    rounded = solver.wti(replace(problem, allow_tf32=True), H200)
+    assert plain is not None
+    assert rounded is not None
+    assert 0.9 < plain < rounded < 5

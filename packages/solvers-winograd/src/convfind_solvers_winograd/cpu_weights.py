@@ -1,0 +1,180 @@
+"""The weight gradient by Winograd on CPUs: everything of a block stays in the cache."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from convfind.config import Config
+from convfind.defines import make_defines
+from convfind.kernel_source import KernelSource
+from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.problem import ConvProblem
+from convfind.search_space import Constraint, Parameter, SearchSpace
+from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32, i64
+from convfind.target import Target
+from convfind.types import Direction
+from convfind_solvers_winograd.cook_toom import Transform
+from convfind_solvers_winograd.cpu import (
+    BEST_SHARE,
+    ITEMS_PER_CORE,
+    MOST_PRIVATE,
+    TRANSFORM_COST,
+    VECTOR,
+    CpuSolver,
+)
+from convfind_solvers_winograd.geometry import geometry
+
+#: Filters, and vectors of channels, of the register tile.
+_REGISTER_TILES = {"x86-64-avx512": (8, 2)}
+_OTHER_REGISTER_TILE = (4, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """Blocks of filters and channels, and parts of the tiles."""
+
+    filters: int
+    channels: int
+    parts: int
+    share: int  # tiles of a part
+
+
+class CpuWeightsSolver(CpuSolver):
+    """w from x and y. Parts of the sum are added up in a fixed order."""
+
+    def __init__(self, transform: Transform, *, channels_last: bool) -> None:
+        """Take the variant."""
+        super().__init__(transform, Direction.BACKWARD_WEIGHTS, channels_last=channels_last)
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the parts of w, one of them for each part of the tiles."""
+        config = self.default_config(problem, target)
+        return _workspace(problem, self._cut(problem, target, config, limit))
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """Multiplications saved, times the parts of tiles and of blocks filled, less transforms."""
+        shape, t = geometry(problem), self.transform
+        rows, vectors = _tile(target)
+        config = self.default_config(problem, target)
+        saved = (t.m * t.r) ** 2 / t.n**2
+        filled = shape.fill(t.r) * _fill(shape.filters, rows)
+        filled *= _fill(shape.channels, vectors * VECTOR)
+        each_way = VECTOR / min(shape.filters, config.integer("filters"))
+        each_way += VECTOR / min(shape.channels, config.integer("channels"))
+        return BEST_SHARE * saved * filled / (1 + TRANSFORM_COST * each_way)
+
+    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
+        """Blocks of tiles, channels and filters."""
+        return SearchSpace(
+            (
+                Parameter("tiles", (16, 24, 32, 48, 64), "tiles at a time"),
+                Parameter("channels", (32, 64, 128), "block of channels"),
+                Parameter("filters", (32, 64, 128), "block of filters"),
+            ),
+            (
+                Constraint(
+                    "private memory",
+                    lambda config: self._private_bytes(config) <= MOST_PRIVATE,
+                    f"a work-item has {MOST_PRIVATE} bytes",
+                ),
+            ),
+        )
+
+    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+        """Blocks that leave room for each other in a level-2 cache."""
+        shape = geometry(problem)
+        return Config(
+            tiles=24,
+            channels=64 if shape.channels > 32 else 32,
+            filters=64 if shape.filters > 32 else 32,
+        )
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch that computes, and, where there are parts, one that adds them up."""
+        shape = geometry(problem)
+        config = config or self.default_config(problem, target)
+        cut = self._cut(problem, target, config, workspace_limit)
+        rows, vectors = _tile(target)
+        program = Program(
+            KernelSource(
+                "convfind_solvers_winograd",
+                f"kernels/cpu_f{self.transform.m}x{self.transform.r}.cl",
+            ),
+            KernelLanguage.OPENCL_C,
+            make_defines(
+                config.defines, CHANNELS_LAST=self.channels_last, MR=rows, VECTORS=vectors
+            ),
+        )
+        workspace = _workspace(problem, cut)
+        scale = (f32(problem.alpha), f32(problem.beta))
+        compute = Launch(
+            KernelSpec(program, "winograd_cpu_weights"),
+            (
+                BufferArg(Memory.X),
+                BufferArg(Memory.Y),
+                BufferArg(Memory.WORKSPACE if workspace else Memory.W),
+                *map(i32, (shape.images, shape.groups, shape.channels, shape.filters)),
+                *map(i32, (*shape.size, *shape.out, *shape.padding)),
+                *((f32(1.0), f32(0.0)) if workspace else scale),
+                i32(cut.share),
+            ),
+            (
+                -(-shape.filters // cut.filters),
+                -(-shape.channels // cut.channels),
+                shape.groups * cut.parts,
+            ),
+            (1, 1, 1),
+        )
+        if not workspace:
+            return ConvSolution(self.solver_id, (compute,), config=config)
+        elements = problem.elements("w")
+        add_up = Launch(
+            KernelSpec(program, "winograd_cpu_sum"),
+            (
+                BufferArg(Memory.WORKSPACE),
+                BufferArg(Memory.W),
+                i32(cut.parts),
+                i64(elements),
+                *scale,
+            ),
+            (-(-elements // VECTOR),),
+            (1,),
+        )
+        return ConvSolution(self.solver_id, (compute, add_up), workspace=workspace, config=config)
+
+    def _cut(self, problem: ConvProblem, target: Target, config: Config, limit: int | None) -> _Cut:
+        """Parts enough for all cores, of whole blocks of tiles, that fit into the workspace."""
+        shape = geometry(problem)
+        unit, filters, channels = (config.integer(n) for n in ("tiles", "filters", "channels"))
+        items = shape.groups * -(-shape.filters // filters) * -(-shape.channels // channels)
+        tiles = shape.tiles(self.transform.r)
+        cores = target.compute_units
+        parts = 1 if cores == 1 else -(-ITEMS_PER_CORE * cores // items)
+        if limit is not None:
+            parts = min(parts, max(1, limit // problem.nbytes("w")))
+        share = -(-tiles // (parts * unit)) * unit
+        return _Cut(filters, channels, -(-tiles // share), share)
+
+    def _private_bytes(self, config: Config) -> int:
+        tiles, channels, filters = (config.integer(n) for n in ("tiles", "channels", "filters"))
+        floats = tiles * (channels + filters) + channels * filters
+        return self.transform.n**2 * floats * 4
+
+
+def _workspace(problem: ConvProblem, cut: _Cut) -> int:
+    return cut.parts * problem.nbytes("w") if cut.parts > 1 else 0
+
+
+def _fill(count: int, unit: int) -> float:
+    return count / (-(-count // unit) * unit)
+
+
+def _tile(target: Target) -> tuple[int, int]:
+    """Rows and vectors of the register tile."""
+    return _REGISTER_TILES.get(target.arch, _OTHER_REGISTER_TILE)

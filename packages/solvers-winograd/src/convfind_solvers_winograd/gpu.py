@@ -1,0 +1,145 @@
+"""What the Winograd solvers for GPUs have in common: transforms and products in device memory."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from bisect import bisect_right
+from collections.abc import Callable
+
+from convfind.applicability import APPLICABLE, Applicability, Rejected
+from convfind.defines import make_defines
+from convfind.kernel_source import KernelSource
+from convfind.kernel_spec import KernelSpec, Program
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.search_space import Parameter
+from convfind.solution import Argument, BufferArg, Launch, Memory, align, i32
+from convfind.solver import TunableSolver
+from convfind.target import DeviceKind, Target
+from convfind.types import Algorithm, Direction
+from convfind_solvers_winograd.applicability import error_bound, error_reach, judge
+from convfind_solvers_winograd.cook_toom import Transform
+from convfind_solvers_winograd.gpu_product import SMALLEST
+
+#: The kernels count elements of an image, of a matrix and of a point in 32 bits.
+_LARGEST = 2**30
+_GROUP = 128
+#: Of one unit of an H200: FLOP/s at the peak, and bytes/s of memory.
+_UNIT_PEAK = 507e9
+UNIT_BANDWIDTH = 30e9
+#: A launch, and the end of the one before it.
+_LAUNCH_SECONDS = 3e-6
+CHUNK = Parameter("chunk_mib", (32, 64, 128, 256, 512, 1024), "most memory of a part of the batch")
+DEFAULT_CHUNK = 512
+
+
+class GpuSolver(TunableSolver):
+    """A float32 convolution by one transform, in one direction and one family of layouts."""
+
+    algorithm = Algorithm.WINOGRAD
+    is_dynamic = True
+    backends = ("opencl", "hip")
+
+    def __init__(self, transform: Transform, direction: Direction, *, channels_last: bool) -> None:
+        """Take the variant, which gives the solver its id."""
+        self.transform = transform
+        self.direction = direction
+        self.channels_last = channels_last
+        layout = "nhwc" if channels_last else "nchw"
+        size = f"f{transform.m}x{transform.r}"
+        self.solver_id = f"winograd-{size}-gpu-{layout}-{direction.short}"
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take 3x3 filters of stride 1 on packed float32 tensors, on GPUs."""
+        if target.kind is DeviceKind.CPU:
+            return Rejected(Reason.DEVICE_KIND, "is for GPUs")
+        answer = judge(problem, self.direction, self.transform, channels_last=self.channels_last)
+        if not answer:
+            return answer
+        if target.max_work_group < max(_GROUP, 32 * self.transform.n):
+            return Rejected(Reason.WORK_GROUP, f"needs {32 * self.transform.n} work-items")
+        if not SMALLEST.fits(target):
+            return Rejected(Reason.LOCAL_MEMORY, f"needs {SMALLEST.local_bytes} bytes")
+        if (largest := self._largest(problem)) > _LARGEST:
+            return Rejected(Reason.SIZE_LIMIT, f"an image or a matrix of {largest} elements")
+        return APPLICABLE
+
+    def error_bound(self, problem: ConvProblem) -> float:
+        """The growth of errors by the transform."""
+        return error_bound(self.transform, problem)
+
+    def error_reach(self, problem: ConvProblem) -> int:
+        """A tile's."""
+        return error_reach(self.transform)
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """Direct multiplications over the time of products, of transforms and of launches."""
+        products, moved, launches = self._cost(problem, target)
+        seconds = products + launches * _LAUNCH_SECONDS
+        seconds += moved / (UNIT_BANDWIDTH * target.compute_units)
+        return problem.flops / (_UNIT_PEAK * target.compute_units * seconds)
+
+    # -- what the directions differ in -----------------------------------------------------------
+
+    @abstractmethod
+    def _largest(self, problem: ConvProblem) -> int:
+        """The largest of the sizes that are counted in 32 bits, with one image at a time."""
+
+    @abstractmethod
+    def _cost(self, problem: ConvProblem, target: Target) -> tuple[float, int, int]:
+        """Seconds of the products, bytes that the transforms move, and the number of launches."""
+
+    # -- what they share -------------------------------------------------------------------------
+
+    @property
+    def _points(self) -> int:
+        return self.transform.n**2
+
+    @property
+    def _transforms(self) -> Program:
+        name = f"f{self.transform.m}x{self.transform.r}"
+        return Program(
+            KernelSource("convfind_solvers_winograd", f"kernels/gpu_{name}.cl"),
+            defines=make_defines(CHANNELS_LAST=self.channels_last),
+        )
+
+    def _elementwise(self, entry: str, count: int, *arguments: Argument) -> Launch:
+        """Launch one work-item an element."""
+        groups = -(-count // _GROUP)
+        kernel = KernelSpec(self._transforms, entry)
+        return Launch(kernel, arguments, (groups * _GROUP,), (_GROUP,))
+
+    def _transformed(
+        self,
+        entry: str,
+        source: BufferArg,
+        result: BufferArg,
+        images: tuple[int, int],
+        channels: tuple[int, int, int],
+        size: tuple[int, int],
+        padding: tuple[int, int],
+        tiles: tuple[int, int, int],
+    ) -> Launch:
+        """Launch TRANSFORM_TILES.
+
+        ``images`` are the first one and their number, ``channels`` are groups, channels of a group
+        and these filled up, ``tiles`` of an image's rows and columns, and all of them filled up.
+        """
+        count = channels[0] * channels[2] * tiles[2]
+        numbers = (*images, *channels[:2], *size, *padding, *tiles[:2], channels[2], tiles[2])
+        return self._elementwise(entry, count, source, result, *map(i32, numbers))
+
+
+def chunk_images(images: int, budget: int, size: Callable[[int], int]) -> int:
+    """Return how many images at a time need at most ``budget`` bytes, evenly shared; 1 at least."""
+    most = max(1, bisect_right(range(1, images + 1), budget, key=size))
+    return -(-images // -(-images // most))
+
+
+def regions(*sizes: int) -> tuple[list[BufferArg], int]:
+    """Lay regions of so many bytes out in a workspace; return them and the end."""
+    found, end = [], 0
+    for size in sizes:
+        found.append(BufferArg(Memory.WORKSPACE, end))
+        end += align(size)
+    return found, end

@@ -1,0 +1,226 @@
+"""The batched matrix product of the GPU solvers: its tiles, how fast they are, and its launch."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+
+from convfind.config import Config
+from convfind.defines import DefineValue, make_defines
+from convfind.kernel_source import KernelSource
+from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.problem import ConvProblem
+from convfind.search_space import Constraint, Parameter
+from convfind.solution import BufferArg, Launch, i32, i64
+from convfind.target import Target
+
+#: The depth of a sum is a multiple of it, other sizes of `ROW_UNIT`: what is read at a time.
+DEPTH_UNIT = 16
+ROW_UNIT = 4
+#: Local memory that NVIDIA's compiler grants from sm_80 on; the device reports 48 KiB.
+_NVIDIA_LOCAL_MEMORY = 96 * 1024
+#: Tiles in local memory at a time, of gpu_product_mma.cl.
+_STAGES = 3
+
+
+def tensor_core_products(problem: ConvProblem) -> int:
+    """Return PRODUCTS of gpu_mma.h: how many make one as precise as the problem wants."""
+    return 1 if problem.allow_tf32 else 3
+
+
+def padded(size: int, unit: int) -> int:
+    """Round up to a multiple."""
+    return -(-size // unit) * unit
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Results of a work-group and how its items share them: macros of the product's kernels."""
+
+    tile_m: int
+    tile_n: int
+    tile_k: int
+    threads_m: int
+    threads_n: int
+    mma: int = 0  # 1: on NVIDIA's tensor cores
+
+    @classmethod
+    def of(cls, config: Config) -> Tile:
+        """Read a config."""
+        return cls(*(config.integer(field.name) for field in fields(cls)))
+
+    @property
+    def values(self) -> dict[str, int]:
+        """The parameters by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def threads(self) -> int:
+        """Items of a work-group."""
+        return self.threads_m * self.threads_n
+
+    @property
+    def local_bytes(self) -> int:
+        """Local memory, at most."""
+        if self.mma:
+            return 4 * _STAGES * (self.tile_k + 4) * (self.tile_m + self.tile_n)
+        return 2 * 4 * (self.tile_k * (self.tile_m + self.tile_n) + 2 * 32)
+
+    def fits(self, target: Target) -> bool:
+        """Say whether a device can run it."""
+        if self.mma and not (target.backend == "opencl" and _is_nvidia(target)):
+            return False
+        return self.threads <= target.max_work_group and self.local_bytes <= _local_memory(target)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What a tile reached on an H200 (132 units), in GFLOP/s a unit."""
+
+    full: int  # with every place on the unit taken
+    single: int  # one work-group alone on its unit
+    resident: int  # places
+    around: int  # what comes before and after the sum takes as long as so many steps of it
+
+
+RATES = {
+    Tile(64, 64, 16, 8, 8): Rate(365, 110, 6, 30),
+    Tile(64, 128, 16, 8, 16): Rate(360, 180, 3, 30),
+    Tile(128, 64, 16, 16, 8): Rate(360, 180, 3, 30),
+    Tile(256, 128, 16, 16, 16): Rate(370, 370, 1, 40),
+    Tile(64, 32, 16, 8, 8): Rate(325, 60, 8, 25),
+    Tile(32, 64, 16, 8, 8): Rate(310, 60, 8, 25),
+    Tile(32, 32, 16, 8, 8): Rate(250, 40, 10, 20),
+    Tile(64, 64, 16, 16, 8, 1): Rate(490, 170, 4, 45),
+    Tile(128, 64, 16, 32, 8, 1): Rate(450, 300, 2, 32),
+    Tile(64, 128, 16, 16, 16, 1): Rate(450, 300, 2, 32),
+}
+SMALLEST = Tile(32, 32, 16, 8, 8)
+PARAMETERS = tuple(
+    Parameter(name, tuple(sorted({tile.values[name] for tile in RATES})), meaning)
+    for name, meaning in (
+        ("tile_m", "rows of a work-group"),
+        ("tile_n", "columns of a work-group"),
+        ("tile_k", "depth of the tiles in local memory"),
+        ("threads_m", "work-items along the rows"),
+        ("threads_n", "work-items along the columns"),
+        ("mma", "1: on NVIDIA's tensor cores"),
+    )
+)
+
+
+def constraints(target: Target) -> tuple[Constraint, ...]:
+    """Return what tiles must fulfil on a device."""
+    return (
+        Constraint("tile", lambda c: Tile.of(c) in RATES, "tiles fill registers without spills"),
+        Constraint("device", lambda c: Tile.of(c).fits(target), "the device can run it"),
+    )
+
+
+def _is_nvidia(target: Target) -> bool:
+    """Say whether it takes PTX for sm_80 or later."""
+    sm = re.fullmatch(r"sm_(\d+)", target.arch)
+    return target.has("nv-ptx") and sm is not None and int(sm[1]) >= 80
+
+
+def _local_memory(target: Target) -> int:
+    if _is_nvidia(target):
+        return max(target.local_memory, _NVIDIA_LOCAL_MEMORY)
+    return target.local_memory
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """Matrices one behind the other: elements from row to row of memory, and from one to the next.
+
+    ``along_depth`` says that the rows of memory run along the depth of the sum.
+    """
+
+    at: BufferArg
+    step: int
+    matrix: int
+    along_depth: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """So many products of ``rows`` x ``depth`` with ``depth`` x ``columns`` elements."""
+
+    matrices: int
+    rows: int
+    columns: int
+    depth: int
+
+    def count(self, tile: Tile) -> int:
+        """Work-groups of one part."""
+        return self.matrices * -(-self.rows // tile.tile_m) * -(-self.columns // tile.tile_n)
+
+    def seconds(self, tile: Tile, parts: int, units: int) -> float:
+        """Expected time: whole rounds of work-groups at full speed, then what is left."""
+        rate = RATES[tile]
+        rounds, rest = divmod(-(-self.count(tile) * parts // units), rate.resident)
+        last = rest / min(rest * rate.single, rate.full) if rest else 0.0
+        flops = 2 * (self.depth / parts + rate.around) * tile.tile_m * tile.tile_n
+        return flops * (rounds * rate.resident / rate.full + last) * 1e-9
+
+    def best(
+        self, target: Target, parts: tuple[int, ...] = (1,), part_seconds: float = 0.0
+    ) -> tuple[float, Tile, int]:
+        """Return the fewest seconds, and the tile and the number of parts that take them.
+
+        Adding up takes ``part_seconds`` for each part.
+        """
+        units = target.compute_units
+        return min(
+            (
+                (self.seconds(tile, number, units) + number * part_seconds, tile, number)
+                for tile in RATES
+                if tile.fits(target)
+                for number in parts
+            ),
+            key=lambda found: found[0],
+        )
+
+    def launch(
+        self,
+        tile: Tile,
+        a: Operand,
+        b: Operand,
+        c: BufferArg,
+        *,
+        parts: int = 1,
+        add: bool = False,
+        columns_first: bool = False,
+        products: int = 3,
+    ) -> Launch:
+        """Return ``c = a * b``, or ``c += a * b``; rows of c are filled up to `ROW_UNIT`."""
+        macros: dict[str, DefineValue] = {
+            name.upper(): value for name, value in tile.values.items() if name != "mma"
+        }
+        macros |= {
+            "A_ALONG_DEPTH": a.along_depth,
+            "B_ALONG_DEPTH": b.along_depth,
+            "COLUMNS_FIRST": columns_first,
+        }
+        if tile.mma:
+            macros |= {"PRODUCTS": products, "STAGES": _STAGES}
+        program = Program(
+            KernelSource(
+                "convfind_solvers_winograd",
+                f"kernels/gpu_product{'_mma' if tile.mma else ''}.cl",
+            ),
+            KernelLanguage.OPENCL_C if tile.mma else KernelLanguage.SHARED,
+            make_defines(macros),
+        )
+        return Launch(
+            KernelSpec(program, "winograd_gpu_product"),
+            (
+                *(a.at, b.at, c),
+                *map(i32, (self.rows, self.columns, self.depth)),
+                *map(i32, (a.step, b.step, padded(self.columns, ROW_UNIT))),
+                *map(i64, (a.matrix, b.matrix)),
+                *map(i32, (self.matrices, parts, int(add))),
+            ),
+            (self.count(tile) * parts * tile.threads,),
+            (tile.threads,),
+        )

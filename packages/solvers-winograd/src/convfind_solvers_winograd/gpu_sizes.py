@@ -1,0 +1,107 @@
+"""The transformed tensors of forward convolution and of the data gradient on GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from convfind.kernel_spec import KernelSpec, Program
+from convfind.solution import BufferArg, Launch, Memory, i32, i64
+from convfind_solvers_winograd.cook_toom import Transform
+from convfind_solvers_winograd.geometry import Geometry
+from convfind_solvers_winograd.gpu_product import DEPTH_UNIT, ROW_UNIT, Product, padded
+
+_BLOCK_FILTERS, _BLOCK_CHANNELS, _FILTER_GROUP = 32, 4, 128
+
+
+@dataclass(frozen=True, slots=True)
+class ConvSizes:
+    """The transformed tensors of so many images."""
+
+    shape: Geometry
+    transform: Transform
+    images: int
+    channels_last: bool
+
+    @property
+    def tiles_of_image(self) -> tuple[int, int]:
+        """Rows and columns of tiles."""
+        height, width = (-(-size // self.transform.m) for size in self.shape.out)
+        return height, width
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of all images."""
+        return self.images * prod(self.tiles_of_image)
+
+    @property
+    def padded_tiles(self) -> int:
+        """Their number, filled up."""
+        return padded(self.tiles, ROW_UNIT)
+
+    @property
+    def channels(self) -> int:
+        """Channels of a group, filled up."""
+        return padded(self.shape.channels, DEPTH_UNIT)
+
+    @property
+    def filters(self) -> int:
+        """Filters of a group, filled up."""
+        return padded(self.shape.filters, ROW_UNIT)
+
+    @property
+    def points(self) -> int:
+        """Products of a tile for a channel and a filter."""
+        return self.transform.n**2
+
+    @property
+    def data(self) -> int:
+        """Elements of one point of the data, all groups."""
+        return self.shape.groups * self.channels * self.padded_tiles
+
+    @property
+    def sums(self) -> int:
+        """Elements of one point of the products, all groups."""
+        if self.channels_last:
+            return self.shape.groups * self.filters * self.tiles
+        return self.shape.groups * self.shape.filters * self.padded_tiles
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes of the transformed weights."""
+        return 4 * self.points * self.shape.groups * self.channels * self.filters
+
+    @property
+    def region_bytes(self) -> tuple[int, int]:
+        """Bytes of transformed data and of sums of products."""
+        return 4 * self.points * self.data, 4 * self.points * self.sums
+
+    @property
+    def product(self) -> Product:
+        """The products of all points and groups."""
+        rows, columns = self.shape.filters, self.tiles
+        if self.channels_last:
+            rows, columns = columns, rows
+        return Product(self.points * self.shape.groups, rows, columns, self.channels)
+
+
+def filter_launch(transforms: Program, sizes: ConvSizes) -> Launch:
+    """Transform the weights to packed memory."""
+    shape = sizes.shape
+    group, filters, channels, tap = shape.weight_steps
+    return Launch(
+        KernelSpec(transforms, "winograd_gpu_filter"),
+        (
+            BufferArg(Memory.W),
+            BufferArg(Memory.PACKED),
+            *map(i32, (shape.groups, shape.channels, shape.filters)),
+            *map(i32, (sizes.channels, sizes.filters)),
+            i64(group),
+            *map(i32, (filters, channels, tap, int(shape.flipped))),
+        ),
+        (
+            -(-sizes.filters // _BLOCK_FILTERS) * _FILTER_GROUP,
+            sizes.channels // _BLOCK_CHANNELS * shape.groups,
+        ),
+        (_FILTER_GROUP, 1),
+    )

@@ -1,0 +1,68 @@
+// The transforms of forward convolution and of the data gradient on GPUs: see gpu_transform.h.
+#define STRIDE OUTPUTS
+#include "gpu_transform.h"
+#include "gpu_store.h"
+
+#define BLOCK_FILTERS 32  // of a work-group of the filters' transform
+#define BLOCK_CHANNELS 4
+#define WINDOW (TAPS * TAPS)
+
+TRANSFORM_TILES(winograd_gpu_data, transform_data, SIZE)
+
+// Filters to their points, those of a work-group through local memory: two-dimensional grid of BLOCK_FILTERS filters
+// and BLOCK_CHANNELS channels of all groups; weights lie w_*_step elements apart.
+CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_filter(
+    CF_GLOBAL const float *weights, CF_GLOBAL float *points, const int groups, const int channels, const int filters,
+    const int padded_channels, const int padded_filters, const CF_LONG w_group_step, const int w_filter_step,
+    const int w_channel_step, const int w_tap_step, const int flipped) {
+  CF_LOCAL float block[BLOCK_FILTERS][BLOCK_CHANNELS * WINDOW + 1];
+  const int item = (int)CF_LOCAL_ID(0);
+  const int first_filter = (int)CF_GROUP_ID(0) * BLOCK_FILTERS, blocks = padded_channels / BLOCK_CHANNELS;
+  const int group = (int)CF_GROUP_ID(1) / blocks, first_channel = (int)CF_GROUP_ID(1) % blocks * BLOCK_CHANNELS;
+  weights += group * w_group_step;
+  for (int i = item; i < BLOCK_FILTERS * BLOCK_CHANNELS * WINDOW; i += GROUP) {
+    const int own = i / (BLOCK_CHANNELS * WINDOW), rest = i % (BLOCK_CHANNELS * WINDOW);
+    const int tap = CHANNELS_LAST ? rest / BLOCK_CHANNELS : rest % WINDOW;
+    const int line = CHANNELS_LAST ? rest % BLOCK_CHANNELS : rest / WINDOW;
+    const int filter = first_filter + own, channel = first_channel + line;
+    float value = 0.0f;
+    if (filter < filters && channel < channels)
+      value = weights[(CF_LONG)filter * w_filter_step + (CF_LONG)channel * w_channel_step + tap * w_tap_step];
+    block[own][line * WINDOW + (flipped ? WINDOW - 1 - tap : tap)] = value;
+  }
+  CF_BARRIER();
+  const int own = item % BLOCK_FILTERS, line = item / BLOCK_FILTERS;
+  if (first_filter + own >= padded_filters) return;
+  VALUE window[WINDOW], result[POINTS];
+  FOR_UNROLLED(i, WINDOW) window[i] = block[own][line * WINDOW + i];
+  TRANSFORM(transform_filter, window, TAPS, result, SIZE);
+  const CF_LONG step = (CF_LONG)groups * padded_channels * padded_filters;
+  points += ((CF_LONG)group * padded_channels + first_channel + line) * padded_filters + first_filter + own;
+  FOR_UNROLLED(p, POINTS) points[p * step] = result[p];
+}
+
+// Sums of products to results: result = alpha * transformed + beta * result. One item a filter of a tile; what tiles
+// have beyond the result is left out.
+CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_result(
+    CF_GLOBAL const float *points, CF_GLOBAL float *tensor, const float alpha, const float beta, const int first_image,
+    const int images, const int groups, const int filters, const int height, const int width, const int tiles_h,
+    const int tiles_w, const int padded_filters, const int padded_tiles) {
+  const CF_UINT number = (CF_UINT)CF_GLOBAL_ID(0);
+  const int tiles = images * tiles_h * tiles_w;
+  const CF_UINT count = (CF_UINT)groups * (CHANNELS_LAST ? tiles * padded_filters : filters * padded_tiles);
+  if (number >= count) return;
+  const Element at = element_of(number, CHANNELS_LAST ? padded_filters : filters, CHANNELS_LAST ? tiles : padded_tiles);
+  if (at.channel >= filters || at.tile >= tiles) return;
+  VALUE sums[POINTS], result[OUTPUTS * OUTPUTS];
+  points += number;
+  FOR_UNROLLED(p, POINTS) sums[p] = points[(CF_LONG)p * count];
+  TRANSFORM(transform_result, sums, SIZE, result, OUTPUTS);
+
+  const int column = at.tile % tiles_w * OUTPUTS, above = at.tile / tiles_w;
+  const int row = above % tiles_h * OUTPUTS, image = first_image + above / tiles_h;
+  const int position_step = CHANNELS_LAST ? groups * filters : 1;
+  tensor += (CF_LONG)image * height * width * groups * filters +
+            (CF_LONG)(at.group * filters + at.channel) * (CHANNELS_LAST ? 1 : height * width) +
+            (row * width + column) * position_step;
+  store_values(tensor, result, height - row, width - column, width, position_step, alpha, beta);
+}

@@ -1,0 +1,44 @@
+// The transforms of the weight gradient on GPUs: see gpu_transform.h. Of F(m, r) the m outputs are the taps of the
+// window, and the r taps are results: tiles of y are filters that are used once.
+#define STRIDE TAPS
+#include "gpu_transform.h"
+
+#define CHANNELS 32  // neighbouring channels of a work-group of the result's transform
+#define RESULT_GROUP (CHANNELS * SIZE)
+
+TRANSFORM_TILES(winograd_gpu_data, transform_data, SIZE)
+TRANSFORM_TILES(winograd_gpu_gradient, transform_filter, TAPS)
+
+// Parts of sums of products, as [part][point][group][filter][channel], to weights: w = alpha * transformed + beta * w.
+// Two-dimensional grid: CHANNELS channels by SIZE lines of points, and the filters of all groups.
+CF_KERNEL CF_WORK_GROUP_SIZE(RESULT_GROUP, 1, 1) void winograd_gpu_weights(
+    CF_GLOBAL const float *points, CF_GLOBAL float *weights, const float alpha, const float beta, const int parts,
+    const int filters, const int channels, const int padded_channels, const int w_channel_step, const int w_tap_step) {
+  CF_LOCAL float lines[SIZE][OUTPUTS][CHANNELS];
+  const int item = (int)CF_LOCAL_ID(0), lane = item % CHANNELS, line = item / CHANNELS;
+  const int filter = (int)CF_GROUP_ID(1), channel = (int)CF_GROUP_ID(0) * CHANNELS + lane;
+  const CF_LONG step = (CF_LONG)filters * padded_channels;
+  VALUE sums[SIZE], between[OUTPUTS];
+  FOR_UNROLLED(p, SIZE) sums[p] = 0.0f;
+  if (channel < channels) {
+    points += (CF_LONG)filter * padded_channels + channel + line * SIZE * step;
+#pragma unroll 4
+    for (int part = 0; part < parts; ++part) {
+      FOR_UNROLLED(p, SIZE) sums[p] += points[(part * POINTS + p) * step];
+    }
+  }
+  transform_result(sums, 1, between, 1);
+  FOR_UNROLLED(i, OUTPUTS) lines[line][i][lane] = between[i];
+  CF_BARRIER();
+  if (line >= OUTPUTS || channel >= channels) return;
+  VALUE column[SIZE], result[OUTPUTS];
+  FOR_UNROLLED(i, SIZE) column[i] = lines[i][line][lane];
+  transform_result(column, 1, result, 1);
+  weights += (CF_LONG)filter * channels * OUTPUTS * OUTPUTS + (CF_LONG)channel * w_channel_step + line * w_tap_step;
+  FOR_UNROLLED(i, OUTPUTS) {
+    CF_GLOBAL float *to = weights + i * OUTPUTS * w_tap_step;
+    float value = alpha * result[i];
+    if (beta != 0.0f) value = CF_FMA(beta, *to, value);
+    *to = value;
+  }
+}

@@ -1,0 +1,247 @@
+"""The Winograd solvers for GPUs, run on whatever device there is."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, get_args
+
+import pytest
+
+from convfind.accuracy import (
+    Distribution,
+    check_error,
+    error_bound,
+    measure_error,
+    random_data,
+    spread_magnitude,
+)
+from convfind.applicability import Rejected
+from convfind.backend import Device
+from convfind.config import Config
+from convfind.kernel_spec import KernelLanguage
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.reference import reference_convolution, reference_magnitude
+from convfind.target import DeviceKind, Target
+from convfind.tensors import tensor_view
+from convfind.testing import MOCK_TARGET, assert_solver
+from convfind.testing.guarded_run import POISON, GuardedRunner
+from convfind.testing.tensors import filled_memory
+from convfind.types import AccuracyClass, DataType, Direction, Layout
+from convfind_solvers_winograd.gpu import GpuSolver
+from convfind_solvers_winograd.gpu_product import RATES
+from convfind_solvers_winograd.solver_list import solvers
+
+pytest_plugins = ["convfind.testing.fixtures"]
+
+SOLVERS = [solver for solver in solvers() if isinstance(solver, GpuSolver)]
+ORDINARY = [solver for solver in SOLVERS if solver.transform.n == 6]
+H200 = replace(
+    MOCK_TARGET,
+    identity="",
+    backend="opencl",
+    kind=DeviceKind.GPU,
+    arch="sm_90",
+    compute_units=132,
+    local_memory=48 * 1024,
+    max_work_group=1024,
+    features=frozenset({"nv-ptx"}),
+)
+
+
+def each(found: Sequence[GpuSolver]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("solver", found, ids=lambda s: s.solver_id)
+
+
+@pytest.fixture(scope="session")
+def as_gpu(convfind_device: Device) -> Iterator[Device]:
+    """The device as if it were a GPU with few units, whatever it is."""
+    if convfind_device.target.kind is DeviceKind.GPU:
+        yield convfind_device
+        return
+    if convfind_device.target.platform.startswith("Portable"):
+        pytest.skip("wrong with PoCL 3.1 unless built with -cl-opt-disable, as all such tiles")
+    device = copy.copy(convfind_device)
+    device.target = replace(
+        convfind_device.target,
+        identity="",
+        kind=DeviceKind.GPU,
+        compute_units=8,
+        local_memory=96 * 1024,
+    )
+    yield device
+
+
+@pytest.fixture(scope="session")
+def runner(as_gpu: Device) -> GuardedRunner:
+    """Compiles each program once."""
+    return GuardedRunner(as_gpu)
+
+
+def problem_for(solver: GpuSolver, x: tuple[int, ...], filters: int, **options: Any) -> ConvProblem:
+    """A problem that a solver takes, unless the options say otherwise."""
+    options.setdefault("layout", Layout.NHWC if solver.channels_last else Layout.NCHW)
+    options.setdefault("accuracy", AccuracyClass.RELAXED)
+    w = (filters, x[1] // options.get("groups", 1), 3, 3)
+    return ConvProblem.create(options.pop("direction", solver.direction), x, w, **options)
+
+
+@each(SOLVERS)
+def test_the_conformance_kit_finds_nothing(solver: GpuSolver, as_gpu: Device) -> None:
+    shapes = [
+        problem_for(solver, (2, 5, 9, 7), 3, padding=1),
+        problem_for(solver, (1, 1, 3, 3), 1),
+        problem_for(solver, (3, 70, 13, 17), 50, padding=(2, 0)),
+        problem_for(solver, (1, 70, 5, 31), 70, padding=((0, 2), (3, 1)), alpha=0.5, beta=2.0),
+        problem_for(solver, (2, 12, 11, 12), 8, padding=1, groups=4),
+        problem_for(solver, (1, 3, 4, 4), 2, padding=9),
+    ]
+    report = assert_solver(solver, as_gpu, shapes=shapes, every_variant=False)
+    assert len(report.problems) == len(shapes)
+
+
+def check_run(
+    runner: GuardedRunner,
+    target: Target,
+    solver: GpuSolver,
+    problem: ConvProblem,
+    config: Config | None = None,
+    distribution: Distribution = "uniform",
+) -> None:
+    """Run a config between guards, and compare with float64."""
+    writes = problem.direction.writes
+    first, second = random_data(problem, 0, distribution)
+    numbers = dict(zip(problem.direction.reads, (first, second), strict=True))
+    memory = {name: filled_memory(problem, name, numbers.get(name), POISON) for name in "xwy"}
+    solution = solver.solution(problem, target, config)
+    runner.load(solution)
+    outcome = runner.run(problem, solution, memory)
+    assert outcome.complaints == [], (problem, config)
+    magnitude = spread_magnitude(
+        reference_magnitude(problem, first, second),
+        solver.error_reach(problem),
+        channels_last=solver.channels_last,
+    )
+    result = tensor_view(problem, writes, outcome.result)
+    error = measure_error(result, reference_convolution(problem, first, second, None), magnitude)
+    bound = error_bound(problem, solver.error_bound(problem))
+    assert check_error(error, bound), f"{problem.key} {config} {distribution}: {error} over {bound}"
+
+
+@each([s for s in ORDINARY if s.direction is not Direction.BACKWARD_DATA])
+def test_every_tile(solver: GpuSolver, as_gpu: Device, runner: GuardedRunner) -> None:
+    problem = problem_for(solver, (2, 36, 10, 13), 72, padding=1)
+    default = solver.default_config(problem, as_gpu.target)
+    is_gpu = not as_gpu.target.platform.startswith("Intel")
+    for number, tile in enumerate(RATES):
+        # CPUs compile larger tiles for minutes.
+        if not tile.fits(as_gpu.target) or not (is_gpu or tile.tile_m * tile.tile_n <= 2048):
+            continue
+        parts = {"parts": 1 + number % 3} if "parts" in default else {}
+        config = default.replace(**tile.values, **parts)
+        assert config in solver.search_space(problem, as_gpu.target)
+        check_run(runner, as_gpu.target, solver, problem, config)
+
+
+@each(ORDINARY)
+def test_errors_stay_in_the_stated_bound(
+    solver: GpuSolver, as_gpu: Device, runner: GuardedRunner
+) -> None:
+    channels = (256, 4) if solver.direction is Direction.FORWARD else (4, 256)
+    for distribution in get_args(Distribution):
+        problem = problem_for(solver, (2, channels[0], 14, 14), channels[1], padding=1)
+        check_run(runner, as_gpu.target, solver, problem, distribution=distribution)
+
+
+@each(ORDINARY)
+def test_the_batch_is_cut_where_memory_is_short(solver: GpuSolver) -> None:
+    problem = problem_for(solver, (64, 64, 56, 56), 64, padding=1)
+    whole = solver.solution(problem, H200)
+    limit = whole.total_workspace // 3
+    cut = solver.solution(problem, H200, workspace_limit=limit)
+    assert limit // 2 < cut.total_workspace <= limit
+    assert cut.total_workspace == solver.workspace_size(problem, H200, limit)
+    assert len(cut.steps) > len(whole.steps)
+
+
+@each(ORDINARY)
+def test_tensor_cores_only_where_there_are_some(solver: GpuSolver) -> None:
+    problem = problem_for(solver, (64, 64, 56, 56), 64, padding=1)
+    assert solver.default_config(problem, H200)["mma"] == 1
+    for other in (
+        replace(H200, identity="", arch="sm_70"),
+        replace(H200, identity="", backend="hip", arch="gfx90a", features=frozenset()),
+    ):
+        config = solver.default_config(problem, other)
+        assert config["mma"] == 0
+        assert config in solver.search_space(problem, other)
+
+
+def test_tf32_is_one_product_where_it_is_allowed() -> None:
+    for solver in ORDINARY:
+        for allowed in (False, True):
+            problem = problem_for(solver, (64, 64, 56, 56), 64, padding=1, allow_tf32=allowed)
+            (products,) = {
+                dict(program.defines)["PRODUCTS"]
+                for program in solver.solution(problem, H200).programs
+                if program.language is KernelLanguage.OPENCL_C
+            }
+            assert products == (1 if allowed else 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"stride": 2}, Reason.STRIDE),
+        ({"dilation": 2}, Reason.DILATION),
+        ({"dtype": DataType.FLOAT16}, Reason.DTYPE),
+        ({"accuracy": AccuracyClass.STRICT}, Reason.ACCURACY),
+    ],
+)
+def test_what_is_refused(options: dict[str, Any], reason: Reason) -> None:
+    for solver in SOLVERS:
+        problem = problem_for(solver, (1, 16, 16, 16), 16, **options)
+        answer = solver.applicability(problem, H200)
+        assert isinstance(answer, Rejected)
+        assert answer.reason is reason
+
+
+@each(SOLVERS)
+def test_other_devices_and_sizes_are_refused(solver: GpuSolver) -> None:
+    small = problem_for(solver, (1, 16, 16, 16), 16)
+    huge = problem_for(solver, (1, 1, 2**16, 2**16), 1)
+    for problem, target, reason in (
+        (small, replace(H200, identity="", kind=DeviceKind.CPU), Reason.DEVICE_KIND),
+        (small, replace(H200, identity="", max_work_group=64), Reason.WORK_GROUP),
+        (small, replace(H200, local_memory=1024, features=frozenset()), Reason.LOCAL_MEMORY),
+        (huge, H200, Reason.SIZE_LIMIT),
+    ):
+        answer = solver.applicability(problem, target)
+        assert isinstance(answer, Rejected)
+        assert answer.reason is reason
+
+
+@each(SOLVERS)
+def test_the_index_knows_waste(solver: GpuSolver) -> None:
+    def index(size: int, channels: int) -> float:
+        problem = problem_for(solver, (64, channels, size, size), channels, padding=1)
+        found = solver.wti(problem, H200)
+        assert found is not None
+        return found
+
+    assert index(48, 128) > 1.0
+    assert index(48, 128) > index(49, 128)
+    assert index(48, 128) > 4 * index(48, 4)
+
+
+def test_kernels_compile_alone(as_gpu: Device) -> None:
+    programs = (
+        program
+        for solver in SOLVERS
+        for program in solver.solution(problem_for(solver, (1, 4, 8, 8), 4), as_gpu.target).programs
+        if program.language is KernelLanguage.SHARED and "product" not in str(program.source)
+    )
+    for program in {replace(program, defines=()) for program in programs}:
+        assert as_gpu.compile(program)

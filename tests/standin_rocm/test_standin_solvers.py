@@ -1,0 +1,108 @@
+"""Every registered solver on the stand-in, and every tile with matrix instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("hip", reason="hip-python is not installed")
+pytest.importorskip("convfind_backend_hip", reason="the HIP backend is not installed")
+
+from standin import Standin
+
+from convfind.config import Config
+from convfind.plugins.registry import default_registry
+from convfind.problem import ConvProblem
+from convfind.solver import Solver, TunableSolver
+from convfind.target import DeviceKind, Target
+from convfind.testing import assert_solver, edge_cases
+from convfind.testing.shapes import variants
+from convfind.types import AccuracyClass, DataType, Direction, Layout
+from convfind_backend_hip.backend import HipBackend
+from convfind_backend_hip.device import HipDevice
+
+WAVE64, WAVE32 = "gfx90a:sramecc+:xnack-", "gfx1030"
+TARGET = Target(*("hip", "a gpu", DeviceKind.GPU, "AMD", "ROCm", WAVE64, 104, "1"))
+SOLVERS = list(default_registry().solvers_for(TARGET)[0])
+#: Problems of a solver, fewer for waves of 32: a minute for all. Solvers' own packages run more.
+MOST = {WAVE64: 8, WAVE32: 4}
+#: The bfloat16 instructions of gfx908 are its own.
+MATRIX_DEVICES = [
+    (WAVE64, DataType.FLOAT32),
+    (WAVE64, DataType.FLOAT16),
+    (WAVE64, DataType.BFLOAT16),
+    ("gfx908", DataType.BFLOAT16),
+]
+
+
+def taken(solver: Solver, target: Target) -> list[ConvProblem]:
+    """Return problems of all kinds that a solver takes."""
+    found = [
+        problem
+        for case in edge_cases()
+        for stated in (case, replace(case, accuracy=AccuracyClass.RELAXED))
+        for variant in variants(stated)
+        if solver.applicability(problem := variant.plain(), target)
+    ]
+    most = MOST[target.arch] if solver.is_dynamic else 2
+    return found[:: max(1, -(-len(found) // most))]
+
+
+def products(dtype: DataType, layout: Layout) -> list[ConvProblem]:
+    """Return problems that fill large tiles, in all directions."""
+    shapes = (((2, 32, 9, 11), (48, 32, 3, 3)), ((3, 36, 6, 6), (40, 36, 1, 1)))
+    return [
+        ConvProblem.create(way, x, w, padding=w[2] // 2, dtype=dtype, layout=layout)
+        for x, w in shapes
+        for way in Direction
+    ]
+
+
+@pytest.fixture
+def device(
+    standin: Standin, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[HipDevice]:
+    """A device of the architecture that a test asks for."""
+    assert standin.root
+    monkeypatch.setenv("STANDIN_DEVICES", request.param)
+    opened = HipBackend().open()
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("device", [WAVE64, WAVE32], indirect=True, ids=["wave64", "wave32"])
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.solver_id)
+def test_solvers(solver: Solver, device: HipDevice) -> None:
+    assert_solver(solver, device, shapes=taken(solver, device.target), every_variant=False)
+
+
+@pytest.mark.parametrize(("device", "dtype"), MATRIX_DEVICES, indirect=["device"])
+def test_tiles_of_matrix_instructions(
+    dtype: DataType, device: HipDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every tile that defaults are chosen from, the solvers in turns."""
+    tiles = pytest.importorskip("convfind_solvers_igemm.gpu_tiles").MATRIX_RATES
+    solvers = [s for s in SOLVERS if s.solver_id.startswith("igemm-gpu-") and s.is_dynamic]
+    ran = 0
+    for number, tile in enumerate(tiles):
+        solver = solvers[number % len(solvers)]
+        assert isinstance(solver, TunableSolver)
+        config = Config(tile.values, parts=1)
+        layout = Layout.of(2, channels_last="-nhwc-" in solver.solver_id)
+        problems = [
+            problem
+            for problem in products(dtype, layout)
+            if solver.applicability(problem, device.target)
+            and config in solver.search_space(problem, device.target)
+        ]
+        if not problems:
+            continue
+        with monkeypatch.context() as patch:
+            patch.setattr(solver, "default_config", lambda *_, config=config: config)
+            report = assert_solver(solver, device, shapes=problems, every_variant=False)
+        ran += len(report.problems)
+        (program, *_) = solver.solution(problems[0], device.target, config).programs
+        assert dict(program.defines)["MFMA"] == tile.mfma
+    assert ran > len(tiles)
