@@ -37,11 +37,20 @@ MATRIX_DEVICES = [
 ]
 
 
+def cases() -> list[ConvProblem]:
+    """Return edge cases, and filters that are large enough for solvers which need them large."""
+    large = (
+        ConvProblem.create(way, (2, 3, 12, 13), (3, 1, 9, 9), groups=3, padding=4)
+        for way in Direction
+    )
+    return [*edge_cases(), *large]
+
+
 def taken(solver: Solver, target: Target) -> list[ConvProblem]:
     """Return problems of all kinds that a solver takes."""
     found = [
         problem
-        for case in edge_cases()
+        for case in cases()
         for stated in (case, replace(case, accuracy=AccuracyClass.RELAXED))
         for variant in variants(stated)
         if solver.applicability(problem := variant.plain(), target)

@@ -84,7 +84,9 @@ def test_drawn_shapes(solver: CpuSolver, convfind_device: Device) -> None:
 
 
 @each_solver
-def test_sums_longer_than_a_block(solver: CpuSolver, convfind_device: Device) -> None:
+def test_sums_longer_than_a_block_and_strides_than_a_row(
+    solver: CpuSolver, convfind_device: Device
+) -> None:
     device = on_cpu(convfind_device)
     layout = Layout.of(2, channels_last=solver.channels_last)
     shapes = [
@@ -95,6 +97,13 @@ def test_sums_longer_than_a_block(solver: CpuSolver, convfind_device: Device) ->
             solver.direction, (1, 2, 20, 20), (3, 2, 19, 17), padding=9, layout=layout
         ),
         ConvProblem.create(solver.direction, (3, 600, 5, 5), (530, 600, 1, 1), layout=layout),
+        # Two columns of a stride of three: two phases, and not in turns.
+        ConvProblem.create(
+            *(solver.direction, (1, 1, 9, 2), (1, 1, 1, 1)),
+            stride=(1, 3),
+            padding=((0, 0), (0, 2)),
+            layout=layout,
+        ),
     ]
     assert_solver(solver, device, shapes=shapes, every_variant=False)
 

@@ -164,7 +164,7 @@ class ChannelsFirst(CpuProduct):
         return 1024 if shape.is_gradient and shape.taps > 1 else 512
 
     def _joined(self, shape: Geometry) -> int:
-        joins = min(shape.stride[2], shape.out[2]) == 2 and shape.taps <= self._depth(shape)
+        joins = shape.stride[2] == 2 and shape.out[2] > 1 and shape.taps <= self._depth(shape)
         return 2 if shape.is_gradient and joins else 1
 
     def _panel_width(self, target: Target) -> int:

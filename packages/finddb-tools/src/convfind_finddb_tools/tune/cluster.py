@@ -284,6 +284,10 @@ class DaskFleet:
             if not self.workers:
                 raise ConvfindError(_GONE) from exc
             return None
+        except Exception as exc:  # its worker died since, and what it was at came to an end
+            if not _is_death(exc):
+                raise
+            return None
 
     def _lose(self, job: _Job, future: Any) -> None:
         """Note that a worker died with a batch; raise where something else went wrong."""
@@ -293,7 +297,7 @@ class DaskFleet:
         error = future.exception() if future.status == "error" else None
         if error is None:
             raise ConvfindError(_GONE)
-        if type(error).__name__ != "KilledWorker":
+        if not _is_death(error):
             msg = f"a worker failed: {type(error).__name__}: {error}"
             raise ConvfindError(msg) from error
         worker = str(getattr(error.last_worker, "address", job.number))
@@ -330,6 +334,10 @@ class DaskFleet:
             return
         self._devices = [one for one in found if found[one]["resources"].get("device")]
         self._compilers = [one for one in found if found[one]["resources"].get("compile")]
+
+
+def _is_death(error: BaseException) -> bool:
+    return type(error).__name__ == "KilledWorker"
 
 
 def _sound(result: Any) -> Any:

@@ -72,8 +72,8 @@ INLINE Axis axis_of(int phase, int size, int stride, int taps, int dilation, int
 
 // Phases along w that are computed together.
 INLINE int joined_phases(GEOMETRY) {
-  const bool joins = JOINED_PHASES && PHASES(stride_w, o_w) == 2 && (long)f_d * f_h * f_w <= DEPTH;
-  return joins ? 2 : 1;
+  const bool fits = (long)f_d * f_h * f_w <= DEPTH;
+  return JOINED_PHASES && GRADIENT && stride_w == 2 && o_w > 1 && fits ? 2 : 1;
 }
 
 typedef struct {
