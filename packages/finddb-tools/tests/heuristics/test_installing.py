@@ -45,7 +45,7 @@ def test_an_installed_model_is_asked_until_it_is_uninstalled(
     shell.plugins = (Device(backend),)
     problem = random_problems(90, 1)[4]
     find = ["find", "--mode", "FAST", "--x", ",".join(map(str, problem.x_shape))]
-    find += ["--w", ",".join(map(str, problem.w_shape)), "--padding", problem.padding[0]]
+    find += ["--w", ",".join(map(str, problem.w_shape)), "--padding", str(problem.padding[0])]
 
     def origin() -> str:
         return str(shell.json(*find)["solutions"][0]["time_origin"])
