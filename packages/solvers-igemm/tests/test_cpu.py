@@ -26,6 +26,8 @@ pytest_plugins = ["convfind.testing.fixtures"]
 
 SOLVERS = [solver for solver in solvers() if isinstance(solver, CpuSolver)]
 each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
+# These reject part of what the others take: wide filters, or strides.
+PARTIAL = (CpuRows, ChannelsFirstRowsBackwardWeights)
 
 
 def on_cpu(device: Device, *, compiles_much: bool = False) -> Device:
@@ -78,7 +80,7 @@ def test_drawn_shapes(solver: CpuSolver, convfind_device: Device) -> None:
     @given(shapes=st.lists(problems(solver), min_size=12, max_size=24))
     def check(shapes: list[ConvProblem]) -> None:
         report = assert_solver(solver, device, shapes=shapes, every_variant=False)
-        assert isinstance(solver, CpuRows) or not report.rejected
+        assert isinstance(solver, PARTIAL) or not report.rejected
 
     check()
 

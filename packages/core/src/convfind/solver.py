@@ -27,7 +27,7 @@ class Solver(ABC):
     #: Raise it when a change makes recorded times or configs meaningless; records then are ignored.
     version: ClassVar[int] = 1
     #: True promises that N, H and W are run-time arguments: one binary serves many shapes.
-    is_dynamic: ClassVar[bool] = False
+    is_dynamic: bool = False
     #: True for slow kernels that take everything: not timed when any other solver ran.
     is_last_resort: ClassVar[bool] = False
     #: Devices whose backend is not listed are refused before `applicability` is asked; empty: any.

@@ -38,13 +38,19 @@ def transform_operations(tile: int) -> float:
 class CpuSolver(TunableSolver):
     """A float32 convolution in one direction and one family of layouts."""
 
-    direction: ClassVar[Direction]
-    channels_last: ClassVar[bool]
+    kind: ClassVar[str]  # in the solver's id
     algorithm = Algorithm.FFT
     is_dynamic = True
     backends = ("opencl",)
     own_parameters: ClassVar[tuple[Parameter, ...]] = ()
     own_defaults: ClassVar[Mapping[str, ConfigValue]] = MappingProxyType({})
+
+    def __init__(self, direction: Direction, *, channels_last: bool) -> None:
+        """Take the variant, which gives the solver its id."""
+        self.direction = direction
+        self.channels_last = channels_last
+        layout = "nhwc" if channels_last else "nchw"
+        self.solver_id = f"fft-{self.kind}-{layout}-{direction.short}"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take large filters of stride 1 on packed float32 tensors, on CPUs."""

@@ -87,6 +87,7 @@ class Sizes:
 class CpuDenseSolver(CpuSolver):
     """A float32 convolution in one direction and one family of layouts."""
 
+    kind = "cpu"
     own_parameters: ClassVar[tuple[Parameter, ...]] = (CHUNK,)
     own_defaults = MappingProxyType({"chunk_mib": DEFAULT_CHUNK})
 

@@ -22,6 +22,8 @@ TRANSFORM_SHARE = 0.35
 class CpuDepthwiseSolver(CpuSolver):
     """A float32 depthwise convolution in one direction and one family of layouts."""
 
+    kind = "depthwise-cpu"
+
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what has one channel and one filter in each group, else as `CpuSolver`."""
         return judge_depthwise(problem) and super().applicability(problem, target)

@@ -10,7 +10,6 @@ from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
 from convfind.problem import ConvProblem
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32, i64
 from convfind.target import Target
-from convfind.types import Direction
 from convfind_solvers_fft.applicability import judge_depthwise
 from convfind_solvers_fft.cpu import VECTOR, CpuSolver, padded, transform_operations
 from convfind_solvers_fft.cpu_depthwise import ITEMS_PER_CORE, TRANSFORM_SHARE, tiling_of
@@ -20,7 +19,7 @@ from convfind_solvers_fft.geometry import geometry
 class CpuDepthwiseWeightsSolver(CpuSolver):
     """w from x and y of a float32 depthwise convolution, in one family of layouts."""
 
-    direction = Direction.BACKWARD_WEIGHTS
+    kind = "depthwise-cpu"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what has one channel and one filter in each group, else as `CpuSolver`."""

@@ -15,7 +15,6 @@ from convfind.problem import ConvProblem
 from convfind.search_space import Parameter
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, align, f32, i32, i64
 from convfind.target import Target
-from convfind.types import Direction
 from convfind_solvers_fft.applicability import judge_dense
 from convfind_solvers_fft.cpu import VECTOR, CpuSolver, padded, transform_operations
 from convfind_solvers_fft.cpu_dense import (
@@ -71,7 +70,7 @@ class _Sizes:
 class CpuWeightsSolver(CpuSolver):
     """w from x and y, float32, in one family of layouts."""
 
-    direction = Direction.BACKWARD_WEIGHTS
+    kind = "cpu"
     own_parameters: ClassVar[tuple[Parameter, ...]] = (CHUNK,)
     own_defaults = MappingProxyType({"chunk_mib": DEFAULT_CHUNK})
 

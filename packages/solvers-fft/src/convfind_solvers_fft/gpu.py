@@ -27,13 +27,18 @@ _LAUNCH_SECONDS = 3e-6
 class GpuSolver(TunableSolver):
     """A float32 convolution in one direction, channels first."""
 
-    direction: ClassVar[Direction]
-    channels_last: ClassVar[bool] = False
+    kind: ClassVar[str]  # in the solver's id
+    channels_last = False
     #: Tiles, and how many of them a work-group has.
     units: ClassVar[Mapping[int, int]]
     algorithm = Algorithm.FFT
     is_dynamic = True
     backends = ("opencl", "hip")
+
+    def __init__(self, direction: Direction) -> None:
+        """Take the variant, which gives the solver its id."""
+        self.direction = direction
+        self.solver_id = f"fft-{self.kind}-nchw-{direction.short}"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take large filters of stride 1 on packed float32 tensors, on GPUs."""

@@ -79,6 +79,7 @@ class Sizes:
 class GpuDenseSolver(GpuSolver):
     """A float32 convolution in one direction, channels first."""
 
+    kind = "gpu"
     units = MappingProxyType({16: 8, 24: 8, 32: 8})
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:

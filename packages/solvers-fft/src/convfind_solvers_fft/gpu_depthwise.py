@@ -25,6 +25,7 @@ _TRANSFORM_SHARES = {16: 0.3, 24: 0.3, 32: 0.38, 48: 0.26, 64: 0.18}
 class GpuDepthwiseSolver(GpuSolver):
     """A float32 depthwise convolution in one direction, channels first."""
 
+    kind = "depthwise-gpu"
     units = MappingProxyType({16: 8, 24: 8, 32: 8, 48: 4, 64: 2})
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:

@@ -18,44 +18,26 @@ _TO_TENSORS = (Direction.FORWARD, Direction.BACKWARD_DATA)
 
 def solvers() -> list[Solver]:
     """Return one instance of each solver, in order of preference."""
-    kinds = (
-        (CpuDepthwiseSolver, "depthwise-cpu", _TO_TENSORS),
-        (CpuDepthwiseWeightsSolver, "depthwise-cpu", (Direction.BACKWARD_WEIGHTS,)),
-        (CpuDenseSolver, "cpu", _TO_TENSORS),
-        (CpuWeightsSolver, "cpu", (Direction.BACKWARD_WEIGHTS,)),
+    return cpu_solvers() + gpu_solvers()
+
+
+def cpu_solvers() -> list[Solver]:
+    """Return those for CPUs."""
+    kinds: tuple[tuple[type[CpuSolver], tuple[Direction, ...]], ...] = (
+        (CpuDepthwiseSolver, _TO_TENSORS),
+        (CpuDepthwiseWeightsSolver, (Direction.BACKWARD_WEIGHTS,)),
+        (CpuDenseSolver, _TO_TENSORS),
+        (CpuWeightsSolver, (Direction.BACKWARD_WEIGHTS,)),
     )
-    for_cpus = [
-        _solver(base, kind, direction, channels_last=last)
-        for base, kind, directions in kinds
+    return [
+        kind(direction, channels_last=last)
+        for kind, directions in kinds
         for direction in directions
         for last in (False, True)
     ]
-    return for_cpus + gpu_solvers()
 
 
 def gpu_solvers() -> list[Solver]:
     """Return those for GPUs."""
-    return [
-        _solver(base, kind, direction, channels_last=False)
-        for base, kind in ((GpuDepthwiseSolver, "depthwise-gpu"), (GpuDenseSolver, "gpu"))
-        for direction in _TO_TENSORS
-    ]
-
-
-def _solver(
-    base: type[CpuSolver | GpuSolver], kind: str, direction: Direction, *, channels_last: bool
-) -> Solver:
-    layout = "nhwc" if channels_last else "nchw"
-    name = f"fft-{kind}-{layout}-{direction.short}"
-    cls = type(
-        name,
-        (base,),
-        {
-            "solver_id": name,
-            "direction": direction,
-            "channels_last": channels_last,
-            "__doc__": f"FFT convolution, {kind}, {layout}, {direction}.",
-        },
-    )
-    solver: Solver = cls()
-    return solver
+    kinds: tuple[type[GpuSolver], ...] = (GpuDepthwiseSolver, GpuDenseSolver)
+    return [kind(direction) for kind in kinds for direction in _TO_TENSORS]

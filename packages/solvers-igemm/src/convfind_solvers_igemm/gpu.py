@@ -57,12 +57,17 @@ _SUM_SECONDS = 5e-6
 class GpuSolver(TunableSolver):
     """A convolution in one direction and one family of layouts."""
 
-    direction: ClassVar[Direction]
-    channels_last: ClassVar[bool]
-    #: Sizes are compiled in.
-    fixed: ClassVar[bool] = False
     algorithm = Algorithm.IMPLICIT_GEMM
     backends = ("opencl", "hip")
+
+    def __init__(self, direction: Direction, *, channels_last: bool, fixed: bool) -> None:
+        """Take the variant, which gives the solver its id; ``fixed``: sizes are compiled in."""
+        self.direction = direction
+        self.channels_last = channels_last
+        self.fixed = fixed
+        self.is_dynamic = not fixed
+        layout = "nhwc" if channels_last else "nchw"
+        self.solver_id = f"igemm-gpu-{layout}-{direction.short}" + ("-fixed" if fixed else "")
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take packed tensors in the solver's layout, on GPUs."""

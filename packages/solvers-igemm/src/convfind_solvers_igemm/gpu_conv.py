@@ -5,7 +5,6 @@ from __future__ import annotations
 from convfind.defines import DefineValue
 from convfind.solution import Memory, ScalarArg, i32
 from convfind.target import Target
-from convfind.types import Direction
 from convfind_solvers_igemm.gpu import GpuSolver
 from convfind_solvers_igemm.gpu_geometry import GpuGeometry
 from convfind_solvers_igemm.gpu_tiles import Tile
@@ -147,84 +146,3 @@ def _filter(shape: GpuGeometry, tile: Tile) -> int:
     if shape.by_phases:
         return _FOUR_RESULT if shape.result_channels % 4 == 0 else _ONE
     return _FOUR_SOURCE if shape.source_channels % 4 == 0 else _ONE
-
-
-class ChannelsFirstForward(ConvSolver):
-    """y from x and w, channels first."""
-
-    solver_id = "igemm-gpu-nchw-fwd"
-    direction = Direction.FORWARD
-    channels_last = False
-    is_dynamic = True
-
-
-class ChannelsLastForward(ConvSolver):
-    """y from x and w, channels last."""
-
-    solver_id = "igemm-gpu-nhwc-fwd"
-    direction = Direction.FORWARD
-    channels_last = True
-    is_dynamic = True
-
-
-class ChannelsFirstBackwardData(ConvSolver):
-    """x from y and w, channels first."""
-
-    solver_id = "igemm-gpu-nchw-bwd-data"
-    direction = Direction.BACKWARD_DATA
-    channels_last = False
-    is_dynamic = True
-
-
-class ChannelsLastBackwardData(ConvSolver):
-    """x from y and w, channels last."""
-
-    solver_id = "igemm-gpu-nhwc-bwd-data"
-    direction = Direction.BACKWARD_DATA
-    channels_last = True
-    is_dynamic = True
-
-
-class ChannelsFirstForwardFixed(ChannelsFirstForward):
-    """y from x and w, channels first, sizes compiled in."""
-
-    solver_id = "igemm-gpu-nchw-fwd-fixed"
-    is_dynamic = False
-    fixed = True
-
-
-class ChannelsLastForwardFixed(ChannelsLastForward):
-    """y from x and w, channels last, sizes compiled in."""
-
-    solver_id = "igemm-gpu-nhwc-fwd-fixed"
-    is_dynamic = False
-    fixed = True
-
-
-class ChannelsFirstBackwardDataFixed(ChannelsFirstBackwardData):
-    """x from y and w, channels first, sizes compiled in."""
-
-    solver_id = "igemm-gpu-nchw-bwd-data-fixed"
-    is_dynamic = False
-    fixed = True
-
-
-class ChannelsLastBackwardDataFixed(ChannelsLastBackwardData):
-    """x from y and w, channels last, sizes compiled in."""
-
-    solver_id = "igemm-gpu-nhwc-bwd-data-fixed"
-    is_dynamic = False
-    fixed = True
-
-
-#: Sizes compiled in first: they are quicker where there is time to compile and to measure.
-CONV_SOLVERS: tuple[type[ConvSolver], ...] = (
-    ChannelsFirstForwardFixed,
-    ChannelsLastForwardFixed,
-    ChannelsFirstBackwardDataFixed,
-    ChannelsLastBackwardDataFixed,
-    ChannelsFirstForward,
-    ChannelsLastForward,
-    ChannelsFirstBackwardData,
-    ChannelsLastBackwardData,
-)

@@ -21,9 +21,12 @@ _SHORTEST = 256
 class WeightsSolver(GpuSolver):
     """w from x and y."""
 
-    direction = Direction.BACKWARD_WEIGHTS
     _entry = "igemm_gpu_weights"
     _file = "gpu_weights.cl"
+
+    def __init__(self, *, channels_last: bool, fixed: bool) -> None:
+        """Take the variant."""
+        super().__init__(Direction.BACKWARD_WEIGHTS, channels_last=channels_last, fixed=fixed)
 
     def _reads(self, shape: GpuGeometry) -> tuple[Memory, Memory]:
         return Memory.X, Memory.Y
@@ -59,44 +62,3 @@ def _gather(shape: GpuGeometry, tile: Tile) -> int:
         return _CHANNELS
     run = tile.tile_n * tile.tile_k // tile.threads
     return _RUN if shape.source_channels % run == 0 else _TABLE
-
-
-class ChannelsFirstWeights(WeightsSolver):
-    """Channels first."""
-
-    solver_id = "igemm-gpu-nchw-bwd-weights"
-    channels_last = False
-    is_dynamic = True
-
-
-class ChannelsLastWeights(WeightsSolver):
-    """Channels last."""
-
-    solver_id = "igemm-gpu-nhwc-bwd-weights"
-    channels_last = True
-    is_dynamic = True
-
-
-class ChannelsFirstWeightsFixed(ChannelsFirstWeights):
-    """Channels first, sizes compiled in."""
-
-    solver_id = "igemm-gpu-nchw-bwd-weights-fixed"
-    is_dynamic = False
-    fixed = True
-
-
-class ChannelsLastWeightsFixed(ChannelsLastWeights):
-    """Channels last, sizes compiled in."""
-
-    solver_id = "igemm-gpu-nhwc-bwd-weights-fixed"
-    is_dynamic = False
-    fixed = True
-
-
-#: Sizes compiled in first: they are quicker where there is time to compile and to measure.
-WEIGHTS_SOLVERS: tuple[type[WeightsSolver], ...] = (
-    ChannelsFirstWeightsFixed,
-    ChannelsLastWeightsFixed,
-    ChannelsFirstWeights,
-    ChannelsLastWeights,
-)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from convfind.applicability import APPLICABLE, Applicability, Rejected
 from convfind.config import Config
 from convfind.defines import DefineValue, make_defines
@@ -58,12 +56,17 @@ _UNIT_BANDWIDTH = 30e9
 class MatrixConvSolver(TunableSolver):
     """A result from a source and the weights, in one family of layouts."""
 
-    direction: ClassVar[Direction]
-    channels_last: ClassVar[bool]
-    #: Sizes are compiled in.
-    fixed: ClassVar[bool] = False
     algorithm = Algorithm.IMPLICIT_GEMM
     backends = ("opencl",)
+
+    def __init__(self, direction: Direction, *, channels_last: bool, fixed: bool) -> None:
+        """Take the variant, which gives the solver its id; ``fixed``: sizes are compiled in."""
+        self.direction = direction
+        self.channels_last = channels_last
+        self.fixed = fixed
+        self.is_dynamic = not fixed
+        layout = "nhwc" if channels_last else "nchw"
+        self.solver_id = f"igemm-nvidia-{layout}-{direction.short}" + ("-fixed" if fixed else "")
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take packed tensors in the solver's layout, on Hopper GPUs with inline PTX."""
@@ -263,84 +266,3 @@ def _best(problem: ConvProblem, shape: GpuGeometry, target: Target) -> tuple[Mat
         ),
         key=lambda choice: choice[1],
     )
-
-
-class ChannelsFirstForward(MatrixConvSolver):
-    """y from x and w, channels first."""
-
-    solver_id = "igemm-nvidia-nchw-fwd"
-    direction = Direction.FORWARD
-    channels_last = False
-    is_dynamic = True
-
-
-class ChannelsLastForward(MatrixConvSolver):
-    """y from x and w, channels last."""
-
-    solver_id = "igemm-nvidia-nhwc-fwd"
-    direction = Direction.FORWARD
-    channels_last = True
-    is_dynamic = True
-
-
-class ChannelsFirstBackwardData(MatrixConvSolver):
-    """x from y and w, channels first."""
-
-    solver_id = "igemm-nvidia-nchw-bwd-data"
-    direction = Direction.BACKWARD_DATA
-    channels_last = False
-    is_dynamic = True
-
-
-class ChannelsLastBackwardData(MatrixConvSolver):
-    """x from y and w, channels last."""
-
-    solver_id = "igemm-nvidia-nhwc-bwd-data"
-    direction = Direction.BACKWARD_DATA
-    channels_last = True
-    is_dynamic = True
-
-
-class ChannelsFirstForwardFixed(ChannelsFirstForward):
-    """y from x and w, channels first, sizes compiled in."""
-
-    solver_id = "igemm-nvidia-nchw-fwd-fixed"
-    is_dynamic = False
-    fixed = True
-
-
-class ChannelsLastForwardFixed(ChannelsLastForward):
-    """y from x and w, channels last, sizes compiled in."""
-
-    solver_id = "igemm-nvidia-nhwc-fwd-fixed"
-    is_dynamic = False
-    fixed = True
-
-
-class ChannelsFirstBackwardDataFixed(ChannelsFirstBackwardData):
-    """x from y and w, channels first, sizes compiled in."""
-
-    solver_id = "igemm-nvidia-nchw-bwd-data-fixed"
-    is_dynamic = False
-    fixed = True
-
-
-class ChannelsLastBackwardDataFixed(ChannelsLastBackwardData):
-    """x from y and w, channels last, sizes compiled in."""
-
-    solver_id = "igemm-nvidia-nhwc-bwd-data-fixed"
-    is_dynamic = False
-    fixed = True
-
-
-#: Sizes compiled in first: they are quicker where there is time to compile and to measure.
-MATRIX_CONV_SOLVERS: tuple[type[MatrixConvSolver], ...] = (
-    ChannelsFirstForwardFixed,
-    ChannelsLastForwardFixed,
-    ChannelsFirstBackwardDataFixed,
-    ChannelsLastBackwardDataFixed,
-    ChannelsFirstForward,
-    ChannelsLastForward,
-    ChannelsFirstBackwardData,
-    ChannelsLastBackwardData,
-)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar
 
 from convfind.applicability import APPLICABLE, Applicability, Rejected
 from convfind.config import Config
@@ -55,10 +54,14 @@ class MatrixWeightsSolver(TunableSolver):
     """w from x and y, channels last."""
 
     direction = Direction.BACKWARD_WEIGHTS
-    #: Sizes are compiled in.
-    fixed: ClassVar[bool] = False
     algorithm = Algorithm.IMPLICIT_GEMM
     backends = ("opencl",)
+
+    def __init__(self, *, fixed: bool) -> None:
+        """Take the variant, which gives the solver its id; ``fixed``: sizes are compiled in."""
+        self.fixed = fixed
+        self.is_dynamic = not fixed
+        self.solver_id = "igemm-nvidia-nhwc-bwd-weights" + ("-fixed" if fixed else "")
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take packed tensors, channels last, whole pieces of channels, on GPUs since sm_80."""
@@ -248,25 +251,3 @@ def _parts(problem: ConvProblem, config: Config, limit: int | None) -> int:
 
 def _parts_bytes(problem: ConvProblem, parts: int) -> int:
     return parts * 4 * problem.elements("w") if parts > 1 else 0
-
-
-class ChannelsLastWeights(MatrixWeightsSolver):
-    """Any sizes."""
-
-    solver_id = "igemm-nvidia-nhwc-bwd-weights"
-    is_dynamic = True
-
-
-class ChannelsLastWeightsFixed(MatrixWeightsSolver):
-    """Sizes compiled in."""
-
-    solver_id = "igemm-nvidia-nhwc-bwd-weights-fixed"
-    is_dynamic = False
-    fixed = True
-
-
-#: Sizes compiled in first: they are quicker where there is time to compile and to measure.
-MATRIX_WEIGHTS_SOLVERS: tuple[type[MatrixWeightsSolver], ...] = (
-    ChannelsLastWeightsFixed,
-    ChannelsLastWeights,
-)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from convfind.solver import Solver
+from convfind.types import Direction
 from convfind_solvers_igemm.cpu import (
     ChannelsFirstBackwardData,
     ChannelsFirstForward,
@@ -30,14 +31,23 @@ from convfind_solvers_igemm.cpu_widened import (
     ChannelsLastBackwardWeightsWidened,
     ChannelsLastForwardWidened,
 )
-from convfind_solvers_igemm.gpu_conv import CONV_SOLVERS
-from convfind_solvers_igemm.gpu_weights import WEIGHTS_SOLVERS
-from convfind_solvers_igemm.nvidia_conv import MATRIX_CONV_SOLVERS
-from convfind_solvers_igemm.nvidia_weights import MATRIX_WEIGHTS_SOLVERS
+from convfind_solvers_igemm.gpu_conv import ConvSolver
+from convfind_solvers_igemm.gpu_weights import WeightsSolver
+from convfind_solvers_igemm.nvidia_conv import MatrixConvSolver
+from convfind_solvers_igemm.nvidia_weights import MatrixWeightsSolver
+
+#: Sizes compiled in first: that is quicker where there is time to compile and to measure.
+_FORMS = (True, False)
+_LAYOUTS = (False, True)  # channels last
 
 
 def solvers() -> list[Solver]:
     """Return one instance of each solver, in order of preference."""
+    return cpu_solvers() + gpu_solvers()
+
+
+def cpu_solvers() -> list[Solver]:
+    """Return those for CPUs."""
     return [
         ChannelsFirstRowsForward(),
         ChannelsFirstForward(),
@@ -58,6 +68,23 @@ def solvers() -> list[Solver]:
         ChannelsLastBackwardDataWidened(),
         ChannelsFirstBackwardWeightsWidened(),
         ChannelsLastBackwardWeightsWidened(),
-        *(solver() for solver in (*MATRIX_CONV_SOLVERS, *MATRIX_WEIGHTS_SOLVERS)),
-        *(solver() for solver in (*CONV_SOLVERS, *WEIGHTS_SOLVERS)),
+    ]
+
+
+def gpu_solvers() -> list[Solver]:
+    """Return those for GPUs."""
+    return [
+        *_convolutions(MatrixConvSolver),
+        *(MatrixWeightsSolver(fixed=fixed) for fixed in _FORMS),
+        *_convolutions(ConvSolver),
+        *(WeightsSolver(channels_last=last, fixed=fixed) for fixed in _FORMS for last in _LAYOUTS),
+    ]
+
+
+def _convolutions(kind: type[MatrixConvSolver | ConvSolver]) -> list[Solver]:
+    return [
+        kind(direction, channels_last=last, fixed=fixed)
+        for fixed in _FORMS
+        for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
+        for last in _LAYOUTS
     ]
