@@ -296,6 +296,7 @@ def summary(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
 @click.option("--dynamic-only", is_flag=True, help="Ours: solvers whose binaries serve all sizes.")
 @click.option("--only", default="", help="A part of the layer's text, such as 3x3.")
 @click.option("--rounds", default=11, show_default=True)
+@click.option("--time-limit", type=float, help="Begin no layer after so many seconds.")
 @click.option("--peak-gflops", type=float, help="Arithmetic bound, for the shares.")
 @click.option("--peak-gbytes", type=float, help="Memory bound in GB/s.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
@@ -309,6 +310,7 @@ def main(
     allow_tf32: bool,
     layouts: str,
     only: str,
+    time_limit: float | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -332,11 +334,14 @@ def main(
         layers = tuple(replace(layer, problem=layer.problem.with_batch(batch)) for layer in layers)
     problems = list(_problems(layers, wanted, changes, only))
     rows: list[Row] = []
+    started = time.monotonic()
     with (
         convfind.open(device) as handle,
         Progress(console=Console(stderr=True), transient=True) as progress,
     ):
         for layer, problem in progress.track(problems):
+            if time_limit is not None and time.monotonic() - started > time_limit:
+                break
             rows.append(compare(handle, layer, problem, plan))
         title = f"{handle.target.name}, {handle.target.platform}, {handle.target.driver}"
     if as_json:

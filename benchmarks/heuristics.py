@@ -1,10 +1,11 @@
 """Heuristic models of MIOpen's solvers, trained and scored on MIOpen's find databases.
 
-    python benchmarks/heuristics.py FOLDER [--device gfx90a68.HIP] [--seed 0] [--json]
+    python benchmarks/heuristics.py FOLDER [--device gfx90a68.HIP] [--seed 0 --seed 1] [--json]
 
-FOLDER holds *.fdb.txt.bz2 files. For each device a model is trained on all but a fifth of the shape
-families, and scored on that fifth among the solvers of each record. The models are for comparing
-with what is published about MIOpen's own; nothing runs its solvers.
+FOLDER holds *.fdb.txt.bz2 files. For each device and seed a model is trained on all but a fifth of
+the shape families, which the seed chooses, and scored on that fifth among the solvers of each
+record; with several seeds the mean and the standard deviation are shown. The models are for
+comparing with what is published about MIOpen's own; nothing runs its solvers.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import statistics
 import tempfile
 import time
 from pathlib import Path
@@ -19,17 +21,16 @@ from typing import Any
 
 from convfind.heuristics import TrainedHeuristic
 from convfind.heuristics.model_file import write_model
-from convfind_finddb_tools.heuristics.dataset import read_dataset
-from convfind_finddb_tools.heuristics.evaluation import evaluate, query_times
+from convfind_finddb_tools.heuristics.dataset import Dataset, read_dataset
+from convfind_finddb_tools.heuristics.evaluation import Scores, evaluate, query_times
 from convfind_finddb_tools.heuristics.split import held_out
 from convfind_finddb_tools.heuristics.training import Recipe, train
 
 DEVICES = ("gfx90a68.HIP", "gfx90878.HIP", "gfx942130.HIP")
 
 
-def measure(file: Path, seed: int) -> dict[str, Any]:
-    """Train on a file, and return the scores on what was held out."""
-    dataset = read_dataset([file])
+def measure(dataset: Dataset, seed: int) -> dict[str, Any]:
+    """Train, and return the scores on what was held out."""
     recipe = Recipe(seed=seed)
     start = time.perf_counter()
     model = train(dataset, recipe)
@@ -55,19 +56,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--device", action="append", help="name of a file, without endings")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", action="append", type=int)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    measured = {
-        device: measure(given.folder / f"{device}.fdb.txt.bz2", given.seed)
-        for device in given.device or DEVICES
-    }
+    measured = {}
+    for device in given.device or DEVICES:
+        dataset = read_dataset([given.folder / f"{device}.fdb.txt.bz2"])
+        measured[device] = {seed: measure(dataset, seed) for seed in given.seed or [0]}
     if given.json:
         print(json.dumps(measured, indent=2))
         return
-    print(f"{'':22}" + "".join(f"{device:>16}" for device in measured))
-    for name in next(iter(measured.values())):
-        print(f"{name:22}" + "".join(f"{values[name]:16.4f}" for values in measured.values()))
+    print(f"{'':22}" + "".join(f"{device:>22}" for device in measured))
+    names = [field.name for field in dataclasses.fields(Scores)]
+    for name in (*names, "query_us", "batch_us", "model_bytes", "training_s"):
+        print(f"{name:22}" + "".join(_cell(seeds, name) for seeds in measured.values()))
+
+
+def _cell(seeds: dict[int, dict[str, Any]], name: str) -> str:
+    values = [scores[name] for scores in seeds.values()]
+    spread = f" +- {statistics.stdev(values):.4f}" if len(values) > 1 else ""
+    return f"{f'{statistics.mean(values):.4f}{spread}':>22}"
 
 
 if __name__ == "__main__":

@@ -1,20 +1,24 @@
-"""Heuristic models of the installed solvers: problems to measure, and scores on unseen networks.
+"""Heuristic models of the installed solvers: data, models, and scores on unseen networks.
 
-    python benchmarks/heuristics_own.py problems FOLDER --count 3000 --most-gmacs 2 > problems.txt
-    convfind tune run problems.txt --to tuned
-    python benchmarks/heuristics_own.py score tuned benchmarks/layers/*.txt [--seed 0] [--json]
+    python benchmarks/heuristics_own.py run FOLDER/*.fdb.txt.bz2 --to tuned --budget 8h
 
-FOLDER holds MIOpen's *.fdb.txt.bz2; of each shape family at most one problem is drawn from them.
-`tune run` takes layer files beside it, which belong into the data: give them with --direction all.
-`score` holds out each network in turn, with every problem of its shape families, trains on the
-rest, and compares with the weighted throughput index, which is asked of the solvers here: run it on
-the machine that measured.
+does all of it: `collect` measures, `score` holds out networks, and a model is written beside the
+data. A SOURCE is MIOpen's *.fdb.txt.bz2, or what `convfind tune run` takes, such as a log with
+driver lines; at most one problem of each shape family is drawn from them. Networks are the layer
+files of a folder, whose layers are taken in all directions. Problems come in the order of a
+shuffle, so that whatever a budget leaves room for is a fair sample, and the same command goes on
+where it was interrupted. `score` holds out each network in turn, with every problem of its shape
+families, trains on the rest, and compares with the weighted throughput index, which is asked of
+the solvers here: run it on the machine that measured.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,57 +27,168 @@ import numpy as np
 
 import convfind
 from convfind.heuristics.features import SIZES
+from convfind.heuristics.model_file import write_model
 from convfind.plugins.registry import default_registry
 from convfind.problem import ConvProblem
 from convfind.problem_text.layer_file import read_layer_file
 from convfind.solver import versioned_id
+from convfind.types import DataType, Direction
+from convfind_finddb_tools.cli.tune_options import seconds
 from convfind_finddb_tools.heuristics.dataset import Dataset, read_dataset
 from convfind_finddb_tools.heuristics.evaluation import evaluate
 from convfind_finddb_tools.heuristics.family import family_of
 from convfind_finddb_tools.heuristics.training import Recipe, train
+from convfind_finddb_tools.tune.sources import read_source
 
 _SHOWN = ("problems", "top1", "within5pct", "geomean_slowdown", "p95_slowdown", "p99_slowdown")
 _PATH = click.Path(path_type=Path, exists=True)
+_LAYERS = Path(__file__).parent / "layers"
+_PART = 50  # problems of one `tune run`, which begins with the most expensive of those it is given
+_BUDGET_SPENT = 3  # exit code of `tune run`
+_FAILED = 1  # and where problems failed, which are no reason to stop
 
 
 @click.group()
 def main() -> None:
-    """Collect problems, and score models of the installed solvers."""
+    """Collect data, and train and score models of the installed solvers."""
+
+
+def _takes_collection(function: Any) -> Any:
+    for option in reversed(
+        (
+            click.argument("sources", nargs=-1, type=_PATH),
+            click.option("--networks", default=_LAYERS, type=_PATH, help="Folder of layer files."),
+            click.option("--to", "data", required=True, type=click.Path(path_type=Path)),
+            click.option("--budget", required=True, callback=seconds, help="Time: 30m, 8h."),
+            click.option("--problem-budget", default="20s", show_default=True),
+            click.option("--device", help="Such as opencl:cpu.  [CONVFIND_DEVICE, else the best]"),
+            click.option("--count", default=3000, show_default=True, help="Problems at most."),
+            click.option("--most-gmacs", default=2.0, show_default=True, help="Of one problem."),
+            click.option("-n", "--batch", "batches", multiple=True, default=(1, 16), type=int),
+            click.option("--dtype", "dtypes", multiple=True, default=("float32",)),
+            click.option("--seed", default=0, show_default=True),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+@main.command("collect")
+@_takes_collection
+def collect_command(**options: Any) -> None:
+    """Measure every solver on problems drawn from sources, until the budget is spent."""
+    collect(**options)
 
 
 @main.command()
-@click.argument("folder", type=_PATH)
-@click.option("--count", default=3000, show_default=True, help="How many at most.")
-@click.option("--most-gmacs", default=20.0, show_default=True, help="Work of a problem at most.")
-@click.option("--seed", default=0, show_default=True)
-def problems(folder: Path, count: int, most_gmacs: float, seed: int) -> None:
-    """Draw problems from find databases, and print their keys."""
-    dataset = read_dataset(sorted(folder.glob("*.fdb.txt.bz2")))
-    order = np.random.default_rng(seed).permutation(len(dataset))
-    flat = dataset.rows[:, SIZES.index("spatial_rank")] == 2  # most 3-D ones are these again
-    families: set[int] = set()
-    for number in order[flat[order]].tolist():
-        family = int(dataset.family[number])
-        if family in families:
-            continue
-        families.add(family)
-        problem = ConvProblem.from_key(str(dataset.texts[number]))
-        if problem.macs <= most_gmacs * 1e9:
-            click.echo(problem.key)
-            count -= 1
-        if not count:
-            return
+@_takes_collection
+def run(networks: Path, data: Path, seed: int, **options: Any) -> None:
+    """Collect, score on held-out networks, and write a model into DATA/model.npz."""
+    collect(networks=networks, data=data, seed=seed, **options)
+    for network, scores in _scored(data, _layer_files(networks), seed).items():
+        click.echo(json.dumps({"network": network, "devices": scores}))
+    model = train(read_dataset([data]), Recipe(seed=seed))
+    write_model(data / "model.npz", model)
+    click.echo(json.dumps(dict(model.training.scores)))
+
+
+def collect(
+    *,
+    sources: Sequence[Path],
+    networks: Path,
+    data: Path,
+    budget: float,
+    problem_budget: str,
+    device: str | None,
+    count: int,
+    most_gmacs: float,
+    batches: Sequence[int],
+    dtypes: Sequence[str],
+    seed: int,
+) -> None:
+    """Measure in parts, by the program: what is finished stays finished, whatever happens."""
+    end = time.monotonic() + budget
+    data.mkdir(parents=True, exist_ok=True)
+    listed = data / "problems.txt"
+    if not listed.exists():
+        types = {DataType(name) for name in dtypes}
+        problems = _draw(sources, networks, count, most_gmacs * 1e9, batches, types, seed)
+        listed.write_text("".join(f"{problem.key}\n" for problem in problems))
+    keys = listed.read_text().splitlines()
+    part = data / "part.txt"
+    chosen = ["--device", device] if device else []
+    for start in range(0, len(keys), _PART):
+        left = end - time.monotonic()
+        if left <= 0:
+            break
+        part.write_text("\n".join(keys[start : start + _PART]))
+        words = ["tune", "run", str(part), "--to", str(data), *chosen]
+        words += ["--budget", f"{left:.0f}", "--problem-budget", problem_budget]
+        code = subprocess.run([sys.executable, "-m", "convfind", *words], check=False).returncode
+        if code == _BUDGET_SPENT:
+            break
+        if code not in (0, _FAILED):
+            raise SystemExit(code)
+
+
+def _draw(
+    sources: Sequence[Path],
+    networks: Path,
+    count: int,
+    most_macs: float,
+    batches: Sequence[int],
+    dtypes: set[DataType],
+    seed: int,
+) -> list[ConvProblem]:
+    """All layers of layer files; of the other sources at most one problem of each family."""
+    generator = np.random.default_rng(seed)
+    layers = {
+        problem.key: problem
+        for path in _layer_files(networks)
+        for layer in read_layer_file(path)
+        for batch in batches
+        for direction in Direction
+        for problem in [layer.problem.plain().with_batch(batch).with_direction(direction)]
+        if problem.macs <= most_macs and problem.dtype in dtypes
+    }
+    families = {family_of(problem) for problem in layers.values()}
+    drawn = list(layers.values())
+    others = list(_others(sources))
+    for number in generator.permutation(len(others)).tolist():
+        if len(drawn) >= count:
+            break
+        problem = others[number].plain()
+        fits = problem.macs <= most_macs and problem.dtype in dtypes
+        if fits and (family := family_of(problem)) not in families:
+            families.add(family)
+            drawn.append(problem)
+    return [drawn[number] for number in generator.permutation(len(drawn))[:count].tolist()]
+
+
+def _layer_files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.txt"))
+
+
+def _others(sources: Sequence[Path]) -> Iterator[ConvProblem]:
+    """The problems of find databases, logs and lists."""
+    databases = [path for path in sources if ".fdb.txt" in path.name]
+    for path in sources:
+        if path not in databases:
+            yield from (found.problem for found in read_source(path, {}, None).found)
+    if databases:
+        dataset = read_dataset(databases)
+        flat = dataset.rows[:, SIZES.index("spatial_rank")] == 2  # most 3-D ones are these again
+        yield from map(ConvProblem.from_key, map(str, dataset.texts[flat]))
 
 
 @main.command()
 @click.argument("data", type=_PATH)
-@click.argument("networks", nargs=-1, required=True, type=_PATH)
+@click.option("--networks", default=_LAYERS, type=_PATH, help="Folder of layer files.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True)
-def score(data: Path, networks: Sequence[Path], seed: int, as_json: bool) -> None:
+def score(data: Path, networks: Path, seed: int, as_json: bool) -> None:
     """Train without each network, and score on it."""
-    dataset = read_dataset([data])
-    found = {network.stem: _without(dataset, network, seed) for network in networks}
+    found = _scored(data, _layer_files(networks), seed)
     if as_json:
         click.echo(json.dumps(found, indent=2))
         return
@@ -82,6 +197,14 @@ def score(data: Path, networks: Sequence[Path], seed: int, as_json: bool) -> Non
             click.echo(f"{network} on {device}")
             for name, value in scores.items():
                 click.echo(f"  {name:20} {value:12.4f}")
+
+
+def _scored(
+    data: Path, networks: Sequence[Path], seed: int
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Scores by network and device."""
+    dataset = read_dataset([data])
+    return {network.stem: _without(dataset, network, seed) for network in networks}
 
 
 def _without(dataset: Dataset, network: Path, seed: int) -> dict[str, dict[str, Any]]:

@@ -49,6 +49,17 @@ def test_a_second_process_compiles_and_measures_nothing(tmp_path: Path) -> None:
     assert [s["solver"] for s in second["solutions"]] == [s["solver"] for s in first["solutions"]]
 
 
+def test_a_layer_of_vgg_16_goes_to_winograd_by_measurement(tmp_path: Path) -> None:
+    layer = "conv -n 1 -c 512 -H 14 -W 14 -k 512 -y 3 -x 3 -p 1 -q 1"
+    solvers = ("winograd-f4x3-cpu-nchw-fwd", "igemm-cpu-nchw-fwd")
+    chosen = [word for solver in solvers for word in ("--solver", solver)]
+    process = _start(tmp_path, "find", layer, "--device", "opencl:cpu", "--json", *chosen)
+    found = _json(process)
+    assert found["measured"] == len(solvers)
+    best = found["solutions"][0]
+    assert (best["algorithm"], best["time_origin"]) == ("winograd", "measured")
+
+
 def test_two_processes_at_once_both_finish_and_leave_one_good_entry(tmp_path: Path) -> None:
     arguments = ("find", LAYER, "--device", "opencl:cpu", "--json", "--mode", "NORMAL")
     both = [_start(tmp_path, *arguments) for _ in range(2)]

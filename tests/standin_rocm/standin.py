@@ -17,6 +17,7 @@ sys.path.append(str(Path(__file__).parent))
 import standin_build
 
 missing = standin_build.missing
+place = standin_build.place
 
 
 @dataclass(frozen=True, slots=True)

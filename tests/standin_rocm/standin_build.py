@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
@@ -29,6 +30,11 @@ def compiler() -> str | None:
     return shutil.which(os.environ.get("STANDIN_CXX", "g++"))
 
 
+def place() -> Path:
+    """Return the folder that `build` fills."""
+    return Path(tempfile.gettempdir()) / f"standin-rocm-{os.getuid()}-{_source_hash()}"
+
+
 def build() -> Path:
     """Build what is not built yet; return the folder to set ``ROCM_PATH`` to.
 
@@ -37,12 +43,17 @@ def build() -> Path:
     reason = missing()
     if reason is not None:
         raise RuntimeError(reason)
-    folder = Path(tempfile.gettempdir()) / f"standin-rocm-{os.getuid()}-{_source_hash()}"
+    folder = place()
     if not folder.exists():
         unfinished = Path(tempfile.mkdtemp(prefix="standin-rocm-"))
         (unfinished / "lib").mkdir()
-        for name, sources in LIBRARIES.items():
-            _build_library(name, sources, unfinished / "lib")
+        with ThreadPoolExecutor() as threads:
+            builds = [
+                threads.submit(_build_library, name, sources, unfinished / "lib")
+                for name, sources in LIBRARIES.items()
+            ]
+        for build in builds:
+            build.result()
         try:
             unfinished.rename(folder)
         except OSError:  # another process was faster

@@ -38,12 +38,13 @@ MATRIX_DEVICES = [
 
 
 def cases() -> list[ConvProblem]:
-    """Return edge cases, and filters that are large enough for solvers which need them large."""
+    """Return edge cases, filters as large as some solvers want them, and channels in fours."""
     large = (
         ConvProblem.create(way, (2, 3, 12, 13), (3, 1, 9, 9), groups=3, padding=4)
         for way in Direction
     )
-    return [*edge_cases(), *large]
+    fours = ConvProblem.forward((2, 8, 5, 7), (12, 8, 3, 3), padding=1, layout=Layout.NHWC)
+    return [*edge_cases(), *large, fours]
 
 
 def taken(solver: Solver, target: Target) -> list[ConvProblem]:
@@ -79,6 +80,8 @@ def device(
     opened = HipBackend().open()
     yield opened
     opened.close()
+    # What the check compiled lives as long as the device, which pytest keeps with the test.
+    request.node.funcargs.clear()
 
 
 @pytest.mark.parametrize("device", [WAVE64, WAVE32], indirect=True, ids=["wave64", "wave32"])

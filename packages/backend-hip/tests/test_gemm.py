@@ -8,6 +8,7 @@ import pytest
 from convfind.accuracy import check_error, error_bound, measure_error, random_data
 from convfind.applicability import Rejected
 from convfind.backend import InvokeArgs
+from convfind.errors import BackendUnavailableError
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.reference import reference_convolution
@@ -16,6 +17,7 @@ from convfind.solver import Solver
 from convfind.target import DeviceKind, Target
 from convfind.testing.mock_backend import MockDevice
 from convfind.types import DataType, Direction
+from convfind_backend_hip import rocblas
 from convfind_backend_hip.gemm.solver_list import solvers
 
 TARGET = Target(
@@ -59,6 +61,18 @@ def test_float64_and_a_missing_library_are_refused() -> None:
     refused = forward.applicability(problem_of(DataType.FLOAT32), bare)
     assert isinstance(refused, Rejected)
     assert refused.reason is Reason.FEATURE
+
+
+def test_a_missing_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROCM_PATH", "/nonexistent")
+    monkeypatch.setattr(rocblas, "_NAMES", ("libno-rocblas.so",))
+    rocblas.load_library.cache_clear()
+    try:
+        with pytest.raises(BackendUnavailableError, match="install rocBLAS"):
+            rocblas.load_library()
+        assert not rocblas.has_library()
+    finally:
+        rocblas.load_library.cache_clear()
 
 
 @pytest.mark.parametrize("deterministic", [False, True])

@@ -12,7 +12,7 @@ from convfind.errors import BackendUnavailableError, DeviceError, LaunchError
 from convfind.plugins.registry import default_registry
 from convfind.target import DeviceKind, Target
 from convfind_backend_hip.backend import select
-from convfind_backend_hip.errors import checked
+from convfind_backend_hip.errors import checked, failure
 
 _UNAVAILABLE = """
 from convfind.errors import BackendUnavailableError
@@ -77,6 +77,17 @@ def test_a_status_is_raised_by_name_with_advice() -> None:
     assert checked((0,), "hipFree", "release") is None
     with pytest.raises(LaunchError, match="hipMalloc failed with hipErrorOutOfMemory; free"):
         checked((Status(2), None), "hipMalloc", "allocation of 9 bytes", LaunchError)
+
+
+def test_every_status_says_what_to_do() -> None:
+    from hip import hip
+
+    statuses = [status for status in hip.hipError_t if status]
+    assert len(statuses) > 50
+    for status in statuses:
+        said = str(failure(status, "hipMalloc", "allocation", DeviceError))
+        assert f"hipMalloc failed with {status.name}; " in said
+        assert said.partition(f"{status.name}; ")[2]
 
 
 def test_unavailable_is_a_device_error() -> None:

@@ -16,7 +16,9 @@ from convfind_backend_opencl import OpenCLBackend
 print(json.dumps([(t.identity, t.compiler) for t in OpenCLBackend().targets()]))
 """
 #: The words that README explains.
-WORDS = {"fp16", "fp64", "int8", "nv-ptx", "sub-groups", "intel-bf16", "unified-memory"}
+WORDS = {
+    *("dot4", "fp16", "fp64", "int8", "nv-ptx", "sub-groups", "intel-bf16", "unified-memory"),
+}
 
 
 def test_identities_are_the_same_in_another_process(

@@ -130,6 +130,26 @@ def test_memory_on_the_device_stays_there(handle: Handle) -> None:
     _close(handle.to_numpy(result), PROBLEM, tensors)
 
 
+def test_a_result_with_gaps_keeps_them_on_the_device(handle: Handle) -> None:
+    problem = ConvProblem.forward(
+        x=(2, 4, 6, 5), w=(8, 4, 3, 3), padding=1, y_strides=(480, 60, 10, 2)
+    )
+    tensors = _tensors(problem)
+    given = {name: handle.tensor(tensor) for name, tensor in tensors.items()}
+    result = handle.run(handle.find(problem).best, **given)
+    _close(handle.to_numpy(result), problem, tensors)
+    with pytest.raises(ProblemError, match="strides"):
+        handle.run(handle.find(PROBLEM).best, **given, out=result)
+
+
+def test_memory_that_a_backend_does_not_share_says_what_to_do(handle: Handle) -> None:
+    tensor = handle.tensor(np.zeros(3, np.float32))
+    with pytest.raises(BufferError, match=r"MockBuffer.*to_numpy"):
+        np.from_dlpack(tensor)  # type: ignore[arg-type]
+    with pytest.raises(ProblemError, match="to_numpy"):
+        handle.tensor(tensor)
+
+
 def test_bound_weights_are_packed_once_and_kept(handle: Handle) -> None:
     tensors = _tensors(PROBLEM)
     found = handle.find(PROBLEM, solvers=["mock-packing"], constant_weights=True)

@@ -29,16 +29,32 @@ from convfind.testing import MOCK_TARGET, check_solver
 from convfind.types import AccuracyClass, DataType, Direction, Layout
 from convfind_solvers_fft.codegen import SIZES
 from convfind_solvers_fft.cpu import CpuSolver
+from convfind_solvers_fft.cpu_dense import CpuDenseSolver
 from convfind_solvers_fft.cpu_depthwise import CpuDepthwiseSolver
 from convfind_solvers_fft.cpu_depthwise_weights import CpuDepthwiseWeightsSolver
+from convfind_solvers_fft.cpu_weights import CpuWeightsSolver
 from convfind_solvers_fft.solver_list import solvers
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
 DEPTHWISE = (CpuDepthwiseSolver, CpuDepthwiseWeightsSolver)
 SOLVERS = [solver for solver in solvers() if isinstance(solver, CpuSolver)]
+KINDS = (CpuDenseSolver, CpuWeightsSolver, *DEPTHWISE)
 each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
-CPU = replace(MOCK_TARGET, backend="opencl", kind=DeviceKind.CPU, identity="")
+CPU = replace(
+    MOCK_TARGET,
+    backend="opencl",
+    kind=DeviceKind.CPU,
+    arch="x86-64-avx512",
+    identity="",
+)
+
+
+@pytest.fixture
+def takes_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take also what other families are expected to compute faster: small problems."""
+    for kind in KINDS:
+        monkeypatch.setattr(kind, "direct_share", 0.0)
 
 
 def on_cpu(device: Device, *, thorough: bool = False) -> Device:
@@ -84,6 +100,7 @@ def shapes_for(solver: CpuSolver) -> list[ConvProblem]:
     ]
 
 
+@pytest.mark.usefixtures("takes_all")
 @each_solver
 def test_the_conformance_kit_finds_nothing(solver: CpuSolver, convfind_device: Device) -> None:
     thorough = solver.channels_last or solver.direction is not Direction.FORWARD
@@ -94,9 +111,13 @@ def test_the_conformance_kit_finds_nothing(solver: CpuSolver, convfind_device: D
     assert len(report.problems) == len(shapes)
 
 
-@pytest.mark.parametrize("size", SIZES[1:])
 @pytest.mark.parametrize(
-    "solver_id", ["fft-cpu-nchw-fwd", "fft-cpu-nhwc-bwd-data", "fft-depthwise-cpu-nchw-bwd-data"]
+    ("solver_id", "size"),
+    [
+        ("fft-cpu-nhwc-bwd-data", 24),
+        ("fft-depthwise-cpu-nchw-bwd-data", 32),
+        ("fft-cpu-nchw-fwd", 48),
+    ],
 )
 def test_larger_tiles(solver_id: str, size: int, convfind_device: Device) -> None:
     device = on_cpu(convfind_device, thorough=True)
@@ -113,7 +134,7 @@ def test_errors_stay_in_the_stated_bound(solver_id: str, convfind_device: Device
     device = on_cpu(convfind_device, thorough=True)
     solver = next(s for s in SOLVERS if s.solver_id == solver_id)
     loaded: dict[Program, object] = {}
-    for channels in (3, 512):
+    for channels in (3, 96):
         for distribution in get_args(Distribution):
             groups, filters = 1, 3
             if isinstance(solver, DEPTHWISE):
@@ -183,18 +204,32 @@ def test_what_is_refused(options: dict[str, Any], reason: Reason) -> None:
     assert answer.reason is reason
 
 
-def test_small_depthwise_filters_are_left_to_others() -> None:
-    solver = next(s for s in SOLVERS if isinstance(s, DEPTHWISE))
-    problem = problem_for(solver, (1, 32, 56, 56), 32, (7, 7), groups=32, padding=3)
-    answer = solver.applicability(problem, CPU)
-    assert isinstance(answer, Rejected)
-    assert answer.reason is Reason.FILTER_SIZE
-
-
-@pytest.mark.parametrize(("window", "taken"), [(4, False), (5, True), (61, True), (62, False)])
-def test_filters_are_large_and_fit_a_tile(window: int, taken: bool) -> None:
-    solver = next(s for s in SOLVERS if s.solver_id == "fft-cpu-nchw-fwd")
-    problem = problem_for(solver, (1, 32, 99, 99), 32, (window, window), padding=window // 2)
+@pytest.mark.parametrize(
+    ("solver_id", "image", "channels", "window", "taken"),
+    [
+        ("fft-cpu-nchw-fwd", 56, 64, 3, False),
+        ("fft-cpu-nchw-fwd", 56, 64, 5, True),
+        ("fft-cpu-nchw-fwd", 56, 3, 5, False),
+        ("fft-cpu-nchw-bwd-weights", 56, 64, 7, True),
+        ("fft-cpu-nchw-fwd", 99, 64, 61, True),
+        ("fft-cpu-nchw-fwd", 99, 64, 62, False),
+        ("fft-depthwise-cpu-nchw-fwd", 28, 128, 7, False),
+        ("fft-depthwise-cpu-nchw-fwd", 28, 128, 9, True),
+        ("fft-depthwise-cpu-nchw-fwd", 56, 128, 7, False),
+        ("fft-depthwise-cpu-nchw-fwd", 56, 128, 15, True),
+        ("fft-depthwise-cpu-nchw-fwd", 14, 512, 27, True),
+        ("fft-depthwise-cpu-nchw-fwd", 7, 1024, 13, False),
+        ("fft-depthwise-cpu-nchw-bwd-weights", 28, 128, 7, False),
+        ("fft-depthwise-cpu-nchw-bwd-weights", 28, 128, 15, True),
+    ],
+)
+def test_what_other_families_compute_faster_is_left_to_them(
+    solver_id: str, image: int, channels: int, window: int, taken: bool
+) -> None:
+    solver = next(s for s in SOLVERS if s.solver_id == solver_id)
+    groups = channels if isinstance(solver, DEPTHWISE) else 1
+    x, w = (2, channels, image, image), (window, window)
+    problem = problem_for(solver, x, channels, w, groups=groups, padding=window // 2)
     assert bool(solver.applicability(problem, CPU)) is taken
 
 

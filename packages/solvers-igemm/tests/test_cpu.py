@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import cycle
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -124,8 +125,12 @@ def test_other_devices_and_sizes_are_refused(solver: CpuSolver, convfind_device:
     assert answer.reason is Reason.SIZE_LIMIT
 
 
-@each_solver
-@pytest.mark.parametrize("tile", [(6, 1), (5, 1)])
+# In turns: each kernel is compiled with both.
+@pytest.mark.parametrize(
+    ("solver", "tile"),
+    list(zip(SOLVERS, cycle([(6, 1), (5, 1)]))),
+    ids=lambda v: getattr(v, "solver_id", v),
+)
 def test_register_tiles_of_other_instruction_sets(
     solver: CpuSolver,
     tile: tuple[int, int],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -25,12 +25,14 @@ from convfind.testing.guarded_run import POISON, GuardedRunner
 from convfind.testing.tensors import filled_memory
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_igemm.gpu import GpuSolver
+from convfind_solvers_igemm.gpu_dot import DotSolver
 from convfind_solvers_igemm.gpu_tiles import RATES, Tile
 from convfind_solvers_igemm.solver_list import solvers
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
-SOLVERS = [solver for solver in solvers() if isinstance(solver, GpuSolver)]
+DOT = [solver for solver in solvers() if isinstance(solver, DotSolver)]
+SOLVERS = [s for s in solvers() if isinstance(s, GpuSolver) and not isinstance(s, DotSolver)]
 DYNAMIC = [solver for solver in SOLVERS if solver.is_dynamic]
 FIXED = [solver for solver in SOLVERS if not solver.is_dynamic]
 H200 = replace(
@@ -42,11 +44,11 @@ H200 = replace(
     compute_units=132,
     local_memory=48 * 1024,
     max_work_group=1024,
-    features=frozenset({"nv-ptx"}),
+    features=frozenset({"nv-ptx", "dot4"}),
 )
 
 
-def each(found: list[GpuSolver]) -> pytest.MarkDecorator:
+def each(found: Sequence[GpuSolver]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("solver", found, ids=lambda s: s.solver_id)
 
 
@@ -67,6 +69,7 @@ def as_gpu(convfind_device: Device) -> Iterator[Device]:
         kind=DeviceKind.GPU,
         compute_units=8,
         local_memory=96 * 1024,
+        features=convfind_device.target.features | {"dot4"},
     )
     yield device
 
@@ -103,7 +106,10 @@ def test_nor_with_sizes_compiled_in(solver: GpuSolver, as_gpu: Device) -> None:
 
 @st.composite
 def problems(draw: st.DrawFn, solver: GpuSolver) -> ConvProblem:
-    """Draw a problem of the solver's direction and layout; what is impossible is drawn again."""
+    """Draw a problem of the solver's direction, layout and type; what is impossible never comes."""
+    is_int8 = isinstance(solver, DotSolver)
+    dtype = DataType.INT8 if is_int8 else DataType.FLOAT32
+    written = (DataType.INT32, DataType.FLOAT32) if is_int8 else (DataType.FLOAT32,)
     rank = draw(st.integers(1, 3))
     small = st.integers(1, 24 if rank < 3 else 7)
     window = draw(st.lists(st.integers(1, 4), min_size=rank, max_size=rank).map(tuple))
@@ -119,14 +125,16 @@ def problems(draw: st.DrawFn, solver: GpuSolver) -> ConvProblem:
             stride=tuple(draw(st.integers(1, 3)) for _ in window),
             dilation=tuple(draw(st.integers(1, 3)) for _ in window),
             padding=tuple((draw(st.integers(0, 3)), draw(st.integers(0, 3))) for _ in window),
-            alpha=draw(st.sampled_from((1.0, 0.5))),
-            beta=draw(st.sampled_from((0.0, 2.0))),
+            alpha=draw(st.sampled_from((1.0, 2.0))),
+            beta=draw(st.sampled_from((0.0, 0.5))),
+            dtype=dtype,
+            y_dtype=draw(st.sampled_from(written)),
         )
     except ProblemError:
         return draw(st.nothing())
 
 
-@each(DYNAMIC)
+@each(DYNAMIC + [solver for solver in DOT if solver.is_dynamic])
 def test_drawn_shapes(solver: GpuSolver, as_gpu: Device) -> None:
     # Many at a time: each call of the kit compiles the kernels once.
     @settings(max_examples=1, deadline=None, suppress_health_check=list(HealthCheck))
@@ -187,6 +195,46 @@ def test_phases_computed_together(solver: GpuSolver, as_gpu: Device) -> None:
         problem_of(solver, (1, 2, 5, 6, 7), (16, 2, 3, 3, 3), stride=2, padding=1),
     ]
     assert_solver(solver, as_gpu, shapes=shapes, every_variant=False)
+
+
+@each(DOT)
+def test_words_of_int8_are_exact(solver: DotSolver, as_gpu: Device) -> None:
+    """Channels that fill words and that do not; points, tables, groups, parts of sums."""
+    shapes = [
+        problem_of(solver, (3, 66, 6, 6), (40, 66, 1, 1)),
+        problem_of(solver, (2, 3, 17, 19), (33, 3, 5, 4), stride=2, padding=((1, 2), (3, 0))),
+        problem_of(solver, (1, 512, 3, 3), (20, 512, 3, 3), padding=1, alpha=2.0, beta=1.0),
+        problem_of(solver, (1, 20, 9), (6, 10, 3), groups=2, dilation=2),
+    ]
+    shapes = shapes if solver.is_dynamic else shapes[:2]
+    int8 = [replace(p, dtype=DataType.INT8, y_dtype=DataType.INT32) for p in shapes]
+    report = assert_solver(solver, as_gpu, shapes=int8, every_variant=False)
+    assert len(report.problems) == len(int8)
+
+
+@each(DOT)
+def test_whole_words_need_no_packing(solver: DotSolver) -> None:
+    for channels, is_whole in ((64, True), (66, False)):
+        problem = problem_of(
+            solver, (8, channels, 28, 28), (64, channels, 3, 3), padding=1, dtype=DataType.INT8
+        )
+        solution = solver.solution(problem, H200)
+        if solver.channels_last and is_whole:
+            assert solution.total_workspace == 0
+        else:
+            words = -(-channels // 4)
+            assert solution.workspace == 4 * 8 * words * 28 * 28
+            assert solution.packed == 4 * 64 * words * 9
+        assert solution.total_workspace == solver.workspace_size(problem, H200)
+        assert solver.default_config(problem, H200) in solver.search_space(problem, H200)
+    plain = replace(H200, identity="", features=frozenset({"nv-ptx"}))
+    for changed, target, reason in (
+        (problem, plain, Reason.FEATURE),
+        (replace(problem, dtype=DataType.FLOAT32, y_dtype=DataType.FLOAT32), H200, Reason.DTYPE),
+    ):
+        answer = solver.applicability(changed, target)
+        assert isinstance(answer, Rejected)
+        assert answer.reason is reason
 
 
 @each(SOLVERS)

@@ -86,7 +86,7 @@ def test_the_conformance_kit_finds_nothing(solver: MatrixConvSolver, hopper: Dev
 
 @each
 def test_every_tile_computes_the_same(solver: MatrixConvSolver, hopper: Device) -> None:
-    class Pinned(type(solver)):  # type: ignore[misc]
+    class Pinned(MatrixConvSolver):
         """The solver with a config of the test's choice."""
 
         config = Config()
@@ -94,7 +94,7 @@ def test_every_tile_computes_the_same(solver: MatrixConvSolver, hopper: Device) 
         def default_config(self, problem: ConvProblem, target: object) -> Config:
             return self.config
 
-    pinned = Pinned()
+    pinned = Pinned(solver.direction, channels_last=solver.channels_last, fixed=solver.fixed)
     kinds: dict[str, dict[str, object]] = {
         "mixed": {},
         "split": {},

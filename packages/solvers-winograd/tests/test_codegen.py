@@ -18,7 +18,11 @@ def test_headers_are_up_to_date(path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda t: f"F{t.m}x{t.r}")
+#: The rows of smaller ones have nothing in common.
+_WITH_COMMON_PARTS = [transform for transform in TRANSFORMS if transform.n > 4]
+
+
+@pytest.mark.parametrize("transform", _WITH_COMMON_PARTS, ids=lambda t: f"F{t.m}x{t.r}")
 def test_common_parts_are_computed_once(transform: Transform) -> None:
     dense = sum(sum(value != 0 for value in row) - 1 for row in transform.data)
     text = function("data", transform.data)

@@ -37,15 +37,31 @@ from convfind_solvers_winograd.solver_list import solvers
 pytest_plugins = ["convfind.testing.fixtures"]
 
 SOLVERS = {s.solver_id: s for s in solvers() if isinstance(s, CpuSolver)}
+_OF_PLANES = {s.transform for s in SOLVERS.values() if s.axes == 2}
+#: Each transform in both layouts, which have kernels of their own, but not in each direction, and
+#: along one axis only if it is not used along both.
+ALL_KERNELS = [
+    name
+    for name, s in SOLVERS.items()
+    if s.channels_last is (s.direction is not Direction.FORWARD)
+    and s.axes == (2 if s.transform in _OF_PLANES else 1)
+]
 #: One of each kernel, which all the others share: for what takes long.
 SOME = (
     "winograd-f4x3-cpu-nchw-bwd-data",
     "winograd-f4x3-cpu-nhwc-fwd-inline",
     "winograd-f6x3-cpu-nchw-fwd",
     "winograd-f3x4-cpu-nhwc-bwd-weights",
+    "winograd-f4x7-1d-cpu-nchw-fwd",
+    "winograd-f5x4-cpu-nchw-bwd-weights",
+)
+DILATED = (
+    "winograd-f4x3-cpu-nchw-fwd",
+    "winograd-f4x3-cpu-nhwc-bwd-data-inline",
+    "winograd-f3x4-cpu-nchw-bwd-weights",
 )
 #: PoCL takes long to compile.
-ON_POCL = ("winograd-f4x3-cpu-nhwc-fwd", "winograd-f3x4-cpu-nchw-bwd-weights")
+ON_POCL = ("winograd-f2x3-cpu-nchw-fwd-inline", "winograd-f7x4-1d-cpu-nhwc-bwd-weights")
 CPU = replace(MOCK_TARGET, backend="opencl", kind=DeviceKind.CPU, identity="")
 
 
@@ -62,26 +78,56 @@ def on_cpu(device: Device, solver: CpuSolver) -> Device:
     return device
 
 
+def windows(solver: CpuSolver) -> list[tuple[int, int]]:
+    """Return the sizes of filters that a solver takes."""
+    of_weights = solver.direction is Direction.BACKWARD_WEIGHTS
+    taps = solver.transform.m if of_weights else solver.transform.r
+    return [(taps, taps)] if solver.axes == 2 else [(1, taps), (taps, 1)]
+
+
 def problem_for(solver: CpuSolver, x: tuple[int, ...], filters: int, **options: Any) -> ConvProblem:
     """A problem that a solver takes, unless the options say otherwise."""
     groups = options.get("groups", 1)
     options.setdefault("layout", Layout.NHWC if solver.channels_last else Layout.NCHW)
     options.setdefault("accuracy", AccuracyClass.RELAXED)
-    w = (filters, x[1] // groups, 3, 3)
+    w = (filters, x[1] // groups, *options.pop("window", windows(solver)[0]))
     return ConvProblem.create(options.pop("direction", solver.direction), x, w, **options)
 
 
-@each(SOLVERS)
+@each(ALL_KERNELS)
 def test_the_conformance_kit_finds_nothing(solver: CpuSolver, convfind_device: Device) -> None:
     shapes = [
         problem_for(solver, (1, 16, 8, 8), 16, padding=1),
         problem_for(solver, (2, 5, 9, 7), 3, padding=1),
-        problem_for(solver, (1, 1, 3, 3), 1),
+        problem_for(solver, (1, 1, *windows(solver)[0]), 1),
         problem_for(solver, (3, 70, 13, 17), 70, padding=(2, 0)),
         problem_for(solver, (1, 70, 5, 31), 70, padding=((0, 2), (3, 1)), alpha=0.5, beta=2.0),
         problem_for(solver, (2, 12, 11, 10), 8, padding=1, groups=4),
         problem_for(solver, (1, 7, 6, 6), 7, padding=1, groups=7),
         problem_for(solver, (1, 3, 4, 4), 2, padding=9),
+    ]
+    for window in windows(solver)[1:]:
+        shapes += [
+            problem_for(solver, (2, 5, 9, 7), 3, padding=1, window=window),
+            problem_for(solver, (3, 70, 13, 17), 70, padding=(2, 0), window=window),
+            problem_for(solver, (1, 4, 7, 70), 20, window=window, groups=2, alpha=0.5, beta=2.0),
+        ]
+    report = check_solver(
+        solver, on_cpu(convfind_device, solver), shapes=shapes, every_variant=False
+    )
+    assert report.ok, str(report)
+    assert len(report.problems) == len(shapes)
+
+
+@each(DILATED)
+def test_dilated_filters(solver: CpuSolver, convfind_device: Device) -> None:
+    shapes = [
+        problem_for(solver, (2, 5, 29, 37), 3, padding=1, dilation=2),
+        problem_for(solver, (1, 20, 40, 71), 18, padding=(2, 5), dilation=(3, 1)),
+        problem_for(solver, (1, 7, 33, 99), 5, padding=12, dilation=(1, 16), beta=2.0),
+        problem_for(solver, (1, 16, 99, 98), 4, padding=((0, 1), (20, 3)), dilation=(16, 11)),
+        problem_for(solver, (1, 6, 15, 16), 8, padding=((7, 1), (0, 3)), dilation=7, groups=2),
+        problem_for(solver, (1, 3, 8, 9), 4, padding=8, dilation=2),
     ]
     report = check_solver(
         solver, on_cpu(convfind_device, solver), shapes=shapes, every_variant=False
@@ -95,12 +141,13 @@ def problems(draw: st.DrawFn, solver: CpuSolver) -> ConvProblem:
     """Draw a problem of up to 16 channels and 32 filters a group, which share one program."""
     groups = draw(st.sampled_from((1, 1, 2)))
     pads = st.tuples(st.integers(0, 3), st.integers(0, 3))
-    size, channels = st.integers(3, 22), st.integers(1, 16)
+    size, channels = st.integers(7, 22), st.integers(1, 16)
     return problem_for(
         solver,
         (draw(st.integers(1, 3)), groups * draw(channels), draw(size), draw(size)),
         groups * draw(channels),
         padding=(draw(pads), draw(pads)),
+        window=draw(st.sampled_from(windows(solver))),
         groups=groups,
     )
 
@@ -168,7 +215,8 @@ def _run(
     ("options", "reason"),
     [
         ({"stride": 2}, Reason.STRIDE),
-        ({"dilation": 2}, Reason.DILATION),
+        ({"window": (1, 3)}, Reason.FILTER_SIZE),
+        ({"dilation": 17, "padding": 17}, Reason.DILATION),
         ({"dtype": DataType.FLOAT16}, Reason.DTYPE),
         ({"layout": Layout.NCHW}, Reason.LAYOUT),
         ({"direction": "backward-weights"}, Reason.DIRECTION),

@@ -24,6 +24,7 @@ from convfind.kernel_spec import KernelLanguage
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.reference import reference_convolution, reference_magnitude
+from convfind.solution import Launch
 from convfind.target import DeviceKind, Target
 from convfind.tensors import tensor_view
 from convfind.testing import MOCK_TARGET, assert_solver
@@ -31,13 +32,15 @@ from convfind.testing.guarded_run import POISON, GuardedRunner
 from convfind.testing.tensors import filled_memory
 from convfind.types import AccuracyClass, DataType, Direction, Layout
 from convfind_solvers_winograd.gpu import GpuSolver
-from convfind_solvers_winograd.gpu_product import RATES
+from convfind_solvers_winograd.gpu_fused import TILES, FusedSolver
+from convfind_solvers_winograd.gpu_product import RATES, Tile
 from convfind_solvers_winograd.solver_list import solvers
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
 SOLVERS = [solver for solver in solvers() if isinstance(solver, GpuSolver)]
-ORDINARY = [solver for solver in SOLVERS if solver.transform.n == 6]
+FUSED = [solver for solver in SOLVERS if isinstance(solver, FusedSolver)]
+ORDINARY = [s for s in SOLVERS if s.transform.n == 6 and not isinstance(s, FusedSolver)]
 H200 = replace(
     MOCK_TARGET,
     identity="",
@@ -98,6 +101,8 @@ def test_the_conformance_kit_finds_nothing(solver: GpuSolver, as_gpu: Device) ->
         problem_for(solver, (2, 12, 11, 12), 8, padding=1, groups=4),
         problem_for(solver, (1, 3, 4, 4), 2, padding=9),
     ]
+    if DataType.FLOAT16 in solver.dtypes:
+        shapes.append(problem_for(solver, (2, 20, 6, 9), 35, padding=1, dtype=DataType.FLOAT16))
     report = assert_solver(solver, as_gpu, shapes=shapes, every_variant=False)
     assert len(report.problems) == len(shapes)
 
@@ -136,8 +141,10 @@ def test_every_tile(solver: GpuSolver, as_gpu: Device, runner: GuardedRunner) ->
     default = solver.default_config(problem, as_gpu.target)
     is_gpu = not as_gpu.target.platform.startswith("Intel")
     for number, tile in enumerate(RATES):
-        # CPUs compile larger tiles for minutes.
+        # CPUs compile larger tiles for minutes; the kit has run the default.
         if not tile.fits(as_gpu.target) or not (is_gpu or tile.tile_m * tile.tile_n <= 2048):
+            continue
+        if tile == Tile.of(default):
             continue
         parts = {"parts": 1 + number % 3} if "parts" in default else {}
         config = default.replace(**tile.values, **parts)
@@ -145,7 +152,28 @@ def test_every_tile(solver: GpuSolver, as_gpu: Device, runner: GuardedRunner) ->
         check_run(runner, as_gpu.target, solver, problem, config)
 
 
-@each(ORDINARY)
+def test_fused_tiles(as_gpu: Device, runner: GuardedRunner) -> None:
+    for solver in FUSED:
+        if solver.direction is Direction.FORWARD and not solver.channels_last:
+            problem = problem_for(solver, (2, 36, 10, 13), 72, padding=1)
+            default = solver.default_config(problem, as_gpu.target)
+            for tile in TILES[solver.transform.n]:
+                config = default.replace(**tile.values)
+                if tile.fits(solver.transform, as_gpu.target):
+                    assert config in solver.search_space(problem, as_gpu.target)
+                    check_run(runner, as_gpu.target, solver, problem, config)
+
+
+def test_a_fused_work_group_starts_on_nvidia() -> None:
+    """Registers of all items are no more than a unit has."""
+    for solver in FUSED:
+        solution = solver.solution(problem_for(solver, (1, 16, 16, 16), 16), H200)
+        (launch,) = (step for step in solution.steps if isinstance(step, Launch))
+        (option,) = launch.kernel.program.options
+        assert int(option.partition("=")[2]) * launch.local_size[0] <= 65536
+
+
+@each(ORDINARY + [s for s in FUSED if s.direction is Direction.FORWARD and not s.channels_last])
 def test_errors_stay_in_the_stated_bound(
     solver: GpuSolver, as_gpu: Device, runner: GuardedRunner
 ) -> None:
@@ -196,7 +224,7 @@ def test_tf32_is_one_product_where_it_is_allowed() -> None:
     [
         ({"stride": 2}, Reason.STRIDE),
         ({"dilation": 2}, Reason.DILATION),
-        ({"dtype": DataType.FLOAT16}, Reason.DTYPE),
+        ({"dtype": DataType.BFLOAT16}, Reason.DTYPE),
         ({"accuracy": AccuracyClass.STRICT}, Reason.ACCURACY),
     ],
 )
@@ -223,7 +251,12 @@ def test_other_devices_and_sizes_are_refused(solver: GpuSolver) -> None:
         assert answer.reason is reason
 
 
-@each(SOLVERS)
+def test_what_was_never_measured_has_no_index() -> None:
+    for solver in FUSED:
+        assert solver.wti(problem_for(solver, (64, 64, 56, 56), 64, padding=1), H200) is None
+
+
+@each([solver for solver in SOLVERS if solver not in FUSED])
 def test_the_index_knows_waste(solver: GpuSolver) -> None:
     def index(size: int, channels: int) -> float:
         problem = problem_for(solver, (64, channels, size, size), channels, padding=1)

@@ -115,6 +115,7 @@ bool parse(int count, const char *const *options, Options &parsed, std::string &
     if (!arch.empty()) parsed.arch = arch;
     else if (option == "-mwavefrontsize64") parsed.wave = 64;
     else if (option == "-mno-wavefrontsize64") parsed.wave = 32;
+    else if (option == "-mllvm" && i + 1 < count) ++i;  // for the code generator, which g++ has not
     else if (option == "-D" || option == "-U" || option == "-I") {
       if (i + 1 == count) return log = "argument to '" + option + "' is missing", false;
       parsed.passed.push_back(option + options[++i]);

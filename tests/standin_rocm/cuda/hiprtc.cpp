@@ -72,6 +72,10 @@ STANDIN_API int hiprtcCompileProgram(void *program, int count, const char *const
   std::vector<std::string> words = {"-default-device"};
   for (int i = 0; i < count; ++i) {
     std::string option = options[i];
+    if (option == "-mllvm" && i + 1 < count) {  // for AMD's code generator
+      ++i;
+      continue;
+    }
     if (option.compare(0, 15, "--offload-arch=") == 0) option = "--gpu-architecture=" + option.substr(15);
     if (option == "-ffp-contract=fast") option = "--fmad=true";
     if (option.compare(0, 2, "-O") != 0) words.push_back(option);

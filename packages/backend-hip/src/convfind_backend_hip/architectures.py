@@ -8,6 +8,11 @@ from typing import Final
 #: With MFMA instructions, which multiply matrices.
 MATRIX_CORES: Final = frozenset({"gfx908", "gfx90a", "gfx940", "gfx941", "gfx942", "gfx950"})
 
+#: With instructions that sum four products of bytes.
+BYTE_DOT_PRODUCTS: Final = MATRIX_CORES | frozenset(
+    {"gfx906", "gfx1030", "gfx1031", "gfx1032", "gfx1100", "gfx1101", "gfx1102"}
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
@@ -43,4 +48,6 @@ def feature_words(arch: str) -> frozenset[str]:
     words |= {word[:-1] for word in arch.split(":")[1:] if word.endswith("+")}
     if processor(arch) in MATRIX_CORES:
         words.add("mfma")
+    if processor(arch) in BYTE_DOT_PRODUCTS:
+        words.add("dot4")
     return frozenset(words)

@@ -9,7 +9,10 @@ from convfind.kernel_spec import KernelLanguage, Program
 from convfind.target import Target
 from convfind_backend_hip.compile_pool import CompilePool, CompilerDiedError, shared_pool
 
-_MAGIC = b"convfind-hip-1\0"
+_MAGIC = b"convfind-hip-2\0"  # another number for other options
+#: Loops that ask for it are unrolled however long they become: what is left of one indexes arrays
+#: by its variable, which then are in scratch memory.
+_UNROLL = ("-mllvm", "-pragma-unroll-threshold=100000")
 _DIGEST_SIZE = 16
 
 
@@ -55,7 +58,7 @@ class Compiler:
     def _options(self, program: Program) -> tuple[str, ...]:
         # None of the fast-math options: they assume that there is no NaN and no infinity, which a
         # convolution passes on. Contraction to fma is HIP's default.
-        return (f"--offload-arch={self._arch}", "-O3", "-std=c++17", *program.all_options)
+        return (f"--offload-arch={self._arch}", "-O3", "-std=c++17", *_UNROLL, *program.all_options)
 
     def _digest(self, code: bytes) -> bytes:
         digest = hashlib.blake2b(self._identity, digest_size=_DIGEST_SIZE)

@@ -41,7 +41,10 @@ class HipDevice(Device):
         self.stream = stream
         self._owned = owned  # the stream, where it is this device's to destroy
         self._compiler = Compiler(target)
-        self._pool = BufferPool(number, target.global_memory, target.global_memory // _IDLE_SHARE)
+        most_idle = target.global_memory // _IDLE_SHARE
+        self._pool = BufferPool(number, stream, target.global_memory, most_idle)
+        # The caller's own stream comes before what its library does next with the memory.
+        self._borrowed = None if owned is None else interop.Borrowed(stream)
         self._library: RocBlas | None = None
         self._process = os.getpid()
         self._closed = False
@@ -125,13 +128,15 @@ class HipDevice(Device):
     def adopt(self, tensor: object) -> HipBuffer | None:
         """Return the memory of a ROCm tensor with DLPack without a copy."""
         self._check_usable()
-        return interop.adopt(tensor, self.number, self.stream)
+        return interop.adopt(tensor, self.number, self.stream, self._borrowed)
 
     def synchronize(self) -> None:
         """Wait until everything enqueued has finished."""
         self._check_process()
         doing = f"waiting for {self.target.name}"
         checked(hip.hipStreamSynchronize(self.stream), "hipStreamSynchronize", doing)
+        if self._borrowed is not None:
+            self._borrowed.sweep()
 
     def close(self) -> None:
         """Wait for what is under way and release stream, library and the pool's memory."""
@@ -144,6 +149,8 @@ class HipDevice(Device):
             if self._library is not None:
                 self._library.close()
             self._pool.close()
+            if self._borrowed is not None:
+                self._borrowed.close()
             if self._owned is not None:
                 doing = f"closing {self.target.name}"
                 checked(hip.hipStreamDestroy(self._owned), "hipStreamDestroy", doing)

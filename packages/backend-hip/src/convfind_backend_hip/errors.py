@@ -22,7 +22,11 @@ _ADVICE = {
     "hipErrorIllegalAddress": "a kernel went outside its buffers; start a new process",
     "hipErrorLaunchFailure": "a kernel crashed the device; start a new process",
     "hipErrorECCNotCorrectable": "the device's memory is failing; start a new process",
+    "hipErrorInvalidHandle": "the stream or event is gone; open the device again",
+    "hipErrorContextIsDestroyed": "the stream or event is gone; open the device again",
+    "hipErrorInsufficientDriver": "install a driver as new as the ROCm that is installed",
 }
+_ANY_ADVICE = "start a new process, and if it stays look at the driver's log (dmesg, rocminfo)"
 
 
 def checked(
@@ -46,5 +50,4 @@ def failure(
 ) -> DeviceError | LaunchError:
     """Return the error for a status that is no success."""
     name = getattr(status, "name", str(status))
-    advice = _ADVICE.get(name)
-    return kind(f"{doing}: {call} failed with {name}" + (f"; {advice}" if advice else ""))
+    return kind(f"{doing}: {call} failed with {name}; {_ADVICE.get(name, _ANY_ADVICE)}")

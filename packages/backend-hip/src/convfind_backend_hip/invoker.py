@@ -15,6 +15,7 @@ from convfind_backend_hip.errors import checked
 from convfind_backend_hip.memory import HipBuffer
 from convfind_backend_hip.ready_gemm import ReadyGemm
 from convfind_backend_hip.ready_launch import ReadyLaunch
+from convfind_backend_hip.stream import Event
 
 if TYPE_CHECKING:
     from convfind_backend_hip.device import HipDevice
@@ -35,7 +36,7 @@ class HipInvoker:
                 self._steps += [_ReadyFill(device.stream, step)] if step.size else []
             else:
                 self._steps.append(ReadyGemm(device.library(), step))
-        self._events: tuple[_Event, _Event] | None = None
+        self._events: tuple[Event, Event] | None = None
 
     def __call__(self, args: InvokeArgs) -> None:
         """Enqueue the steps in order."""
@@ -50,7 +51,7 @@ class HipInvoker:
         if not self._steps:
             return 0.0
         if self._events is None:
-            self._events = _Event(), _Event()
+            self._events = Event(), Event()
         first, last = self._events
         first.record(self._stream)
         self(args)
@@ -67,33 +68,6 @@ class HipInvoker:
                 kind = type(buffer).__name__
                 return LaunchError(f"{memory} is a {kind}, not a buffer of the hip backend")
         return LaunchError(f"arguments are {type(args).__name__}, not InvokeArgs")
-
-
-class _Event:
-    """A moment in a stream."""
-
-    __slots__ = ("_destroy", "_native")
-
-    def __init__(self) -> None:
-        made = hip.hipEventCreateWithFlags(hip.hipEventDefault)
-        self._native = checked(made, "hipEventCreateWithFlags", "timing")
-        self._destroy = hip.hipEventDestroy
-
-    def __del__(self) -> None:
-        if hasattr(self, "_destroy"):
-            self._destroy(self._native)
-
-    def record(self, stream: int) -> None:
-        """Set the event to the moment when all that was enqueued before is done."""
-        checked(hip.hipEventRecord(self._native, stream), "hipEventRecord", "timing", LaunchError)
-
-    def since(self, other: _Event) -> float:
-        """Wait, and return milliseconds from another event to this one."""
-        waited = hip.hipEventSynchronize(self._native)
-        checked(waited, "hipEventSynchronize", "waiting for the steps", LaunchError)
-        elapsed = hip.hipEventElapsedTime(other._native, self._native)
-        time: float = checked(elapsed, "hipEventElapsedTime", "timing", LaunchError)
-        return time
 
 
 class _ReadyFill:

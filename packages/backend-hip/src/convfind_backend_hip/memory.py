@@ -4,24 +4,33 @@ from __future__ import annotations
 
 from collections import deque
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from hip import hip
 
+from convfind.backend import TensorForm
 from convfind.errors import DeviceError
+from convfind_backend_hip import dlpack
 from convfind_backend_hip.errors import checked, failure
+from convfind_backend_hip.stream import Event
+
+#: What others may pass for a stream: they wait themselves, and the names of the default stream.
+_NO_STREAM = -1
+_DEFAULT_STREAM = 0
+_NOT_OF_ROCM = (1, 2)
 
 
 class Block:
     """A piece of device memory; freed with the last reference where it is convfind's own."""
 
-    __slots__ = ("_free", "address", "owner", "size")
+    __slots__ = ("_free", "address", "is_shared", "owner", "size")
 
     def __init__(self, address: int, size: int, owner: object = None) -> None:
         self.address = address
         self.size = size
         self.owner = owner  # kept alive with the block; without one the memory is freed here
+        self.is_shared = False  # with other streams, so that no pool may reuse it
         # Kept, because at the interpreter's end modules are emptied before objects.
         self._free = hip.hipFree if owner is None else None
 
@@ -31,23 +40,62 @@ class Block:
             free(self.address)  # fails after a crash of the device only, which others report
 
 
+class Keeper(Protocol):
+    """Who takes a block when nobody uses its buffer any more."""
+
+    def give(self, block: Block) -> None:
+        """Take a block back. Called by finalisers, so at any moment."""
+
+
 class HipBuffer:
-    """Device memory. What came from a pool returns to it when nobody uses the buffer any more."""
+    """Device memory, from a pool or of another library; goes back there with the last reference."""
 
-    __slots__ = ("__weakref__", "_pool", "address", "block", "size")
+    __slots__ = ("__weakref__", "_keeper", "address", "block", "form", "size")
 
-    def __init__(self, block: Block, size: int, pool: BufferPool | None = None) -> None:
+    def __init__(
+        self, block: Block, size: int, keeper: Keeper | None = None, form: TensorForm | None = None
+    ) -> None:
         self.block = block
         #: Where it starts, as kernels see it.
         self.address = block.address
         self.size = size
-        self._pool = pool
+        #: What another library says of it.
+        self.form = form
+        self._keeper = keeper
 
     def __del__(self) -> None:
         # Absent where the constructor did not finish.
-        pool = getattr(self, "_pool", None)
-        if pool is not None:
-            pool.give(self.block)
+        keeper = getattr(self, "_keeper", None)
+        if keeper is not None:
+            keeper.give(self.block)
+
+    def dlpack_device(self) -> tuple[int, int]:
+        """Return DLPack's number of ROCm, and that of the device."""
+        return dlpack.ROCM, self._pool().number
+
+    def dlpack(self, form: TensorForm, stream: int | None) -> object:
+        """Return a capsule that shares the memory as a tensor.
+
+        ``stream`` waits for what is under way here; None means the default one, -1 none. Raises
+        `BufferError` for a stream that ROCm does not have.
+        """
+        pool = self._pool()
+        reader = _DEFAULT_STREAM if stream is None else stream
+        if reader in _NOT_OF_ROCM or reader < _NO_STREAM:
+            msg = f"stream {stream}: not one of ROCm's; pass 0, -1 or a stream's address"
+            raise BufferError(msg)
+        if reader != pool.stream:
+            if reader != _NO_STREAM:
+                pool.hold_back(reader)
+            # The reader may be at it when the buffer goes: hipFree waits for all streams.
+            self.block.is_shared = True
+        return dlpack.share(self, self.address, pool.number, form)
+
+    def _pool(self) -> BufferPool:
+        if not isinstance(self._keeper, BufferPool):
+            msg = "memory of another library; share that library's own tensor"
+            raise BufferError(msg)
+        return self._keeper
 
 
 class BufferPool:
@@ -57,8 +105,9 @@ class BufferPool:
     commands of its next user come after them.
     """
 
-    def __init__(self, number: int, total: int, max_idle: int) -> None:
-        self._number = number
+    def __init__(self, number: int, stream: int, total: int, max_idle: int) -> None:
+        self.number = number
+        self.stream = stream
         self._total = total
         self._max_idle = max_idle
         self._lock = Lock()
@@ -68,6 +117,7 @@ class BufferPool:
     def take(self, size: int) -> Block:
         """Return memory of at least ``size`` bytes with undefined contents."""
         capacity = size_class(size)
+        dlpack.take_back()
         with self._lock:
             self._sort_in()
             for index in range(len(self._idle) - 1, -1, -1):
@@ -77,6 +127,8 @@ class BufferPool:
 
     def give(self, block: Block) -> None:
         """Take memory back. Called by finalisers, so at any moment, even inside another method."""
+        if block.is_shared:
+            return
         self._returned.append(block)
         if self._lock.acquire(blocking=False):
             try:
@@ -86,6 +138,7 @@ class BufferPool:
 
     def clear(self) -> None:
         """Free everything idle. hipFree waits for the device, so nothing of it is in use."""
+        dlpack.take_back()
         with self._lock:
             self._returned.clear()
             self._idle.clear()
@@ -94,6 +147,13 @@ class BufferPool:
         """Free everything idle, and from now on everything that returns."""
         self._max_idle = 0
         self.clear()
+
+    def hold_back(self, stream: int) -> None:
+        """Let another stream wait for what is under way."""
+        checked(hip.hipSetDevice(self.number), "hipSetDevice", "sharing a tensor")
+        reached = Event()
+        reached.record(self.stream)
+        reached.hold_back(stream)
 
     @property
     def idle(self) -> int:
@@ -111,7 +171,7 @@ class BufferPool:
 
     def _allocate(self, size: int) -> Block:
         doing = f"allocation of {size} bytes (device memory: {self._total})"
-        checked(hip.hipSetDevice(self._number), "hipSetDevice", doing)
+        checked(hip.hipSetDevice(self.number), "hipSetDevice", doing)
         status, pointer = hip.hipMalloc(size)
         if status:
             self.clear()

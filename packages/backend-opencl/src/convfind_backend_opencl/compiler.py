@@ -37,8 +37,9 @@ class Compiler:
         self._context = context
         self._device = device
         self._compiler = target.compiler.encode()
+        self._is_nvidia = is_nvidia(device)
         # Registers and spills appear in the build log.
-        self._verbose = ("-cl-nv-verbose",) if is_nvidia(device) else ()
+        self._verbose = ("-cl-nv-verbose",) if self._is_nvidia else ()
         self._logs: dict[Program, str] = {}
 
     def compile(self, program: Program) -> bytes:
@@ -55,7 +56,7 @@ class Compiler:
         binaries = native.get_info(cl.program_info.BINARIES)
         assert isinstance(binaries, list)
         code = binaries[0]
-        if self._verbose:  # NVIDIA's: the binary is PTX
+        if self._is_nvidia:  # the binary is PTX
             code = retarget(code)
         return self._sealed(code)
 

@@ -15,6 +15,7 @@ from convfind.target import DeviceKind, Target
 _CPU_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _CPU_INFO = Path("/proc/cpuinfo")
 _CUDA_L2_CACHE_SIZE = 38  # CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE
+_FIRST_DP4A = 61
 
 
 def describe(device: cl.Device) -> Target:
@@ -58,6 +59,7 @@ def _features(device: cl.Device) -> frozenset[str]:
         "fp16": "cl_khr_fp16" in extensions,
         "fp64": "cl_khr_fp64" in extensions,
         "int8": True,  # OpenCL C has 8-bit integers everywhere
+        "dot4": is_nvidia(device) and _compute_capability(device) >= _FIRST_DP4A,
         "nv-ptx": is_nvidia(device),
         "sub-groups": bool(extensions & {"cl_khr_subgroups", "cl_intel_subgroups"}),
         "intel-bf16": "cl_intel_bfloat16" in extensions,
@@ -68,11 +70,17 @@ def _features(device: cl.Device) -> frozenset[str]:
 
 def _arch(device: cl.Device, kind: DeviceKind) -> str:
     if is_nvidia(device):
-        return f"sm_{device.compute_capability_major_nv}{device.compute_capability_minor_nv}"
+        return f"sm_{_compute_capability(device)}"
     if kind is DeviceKind.CPU:
         return host_arch()
     # AMD's device name is the instruction set: "gfx90a:sramecc+:xnack-".
     return re.sub(r"\s+", "-", device.name.strip().lower())
+
+
+def _compute_capability(device: cl.Device) -> int:
+    """90 for sm_90."""
+    number: int = 10 * device.compute_capability_major_nv + device.compute_capability_minor_nv
+    return number
 
 
 def host_arch() -> str:

@@ -24,6 +24,29 @@ class DeviceBuffer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class TensorForm:
+    """How a tensor lies in memory: sizes of the axes, their steps in elements, name of the type."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+
+
+@runtime_checkable
+class SharedBuffer(DeviceBuffer, Protocol):
+    """Memory that other libraries may use in place: what `DeviceTensor` gives them."""
+
+    def dlpack_device(self) -> tuple[int, int]:
+        """Return DLPack's kind of device and the number. Raises `BufferError`."""
+
+    def dlpack(self, form: TensorForm, stream: int | None) -> object:
+        """Return a DLPack capsule of a tensor that keeps the memory alive.
+
+        ``stream`` is the consumer's, as the array API has it. Raises `BufferError`.
+        """
+
+
+@dataclass(frozen=True, slots=True)
 class InvokeArgs:
     """The memory of one run. Buffers that the steps do not name may be None."""
 
@@ -97,7 +120,10 @@ class Device(ABC):
 
     @abstractmethod
     def adopt(self, tensor: object) -> DeviceBuffer | None:
-        """Return the memory of the runtime's own tensor objects without a copy; None if foreign."""
+        """Return the memory of the runtime's own tensor objects without a copy; None if foreign.
+
+        A buffer may have a `TensorForm` as its ``form``, which must be what the problem says.
+        """
 
     @abstractmethod
     def synchronize(self) -> None:

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from convfind.backend import Device, DeviceBuffer, InvokeArgs, Invoker
+from convfind.backend import Device, DeviceBuffer, InvokeArgs, Invoker, TensorForm
 from convfind.errors import ProblemError, WorkspaceError
 from convfind.problem import ConvProblem
 from convfind.solution import ConvSolution, Solution
 from convfind.tensors import (
     DeviceTensor,
+    check_form,
     empty_memory,
     memory_of,
     tensor_view,
@@ -114,8 +115,7 @@ class Convolution:
                 )
             if on_device:
                 buffer = device.allocate(problem.nbytes(name))
-                shape = problem.tensor_layout(name).to_memory(problem.shape(name))
-                return buffer, lambda: DeviceTensor(buffer, shape, problem.tensor_dtype(name))
+                return buffer, lambda: _device_tensor(problem, name, buffer)
             memory = empty_memory(problem, name)
             return self._host_output(memory, tensor_view(problem, name, memory))
         known = device_memory(device, problem, name, out)
@@ -170,19 +170,25 @@ class Convolution:
         return buffer
 
 
+def _device_tensor(problem: ConvProblem, name: str, buffer: DeviceBuffer) -> DeviceTensor:
+    layout = problem.tensor_layout(name)
+    shape = layout.to_memory(problem.shape(name))
+    strides = layout.to_memory(problem.strides(name))
+    return DeviceTensor(buffer, shape, problem.tensor_dtype(name), strides)
+
+
 def device_memory(
     device: Device, problem: ConvProblem, name: str, value: object
 ) -> DeviceBuffer | None:
     """Return the memory of a tensor that is on the device already; None for host tensors."""
     if isinstance(value, DeviceTensor):
-        expected = problem.tensor_layout(name).to_memory(problem.shape(name))
-        if value.shape != expected:
-            raise ProblemError(name, value.shape, f"shape {expected}")
-        if value.dtype is not problem.tensor_dtype(name):
-            raise ProblemError(name, value.dtype.value, f"dtype {problem.tensor_dtype(name).value}")
+        check_form(problem, name, value.form)
         buffer: DeviceBuffer | None = value.buffer
     else:
         buffer = device.adopt(value)
+        form: TensorForm | None = getattr(buffer, "form", None)
+        if form is not None:
+            check_form(problem, name, form)
     if buffer is not None and buffer.size < problem.nbytes(name):
         raise ProblemError(name, f"{buffer.size} bytes", f"{problem.nbytes(name)} bytes or more")
     return buffer

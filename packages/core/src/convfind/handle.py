@@ -172,9 +172,12 @@ class Handle(MIOpenCalls):
         """Copy a tensor from the device, after everything enqueued before."""
         import numpy as np
 
-        array = np.empty(tensor.shape, tensor.dtype.numpy)
-        self._session.device.read(tensor.buffer, array)
-        return array
+        steps = tensor.form.strides
+        spanned = 1 + sum((n - 1) * step for n, step in zip(tensor.shape, steps, strict=True))
+        memory = np.empty(spanned, tensor.dtype.numpy)
+        self._session.device.read(tensor.buffer, memory)
+        bytes_each = tuple(step * memory.itemsize for step in steps)
+        return np.lib.stride_tricks.as_strided(memory, tensor.shape, bytes_each)
 
     def synchronize(self) -> None:
         """Wait until everything enqueued has finished."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
+from convfind.cached import cached_property
 from convfind.errors import ProblemError
 from convfind.problem_checks import (
     canonicalize,

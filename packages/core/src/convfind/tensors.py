@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from convfind.backend import DeviceBuffer
+from convfind.backend import DeviceBuffer, SharedBuffer, TensorForm
 from convfind.errors import DeviceError, ProblemError
 from convfind.problem import ConvProblem
 from convfind.types import DataType
@@ -22,12 +23,52 @@ _ALIGNMENT = 64
 class DeviceTensor:
     """A tensor in the memory of an opened device; made by `Handle.tensor` or returned by a run.
 
-    ``shape`` is in the order of the layout in memory.
+    ``shape`` is in the order of the layout in memory. Where the backend shares its memory, other
+    libraries take the tensor without a copy: ``torch.from_dlpack(tensor)``.
     """
 
     buffer: DeviceBuffer
     shape: tuple[int, ...]
     dtype: DataType
+    strides: tuple[int, ...] = ()  # steps in elements; empty for a packed tensor
+
+    @property
+    def form(self) -> TensorForm:
+        """What the tensor says of itself."""
+        return TensorForm(self.shape, self.strides or packed_steps(self.shape), self.dtype.value)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return DLPack's kind and number of the device. Raises `BufferError` where it has none."""
+        return self._shared().dlpack_device()
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        """Return a capsule as the Python array API has it; it keeps the memory alive.
+
+        ``stream`` waits for what the device has under way. The capsule is of DLPack 0.8, which
+        every ``max_version`` allows. Raises `BufferError` for a copy or another device.
+        """
+        shared = self._shared()
+        if copy:
+            msg = "copy=True: the memory is shared and not copied; copy what it is taken into"
+            raise BufferError(msg)
+        if dl_device is not None and tuple(dl_device) != shared.dlpack_device():
+            msg = f"DLPack device {tuple(dl_device)}: the tensor lies on {shared.dlpack_device()}"
+            raise BufferError(msg)
+        return shared.dlpack(self.form, stream)
+
+    def _shared(self) -> SharedBuffer:
+        if not isinstance(self.buffer, SharedBuffer):
+            kind = type(self.buffer).__name__
+            msg = f"{kind} is not shared with other libraries; use Handle.to_numpy"
+            raise BufferError(msg)
+        return self.buffer
 
 
 def tensor_view(problem: ConvProblem, name: str, memory: Array) -> Array:
@@ -62,6 +103,8 @@ def to_host_array(value: object) -> Array:
     """
     if isinstance(value, np.ndarray):
         return value
+    if isinstance(value, DeviceTensor):
+        raise ProblemError("tensor", "DeviceTensor", "one of the host; use Handle.to_numpy")
     if hasattr(value, "__dlpack_device__"):
         kind, index = value.__dlpack_device__()
         if int(kind) != _DLPACK_CPU:
@@ -115,6 +158,32 @@ def memory_of(problem: ConvProblem, name: str, value: object) -> Array:
     memory = empty_memory(problem, name)
     tensor_view(problem, name, memory)[...] = array
     return memory
+
+
+def packed_steps(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the steps of a tensor without gaps, in elements; axes in the order of the memory."""
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def check_form(problem: ConvProblem, name: str, form: TensorForm) -> None:
+    """Refuse a tensor on the device that is not laid out as the problem says.
+
+    Axes may be in either of the orders that `memory_of` takes. Raises `ProblemError`.
+    """
+    dtype = problem.tensor_dtype(name)
+    if form.dtype != dtype.value:
+        raise ProblemError(name, form.dtype, f"dtype {dtype.value}")
+    layout = problem.tensor_layout(name)
+    shape, strides = problem.shape(name), problem.strides(name)
+    orders = ((layout.to_memory(shape), layout.to_memory(strides)), (shape, strides))
+    if not any(
+        form.shape == sizes and _same_steps(sizes, form.strides, steps) for sizes, steps in orders
+    ):
+        given, legal = (
+            f"shape {pair[0]} with strides {pair[1]}"
+            for pair in ((form.shape, form.strides), orders[0])
+        )
+        raise ProblemError(name, given, f"{legal} ({layout.value})")
 
 
 def _same_steps(shape: tuple[int, ...], given: tuple[int, ...], wanted: tuple[int, ...]) -> bool:

@@ -27,7 +27,7 @@ ITEMS_PER_CORE = 4
 #: Taps that code is unrolled over.
 MOST_TAPS = 81
 #: FLOP that a CPU core does while it moves a byte.
-_BALANCE = 15
+BALANCE = 15
 #: The share of the time that is not spent on edges.
 _BUSY_SHARE = 0.6
 
@@ -55,7 +55,7 @@ class CpuDirect(Solver):
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The share of time that arithmetic takes, if all tensors are moved once."""
-        busy = problem.flops / (problem.flops + _BALANCE * problem.traffic)
+        busy = problem.flops / (problem.flops + BALANCE * problem.traffic)
         return max(_BUSY_SHARE * busy, 0.02)
 
     def _judge_sizes(self, shape: Window) -> Applicability:
@@ -135,7 +135,6 @@ class CpuPixels(CpuDirect):
             ROWS=rows,
             COLUMNS=columns,
             UNROLLED=math.prod(shape.taps) * shape.channels <= MOST_TAPS,
-            PREFETCHES=small and strided,
         )
         channels = shape.groups * shape.channels
         pack = Launch(

@@ -16,10 +16,10 @@ Axes = tuple[int, int]
 #: With more channels a group an implicit GEMM is faster.
 MOST_CHANNELS = 8
 #: Kernels count elements of an image, and places with their padding, in 32 bits.
-_LARGEST = 2**28
+LARGEST = 2**28
 #: Loops over these are unrolled.
 _MOST_TAPS = 64
-_LARGEST_STRIDE = 8
+LARGEST_STRIDE = 8
 _WIDEST = 128
 
 
@@ -123,13 +123,13 @@ def judge(problem: ConvProblem, *, channels_last: bool) -> Applicability:
         return Rejected(Reason.GROUPS, "channels must be in groups")
     if max(problem.filter) > _MOST_TAPS:
         return Rejected(Reason.FILTER_SIZE, f"at most {_MOST_TAPS} taps along an axis")
-    if max(problem.stride) > _LARGEST_STRIDE:
-        return Rejected(Reason.STRIDE, f"at most {_LARGEST_STRIDE}")
+    if max(problem.stride) > LARGEST_STRIDE:
+        return Rejected(Reason.STRIDE, f"at most {LARGEST_STRIDE}")
     steps = zip(problem.dilation, problem.filter, strict=True)
     if max((taps - 1) * step for step, taps in steps) > _WIDEST:
         return Rejected(Reason.DILATION, f"taps further apart than {_WIDEST}")
     image = max(math.prod(problem.x_shape[1:]), math.prod(problem.y_shape[1:]))
-    if max(image, *problem.padding) > _LARGEST:
+    if max(image, *problem.padding) > LARGEST:
         return Rejected(Reason.SIZE_LIMIT, f"an image of {image} elements, or its padding")
     return APPLICABLE
 

@@ -9,20 +9,14 @@ from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.types import AccuracyClass, DataType, Direction
 from convfind_solvers_fft.codegen import SIZES
+from convfind_solvers_fft.geometry import LEAST_STEP, geometry
 
-#: A tile's results along each axis, at least: less of them do not pay.
-LEAST_STEP = 4
 #: Products that a filter must have for the direct formula: below, other families always win.
 _LEAST_TAPS = 25
 #: And a depthwise one, of which a channel is used once.
 _LEAST_DEPTHWISE_TAPS = 81
 #: Channels and filters of a group: with less of them transforms outweigh what they save.
 _LEAST_CHANNELS = 3
-
-
-def tile_sizes(window: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the sizes of tiles that a window fits."""
-    return tuple(size for size in SIZES if size - max(window) + 1 >= LEAST_STEP)
 
 
 def judge(problem: ConvProblem, direction: Direction, *, channels_last: bool) -> Applicability:
@@ -40,8 +34,6 @@ def judge(problem: ConvProblem, direction: Direction, *, channels_last: bool) ->
     rows, columns = problem.filter
     if rows * columns < _LEAST_TAPS:
         return Rejected(Reason.FILTER_SIZE, f"is for filters of {_LEAST_TAPS} taps and more")
-    if not tile_sizes(problem.filter):
-        return Rejected(Reason.FILTER_SIZE, f"is for filters of up to {SIZES[-1] + 1 - LEAST_STEP}")
     if not problem.layouts_agree or problem.x_layout.channels_last is not channels_last:
         return Rejected(
             Reason.LAYOUT, f"x, w and y must all be channels {'last' if channels_last else 'first'}"
@@ -73,6 +65,14 @@ def judge_depthwise(problem: ConvProblem) -> Applicability:
             Reason.FILTER_SIZE, f"is for filters of {_LEAST_DEPTHWISE_TAPS} taps and more"
         )
     return APPLICABLE
+
+
+def largest_number(problem: ConvProblem) -> int:
+    """Return the largest of what kernels count in 32 bits: elements of an image, tiles, padding."""
+    shape = geometry(problem)
+    image = max(problem.elements(name) for name in "xy") // shape.images
+    tiles = shape.images * prod(-(-size // LEAST_STEP) for size in shape.out)
+    return max(image, tiles, *map(abs, shape.padding))
 
 
 def error_factor(problem: ConvProblem) -> float:

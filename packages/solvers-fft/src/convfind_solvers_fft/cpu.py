@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import log2
 from types import MappingProxyType
 from typing import ClassVar
@@ -16,9 +16,9 @@ from convfind.search_space import Parameter, SearchSpace
 from convfind.solver import TunableSolver
 from convfind.target import DeviceKind, Target
 from convfind.types import Algorithm, Direction
-from convfind_solvers_fft.applicability import error_factor, error_reach, judge, tile_sizes
+from convfind_solvers_fft.applicability import error_factor, error_reach, judge, largest_number
 from convfind_solvers_fft.codegen import SIZES
-from convfind_solvers_fft.geometry import Tiling, geometry
+from convfind_solvers_fft.geometry import Tiling, useful_tilings
 
 VECTOR = 16
 #: The kernels count elements of an image and tiles in 32 bits.
@@ -39,6 +39,8 @@ class CpuSolver(TunableSolver):
     """A float32 convolution in one direction and one family of layouts."""
 
     kind: ClassVar[str]  # in the solver's id
+    #: Of the peak, what other families reach on the problems that both take.
+    direct_share: ClassVar[float]
     algorithm = Algorithm.FFT
     is_dynamic = True
     backends = ("opencl",)
@@ -59,11 +61,17 @@ class CpuSolver(TunableSolver):
         answer = judge(problem, self.direction, channels_last=self.channels_last)
         if not answer:
             return answer
-        shape = geometry(problem)
-        largest = max(problem.elements(name) for name in "xy") // shape.images
-        tiles = Tiling(SIZES[0], (1, 1), shape.out, shape.images).tiles * SIZES[0]
-        if max(largest, tiles, max(map(abs, shape.padding))) > _LARGEST:
+        if (largest := largest_number(problem)) > _LARGEST:
             return Rejected(Reason.SIZE_LIMIT, f"an image of {largest} elements")
+        if not (tilings := useful_tilings(problem, SIZES)):
+            return Rejected(Reason.FILTER_SIZE, f"fits no tile of {SIZES[-1]}")
+        share = self._share(problem, target, tilings)
+        if share < self.direct_share:
+            return Rejected(
+                Reason.FILTER_SIZE,
+                f"is expected at {share:.2f} of the peak, kernels that do not transform at"
+                f" {self.direct_share}",
+            )
         return APPLICABLE
 
     def error_bound(self, problem: ConvProblem) -> float:
@@ -74,23 +82,31 @@ class CpuSolver(TunableSolver):
         """A tile's."""
         return error_reach(problem)
 
-    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of transformed weights, and of what a solver has beside."""
+        return self.solution(problem, target, workspace_limit=limit).total_workspace
+
+    def wti(self, problem: ConvProblem, target: Target) -> float:
         """Direct operations over those that are expected to take as long."""
-        tile = self.default_config(problem, target).integer("tile")
-        return problem.flops / self._operations(problem, target, tile)
+        return self._share(problem, target, useful_tilings(problem, SIZES))
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Sizes of tiles, and what a solver has beside."""
-        tile = Parameter("tile", tile_sizes(problem.filter), "side of a tile")
-        return SearchSpace((tile, *self.own_parameters))
+        sizes = tuple(tiling.tile for tiling in useful_tilings(problem, SIZES))
+        return SearchSpace((Parameter("tile", sizes, "side of a tile"), *self.own_parameters))
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """The tile that is expected to take least time."""
-        tile = min(
-            tile_sizes(problem.filter), key=lambda tile: self._operations(problem, target, tile)
+        tiling = min(
+            useful_tilings(problem, SIZES),
+            key=lambda tiling: self._operations(problem, target, tiling),
         )
-        return Config(self.own_defaults, tile=tile)
+        return Config(self.own_defaults, tile=tiling.tile)
+
+    def _share(self, problem: ConvProblem, target: Target, tilings: Iterable[Tiling]) -> float:
+        least = min(self._operations(problem, target, tiling) for tiling in tilings)
+        return problem.flops / least
 
     @abstractmethod
-    def _operations(self, problem: ConvProblem, target: Target, tile: int) -> float:
+    def _operations(self, problem: ConvProblem, target: Target, tiling: Tiling) -> float:
         """Operations at the peak that are expected to take as long."""

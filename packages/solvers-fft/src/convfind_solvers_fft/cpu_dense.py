@@ -88,17 +88,13 @@ class CpuDenseSolver(CpuSolver):
     """A float32 convolution in one direction and one family of layouts."""
 
     kind = "cpu"
+    direct_share = 0.8
     own_parameters: ClassVar[tuple[Parameter, ...]] = (CHUNK,)
     own_defaults = MappingProxyType({"chunk_mib": DEFAULT_CHUNK})
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take groups of some channels and filters, else as `CpuSolver`."""
         return judge_dense(problem) and super().applicability(problem, target)
-
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the transformed weights, and of data and products of a part of the tiles."""
-        sizes = self._sizes(problem, target, self.default_config(problem, target), limit)
-        return align(sizes.bytes) + sizes.packed_bytes
 
     def solution(
         self,
@@ -143,7 +139,7 @@ class CpuDenseSolver(CpuSolver):
         self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Sizes:
         shape = geometry(problem)
-        tiling = Tiling(config.integer("tile"), shape.window, shape.out, shape.images)
+        tiling = Tiling(config.integer("tile"), shape)
         panel = register_tile(target)[1] * VECTOR
         one = Sizes(shape, tiling, 1, panel)
         budget = config.integer("chunk_mib") << 20
@@ -154,15 +150,16 @@ class CpuDenseSolver(CpuSolver):
         parts = -(-tiling.tiles // most)
         return Sizes(shape, tiling, -(-tiling.tiles // parts), panel)
 
-    def _operations(self, problem: ConvProblem, target: Target, tile: int) -> float:
-        shape = geometry(problem)
-        tiling = Tiling(tile, shape.window, shape.out, shape.images)
+    def _operations(self, problem: ConvProblem, target: Target, tiling: Tiling) -> float:
+        shape = tiling.shape
         channels, filters = shape.groups * shape.channels, shape.groups * shape.filters
         lanes = padded(channels, VECTOR) + padded(filters, VECTOR)
         panel = register_tile(target)[1] * VECTOR
         weights = channels * padded(shape.filters, panel)
         products = 8.0 * weights * tiling.points
-        transforms = transform_operations(tile) / TRANSFORM_SHARE * (tiling.tiles * lanes + weights)
+        transforms = (
+            transform_operations(tiling.tile) / TRANSFORM_SHARE * (tiling.tiles * lanes + weights)
+        )
         return transforms + products * (tiling.tiles + _PACKED_TRAFFIC)
 
     def _filter(self, program: Program, sizes: Sizes) -> Launch:

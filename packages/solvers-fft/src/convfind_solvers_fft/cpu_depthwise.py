@@ -12,7 +12,7 @@ from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32,
 from convfind.target import Target
 from convfind_solvers_fft.applicability import judge_depthwise
 from convfind_solvers_fft.cpu import VECTOR, CpuSolver, padded, transform_operations
-from convfind_solvers_fft.geometry import Tiling, geometry
+from convfind_solvers_fft.geometry import Tiling, geometry, tiling_of
 
 ITEMS_PER_CORE = 4
 #: Of the peak that transforms in the cache reach.
@@ -23,14 +23,11 @@ class CpuDepthwiseSolver(CpuSolver):
     """A float32 depthwise convolution in one direction and one family of layouts."""
 
     kind = "depthwise-cpu"
+    direct_share = 0.5
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what has one channel and one filter in each group, else as `CpuSolver`."""
         return judge_depthwise(problem) and super().applicability(problem, target)
-
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the transformed weights."""
-        return _packed_bytes(problem, self.default_config(problem, target))
 
     def solution(
         self,
@@ -86,20 +83,14 @@ class CpuDepthwiseSolver(CpuSolver):
             config=config,
         )
 
-    def _operations(self, problem: ConvProblem, target: Target, tile: int) -> float:
-        tiles = tiling_of(problem, tile).tiles
-        return (
-            transform_operations(tile)
-            / TRANSFORM_SHARE
-            * padded(problem.groups, VECTOR)
-            * (2 * tiles + 1)
-        )
+    def _operations(self, problem: ConvProblem, target: Target, tiling: Tiling) -> float:
+        return depthwise_operations(problem, tiling) / TRANSFORM_SHARE
 
 
-def tiling_of(problem: ConvProblem, tile: int) -> Tiling:
-    """How tiles of a size cover a problem."""
-    shape = geometry(problem)
-    return Tiling(tile, shape.window, shape.out, shape.images)
+def depthwise_operations(problem: ConvProblem, tiling: Tiling) -> float:
+    """Operations of the transforms: two of each tile, one of each filter."""
+    lanes = padded(problem.groups, VECTOR)
+    return transform_operations(tiling.tile) * lanes * (2 * tiling.tiles + 1)
 
 
 def _packed_bytes(problem: ConvProblem, config: Config) -> int:

@@ -11,25 +11,24 @@ from convfind.problem import ConvProblem
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32, i64
 from convfind.target import Target
 from convfind_solvers_fft.applicability import judge_depthwise
-from convfind_solvers_fft.cpu import VECTOR, CpuSolver, padded, transform_operations
-from convfind_solvers_fft.cpu_depthwise import ITEMS_PER_CORE, TRANSFORM_SHARE, tiling_of
-from convfind_solvers_fft.geometry import geometry
+from convfind_solvers_fft.cpu import VECTOR, CpuSolver, padded
+from convfind_solvers_fft.cpu_depthwise import (
+    ITEMS_PER_CORE,
+    TRANSFORM_SHARE,
+    depthwise_operations,
+)
+from convfind_solvers_fft.geometry import Tiling, geometry, tiling_of
 
 
 class CpuDepthwiseWeightsSolver(CpuSolver):
     """w from x and y of a float32 depthwise convolution, in one family of layouts."""
 
     kind = "depthwise-cpu"
+    direct_share = 0.5
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what has one channel and one filter in each group, else as `CpuSolver`."""
         return judge_depthwise(problem) and super().applicability(problem, target)
-
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the sums of all runs of tiles."""
-        tile = self.default_config(problem, target).integer("tile")
-        share = _share(problem, target, tile, limit)
-        return -(-tiling_of(problem, tile).tiles // share) * _run_bytes(problem, tile)
 
     def solution(
         self,
@@ -79,10 +78,8 @@ class CpuDepthwiseWeightsSolver(CpuSolver):
         workspace = runs * _run_bytes(problem, tile)
         return ConvSolution(self.solver_id, (summed, weights), workspace=workspace, config=config)
 
-    def _operations(self, problem: ConvProblem, target: Target, tile: int) -> float:
-        tiles = tiling_of(problem, tile).tiles
-        lanes = padded(problem.groups, VECTOR)
-        return transform_operations(tile) / TRANSFORM_SHARE * lanes * (2 * tiles + 1)
+    def _operations(self, problem: ConvProblem, target: Target, tiling: Tiling) -> float:
+        return depthwise_operations(problem, tiling) / TRANSFORM_SHARE
 
 
 def _share(problem: ConvProblem, target: Target, tile: int, limit: int | None) -> int:

@@ -71,16 +71,13 @@ class CpuWeightsSolver(CpuSolver):
     """w from x and y, float32, in one family of layouts."""
 
     kind = "cpu"
+    direct_share = 0.7
     own_parameters: ClassVar[tuple[Parameter, ...]] = (CHUNK,)
     own_defaults = MappingProxyType({"chunk_mib": DEFAULT_CHUNK})
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take groups of some channels and filters, else as `CpuSolver`."""
         return judge_dense(problem) and super().applicability(problem, target)
-
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of x and y of a part of the tiles, and of the sums."""
-        return self._sizes(problem, target, self.default_config(problem, target), limit).places[-1]
 
     def solution(
         self,
@@ -120,7 +117,7 @@ class CpuWeightsSolver(CpuSolver):
         self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> _Sizes:
         shape = geometry(problem)
-        tiling = Tiling(config.integer("tile"), shape.window, shape.out, shape.images)
+        tiling = Tiling(config.integer("tile"), shape)
         panel = register_tile(target)[1] * VECTOR
         one, two = (_Sizes(shape, tiling, count, panel).places for count in (1, 2))
         budget = (config.integer("chunk_mib") << 20) + one[-1] - one[2]
@@ -130,15 +127,14 @@ class CpuWeightsSolver(CpuSolver):
         parts = -(-tiling.tiles // most)
         return _Sizes(shape, tiling, -(-tiling.tiles // parts), panel)
 
-    def _operations(self, problem: ConvProblem, target: Target, tile: int) -> float:
-        shape = geometry(problem)
-        tiling = Tiling(tile, shape.window, shape.out, shape.images)
+    def _operations(self, problem: ConvProblem, target: Target, tiling: Tiling) -> float:
+        shape = tiling.shape
         channels, filters = shape.groups * shape.channels, shape.groups * shape.filters
         lanes = padded(channels, VECTOR) + padded(filters, VECTOR)
         weights = channels * padded(shape.filters, register_tile(target)[1] * VECTOR)
         products = 8.0 * weights * tiling.points * tiling.tiles
         return (
-            transform_operations(tile) / TRANSFORM_SHARE * (tiling.tiles * lanes + weights)
+            transform_operations(tiling.tile) / TRANSFORM_SHARE * (tiling.tiles * lanes + weights)
             + products
         )
 

@@ -1,4 +1,4 @@
-"""What the FFT solvers for GPUs have in common: which problems they take, and which tiles."""
+"""What the FFT solvers for GPUs have in common: which problems they take, which tiles, views."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from convfind.reasons import Reason
 from convfind.solver import TunableSolver
 from convfind.target import DeviceKind, Target
 from convfind.types import Algorithm, Direction
-from convfind_solvers_fft.applicability import LEAST_STEP, error_factor, error_reach, judge
-from convfind_solvers_fft.geometry import Tiling, geometry
+from convfind_solvers_fft.applicability import error_factor, error_reach, judge, largest_number
+from convfind_solvers_fft.geometry import Tiling, geometry, useful_tilings
+from convfind_solvers_fft.view import View, view_of_images, view_of_weights
 
+#: Its rows are 128 numbers: too many for AMD's older GPUs, which have 256 registers for all.
+_LARGEST_TILE = 64
 #: The kernels count elements of an image, tiles and matrices in 32 bits.
 _LARGEST = 2**30
 #: Of one unit of an H200: FLOP/s at the peak, and bytes/s of memory.
@@ -25,20 +28,27 @@ _LAUNCH_SECONDS = 3e-6
 
 
 class GpuSolver(TunableSolver):
-    """A float32 convolution in one direction, channels first."""
+    """A float32 convolution in one direction and one family of layouts."""
 
     kind: ClassVar[str]  # in the solver's id
-    channels_last = False
     #: Tiles, and how many of them a work-group has.
     units: ClassVar[Mapping[int, int]]
+    buffers = 1  # tiles that a unit has in local memory
     algorithm = Algorithm.FFT
     is_dynamic = True
     backends = ("opencl", "hip")
 
-    def __init__(self, direction: Direction) -> None:
+    def __init__(self, direction: Direction, *, channels_last: bool) -> None:
         """Take the variant, which gives the solver its id."""
         self.direction = direction
-        self.solver_id = f"fft-{self.kind}-nchw-{direction.short}"
+        self.channels_last = channels_last
+        layout = "nhwc" if channels_last else "nchw"
+        self.solver_id = f"fft-{self.kind}-{layout}-{direction.short}"
+
+    @property
+    def sums_tiles(self) -> bool:
+        """Whether products are summed over tiles: the weight gradient's."""
+        return self.direction is Direction.BACKWARD_WEIGHTS
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take large filters of stride 1 on packed float32 tensors, on GPUs."""
@@ -47,17 +57,12 @@ class GpuSolver(TunableSolver):
         answer = judge(problem, self.direction, channels_last=self.channels_last)
         if not answer:
             return answer
-        if not (tiles := self._tiles(problem)):
-            most = max(self.units) + 1 - LEAST_STEP
-            return Rejected(Reason.FILTER_SIZE, f"is for filters of up to {most}")
+        if not (tiles := self._tiles(problem, target)):
+            return Rejected(Reason.FILTER_SIZE, f"fits no tile of {max(self.units)}")
         local = max(map(self.local_bytes, tiles))
         if local > target.local_memory:
             return Rejected(Reason.LOCAL_MEMORY, f"needs {local} bytes")
-        shape = geometry(problem)
-        largest = max(problem.elements(name) for name in "xy") // shape.images
-        points = Tiling(min(self.units), (1, 1), shape.out, shape.images).tiles * min(self.units)
-        largest = max(largest, points, problem.elements("w"), max(map(abs, shape.padding)))
-        if largest > _LARGEST:
+        if (largest := max(largest_number(problem), problem.elements("w"))) > _LARGEST:
             return Rejected(Reason.SIZE_LIMIT, f"an image or a matrix of {largest} elements")
         return APPLICABLE
 
@@ -75,16 +80,36 @@ class GpuSolver(TunableSolver):
         seconds = self._seconds(problem, target, tile)
         return problem.flops / (_UNIT_PEAK * target.compute_units * seconds)
 
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of transformed weights, and of what a solver has beside."""
+        return self.solution(problem, target, workspace_limit=limit).total_workspace
+
     def local_bytes(self, tile: int) -> int:
         """Local memory of a work-group that transforms."""
-        return 4 * self.units[tile] * (tile * (tile + 1) + 31)
+        return 4 * self.buffers * self.units[tile] * (tile * (tile + 1) + 31)
 
-    def _tiles(self, problem: ConvProblem) -> tuple[int, ...]:
-        largest = max(problem.filter)
-        return tuple(tile for tile in self.units if tile + 1 - largest >= LEAST_STEP)
+    def views(self, problem: ConvProblem, tiling: Tiling) -> tuple[View, View, View]:
+        """Return the data, what it is multiplied by, and the result.
+
+        The weight gradient correlates the data with tiles of y as large as their results in a
+        forward convolution.
+        """
+        shape = geometry(problem)
+        whole = (tiling.tile, tiling.tile)
+        data = view_of_images(problem, shape.source, shape.channels, tiling, shape.padding, whole)
+        result = view_of_images(problem, shape.result, shape.filters, tiling, (0, 0), tiling.step)
+        weights = view_of_weights(problem, shape)
+        return (data, result, weights) if self.sums_tiles else (data, weights, result)
+
+    def _tiles(self, problem: ConvProblem, target: Target) -> tuple[int, ...]:
+        few = target.backend == "hip" and not target.has("mfma")
+        sizes = [size for size in self.units if size < _LARGEST_TILE or not few]
+        return tuple(tiling.tile for tiling in useful_tilings(problem, sizes))
 
     def _best_tile(self, problem: ConvProblem, target: Target) -> int:
-        return min(self._tiles(problem), key=lambda tile: self._seconds(problem, target, tile))
+        return min(
+            self._tiles(problem, target), key=lambda tile: self._seconds(problem, target, tile)
+        )
 
     def _seconds(self, problem: ConvProblem, target: Target, tile: int) -> float:
         operations, moved, launches = self._cost(problem, tile)

@@ -1,4 +1,4 @@
-"""FFT convolution on GPUs with matrix products of spectra: forward and the data gradient."""
+"""FFT convolution on GPUs with matrix products of spectra, in all directions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,23 @@ from convfind.kernel_source import KernelSource
 from convfind.kernel_spec import KernelSpec, Program
 from convfind.problem import ConvProblem
 from convfind.search_space import Constraint, Parameter, SearchSpace
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, align, f32, i32, i64
+from convfind.solution import (
+    Argument,
+    BufferArg,
+    ConvSolution,
+    Launch,
+    Memory,
+    align,
+    f32,
+    i32,
+    i64,
+)
 from convfind.target import Target
 from convfind_solvers_fft.applicability import judge_dense
 from convfind_solvers_fft.cpu import padded
-from convfind_solvers_fft.geometry import Geometry, Tiling, geometry
+from convfind_solvers_fft.geometry import Tiling, tiling_of
 from convfind_solvers_fft.gpu import GpuSolver
+from convfind_solvers_fft.view import View
 
 #: Real matrices of a point: products of complex numbers by three of real ones.
 _PARTS = 3
@@ -33,51 +44,60 @@ _SIDES = tuple(_THREADS)
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    """The transformed tensors of so many tiles."""
+class Spectra:
+    """Some tiles of a tensor, transformed: [point, part][group][line][unit]."""
 
-    shape: Geometry
-    tiling: Tiling
-    count: int
+    view: View
+    memory: Memory
+    offset: int  # bytes
+    points: int
+    groups: int
+    images: int
+    channels_last: bool
 
     @property
-    def matrices(self) -> int:
-        """Real matrices: of all points and groups."""
-        return self.tiling.points * _PARTS * self.shape.groups
+    def lines(self) -> int:
+        """Channels of a group, or where these are last tiles or filters."""
+        return self.images if self.channels_last else self.view.channels
+
+    @property
+    def units(self) -> int:
+        """The others."""
+        return self.view.channels if self.channels_last else self.images
 
     @property
     def pitch(self) -> int:
-        """Elements of a row of tiles."""
-        return padded(self.count, _UNIT)
+        """Elements of a line."""
+        return padded(self.units, _UNIT)
 
     @property
-    def filters(self) -> int:
-        """Elements of a row of filters."""
-        return padded(self.shape.filters, _UNIT)
+    def matrix(self) -> int:
+        """Elements of a group."""
+        return self.lines * self.pitch
 
     @property
-    def values_bytes(self) -> int:
-        """Bytes of the data."""
-        return 4 * self.matrices * self.shape.channels * self.pitch
-
-    @property
-    def sums_bytes(self) -> int:
-        """Bytes of the products."""
-        return 4 * self.matrices * self.shape.filters * self.pitch
+    def part(self) -> int:
+        """Elements from a part to the next."""
+        return self.groups * self.matrix
 
     @property
     def bytes(self) -> int:
-        """Bytes of data and products."""
-        return align(self.values_bytes) + self.sums_bytes
+        """Bytes of it all."""
+        return 4 * self.points * _PARTS * self.part
 
     @property
-    def packed_bytes(self) -> int:
-        """Bytes of the weights."""
-        return 4 * self.matrices * self.shape.channels * self.filters
+    def end(self) -> int:
+        """Where something else may begin, in bytes."""
+        return align(self.offset + self.bytes)
+
+    @property
+    def buffer(self) -> BufferArg:
+        """What a launch is given."""
+        return BufferArg(self.memory, self.offset)
 
 
 class GpuDenseSolver(GpuSolver):
-    """A float32 convolution in one direction, channels first."""
+    """A float32 convolution in one direction and one family of layouts."""
 
     kind = "gpu"
     units = MappingProxyType({16: 8, 24: 8, 32: 8})
@@ -86,18 +106,13 @@ class GpuDenseSolver(GpuSolver):
         """Take groups of some channels and filters, else as `GpuSolver`."""
         return judge_dense(problem) and super().applicability(problem, target)
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the transformed weights, and of data and products of a part of the tiles."""
-        sizes = self._sizes(problem, self.default_config(problem, target), limit)
-        return align(sizes.bytes) + sizes.packed_bytes
-
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Tiles of the transforms and of the product, and parts of the tiles."""
         return SearchSpace(
             (
-                Parameter("tile", self._tiles(problem), "side of a tile"),
-                Parameter("tile_m", _SIDES, "filters of a product's work-group"),
-                Parameter("tile_n", _SIDES, "tiles of a product's work-group"),
+                Parameter("tile", self._tiles(problem, target), "side of a tile"),
+                Parameter("tile_m", _SIDES, "rows of a product's work-group"),
+                Parameter("tile_n", _SIDES, "columns of a product's work-group"),
                 Parameter("chunk_mib", (64, 128, 256, _DEFAULT_CHUNK, 1024), "most memory"),
             ),
             (
@@ -112,12 +127,11 @@ class GpuDenseSolver(GpuSolver):
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """The tiles that are expected to take least time."""
         tile = self._best_tile(problem, target)
-        tiling = self._tiling(problem, tile)
+        tiling = tiling_of(problem, tile)
+        data, filters, _ = self._spectra(problem, tiling, tiling.tiles)
+        *_, rows, columns, _, _ = self._operands(data, filters)
         return Config(
-            tile=tile,
-            tile_m=_side(geometry(problem).filters),
-            tile_n=_side(tiling.tiles),
-            chunk_mib=_DEFAULT_CHUNK,
+            tile=tile, tile_m=_side(rows), tile_n=_side(columns), chunk_mib=_DEFAULT_CHUNK
         )
 
     def solution(
@@ -127,152 +141,157 @@ class GpuDenseSolver(GpuSolver):
         config: Config | None = None,
         workspace_limit: int | None = None,
     ) -> ConvSolution:
-        """One launch for the weights; for each part of the tiles: data, products, result."""
+        """Weights to spectra; for each part of the tiles data, their product, and the result.
+
+        The weight gradient: for each part data, y and their product, which add up; then the result.
+        """
         config = config or self.default_config(problem, target)
-        sizes = self._sizes(problem, config, workspace_limit)
-        values = BufferArg(Memory.WORKSPACE)
-        sums = BufferArg(Memory.WORKSPACE, align(sizes.values_bytes))
+        tiling = tiling_of(problem, config.integer("tile"))
+        largest = self._part(problem, config, workspace_limit)
+        whole = self._spectra(problem, tiling, largest)
         steps: list[Launch] = []
-        for first in range(0, sizes.tiling.tiles, sizes.count):
-            count = min(sizes.count, sizes.tiling.tiles - first)
-            part = Sizes(sizes.shape, sizes.tiling, count)
-            steps += (
-                self._data(part, first, values),
-                _product(part, config, values, sums),
-                self._result(part, first, sums, problem),
-            )
+        for first in range(0, tiling.tiles, largest):
+            count = min(largest, tiling.tiles - first)
+            data, filters, result = self._spectra(problem, tiling, count)
+            product = self._product(config, data, filters, result, first)
+            steps.append(self._to_spectra(data, tiling, first))
+            if self.sums_tiles:
+                steps += (self._to_spectra(filters, tiling, first, is_filter=True), product)
+            else:
+                steps += (product, self._to_tensor(result, tiling, first, problem))
+        if self.sums_tiles:
+            steps.append(self._to_tensor(result, tiling, 0, problem))
+            prepare: tuple[Launch, ...] = ()
+        else:
+            prepare = (self._to_spectra(filters, tiling, 0, is_filter=True),)
         return ConvSolution(
             self.solver_id,
             tuple(steps),
-            prepare=(self._filter(sizes),),
-            workspace=sizes.bytes,
-            packed=sizes.packed_bytes,
+            prepare=prepare,
+            workspace=max(spectra.end for spectra in whole if spectra.memory is Memory.WORKSPACE),
+            packed=filters.bytes if prepare else 0,
             config=config,
         )
 
-    def _tiling(self, problem: ConvProblem, tile: int) -> Tiling:
-        shape = geometry(problem)
-        return Tiling(tile, shape.window, shape.out, shape.images)
+    def _spectra(
+        self, problem: ConvProblem, tiling: Tiling, count: int
+    ) -> tuple[Spectra, Spectra, Spectra]:
+        """Return those of data, filters and result, of so many tiles; the result lies first."""
 
-    def _sizes(self, problem: ConvProblem, config: Config, limit: int | None) -> Sizes:
-        shape, tiling = geometry(problem), self._tiling(problem, config.integer("tile"))
-        least = Sizes(shape, tiling, min(_UNIT, tiling.tiles))
+        def place(view: View, memory: Memory, offset: int) -> Spectra:
+            images = view.images if view.tiling is None else count
+            return Spectra(
+                *(view, memory, offset, tiling.points, problem.groups, images, self.channels_last)
+            )
+
+        data_view, filters_view, result_view = self.views(problem, tiling)
+        result = place(result_view, Memory.WORKSPACE, 0)
+        data = place(data_view, Memory.WORKSPACE, result.end)
+        if self.sums_tiles:
+            return data, place(filters_view, Memory.WORKSPACE, data.end), result
+        return data, place(filters_view, Memory.PACKED, 0), result
+
+    def _part(self, problem: ConvProblem, config: Config, limit: int | None) -> int:
+        """Tiles whose spectra fit the memory: those of the weights are needed anyway."""
+        tiling = tiling_of(problem, config.integer("tile"))
+        one, two = (
+            sum(spectra.bytes for spectra in self._spectra(problem, tiling, count))
+            for count in (_UNIT, 2 * _UNIT)
+        )
+        weights = 2 * one - two
         budget = config.integer("chunk_mib") << 20
         if limit is not None:
-            budget = min(budget, limit - least.packed_bytes - 2 * align(1))
-        most = max(least.count, budget // least.bytes * _UNIT)
+            budget = min(budget, limit - weights - 3 * align(1))
+        most = max(1, budget // (two - one)) * _UNIT
         parts = -(-tiling.tiles // most)
-        return Sizes(shape, tiling, min(most, padded(-(-tiling.tiles // parts), _UNIT)))
+        return min(tiling.tiles, padded(-(-tiling.tiles // parts), _UNIT))
+
+    def _operands(
+        self, data: Spectra, filters: Spectra
+    ) -> tuple[Spectra, Spectra, int, int, int, bool]:
+        """Return a product's left and right side, rows, columns, depth, and whether depth is last.
+
+        The sum is over what both have in common: channels, or tiles in the weight gradient.
+        """
+        if self.channels_last != self.sums_tiles:
+            return data, filters, data.lines, filters.lines, data.units, True
+        return filters, data, filters.units, data.units, data.lines, False
 
     def _cost(self, problem: ConvProblem, tile: int) -> tuple[float, float, int]:
-        sizes = Sizes(geometry(problem), self._tiling(problem, tile), 1)
-        shape, tiling = sizes.shape, sizes.tiling
-        rows = padded(shape.filters, _side(shape.filters))
-        columns = padded(tiling.tiles, _side(tiling.tiles))
-        products = 2.0 * sizes.matrices * shape.channels * rows * columns
-        numbers = 4.0 * sizes.matrices * tiling.tiles * (shape.channels + shape.filters)
-        moved = 2 * numbers + problem.traffic + 2 * sizes.packed_bytes
-        parts = 1 + int(numbers) // (_DEFAULT_CHUNK << 20)
-        return products / _PRODUCT_SHARE, moved, 1 + 3 * parts
+        tiling = tiling_of(problem, tile)
+        data, filters, result = self._spectra(problem, tiling, tiling.tiles)
+        *_, rows, columns, depth, _ = self._operands(data, filters)
+        area = padded(rows, _side(rows)) * padded(columns, _side(columns))
+        products = 2.0 * _PARTS * tiling.points * problem.groups * area * depth
+        numbers = data.bytes + filters.bytes + result.bytes
+        parts = 1 + numbers // (_DEFAULT_CHUNK << 20)
+        return products / _PRODUCT_SHARE, problem.traffic + 2.0 * numbers, 1 + 3 * parts
 
-    def _program(self, tile: int) -> Program:
-        return Program(
-            KernelSource("convfind_solvers_fft", "kernels/gpu_dense.cl"),
-            defines=make_defines(TILE=tile, UNITS=self.units[tile]),
-        )
-
-    def _launch(
-        self, entry: str, sizes: Sizes, count: int, channels: int, *arguments: object
+    def _transform(
+        self, entry: str, spectra: Spectra, tiling: Tiling, first: int, *rest: Argument
     ) -> Launch:
-        tile = sizes.tiling.tile
-        units = self.units[tile]
-        group = units * tile // 2
+        view, units = spectra.view, self.units[tiling.tile]
+        buffers = (spectra.buffer, BufferArg(view.memory))
+        program = Program(
+            KernelSource("convfind_solvers_fft", "kernels/gpu_dense.cl"),
+            defines=make_defines(TILE=tiling.tile, UNITS=units, CHANNELS_LAST=self.channels_last),
+        )
+        group = units * tiling.tile // 2
         return Launch(
-            KernelSpec(self._program(tile), entry),
-            arguments,  # type: ignore[arg-type]
-            (-(-count // units) * group, channels),
-            (group, 1),
+            KernelSpec(program, entry),
+            (
+                *buffers,
+                *view.arguments,
+                *view.tiles(first, spectra.images),
+                *map(i32, (spectra.lines, spectra.pitch)),
+                i64(spectra.part),
+                *rest,
+            ),
+            (spectra.groups * spectra.lines * -(-spectra.pitch // units) * group,),
+            (group,),
         )
 
-    def _filter(self, sizes: Sizes) -> Launch:
-        shape = sizes.shape
-        group, filters, channels, tap = shape.weight_steps
-        return self._launch(
-            "fft_gpu_filter",
-            sizes,
-            sizes.filters,
-            shape.groups * shape.channels,
-            BufferArg(Memory.W),
-            BufferArg(Memory.PACKED),
-            *map(i32, (shape.filters, shape.channels, *shape.window, sizes.filters)),
-            i64(shape.groups * shape.channels * sizes.filters),
-            *map(i64, (group, filters, channels)),
-            *map(i32, (tap, int(shape.flipped))),
+    def _to_spectra(
+        self, spectra: Spectra, tiling: Tiling, first: int, *, is_filter: bool = False
+    ) -> Launch:
+        return self._transform("fft_gpu_spectra", spectra, tiling, first, i32(int(is_filter)))
+
+    def _to_tensor(
+        self, spectra: Spectra, tiling: Tiling, first: int, problem: ConvProblem
+    ) -> Launch:
+        scaling = f32(problem.alpha), f32(problem.beta)
+        return self._transform("fft_gpu_tensor", spectra, tiling, first, *scaling)
+
+    def _product(
+        self, config: Config, data: Spectra, filters: Spectra, result: Spectra, first: int
+    ) -> Launch:
+        left, right, rows, columns, depth, depth_last = self._operands(data, filters)
+        tile_m, tile_n = config.integer("tile_m"), config.integer("tile_n")
+        program = Program(
+            KernelSource("convfind_solvers_fft", "kernels/gpu_product.cl"),
+            defines=make_defines(
+                TILE_M=tile_m,
+                TILE_N=tile_n,
+                TILE_K=_TILE_K,
+                THREADS_M=_THREADS[tile_m],
+                THREADS_N=_THREADS[tile_n],
+                DEPTH_LAST=depth_last,
+            ),
         )
-
-    def _data(self, sizes: Sizes, first: int, values: BufferArg) -> Launch:
-        shape, tiling = sizes.shape, sizes.tiling
-        channels = shape.groups * shape.channels
-        return self._launch(
-            "fft_gpu_data",
-            sizes,
-            sizes.pitch,
-            channels,
-            BufferArg(shape.source),
-            values,
-            *map(i32, (channels, *shape.size, first, sizes.count)),
-            *map(i32, (*tiling.tiles_of_image, *tiling.step, *shape.padding, sizes.pitch)),
-            i64(channels * sizes.pitch),
+        matrices = data.points * _PARTS * data.groups
+        threads = _threads(config)
+        return Launch(
+            KernelSpec(program, "fft_gpu_product"),
+            (
+                *(left.buffer, right.buffer, result.buffer),
+                *map(i32, (rows, columns, depth)),
+                *map(i32, (left.pitch, right.pitch, result.pitch)),
+                *map(i64, (left.matrix, right.matrix, result.matrix)),
+                i32(int(self.sums_tiles and first > 0)),
+            ),
+            (matrices * -(-rows // tile_m) * -(-columns // tile_n) * threads,),
+            (threads,),
         )
-
-    def _result(self, sizes: Sizes, first: int, sums: BufferArg, problem: ConvProblem) -> Launch:
-        shape, tiling = sizes.shape, sizes.tiling
-        filters = shape.groups * shape.filters
-        return self._launch(
-            "fft_gpu_result",
-            sizes,
-            sizes.count,
-            filters,
-            sums,
-            BufferArg(shape.result),
-            f32(problem.alpha),
-            f32(problem.beta),
-            *map(i32, (filters, *shape.out, first, sizes.count)),
-            *map(i32, (*tiling.tiles_of_image, *tiling.step, sizes.pitch)),
-            i64(filters * sizes.pitch),
-        )
-
-
-def _product(sizes: Sizes, config: Config, values: BufferArg, sums: BufferArg) -> Launch:
-    shape = sizes.shape
-    tile_m, tile_n = config.integer("tile_m"), config.integer("tile_n")
-    program = Program(
-        KernelSource("convfind_solvers_fft", "kernels/gpu_product.cl"),
-        defines=make_defines(
-            TILE_M=tile_m,
-            TILE_N=tile_n,
-            TILE_K=_TILE_K,
-            THREADS_M=_THREADS[tile_m],
-            THREADS_N=_THREADS[tile_n],
-        ),
-    )
-    threads = _threads(config)
-    count = sizes.matrices * -(-shape.filters // tile_m) * -(-sizes.count // tile_n)
-    return Launch(
-        KernelSpec(program, "fft_gpu_product"),
-        (
-            BufferArg(Memory.PACKED),
-            values,
-            sums,
-            *map(i32, (shape.filters, sizes.count, shape.channels)),
-            *map(i32, (sizes.filters, sizes.pitch)),
-            i64(shape.channels * sizes.filters),
-            i64(shape.channels * sizes.pitch),
-            i64(shape.filters * sizes.pitch),
-        ),
-        (count * threads,),
-        (threads,),
-    )
 
 
 def _threads(config: Config) -> int:

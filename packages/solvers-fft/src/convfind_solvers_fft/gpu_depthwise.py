@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log2
 from types import MappingProxyType
 
@@ -12,37 +13,81 @@ from convfind.kernel_source import KernelSource
 from convfind.kernel_spec import KernelSpec, Program
 from convfind.problem import ConvProblem
 from convfind.search_space import Parameter, SearchSpace
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
+from convfind.solution import Argument, BufferArg, ConvSolution, Launch, Memory, f32, i32
 from convfind.target import Target
 from convfind_solvers_fft.applicability import judge_depthwise
-from convfind_solvers_fft.geometry import Tiling, geometry
+from convfind_solvers_fft.cpu import padded
+from convfind_solvers_fft.geometry import Tiling, tiling_of
 from convfind_solvers_fft.gpu import GpuSolver
+from convfind_solvers_fft.view import View
 
 #: Share of the peak that transforms of a size reached on an H200.
 _TRANSFORM_SHARES = {16: 0.3, 24: 0.3, 32: 0.38, 48: 0.26, 64: 0.18}
 
 
-class GpuDepthwiseSolver(GpuSolver):
-    """A float32 depthwise convolution in one direction, channels first."""
+class GpuDepthwise(GpuSolver):
+    """What the directions have in common."""
 
     kind = "depthwise-gpu"
-    units = MappingProxyType({16: 8, 24: 8, 32: 8, 48: 4, 64: 2})
+    source: str  # file of the kernels
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what has one channel and one filter in each group, else as `GpuSolver`."""
         return judge_depthwise(problem) and super().applicability(problem, target)
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the transformed weights."""
-        return _packed_bytes(problem, self._best_tile(problem, target))
-
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Sizes of tiles."""
-        return SearchSpace((Parameter("tile", self._tiles(problem), "side of a tile"),))
+        return SearchSpace((Parameter("tile", self._tiles(problem, target), "side of a tile"),))
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """The tile that is expected to take least time."""
         return Config(tile=self._best_tile(problem, target))
+
+    def views(self, problem: ConvProblem, tiling: Tiling) -> tuple[View, View, View]:
+        """As `GpuSolver`, of one group of all channels; of the weights all are units."""
+
+        def joined(view: View) -> View:
+            image, channel, _ = view.steps
+            if view.tiling is not None:
+                return replace(view, channels=problem.groups, steps=(image, 0, channel))
+            images, channels = (1, problem.groups) if self.channels_last else (problem.groups, 1)
+            steps = (channel, 0, channel)
+            return replace(view, images=images, channels=channels, steps=steps)
+
+        first, second, third = super().views(problem, tiling)
+        return joined(first), joined(second), joined(third)
+
+    def lines_and_units(self, problem: ConvProblem, tiling: Tiling) -> tuple[int, int]:
+        """Return tiles and channels, those last that neighbouring units are."""
+        sizes = (tiling.tiles, problem.groups)
+        return sizes if self.channels_last else sizes[::-1]
+
+    def channels(self, problem: ConvProblem, tile: int) -> int:
+        """Return the channels, where they are units filled up."""
+        units = self.units[tile]
+        return padded(problem.groups, units) if self.channels_last else problem.groups
+
+    def launch(self, entry: str, tile: int, groups: int, *arguments: Argument) -> Launch:
+        """Return a launch of so many work-groups."""
+        units = self.units[tile]
+        program = Program(
+            KernelSource("convfind_solvers_fft", f"kernels/{self.source}"),
+            defines=make_defines(TILE=tile, UNITS=units, CHANNELS_LAST=self.channels_last),
+        )
+        group = units * tile // 2
+        return Launch(KernelSpec(program, entry), arguments, (groups * group,), (group,))
+
+    def _cost(self, problem: ConvProblem, tile: int) -> tuple[float, float, int]:
+        transforms = problem.groups * (2 * tiling_of(problem, tile).tiles + 1)
+        operations = 2.5 * tile**2 * log2(tile**2) * transforms / _TRANSFORM_SHARES[tile]
+        return operations, problem.traffic + 2 * spectra_bytes(problem.groups, tile), 2
+
+
+class GpuDepthwiseSolver(GpuDepthwise):
+    """A float32 depthwise convolution to x or y, in one family of layouts."""
+
+    units = MappingProxyType({16: 8, 24: 8, 32: 8, 48: 4, 64: 2})
+    source = "gpu_depthwise.cl"
 
     def solution(
         self,
@@ -54,54 +99,33 @@ class GpuDepthwiseSolver(GpuSolver):
         """One launch for the weights, and one for all the rest."""
         config = config or self.default_config(problem, target)
         tile = config.integer("tile")
-        shape, tiling, units = geometry(problem), _tiling(problem, tile), self.units[tile]
-        group = units * tile // 2
-        program = Program(
-            KernelSource("convfind_solvers_fft", "kernels/gpu_depthwise.cl"),
-            defines=make_defines(TILE=tile, UNITS=units),
+        tiling, units = tiling_of(problem, tile), self.units[tile]
+        data, weights, result = self.views(problem, tiling)
+        pack = self.launch(
+            "fft_gpu_filter",
+            tile,
+            -(-problem.groups // units),
+            *(BufferArg(Memory.W), BufferArg(Memory.PACKED)),
+            *(*weights.arguments, i32(problem.groups)),
         )
-        pack = Launch(
-            KernelSpec(program, "fft_gpu_filter"),
-            (
-                BufferArg(Memory.W),
-                BufferArg(Memory.PACKED),
-                *map(i32, (shape.groups, *shape.window, int(shape.flipped))),
-            ),
-            (group, -(-shape.groups // units)),
-            (group, 1),
-        )
-        run = Launch(
-            KernelSpec(program, "fft_gpu_depthwise"),
-            (
-                BufferArg(shape.source),
-                BufferArg(Memory.PACKED),
-                BufferArg(shape.result),
-                *map(i32, (shape.groups, *shape.size, *shape.out)),
-                *map(i32, (tiling.tiles, *tiling.tiles_of_image, *tiling.step, *shape.padding)),
-                f32(problem.alpha),
-                f32(problem.beta),
-            ),
-            (-(-tiling.tiles // units) * group, shape.groups),
-            (group, 1),
+        lines, others = self.lines_and_units(problem, tiling)
+        run = self.launch(
+            "fft_gpu_depthwise",
+            tile,
+            lines * -(-others // units),
+            *map(BufferArg, (data.memory, Memory.PACKED, result.memory)),
+            *(*data.arguments, *result.arguments, *data.tiles(0, tiling.tiles)),
+            *(f32(problem.alpha), f32(problem.beta)),
         )
         return ConvSolution(
             self.solver_id,
             (run,),
             prepare=(pack,),
-            packed=_packed_bytes(problem, tile),
+            packed=spectra_bytes(self.channels(problem, tile), tile),
             config=config,
         )
 
-    def _cost(self, problem: ConvProblem, tile: int) -> tuple[float, float, int]:
-        transforms = problem.groups * (2 * _tiling(problem, tile).tiles + 1)
-        operations = 2.5 * tile**2 * log2(tile**2) * transforms / _TRANSFORM_SHARES[tile]
-        return operations, problem.traffic + 2 * _packed_bytes(problem, tile), 2
 
-
-def _tiling(problem: ConvProblem, tile: int) -> Tiling:
-    shape = geometry(problem)
-    return Tiling(tile, shape.window, shape.out, shape.images)
-
-
-def _packed_bytes(problem: ConvProblem, tile: int) -> int:
-    return 4 * problem.groups * 2 * tile * (tile // 2 + 1)
+def spectra_bytes(channels: int, tile: int) -> int:
+    """Bytes of the spectra of so many tiles."""
+    return 4 * channels * 2 * tile * (tile // 2 + 1)

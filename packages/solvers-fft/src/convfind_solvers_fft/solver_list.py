@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from convfind.solver import Solver
 from convfind.types import Direction
 from convfind_solvers_fft.cpu import CpuSolver
@@ -12,6 +14,7 @@ from convfind_solvers_fft.cpu_weights import CpuWeightsSolver
 from convfind_solvers_fft.gpu import GpuSolver
 from convfind_solvers_fft.gpu_dense import GpuDenseSolver
 from convfind_solvers_fft.gpu_depthwise import GpuDepthwiseSolver
+from convfind_solvers_fft.gpu_depthwise_weights import GpuDepthwiseWeightsSolver
 
 _TO_TENSORS = (Direction.FORWARD, Direction.BACKWARD_DATA)
 
@@ -23,21 +26,24 @@ def solvers() -> list[Solver]:
 
 def cpu_solvers() -> list[Solver]:
     """Return those for CPUs."""
-    kinds: tuple[tuple[type[CpuSolver], tuple[Direction, ...]], ...] = (
-        (CpuDepthwiseSolver, _TO_TENSORS),
-        (CpuDepthwiseWeightsSolver, (Direction.BACKWARD_WEIGHTS,)),
-        (CpuDenseSolver, _TO_TENSORS),
-        (CpuWeightsSolver, (Direction.BACKWARD_WEIGHTS,)),
-    )
     return [
-        kind(direction, channels_last=last)
-        for kind, directions in kinds
-        for direction in directions
-        for last in (False, True)
+        *_variants(CpuDepthwiseSolver, *_TO_TENSORS),
+        *_variants(CpuDepthwiseWeightsSolver, Direction.BACKWARD_WEIGHTS),
+        *_variants(CpuDenseSolver, *_TO_TENSORS),
+        *_variants(CpuWeightsSolver, Direction.BACKWARD_WEIGHTS),
     ]
 
 
 def gpu_solvers() -> list[Solver]:
     """Return those for GPUs."""
-    kinds: tuple[type[GpuSolver], ...] = (GpuDepthwiseSolver, GpuDenseSolver)
-    return [kind(direction) for kind in kinds for direction in _TO_TENSORS]
+    return [
+        *_variants(GpuDepthwiseSolver, *_TO_TENSORS),
+        *_variants(GpuDepthwiseWeightsSolver, Direction.BACKWARD_WEIGHTS),
+        *_variants(GpuDenseSolver, *Direction),
+    ]
+
+
+def _variants(kind: type[CpuSolver | GpuSolver], *directions: Direction) -> Iterator[Solver]:
+    for direction in directions:
+        for channels_last in (False, True):
+            yield kind(direction, channels_last=channels_last)

@@ -70,8 +70,8 @@ class CpuProduct(CpuSolver):
         pack = Launch(
             KernelSpec(program, "igemm_cpu_pack"),
             (BufferArg(Memory.W), BufferArg(Memory.PACKED), *shape.arguments),
-            (panels, shape.groups, shape.phases),
-            (1, 1, 1),
+            (panels, shape.groups),
+            (1, 1),
         )
         product = self._product(shape, target)
         pieces = cut(product, target.compute_units)
@@ -161,7 +161,8 @@ class ChannelsFirst(CpuProduct):
 
     def _depth(self, shape: Geometry) -> int:
         # Long sums read and write results less often, and those of a gradient lie in pieces.
-        return 1024 if shape.is_gradient and shape.taps > 1 else 512
+        is_long = shape.taps > 1 or (max(shape.stride) > 1 and shape.channels > 512)
+        return 1024 if shape.is_gradient and is_long else 512
 
     def _joined(self, shape: Geometry) -> int:
         joins = shape.stride[2] == 2 and shape.out[2] > 1 and shape.taps <= self._depth(shape)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import ClassVar
 
 from convfind.applicability import Applicability, Rejected
 from convfind.config import Config
@@ -13,7 +13,6 @@ from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solution import (
-    Argument,
     BufferArg,
     ConvSolution,
     Launch,
@@ -21,21 +20,12 @@ from convfind.solution import (
     Step,
     align,
     i64,
+    relocated,
 )
 from convfind.solver import Solver
 from convfind.target import Target
 from convfind.types import Algorithm, DataType
-from convfind_solvers_igemm.cpu import (
-    ChannelsFirstBackwardData,
-    ChannelsFirstForward,
-    ChannelsLastBackwardData,
-    ChannelsLastForward,
-)
 from convfind_solvers_igemm.cpu_solver import CpuSolver
-from convfind_solvers_igemm.cpu_weights import (
-    ChannelsFirstBackwardWeights,
-    ChannelsLastBackwardWeights,
-)
 
 _NARROW = (DataType.FLOAT16, DataType.BFLOAT16, DataType.INT8)
 #: Sums of so many products of two int8 are whole numbers that a float32 holds exactly.
@@ -46,10 +36,14 @@ _SOURCE = KernelSource("convfind_solvers_igemm", "kernels/cpu_convert.cl")
 class CpuWidened(Solver):
     """A convolution of float16, bfloat16 or int8 through that of float32."""
 
-    inner: ClassVar[CpuSolver]
     algorithm = Algorithm.IMPLICIT_GEMM
     is_dynamic = True
     backends = ("opencl",)
+
+    def __init__(self, inner: CpuSolver) -> None:
+        """Take the float32 solver, which gives this one its id."""
+        self.inner = inner
+        self.solver_id = f"{inner.solver_id}-widened"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what the float32 solver would, in narrow types whose sums float32 holds."""
@@ -96,73 +90,36 @@ class CpuWidened(Solver):
                 places[Memory(name)] = BufferArg(Memory.WORKSPACE, workspace)
                 workspace += align(wide.nbytes(name))
 
-        def widen(name: str) -> Launch:
-            dtype = problem.tensor_dtype(name)
-            arguments = (BufferArg(Memory(name)), places[Memory(name)])
-            return _convert(dtype, DataType.FLOAT32, arguments, problem.elements(name), target)
+        def place(memory: Memory, offset: int) -> tuple[Memory, int]:
+            found = places.get(memory, BufferArg(memory))
+            return found.memory, found.offset + offset
 
-        read = [name for name in problem.direction.reads if name != "w"]
-        if problem.beta and Memory(result) in places:
-            read.append(result)
-        steps: list[Step] = [widen(name) for name in read]
-        steps += [_moved(step, places) for step in inner.steps]
-        if Memory(result) in places:
-            dtype = problem.tensor_dtype(result)
-            arguments = (places[Memory(result)], BufferArg(Memory(result)))
-            size = problem.elements(result)
-            steps.append(_convert(DataType.FLOAT32, dtype, arguments, size, target))
-        prepare: tuple[Step, ...] = ()
-        if Memory.W in places and result != "w":
-            prepare = (widen("w"), *(_moved(step, places) for step in inner.prepare))
+        def moved(steps: Iterable[Step]) -> tuple[Step, ...]:
+            return tuple(relocated(step, place) for step in steps)
+
+        def convert(name: str, *, widen: bool) -> Launch:
+            ends = BufferArg(Memory(name)), places[Memory(name)]
+            types = problem.tensor_dtype(name), DataType.FLOAT32
+            if not widen:
+                ends, types = ends[::-1], types[::-1]
+            return _convert(types, ends, problem.elements(name), target)
+
+        reads = [name for name in problem.direction.reads if name != "w"]
+        writes = [result] if Memory(result) in places else []
+        if problem.beta:
+            reads += writes
+        has_weights = Memory.W in places and result != "w"
         return ConvSolution(
             self.solver_id,
-            tuple(steps),
-            prepare=prepare,
+            (
+                *(convert(name, widen=True) for name in reads),
+                *moved(inner.steps),
+                *(convert(name, widen=False) for name in writes),
+            ),
+            prepare=(convert("w", widen=True), *moved(inner.prepare)) if has_weights else (),
             workspace=workspace,
-            packed=packed if prepare else 0,
+            packed=packed if has_weights else 0,
         )
-
-
-class ChannelsFirstForwardWidened(CpuWidened):
-    """y from x and w, channels first."""
-
-    solver_id = "igemm-cpu-nchw-fwd-widened"
-    inner = ChannelsFirstForward()
-
-
-class ChannelsLastForwardWidened(CpuWidened):
-    """y from x and w, channels last."""
-
-    solver_id = "igemm-cpu-nhwc-fwd-widened"
-    inner = ChannelsLastForward()
-
-
-class ChannelsFirstBackwardDataWidened(CpuWidened):
-    """x from y and w, channels first."""
-
-    solver_id = "igemm-cpu-nchw-bwd-data-widened"
-    inner = ChannelsFirstBackwardData()
-
-
-class ChannelsLastBackwardDataWidened(CpuWidened):
-    """x from y and w, channels last."""
-
-    solver_id = "igemm-cpu-nhwc-bwd-data-widened"
-    inner = ChannelsLastBackwardData()
-
-
-class ChannelsFirstBackwardWeightsWidened(CpuWidened):
-    """w from x and y, channels first."""
-
-    solver_id = "igemm-cpu-nchw-bwd-weights-widened"
-    inner = ChannelsFirstBackwardWeights()
-
-
-class ChannelsLastBackwardWeightsWidened(CpuWidened):
-    """w from x and y, channels last."""
-
-    solver_id = "igemm-cpu-nhwc-bwd-weights-widened"
-    inner = ChannelsLastBackwardWeights()
 
 
 def _wide(problem: ConvProblem) -> ConvProblem:
@@ -170,30 +127,15 @@ def _wide(problem: ConvProblem) -> ConvProblem:
 
 
 def _convert(
-    source: DataType,
-    result: DataType,
-    arguments: tuple[BufferArg, BufferArg],
-    size: int,
-    target: Target,
+    types: tuple[DataType, DataType], ends: tuple[BufferArg, BufferArg], size: int, target: Target
 ) -> Launch:
-    defines = make_defines(FROM=source.upper(), TO=result.upper())
+    """The launch that copies from one end and type to the other."""
+    defines = make_defines(FROM=types[0].upper(), TO=types[1].upper())
     program = Program(_SOURCE, KernelLanguage.OPENCL_C, defines)
     share = max(4096, -(-size // (4 * target.compute_units)))
     return Launch(
         KernelSpec(program, "igemm_cpu_convert"),
-        (*arguments, i64(size), i64(share)),
+        (*ends, i64(size), i64(share)),
         (-(-size // share),),
         (1,),
     )
-
-
-def _moved(step: Step, places: dict[Memory, BufferArg]) -> Step:
-    """A step of the float32 solution on the wide tensors."""
-    assert isinstance(step, Launch)
-
-    def moved(argument: Argument) -> Argument:
-        if isinstance(argument, BufferArg):
-            return places.get(argument.memory, argument)
-        return argument
-
-    return replace(step, arguments=tuple(map(moved, step.arguments)))

@@ -86,7 +86,7 @@ class GpuSolver(TunableSolver):
             return Rejected(Reason.WORK_GROUP, f"needs {_SMALLEST.threads} work-items")
         if not fits(_SMALLEST, target):
             return Rejected(Reason.LOCAL_MEMORY, f"needs {_SMALLEST.local_bytes} bytes")
-        shape = gpu_geometry(problem)
+        shape = self._geometry(problem)
         if (size := shape.too_large) is not None:
             return Rejected(Reason.SIZE_LIMIT, f"a size of {size}")
         if (groups := self._most_groups(shape)) > _MOST_GROUPS:
@@ -100,7 +100,7 @@ class GpuSolver(TunableSolver):
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Tiles that fit registers, local memory, work-group size and the kernel's reads."""
-        shape, limit, wave = gpu_geometry(problem), target.max_work_group, target.wave_size
+        shape, limit, wave = self._geometry(problem), target.max_work_group, target.wave_size
         groups = {
             tile: self._count(shape, tile)
             for tile in fitting(target, problem.dtype)
@@ -152,9 +152,9 @@ class GpuSolver(TunableSolver):
     ) -> ConvSolution:
         """One launch, and one that adds up the parts of a split sum."""
         chosen = config or self.default_config(problem, target)
-        shape, tile = gpu_geometry(problem), Tile.of(chosen)
+        shape, tile = self._geometry(problem), Tile.of(chosen)
         parts = _parts(problem, chosen, workspace_limit)
-        program = self._program(problem, shape, tile, split=parts > 1)
+        program = self._program(problem, target, tile, split=parts > 1)
         writes = Memory(self.direction.writes)
         launches = [
             Launch(
@@ -181,6 +181,14 @@ class GpuSolver(TunableSolver):
         )
 
     # -- what the directions differ in -----------------------------------------------------------
+
+    def _geometry(self, problem: ConvProblem) -> GpuGeometry:
+        """What the kernel computes."""
+        return gpu_geometry(problem)
+
+    def _elements(self, problem: ConvProblem, target: Target) -> dict[str, DefineValue]:
+        """What the kernel reads: macros of convfind_gpu_tile.h."""
+        return {"DTYPE": problem.dtype.upper(), "INTEGER": problem.dtype is DataType.INT8}
 
     #: The kernel, and the file that it is in.
     _entry: ClassVar[str]
@@ -225,7 +233,7 @@ class GpuSolver(TunableSolver):
 
     def _best(self, problem: ConvProblem, target: Target) -> tuple[Tile, int, float]:
         """The tile and the number of parts that take the fewest seconds, and these."""
-        shape, units = gpu_geometry(problem), target.compute_units
+        shape, units = self._geometry(problem), target.compute_units
         steps, size = self._steps(shape), problem.nbytes(self.direction.writes)
         best: tuple[Tile, int, float] | None = None
         for tile in fitting(target, problem.dtype):
@@ -243,18 +251,16 @@ class GpuSolver(TunableSolver):
         assert best is not None
         return best
 
-    def _program(
-        self, problem: ConvProblem, shape: GpuGeometry, tile: Tile, *, split: bool
-    ) -> Program:
+    def _program(self, problem: ConvProblem, target: Target, tile: Tile, *, split: bool) -> Program:
+        shape = self._geometry(problem)
         written = problem.tensor_dtype(self.direction.writes)
         macros: dict[str, DefineValue] = {
             **{name.upper(): value for name, value in tile.values.items()},
             "CHANNELS_LAST": shape.channels_last,
-            "DTYPE": problem.dtype.upper(),
             "RESULT_DTYPE": written.upper(),
-            "INTEGER": problem.dtype is DataType.INT8,
             "SPLIT": split,
             "STORES_FOUR": split or written is DataType.FLOAT32,
+            **self._elements(problem, target),
             **self._macros(shape, tile),
         }
         if self.fixed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
@@ -10,6 +9,7 @@ from convfind.config import Config
 from convfind.search_space import Constraint, Parameter
 from convfind.target import Target
 from convfind.types import DataType
+from convfind_solvers_igemm.nvidia import compute_capability
 
 #: Local memory that NVIDIA's compiler grants from sm_80 on; the device reports 48 KiB.
 _NVIDIA_LOCAL_MEMORY = 96 * 1024
@@ -207,8 +207,7 @@ def fits(tile: Tile, target: Target) -> bool:
 
 def local_memory(target: Target) -> int:
     """Return the local memory that a kernel may declare."""
-    sm = re.fullmatch(r"sm_(\d+)", target.arch)
-    if target.has("nv-ptx") and sm and int(sm[1]) >= 80:
+    if compute_capability(target) >= 80:
         return max(target.local_memory, _NVIDIA_LOCAL_MEMORY)
     return target.local_memory
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from convfind.applicability import APPLICABLE, Applicability, Rejected
 from convfind.config import Config
 from convfind.defines import DefineValue, make_defines
@@ -17,6 +15,7 @@ from convfind.solver import TunableSolver
 from convfind.target import Target
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_igemm.gpu_geometry import GpuGeometry, gpu_geometry
+from convfind_solvers_igemm.nvidia import compute_capability
 
 PACKAGE = "convfind_solvers_igemm"
 _OLDEST = 80  # mma.sync with TF32 and bfloat16, cp.async
@@ -67,8 +66,7 @@ class MatrixWeightsSolver(TunableSolver):
         """Take packed tensors, channels last, whole pieces of channels, on GPUs since sm_80."""
         if not target.has("nv-ptx"):
             return Rejected(Reason.FEATURE, "needs inline PTX")
-        architecture = re.fullmatch(r"sm_(\d+)", target.arch)
-        if architecture is None or int(architecture[1]) < _OLDEST:
+        if compute_capability(target) < _OLDEST:
             return Rejected(Reason.ARCHITECTURE, f"is for sm_{_OLDEST} on, not {target.arch}")
         if problem.direction is not self.direction:
             return Rejected(Reason.DIRECTION, f"{problem.direction} is not {self.direction}")

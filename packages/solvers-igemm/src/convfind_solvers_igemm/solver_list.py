@@ -23,15 +23,9 @@ from convfind_solvers_igemm.cpu_weights import (
     ChannelsLastBackwardWeights,
 )
 from convfind_solvers_igemm.cpu_weights_rows import ChannelsFirstRowsBackwardWeights
-from convfind_solvers_igemm.cpu_widened import (
-    ChannelsFirstBackwardDataWidened,
-    ChannelsFirstBackwardWeightsWidened,
-    ChannelsFirstForwardWidened,
-    ChannelsLastBackwardDataWidened,
-    ChannelsLastBackwardWeightsWidened,
-    ChannelsLastForwardWidened,
-)
+from convfind_solvers_igemm.cpu_widened import CpuWidened
 from convfind_solvers_igemm.gpu_conv import ConvSolver
+from convfind_solvers_igemm.gpu_dot import DotSolver
 from convfind_solvers_igemm.gpu_weights import WeightsSolver
 from convfind_solvers_igemm.nvidia_conv import MatrixConvSolver
 from convfind_solvers_igemm.nvidia_weights import MatrixWeightsSolver
@@ -62,12 +56,12 @@ def cpu_solvers() -> list[Solver]:
         ChannelsFirstRowsBackwardWeights(),
         ChannelsFirstBackwardWeights(),
         ChannelsLastBackwardWeights(),
-        ChannelsFirstForwardWidened(),
-        ChannelsLastForwardWidened(),
-        ChannelsFirstBackwardDataWidened(),
-        ChannelsLastBackwardDataWidened(),
-        ChannelsFirstBackwardWeightsWidened(),
-        ChannelsLastBackwardWeightsWidened(),
+        CpuWidened(ChannelsFirstForward()),
+        CpuWidened(ChannelsLastForward()),
+        CpuWidened(ChannelsFirstBackwardData()),
+        CpuWidened(ChannelsLastBackwardData()),
+        CpuWidened(ChannelsFirstBackwardWeights()),
+        CpuWidened(ChannelsLastBackwardWeights()),
     ]
 
 
@@ -76,6 +70,7 @@ def gpu_solvers() -> list[Solver]:
     return [
         *_convolutions(MatrixConvSolver),
         *(MatrixWeightsSolver(fixed=fixed) for fixed in _FORMS),
+        *(DotSolver(channels_last=last, fixed=fixed) for fixed in _FORMS for last in _LAYOUTS),
         *_convolutions(ConvSolver),
         *(WeightsSolver(channels_last=last, fixed=fixed) for fixed in _FORMS for last in _LAYOUTS),
     ]

@@ -17,8 +17,13 @@ def _symmetric(m: int, r: int, *points: Fraction | int) -> Transform:
     return cook_toom(m, r, (0, *(sign * point for point in points for sign in (1, -1))))
 
 
+F2X3 = _symmetric(2, 3, 1)
 F4X3 = _symmetric(4, 3, Fraction(5, 8), Fraction(3, 2))
 #: Of weight gradients: 3 taps from tiles of 4 x 4 results; its data transform is that of F(4, 3).
 F3X4 = _symmetric(3, 4, Fraction(5, 8), Fraction(3, 2))
 F6X3 = _symmetric(6, 3, Fraction(1, 2), 1, 2)
-TRANSFORMS = (F4X3, F3X4, F6X3)
+F4X5 = _symmetric(4, 5, Fraction(1, 2), 1, 2)
+F5X4 = _symmetric(5, 4, Fraction(1, 2), 1, 2)
+F4X7 = _symmetric(4, 7, Fraction(3, 8), Fraction(7, 8), Fraction(5, 4), Fraction(9, 4))
+F7X4 = _symmetric(7, 4, Fraction(3, 8), Fraction(7, 8), Fraction(5, 4), Fraction(9, 4))
+TRANSFORMS = (F2X3, F4X3, F3X4, F6X3, F4X5, F5X4, F4X7, F7X4)

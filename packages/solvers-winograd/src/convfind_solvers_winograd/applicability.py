@@ -13,38 +13,50 @@ from convfind_solvers_winograd.cook_toom import Transform
 
 #: From this growth of rounding errors on, the problem must accept to lose bits.
 _RELAXED_GROWTH = 10.0
-#: Of data, of the filter and of the products.
-_TRANSFORMS = 3
+#: What rounds a single product: data, filter, product and result.
+_ROUNDED = 4
 
 
 def judge(
-    problem: ConvProblem, direction: Direction, transform: Transform, *, channels_last: bool
+    problem: ConvProblem,
+    direction: Direction,
+    transform: Transform,
+    *,
+    channels_last: bool,
+    dtypes: tuple[DataType, ...] = (DataType.FLOAT32,),
+    axes: int = 2,
+    most_dilation: int = 1,
 ) -> Applicability:
-    """Judge direction, type, layout, window and accuracy."""
+    """Judge direction, type, layout, window and accuracy.
+
+    Of a transform along one axis only, of two, filters have one row or one column.
+    """
     if problem.direction is not direction:
         return Rejected(Reason.DIRECTION, f"{problem.direction} is not {direction}")
-    if problem.dtype is not DataType.FLOAT32:
-        return Rejected(Reason.DTYPE, "is float32 only")
+    if problem.dtype not in dtypes:
+        return Rejected(Reason.DTYPE, f"is for {' and '.join(dtypes)}")
     # The results of a weight gradient's transform are the taps of the window.
     taps = transform.m if direction is Direction.BACKWARD_WEIGHTS else transform.r
-    if problem.filter != (taps, taps):
-        return Rejected(Reason.FILTER_SIZE, f"is for {taps}x{taps} filters")
+    windows = [(taps, taps)] if axes == 2 else [(1, taps), (taps, 1)]
+    if problem.filter not in windows:
+        sizes = " and ".join(f"{rows}x{columns}" for rows, columns in windows)
+        return Rejected(Reason.FILTER_SIZE, f"is for {sizes} filters")
     if max(problem.stride) > 1:
         return Rejected(Reason.STRIDE, "is for stride 1")
-    if max(problem.dilation) > 1:
-        return Rejected(Reason.DILATION, "is for dilation 1")
+    if max(problem.dilation) > most_dilation:
+        return Rejected(Reason.DILATION, f"is for a dilation of at most {most_dilation}")
     if not problem.layouts_agree or problem.x_layout.channels_last is not channels_last:
         return Rejected(
             Reason.LAYOUT, f"x, w and y must all be channels {'last' if channels_last else 'first'}"
         )
     if not problem.is_packed:
         return Rejected(Reason.NON_PACKED)
-    return _judge_accuracy(problem, transform)
+    return _judge_accuracy(problem, transform, axes)
 
 
-def _judge_accuracy(problem: ConvProblem, transform: Transform) -> Applicability:
+def _judge_accuracy(problem: ConvProblem, transform: Transform, axes: int) -> Applicability:
     name = f"F({transform.m}, {transform.r})"
-    growth = error_factor(transform)
+    growth = error_factor(transform, axes)
     if problem.accuracy is AccuracyClass.STRICT:
         return Rejected(
             Reason.ACCURACY, f"{name} transforms, and accuracy=strict wants the direct formula"
@@ -58,24 +70,24 @@ def _judge_accuracy(problem: ConvProblem, transform: Transform) -> Applicability
     return APPLICABLE
 
 
-def error_factor(transform: Transform) -> float:
-    """Factor by which rounding errors may exceed those of plain summation, in two dimensions.
+def error_factor(transform: Transform, axes: int = 2) -> float:
+    """Factor by which rounding errors may exceed those of plain summation.
 
-    The growth of the errors of the sums, over both axes and relative to r * r products, and one
+    The growth of the errors of the sums, over the axes and relative to r products of each, and one
     for the rounding of the transforms themselves, which weighs where there are few channels.
     """
-    return 1.0 + transform.growth**2 / transform.r
+    return 1.0 + (transform.growth / sqrt(transform.r)) ** axes
 
 
-def error_bound(transform: Transform, problem: ConvProblem) -> float:
+def error_bound(transform: Transform, problem: ConvProblem, axes: int = 2) -> float:
     """Return `error_factor`, or more in sums so short that one product may exceed all others.
 
-    Then errors are no longer those of many products, which partly cancel: roundings of the data,
-    the filter and the products get as large as `Transform.peak` along each axis allows.
+    Then errors are no longer those of many products, which partly cancel: roundings of data,
+    filter, products and results get as large as `Transform.peak` along each axis allows.
     """
     roundings = problem.reduction + SCALING_ROUNDINGS
     plain = min(roundings, ROUNDING_SPREAD * sqrt(roundings))
-    return max(error_factor(transform), _TRANSFORMS * transform.peak**2 / plain)
+    return max(error_factor(transform, axes), _ROUNDED * transform.peak**axes / plain)
 
 
 def error_reach(transform: Transform) -> int:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from convfind.applicability import APPLICABLE, Applicability, Rejected
+from convfind.defines import make_defines
+from convfind.kernel_source import KernelSource
+from convfind.kernel_spec import KernelLanguage, Program
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import TunableSolver
@@ -10,18 +13,20 @@ from convfind.target import DeviceKind, Target
 from convfind.types import Algorithm, Direction
 from convfind_solvers_winograd.applicability import error_bound, error_reach, judge
 from convfind_solvers_winograd.cook_toom import Transform
-from convfind_solvers_winograd.geometry import geometry
+from convfind_solvers_winograd.geometry import Axes, geometry
 
 VECTOR = 16
 #: Private memory of a work-item; more than this overruns stacks.
 MOST_PRIVATE = 3 << 20
-#: Vector operations of a data and result transform beside a product's 1 for each point.
-TRANSFORM_COST = 4.0
+#: What transforms cost, in products of a channel and a filter: fits of one core's times.
+TRANSFORM_COST = 12.0
 #: Share of the arithmetic peak that products reach.
 BEST_SHARE = 0.75
 ITEMS_PER_CORE = 4
 #: The kernels count tiles and elements of an image in 32 bits.
 _LARGEST = 2**30
+#: Channels-first tiles are cut from patches of rows in private memory.
+_MOST_DILATION = 16
 
 
 class CpuSolver(TunableSolver):
@@ -31,33 +36,76 @@ class CpuSolver(TunableSolver):
     is_dynamic = True
     backends = ("opencl",)
 
-    def __init__(self, transform: Transform, direction: Direction, *, channels_last: bool) -> None:
-        """Take the variant, which gives the solver its id."""
+    def __init__(
+        self, transform: Transform, direction: Direction, *, channels_last: bool, axes: int = 2
+    ) -> None:
+        """Take the variant, which gives the solver its id; along one axis if ``axes`` is 1."""
         self.transform = transform
         self.direction = direction
         self.channels_last = channels_last
+        self.axes = axes
         layout = "nhwc" if channels_last else "nchw"
-        size = f"f{transform.m}x{transform.r}"
+        size = f"f{transform.m}x{transform.r}{'' if axes == 2 else '-1d'}"
         self.solver_id = f"winograd-{size}-cpu-{layout}-{direction.short}"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take 3x3 filters of stride 1 on packed float32 tensors, on CPUs."""
+        """Take filters of the transform's size, stride 1, on packed float32 tensors, on CPUs."""
         if target.kind is not DeviceKind.CPU:
             return Rejected(Reason.DEVICE_KIND, "is for CPUs")
-        answer = judge(problem, self.direction, self.transform, channels_last=self.channels_last)
+        answer = judge(
+            *(problem, self.direction, self.transform),
+            channels_last=self.channels_last,
+            axes=self.axes,
+            most_dilation=_MOST_DILATION,
+        )
         if not answer:
             return answer
         shape = geometry(problem)
-        tile = self.transform.n - problem.filter[0] + 1
         largest = max(problem.elements(name) for name in "xy") // shape.images
-        if max(largest, shape.tiles(tile), *map(abs, shape.padding)) > _LARGEST:
+        if max(largest, shape.tiles(self.tile(problem)), *map(abs, shape.padding)) > _LARGEST:
             return Rejected(Reason.SIZE_LIMIT, f"an image of {largest} elements")
         return APPLICABLE
 
     def error_bound(self, problem: ConvProblem) -> float:
         """The growth of errors by the transform."""
-        return error_bound(self.transform, problem)
+        return error_bound(self.transform, problem, self.axes)
+
+    @property
+    def points(self) -> int:
+        """Products of a tile."""
+        return int(self.transform.n**self.axes)
+
+    @property
+    def saved(self) -> float:
+        """Multiplications of the direct formula for each product."""
+        return float((self.transform.m * self.transform.r) ** self.axes / self.points)
+
+    def tile(self, problem: ConvProblem) -> Axes:
+        """Rows and columns of results behind a tile; in weight gradients of y."""
+        of_y = self.direction is Direction.BACKWARD_WEIGHTS
+        size = self.transform.r if of_y else self.transform.m
+        rows, columns = (size if taps > 1 else 1 for taps in problem.filter)
+        return rows, columns
+
+    def program(self, problem: ConvProblem, **defines: int) -> Program:
+        """Return the kernels of the transform along the axes of a problem's filters."""
+        along_h, along_w = (taps > 1 for taps in problem.filter)
+        return Program(
+            KernelSource(
+                "convfind_solvers_winograd",
+                f"kernels/cpu_f{self.transform.m}x{self.transform.r}.cl",
+            ),
+            KernelLanguage.OPENCL_C,
+            make_defines(
+                CHANNELS_LAST=self.channels_last,
+                ALONG_H=along_h,
+                ALONG_W=along_w,
+                DILATED=max(problem.dilation) > 1,
+                MOST_DILATION=_MOST_DILATION,
+                **defines,
+            ),
+        )
 
     def error_reach(self, problem: ConvProblem) -> int:
-        """A tile's."""
-        return error_reach(self.transform)
+        """A tile's, whose elements lie as far apart as the taps of the filter."""
+        return error_reach(self.transform) * max(problem.dilation)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from convfind.config import Config
-from convfind.defines import make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.kernel_spec import KernelSpec
 from convfind.problem import ConvProblem
 from convfind.search_space import Constraint, Parameter, SearchSpace
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32, i64
@@ -25,19 +23,30 @@ from convfind_solvers_winograd.geometry import Geometry, geometry
 #: The register tile that fills the registers: 32 of 16 floats, 16 of 8; else 32 of 4.
 _REGISTER_TILES = {"x86-64-avx512": (12, 2), "x86-64-avx2": (6, 1)}
 _OTHER_REGISTER_TILE = (4, 1)
+_TILES = (1, 2, 3, 4, 6, 8)
+#: The same of weights that work-items transform.
+_WEIGHTS_COST = 8.0
+#: Data and sums of a block of tiles: most of a level-2 cache, weights pass by.
+_BLOCK_BYTES = 700 << 10
 
 
 class CpuConvSolver(CpuSolver):
     """Forward, or a data gradient."""
 
     def __init__(
-        self, transform: Transform, direction: Direction, *, channels_last: bool, packs_ahead: bool
+        self,
+        transform: Transform,
+        direction: Direction,
+        *,
+        channels_last: bool,
+        packs_ahead: bool = True,
+        axes: int = 2,
     ) -> None:
         """Take the variant; with ``packs_ahead`` weights are transformed before the run.
 
         Those that do not have ``-inline`` at the end of their ids: work-items transform weights.
         """
-        super().__init__(transform, direction, channels_last=channels_last)
+        super().__init__(transform, direction, channels_last=channels_last, axes=axes)
         self.packs_ahead = packs_ahead
         if not packs_ahead:
             self.solver_id += "-inline"
@@ -50,20 +59,21 @@ class CpuConvSolver(CpuSolver):
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """Multiplications saved, times the part of tiles filled, less what transforms cost."""
-        shape, t = geometry(problem), self.transform
-        saved = (t.m * t.r) ** 2 / t.n**2
-        each_way = TRANSFORM_COST * (VECTOR / shape.filters + VECTOR / shape.channels)
-        weights = TRANSFORM_COST * VECTOR / shape.tiles(t.m)
+        shape, tile = geometry(problem), self.tile(problem)
+        each_way = TRANSFORM_COST * (1 / shape.filters + 1 / shape.channels)
+        tiles = shape.tiles(tile)
         if self.packs_ahead:
-            weights *= 2
-        return BEST_SHARE * saved * shape.fill(t.m) / (1 + each_way + weights)
+            weights = 2 * _WEIGHTS_COST / tiles  # written, and read again
+        else:
+            weights = _WEIGHTS_COST / min(tiles, self._run(target))
+        return BEST_SHARE * self.saved * shape.fill(tile) / (1 + each_way + weights)
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Blocks of tiles, channels and filters."""
         rows, vectors = _tile(target)
         return SearchSpace(
             (
-                Parameter("tiles", tuple(rows * n for n in (1, 2, 3, 4, 6, 8)), "tiles at a time"),
+                Parameter("tiles", tuple(rows * n for n in _TILES), "tiles at a time"),
                 Parameter("channels", (16, 32, 64, 128, 256), "block of the reduction"),
                 Parameter("filters", (32, 64, 128, 256), "block of filters"),
             ),
@@ -83,11 +93,12 @@ class CpuConvSolver(CpuSolver):
         channels = 64 if shape.channels > 32 else 32 if shape.channels > 16 else 16
         filters = 64 if shape.filters > 32 else 32
         if not self.packs_ahead:
-            # Weights are transformed anew for each run of tiles, which so are long.
-            return Config(tiles=6 * rows, channels=min(channels, 32), filters=filters)
+            return Config(tiles=self._run(target), channels=min(channels, 32), filters=filters)
         if shape.filters > 64:
             filters = 128  # data is transformed anew for each block of filters
-        return Config(tiles=2 * rows, channels=channels, filters=filters)
+        most = _BLOCK_BYTES // (self.points * rows * (channels + filters) * 4)
+        tiles = rows * max(n for n in _TILES if n <= max(most, 1))
+        return Config(tiles=tiles, channels=channels, filters=filters)
 
     def solution(
         self,
@@ -101,22 +112,18 @@ class CpuConvSolver(CpuSolver):
         config = config or self.default_config(problem, target)
         rows, vectors = _tile(target)
         width = vectors * VECTOR
-        t = self.transform
-        program = Program(
-            KernelSource("convfind_solvers_winograd", f"kernels/cpu_f{t.m}x{t.r}.cl"),
-            KernelLanguage.OPENCL_C,
-            make_defines(
-                CHANNELS_LAST=self.channels_last,
-                PACKED=self.packs_ahead,
-                MR=rows,
-                VECTORS=vectors,
-                TILES=config.integer("tiles"),
-                CHANNELS=config.integer("channels"),
-                FILTERS=config.integer("filters"),
-            ),
+        tiles = shape.tiles(self.tile(problem))
+        program = self.program(
+            problem,
+            PACKED=self.packs_ahead,
+            MR=rows,
+            VECTORS=vectors,
+            TILES=config.integer("tiles"),
+            CHANNELS=config.integer("channels"),
+            FILTERS=config.integer("filters"),
         )
         weights = (*map(i64, shape.weight_steps), i32(int(shape.flipped)))
-        share, strip = self._cut(shape, config, target.compute_units)
+        share, strip = self._cut(shape, tiles, config, target.compute_units)
         fused = Launch(
             KernelSpec(program, "winograd_cpu_fused"),
             (
@@ -124,14 +131,14 @@ class CpuConvSolver(CpuSolver):
                 BufferArg(Memory.PACKED if self.packs_ahead else Memory.W),
                 BufferArg(shape.result),
                 *map(i32, (shape.images, shape.groups, shape.channels, shape.filters)),
-                *map(i32, (*shape.size, *shape.out, *shape.padding)),
+                *map(i32, (*shape.size, *shape.out, *shape.padding, *shape.dilation)),
                 f32(problem.alpha),
                 f32(problem.beta),
                 i32(share),
                 i32(strip),
                 *weights,
             ),
-            (-(-shape.tiles(t.m) // share), -(-shape.filters // strip), shape.groups),
+            (-(-tiles // share), -(-shape.filters // strip), shape.groups),
             (1, 1, 1),
         )
         if not self.packs_ahead:
@@ -160,10 +167,13 @@ class CpuConvSolver(CpuSolver):
             config=config,
         )
 
-    def _cut(self, shape: Geometry, config: Config, cores: int) -> tuple[int, int]:
+    def _run(self, target: Target) -> int:
+        """Tiles for which a work-item transforms weights once."""
+        return 6 * _tile(target)[0]
+
+    def _cut(self, shape: Geometry, tiles: int, config: Config, cores: int) -> tuple[int, int]:
         """Tiles and filters of a work-item: enough items for all cores, few of them partial."""
         unit, block = config.integer("tiles"), config.integer("filters")
-        tiles = shape.tiles(self.transform.m)
         wanted = 1 if cores == 1 else -(-ITEMS_PER_CORE * cores // shape.groups)
         if tiles >= wanted * unit:
             share = -(-tiles // wanted)
@@ -178,14 +188,14 @@ class CpuConvSolver(CpuSolver):
         block = config.integer("channels")
         filters = -(-shape.filters // width) * width
         blocks = -(-shape.channels // block)
-        return shape.groups * filters * blocks * (block + 1) * self.transform.n**2 * 4
+        return shape.groups * filters * blocks * (block + 1) * self.points * 4
 
     def _private_bytes(self, config: Config, vectors: int) -> int:
         tiles, channels, filters = (config.integer(n) for n in ("tiles", "channels", "filters"))
         floats = tiles * (channels + filters)
         if not self.packs_ahead:
             floats += (channels + 1) * vectors * VECTOR
-        return self.transform.n**2 * floats * 4
+        return self.points * floats * 4
 
 
 def _tile(target: Target) -> tuple[int, int]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from convfind.config import Config
-from convfind.defines import make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.kernel_spec import KernelSpec
 from convfind.problem import ConvProblem
 from convfind.search_space import Constraint, Parameter, SearchSpace
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32, i64
@@ -27,6 +25,8 @@ from convfind_solvers_winograd.geometry import geometry
 #: Filters, and vectors of channels, of the register tile.
 _REGISTER_TILES = {"x86-64-avx512": (8, 2)}
 _OTHER_REGISTER_TILE = (4, 1)
+#: Sums of so many points over blocks of 64 x 64 leave room for data in a level-2 cache.
+_POINTS_OF_WIDE_BLOCKS = 36
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,10 @@ class _Cut:
 class CpuWeightsSolver(CpuSolver):
     """w from x and y. Parts of the sum are added up in a fixed order."""
 
-    def __init__(self, transform: Transform, *, channels_last: bool) -> None:
+    def __init__(self, transform: Transform, *, channels_last: bool, axes: int = 2) -> None:
         """Take the variant."""
-        super().__init__(transform, Direction.BACKWARD_WEIGHTS, channels_last=channels_last)
+        direction = Direction.BACKWARD_WEIGHTS
+        super().__init__(transform, direction, channels_last=channels_last, axes=axes)
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the parts of w, one of them for each part of the tiles."""
@@ -53,15 +54,14 @@ class CpuWeightsSolver(CpuSolver):
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """Multiplications saved, times the parts of tiles and of blocks filled, less transforms."""
-        shape, t = geometry(problem), self.transform
+        shape = geometry(problem)
         rows, vectors = _tile(target)
         config = self.default_config(problem, target)
-        saved = (t.m * t.r) ** 2 / t.n**2
-        filled = shape.fill(t.r) * _fill(shape.filters, rows)
+        filled = shape.fill(self.tile(problem)) * _fill(shape.filters, rows)
         filled *= _fill(shape.channels, vectors * VECTOR)
-        each_way = VECTOR / min(shape.filters, config.integer("filters"))
-        each_way += VECTOR / min(shape.channels, config.integer("channels"))
-        return BEST_SHARE * saved * filled / (1 + TRANSFORM_COST * each_way)
+        each_way = 1 / min(shape.filters, config.integer("filters"))
+        each_way += 1 / min(shape.channels, config.integer("channels"))
+        return BEST_SHARE * self.saved * filled / (1 + TRANSFORM_COST * each_way)
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Blocks of tiles, channels and filters."""
@@ -83,10 +83,11 @@ class CpuWeightsSolver(CpuSolver):
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """Blocks that leave room for each other in a level-2 cache."""
         shape = geometry(problem)
+        block = 64 if self.points <= _POINTS_OF_WIDE_BLOCKS else 32
         return Config(
             tiles=24,
-            channels=64 if shape.channels > 32 else 32,
-            filters=64 if shape.filters > 32 else 32,
+            channels=block if shape.channels > 32 else 32,
+            filters=block if shape.filters > 32 else 32,
         )
 
     def solution(
@@ -101,15 +102,13 @@ class CpuWeightsSolver(CpuSolver):
         config = config or self.default_config(problem, target)
         cut = self._cut(problem, target, config, workspace_limit)
         rows, vectors = _tile(target)
-        program = Program(
-            KernelSource(
-                "convfind_solvers_winograd",
-                f"kernels/cpu_f{self.transform.m}x{self.transform.r}.cl",
-            ),
-            KernelLanguage.OPENCL_C,
-            make_defines(
-                config.defines, CHANNELS_LAST=self.channels_last, MR=rows, VECTORS=vectors
-            ),
+        program = self.program(
+            problem,
+            MR=rows,
+            VECTORS=vectors,
+            TILES=config.integer("tiles"),
+            CHANNELS=cut.channels,
+            FILTERS=cut.filters,
         )
         workspace = _workspace(problem, cut)
         scale = (f32(problem.alpha), f32(problem.beta))
@@ -120,7 +119,7 @@ class CpuWeightsSolver(CpuSolver):
                 BufferArg(Memory.Y),
                 BufferArg(Memory.WORKSPACE if workspace else Memory.W),
                 *map(i32, (shape.images, shape.groups, shape.channels, shape.filters)),
-                *map(i32, (*shape.size, *shape.out, *shape.padding)),
+                *map(i32, (*shape.size, *shape.out, *shape.padding, *shape.dilation)),
                 *((f32(1.0), f32(0.0)) if workspace else scale),
                 i32(cut.share),
             ),
@@ -153,7 +152,7 @@ class CpuWeightsSolver(CpuSolver):
         shape = geometry(problem)
         unit, filters, channels = (config.integer(n) for n in ("tiles", "filters", "channels"))
         items = shape.groups * -(-shape.filters // filters) * -(-shape.channels // channels)
-        tiles = shape.tiles(self.transform.r)
+        tiles = shape.tiles(self.tile(problem))
         cores = target.compute_units
         parts = 1 if cores == 1 else -(-ITEMS_PER_CORE * cores // items)
         if limit is not None:
@@ -164,7 +163,7 @@ class CpuWeightsSolver(CpuSolver):
     def _private_bytes(self, config: Config) -> int:
         tiles, channels, filters = (config.integer(n) for n in ("tiles", "channels", "filters"))
         floats = tiles * (channels + filters) + channels * filters
-        return self.transform.n**2 * floats * 4
+        return self.points * floats * 4
 
 
 def _workspace(problem: ConvProblem, cut: _Cut) -> int:

@@ -28,17 +28,22 @@ class Geometry:
     filters: int
     size: Axes
     out: Axes
+    dilation: Axes
     padding: Axes  # before the first element; negative where elements are left out
     weight_steps: tuple[int, int, int, int]  # group, filter, channel, tap; in elements
     flipped: bool
 
-    def tiles(self, outputs: int) -> int:
-        """Tiles of ``outputs`` x ``outputs`` results over all images."""
-        return self.images * prod(-(-size // outputs) for size in self.out)
+    def tiles(self, tile: Axes) -> int:
+        """Tiles of so many results over all images; those of dilated filters lie apart."""
+        rows, columns = (
+            apart * -(-size // (part * apart))
+            for size, part, apart in zip(self.out, tile, self.dilation, strict=True)
+        )
+        return self.images * rows * columns
 
-    def fill(self, outputs: int) -> float:
+    def fill(self, tile: Axes) -> float:
         """Share of the tiles' results that exist."""
-        return self.images * prod(self.out) / (self.tiles(outputs) * outputs**2)
+        return self.images * prod(self.out) / (self.tiles(tile) * prod(tile))
 
 
 def geometry(problem: ConvProblem) -> Geometry:
@@ -49,16 +54,19 @@ def geometry(problem: ConvProblem) -> Geometry:
     y_height, y_width = problem.y_shape[2:]
     outer = (problem.x_shape[0], problem.groups)
     above, left = problem.padding
+    dilation = problem.dilation[0], problem.dilation[1]
     if problem.direction is not Direction.BACKWARD_DATA:
         result = Memory.Y if problem.direction is Direction.FORWARD else Memory.W
         return Geometry(
             *(Memory.X, result, *outer, c, k),
-            *((height, width), (y_height, y_width), (above, left)),
+            *((height, width), (y_height, y_width), dilation, (above, left)),
             *((k * w_k, w_k, w_c, w_tap), False),
         )
-    rows, columns = problem.filter
+    rows, columns = (
+        (taps - 1) * apart for taps, apart in zip(problem.filter, dilation, strict=True)
+    )
     return Geometry(
         *(Memory.Y, Memory.X, *outer, k, c),
-        *((y_height, y_width), (height, width), (rows - 1 - above, columns - 1 - left)),
+        *((y_height, y_width), (height, width), dilation, (rows - above, columns - left)),
         *((k * w_k, w_c, w_k, w_tap), True),
     )

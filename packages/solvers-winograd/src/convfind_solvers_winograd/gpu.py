@@ -16,7 +16,7 @@ from convfind.search_space import Parameter
 from convfind.solution import Argument, BufferArg, Launch, Memory, align, i32
 from convfind.solver import TunableSolver
 from convfind.target import DeviceKind, Target
-from convfind.types import Algorithm, Direction
+from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_winograd.applicability import error_bound, error_reach, judge
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.gpu_product import SMALLEST
@@ -34,11 +34,12 @@ DEFAULT_CHUNK = 512
 
 
 class GpuSolver(TunableSolver):
-    """A float32 convolution by one transform, in one direction and one family of layouts."""
+    """A convolution by one transform, in one direction and one family of layouts."""
 
     algorithm = Algorithm.WINOGRAD
     is_dynamic = True
     backends = ("opencl", "hip")
+    dtypes: tuple[DataType, ...] = (DataType.FLOAT32,)
 
     def __init__(self, transform: Transform, direction: Direction, *, channels_last: bool) -> None:
         """Take the variant, which gives the solver its id."""
@@ -50,10 +51,14 @@ class GpuSolver(TunableSolver):
         self.solver_id = f"winograd-{size}-gpu-{layout}-{direction.short}"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take 3x3 filters of stride 1 on packed float32 tensors, on GPUs."""
+        """Take 3x3 filters of stride 1 on packed tensors, on GPUs."""
         if target.kind is DeviceKind.CPU:
             return Rejected(Reason.DEVICE_KIND, "is for GPUs")
-        answer = judge(problem, self.direction, self.transform, channels_last=self.channels_last)
+        answer = judge(
+            *(problem, self.direction, self.transform),
+            channels_last=self.channels_last,
+            dtypes=self.dtypes,
+        )
         if not answer:
             return answer
         if target.max_work_group < max(_GROUP, 32 * self.transform.n):
@@ -72,22 +77,11 @@ class GpuSolver(TunableSolver):
         """A tile's."""
         return error_reach(self.transform)
 
-    def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """Direct multiplications over the time of products, of transforms and of launches."""
-        products, moved, launches = self._cost(problem, target)
-        seconds = products + launches * _LAUNCH_SECONDS
-        seconds += moved / (UNIT_BANDWIDTH * target.compute_units)
-        return problem.flops / (_UNIT_PEAK * target.compute_units * seconds)
-
     # -- what the directions differ in -----------------------------------------------------------
 
     @abstractmethod
     def _largest(self, problem: ConvProblem) -> int:
         """The largest of the sizes that are counted in 32 bits, with one image at a time."""
-
-    @abstractmethod
-    def _cost(self, problem: ConvProblem, target: Target) -> tuple[float, int, int]:
-        """Seconds of the products, bytes that the transforms move, and the number of launches."""
 
     # -- what they share -------------------------------------------------------------------------
 
@@ -95,18 +89,17 @@ class GpuSolver(TunableSolver):
     def _points(self) -> int:
         return self.transform.n**2
 
-    @property
-    def _transforms(self) -> Program:
+    def _transforms(self, dtype: DataType = DataType.FLOAT32) -> Program:
         name = f"f{self.transform.m}x{self.transform.r}"
         return Program(
             KernelSource("convfind_solvers_winograd", f"kernels/gpu_{name}.cl"),
-            defines=make_defines(CHANNELS_LAST=self.channels_last),
+            defines=make_defines(CHANNELS_LAST=self.channels_last, DTYPE=dtype.upper()),
         )
 
     def _elementwise(self, entry: str, count: int, *arguments: Argument) -> Launch:
         """Launch one work-item an element."""
         groups = -(-count // _GROUP)
-        kernel = KernelSpec(self._transforms, entry)
+        kernel = KernelSpec(self._transforms(), entry)
         return Launch(kernel, arguments, (groups * _GROUP,), (_GROUP,))
 
     def _transformed(
@@ -128,6 +121,18 @@ class GpuSolver(TunableSolver):
         count = channels[0] * channels[2] * tiles[2]
         numbers = (*images, *channels[:2], *size, *padding, *tiles[:2], channels[2], tiles[2])
         return self._elementwise(entry, count, source, result, *map(i32, numbers))
+
+
+def index(
+    problem: ConvProblem, target: Target, products: float, moved: int, launches: int
+) -> float:
+    """Return direct multiplications over the time of products, transforms and launches.
+
+    The products take so many seconds, and the transforms move so many bytes.
+    """
+    seconds = products + launches * _LAUNCH_SECONDS
+    seconds += moved / (UNIT_BANDWIDTH * target.compute_units)
+    return problem.flops / (_UNIT_PEAK * target.compute_units * seconds)
 
 
 def chunk_images(images: int, budget: int, size: Callable[[int], int]) -> int:

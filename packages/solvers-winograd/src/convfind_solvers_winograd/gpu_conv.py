@@ -13,6 +13,7 @@ from convfind_solvers_winograd.gpu import (
     DEFAULT_CHUNK,
     GpuSolver,
     chunk_images,
+    index,
     regions,
 )
 from convfind_solvers_winograd.gpu_product import (
@@ -67,11 +68,19 @@ class ConvSolver(GpuSolver):
         return ConvSolution(
             self.solver_id,
             tuple(steps),
-            prepare=(filter_launch(self._transforms, sizes),),
+            prepare=(filter_launch(self._transforms(), sizes),),
             workspace=workspace,
             packed=sizes.packed_bytes,
             config=chosen,
         )
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """The time of products, of transforms and of launches."""
+        sizes = self._sizes(problem, DEFAULT_CHUNK, None)
+        parts = -(-sizes.shape.images // sizes.images)
+        seconds = sizes.product.best(target)[0] * parts
+        moved = problem.traffic + sizes.packed_bytes + parts * sum(sizes.region_bytes)
+        return index(problem, target, seconds, moved, 1 + 3 * parts)
 
     def _sizes(self, problem: ConvProblem, chunk_mib: int, limit: int | None) -> ConvSizes:
         shape = geometry(problem)
@@ -93,13 +102,6 @@ class ConvSolver(GpuSolver):
         image = max(problem.elements(name) for name in "xy") // shape.images
         weights = problem.elements("w")
         return max(image, weights, sizes.data, sizes.sums, *map(abs, shape.padding))
-
-    def _cost(self, problem: ConvProblem, target: Target) -> tuple[float, int, int]:
-        sizes = self._sizes(problem, DEFAULT_CHUNK, None)
-        parts = -(-sizes.shape.images // sizes.images)
-        seconds = sizes.product.best(target)[0] * parts
-        moved = problem.traffic + sizes.packed_bytes + parts * sum(sizes.region_bytes)
-        return seconds, moved, 1 + 3 * parts
 
     def _data(self, sizes: ConvSizes, first: int, data: BufferArg) -> Launch:
         shape = sizes.shape

@@ -70,7 +70,7 @@ class Tile:
         """Say whether a device can run it."""
         if self.mma and not (target.backend == "opencl" and _is_nvidia(target)):
             return False
-        return self.threads <= target.max_work_group and self.local_bytes <= _local_memory(target)
+        return self.threads <= target.max_work_group and self.local_bytes <= local_memory(target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,8 @@ def _is_nvidia(target: Target) -> bool:
     return target.has("nv-ptx") and sm is not None and int(sm[1]) >= 80
 
 
-def _local_memory(target: Target) -> int:
+def local_memory(target: Target) -> int:
+    """Bytes that a kernel may declare."""
     if _is_nvidia(target):
         return max(target.local_memory, _NVIDIA_LOCAL_MEMORY)
     return target.local_memory

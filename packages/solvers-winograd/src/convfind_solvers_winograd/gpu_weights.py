@@ -19,6 +19,7 @@ from convfind_solvers_winograd.gpu import (
     UNIT_BANDWIDTH,
     GpuSolver,
     chunk_images,
+    index,
     regions,
 )
 from convfind_solvers_winograd.gpu_product import (
@@ -141,6 +142,15 @@ class WeightsSolver(GpuSolver):
         steps.append(self._result(sizes, sums))
         return ConvSolution(self.solver_id, tuple(steps), workspace=workspace, config=chosen)
 
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """The time of products, of transforms and of launches."""
+        seconds, _, _ = self._best(problem, target)
+        sizes = self._sizes(problem, self.default_config(problem, target), None)
+        batches = -(-problem.x_shape[0] // sizes.images)
+        x, y, sums = sizes.region_bytes
+        moved = problem.traffic + batches * (x + y) + 2 * sums
+        return index(problem, target, seconds, moved, 1 + 3 * batches)
+
     def _sizes(self, problem: ConvProblem, config: Config, limit: int | None) -> _Sizes:
         """Parts of the batch that fit; under a limit also fewer parts of the sum."""
         parts = config.integer("parts")
@@ -172,14 +182,6 @@ class WeightsSolver(GpuSolver):
         padding = max(abs(pad) for pad in problem.padding)
         return max(image, points, problem.elements("w"), padding)
 
-    def _cost(self, problem: ConvProblem, target: Target) -> tuple[float, int, int]:
-        seconds, _, _ = self._best(problem, target)
-        sizes = self._sizes(problem, self.default_config(problem, target), None)
-        batches = -(-problem.x_shape[0] // sizes.images)
-        x, y, sums = sizes.region_bytes
-        moved = problem.traffic + batches * (x + y) + 2 * sums
-        return seconds, moved, 1 + 3 * batches
-
     def _tiles(self, sizes: _Sizes, first: int, memory: Memory, to: BufferArg) -> Launch:
         problem = sizes.problem
         is_x = memory is Memory.X
@@ -204,7 +206,7 @@ class WeightsSolver(GpuSolver):
         group = _CHANNELS * self.transform.n
         _, w_channel, _, w_tap = problem.strides("w")
         return Launch(
-            KernelSpec(self._transforms, "winograd_gpu_weights"),
+            KernelSpec(self._transforms(), "winograd_gpu_weights"),
             (
                 sums,
                 BufferArg(Memory.W),

@@ -14,6 +14,9 @@
 #ifndef INTEGER
 #define INTEGER 0  // 1: DTYPE is INT8, and sums are whole numbers
 #endif
+#ifndef WORDS
+#define WORDS 0  // 1, with INTEGER: what is read are words of four numbers, neighbours along the sum
+#endif
 #ifndef STORES_FOUR
 #define STORES_FOUR 1  // 1: what is written are floats, or whole numbers of their size in parts of a sum; 0: others
 #endif
@@ -51,23 +54,36 @@
 #endif
 #define LANES_M (LANES / LANES_N)
 
-// Tiles are moved as bits: floats, or whole numbers in their place.
+// Tiles are moved as bits: floats, or whole numbers or words of them in their place.
 #if INTEGER
 typedef int VALUE;
 #define BITS(value) CF_AS_FLOAT((CF_UINT)(value))
 #define NUMBER(bits) ((int)CF_AS_UINT(bits))
-#define MULTIPLY_ADD(a, b, c) CF_MULTIPLY_ADD_SMALL(a, b, c)
 #else
 typedef float VALUE;
 #define BITS(value) (value)
 #define NUMBER(bits) (bits)
+#endif
+#if WORDS
+#define MULTIPLY_ADD(a, b, c) CF_DOT4(a, b, c)
+#define ELEMENT float
+#define LOAD(pointer, index) ((pointer)[index])
+#else
+#if INTEGER
+#define MULTIPLY_ADD(a, b, c) CF_MULTIPLY_ADD_SMALL(a, b, c)
+#else
 #define MULTIPLY_ADD(a, b, c) CF_FMA(a, b, c)
 #endif
 #define ELEMENT CF_TYPE(DTYPE)
 #define LOAD(pointer, index) BITS(CF_LOAD(DTYPE, pointer, index))
+#endif
 
 // Four neighbouring elements, aligned to four elements.
+#if WORDS
+#define LOAD_FOUR(array, pointer) CF_LOAD4(array, pointer)
+#else
 #define LOAD_FOUR(array, pointer) CF_JOIN(LOAD_FOUR_, DTYPE)(array, pointer)
+#endif
 #define LOAD_FOUR_FLOAT32(array, pointer) CF_LOAD4(array, pointer)
 #define LOAD_FOUR_FLOAT16(array, pointer) LOAD_EACH(array, pointer)
 #define LOAD_FOUR_BFLOAT16(array, pointer) LOAD_EACH(array, pointer)
@@ -155,8 +171,10 @@ CF_INLINE void multiply(VALUE sum[BLOCK_M][BLOCK_N], CF_LOCAL_PTR const float *a
   }
 }
 #else
-CF_INLINE void multiply(VALUE sum[BLOCK_M][BLOCK_N], CF_LOCAL_PTR const float *a, CF_LOCAL_PTR const float *b,
-                        const int a_skew, const int b_skew) {
+// Inline assembly looks so large to compilers that they would call this, and have the sums in memory.
+CF_INLINE __attribute__((always_inline)) void multiply(VALUE sum[BLOCK_M][BLOCK_N], CF_LOCAL_PTR const float *a,
+                                                       CF_LOCAL_PTR const float *b, const int a_skew,
+                                                       const int b_skew) {
   CF_UNROLL_READS
   for (int k = 0; k < TILE_K; ++k) {
     float left[BLOCK_M], right[BLOCK_N];

@@ -25,6 +25,10 @@
 #define CF_FMA(a, b, c) fma(a, b, c)
 #define CF_MULTIPLY_ADD_SMALL(a, b, c) ((a) * (b) + (c))  // of whole numbers; the factors fit 24 bits
 
+#ifndef CF_DP4A
+#define CF_DP4A 0  // 1: NVIDIA's compiler, for sm_61 or later: CF_DOT4 is one instruction
+#endif
+
 // Four neighbouring floats between memory, aligned to 16 bytes, and an array of private floats. A
 // dereferenced float4 and not vload4, which promises 4-byte alignment only: compilers may split it.
 #define CF_LOAD4(array, pointer) CF_LOAD4_FROM(__global, array, pointer)
@@ -121,6 +125,11 @@ CF_INLINE double cf_fma(double a, double b, double c) { return fma(a, b, c); }
     defined(__gfx942__) || defined(__gfx950__)
 #define CF_MFMA 1
 #endif
+#if CF_MFMA || defined(__gfx906__) || defined(__gfx1030__) || defined(__gfx1031__) || defined(__gfx1032__)
+#define CF_DOT4(a, b, c) __builtin_amdgcn_sdot4((int)(a), (int)(b), c, false)
+#elif defined(__gfx1100__) || defined(__gfx1101__) || defined(__gfx1102__)
+#define CF_DOT4(a, b, c) __builtin_amdgcn_sudot4(true, (int)(a), true, (int)(b), c, false)
+#endif
 
 #endif  // __HIPCC_RTC__
 
@@ -164,5 +173,22 @@ CF_INLINE CF_USHORT cf_bfloat16(float value) {
   if ((bits & 0x7fffffffu) > 0x7f800000u) return (CF_USHORT)((bits >> 16) | 0x40u);
   return (CF_USHORT)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
+
+// The sum of four products and c, whole numbers: a and b are words of four signed bytes.
+#ifndef CF_DOT4
+#define CF_DOT4(a, b, c) cf_dot4((CF_UINT)(a), (CF_UINT)(b), c)
+CF_INLINE int cf_dot4(CF_UINT a, CF_UINT b, int c) {
+#if CF_DP4A
+  int sum;
+  asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
+  return sum;
+#else
+  CF_UNROLL
+  for (int bit = 0; bit < 32; bit += 8)
+    c = CF_MULTIPLY_ADD_SMALL((int)(signed char)(a >> bit), (int)(signed char)(b >> bit), c);
+  return c;
+#endif
+}
+#endif
 
 #endif  // CONVFIND_KERNEL_H

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -20,6 +21,9 @@ POISON = 0xFF
 
 _TENSORS = ("x", "w", "y")
 
+#: What was compiled for each device: solvers share programs, and compiling takes longest.
+_loaded_on: WeakKeyDictionary[Device, dict[Program, object]] = WeakKeyDictionary()
+
 
 @dataclass(slots=True)
 class Outcome:
@@ -30,11 +34,11 @@ class Outcome:
 
 
 class GuardedRunner:
-    """Runs solutions on one device; compiles each program once."""
+    """Runs solutions on one device; each program is compiled for it once in a process."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._loaded: dict[Program, object] = {}
+        self._loaded = _loaded_on.setdefault(device, {})
 
     def load(self, solution: ConvSolution) -> None:
         """Compile what is new. Raises `KernelBuildError`."""

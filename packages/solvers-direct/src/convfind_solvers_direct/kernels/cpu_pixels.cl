@@ -10,9 +10,6 @@
 #ifndef COLUMNS
 #define COLUMNS 4   // neighbouring columns of the result; multiple of STRIDE_W with GRADIENT
 #endif
-#ifndef PREFETCHES
-#define PREFETCHES 0  // 1: the next tile's source is on its way, for strides at which the device does not see it
-#endif
 #ifndef UNROLLED
 #define UNROLLED 1  // 0: filter rows are a loop
 #endif
@@ -24,6 +21,8 @@
   (GRADIENT ? REACH(FILTER_W, STRIDE_W, DILATION_W) + ((p) - (f) * DILATION_W) / STRIDE_W \
             : (p) * STRIDE_W + (f) * DILATION_W)
 #define HAS_TAP(p, f) (!GRADIENT || ((p) - (f) * DILATION_W) % STRIDE_W == 0)
+#define CACHED_FLOATS 262144  // larger images are in no cache of a core
+#define COLUMN_STEP (GRADIENT ? COLUMNS / STRIDE_W : COLUMNS * STRIDE_W)  // source columns from tile to tile
 #define BLOCK (CHANNELS * TAPS * VEC)  // floats of the weights of a vector of channels
 
 // Weights as vector of result channels, source channel of the group, tap, lane; zeros behind the last.
@@ -65,13 +64,21 @@ INLINE void add(float16 sum[ROWS][COLUMNS], const float16 *value, __global const
   }
 }
 
-// Results from (row, column) on, of which `rows` and `columns` exist; `inside`: all that they take does, too,
-// in whole vectors.
-INLINE void tile(const bool inside, __global const float *restrict x, __global const float *restrict packed,
-                 __global float *restrict y, int row, int column, int x_h, int x_w, long x_row, long y_row,
-                 int channels, int count, int r_h, int r_w, float alpha, float beta, int pad_h, int pad_w) {
+// Results from (row, column) on; `inside`: all that they take exists, in whole vectors; `far`: what the next tile
+// reads and writes is fetched ahead.
+INLINE void tile(const bool inside, const bool far, __global const float *restrict x,
+                 __global const float *restrict packed, __global float *restrict y, int row, int column, int x_h,
+                 int x_w, long x_row, long y_row, int channels, int count, int r_h, int r_w, float alpha, float beta,
+                 int pad_h, int pad_w) {
   const int row0 = SOURCE_OF(row, pad_h, FILTER_H, STRIDE_H, DILATION_H);
   const int column0 = SOURCE_OF(column, pad_w, FILTER_W, STRIDE_W, DILATION_W);
+  if (far) {
+    // Lines that are written wait for their old contents, too.
+#pragma unroll
+    for (int o = 0; o < ROWS; o++)
+#pragma unroll
+      for (int p = 0; p < COLUMNS; p++) PREFETCH(y + (row + o) * y_row + (long)(column + COLUMNS + p) * channels);
+  }
   float16 sum[ROWS][COLUMNS];
 #pragma unroll
   for (int o = 0; o < ROWS; o++)
@@ -86,13 +93,14 @@ INLINE void tile(const bool inside, __global const float *restrict x, __global c
 #pragma unroll
     for (int j = 0; j < COLUMN_SPAN; j++) {
       value[j] = 0.0f;
-      if (inside) {
+      if (inside)
         value[j] = vload16(0, from + (long)j * channels);
-#if PREFETCHES
-        PREFETCH(from + (long)(j + COLUMN_SPAN) * channels);
-#endif
-      } else if (column0 + j >= 0 && column0 + j < x_w)
+      else if (column0 + j >= 0 && column0 + j < x_w)
         value[j] = load_part(from + (long)j * channels, count);
+    }
+    if (far) {
+#pragma unroll
+      for (int j = 0; j < COLUMN_STEP; j++) PREFETCH(from + (long)(COLUMN_SPAN + j) * channels);
     }
     add(sum, value, packed, r);
   }
@@ -139,6 +147,7 @@ __kernel ONE_ITEM void direct_cpu_pixels(__global const float *restrict x, __glo
   const long x_row = (long)x_w * channels, y_row = (long)r_w * channels;
   x += get_global_id(0) * x_h * x_row;
   y += get_global_id(0) * r_h * y_row;
+  const bool far = x_h * x_row > CACHED_FLOATS;
   for (int strip = get_global_id(1) * strips; strip < ((int)get_global_id(1) + 1) * strips; strip++) {
     const int row = strip * ROWS - shift_h, row0 = SOURCE_OF(row, pad_h, FILTER_H, STRIDE_H, DILATION_H);
     if (row >= r_h) break;
@@ -149,11 +158,11 @@ __kernel ONE_ITEM void direct_cpu_pixels(__global const float *restrict x, __glo
       for (int k = 0; k < channels; k += VEC) {
         __global const float *weights = packed + (long)k / VEC * BLOCK;
         if (inside && k + VEC <= channels)
-          tile(true, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels, VEC, r_h, r_w, alpha,
+          tile(true, far, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels, VEC, r_h, r_w, alpha,
                beta, pad_h, pad_w);
         else
-          tile(false, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels, channels - k, r_h, r_w,
-               alpha, beta, pad_h, pad_w);
+          tile(false, false, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels, channels - k, r_h,
+               r_w, alpha, beta, pad_h, pad_w);
       }
     }
   }

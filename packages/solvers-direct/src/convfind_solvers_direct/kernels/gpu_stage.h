@@ -3,8 +3,6 @@
 #define TILE_FLOATS 4096  // floats of a tile in local memory: multiple of 4
 #endif
 
-#define BATCH 4  // quads that an item has on their way
-
 // Four neighbouring elements, aligned to four elements.
 #define LOAD_FOUR(array, pointer) CF_JOIN(LOAD_FOUR_, DTYPE)(array, pointer)
 #define LOAD_FOUR_FLOAT32(array, pointer) CF_LOAD4(array, pointer)
@@ -26,13 +24,10 @@ CF_INLINE void stage(CF_LOCAL_PTR float *to, CF_GLOBAL const ELEMENT *from, CF_L
   const int left = (int)min(size - first, (CF_LONG)((SKIP(start) + length + 3) / 4 * 4));
   const int last = left / 4 * 4 - 4;
   from += first;
-  // Loads without conditions, so that many are on their way before the first is stored.
-  for (int at = 4 * item; at <= last; at += 4 * BATCH * ITEMS) {
-    float part[BATCH][4];
-    FOR_UNROLLED(b, BATCH) LOAD_FOUR(part[b], from + min(at + 4 * b * ITEMS, last));
-    FOR_UNROLLED(b, BATCH) {
-      if (at + 4 * b * ITEMS <= last) CF_STORE4_LOCAL(to + at + 4 * b * ITEMS, part[b]);
-    }
+  for (int at = 4 * item; at <= last; at += 4 * ITEMS) {
+    float part[4];
+    LOAD_FOUR(part, from + at);
+    CF_STORE4_LOCAL(to + at, part);
   }
   // The tensor ends within a quad.
   for (int at = last + 4 + item; at < left; at += ITEMS) to[at] = LOAD(from, at);

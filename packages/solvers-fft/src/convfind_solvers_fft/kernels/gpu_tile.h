@@ -61,32 +61,24 @@ CF_INLINE void put_row(CF_LOCAL_PTR float *unit, int row, float *re, float *im) 
   FOR_UNROLLED(j, TILE) unit[(HALF + row) * PITCH + j] = im[j];
 }
 
-// Row 0 after the transform, as two spectra of real numbers: `i` of 0 to HALF.
-CF_INLINE void untangle(const float *re, const float *im, int i, float *low, float *high) {
-  const int other = (TILE - i) % TILE;
-  low[0] = 0.5f * (re[i] + re[other]);
-  low[1] = 0.5f * (im[i] - im[other]);
-  high[0] = 0.5f * (im[i] + im[other]);
-  high[1] = 0.5f * (re[other] - re[i]);
+// Row 0 after the transform, as two spectra of real numbers: number i of 0 to HALF, from itself and its opposite.
+#define OPPOSITE(i) ((TILE - (i)) % TILE)
+CF_INLINE void untangle(float re, float im, float other_re, float other_im, float *low, float *high) {
+  low[0] = 0.5f * (re + other_re);
+  low[1] = 0.5f * (im - other_im);
+  high[0] = 0.5f * (im + other_im);
+  high[1] = 0.5f * (other_re - re);
 }
 
-// And back. Numbers that stand for two were doubled.
+// And back; what `i` and its opposite have in common is halved, see WEIGHT.
 CF_INLINE void tangle(const float *low, const float *high, int i, float *re, float *im) {
-  const int other = (TILE - i) % TILE;
-  if (i == other) {
-    re[i] = low[0];
-    im[i] = high[0];
-  } else {
-    re[i] = 0.5f * (low[0] - high[1]);
-    im[i] = 0.5f * (low[1] + high[0]);
-    re[other] = 0.5f * (low[0] + high[1]);
-    im[other] = 0.5f * (high[0] - low[1]);
-  }
+  re[OPPOSITE(i)] = 0.5f * (low[0] + high[1]);
+  im[OPPOSITE(i)] = 0.5f * (high[0] - low[1]);
+  re[i] = 0.5f * (low[0] - high[1]);
+  im[i] = 0.5f * (low[1] + high[0]);
 }
 
-// What an operand's numbers are multiplied with so that the inverse needs no factors: the four that stand for themselves
-// alone with half as much.
+// What an operand's numbers are multiplied with so that the inverse needs no factors.
 #define WEIGHT (2.0f / (TILE * TILE))
-#define WEIGHT_OF_EDGE(i) ((i) % HALF == 0 ? 0.5f * WEIGHT : WEIGHT)
 
 #endif  // GPU_TILE_H

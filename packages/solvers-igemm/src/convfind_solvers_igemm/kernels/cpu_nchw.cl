@@ -95,6 +95,31 @@ INLINE void store_last(float16 value, __global float *y, int count, float beta) 
   vstore16(value, 0, y);
 }
 
+// Positions have one tap, and lie as the places of x do.
+INLINE bool is_same(const Axis *axis, int out, int size, int step) {
+  return axis->taps == 1 && axis->pad == 0 && out == size && step == 1;
+}
+
+// One row of results that nothing reaches.
+INLINE void scale_row(__global float *y, const Run *runs, int used, float beta) {
+  for (int r = 0; r < used; r++) {
+    __global float *to = y + runs[r].to;
+    const int count = runs[r].count;
+    if (count == 1) {
+      to[0] = beta != 0.0f ? beta * to[0] : 0.0f;
+      continue;
+    }
+    int j = 0;
+    for (; j + VEC <= count; j += VEC) store_part((float16)(0.0f), to + j, VEC, beta);
+    if (j < count) store_part((float16)(0.0f), to + j, count - j, beta);
+  }
+}
+
+INLINE void prefetch_run(__global const float *y, int count) {
+  for (int i = 0; i < count; i += VEC) PREFETCH(y + i);
+  PREFETCH(y + count - 1);
+}
+
 // Rows of results, `size` floats apart in y; `joined` tiles in turns.
 INLINE void store_rows(const float *part, int rows, int joined, const Run *runs, int used,
                        __global float *y, long size, float beta) {
@@ -168,6 +193,16 @@ __kernel ONE_ITEM void igemm_cpu_nchw(__global const float *restrict x,
         float *to_panel = panel;
         for (int i = 0; i < joined; i++) {
           const Phase *at = i ? &other : &phase;
+          if (is_same(&at->d, out_d, x_d, SOURCE_STEP(stride_d)) &&
+              is_same(&at->h, out_h, x_h, SOURCE_STEP(stride_h)) && is_same(&at->w, out_w, x_w, step)) {  // an image is one row
+            Segment rows[NR];
+            const int in_images = split(rows, p, columns, 1, 1, (int)plane);
+            const int used = pieces_of(pieces, rows, in_images, 0, 0, 0, count, (long)group * channels + c0,
+                                       (long)groups * channels, x_size, 1, 1, (int)plane, 1, 1, 1);
+            gather(to_panel, NR, x, pieces, used, count, plane, 1);
+            to_panel += count * NR;
+            continue;
+          }
           for (int tap = t0; tap < min(at->taps, t0 + DEPTH); tap++) {
             const int v = tap % at->w.taps, row = tap / at->w.taps;
             const int u = row % at->h.taps, t = row / at->h.taps;
@@ -184,11 +219,16 @@ __kernel ONE_ITEM void igemm_cpu_nchw(__global const float *restrict x,
                                                      RESULT_STEP(stride_d), RESULT_STEP(stride_h),
                                                      RESULT_STEP(stride_w))
                                     : runs_of_images(runs, p, columns, size, image);
+        if (most == 0) {
+          for (int m = m0; m < m1; m++) scale_row(y + (long)m * size, runs, used, beta);
+          continue;
+        }
         for (int m = m0; m < m1; m += MR) {
           const float *right = panel;
           __global float *to = y + (long)m * size;
           for (int r = 0; r < used; r++)
-            for (int i = 0; i < min(MR, m1 - m); i++) PREFETCH(to + (long)i * size + runs[r].to);
+            for (int i = 0; i < min(MR, m1 - m); i++)
+              prefetch_run(to + (long)i * size + runs[r].to, runs[r].count);
           for (int i = 0; i < joined; i++) {
             const Phase *at = i ? &other : &phase;
             const int depth = clamp(at->taps - t0, 0, DEPTH) * count;

@@ -9,18 +9,18 @@
 #endif
 
 // The window of up to 16 filters and 16 channels: window[tap][channel] is a vector of filters.
-INLINE void load_window(float16 window[TAPS * TAPS][VEC], __global const float *w, int filters,
+INLINE void load_window(float16 window[WINDOW][VEC], __global const float *w, int filters,
                         int channels, long w_filter, long w_channel, long w_tap, int flipped) {
   if (w_filter == 1) {
-    for (int tap = 0; tap < TAPS * TAPS; tap++)
+    for (int tap = 0; tap < WINDOW; tap++)
       for (int c = 0; c < channels; c++)
         window[tap][c] = load_part(w + c * w_channel + tap * w_tap, filters);
-  } else if (w_channel == 1 || (w_tap == 1 && w_channel == TAPS * TAPS)) {
+  } else if (w_channel == 1 || (w_tap == 1 && w_channel == WINDOW)) {
     // The places of a filter lie side by side, 16 at a time: channels of a tap, or taps of channels.
-    const int runs = w_channel == 1 ? (channels + VEC - 1) / VEC : TAPS * TAPS;
-    for (int outer = 0; outer < (w_channel == 1 ? TAPS * TAPS : runs); outer++) {
+    const int runs = w_channel == 1 ? (channels + VEC - 1) / VEC : WINDOW;
+    for (int outer = 0; outer < (w_channel == 1 ? WINDOW : runs); outer++) {
       __global const float *from = w + (w_channel == 1 ? outer * w_tap : outer * VEC);
-      const int used = w_channel == 1 ? channels : channels * TAPS * TAPS - outer * VEC;
+      const int used = w_channel == 1 ? channels : channels * WINDOW - outer * VEC;
       if (used <= 0) break;
       float16 square[VEC];
 #pragma unroll
@@ -35,11 +35,11 @@ INLINE void load_window(float16 window[TAPS * TAPS][VEC], __global const float *
         if (w_channel == 1)
           window[outer][i] = square[i];
         else
-          window[place % (TAPS * TAPS)][place / (TAPS * TAPS)] = square[i];
+          window[place % (WINDOW)][place / (WINDOW)] = square[i];
       }
     }
   } else {
-    for (int tap = 0; tap < TAPS * TAPS; tap++)
+    for (int tap = 0; tap < WINDOW; tap++)
       for (int c = 0; c < channels; c++) {
         float part[VEC];
         for (int i = 0; i < VEC; i++)
@@ -48,10 +48,10 @@ INLINE void load_window(float16 window[TAPS * TAPS][VEC], __global const float *
       }
   }
   if (flipped)
-    for (int tap = 0; tap < TAPS * TAPS / 2; tap++)
+    for (int tap = 0; tap < WINDOW / 2; tap++)
       for (int c = 0; c < channels; c++) {
-        const float16 other = window[TAPS * TAPS - 1 - tap][c];
-        window[TAPS * TAPS - 1 - tap][c] = window[tap][c];
+        const float16 other = window[WINDOW - 1 - tap][c];
+        window[WINDOW - 1 - tap][c] = window[tap][c];
         window[tap][c] = other;
       }
 }
@@ -59,20 +59,15 @@ INLINE void load_window(float16 window[TAPS * TAPS][VEC], __global const float *
 // U of up to NR filters and CHANNELS channels: panel[xi][channel][filter].
 INLINE void transform_weights(WEIGHT_SPACE float *panel, __global const float *w, int filters,
                               int channels, long w_filter, long w_channel, long w_tap, int flipped) {
-  float16 window[TAPS * TAPS][VEC];
+  float16 window[WINDOW][VEC];
   for (int k = 0; k < filters; k += VEC)
     for (int c0 = 0; c0 < channels; c0 += VEC) {
       const int count = min(VEC, channels - c0);
       load_window(window, w + k * w_filter + c0 * w_channel, min(VEC, filters - k), count, w_filter,
                   w_channel, w_tap, flipped);
       for (int c = 0; c < count; c++) {
-        float16 taps[TAPS * TAPS], columns[N * TAPS], points[POINTS];
-#pragma unroll
-        for (int tap = 0; tap < TAPS * TAPS; tap++) taps[tap] = window[tap][c];
-#pragma unroll
-        for (int j = 0; j < TAPS; j++) transform_filter(taps + j, TAPS, columns + j, TAPS);
-#pragma unroll
-        for (int i = 0; i < N; i++) transform_filter(columns + i * TAPS, 1, points + i * N, 1);
+        float16 points[POINTS];
+        TRANSFORM_BOTH(transform_filter, &window[0][c], VEC, TAPS, points, N);
         WEIGHT_SPACE float *to = panel + (c0 + c) * NR + k;
 #pragma unroll
         for (int xi = 0; xi < POINTS; xi++) vstore16(points[xi], 0, to + xi * POINT_STEP);
@@ -87,9 +82,9 @@ INLINE void fetch_weights(__global const float *w, int part, int filters, int ch
   filters = min(filters, NR);
   channels = min(channels, CHANNELS);
   const int rows = by_filter ? filters : channels;
-  const int floats = (by_filter ? channels : filters) * (taps_inside ? TAPS * TAPS : 1);
+  const int floats = (by_filter ? channels : filters) * (taps_inside ? WINDOW : 1);
   for (int row = part; row < rows; row += POINTS)
-    for (int tap = 0; tap < (taps_inside ? 1 : TAPS * TAPS); tap++)
+    for (int tap = 0; tap < (taps_inside ? 1 : WINDOW); tap++)
       for (int i = 0; i < floats; i += VEC)
         PREFETCH(w + row * (by_filter ? w_filter : w_channel) + tap * w_tap + i);
 }

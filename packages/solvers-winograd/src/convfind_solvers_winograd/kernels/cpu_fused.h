@@ -5,7 +5,7 @@
 //
 //   for FILTERS filters, for CHANNELS channels:
 //     V[xi][tile][channel] = transformed data, U[xi][channel][filter] = transformed weights
-//     M[xi][tile][filter] += V[xi] U[xi]        a product for each of the N * N points xi
+//     M[xi][tile][filter] += V[xi] U[xi]        a product for each of the points xi
 //   result = transformed M
 //
 // U comes from winograd_pack (PACKED 1), or each work-item transforms the weights itself (PACKED 0),
@@ -36,12 +36,11 @@
 #define FILTERS 64         // block of filters, multiple of 16 * VECTORS
 #endif
 
-#define N (OUTPUTS + TAPS - 1)
-#define POINTS (N * N)
 #define NR (VEC * VECTORS)
 #define POINT_STEP ((CHANNELS + 1) * NR)  // floats from one point's U to the next: no power of two
 #define PANEL (POINTS * POINT_STEP)       // floats of U for NR filters and CHANNELS channels
 
+#include "cpu_axes.h"
 #include "cpu_filters.h"
 #include "cpu_tiles.h"
 
@@ -93,46 +92,48 @@ INLINE void multiply_tiles(const int count, const int depth, const float *values
   }
 }
 
+// Rows of 4 results lie side by side in y.
+#define STORE_ROWS (!CHANNELS_LAST && ALONG_W && OUTPUTS == 4 && !DILATED)
+
 // The results of one tile and up to 16 filters; sums are `step` vectors apart.
 INLINE void store_tile(const float16 *sums, const int step, __global float *y, int row, int column,
-                       int filters, int height, int width, long y_pixel, long y_filter, float alpha,
-                       float beta) {
-  float16 columns[OUTPUTS * N], results[OUTPUTS * OUTPUTS];
+                       int row_step, int column_step, int filters, int height, int width,
+                       long y_pixel, long y_filter, float alpha, float beta) {
+  const int rows = SIZE_H(OUTPUTS), columns = SIZE_W(OUTPUTS);
+  float16 results[STORE_ROWS ? VEC : AREA(OUTPUTS)];
+  TRANSFORM_BOTH(transform_result, sums, step, N, results, OUTPUTS);
 #pragma unroll
-  for (int j = 0; j < N; j++) transform_result(sums + j * step, N * step, columns + j, N);
-#pragma unroll
-  for (int i = 0; i < OUTPUTS; i++)
-    transform_result(columns + i * N, 1, results + i * OUTPUTS, 1);
-#pragma unroll
-  for (int i = 0; i < OUTPUTS * OUTPUTS; i++) results[i] *= alpha;
+  for (int i = 0; i < rows * columns; i++) results[i] *= alpha;
   y += ((long)row * width + column) * y_pixel;
-#if !CHANNELS_LAST && OUTPUTS == 4
-  if (row + OUTPUTS <= height && column + OUTPUTS <= width) {
+#if STORE_ROWS
+  if (row + rows <= height && column + columns <= width) {
+#pragma unroll
+    for (int i = rows * columns; i < VEC; i++) results[i] = 0.0f;
     transpose(results);
 #pragma unroll
     for (int k = 0; k < VEC; k++)
       if (k < filters) {
-        float4 rows[4] = {results[k].lo.lo, results[k].lo.hi, results[k].hi.lo, results[k].hi.hi};
+        float4 lines[4] = {results[k].lo.lo, results[k].lo.hi, results[k].hi.lo, results[k].hi.hi};
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < rows; i++) {
           __global float *to = y + k * y_filter + i * width;
-          vstore4(beta != 0.0f ? fma((float4)(beta), vload4(0, to), rows[i]) : rows[i], 0, to);
+          vstore4(beta != 0.0f ? fma((float4)(beta), vload4(0, to), lines[i]) : lines[i], 0, to);
         }
       }
     return;
   }
 #endif
 #pragma unroll
-  for (int i = 0; i < OUTPUTS; i++)
+  for (int i = 0; i < rows; i++)
 #pragma unroll
-    for (int j = 0; j < OUTPUTS; j++)
-      if (row + i < height && column + j < width) {
-        __global float *to = y + (i * width + j) * y_pixel;
+    for (int j = 0; j < columns; j++)
+      if (row + i * row_step < height && column + j * column_step < width) {
+        __global float *to = y + (i * row_step * width + j * column_step) * y_pixel;
 #if CHANNELS_LAST
-        store_part(results[i * OUTPUTS + j], to, filters, beta);
+        store_part(results[i * columns + j], to, filters, beta);
 #else
         float part[VEC];
-        vstore16(results[i * OUTPUTS + j], 0, part);
+        vstore16(results[i * columns + j], 0, part);
         for (int k = 0; k < filters; k++)
           to[k * y_filter] = beta != 0.0f ? fma(beta, to[k * y_filter], part[k]) : part[k];
 #endif
@@ -144,12 +145,12 @@ __kernel ONE_ITEM void winograd_cpu_fused(
     __global const float *restrict x, __global const float *restrict weights,
     __global float *restrict y, const int images, const int groups, const int channels,
     const int filters, const int x_h, const int x_w, const int y_h, const int y_w, const int pad_h,
-    const int pad_w, const float alpha, const float beta, const int share, const int strip,
-    const long w_group, const long w_filter, const long w_channel, const long w_tap,
-    const int flipped) {
+    const int pad_w, const int dilation_h, const int dilation_w, const float alpha,
+    const float beta, const int share, const int strip, const long w_group, const long w_filter,
+    const long w_channel, const long w_tap, const int flipped) {
   const int group = get_global_id(2);
-  const int tiles_h = (y_h + OUTPUTS - 1) / OUTPUTS, tiles_w = (y_w + OUTPUTS - 1) / OUTPUTS;
-  const int tiles = images * tiles_h * tiles_w;
+  const Grid grid = grid_of(y_h, y_w, OUTPUTS, dilation_h, dilation_w);
+  const int tiles = images * tiles_of(grid);
   const int first = get_global_id(0) * share, end = min(tiles, first + share);
   const int k_first = get_global_id(1) * strip, k_end = min(filters, k_first + strip);
 #if CHANNELS_LAST
@@ -177,8 +178,8 @@ __kernel ONE_ITEM void winograd_cpu_fused(
         const int c0 = b * CHANNELS, depth = min(CHANNELS, channels - c0);
         if (blocks > 1 || k0 == k_first) {
           const long at = (long)(group * channels + c0) * x_channel;
-          transform_tiles(data, TILES * CHANNELS, N, x + at, t0, count, tiles_h, tiles_w, depth, x_h,
-                          x_w, pad_h, pad_w, x_image, x_pixel, x_channel, images * x_image - at);
+          transform_tiles(data, TILES * CHANNELS, N, x + at, t0, count, grid, depth, x_h, x_w,
+                          pad_h, pad_w, x_image, x_pixel, x_channel, images * x_image - at);
         }
         for (int k = k0; k < k1; k += NR) {
 #if PACKED
@@ -205,12 +206,12 @@ __kernel ONE_ITEM void winograd_cpu_fused(
         // Along the innermost axis of y.
         const int t = CHANNELS_LAST ? i / vectors : i % count;
         const int k = k0 + (CHANNELS_LAST ? i % vectors : i / count) * VEC;
-        const int n = (t0 + t) / (tiles_h * tiles_w), place = (t0 + t) % (tiles_h * tiles_w);
+        const Place place = place_of(t0 + t, grid, OUTPUTS);
         const float *from = sums + ((k - k0) / NR * POINTS * TILES + t) * NR + (k - k0) % NR;
         store_tile((const float16 *)from, TILES * VECTORS,
-                   y + n * y_image + (group * filters + k) * y_filter, place / tiles_w * OUTPUTS,
-                   place % tiles_w * OUTPUTS, min(VEC, k1 - k), y_h, y_w, y_pixel, y_filter, alpha,
-                   beta);
+                   y + place.image * y_image + (group * filters + k) * y_filter, place.row,
+                   place.column, grid.dilation_h, grid.dilation_w, min(VEC, k1 - k), y_h, y_w,
+                   y_pixel, y_filter, alpha, beta);
       }
     }
   }

@@ -3,75 +3,77 @@
 #define CPU_TILES_H
 
 #ifndef STRIDE
-#define STRIDE OUTPUTS  // from one tile to the next: OUTPUTS, or TAPS in a weight gradient
+#define STRIDE OUTPUTS  // from one tile to the next along a transformed axis, in a weight gradient TAPS
 #endif
 
 #if CHANNELS_LAST
 #define IMAGE __global
 #define LOAD_CHANNELS(pointer, count) load_part(pointer, count)
 #else
-#define SPAN (64 / STRIDE)                       // tiles of a patch
-#define PATCH (N * (SPAN * STRIDE + N) + VEC)  // pixels of a patch, and some more
+#define SPAN (64 / SIZE_W(STRIDE))  // tiles of a patch
+#define REACH (SIZE_W(N) * (DILATED ? MOST_DILATION : 1))
+#define PATCH (SIZE_H(N) * (SPAN * SIZE_W(STRIDE) + REACH) + VEC)  // pixels of a patch, and some more
 #define IMAGE __private
 #define LOAD_CHANNELS(pointer, count) vload16(0, pointer)
 #endif
 
-// The size x size values of a tile, vectors of 16 channels of which the first `channels` count, zero
-// outside of the image. `left` floats lie behind x.
+// The values of a tile, `size` along a transformed axis: vectors of 16 channels of which the first
+// `channels` count, zero outside of the image. `left` floats lie behind x.
 INLINE void load_tile(float16 *values, const int size, IMAGE const float *x, int row, int column,
-                      int channels, int height, int width, long x_pixel, long left) {
-  const bool inside = row >= 0 && column >= 0 && row + size <= height && column + size <= width;
+                      int row_step, int column_step, int channels, int height, int width,
+                      long x_pixel, long left) {
+  const int rows = SIZE_H(size), columns = SIZE_W(size);
+  const int last_row = row + (rows - 1) * row_step;
+  const int last_column = column + (columns - 1) * column_step;
+  const bool inside = row >= 0 && column >= 0 && last_row < height && last_column < width;
   const long at = ((long)row * width + column) * x_pixel;
   x += at;
-  if (inside && at + ((size - 1) * width + size - 1) * x_pixel + VEC <= left) {
+  if (inside && ((long)last_row * width + last_column) * x_pixel + VEC <= left) {
 #pragma unroll
-    for (int i = 0; i < size; i++)
+    for (int i = 0; i < rows; i++)
 #pragma unroll
-      for (int j = 0; j < size; j++) {
-        values[i * size + j] = vload16(0, x + (i * width + j) * x_pixel);
+      for (int j = 0; j < columns; j++) {
+        const long element = (i * row_step * width + j * column_step) * x_pixel;
+        values[i * columns + j] = vload16(0, x + element);
 #if CHANNELS_LAST  // what the next tile does not share with this one
-        if (j >= size - STRIDE) PREFETCH(x + (i * width + j + STRIDE) * x_pixel);
+        if (j >= columns - SIZE_W(STRIDE))
+          PREFETCH(x + element + SIZE_W(STRIDE) * column_step * x_pixel);
 #endif
       }
     return;
   }
-  for (int i = 0; i < size; i++)
-    for (int j = 0; j < size; j++) {
-      const int r = row + i, c = column + j;
-      values[i * size + j] = 0.0f;
+  for (int i = 0; i < rows; i++)
+    for (int j = 0; j < columns; j++) {
+      const int r = row + i * row_step, c = column + j * column_step;
+      values[i * columns + j] = 0.0f;
+      const long element = (i * row_step * width + j * column_step) * x_pixel;
       if (r >= 0 && r < height && c >= 0 && c < width)
-        values[i * size + j] = LOAD_CHANNELS(x + (i * width + j) * x_pixel, channels);
+        values[i * columns + j] = LOAD_CHANNELS(x + element, channels);
     }
-}
-
-INLINE void transform_vector(const int size, const float16 *in, const int in_step, float16 *out,
-                             const int out_step) {
-  if (size == N)
-    transform_data(in, in_step, out, out_step);
-  else
-    transform_filter(in, in_step, out, out_step);
 }
 
 // V of one tile and up to 16 channels: to[xi][tile][channel], points `step` floats apart. The data's
 // transform if the size is N, the filter's if it is TAPS.
 INLINE void transform_tile(float *to, const int step, const int size, IMAGE const float *x, int row,
-                           int column, int channels, int height, int width, long x_pixel,
-                           long left) {
-  float16 values[POINTS], columns[POINTS], points[POINTS];
-  load_tile(values, size, x, row, column, channels, height, width, x_pixel, left);
-#pragma unroll
-  for (int j = 0; j < size; j++) transform_vector(size, values + j, size, columns + j, size);
-#pragma unroll
-  for (int i = 0; i < N; i++) transform_vector(size, columns + i * size, 1, points + i * N, 1);
+                           int column, int row_step, int column_step, int channels, int height,
+                           int width, long x_pixel, long left) {
+  float16 values[POINTS], points[POINTS];
+  load_tile(values, size, x, row, column, row_step, column_step, channels, height, width, x_pixel,
+            left);
+  if (size == N)
+    TRANSFORM_BOTH(transform_data, values, 1, N, points, N);
+  else
+    TRANSFORM_BOTH(transform_filter, values, 1, TAPS, points, N);
 #pragma unroll
   for (int xi = 0; xi < POINTS; xi++) vstore16(points[xi], 0, to + xi * step);
 }
 
 #if !CHANNELS_LAST
-// Turns rows of up to 16 channels round: patch[pixel][channel]. Writes up to 15 pixels more.
-INLINE void load_patch(float *patch, __global const float *x, int rows, int columns, int channels,
-                       int width, long x_channel, long left) {
-  if (columns == width) {  // rows lie side by side
+// Turns rows of up to 16 channels round, `row_step` apart: patch[pixel][channel]. Writes up to 15
+// pixels more.
+INLINE void load_patch(float *patch, __global const float *x, int rows, int columns, int row_step,
+                       int channels, int width, long x_channel, long left) {
+  if (columns == width && row_step == 1) {  // rows lie side by side
     columns *= rows;
     rows = 1;
   }
@@ -80,7 +82,7 @@ INLINE void load_patch(float *patch, __global const float *x, int rows, int colu
       float16 square[VEC];
 #pragma unroll
       for (int c = 0; c < VEC; c++) {
-        const long at = c * x_channel + (long)row * width + p;
+        const long at = c * x_channel + (long)row * row_step * width + p;
         square[c] = 0.0f;
         if (c < channels)
           square[c] = at + VEC <= left ? vload16(0, x + at) : load_part(x + at, columns - p);
@@ -94,31 +96,37 @@ INLINE void load_patch(float *patch, __global const float *x, int rows, int colu
 
 // V of `count` tiles: data[xi][channel / 16][tile][channel % 16], points `step` floats apart.
 INLINE void transform_tiles(float *data, const int step, const int size, __global const float *x,
-                            const int first, const int count, int tiles_h, int tiles_w,
-                            int channels, int height, int width, int pad_h, int pad_w, long x_image,
-                            long x_pixel, long x_channel, long left) {
+                            const int first, const int count, const Grid grid, int channels,
+                            int height, int width, int pad_h, int pad_w, long x_image, long x_pixel,
+                            long x_channel, long left) {
+  const int row_step = grid.dilation_h, column_step = grid.dilation_w;
   for (int t = 0, run; t < count; t += run) {
-    const int n = (first + t) / (tiles_h * tiles_w), place = (first + t) % (tiles_h * tiles_w);
-    const int row = place / tiles_w * STRIDE - pad_h, column = place % tiles_w * STRIDE - pad_w;
-    __global const float *image = x + n * x_image;
+    const Place place = place_of(first + t, grid, STRIDE);
+    const int row = place.row - pad_h, column = place.column - pad_w;
+    __global const float *image = x + place.image * x_image;
 #if CHANNELS_LAST
     run = 1;
     for (int c = 0; c < channels; c += VEC)
-      transform_tile(data + c * TILES + t * VEC, step, size, image + c, row, column, channels - c,
-                     height, width, x_pixel, left - n * x_image - c);
+      transform_tile(data + c * TILES + t * VEC, step, size, image + c, row, column, row_step,
+                     column_step, channels - c, height, width, x_pixel,
+                     left - place.image * x_image - c);
 #else
     float patch[PATCH * VEC] __attribute__((aligned(64)));
-    run = min(min(count - t, SPAN), tiles_w - place % tiles_w);
-    const int top = max(row, 0), bottom = min(row + size, height);
-    const int west = max(column, 0), east = min(column + (run - 1) * STRIDE + size, width);
-    const int rows = max(bottom - top, 0), columns = max(east - west, 0);
+    run = min(min(count - t, max(1, SPAN / column_step)), place.more + 1);
+    const int above = row < 0 ? (-row + row_step - 1) / row_step : 0;
+    const int top = row + above * row_step;
+    const int rows = min(SIZE_H(size) - above, (height - top + row_step - 1) / row_step);
+    const int west = max(column, 0), next = SIZE_W(STRIDE) * column_step;
+    const int east = min(column + (run - 1) * next + (SIZE_W(size) - 1) * column_step + 1, width);
+    const int columns = max(east - west, 0);
     const long at = (long)top * width + west;
     for (int c = 0; c < channels; c += VEC) {
-      load_patch(patch, image + c * x_channel + at, rows, columns, channels - c, width, x_channel,
-                 left - n * x_image - c * x_channel - at);
+      load_patch(patch, image + c * x_channel + at, rows, columns, row_step, channels - c, width,
+                 x_channel, left - place.image * x_image - c * x_channel - at);
       for (int i = 0; i < run; i++)
-        transform_tile(data + c * TILES + (t + i) * VEC, step, size, patch, row - top,
-                       column + i * STRIDE - west, VEC, rows, columns, VEC, PATCH * VEC);
+        transform_tile(data + c * TILES + (t + i) * VEC, step, size, patch, -above,
+                       column + i * next - west, 1, column_step, VEC, max(rows, 0), columns, VEC,
+                       PATCH * VEC);
     }
 #endif
   }

@@ -5,7 +5,7 @@
 //
 //   for TILES tiles:
 //     V[xi][tile][channel] = transformed x, U[xi][tile][filter] = transformed y
-//     M[xi][filter][channel] += U[xi]^T V[xi]        a product for each of the N * N points xi
+//     M[xi][filter][channel] += U[xi]^T V[xi]        a product for each of the points xi
 //   w = transformed M
 //
 // All of it stays in private memory, which stays in the level-2 cache. Where there are few blocks, runs
@@ -32,11 +32,10 @@
 #define FILTERS 64         // block of filters, multiple of 16
 #endif
 
-#define N (OUTPUTS + TAPS - 1)
-#define POINTS (N * N)
 #define NR (VEC * VECTORS)
 #define STRIDE TAPS
 
+#include "cpu_axes.h"
 #include "cpu_tiles.h"
 
 // sums[filter][channel] (+)= y[tile][filter] * x[tile][channel] in registers.
@@ -68,24 +67,26 @@ INLINE void multiply(const int depth, const float *y, const float *x, float *sum
 // The windows of one filter and up to 16 channels.
 INLINE void store_windows(const float *sums, __global float *w, int channels, long w_tap,
                           float alpha, float beta) {
-  float16 columns[OUTPUTS * N], taps[VEC];
-  const int step = FILTERS * CHANNELS / VEC;
-  const float16 *points = (const float16 *)sums;
+  float16 taps[(AREA(OUTPUTS) + VEC - 1) / VEC * VEC];
+  TRANSFORM_BOTH(transform_result, (const float16 *)sums, FILTERS * CHANNELS / VEC, N, taps,
+                 OUTPUTS);
 #pragma unroll
-  for (int j = 0; j < N; j++) transform_result(points + j * step, N * step, columns + j, N);
-#pragma unroll
-  for (int i = 0; i < OUTPUTS; i++) transform_result(columns + i * N, 1, taps + i * OUTPUTS, 1);
-#pragma unroll
-  for (int i = 0; i < VEC; i++) taps[i] = i < OUTPUTS * OUTPUTS ? taps[i] * alpha : (float16)(0.0f);
+  for (int i = 0; i < AREA(OUTPUTS); i++) taps[i] *= alpha;
 #if CHANNELS_LAST
 #pragma unroll
-  for (int tap = 0; tap < OUTPUTS * OUTPUTS; tap++)
+  for (int tap = 0; tap < AREA(OUTPUTS); tap++)
     store_part(taps[tap], w + tap * w_tap, channels, beta);
 #else
-  transpose(taps);
 #pragma unroll
-  for (int c = 0; c < VEC; c++)
-    if (c < channels) store_part(taps[c], w + c * OUTPUTS * OUTPUTS, OUTPUTS * OUTPUTS, beta);
+  for (int first = 0; first < AREA(OUTPUTS); first += VEC) {
+    const int count = min(AREA(OUTPUTS) - first, VEC);
+#pragma unroll
+    for (int i = count; i < VEC; i++) taps[first + i] = 0.0f;
+    transpose(taps + first);
+#pragma unroll
+    for (int c = 0; c < VEC; c++)
+      if (c < channels) store_part(taps[first + c], w + c * AREA(OUTPUTS) + first, count, beta);
+  }
 #endif
 }
 
@@ -94,10 +95,11 @@ __kernel ONE_ITEM void winograd_cpu_weights(
     __global const float *restrict x, __global const float *restrict y, __global float *restrict w,
     const int images, const int groups, const int channels, const int filters, const int x_h,
     const int x_w, const int y_h, const int y_w, const int pad_h, const int pad_w,
-    const float alpha, const float beta, const int share) {
+    const int dilation_h, const int dilation_w, const float alpha, const float beta,
+    const int share) {
   const int group = get_global_id(2) % groups, part = get_global_id(2) / groups;
-  const int tiles_h = (y_h + STRIDE - 1) / STRIDE, tiles_w = (y_w + STRIDE - 1) / STRIDE;
-  const int first = part * share, end = min(images * tiles_h * tiles_w, first + share);
+  const Grid grid = grid_of(y_h, y_w, STRIDE, dilation_h, dilation_w);
+  const int first = part * share, end = min(images * tiles_of(grid), first + share);
   const int k0 = get_global_id(0) * FILTERS, k_count = min(FILTERS, filters - k0);
   const int c0 = get_global_id(1) * CHANNELS, c_count = min(CHANNELS, channels - c0);
 #if CHANNELS_LAST
@@ -107,7 +109,7 @@ __kernel ONE_ITEM void winograd_cpu_weights(
 #else
   const long x_pixel = 1, x_channel = (long)x_h * x_w;
   const long y_pixel = 1, y_filter = (long)y_h * y_w;
-  const long w_channel = OUTPUTS * OUTPUTS, w_tap = 1;
+  const long w_channel = AREA(OUTPUTS), w_tap = 1;
 #endif
   const long x_image = (long)groups * channels * x_h * x_w;
   const long y_image = (long)groups * filters * y_h * y_w;
@@ -120,9 +122,9 @@ __kernel ONE_ITEM void winograd_cpu_weights(
 
   for (int t0 = first; t0 < end; t0 += TILES) {
     const int count = min(TILES, end - t0);
-    transform_tiles(data, TILES * CHANNELS, N, x + x_at, t0, count, tiles_h, tiles_w, c_count, x_h,
+    transform_tiles(data, TILES * CHANNELS, N, x + x_at, t0, count, grid, c_count, x_h,
                     x_w, pad_h, pad_w, x_image, x_pixel, x_channel, images * x_image - x_at);
-    transform_tiles(gradient, TILES * FILTERS, TAPS, y + y_at, t0, count, tiles_h, tiles_w, k_count,
+    transform_tiles(gradient, TILES * FILTERS, TAPS, y + y_at, t0, count, grid, k_count,
                     y_h, y_w, 0, 0, y_image, y_pixel, y_filter, images * y_image - y_at);
     for (int xi = 0; xi < POINTS; xi++)
       for (int c = 0; c < c_count; c += NR)
@@ -131,11 +133,11 @@ __kernel ONE_ITEM void winograd_cpu_weights(
                    data + (xi * CHANNELS + c) * TILES,
                    sums + (xi * FILTERS + k) * CHANNELS + c, t0 == first);
   }
-  w += (((long)part * groups + group) * filters + k0) * channels * OUTPUTS * OUTPUTS;
+  w += (((long)part * groups + group) * filters + k0) * channels * AREA(OUTPUTS);
   for (int k = 0; k < k_count; k++)
     for (int c = 0; c < c_count; c += VEC)
       store_windows(sums + k * CHANNELS + c,
-                    w + (long)k * channels * OUTPUTS * OUTPUTS + (c0 + c) * w_channel, c_count - c,
+                    w + (long)k * channels * AREA(OUTPUTS) + (c0 + c) * w_channel, c_count - c,
                     w_tap, alpha, beta);
 }
 

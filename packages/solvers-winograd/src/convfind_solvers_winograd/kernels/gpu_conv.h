@@ -12,8 +12,8 @@ TRANSFORM_TILES(winograd_gpu_data, transform_data, SIZE)
 // Filters to their points, those of a work-group through local memory: two-dimensional grid of BLOCK_FILTERS filters
 // and BLOCK_CHANNELS channels of all groups; weights lie w_*_step elements apart.
 CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_filter(
-    CF_GLOBAL const float *weights, CF_GLOBAL float *points, const int groups, const int channels, const int filters,
-    const int padded_channels, const int padded_filters, const CF_LONG w_group_step, const int w_filter_step,
+    CF_GLOBAL const ELEMENT *weights, CF_GLOBAL float *points, const int groups, const int channels,
+    const int filters, const int padded_channels, const int padded_filters, const CF_LONG w_group_step, const int w_filter_step,
     const int w_channel_step, const int w_tap_step, const int flipped) {
   CF_LOCAL float block[BLOCK_FILTERS][BLOCK_CHANNELS * WINDOW + 1];
   const int item = (int)CF_LOCAL_ID(0);
@@ -27,7 +27,8 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_filter(
     const int filter = first_filter + own, channel = first_channel + line;
     float value = 0.0f;
     if (filter < filters && channel < channels)
-      value = weights[(CF_LONG)filter * w_filter_step + (CF_LONG)channel * w_channel_step + tap * w_tap_step];
+      value = CF_LOAD(DTYPE, weights,
+                      (CF_LONG)filter * w_filter_step + (CF_LONG)channel * w_channel_step + tap * w_tap_step);
     block[own][line * WINDOW + (flipped ? WINDOW - 1 - tap : tap)] = value;
   }
   CF_BARRIER();
@@ -42,27 +43,57 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_filter(
 }
 
 // Sums of products to results: result = alpha * transformed + beta * result. One item a filter of a tile; what tiles
-// have beyond the result is left out.
+// have beyond the result is left out. Where neighbouring items' rows are neighbours in memory, but not in fours, they go
+// through local memory, so that neighbouring items write neighbouring elements.
+#define STAGE_PITCH (OUTPUTS * OUTPUTS + 4)
+
 CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_result(
-    CF_GLOBAL const float *points, CF_GLOBAL float *tensor, const float alpha, const float beta, const int first_image,
-    const int images, const int groups, const int filters, const int height, const int width, const int tiles_h,
-    const int tiles_w, const int padded_filters, const int padded_tiles) {
+    CF_GLOBAL const float *points, CF_GLOBAL ELEMENT *tensor, const float alpha, const float beta,
+    const int first_image, const int images, const int groups, const int filters, const int height, const int width,
+    const int tiles_h, const int tiles_w, const int padded_filters, const int padded_tiles) {
+#if !CHANNELS_LAST
+  CF_LOCAL float staged[GROUP * STAGE_PITCH] __attribute__((aligned(16)));
+  CF_LOCAL CF_LONG staged_at[GROUP];
+  CF_LOCAL int staged_rows[GROUP], staged_columns[GROUP];
+#endif
   const CF_UINT number = (CF_UINT)CF_GLOBAL_ID(0);
   const int tiles = images * tiles_h * tiles_w;
   const CF_UINT count = (CF_UINT)groups * (CHANNELS_LAST ? tiles * padded_filters : filters * padded_tiles);
-  if (number >= count) return;
   const Element at = element_of(number, CHANNELS_LAST ? padded_filters : filters, CHANNELS_LAST ? tiles : padded_tiles);
-  if (at.channel >= filters || at.tile >= tiles) return;
-  VALUE sums[POINTS], result[OUTPUTS * OUTPUTS];
-  points += number;
-  FOR_UNROLLED(p, POINTS) sums[p] = points[(CF_LONG)p * count];
-  TRANSFORM(transform_result, sums, SIZE, result, OUTPUTS);
-
+  const int there = number < count && at.channel < filters && at.tile < tiles;
   const int column = at.tile % tiles_w * OUTPUTS, above = at.tile / tiles_w;
   const int row = above % tiles_h * OUTPUTS, image = first_image + above / tiles_h;
   const int position_step = CHANNELS_LAST ? groups * filters : 1;
-  tensor += (CF_LONG)image * height * width * groups * filters +
-            (CF_LONG)(at.group * filters + at.channel) * (CHANNELS_LAST ? 1 : height * width) +
-            (row * width + column) * position_step;
-  store_values(tensor, result, height - row, width - column, width, position_step, alpha, beta);
+  const CF_LONG to = (CF_LONG)image * height * width * groups * filters +
+                     (CF_LONG)(at.group * filters + at.channel) * (CHANNELS_LAST ? 1 : height * width) +
+                     (row * width + column) * position_step;
+  VALUE result[OUTPUTS * OUTPUTS];
+  if (there) {
+    VALUE sums[POINTS];
+    FOR_UNROLLED(p, POINTS) sums[p] = points[number + (CF_LONG)p * count];
+    TRANSFORM(transform_result, sums, SIZE, result, OUTPUTS);
+  }
+#if !CHANNELS_LAST
+  if (!STORES_FOUR(width)) {
+    const int item = (int)CF_LOCAL_ID(0);
+    staged_at[item] = to;
+    staged_rows[item] = there ? height - row : 0;
+    staged_columns[item] = width - column;
+    if (there) {
+      CF_UNROLL
+      for (int i = 0; i < OUTPUTS * OUTPUTS; i += 4) CF_STORE4_LOCAL(staged + item * STAGE_PITCH + i, result + i);
+    }
+    CF_BARRIER();
+    FOR_UNROLLED(q, OUTPUTS) {
+      const int own = (item + q * GROUP) / OUTPUTS, j = (item + q * GROUP) % OUTPUTS;
+      if (j >= staged_columns[own]) continue;
+      FOR_UNROLLED(i, OUTPUTS) {
+        if (i < staged_rows[own])
+          store_value(tensor + staged_at[own] + i * width + j, staged[own * STAGE_PITCH + i * OUTPUTS + j], alpha, beta);
+      }
+    }
+    return;
+  }
+#endif
+  if (there) store_values(tensor + to, result, height - row, width - column, width, position_step, alpha, beta);
 }

@@ -36,7 +36,8 @@ CF_INLINE Element element_of(CF_UINT number, int channels, int tiles) {
       FOR_UNROLLED(j, extent) {                                                                              \
         const int patch_column = (left) + j;                                                                 \
         const int inside = (CF_UINT)patch_row < (CF_UINT)(height) && (CF_UINT)patch_column < (CF_UINT)(width); \
-        const float value = image[inside ? patch_row * (row_step) + patch_column * (column_step) : 0];       \
+        const float value =                                                                                  \
+            CF_LOAD(DTYPE, image, inside ? patch_row * (row_step) + patch_column * (column_step) : 0);       \
         patch[i * (extent) + j] = inside ? value : 0.0f;                                                     \
       }                                                                                                      \
     }                                                                                                        \
@@ -46,7 +47,7 @@ CF_INLINE Element element_of(CF_UINT number, int channels, int tiles) {
 // filter's place, and EXTENT is TAPS. One item an element of [group][channel][tile].
 #define TRANSFORM_TILES(name, function, EXTENT)                                                                     \
   CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void name(                                                              \
-      CF_GLOBAL const float *tensor, CF_GLOBAL float *points, const int first_image, const int images,              \
+      CF_GLOBAL const ELEMENT *tensor, CF_GLOBAL float *points, const int first_image, const int images,            \
       const int groups, const int channels, const int height, const int width, const int pad_h, const int pad_w,    \
       const int tiles_h, const int tiles_w, const int padded_channels, const int padded_tiles) {                    \
     const CF_UINT number = (CF_UINT)CF_GLOBAL_ID(0);                                                                \

@@ -4,6 +4,11 @@
 
 #include "convfind_kernel.h"
 
+#ifndef DTYPE
+#define DTYPE FLOAT32  // elements of tensors: FLOAT32, FLOAT16; what is transformed is float32
+#endif
+#define ELEMENT CF_TYPE(DTYPE)
+
 #define VALUE float
 #define INLINE CF_INLINE
 #define MULTIPLY_ADD(constant, value, addend) CF_FMA(constant, value, addend)

@@ -1,0 +1,188 @@
+"""First layers on CPUs: few input channels, all of them in the sum of every result."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from convfind.applicability import APPLICABLE, Applicability, Rejected
+from convfind.config import Config
+from convfind.kernel_spec import KernelSpec
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
+from convfind.solver import Solver
+from convfind.target import DeviceKind, Target
+from convfind.types import Algorithm, DataType, Direction
+from convfind_solvers_direct.cpu_conv import BALANCE, VECTOR, items_wanted, program_of, row_floats
+from convfind_solvers_direct.window import LARGEST, LARGEST_STRIDE, Window, window
+
+#: With more channels an implicit GEMM is as fast.
+MOST_CHANNELS = 4
+#: Products of a sum, so that weights of a block of filters stay in the level-1 cache.
+_MOST_PRODUCTS = 512
+#: Floats of the copied rows: what is soon fetched from the level-2 cache again, and at most.
+_ROOM, _STRIP_FLOATS = 12288, 16384
+#: The share of the peak that leaves the edges out.
+_BEST_SHARE = 0.95
+#: Channels first, vectors of pixels and filters of a register tile.
+_VECTORS, _FILTERS = 3, 8
+
+
+class CpuFirst(Solver):
+    """Forward in one family of layouts; channels last filters are the vectors, else pixels."""
+
+    algorithm = Algorithm.DIRECT
+    is_dynamic = True
+    backends = ("opencl",)
+
+    def __init__(self, *, channels_last: bool) -> None:
+        self.channels_last = channels_last
+        self.solver_id = f"direct-cpu-first-{'nhwc' if channels_last else 'nchw'}-fwd"
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take packed float32 tensors of few channels in one group, on CPUs."""
+        if target.kind is not DeviceKind.CPU:
+            return Rejected(Reason.DEVICE_KIND, "is for CPUs")
+        if problem.direction is not Direction.FORWARD:
+            return Rejected(Reason.DIRECTION, f"{problem.direction} is not forward")
+        if problem.dtype is not DataType.FLOAT32:
+            return Rejected(Reason.DTYPE, "is float32 only")
+        if not (answer := judge_first(problem, channels_last=self.channels_last)):
+            return answer
+        shape = window(problem)
+        if self._strip_floats(shape, 1) > _STRIP_FLOATS:
+            return Rejected(Reason.SIZE_LIMIT, "rows that a result takes do not fit the cache")
+        return APPLICABLE
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """The share of time that arithmetic takes, times the part of the tiles that is filled."""
+        shape = window(problem)
+        busy = problem.flops / (problem.flops + BALANCE * problem.traffic)
+        pixels = self._tile(shape).get("PIXELS", VECTOR)
+        filled = _fill(shape.filters, self._block(shape)) * _fill(shape.out[1], pixels)
+        return max(_BEST_SHARE * filled * busy, 0.02)
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the weights in order."""
+        return self._packed_bytes(window(problem))
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch that puts the weights in order, and one that computes."""
+        shape = window(problem)
+        name = "pixels" if self.channels_last else "planes"
+        program = program_of(
+            f"cpu_first_{name}",
+            replace(shape, filters=1),
+            STRIP_FLOATS=_STRIP_FLOATS,
+            **self._tile(shape),
+        )
+        block = self._block(shape)
+        pack = Launch(
+            KernelSpec(program, "direct_cpu_first_pack"),
+            (BufferArg(Memory.W), BufferArg(Memory.PACKED), i32(shape.filters)),
+            (-(-shape.filters // block),),
+            (1,),
+        )
+        band = self._band(shape)
+        bands = -(-shape.out[0] // band)
+        items = min(bands, -(-items_wanted(target) // shape.images))
+        share = -(-bands // items)
+        compute = Launch(
+            KernelSpec(program, f"direct_cpu_first_{name}"),
+            (
+                BufferArg(Memory.X),
+                BufferArg(Memory.PACKED),
+                BufferArg(Memory.Y),
+                f32(problem.alpha),
+                f32(problem.beta),
+                *map(i32, (shape.filters, *shape.size, *shape.out, *shape.padding)),
+                i32(share),
+                i32(band),
+                i32(self._pitch(shape)),
+            ),
+            (shape.images, -(-bands // share)),
+            (1, 1),
+        )
+        packed = self._packed_bytes(shape)
+        return ConvSolution(self.solver_id, (compute,), prepare=(pack,), packed=packed)
+
+    def _tile(self, shape: Window) -> dict[str, int]:
+        """The macros of the register tile."""
+        if not self.channels_last:
+            return {"VECTORS": _VECTORS, "FILTERS_AT_ONCE": _FILTERS}
+        # Compilers take neighbouring values out of a vector, so few of them shall be enough.
+        if shape.channels * shape.stride[1] == 1 and shape.filters > 2 * VECTOR:
+            return {"VECTORS": 4, "PIXELS": 6}
+        return {"VECTORS": min(-(-shape.filters // VECTOR), 2), "PIXELS": 14}
+
+    def _block(self, shape: Window) -> int:
+        """Filters of a register tile."""
+        return self._tile(shape)["VECTORS"] * VECTOR if self.channels_last else _FILTERS
+
+    def _band(self, shape: Window) -> int:
+        """Rows of y whose rows of x fit the cache; channels first, such that tiles are filled."""
+        most, room = 1, _ROOM if self.channels_last else _STRIP_FLOATS
+        while most < shape.out[0] and self._strip_floats(shape, most + 1) <= room:
+            most += 1
+        if self.channels_last:
+            return most
+        per_row = -(-shape.out[1] // VECTOR)
+        return max(range(1, most + 1), key=lambda band: (_fill(band * per_row, _VECTORS), band))
+
+    def _pitch(self, shape: Window) -> int:
+        """Floats of a copied row (channels first: of a phase of it)."""
+        if not self.channels_last:
+            return row_floats(shape)
+        pixels = self._tile(shape)["PIXELS"]
+        last = -(-shape.out[1] // pixels) * pixels - 1
+        read = last * shape.stride[1] + shape.taps[1]
+        floats = shape.channels * max(read, shape.padding[1] + shape.size[1])
+        return -(-floats // VECTOR) * VECTOR
+
+    def _strip_floats(self, shape: Window, band: int) -> int:
+        """Floats of the rows of x that a band of y takes."""
+        phases = 1 if self.channels_last else shape.channels * shape.stride[1]
+        return shape.span(band, 0) * phases * self._pitch(shape)
+
+    def _packed_bytes(self, shape: Window) -> int:
+        block = self._block(shape)
+        products = shape.channels * math.prod(shape.taps)
+        return 4 * -(-shape.filters // block) * block * products
+
+
+def judge_first(problem: ConvProblem, *, channels_last: bool) -> Applicability:
+    """Judge what all solvers for first layers have in common."""
+    if problem.spatial_rank > 2:
+        return Rejected(Reason.SPATIAL_RANK, "one or two axes")
+    if not problem.layouts_agree or problem.x_layout.channels_last is not channels_last:
+        order = "last" if channels_last else "first"
+        return Rejected(Reason.LAYOUT, f"x, w and y must all be channels {order}")
+    if not problem.is_packed:
+        return Rejected(Reason.NON_PACKED)
+    if problem.groups > 1:
+        return Rejected(Reason.GROUPS, "one group only")
+    if problem.x_shape[1] > MOST_CHANNELS:
+        return Rejected(Reason.CHANNELS, f"at most {MOST_CHANNELS}, not {problem.x_shape[1]}")
+    if math.prod(problem.w_shape[1:]) > _MOST_PRODUCTS:
+        return Rejected(Reason.FILTER_SIZE, f"at most {_MOST_PRODUCTS} products of a sum")
+    if max(problem.stride) > LARGEST_STRIDE:
+        return Rejected(Reason.STRIDE, f"at most {LARGEST_STRIDE}")
+    steps = zip(problem.dilation, problem.filter, strict=True)
+    if any(step > 1 and taps > 1 for step, taps in steps):
+        return Rejected(Reason.DILATION, "neighbouring taps only")
+    image = max(math.prod(problem.x_shape[1:]), math.prod(problem.y_shape[1:]))
+    if max(image, *problem.padding, problem.w_shape[0]) > LARGEST:
+        return Rejected(Reason.SIZE_LIMIT, f"an image of {image} elements, or its padding")
+    return APPLICABLE
+
+
+def _fill(size: int, unit: int) -> float:
+    """Share of whole units that a size fills."""
+    return size / (-(-size // unit) * unit)

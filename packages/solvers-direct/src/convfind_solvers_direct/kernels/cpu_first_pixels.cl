@@ -1,0 +1,105 @@
+// Convolution of few input channels, channels last, on CPUs: forward.
+//
+// A work-item copies the rows that a band of y takes to private memory, with zeros around them. There the
+// channels of the taps of a row are neighbours: a tile of PIXELS neighbouring results times VECTORS
+// vectors of filters stays in registers, and values of x are broadcast.
+#include "convfind_cpu_vector.h"
+#include "window.h"
+
+#ifndef VECTORS
+#define VECTORS 2           // vectors of filters at a time: 1..4
+#endif
+#ifndef PIXELS
+#define PIXELS 14           // results of a row at a time: 1 and up
+#endif
+#ifndef STRIP_FLOATS
+#define STRIP_FLOATS 16384  // room for the rows
+#endif
+
+#define FILTERS_AT_ONCE (VECTORS * VEC)
+#include "cpu_first.h"
+
+#define LINE (FILTER_W * CHANNELS)  // products of a row of taps
+#define STEP (STRIDE_W * CHANNELS)  // floats from a result's first value to the next one's
+
+INLINE void multiply(float16 sum[PIXELS][VECTORS], const float *from, __global const float *weights, int pitch) {
+#pragma unroll
+  for (int p = 0; p < PIXELS; p++)
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) sum[p][v] = 0.0f;
+  for (int i = 0; i < FILTER_H; i++, from += pitch) {
+#pragma unroll 3
+    for (int t = 0; t < LINE; t++, weights += BLOCK) {
+      float16 weight[VECTORS];
+#pragma unroll
+      for (int v = 0; v < VECTORS; v++) weight[v] = vload16(v, weights);
+#pragma unroll
+      for (int p = 0; p < PIXELS; p++) {
+        const float16 value = from[p * STEP + t];
+#pragma unroll
+        for (int v = 0; v < VECTORS; v++) sum[p][v] = fma(value, weight[v], sum[p][v]);
+      }
+    }
+  }
+}
+
+// Global size: (images, work-items of one); each takes `bands` bands of `band` rows of y. A copied row has
+// `pitch` floats, which begin with those of the padding.
+__kernel ONE_ITEM void direct_cpu_first_pixels(__global const float *restrict x, __global const float *restrict packed,
+                                               __global float *restrict y, const float alpha, const float beta,
+                                               const int filters, const int x_h, const int x_w, const int y_h,
+                                               const int y_w, const int pad_h, const int pad_w, const int bands,
+                                               const int band, const int pitch) {
+  float rows[STRIP_FLOATS] __attribute__((aligned(64)));
+  const int line = x_w * CHANNELS, margin = pad_w * CHANNELS;
+  x += get_global_id(0) * x_h * line;
+  y += get_global_id(0) * y_h * y_w * filters;
+  const int first = get_global_id(1) * bands * band, last = min(first + bands * band, y_h);
+  for (int top = first; top < last; top += band) {
+    const int bottom = min(top + band, last);
+    const int above = top * STRIDE_H - pad_h, held = (bottom - top - 1) * STRIDE_H + FILTER_H;
+    for (int row = 0; row < held; row++) {
+      float *to = rows + row * pitch;
+      const bool exists = above + row >= 0 && above + row < x_h;
+      if (top == first || !exists)
+        for (int i = 0; i < pitch; i += VEC) vstore16((float16)(0.0f), 0, to + i);
+      if (!exists) continue;
+      __global const float *from = x + (long)(above + row) * line;
+      for (int i = 0; i < line; i += VEC) {
+        if (i + VEC <= line)
+          vstore16(vload16(0, from + i), 0, to + margin + i);
+        else
+          for (int j = i; j < line; j++) to[margin + j] = from[j];
+      }
+    }
+    for (int row = top; row < bottom; row++) {
+      for (int k = 0; k < filters; k += BLOCK) {
+        for (int next = 0; next < y_w; next += PIXELS) {
+          // The last tile overlaps its neighbour, where that does not count twice.
+          const int column = beta == 0.0f && y_w >= PIXELS ? min(next, y_w - PIXELS) : next;
+          __global float *to = y + ((long)row * y_w + column) * filters + k;
+          // Lines that are written wait for their old contents: the next tile's are on their way.
+#pragma unroll
+          for (int p = 0; p < PIXELS; p++)
+#pragma unroll
+            for (int v = 0; v < VECTORS; v++) PREFETCH(to + (long)(p + PIXELS) * filters + v * VEC);
+          float16 sum[PIXELS][VECTORS];
+          multiply(sum, rows + (row - top) * STRIDE_H * pitch + column * STEP, packed + (long)k * DEPTH, pitch);
+          if (beta == 0.0f && k + BLOCK <= filters && column + PIXELS <= y_w) {
+#pragma unroll
+            for (int p = 0; p < PIXELS; p++)
+#pragma unroll
+              for (int v = 0; v < VECTORS; v++) vstore16(alpha * sum[p][v], v, to + (long)p * filters);
+          } else {
+#pragma unroll
+            for (int p = 0; p < PIXELS; p++)
+#pragma unroll
+              for (int v = 0; v < VECTORS; v++)
+                if (column + p < y_w)
+                  store_part(alpha * sum[p][v], to + (long)p * filters + v * VEC, filters - k - v * VEC, beta);
+          }
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,130 @@
+"""The solvers for first layers keep the contract and are right on edges and drawn shapes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from convfind.applicability import Rejected
+from convfind.backend import Device
+from convfind.errors import ProblemError
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.target import DeviceKind
+from convfind.testing import MOCK_TARGET, assert_solver
+from convfind.types import DataType, Direction, Layout
+from convfind_solvers_direct.cpu_first import CpuFirst
+
+pytest_plugins = ["convfind.testing.fixtures"]
+
+SOLVERS = [CpuFirst(channels_last=channels_last) for channels_last in (False, True)]
+each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
+
+
+def cpu(device: Device) -> Device:
+    if device.target.kind is not DeviceKind.CPU:
+        pytest.skip(f"{device.target.name} is no CPU")
+    return device
+
+
+def is_pocl(device: Device) -> bool:
+    return device.target.platform.startswith("Portable")
+
+
+def problem_of(
+    solver: CpuFirst, x: tuple[int, ...], w: tuple[int, ...], **options: object
+) -> ConvProblem:
+    layout = Layout.of(len(x) - 2, channels_last=solver.channels_last)
+    return ConvProblem.create(Direction.FORWARD, x, w, layout=layout, **options)  # type: ignore[arg-type]
+
+
+@each_solver
+def test_edges_of_tiles(solver: CpuFirst, convfind_device: Device) -> None:
+    shapes = [
+        problem_of(solver, (2, 3, 29, 31), (20, 3, 7, 7), padding=3, stride=2),
+        problem_of(solver, (1, 3, 40, 139), (33, 3, 11, 11), padding=2, stride=4),
+        problem_of(solver, (2, 1, 12, 9), (5, 1, 3, 3), padding=1, beta=2.0, alpha=0.5),
+        problem_of(solver, (2, 1, 100), (40, 1, 5), padding=2),
+    ]
+    # PoCL compiles ten times as long.
+    shapes = shapes[2:3] if is_pocl(cpu(convfind_device)) else shapes
+    report = assert_solver(solver, convfind_device, shapes=shapes, every_variant=False)
+    assert len(report.problems) == len(shapes)
+
+
+@st.composite
+def problems(draw: st.DrawFn, solver: CpuFirst) -> list[ConvProblem]:
+    """Draw a window, and problems with it: they share a program."""
+    window = tuple(draw(st.integers(1, 7)) for _ in range(2))
+    stride = tuple(draw(st.integers(1, 4)) for _ in range(2))
+    channels, filters = draw(st.integers(1, 4)), draw(st.integers(1, 70))
+    found = []
+    for _ in range(8):
+        axes = tuple(draw(st.integers(1, 80)) for _ in range(2))
+        padding = tuple((draw(st.integers(0, 5)), draw(st.integers(0, 5))) for _ in range(2))
+        try:
+            problem = problem_of(
+                solver,
+                (draw(st.integers(1, 3)), channels, *axes),
+                (filters, channels, *window),
+                stride=stride,
+                padding=padding,
+                beta=draw(st.sampled_from((0.0, 2.0))),
+            )
+        except ProblemError:
+            continue
+        found.append(problem)
+    assume(found)
+    return found
+
+
+@each_solver
+def test_drawn_shapes(solver: CpuFirst, convfind_device: Device) -> None:
+    if is_pocl(cpu(convfind_device)):
+        pytest.skip("every window compiles; the others run on it")
+
+    @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(shapes=problems(solver))
+    def check(shapes: list[ConvProblem]) -> None:
+        assert_solver(solver, convfind_device, shapes=shapes, every_variant=False)
+
+    check()
+
+
+@each_solver
+def test_other_problems_and_devices_are_refused(solver: CpuFirst) -> None:
+    target = replace(MOCK_TARGET, identity="", backend="opencl", kind=DeviceKind.CPU)
+    first = problem_of(solver, (4, 3, 224, 224), (64, 3, 7, 7), padding=3, stride=2)
+    assert solver.applicability(first, target)
+    other_layout = Layout.of(2, channels_last=not solver.channels_last)
+    for problem, device, reason in (
+        (first, replace(target, identity="", kind=DeviceKind.GPU), Reason.DEVICE_KIND),
+        (first.with_direction(Direction.BACKWARD_DATA), target, Reason.DIRECTION),
+        (replace(first, dtype=DataType.FLOAT64, y_dtype=DataType.FLOAT64), target, Reason.DTYPE),
+        (replace(first, y_layout=other_layout), target, Reason.LAYOUT),
+        (problem_of(solver, (1, 4, 8, 8), (4, 1, 3, 3), groups=4), target, Reason.GROUPS),
+        (problem_of(solver, (1, 5, 8, 8), (4, 5, 3, 3)), target, Reason.CHANNELS),
+        (problem_of(solver, (1, 3, 64, 64), (4, 3, 16, 16)), target, Reason.FILTER_SIZE),
+        (problem_of(solver, (1, 3, 80, 80), (4, 3, 3, 3), stride=9), target, Reason.STRIDE),
+        (problem_of(solver, (1, 3, 80, 80), (4, 3, 3, 3), dilation=2), target, Reason.DILATION),
+        (problem_of(solver, (1, 3, 8, 8, 8), (4, 3, 3, 3, 3)), target, Reason.SPATIAL_RANK),
+        (problem_of(solver, (1, 4, 11, 9000), (4, 4, 11, 11)), target, Reason.SIZE_LIMIT),
+    ):
+        answer = solver.applicability(problem, device)
+        assert isinstance(answer, Rejected), problem
+        assert answer.reason == reason
+    index = solver.wti(first, target)
+    assert index is not None
+    assert 0.01 < index < 1
+
+
+@each_solver
+def test_the_kernel_compiles_alone(solver: CpuFirst, convfind_device: Device) -> None:
+    if is_pocl(cpu(convfind_device)):
+        pytest.skip("compiles as long as all others together")
+    problem = problem_of(solver, (1, 3, 8, 8), (4, 3, 3, 3))
+    for program in solver.solution(problem, convfind_device.target).programs:
+        assert convfind_device.compile(replace(program, defines=()))

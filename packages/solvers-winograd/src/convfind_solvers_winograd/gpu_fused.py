@@ -1,0 +1,214 @@
+"""Fused Winograd convolution on GPUs: forward and the data gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from convfind.applicability import APPLICABLE, Applicability, Rejected
+from convfind.config import Config
+from convfind.defines import make_defines
+from convfind.kernel_source import KernelSource
+from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.search_space import Constraint, Parameter, SearchSpace
+from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
+from convfind.target import Target
+from convfind.types import DataType, Direction
+from convfind_solvers_winograd.cook_toom import Transform
+from convfind_solvers_winograd.geometry import geometry
+from convfind_solvers_winograd.gpu import GpuSolver
+from convfind_solvers_winograd.gpu_product import local_memory
+from convfind_solvers_winograd.gpu_sizes import ConvSizes, filter_launch
+
+#: Registers of a unit of NVIDIA's GPUs, and the most that an item has.
+_NVIDIA_REGISTERS, _ITEM_REGISTERS = 65536, 255
+
+
+@dataclass(frozen=True, slots=True)
+class FusedTile:
+    """What a work-group computes and how its items share it: macros of gpu_fused.h."""
+
+    tiles: int
+    filters: int
+    channels: int
+    block_tiles: int
+    block_filters: int
+    item_points: int
+
+    @classmethod
+    def of(cls, config: Config) -> FusedTile:
+        """Read a config."""
+        return cls(*(config.integer(field.name) for field in fields(cls)))
+
+    @property
+    def values(self) -> dict[str, int]:
+        """The parameters by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def threads(self, transform: Transform) -> int:
+        """Items of a work-group."""
+        blocks = self.tiles * self.filters // (self.block_tiles * self.block_filters)
+        return transform.n**2 // self.item_points * blocks
+
+    def local_bytes(self, transform: Transform) -> int:
+        """Local memory with channels last, where it is larger."""
+        filters = self.filters // self.block_filters * (2 if self.channels < 4 else 4)
+        steps = 2 * self.channels * (self.tiles + 8 + self.filters)
+        return 4 * transform.n**2 * max(steps, self.tiles * (filters + 1))
+
+    def fits(self, transform: Transform, target: Target) -> bool:
+        """Say whether a device can run it."""
+        return self.threads(transform) <= _most_items(target) and (
+            self.local_bytes(transform) <= local_memory(target)
+        )
+
+
+def _most_items(target: Target) -> int:
+    """Work-items of a group that have all registers they need."""
+    # A unit of AMD's older GPUs has them for four waves; one with matrix cores for eight.
+    older_amd = target.backend == "hip" and target.wave_size == 64 and not target.has("mfma")
+    return min(target.max_work_group, 256) if older_amd else target.max_work_group
+
+
+#: Tiles of a transform of so many points along an axis, the one expected to be quickest first.
+TILES = {
+    4: (FusedTile(32, 32, 4, 8, 8, 1), FusedTile(32, 32, 8, 8, 8, 1)),
+    6: (FusedTile(32, 32, 2, 4, 8, 3),),
+}
+_MEANINGS = {
+    "tiles": "tiles of a work-group",
+    "filters": "filters of a work-group",
+    "channels": "channels of a step",
+    "block_tiles": "tiles of a work-item",
+    "block_filters": "filters of a work-item",
+    "item_points": "points of the transform of a work-item",
+}
+
+
+class FusedSolver(GpuSolver):
+    """A result from a source and the weights; only these are transformed ahead."""
+
+    def __init__(
+        self,
+        transform: Transform,
+        direction: Direction,
+        *,
+        channels_last: bool,
+        dtypes: tuple[DataType, ...] = (DataType.FLOAT32,),
+    ) -> None:
+        """Take the variant."""
+        super().__init__(transform, direction, channels_last=channels_last)
+        self.solver_id += "-fused"
+        self.dtypes = dtypes
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take what the others take, where a tile fits."""
+        answer = super().applicability(problem, target)
+        if not answer:
+            return answer
+        if any(tile.fits(self.transform, target) for tile in self._tiles):
+            return APPLICABLE
+        items = min(tile.threads(self.transform) for tile in self._tiles)
+        if items > _most_items(target):
+            return Rejected(Reason.WORK_GROUP, f"needs {items} work-items")
+        least = min(tile.local_bytes(self.transform) for tile in self._tiles)
+        return Rejected(Reason.LOCAL_MEMORY, f"needs {least} bytes")
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """None: no device has been measured, so that what has been goes first."""
+        return None
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of transformed weights."""
+        return self._sizes(problem).packed_bytes
+
+    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
+        """Tiles that fit."""
+        tiles = self._tiles
+        parameters = tuple(
+            Parameter(name, tuple(sorted({tile.values[name] for tile in tiles})), meaning)
+            for name, meaning in _MEANINGS.items()
+        )
+        return SearchSpace(
+            parameters,
+            (
+                Constraint("tile", lambda c: FusedTile.of(c) in tiles, "tiles fill registers"),
+                Constraint(
+                    "device",
+                    lambda c: FusedTile.of(c).fits(self.transform, target),
+                    "the device can run it",
+                ),
+            ),
+        )
+
+    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+        """The first tile that fits."""
+        return Config(next(t.values for t in self._tiles if t.fits(self.transform, target)))
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch for the weights, and one for all the rest."""
+        chosen = config or self.default_config(problem, target)
+        tile, sizes = FusedTile.of(chosen), self._sizes(problem)
+        shape = sizes.shape
+        threads = tile.threads(self.transform)
+        blocks = -(-shape.filters // tile.filters) * -(-sizes.tiles // tile.tiles)
+        fused = Launch(
+            KernelSpec(self._fused(tile, problem.dtype, target), "winograd_gpu_fused"),
+            (
+                BufferArg(shape.source),
+                BufferArg(Memory.PACKED),
+                BufferArg(shape.result),
+                f32(problem.alpha),
+                f32(problem.beta),
+                *map(i32, (shape.images, shape.groups, shape.channels, shape.filters)),
+                *map(i32, (*shape.size, *shape.out, *shape.padding)),
+                *map(i32, (*sizes.tiles_of_image, sizes.channels, sizes.filters)),
+            ),
+            (blocks * shape.groups * threads,),
+            (threads,),
+        )
+        return ConvSolution(
+            self.solver_id,
+            (fused,),
+            prepare=(filter_launch(self._transforms(problem.dtype), sizes),),
+            packed=sizes.packed_bytes,
+            config=chosen,
+        )
+
+    @property
+    def _tiles(self) -> tuple[FusedTile, ...]:
+        return TILES[self.transform.n]
+
+    def _fused(self, tile: FusedTile, dtype: DataType, target: Target) -> Program:
+        macros = {name.upper(): value for name, value in tile.values.items()}
+        options: tuple[str, ...] = ()
+        if target.has("nv-ptx"):
+            # Its compiler takes more than a work-group of this size has, which then cannot start.
+            most = _NVIDIA_REGISTERS // tile.threads(self.transform) // 8 * 8
+            options = (f"-cl-nv-maxrregcount={min(_ITEM_REGISTERS, most)}",)
+        return Program(
+            KernelSource(
+                "convfind_solvers_winograd",
+                f"kernels/gpu_fused_f{self.transform.m}x{self.transform.r}.cl",
+            ),
+            KernelLanguage.SHARED,
+            make_defines(macros, CHANNELS_LAST=self.channels_last, DTYPE=dtype.upper()),
+            options,
+        )
+
+    def _sizes(self, problem: ConvProblem) -> ConvSizes:
+        shape = geometry(problem)
+        return ConvSizes(shape, self.transform, shape.images, self.channels_last)
+
+    def _largest(self, problem: ConvProblem) -> int:
+        sizes = self._sizes(problem)
+        image = max(problem.elements(name) for name in "xy") // sizes.shape.images
+        padding = max(map(abs, sizes.shape.padding))
+        return max(image, problem.elements("w"), sizes.tiles, padding)
