@@ -11,6 +11,8 @@ import pytest
 from standin import Standin
 from standin_kernels import Array
 
+import convfind
+
 # Type of A and B, of C and D, of the sum; then the same in rocBLAS's numbers.
 TYPES = [
     pytest.param(np.float32, np.float32, np.float32, (151, 151, 151), id="float32"),
@@ -73,3 +75,39 @@ def test_batched_products(
     np.testing.assert_array_equal(d.astype(np.int64), 2 * product + 3 * c.astype(np.int64))
     assert library.rocblas_destroy_handle(handle) == 0
     assert library.standinHandles() == 0
+
+
+def test_the_workspace_is_as_large_as_the_greediest_product_asks(standin: Standin) -> None:
+    """The stand-in asks for 8 bytes a result, writes them, and refuses a smaller workspace."""
+    pytest.importorskip("convfind_backend_hip", reason="the HIP backend is not installed")
+    from convfind.solution import LibraryGemm, Matrix, Memory
+    from convfind.types import DataType
+    from convfind_backend_hip.device import HipDevice
+    from convfind_backend_hip.memory import HipBuffer
+    from convfind_backend_hip.rocblas import RocBlas
+
+    assert standin.count("bytes") == 0
+    with convfind.open("hip:0") as handle:
+        device = handle.session.device
+        assert isinstance(device, HipDevice)
+        sizes = []
+
+        def allocate(size: int) -> HipBuffer:
+            sizes.append(size)
+            return device.allocate(size)
+
+        library = RocBlas(device.stream, allocate)
+        for side, most in ((2, 32), (4, 128), (3, 128)):
+            rows, columns, result = (
+                Matrix(memory, DataType.FLOAT32, side) for memory in (Memory.X, Memory.W, Memory.Y)
+            )
+            product = library.product(LibraryGemm(side, side, side, rows, columns, result))
+            assert sizes[-1] == most
+            a = np.arange(side * side, dtype=np.float32).reshape(side, side)
+            given, got = device.upload(a), device.allocate(a.nbytes)
+            product(given.address, given.address, got.address)
+            c = np.empty_like(a)
+            device.read(got, c)
+            np.testing.assert_array_equal(c, a @ a)
+        assert sizes == [32, 128]
+        library.close()

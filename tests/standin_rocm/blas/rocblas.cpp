@@ -9,6 +9,7 @@
 
 namespace {
 enum Status { SUCCESS = 0, INVALID_HANDLE = 1, NOT_IMPLEMENTED = 2, INVALID_POINTER = 3, INVALID_SIZE = 4,
+              MEMORY_ERROR = 5, SIZE_QUERY_MISMATCH = 8, SIZE_INCREASED = 9, SIZE_UNCHANGED = 10,
               INVALID_VALUE = 11 };
 enum Operation { NONE = 111, TRANSPOSE = 112, CONJUGATE_TRANSPOSE = 113 };
 enum Type { F16 = 150, F32 = 151, F64 = 152, I8 = 160, I32 = 162, BF16 = 168 };
@@ -18,6 +19,8 @@ struct Handle {
   int math_mode = 0, atomics_mode = 1, pointer_mode = 0;
   void *workspace = nullptr;
   size_t workspace_size = 0;
+  bool is_query = false;
+  size_t queried = 0;
 };
 
 std::atomic<long> handles{0};
@@ -142,6 +145,23 @@ STANDIN_API int rocblas_set_workspace(Handle *handle, void *memory, size_t size)
   return SUCCESS;
 }
 
+STANDIN_API int rocblas_start_device_memory_size_query(Handle *handle) {
+  if (!handle) return INVALID_HANDLE;
+  if (handle->is_query) return SIZE_QUERY_MISMATCH;
+  handle->is_query = true;
+  handle->queried = 0;
+  return SUCCESS;
+}
+
+STANDIN_API int rocblas_stop_device_memory_size_query(Handle *handle, size_t *size) {
+  if (!handle) return INVALID_HANDLE;
+  if (!handle->is_query) return SIZE_QUERY_MISMATCH;
+  if (!size) return INVALID_POINTER;
+  handle->is_query = false;
+  *size = handle->queried;
+  return SUCCESS;
+}
+
 STANDIN_API int rocblas_set_math_mode(Handle *handle, int mode) {
   if (!handle) return INVALID_HANDLE;
   if (mode != 0 && mode != 1) return INVALID_VALUE;
@@ -183,6 +203,10 @@ STANDIN_API const char *rocblas_status_to_string(int status) {
     case NOT_IMPLEMENTED: return "rocblas_status_not_implemented";
     case INVALID_POINTER: return "rocblas_status_invalid_pointer";
     case INVALID_SIZE: return "rocblas_status_invalid_size";
+    case MEMORY_ERROR: return "rocblas_status_memory_error";
+    case SIZE_QUERY_MISMATCH: return "rocblas_status_size_query_mismatch";
+    case SIZE_INCREASED: return "rocblas_status_size_increased";
+    case SIZE_UNCHANGED: return "rocblas_status_size_unchanged";
     case INVALID_VALUE: return "rocblas_status_invalid_value";
     default: return "rocblas_status_internal_error";
   }
@@ -202,9 +226,18 @@ STANDIN_API int rocblas_gemm_strided_batched_ex(Handle *handle, int operation_a,
   if (m < 0 || n < 0 || k < 0 || batches < 0) return INVALID_SIZE;
   if (lda < (turn_a ? k : m) || ldb < (turn_b ? n : k) || ldc < m || ldd < m) return INVALID_SIZE;
   if (lda < 1 || ldb < 1 || ldc < 1 || ldd < 1) return INVALID_SIZE;
+  // As if the sum was split in two. A workspace that the caller gave is used, or too small.
+  const size_t needed = size_t(8) * m * n * batches;
+  if (handle->is_query) {
+    if (needed <= handle->queried) return SIZE_UNCHANGED;
+    handle->queried = needed;
+    return SIZE_INCREASED;
+  }
   if (m == 0 || n == 0 || batches == 0) return SUCCESS;
   if (!alpha || !beta || !c || !d || (k && (!a || !b))) return INVALID_POINTER;
   if (!is_supported(a_type, b_type, c_type, d_type, compute_type)) return NOT_IMPLEMENTED;
+  if (handle->workspace && needed > handle->workspace_size) return MEMORY_ERROR;
+  if (handle->workspace) std::memset(handle->workspace, 0xff, needed);
   const Matrix left{a, a_type, lda, stride_a, turn_a}, right{b, b_type, ldb, stride_b, turn_b};
   const Matrix addend{c, c_type, ldc, stride_c, false}, result{d, d_type, ldd, stride_d, false};
   const auto with = [&](auto zero) {

@@ -21,6 +21,8 @@ const Cublas &cublas() {
   return opened;
 }
 
+bool is_query = false;  // one device, one thread
+
 int status_of(int result) { return result == 0 ? 0 : 6; }  // internal error
 
 // Numbers of types: rocBLAS's to CUDA's. -1 where the product has none of them.
@@ -44,6 +46,16 @@ STANDIN_API int rocblas_set_stream(void *handle, void *stream) {
 STANDIN_API int rocblas_set_workspace(void *handle, void *memory, size_t size) {
   return status_of(cublas()("cublasSetWorkspace_v2", handle, memory, size));
 }
+// cuBLAS does not tell; it keeps a workspace of its own.
+STANDIN_API int rocblas_start_device_memory_size_query(void *) {
+  is_query = true;
+  return 0;
+}
+STANDIN_API int rocblas_stop_device_memory_size_query(void *, size_t *size) {
+  is_query = false;
+  *size = 0;
+  return 0;
+}
 // cuBLAS multiplies float32 in full precision unless told otherwise, and has no atomics in this product.
 STANDIN_API int rocblas_set_math_mode(void *, int) { return 0; }
 STANDIN_API int rocblas_set_atomics_mode(void *, int) { return 0; }
@@ -66,6 +78,7 @@ STANDIN_API int rocblas_gemm_strided_batched_ex(void *handle, int operation_a, i
                                                 const void *c, int c_type, int ldc, int64_t stride_c, void *d,
                                                 int d_type, int ldd, int64_t stride_d, int batches, int compute_type,
                                                 int, int, unsigned) {
+  if (is_query) return 10;  // size unchanged
   // cuBLAS adds in place.
   if (c != d || c_type != d_type || ldc != ldd || stride_c != stride_d) return 2;  // not implemented
   const int compute = compute_type == 162 ? 72 : 68;                              // CUBLAS_COMPUTE_32I, _32F

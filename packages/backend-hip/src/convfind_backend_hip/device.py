@@ -85,7 +85,7 @@ class HipDevice(Device):
         """rocBLAS on this device's stream. Raises `BackendUnavailableError` where it is missing."""
         if self._library is None:
             checked(hip.hipSetDevice(self.number), "hipSetDevice", "opening rocBLAS")
-            self._library = RocBlas(self.stream)
+            self._library = RocBlas(self.stream, self.allocate)
         return self._library
 
     def allocate(self, size: int) -> HipBuffer:

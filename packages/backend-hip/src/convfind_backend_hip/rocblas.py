@@ -9,13 +9,14 @@ import ctypes
 import logging
 import os
 from collections.abc import Callable
-from ctypes import POINTER, byref, c_float, c_int, c_int32, c_int64, c_uint32, c_void_p
+from ctypes import POINTER, byref, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 from functools import lru_cache
 from pathlib import Path
 
 from convfind.errors import BackendUnavailableError, DeviceError, LaunchError
 from convfind.solution import LibraryGemm
 from convfind.types import DataType
+from convfind_backend_hip.memory import HipBuffer
 
 _LOG = logging.getLogger(__name__)
 _NAMES = ("librocblas.so", "librocblas.so.5", "librocblas.so.4", "librocblas.so.3")
@@ -54,6 +55,9 @@ _SIGNATURES = {
     "rocblas_create_handle": (POINTER(c_void_p),),
     "rocblas_destroy_handle": (c_void_p,),
     "rocblas_set_stream": (c_void_p, c_void_p),
+    "rocblas_start_device_memory_size_query": (c_void_p,),
+    "rocblas_stop_device_memory_size_query": (c_void_p, POINTER(c_size_t)),
+    "rocblas_set_workspace": (c_void_p, c_void_p, c_size_t),
     "rocblas_set_math_mode": (c_void_p, c_int),
     "rocblas_set_atomics_mode": (c_void_p, c_int),
     "rocblas_gemm_strided_batched_ex": (
@@ -100,10 +104,16 @@ def has_library() -> bool:
 
 
 class RocBlas:
-    """A handle of rocBLAS on one stream. rocBLAS keeps its workspace with the handle."""
+    """A handle of rocBLAS on one stream, with a workspace from the device's own memory.
 
-    def __init__(self, stream: int) -> None:
+    The workspace is as large as the greediest product asks for; of a product that asks for nothing
+    ahead, rocBLAS allocates what it needs itself.
+    """
+
+    def __init__(self, stream: int, allocate: Callable[[int], HipBuffer]) -> None:
         self._library = load_library()
+        self._allocate = allocate
+        self._workspace: HipBuffer | None = None
         self._handle = c_void_p()
         doing = "opening rocBLAS"
         _check(self._library.rocblas_create_handle(byref(self._handle)), "create_handle", doing)
@@ -115,6 +125,7 @@ class RocBlas:
         if self._handle:
             status = self._library.rocblas_destroy_handle(self._handle)
             self._handle = c_void_p()
+            self._workspace = None
             _check(status, "destroy_handle", "closing rocBLAS")
 
     def product(self, gemm: LibraryGemm) -> Product:
@@ -143,17 +154,41 @@ class RocBlas:
         call = self._library.rocblas_gemm_strided_batched_ex
         doing = f"product of {gemm.m} x {gemm.k} and {gemm.k} x {gemm.n} ({gemm.a.dtype})"
 
-        def run(a: int, b: int, c: int) -> None:
-            if self._modes != modes:
-                self._set_modes(*modes)
-            status = call(
+        def enqueue(a: int, b: int, c: int) -> int:
+            status: int = call(
                 *(self._handle, *shape, scales[0], b, *left, a, *right, scales[1]),
                 *(c, *into, c, *into, *end),
             )
+            return status
+
+        def run(a: int, b: int, c: int) -> None:
+            if self._modes != modes:
+                self._set_modes(*modes)
+            status = enqueue(a, b, c)
             if status and status != _SLOW:
                 _check(status, "gemm_strided_batched_ex", doing, LaunchError)
 
+        self._set_modes(*modes)
+        self._reserve(lambda: enqueue(0, 0, 0))
         return run
+
+    def _reserve(self, ask: Callable[[], int]) -> None:
+        """Give rocBLAS the workspace that a call needs, which only asks for it meanwhile."""
+        doing = "asking rocBLAS for the size of its workspace"
+        size = c_size_t()
+        started = self._library.rocblas_start_device_memory_size_query(self._handle)
+        _check(started, "start_device_memory_size_query", doing)
+        ask()  # its status says whether the size has grown
+        stopped = self._library.rocblas_stop_device_memory_size_query(self._handle, byref(size))
+        _check(stopped, "stop_device_memory_size_query", doing)
+        if size.value <= (0 if self._workspace is None else self._workspace.size):
+            return
+        larger = self._allocate(size.value)
+        address = larger.address
+        status = self._library.rocblas_set_workspace(self._handle, address, larger.size)
+        _check(status, "set_workspace", f"workspace of {larger.size} bytes for rocBLAS")
+        # The one before goes back to a pool whose next user comes after it in the stream.
+        self._workspace = larger
 
     def _set_modes(self, math: int, atomics: int) -> None:
         doing = "choosing rocBLAS's modes"
