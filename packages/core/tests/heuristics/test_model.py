@@ -13,9 +13,8 @@ import pytest
 
 from convfind.errors import ModelError
 from convfind.heuristics import HeuristicWarning, NotApplicable, TrainedHeuristic
-from convfind.heuristics.features import feature_columns, sizes
+from convfind.heuristics.features import sizes
 from convfind.heuristics.model_file import Model, read_model, write_model
-from convfind.heuristics.network import log_work
 from convfind.problem import ConvProblem
 from convfind.solver import Solver
 from convfind.target import Target
@@ -87,23 +86,6 @@ def test_a_batch_of_any_length_has_the_times_of_its_problems(make_model: Make) -
     np.testing.assert_allclose(many, np.tile(alone, (36, 1)), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(network.batch(rows[:1], UNITS, 0), alone[:1], rtol=1e-4, atol=1e-4)
     assert network.batch(rows[:0], UNITS, 0).shape == (0, len(network.solvers))
-
-
-def test_a_prediction_is_the_mean_of_the_members(make_model: Make) -> None:
-    network = TrainedHeuristic("model", make_model()).model().networks[Direction.FORWARD]
-    rows = np.array([sizes(problem) for problem in problems(60)], np.int32)
-    columns = feature_columns(rows, UNITS, Direction.FORWARD)
-    normal = (columns - network.mean[:, None]) / network.scale[:, None]
-    first, middle, last = network.weights
-    first_bias, middle_bias, last_bias = network.biases
-    assert network.members == 2
-    total = last_bias[:, None] + log_work(columns)
-    for member in range(2):
-        units, outputs = slice(24 * member, 24 * member + 24), slice(32 * member, 32 * member + 32)
-        hidden = np.maximum(first[units] @ normal + first_bias[0, units, None], 0.0)
-        hidden = np.maximum(middle[member] @ hidden + middle_bias[member, :, None], 0.0)
-        total = total + last[:, outputs] @ hidden
-    np.testing.assert_allclose(network.batch(rows, UNITS, 0), total.T, rtol=1e-3, atol=1e-3)
 
 
 def test_the_file_holds_the_model(make_model: Make, tmp_path: Path) -> None:
@@ -217,7 +199,7 @@ def test_models_of_other_formats_are_refused(make_model: Make) -> None:
     path = make_model()
     with np.load(path) as archive:
         arrays = {name: archive[name] for name in archive.files}
-    text = arrays["metadata"].tobytes().replace(b'"format":2', b'"format":9')
+    text = arrays["metadata"].tobytes().replace(b'"format":1', b'"format":9')
     np.savez(path, **(arrays | {"metadata": np.frombuffer(text, np.uint8)}))
     with pytest.raises(ModelError, match="format 9"):
         read_model(path)

@@ -47,7 +47,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("model")
     dataset = read_dataset([fill(folder / "tuned", 360, 1)])
     path = folder / "model.npz"
-    write_model(path, train(dataset, Recipe(seed=5, members=2, hidden=(64, 32))))
+    write_model(path, train(dataset, Recipe(seed=5, hidden=(128, 64))))
     return path
 
 

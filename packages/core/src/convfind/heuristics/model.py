@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp
+from operator import attrgetter
 from pathlib import Path
 
 from convfind.errors import ModelError
@@ -18,6 +19,7 @@ from convfind.solver import Solver, versioned_id
 from convfind.target import Target
 from convfind.types import AccuracyClass, ConvMode
 
+_TIME = attrgetter("time_ms")
 _MOST_QUESTIONS = 256  # sets of solvers whose outputs are kept; shapes make few different ones
 
 
@@ -73,14 +75,15 @@ class TrainedHeuristic:
         units, index = device
         # A handful of numbers: Python's own arithmetic costs half of what NumPy's does.
         logs = network.log_times(row, units, index, question.outputs)
-        ranked = sorted(zip(logs, question.ids, strict=True))
-        least, sharpness = ranked[0][0], network.sharpness
-        odds = [exp((least - log) * sharpness) for log, _ in ranked]
+        least, sharpness = min(logs), network.sharpness
+        odds = [math.exp((least - log) * sharpness) for log in logs]
         total = sum(odds)
-        return [
-            Prediction(solver, exp(log), share / total)
-            for (log, solver), share in zip(ranked, odds, strict=True)
+        ranking = [
+            Prediction(solver, math.exp(log), share / total)
+            for solver, log, share in zip(question.ids, logs, odds, strict=True)
         ]
+        ranking.sort(key=_TIME)
+        return ranking
 
     def model(self) -> Model:
         """The model itself. Raises `ModelError` where it cannot be used."""

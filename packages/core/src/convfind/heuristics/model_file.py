@@ -18,7 +18,7 @@ from convfind.heuristics.features import FEATURES_VERSION, SIZES
 from convfind.heuristics.network import Domain, Network
 from convfind.types import Direction
 
-FORMAT = 2
+FORMAT = 1
 
 _METADATA = "metadata"
 
@@ -168,24 +168,22 @@ def _network(
 
 def _check(network: Network, devices: int) -> None:
     """Raise `ValueError` where the parts do not fit each other or are not numbers."""
-    weights, biases, members = network.weights, network.biases, network.members
+    weights, biases = network.weights, network.biases
     inputs = len(network.mean)
     fits = (
         len(weights) >= 2
         and len(network.scale) == inputs
         and len(network.domain.low) == len(network.domain.high) == SIZES.index("spatial_rank")
-        and weights[0].ndim == 2
-        and weights[0].shape[1] == inputs
-        and len(weights[0]) % members == 0
         and biases[0].shape == (devices, len(weights[0]))
+        and all(
+            bias.shape == (len(matrix),)
+            for bias, matrix in zip(biases[1:], weights[1:], strict=True)
+        )
+        and len(weights[-1]) == len(network.solvers)
     )
-    inputs = len(weights[0]) // members
-    for stack, bias in zip(weights[1:-1], biases[1:-1], strict=True):
-        fits = fits and stack.ndim == 3 and stack.shape[::2] == (members, inputs)
-        fits = fits and bias.shape == stack.shape[:2]
-        inputs = stack.shape[1]
-    fits = fits and weights[-1].shape == (len(network.solvers), members * inputs)
-    fits = fits and biases[-1].shape == (len(network.solvers),)
+    for matrix in weights:
+        fits = fits and matrix.ndim == 2 and matrix.shape[1] == inputs
+        inputs = len(matrix)
     if not fits:
         msg = f"the arrays for {network.direction.short} do not fit each other"
         raise ValueError(msg)

@@ -71,9 +71,7 @@ def _kind_text(row: Sequence[int]) -> str:
 
 @dataclass(frozen=True)
 class Network:
-    """Perceptrons for one direction, whose mean is the prediction. Immutable.
-
-    Several small ones predict better than one of the same work.
+    """A perceptron for one direction. Immutable.
 
     Attributes:
         direction: of its problems.
@@ -81,11 +79,8 @@ class Network:
         domain: what it was trained on.
         sharpness: turns differences of log times into the odds of being fastest.
         mean, scale: normalisation of the features.
-        weights: of each layer; of the first one (members * outputs, inputs), of the middle ones
-            (members, outputs, inputs), of the last one, whose sum is the mean of the members,
-            (solvers, members * inputs).
-        biases: of each layer; of the first one (devices, members * outputs), of the middle ones
-            (members, outputs), of the last one (solvers,).
+        weights: matrix of each layer, (outputs, inputs).
+        biases: vector of each layer; of the first layer one for each device, (devices, outputs).
     """
 
     direction: Direction
@@ -96,11 +91,6 @@ class Network:
     scale: Floats
     weights: tuple[Floats, ...]
     biases: tuple[Floats, ...]
-
-    @property
-    def members(self) -> int:
-        """How many perceptrons there are."""
-        return len(self.weights[1]) if len(self.weights) > 2 else 1
 
     @cached_property
     def _matrices(self) -> tuple[tuple[Floats, ...], ...]:
@@ -113,13 +103,9 @@ class Network:
 
     def _layers(self, device: int) -> tuple[Floats, ...]:
         first = self.weights[0] / self.scale
-        bias = self.biases[0][device] - first @ self.mean
-        members = self.members
-        stack = _homogeneous(first.reshape(members, -1, first.shape[1]), bias.reshape(members, -1))
-        return (
-            stack.reshape(-1, stack.shape[2]),
-            *map(_homogeneous, self.weights[1:-1], self.biases[1:-1]),
-        )
+        weights = (first, *self.weights[1:-1])
+        biases = (self.biases[0][device] - first @ self.mean, *self.biases[1:-1])
+        return tuple(map(_homogeneous, weights, biases))
 
     @cached_property
     def _pack(self) -> Struct:
@@ -128,21 +114,14 @@ class Network:
     def outputs(self, columns: Iterable[int]) -> Floats:
         """The last layer, for these solvers only."""
         chosen = list(columns)
-        weights = self.weights[-1][chosen].reshape(len(chosen), self.members, -1)
-        result = np.zeros((len(chosen), self.members, weights.shape[2] + 1), np.float32)
-        result[:, :, :-1] = weights
-        result[:, 0, -1] = self.biases[-1][chosen]
-        return result.reshape(len(chosen), -1)
+        return _homogeneous(self.weights[-1][chosen], self.biases[-1][chosen])[:-1]
 
     def log_times(self, row: Sequence[int], units: int, device: int, last: Floats) -> list[float]:
         """Predict one problem: natural logarithms of milliseconds for the solvers of ``last``."""
         values = features(row, units, self.direction)
         hidden: Floats = np.frombuffer(self._pack.pack(*values, 1.0), np.float32)
-        first, *middle = self._matrices[device]
-        hidden = first.dot(hidden)
-        np.maximum(hidden, _ZERO, out=hidden)
-        for stack in middle:
-            hidden = (stack @ hidden.reshape(len(stack), -1, 1)).ravel()
+        for matrix in self._matrices[device]:
+            hidden = matrix.dot(hidden)
             np.maximum(hidden, _ZERO, out=hidden)
         base = math.log(2.0 ** values[LOG_MACS] / _WORK + _LEAST_WORK)
         return [base + time for time in last.dot(hidden).tolist()]
@@ -150,36 +129,33 @@ class Network:
     def batch(self, rows: NDArray[np.int32], units: int, device: int) -> Floats:
         """Predict many problems: (problems, fields) to log times, (problems, solvers)."""
         result = np.empty((len(rows), len(self.solvers)), np.float32)
-        first, *middle = self._matrices[device]
-        last = self.outputs(range(len(self.solvers)))
-        layers = (first[None], *middle, last[None])
+        matrices = (*self._matrices[device], self.outputs(range(len(self.solvers))))
         # Fresh memory costs as much as the products: all blocks use the same.
         width = min(_BLOCK, len(rows))
-        values = [np.empty((*layer.shape[:2], width), np.float32) for layer in layers]
+        values = [np.empty((len(matrix), width), np.float32) for matrix in matrices]
         inputs = np.ones((len(self.mean) + 1, width), np.float32)
         for start in range(0, len(rows), _BLOCK):
             block = rows[start : start + _BLOCK]
             columns = inputs[:-1, : len(block)]
             columns[:] = feature_columns(block, units, self.direction)
             current = inputs
-            for layer, following in zip(layers, values, strict=True):
+            for matrix, following in zip(matrices, values, strict=True):
                 if current is not inputs:
                     np.maximum(current, _ZERO, out=current)
-                np.matmul(layer, current.reshape(len(layer), -1, width), out=following)
-                current = following
-            times = current[0, :, : len(block)]
+                current = np.matmul(matrix, current, out=following)
+            times = current[:, : len(block)]
             times += log_work(columns)
             result[start : start + _BLOCK] = times.T
         return result
 
 
 def _homogeneous(weights: Floats, biases: Floats) -> Floats:
-    """Join the weights and biases of a stack, each with a last row that hands the 1 on."""
-    members, outputs, inputs = weights.shape
-    matrix = np.zeros((members, outputs + 1, inputs + 1), np.float32)
-    matrix[:, :outputs, :inputs] = weights
-    matrix[:, :outputs, inputs] = biases
-    matrix[:, outputs, inputs] = 1.0
+    """Join weights and biases, with a last row that hands the 1 on."""
+    outputs, inputs = weights.shape
+    matrix = np.zeros((outputs + 1, inputs + 1), np.float32)
+    matrix[:outputs, :inputs] = weights
+    matrix[:outputs, inputs] = biases
+    matrix[outputs, inputs] = 1.0
     return matrix
 
 

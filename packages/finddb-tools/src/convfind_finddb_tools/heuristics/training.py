@@ -1,4 +1,4 @@
-"""Training: perceptrons for each direction, from measured times. Needs PyTorch.
+"""Training: a perceptron for each direction, from measured times. Needs PyTorch.
 
 A network predicts the logarithm of each solver's time. Its loss has four parts: the error of the
 measured times; the cross-entropy of choosing among the measured solvers, whose targets are shares
@@ -45,13 +45,12 @@ class Recipe:
     """How to train; the defaults are what worked best on MIOpen's databases."""
 
     seed: int = 0
-    members: int = 4  # perceptrons whose mean is the prediction
-    hidden: tuple[int, ...] = (96, 48)  # units of each
+    hidden: tuple[int, ...] = (384, 256)
     epochs: int = 50
     batch: int = 1024
     rate: float = 4e-3
     decay: float = 0.05
-    dropout: float = 0.0
+    dropout: float = 0.08
     calibration: float = 0.03  # share of the families by which the confidence is calibrated
     held_out: float = 0.2  # share that is not trained on
     split: Split = "family"
@@ -114,54 +113,27 @@ def train_network(
     fitting = held_out(part, "family", recipe.calibration, recipe.seed + 1)
     if fitting.all() or not fitting.any():
         fitting = np.zeros(len(part), np.bool_)
-    rows = np.flatnonzero(~fitting)
-    nets = []
-    for member in range(recipe.members):
-        net = _perceptron(inputs.shape[1], recipe, _typical(tensors))
-
-        def show(epoch: int, before: int = member * recipe.epochs) -> None:
-            on_epoch((before + epoch) // recipe.members)
-
-        _fit(net, tensors, rows, replace(recipe, seed=recipe.seed + member), show)
-        nets.append(net.eval())
-    weights, biases = _joined(nets, len(mean))
+    net = _perceptron(inputs.shape[1], recipe, _typical(tensors))
+    _fit(net, tensors, np.flatnonzero(~fitting), recipe, on_epoch)
+    layers = [layer for layer in net if isinstance(layer, torch.nn.Linear)]
+    weights = [layer.weight.detach().numpy() for layer in layers]
+    biases = [layer.bias.detach().numpy() for layer in layers]
+    count = len(mean)
+    # What a device adds to the first layer is one number for each unit: a bias of its own.
+    biases[0] = biases[0] + weights[0][:, count:].T
+    weights[0] = np.ascontiguousarray(weights[0][:, :count])
+    net.eval()
     with torch.no_grad():
-        predicted = sum(net(tensors.inputs[fitting]) for net in nets) / len(nets)
+        predicted = net(tensors.inputs[fitting]).numpy()
     return Network(
         direction,
         solvers,
         Domain.of(part.rows),
-        _fit_sharpness(predicted.numpy(), part.select(fitting).log_times(solvers)),
+        _fit_sharpness(predicted, part.select(fitting).log_times(solvers)),
         mean,
         scale,
-        weights,
-        biases,
-    )
-
-
-def _joined(
-    nets: list[torch.nn.Sequential], count: int
-) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
-    """The layers of all members as `Network` has them; ``count`` features precede the devices."""
-    members = [[layer for layer in net if isinstance(layer, torch.nn.Linear)] for net in nets]
-    stacks = [
-        (
-            np.stack([layer.weight.detach().numpy() for layer in layers]),
-            np.stack([layer.bias.detach().numpy() for layer in layers]),
-        )
-        for layers in zip(*members, strict=True)
-    ]
-    (first, first_bias), *middle, (last, last_bias) = stacks
-    first = first.reshape(-1, first.shape[2])
-    # What a device adds to the first layer is one number for each unit: a bias of its own.
-    device_bias = first_bias.ravel() + first[:, count:].T
-    return (
-        (
-            np.ascontiguousarray(first[:, :count]),
-            *(weights for weights, _ in middle),
-            np.concatenate(last, axis=1) / len(nets),
-        ),
-        (device_bias, *(biases for _, biases in middle), last_bias.mean(axis=0)),
+        tuple(weights),
+        tuple(biases),
     )
 
 
