@@ -85,7 +85,10 @@ class HipDevice(Device):
         """rocBLAS on this device's stream. Raises `BackendUnavailableError` where it is missing."""
         if self._library is None:
             checked(hip.hipSetDevice(self.number), "hipSetDevice", "opening rocBLAS")
-            self._library = RocBlas(self.stream, self.allocate)
+            pool = self._pool  # this and not the device, which would keep itself alive
+            self._library = RocBlas(
+                self.stream, lambda size: HipBuffer(pool.take(size), size, pool)
+            )
         return self._library
 
     def allocate(self, size: int) -> HipBuffer:
