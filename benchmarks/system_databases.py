@@ -1,4 +1,4 @@
-"""The records that packages of solvers ship: layers measured, and each family's results packed.
+"""The records that packages of solvers ship: layers measured, and a family's results packed.
 
     python benchmarks/system_databases.py --identity zen5 --name zen5 -n 4 benchmarks/layers/*.txt
 
