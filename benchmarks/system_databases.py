@@ -1,58 +1,96 @@
-"""The records that packages of solvers ship: layers measured, and a family's results packed.
+"""The records that packages of solvers ship: layers measured, and each family's results packed.
 
-    python benchmarks/system_databases.py --identity zen5 --name zen5 -n 4 benchmarks/layers/*.txt
+    python benchmarks/system_databases.py measure LAYERS... --device opencl:nvidia --to measured
+    python benchmarks/system_databases.py pack measured --identity H200 --name h200
 
-Again after solvers have changed: what is known of their present versions is not measured twice.
+The first runs on the device that the records are for, with `--workers 4` on four of them at once,
+and goes on where it ended; the second anywhere. Again after solvers have changed: what is known of
+their present versions is not measured twice.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from convfind.problem import ConvProblem
+from convfind.problem_text import read_layer_file
+from convfind.types import Direction, Layout
+
 _PACKAGES = Path(__file__).parents[1] / "packages"
-#: Algorithms of the packages' solvers.
+#: The packages by the algorithm of their solvers.
 _FAMILIES = {
+    "implicit-gemm": "solvers-igemm/src/convfind_solvers_igemm",
     "winograd": "solvers-winograd/src/convfind_solvers_winograd",
+    "direct": "solvers-direct/src/convfind_solvers_direct",
+    "fft": "solvers-fft/src/convfind_solvers_fft",
 }
+_PATH = click.Path(path_type=Path)
 
 
-def _convfind(*words: str) -> None:
-    subprocess.run([sys.executable, "-m", "convfind", *words], check=True)
+@click.group()
+def main() -> None:
+    """Measure layers, and pack what each package ships of the results."""
 
 
-@click.command()
+@main.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--device", default="opencl:cpu", show_default=True, help="What to measure on.")
-@click.option("--identity", required=True, help="A part of its identity, as in the database.")
-@click.option("--name", required=True, help="Of the packs, without the suffix.")
+@click.option("--workers", default=0, show_default=True, help="Processes, a device each.")
+@click.option("--to", "database", required=True, type=_PATH, help="Database.")
 @click.option("-n", "batch", type=int, help="Batch size instead of the files'.")
-@click.option("--tune", is_flag=True, help="Search for better parameters; takes hours.")
-def main(
+@click.option("--strategy", default="defaults", show_default=True, help="Of `convfind tune run`.")
+@click.option("--budget", help="Begin no problem after: 5m, 2h.")
+def measure(
     files: tuple[Path, ...],
     device: str,
-    identity: str,
-    name: str,
+    workers: int,
+    database: Path,
     batch: int | None,
-    *,
-    tune: bool,
+    strategy: str,
+    budget: str | None,
 ) -> None:
-    """Measure the layers of FILES in all directions, into the database of CONVFIND_USER_DB_PATH."""
-    options = ["--device", device, "--direction", "all", "--mode", "hybrid"]
-    options += ["-n", str(batch)] if batch else []
-    options += ["--tune"] if tune else []
-    for file in files:
-        _convfind("bench", str(file), *options)
+    """Measure the layers of FILES in all directions and both layouts."""
+    database.mkdir(parents=True, exist_ok=True)
+    keys = database / "problems.txt"
+    problems = dict.fromkeys(p.key for file in files for p in _problems(file, batch))
+    keys.write_text("".join(f"{key}\n" for key in problems))
+    words = ["tune", "run", str(keys), "--to", str(database), "--device", device]
+    words += ["--workers", str(workers), "--strategy", strategy]
+    sys.exit(_convfind(*words, *(["--budget", budget] if budget else [])))
+
+
+def _problems(file: Path, batch: int | None) -> list[ConvProblem]:
+    problems = []
+    for layer in read_layer_file(file):
+        plain = layer.problem.plain() if batch is None else layer.problem.plain().with_batch(batch)
+        for channels_last in (False, True):
+            layout = Layout.of(plain.spatial_rank, channels_last=channels_last)
+            laid_out = replace(plain, x_layout=layout, w_layout=layout, y_layout=layout)
+            problems += [laid_out.with_direction(direction) for direction in Direction]
+    return problems
+
+
+@main.command()
+@click.argument("database", type=click.Path(exists=True, path_type=Path))
+@click.option("--identity", required=True, help="A part of the device's, as in the database.")
+@click.option("--name", required=True, help="Of the packs, without the suffix.")
+def pack(database: Path, identity: str, name: str) -> None:
+    """Write each family's results in DATABASE into its package."""
     for algorithm, package in _FAMILIES.items():
         folder = _PACKAGES / package / "databases"
         folder.mkdir(exist_ok=True)
-        output = str(folder / f"{name}.lmdb")
-        _convfind(
-            *("db", "pack", "--device", identity, "--algorithm", algorithm, "--output", output)
-        )
+        words = ["db", "pack", str(database), "--device", identity, "--algorithm", algorithm]
+        if code := _convfind(*words, "--output", str(folder / f"{name}.lmdb")):
+            sys.exit(code)
+
+
+def _convfind(*words: str) -> int:
+    return subprocess.run([sys.executable, "-m", "convfind", *words], check=False).returncode
 
 
 if __name__ == "__main__":
