@@ -38,13 +38,17 @@ MATRIX_DEVICES = [
 
 
 def cases() -> list[ConvProblem]:
-    """Return edge cases, filters as large as some solvers want them, and channels in fours."""
+    """Return edge cases, filters as large as some solvers want them, channels and rows in fours."""
     large = (
         ConvProblem.create(way, (2, 3, 12, 13), (3, 1, 9, 9), groups=3, padding=4)
         for way in Direction
     )
     fours = ConvProblem.forward((2, 8, 5, 7), (12, 8, 3, 3), padding=1, layout=Layout.NHWC)
-    return [*edge_cases(), *large, fours]
+    rows = (
+        ConvProblem.create(way, (2, 3, 7, 8), (3, 1, 3, 5), groups=3, padding=(1, 2))
+        for way in Direction
+    )
+    return [*edge_cases(), *large, fours, *rows]
 
 
 def taken(solver: Solver, target: Target) -> list[ConvProblem]:

@@ -59,7 +59,7 @@ def test_int8_is_taken_as_far_as_sums_are_exact(convfind_device: Device) -> None
         if solver.inner.direction is not Direction.FORWARD:
             continue
         layout = Layout.of(2, channels_last=solver.inner.channels_last)
-        most, over = (
+        whole, halved, over = (
             ConvProblem.create(
                 Direction.FORWARD,
                 (1, channels, 9, 9),
@@ -67,11 +67,11 @@ def test_int8_is_taken_as_far_as_sums_are_exact(convfind_device: Device) -> None
                 layout=layout,
                 dtype=DataType.INT8,
             )
-            for channels in (1024, 1025)
+            for channels in (1024, 1025, 16385)
         )
         for y_dtype in (DataType.INT32, DataType.FLOAT32):
-            problem = replace(most, y_dtype=y_dtype)
-            assert_solver(solver, device, shapes=[problem], every_variant=False)
+            shapes = [replace(problem, y_dtype=y_dtype) for problem in (whole, halved)]
+            assert_solver(solver, device, shapes=shapes, every_variant=False)
         answer = solver.applicability(over, device.target)
         assert isinstance(answer, Rejected)
         assert answer.reason is Reason.ACCURACY

@@ -15,7 +15,7 @@ from convfind.solution import Launch, Memory
 from convfind.target import DeviceKind
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import DataType, Direction, Layout
-from convfind_solvers_igemm.nvidia_conv import MatrixConvSolver
+from convfind_solvers_igemm.nvidia_conv import MatrixConvSolver, reciprocal
 from convfind_solvers_igemm.nvidia_tiles import LOCAL_MEMORY, RATES, MatrixTile
 from convfind_solvers_igemm.solver_list import solvers
 
@@ -82,6 +82,10 @@ def test_the_conformance_kit_finds_nothing(solver: MatrixConvSolver, hopper: Dev
     report = assert_solver(solver, hopper, shapes=given, every_variant=solver.is_dynamic)
     assert len(report.problems) >= len(given)
     assert_solver(solver, hopper, shapes=cut_off, every_variant=False)
+    if solver.channels_last:
+        kind = DataType.BFLOAT16
+        narrow = [replace(problem, dtype=kind, y_dtype=kind) for problem in given]
+        assert_solver(solver, hopper, shapes=narrow, every_variant=False)
 
 
 @each
@@ -107,6 +111,8 @@ def test_every_tile_computes_the_same(solver: MatrixConvSolver, hopper: Device) 
         window = 1 if kind == "split" else 3  # sums of 136 or 264 products
         plain = problem_of(solver, (2, 136, 9, 11), (264, 136, window, window))
         problem = replace(plain, **changes)  # type: ignore[arg-type]
+        if kind in ("mixed", "split") and solver.solution(problem, hopper.target).packed:
+            kind += "-packed"
         for tile in RATES[kind]:
             Pinned.config = Config(tile.values)
             assert Pinned.config in solver.search_space(problem, hopper.target)
@@ -122,7 +128,8 @@ def test_no_config_spills(solver: MatrixConvSolver, hopper: Device) -> None:
         ("split", short),
         ("tf32", replace(problem, allow_tf32=True)),
     ):
-        for tile in RATES[kind]:
+        packs = kind != "tf32" and solver.solution(changed, hopper.target).packed > 0
+        for tile in RATES[kind + "-packed" if packs else kind]:
             solution = solver.solution(changed, hopper.target, Config(tile.values))
             for program in solution.programs:
                 hopper.load(program, hopper.compile(program))
@@ -158,7 +165,11 @@ def test_other_devices_and_problems_are_refused(solver: MatrixConvSolver) -> Non
             Reason.ACCURACY,
         ),
         (problem_of(solver, (1, 4, 9, 9), (4, 4, 8, 8)), H200, Reason.FILTER_SIZE),
-        (problem_of(solver, (1, 9, 8, 8), (9, 9, 3, 3), **half), H200, Reason.CHANNELS),
+        (
+            problem_of(solver, (1, 9, 8, 8), (9, 9, 3, 3), **half),
+            H200,
+            None if solver.channels_last else Reason.LAYOUT,
+        ),
         (problem_of(solver, (1, 1, 2**16, 2**16), (32, 1, 6, 6)), H200, Reason.SIZE_LIMIT),
         (replace(fine, dtype=DataType.FLOAT64, y_dtype=DataType.FLOAT64), H200, Reason.DTYPE),
     ):
@@ -177,7 +188,9 @@ def test_defaults_are_legal(solver: MatrixConvSolver) -> None:
 def test_measured_tiles_fit() -> None:
     for kind, tiles in RATES.items():
         for tile in tiles:
-            assert tile.local_bytes(2 if kind in ("split", "mixed") else 1) <= LOCAL_MEMORY
+            packed = kind.endswith("-packed")
+            splits = packed or kind in ("split", "mixed")
+            assert tile.local_bytes(splits=splits, packed=packed) <= LOCAL_MEMORY
             assert MatrixTile.of(Config(tile.values)) == tile
 
 
@@ -186,13 +199,48 @@ def test_weights_are_packed_only_where_they_need_it(solver: MatrixConvSolver) ->
     problem = problem_of(solver, (8, 64, 28, 28), (128, 64, 3, 3), padding=1)
     solution = solver.solution(problem, H200)
     as_they_are = solver.channels_last and solver.direction is Direction.FORWARD
-    assert (solution.packed == 0) is as_they_are
-    assert solution.packed in (0, problem.nbytes("w"))
+    assert solution.packed == (0 if as_they_are else 2 * problem.nbytes("w"))  # split
+    rounded = solver.solution(replace(problem, allow_tf32=True), H200)
+    assert rounded.packed == (0 if as_they_are else problem.nbytes("w"))
     assert solution.total_workspace == solver.workspace_size(problem, H200)
     (launch,) = solution.steps
     assert isinstance(launch, Launch)
     read = {str(getattr(argument, "memory", "")) for argument in launch.arguments}
     assert (Memory.W in read) is as_they_are
+
+
+@pytest.mark.parametrize("direction", [Direction.FORWARD, Direction.BACKWARD_DATA])
+def test_narrow_channels_are_filled_up_to_whole_pieces(direction: Direction) -> None:
+    solver = MatrixConvSolver(direction, channels_last=True, fixed=False)
+    half = {"dtype": DataType.FLOAT16, "y_dtype": DataType.FLOAT16}
+    if direction is Direction.FORWARD:
+        problem = problem_of(solver, (2, 6, 9, 9), (14, 3, 3, 3), groups=2, padding=1, **half)
+    else:
+        problem = problem_of(solver, (2, 15, 9, 9), (3, 15, 3, 3), padding=1, **half)
+    solution = solver.solution(problem, H200)
+    assert solution.workspace == 2 * 9 * 9 * problem.groups * 8 * 2
+    assert solution.packed == (14 if direction is Direction.FORWARD else 15) * 9 * 8 * 2
+    assert len(solution.steps) == 2
+    assert solution.total_workspace == solver.workspace_size(problem, H200)
+
+
+def test_a_stride_is_folded_into_few_channels() -> None:
+    solver = MatrixConvSolver(Direction.FORWARD, channels_last=True, fixed=True)
+    half = {"dtype": DataType.FLOAT16, "y_dtype": DataType.FLOAT16}
+    problem = problem_of(solver, (2, 3, 15, 18), (8, 3, 7, 7), stride=2, padding=3, **half)
+    solution = solver.solution(problem, H200)
+    assert solution.workspace == 2 * 15 * 10 * 8 * 2  # pairs of positions, the first one outside
+    assert solution.packed == 8 * 7 * 4 * 8 * 2  # and of taps
+
+
+def test_division_by_a_product() -> None:
+    for number in (1, 2, 3, 7, 56 * 56, 2**16 + 1, 2**30, 2**31 - 1):
+        factor, shift = reciprocal(number) % 2**32, reciprocal(number) >> 32
+        most = (2**31 - 1) // number
+        for multiple in (0, 1, most // 2, most):
+            for value in (multiple * number - 1, multiple * number, multiple * number + number - 1):
+                if 0 <= value < 2**31:
+                    assert value * factor >> shift == value // number
 
 
 @each

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convfind_solvers_winograd.algorithms import TRANSFORMS
+from convfind_solvers_winograd.algorithms import STRIDED, TRANSFORMS
 from convfind_solvers_winograd.applicability import error_factor
-from convfind_solvers_winograd.cook_toom import Matrix, Transform, cook_toom
+from convfind_solvers_winograd.cook_toom import Matrix, Spread, Transform, cook_toom
 
-each_transform = pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda t: f"F{t.m}x{t.r}")
+each_transform = pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda t: t.name)
 points = st.lists(st.fractions(-3, 3, max_denominator=8), min_size=2, max_size=8, unique=True)
 
 
@@ -37,6 +37,25 @@ def test_any_points_give_an_exact_filter(values: list[Fraction], data: st.DataOb
     assert _times(transform.result, products) == expected
 
 
+@pytest.mark.parametrize("transform", STRIDED, ids=lambda t: t.name)
+@given(st.data())
+def test_filters_of_stride_2_are_exact(transform: Transform, data: st.DataObject) -> None:
+    whole = st.integers(-9, 9).map(Fraction)
+    d = data.draw(st.lists(whole, min_size=transform.values, max_size=transform.values))
+    g = data.draw(st.lists(whole, min_size=transform.r, max_size=transform.r))
+    products = [
+        u * v for u, v in zip(_times(transform.filter, g), _times(transform.data, d), strict=True)
+    ]
+    spread = transform.spread
+    if spread is Spread.DATA:
+        d = [Fraction(0), *(value for each in d for value in (each, Fraction(0)))]
+    step, apart = 1 + (spread is Spread.RESULTS), 1 + (spread is Spread.TAPS)
+    expected = [
+        sum(d[step * i + apart * k] * g[k] for k in range(transform.r)) for i in range(transform.m)
+    ]
+    assert _times(transform.result, products) == expected
+
+
 def test_points_must_be_different_and_enough() -> None:
     with pytest.raises(ValueError, match="needs 3 different points"):
         cook_toom(2, 3, (0, 1, 1))
@@ -51,7 +70,7 @@ def _floats(matrix: Matrix) -> Any:
 def _relative_error(transform: Transform, channels: int) -> float:
     """RMS error of float32 sums of transformed random data, relative to that of plain sums."""
     generator = np.random.default_rng(0)
-    size, r, m = transform.n, transform.r, transform.m
+    size, n, r, m = transform.values, transform.n, transform.r, transform.m
     d = generator.uniform(-1, 1, (300, channels, size, size)).astype(np.float32)
     g = generator.uniform(-1, 1, (300, channels, r, r)).astype(np.float32)
 
@@ -59,15 +78,20 @@ def _relative_error(transform: Transform, channels: int) -> float:
         both = _floats(matrix).astype(np.float32)
         return (both @ tensor @ both.T).astype(np.float32)
 
+    # taken[i, k, l]: whether tap k meets value l in result i.
+    taken = np.einsum(
+        "ij,jk,jl->ikl", *map(_floats, (transform.result, transform.filter, transform.data))
+    )
+    taken = np.round(taken).astype(np.float32)
     u, v = transformed(transform.filter, g), transformed(transform.data, d)
-    sums = np.zeros((300, size, size), np.float32)
+    sums = np.zeros((300, n, n), np.float32)
     plain = np.zeros((300, m, m), np.float32)
     right = np.zeros((300, m, m))
     for c in range(channels):
         sums += u[:, c] * v[:, c]
         for i in range(r):
             for j in range(r):
-                window, weight = d[:, c, i : i + m, j : j + m], g[:, c, i, j, None, None]
+                window, weight = taken[:, i] @ d[:, c] @ taken[:, j].T, g[:, c, i, j, None, None]
                 plain += window * weight
                 right += window.astype(np.float64) * weight
     result = transformed(transform.result, sums)

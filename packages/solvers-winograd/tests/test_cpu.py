@@ -38,13 +38,17 @@ pytest_plugins = ["convfind.testing.fixtures"]
 
 SOLVERS = {s.solver_id: s for s in solvers() if isinstance(s, CpuSolver)}
 _OF_PLANES = {s.transform for s in SOLVERS.values() if s.axes == 2}
-#: Each transform in both layouts, which have kernels of their own, but not in each direction, and
-#: along one axis only if it is not used along both.
+#: Transforms that take long to compile.
+_MANY_POINTS = 64
+#: Each transform of stride 1 in both layouts, which have kernels of their own, but not in each
+#: direction, the large ones only forward, and along one axis only if it is not used along both.
 ALL_KERNELS = [
     name
     for name, s in SOLVERS.items()
     if s.channels_last is (s.direction is not Direction.FORWARD)
     and s.axes == (2 if s.transform in _OF_PLANES else 1)
+    and not s.transform.spread
+    and (s.points < _MANY_POINTS or s.direction is Direction.FORWARD)
 ]
 #: One of each kernel, which all the others share: for what takes long.
 SOME = (
@@ -54,6 +58,11 @@ SOME = (
     "winograd-f3x4-cpu-nhwc-bwd-weights",
     "winograd-f4x7-1d-cpu-nchw-fwd",
     "winograd-f5x4-cpu-nchw-bwd-weights",
+)
+STRIDED = (
+    "winograd-f4x3-s2-cpu-nhwc-fwd-inline",
+    "winograd-f8x3-s2-cpu-nchw-bwd-data",
+    "winograd-f3x2-s2-cpu-nhwc-bwd-weights",
 )
 DILATED = (
     "winograd-f4x3-cpu-nchw-fwd",
@@ -90,6 +99,7 @@ def problem_for(solver: CpuSolver, x: tuple[int, ...], filters: int, **options: 
     groups = options.get("groups", 1)
     options.setdefault("layout", Layout.NHWC if solver.channels_last else Layout.NCHW)
     options.setdefault("accuracy", AccuracyClass.RELAXED)
+    options.setdefault("stride", 2 if solver.transform.spread else 1)
     w = (filters, x[1] // groups, *options.pop("window", windows(solver)[0]))
     return ConvProblem.create(options.pop("direction", solver.direction), x, w, **options)
 
@@ -117,6 +127,51 @@ def test_the_conformance_kit_finds_nothing(solver: CpuSolver, convfind_device: D
     )
     assert report.ok, str(report)
     assert len(report.problems) == len(shapes)
+
+
+@each(STRIDED)
+def test_stride_2(solver: CpuSolver, convfind_device: Device) -> None:
+    shapes = [
+        problem_for(solver, (2, 5, 9, 7), 3, padding=1),
+        problem_for(solver, (3, 36, 29, 34), 70, padding=1),
+        problem_for(solver, (1, 40, 13, 31), 66, padding=((1, 0), (3, 2)), alpha=0.5, beta=2.0),
+        problem_for(solver, (2, 12, 11, 10), 8, padding=1, groups=4),
+        problem_for(solver, (1, 3, 3, 4), 2, padding=9),
+    ]
+    if solver.direction is not Direction.BACKWARD_DATA:
+        shapes += [
+            problem_for(solver, (1, 1, 3, 3), 1),
+            problem_for(solver, (1, 6, 40, 33), 8, padding=((0, 1), (2, 0))),
+        ]
+    report = check_solver(
+        solver, on_cpu(convfind_device, solver), shapes=shapes, every_variant=False
+    )
+    assert report.ok, str(report)
+    assert len(report.problems) == len(shapes)
+
+
+@each(("winograd-f2x3-cpu-nhwc-fwd-inline", "winograd-f2x3-cpu-nchw-bwd-data-inline"))
+def test_float16(solver: CpuSolver, convfind_device: Device) -> None:
+    half = DataType.FLOAT16
+    shapes = [
+        problem_for(solver, (1, 5, 9, 7), 3, padding=1, dtype=half),
+        problem_for(solver, (2, 16, 11, 34), 13, padding=((0, 2), (3, 1)), dtype=half, beta=2.0),
+        problem_for(solver, (1, 12, 8, 9), 16, padding=1, groups=2, dtype=half, alpha=0.5),
+        problem_for(solver, (1, 1, 3, 3), 1, dtype=half),
+    ]
+    report = check_solver(
+        solver, on_cpu(convfind_device, solver), shapes=shapes, every_variant=False
+    )
+    assert report.ok, str(report)
+    assert len(report.problems) == len(shapes)
+
+
+def test_data_gradients_of_stride_2_are_for_odd_padding() -> None:
+    solver = SOLVERS["winograd-f8x3-s2-cpu-nhwc-bwd-data"]
+    assert solver.applicability(problem_for(solver, (1, 16, 16, 16), 16, padding=1), CPU)
+    answer = solver.applicability(problem_for(solver, (1, 16, 16, 16), 16, padding=(1, 2)), CPU)
+    assert isinstance(answer, Rejected)
+    assert answer.reason is Reason.PADDING
 
 
 @each(DILATED)

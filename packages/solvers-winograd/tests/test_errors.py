@@ -18,14 +18,14 @@ from convfind.accuracy import (
 from convfind.problem import ConvProblem
 from convfind.reference import reference_convolution, reference_magnitude
 from convfind_solvers_winograd.applicability import error_bound as stated_bound
-from convfind_solvers_winograd.cook_toom import Matrix, Transform
+from convfind_solvers_winograd.cook_toom import Matrix, Spread, Transform
 from convfind_solvers_winograd.cpu import CpuSolver
 from convfind_solvers_winograd.solver_list import cpu_solvers
 
 _FILTERS = 4
 #: Each transform along the axes on which it is used.
 CASES = [
-    pytest.param(transform, axes, id=f"F{transform.m}x{transform.r}-{axes}d")
+    pytest.param(transform, axes, id=f"{transform.name}-{axes}d")
     for transform, axes in dict.fromkeys(
         (s.transform, s.axes) for s in cpu_solvers() if isinstance(s, CpuSolver)
     )
@@ -55,17 +55,29 @@ def _convolution(transform: Transform, axes: int, d: Any, g: Any) -> Any:
 def test_errors_stay_in_the_bound(
     transform: Transform, axes: int, distribution: Distribution, channels: int
 ) -> None:
-    n, r = transform.n, transform.r
-    height, rows = (n, r) if axes == 2 else (1, 1)
-    images = 512 // channels + 8
-    problem = ConvProblem.forward(x=(images, channels, height, n), w=(_FILTERS, channels, rows, r))
+    spread, r = transform.spread, transform.r
+    # Data with a zero behind every value stands for a data gradient's.
+    width = 2 * transform.values - 1 if spread is Spread.DATA else transform.values
+    apart = 2 if spread is Spread.TAPS else 1
+    height, rows = (width, r) if axes == 2 else (1, 1)
+    problem = ConvProblem.forward(
+        x=(512 // channels + 8, channels, height, width),
+        w=(_FILTERS, channels, rows, r),
+        stride=2 if spread is Spread.RESULTS else 1,
+        dilation=apart,
+        padding=1 if spread is Spread.DATA else 0,
+    )
     d, g = random_data(problem, 3, distribution)
-    right = reference_convolution(problem, d, g)
+    values = d
+    if spread is Spread.DATA:
+        d[:, :, 1::2] = d[:, :, :, 1::2] = 0.0
+        values = d[:, :, ::2, ::2]
+    right = reference_convolution(problem, d, g)[:, :, : transform.m, : transform.m]
     # As inside of an image that goes on around the tile: whatever meets the tile's values.
-    pads = (rows - 1, r - 1)
+    pads = (apart * (rows - 1), apart * (r - 1))
     around = reference_magnitude(replace(problem, padding=pads, padding_end=pads), d, g)
     scale = np.broadcast_to(around.max((2, 3), keepdims=True), right.shape)
-    error = measure_error(_convolution(transform, axes, d, g), right, scale)
+    error = measure_error(_convolution(transform, axes, values, g), right, scale)
     bound = error_bound(problem, stated_bound(transform, problem, axes))
     assert check_error(error, bound), f"{error} over {bound}"
     # A bound that is never approached would say nothing.

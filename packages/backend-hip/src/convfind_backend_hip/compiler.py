@@ -9,10 +9,10 @@ from convfind.kernel_spec import KernelLanguage, Program
 from convfind.target import Target
 from convfind_backend_hip.compile_pool import CompilePool, CompilerDiedError, shared_pool
 
-_MAGIC = b"convfind-hip-2\0"  # another number for other options
+_MAGIC = b"convfind-hip-3\0"  # another number for other options
 #: Loops that ask for it are unrolled however long they become: what is left of one indexes arrays
 #: by its variable, which then are in scratch memory.
-_UNROLL = ("-mllvm", "-pragma-unroll-threshold=100000")
+_UNROLL = ("-mllvm", "-pragma-unroll-threshold=1000000")
 _DIGEST_SIZE = 16
 
 

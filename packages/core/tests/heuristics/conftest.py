@@ -87,7 +87,7 @@ def make_model(tmp_path: Path, backend: MockBackend) -> Callable[..., Path]:
         device = ModelDevice(identity=identity, compute_units=UNITS)
         network = fitted(ids or known)
         path = tmp_path / "model.npz"
-        write_model(path, Model((device,), {network.direction: network}, Training(seed=3)))
+        write_model(path, Model((device,), (network,), Training(seed=3)))
         return path
 
     return make

@@ -19,7 +19,6 @@ from convfind.problem import ConvProblem
 from convfind.solver import Solver
 from convfind.target import Target
 from convfind.testing import MockBackend, mock_solvers
-from convfind.types import Direction
 
 from .conftest import UNITS, problems
 
@@ -63,7 +62,7 @@ def test_one_problem_and_a_batch_have_the_same_times(
     make_model: Make, target: Target, solvers: list[Solver]
 ) -> None:
     heuristic = TrainedHeuristic("model", make_model())
-    network = heuristic.model().networks[Direction.FORWARD]
+    network = heuristic.model().networks[0]
     asked = problems(60)
     rows = np.array([sizes(problem) for problem in asked], np.int32)
     batch = np.exp(network.batch(rows, UNITS, 0))
@@ -79,7 +78,7 @@ def test_one_problem_and_a_batch_have_the_same_times(
 
 
 def test_a_batch_of_any_length_has_the_times_of_its_problems(make_model: Make) -> None:
-    network = TrainedHeuristic("model", make_model()).model().networks[Direction.FORWARD]
+    network = TrainedHeuristic("model", make_model()).model().networks[0]
     rows = np.array([sizes(problem) for problem in problems(60)], np.int32)
     alone = network.batch(rows, UNITS, 0)
     many = network.batch(np.tile(rows, (36, 1)), UNITS, 0)  # two whole blocks and a part of one
@@ -88,14 +87,34 @@ def test_a_batch_of_any_length_has_the_times_of_its_problems(make_model: Make) -
     assert network.batch(rows[:0], UNITS, 0).shape == (0, len(network.solvers))
 
 
+def test_each_kind_of_problem_has_its_network(make_model: Make, target: Target) -> None:
+    path = make_model()
+    model = read_model(path)
+    (flat,) = model.networks
+    lines = ConvProblem.forward((2, 4, 20), (8, 4, 3))
+    domain = dataclasses.replace(flat.domain, low=(0,) * 22, kinds=frozenset({sizes(lines)[22:]}))
+    later = (*flat.biases[:-1], flat.biases[-1] + np.float32(np.log(2.0)))
+    one = dataclasses.replace(flat, domain=domain, biases=later)
+    write_model(path, dataclasses.replace(model, networks=(flat, one)))
+    heuristic = TrainedHeuristic("model", path)
+    fastest = {}
+    for problem, network in ((PROBLEM, flat), (lines, one)):
+        answer = heuristic.predict(problem, target, mock_solvers()[:2])
+        assert not isinstance(answer, NotApplicable)
+        fastest[problem] = answer[0].time_ms
+        times = np.exp(network.batch(np.array([sizes(problem)], np.int32), UNITS, 0))
+        assert fastest[problem] == pytest.approx(times[0, :2].min(), rel=0.02)
+    alone = np.exp(flat.batch(np.array([sizes(lines)], np.int32), UNITS, 0))
+    assert fastest[lines] == pytest.approx(2 * alone[0, :2].min(), rel=0.02)
+
+
 def test_the_file_holds_the_model(make_model: Make, tmp_path: Path) -> None:
     model = read_model(make_model())
     write_model(tmp_path / "copy.npz", model)
     copy = read_model(tmp_path / "copy.npz")
     assert copy.devices == model.devices
     assert copy.training == model.training
-    for direction, network in model.networks.items():
-        other = copy.networks[direction]
+    for network, other in zip(model.networks, copy.networks, strict=True):
         assert other.domain == network.domain
         for ours, theirs in zip(network.weights, other.weights, strict=True):
             np.testing.assert_array_equal(ours, theirs)
@@ -190,8 +209,8 @@ def test_damage_is_found_or_harmless(make_model: Make, position: int) -> None:
         model = read_model(path)
     except ModelError:
         return
-    for direction, network in intact.networks.items():
-        for ours, theirs in zip(network.weights, model.networks[direction].weights, strict=True):
+    for network, other in zip(intact.networks, model.networks, strict=True):
+        for ours, theirs in zip(network.weights, other.weights, strict=True):
             np.testing.assert_array_equal(ours, theirs)
 
 
@@ -199,7 +218,7 @@ def test_models_of_other_formats_are_refused(make_model: Make) -> None:
     path = make_model()
     with np.load(path) as archive:
         arrays = {name: archive[name] for name in archive.files}
-    text = arrays["metadata"].tobytes().replace(b'"format":1', b'"format":9')
+    text = arrays["metadata"].tobytes().replace(b'"format":2', b'"format":9')
     np.savez(path, **(arrays | {"metadata": np.frombuffer(text, np.uint8)}))
     with pytest.raises(ModelError, match="format 9"):
         read_model(path)
@@ -209,14 +228,14 @@ def test_arrays_that_do_not_fit_are_damage(make_model: Make) -> None:
     path = make_model()
     with np.load(path) as archive:
         arrays = {name: archive[name] for name in archive.files}
-    np.savez(path, **(arrays | {"fwd.mean": arrays["fwd.mean"][:-1]}))
+    np.savez(path, **(arrays | {"0.mean": arrays["0.mean"][:-1]}))
     with pytest.raises(ModelError, match="do not fit"):
         read_model(path)
 
 
 def test_a_failed_write_leaves_nothing(make_model: Make, tmp_path: Path) -> None:
     nothing: Any = None
-    model = dataclasses.replace(read_model(make_model()), networks={Direction.FORWARD: nothing})
+    model = dataclasses.replace(read_model(make_model()), networks=(nothing,))
     folder = tmp_path / "empty"
     folder.mkdir()
     with warnings.catch_warnings(), pytest.raises(AttributeError):

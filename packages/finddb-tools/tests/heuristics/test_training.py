@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from convfind.heuristics import TrainedHeuristic
+from convfind.heuristics.features import SIZES
 from convfind.heuristics.model_file import read_model, write_model
 from convfind.opening import handle_for
 from convfind.plugins import hookimpl
@@ -17,6 +19,7 @@ from convfind.plugins.registry import Registry
 from convfind.settings import Settings
 from convfind.solution import TimeOrigin
 from convfind.testing import MockBackend, mock_solvers
+from convfind.types import Direction
 from convfind_finddb_tools.heuristics.dataset import read_dataset
 
 from .conftest import applicable, fill, law, random_problems
@@ -97,10 +100,11 @@ def test_the_same_seed_gives_the_same_model(shell: Any, measured: Measured, tmp_
         words = ["--output", tmp_path / name, "--seed", seed, "--epochs", 2]
         shell("heuristics", "train", data, *words)
     first, second, third = (read_model(tmp_path / name) for name in "abc")
-    for direction, network in first.networks.items():
-        for ours, theirs in zip(network.weights, second.networks[direction].weights, strict=True):
+    networks = zip(first.networks, second.networks, third.networks, strict=True)
+    for network, again, other in networks:
+        for ours, theirs in zip(network.weights, again.weights, strict=True):
             np.testing.assert_array_equal(ours, theirs)
-        assert (network.weights[0] != third.networks[direction].weights[0]).any()
+        assert (network.weights[0] != other.weights[0]).any()
     assert first.training == second.training
 
 
@@ -125,9 +129,24 @@ def test_miopen_text_and_its_import_are_the_same_data(shell: Any, tmp_path: Path
     models = [read_model(tmp_path / f"{name}.npz") for name in ("text", "imported")]
     assert models[0].training.data_sha256 == models[1].training.data_sha256
     assert models[0].devices[0].compute_units == 304
-    solvers = [name for n in models[0].networks.values() for name in n.solvers]
+    solvers = [name for n in models[0].networks for name in n.solvers]
     assert solvers
     assert all(name.endswith("@0") for name in solvers)  # no installed solver has that version
+
+
+def test_ranks_with_enough_problems_have_networks_of_their_own() -> None:
+    everything = read_dataset([Path(__file__).parents[1] / "data/gfx90a68.HIP.fdb.txt"])
+    dataset = everything.in_direction(Direction.BACKWARD_DATA)
+    recipe = Recipe(epochs=1, held_out=0.0, apart=len(dataset) // 4, units_per_solver=4)
+    model = train(dataset, recipe)
+    for row in dataset.rows.tolist():
+        network = model.network(Direction.BACKWARD_DATA, row)
+        assert not isinstance(network, str)
+        assert {kind[0] for kind in network.domain.kinds} == {row[SIZES.index("spatial_rank")]}
+        assert len(network.weights[0]) == 4 * len(network.solvers)
+    assert len(model.networks) == 2
+    (together,) = train(dataset, replace(recipe, apart=len(dataset))).networks
+    assert {kind[0] for kind in together.domain.kinds} == {2, 3}
 
 
 @pytest.mark.parametrize("command", ["train", "evaluate"])

@@ -25,6 +25,8 @@ PACKAGE = "convfind_solvers_direct"
 _DTYPES = (DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16)
 #: Weights that an item keeps in registers.
 MOST_WEIGHTS = 81
+#: The same where hiprtc compiles: of more it spills some, and takes minutes over that.
+_MOST_WEIGHTS_HIP = 49
 #: Source rows that a walk is unrolled over.
 _LONGEST_WALK = 48
 #: Floats of local memory that devices with 48 KiB have room for.
@@ -35,8 +37,6 @@ _MOST_ALONG_AXIS = 65535
 #: Of one unit of an H200: FLOP/s at the peak, and bytes/s of memory.
 _UNIT_PEAK = 507e9
 _UNIT_BANDWIDTH = 32e9
-#: The share of the peak that window sums reach.
-_ARITHMETIC_SHARE = 0.3
 
 _FEWEST_ITEMS = 32
 ROWS = Parameter("rows", tuple(range(1, 17)), "rows of the result of an item")
@@ -48,6 +48,7 @@ class GpuDirect(TunableSolver):
 
     direction: ClassVar[Direction]
     channels_last: ClassVar[bool]
+    arithmetic_share: ClassVar[float] = 0.3  # of the peak, which window sums reach
     algorithm = Algorithm.DIRECT
     is_dynamic = True
     backends = ("opencl", "hip")
@@ -70,7 +71,7 @@ class GpuDirect(TunableSolver):
         """All tensors moved once, or the sums where these take longer."""
         memory = problem.traffic / _UNIT_BANDWIDTH
         peak = problem.flops / _UNIT_PEAK
-        return max(0.8 * peak / max(memory, peak / _ARITHMETIC_SHARE), 0.02)
+        return max(0.8 * peak / max(memory, peak / self.arithmetic_share), 0.02)
 
     @abstractmethod
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
@@ -95,7 +96,7 @@ class GpuConv(GpuDirect):
         macros: dict[str, DefineValue] = {
             "DTYPE": problem.dtype.upper(),
             **shape.macros,
-            "UNROLLED": _is_unrolled(shape, chosen),
+            "UNROLLED": _is_unrolled(shape, chosen, most_weights(target)),
             **{name.upper(): value for name, value in chosen.items()},
             **self._macros(shape),
         }
@@ -259,7 +260,8 @@ class PixelsConv(GpuConv):
         elif shape.channels > 1:
             rows, columns = 4, 2
         else:
-            rows, columns = 8 if math.prod(shape.taps) >= 49 else 4, 4
+            taps = min(math.prod(shape.taps), MOST_WEIGHTS)
+            rows, columns = 8 if 49 <= taps <= most_weights(target) else 4, 4
         return Config(
             rows=_rows(shape, rows),
             items=min(128, target.max_work_group),
@@ -338,10 +340,15 @@ class PixelsConv(GpuConv):
         )
 
 
-def _is_unrolled(shape: Window, config: Config) -> bool:
+def most_weights(target: Target) -> int:
+    """Weights that an item keeps in registers."""
+    return _MOST_WEIGHTS_HIP if target.backend == "hip" else MOST_WEIGHTS
+
+
+def _is_unrolled(shape: Window, config: Config, most: int = MOST_WEIGHTS) -> bool:
     """Whether taps are unrolled, with their weights in registers."""
     weights = shape.taps[0] * _slots(shape)[0]
-    return weights <= MOST_WEIGHTS and shape.span(config.integer("rows"), 0) <= _LONGEST_WALK
+    return weights <= most and shape.span(config.integer("rows"), 0) <= _LONGEST_WALK
 
 
 def _slots(shape: Window) -> tuple[int, int, int]:

@@ -23,6 +23,7 @@ from convfind_solvers_direct.gpu_conv import (
     PACKAGE,
     ROWS,
     GpuDirect,
+    most_weights,
 )
 from convfind_solvers_direct.planes_tile import reciprocal
 from convfind_solvers_direct.window import Window, window
@@ -67,7 +68,9 @@ class GpuWeights(GpuDirect):
         if not all(constraint.holds(config) for constraint in self._constraints(shape)):
             config = config.replace(rows=1)
         groups = _FEW_GROUPS_A_UNIT if math.prod(shape.taps) > 9 else _GROUPS_A_UNIT
-        wanted = -(-groups * target.compute_units // self._groups(shape, config))
+        if self.channels_last and math.prod(shape.taps) <= 9:
+            groups //= 2  # each of them writes the sums of 32 channels
+        wanted = -(-groups * target.compute_units // self._groups(shape, config, target))
         powers = [1 << i for i in range(13) if 1 << i <= max(wanted, 1)]
         return config.replace(parts=powers[-1])
 
@@ -101,7 +104,7 @@ class GpuWeights(GpuDirect):
             "DTYPE": problem.dtype.upper(),
             **shape.macros,
             "CHANNELS_LAST": self.channels_last,
-            "CHUNK": _chunk(shape),
+            "CHUNK": _chunk(shape, target),
             "SPLIT": is_split,
             **{name.upper(): value for name, value in chosen.items() if name != "parts"},
         }
@@ -121,7 +124,7 @@ class GpuWeights(GpuDirect):
                     *map(i32, (*shape.padding, per_part)),
                     *split.arguments,
                 ),
-                (split.groups * items, -(-shape.taps[0] // _chunk(shape)), parts),
+                (split.groups * items, -(-shape.taps[0] // _chunk(shape, target)), parts),
                 (items, 1, 1),
             )
         ]
@@ -167,10 +170,11 @@ class GpuWeights(GpuDirect):
             return 1
         if self.channels_last:
             return 2 if shape.stride[1] > 1 else 7
-        return 14 if shape.stride[0] == 1 and shape.out[0] >= 14 else 7
+        # More taps leave no registers for so many rows.
+        return 14 if math.prod(shape.taps) < MOST_WEIGHTS and shape.out[0] >= 14 else 7
 
-    def _groups(self, shape: Window, config: Config) -> int:
-        return self._split(shape, config).groups * -(-shape.taps[0] // _chunk(shape))
+    def _groups(self, shape: Window, config: Config, target: Target) -> int:
+        return self._split(shape, config).groups * -(-shape.taps[0] // _chunk(shape, target))
 
     def _parts(self, problem: ConvProblem, config: Config, limit: int | None) -> tuple[int, int]:
         """Return the parts, as many as fit the limit, and the steps of one."""
@@ -290,12 +294,13 @@ def _band(shape: Window, rows: int, room: int) -> int | None:
     return None
 
 
-def _chunk(shape: Window) -> int:
+def _chunk(shape: Window, target: Target) -> int:
     """Filter rows whose sums an item keeps in registers."""
     height, width = shape.taps
-    if height * width <= MOST_WEIGHTS:
+    most = most_weights(target)
+    if height * width <= most:
         return height
-    return max(1, 64 // width)
+    return max(1, min(most, 64) // width)
 
 
 def _is_split(problem: ConvProblem, config: Config, limit: int | None) -> bool:

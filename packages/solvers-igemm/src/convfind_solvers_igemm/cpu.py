@@ -157,12 +157,12 @@ class ChannelsFirst(CpuProduct):
 
     channels_last = False
     _kernel = "cpu_nchw"
-    _cached = 196608
+    _cached = 2**20
 
     def _depth(self, shape: Geometry) -> int:
         # Long sums read and write results less often, and those of a gradient lie in pieces.
-        is_long = shape.taps > 1 or (max(shape.stride) > 1 and shape.channels > 512)
-        return 1024 if shape.is_gradient and is_long else 512
+        in_pieces = shape.is_gradient and max(shape.stride) > 1 and shape.channels > 512
+        return 1024 if shape.taps > 1 or in_pieces else 512
 
     def _joined(self, shape: Geometry) -> int:
         joins = shape.stride[2] == 2 and shape.out[2] > 1 and shape.taps <= self._depth(shape)

@@ -30,7 +30,10 @@ from convfind_solvers_igemm.cpu_solver import CpuSolver
 _NARROW = (DataType.FLOAT16, DataType.BFLOAT16, DataType.INT8)
 #: Sums of so many products of two int8 are whole numbers that a float32 holds exactly.
 _MOST_INT8_PRODUCTS = 2**24 // 2**14
+#: .. and of so many products of an int8 and a number from -8 to 8.
+_MOST_HALF_PRODUCTS = 2**24 // 2**10
 _SOURCE = KernelSource("convfind_solvers_igemm", "kernels/cpu_convert.cl")
+_HALVES = KernelSource("convfind_solvers_igemm", "kernels/cpu_halves.cl")
 
 
 class CpuWidened(Solver):
@@ -51,8 +54,8 @@ class CpuWidened(Solver):
             return Rejected(Reason.DTYPE, f"is for {', '.join(_NARROW)}")
         answer = self.inner.shape_applicability(problem, target)
         if answer and problem.dtype is DataType.INT8:
-            if problem.reduction > _MOST_INT8_PRODUCTS:
-                detail = f"sums of {problem.reduction} products; {_MOST_INT8_PRODUCTS} are exact"
+            if problem.reduction > _MOST_HALF_PRODUCTS:
+                detail = f"sums of {problem.reduction} products; {_MOST_HALF_PRODUCTS} are exact"
                 return Rejected(Reason.ACCURACY, detail)
             if not problem.has_default_scaling:
                 return Rejected(Reason.SCALING, "int8 with alpha 1 and beta 0 only")
@@ -65,7 +68,7 @@ class CpuWidened(Solver):
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """That of float32, less what converting costs."""
         wide = self.inner.wti(_wide(problem), target)
-        return None if wide is None else 0.7 * wide
+        return None if wide is None else (0.35 if _is_halved(problem) else 0.7) * wide
 
     def solution(
         self,
@@ -75,6 +78,8 @@ class CpuWidened(Solver):
         workspace_limit: int | None = None,
     ) -> ConvSolution:
         """The float32 solution between conversions; narrow weights are widened with the packing."""
+        if _is_halved(problem):
+            return self._halved(problem, target)
         wide = _wide(problem)
         inner = self.inner.solution(wide, target)
         result = problem.direction.writes
@@ -121,6 +126,61 @@ class CpuWidened(Solver):
             packed=packed if has_weights else 0,
         )
 
+    def _halved(self, problem: ConvProblem, target: Target) -> ConvSolution:
+        """Two sums, of the lower and the upper half of the weights, both exact, joined in int32."""
+        wide = _wide(problem)
+        inner = self.inner.solution(wide, target)
+        image, result = align(wide.nbytes("x")), align(wide.nbytes("y"))
+        source = align(inner.workspace)
+        weights = align(inner.packed)
+        half = weights + align(wide.nbytes("w"))
+        halves = tuple(
+            {
+                Memory.X: BufferArg(Memory.WORKSPACE, source),
+                Memory.W: BufferArg(Memory.PACKED, i * half + weights),
+                Memory.Y: BufferArg(Memory.WORKSPACE, source + image + i * result),
+                Memory.PACKED: BufferArg(Memory.PACKED, i * half),
+            }
+            for i in range(2)
+        )
+
+        def moved(steps: Iterable[Step], places: dict[Memory, BufferArg]) -> tuple[Step, ...]:
+            def place(memory: Memory, offset: int) -> tuple[Memory, int]:
+                found = places.get(memory, BufferArg(memory))
+                return found.memory, found.offset + offset
+
+            return tuple(relocated(step, place) for step in steps)
+
+        types = (problem.tensor_dtype("x"), DataType.FLOAT32)
+        ends = (BufferArg(Memory.X), halves[0][Memory.X])
+        program = Program(
+            _HALVES,
+            KernelLanguage.OPENCL_C,
+            make_defines(TO=problem.tensor_dtype("y").upper()),
+        )
+        both_weights = (BufferArg(Memory.W), *(places[Memory.W] for places in halves))
+        both_results = (*(places[Memory.Y] for places in halves), BufferArg(Memory.Y))
+        halve = KernelSpec(program, "igemm_cpu_halve")
+        join = KernelSpec(program, "igemm_cpu_join")
+        return ConvSolution(
+            self.solver_id,
+            (
+                _convert(types, ends, problem.elements("x"), target),
+                *(step for places in halves for step in moved(inner.steps, places)),
+                _along(join, both_results, problem.elements("y"), target),
+            ),
+            prepare=(
+                _along(halve, both_weights, problem.elements("w"), target),
+                *(step for places in halves for step in moved(inner.prepare, places)),
+            ),
+            workspace=source + image + 2 * result,
+            packed=2 * half,
+        )
+
+
+def _is_halved(problem: ConvProblem) -> bool:
+    return problem.dtype is DataType.INT8 and problem.reduction > _MOST_INT8_PRODUCTS
+
 
 def _wide(problem: ConvProblem) -> ConvProblem:
     return replace(problem, dtype=DataType.FLOAT32, y_dtype=DataType.FLOAT32)
@@ -132,10 +192,10 @@ def _convert(
     """The launch that copies from one end and type to the other."""
     defines = make_defines(FROM=types[0].upper(), TO=types[1].upper())
     program = Program(_SOURCE, KernelLanguage.OPENCL_C, defines)
+    return _along(KernelSpec(program, "igemm_cpu_convert"), ends, size, target)
+
+
+def _along(kernel: KernelSpec, buffers: tuple[BufferArg, ...], size: int, target: Target) -> Launch:
+    """The launch of a kernel that walks ``size`` elements of each buffer."""
     share = max(4096, -(-size // (4 * target.compute_units)))
-    return Launch(
-        KernelSpec(program, "igemm_cpu_convert"),
-        (*ends, i64(size), i64(share)),
-        (-(-size // share),),
-        (1,),
-    )
+    return Launch(kernel, (*buffers, i64(size), i64(share)), (-(-size // share),), (1,))

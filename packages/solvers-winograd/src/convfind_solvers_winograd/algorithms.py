@@ -10,11 +10,17 @@ from __future__ import annotations
 from fractions import Fraction
 
 from convfind_solvers_winograd.cook_toom import Transform, cook_toom
+from convfind_solvers_winograd.strided import (
+    strided,
+    strided_data_gradient,
+    strided_weight_gradient,
+)
 
 
 def _symmetric(m: int, r: int, *points: Fraction | int) -> Transform:
-    """F(m, r) with 0, every given point and its negative."""
-    return cook_toom(m, r, (0, *(sign * point for point in points for sign in (1, -1))))
+    """F(m, r) with every given point and its negative, and with 0 if that makes them enough."""
+    zero = (0,) if (m + r) % 2 else ()
+    return cook_toom(m, r, (*zero, *(sign * point for point in points for sign in (1, -1))))
 
 
 F2X3 = _symmetric(2, 3, 1)
@@ -26,4 +32,11 @@ F4X5 = _symmetric(4, 5, Fraction(1, 2), 1, 2)
 F5X4 = _symmetric(5, 4, Fraction(1, 2), 1, 2)
 F4X7 = _symmetric(4, 7, Fraction(3, 8), Fraction(7, 8), Fraction(5, 4), Fraction(9, 4))
 F7X4 = _symmetric(7, 4, Fraction(3, 8), Fraction(7, 8), Fraction(5, 4), Fraction(9, 4))
-TRANSFORMS = (F2X3, F4X3, F3X4, F6X3, F4X5, F5X4, F4X7, F7X4)
+#: Of two taps, along every second value, for stride 2.
+_F2X2 = _symmetric(2, 2, Fraction(3, 4))
+_F4X2 = _symmetric(4, 2, Fraction(3, 8), Fraction(5, 4))
+F2X3_S2, F4X3_S2 = strided(_F2X2), strided(_F4X2)
+F4X3_UP2, F8X3_UP2 = strided_data_gradient(_F2X2), strided_data_gradient(_F4X2)
+F3X2_D2 = strided_weight_gradient(_F2X2)
+STRIDED = (F2X3_S2, F4X3_S2, F4X3_UP2, F8X3_UP2, F3X2_D2)
+TRANSFORMS = (F2X3, F4X3, F3X4, F6X3, F4X5, F5X4, F4X7, F7X4, *STRIDED)

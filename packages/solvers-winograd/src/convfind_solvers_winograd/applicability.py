@@ -41,8 +41,9 @@ def judge(
     if problem.filter not in windows:
         sizes = " and ".join(f"{rows}x{columns}" for rows, columns in windows)
         return Rejected(Reason.FILTER_SIZE, f"is for {sizes} filters")
-    if max(problem.stride) > 1:
-        return Rejected(Reason.STRIDE, "is for stride 1")
+    stride = 2 if transform.spread else 1
+    if set(problem.stride) != {stride}:
+        return Rejected(Reason.STRIDE, f"is for stride {stride}")
     if max(problem.dilation) > most_dilation:
         return Rejected(Reason.DILATION, f"is for a dilation of at most {most_dilation}")
     if not problem.layouts_agree or problem.x_layout.channels_last is not channels_last:

@@ -14,15 +14,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
 from math import prod, sqrt
 
-Matrix = tuple[tuple[Fraction, ...], ...]
+Row = tuple[Fraction, ...]
+Matrix = tuple[Row, ...]
+
+
+class Spread(StrEnum):
+    """What lies two places apart: ``strided.py`` says how they make filters of stride 2."""
+
+    NONE = ""
+    RESULTS = "s2"
+    DATA = "up2"
+    TAPS = "d2"
 
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """F(m, r): ``result`` is A^T (m x n), ``filter`` G (n x r), ``data`` B^T (n x n)."""
+    """F(m, r): ``result`` is A^T (m x n), ``filter`` G (n x r), ``data`` B^T (n x values)."""
 
     m: int
     r: int
@@ -30,11 +41,39 @@ class Transform:
     result: Matrix
     filter: Matrix
     data: Matrix
+    spread: Spread = Spread.NONE
+
+    @property
+    def name(self) -> str:
+        """Of its files."""
+        return f"f{self.m}x{self.r}{self.spread}"
 
     @property
     def n(self) -> int:
-        """Values of data behind one tile, and products of one tile, along one axis."""
-        return self.m + self.r - 1
+        """Products of one tile along one axis."""
+        return len(self.filter)
+
+    @property
+    def values(self) -> int:
+        """Values of data behind one tile along one axis; those of stride 1 are as many as n."""
+        return len(self.data[0])
+
+    @property
+    def step(self) -> int:
+        """Values of data from one tile to the next along an axis."""
+        if self.spread is Spread.TAPS:
+            return 2 * self.r
+        if self.spread is Spread.DATA:
+            return self.m // 2
+        return 2 * self.m if self.spread else self.m
+
+    @property
+    def filter_points(self) -> int:
+        """Values of a transformed filter along one axis; all later products share the last."""
+        count = self.n
+        while self.filter[count - 2] == self.filter[-1]:
+            count -= 1
+        return count
 
     @property
     def growth(self) -> float:
@@ -68,7 +107,7 @@ class Transform:
             )
             for row in self.result
             for tap in range(self.r)
-            for value in range(self.n)
+            for value in range(self.values)
         )
 
 

@@ -10,9 +10,9 @@ from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import TunableSolver
 from convfind.target import DeviceKind, Target
-from convfind.types import Algorithm, Direction
+from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_winograd.applicability import error_bound, error_reach, judge
-from convfind_solvers_winograd.cook_toom import Transform
+from convfind_solvers_winograd.cook_toom import Spread, Transform
 from convfind_solvers_winograd.geometry import Axes, geometry
 
 VECTOR = 16
@@ -30,36 +30,48 @@ _MOST_DILATION = 16
 
 
 class CpuSolver(TunableSolver):
-    """A float32 convolution by one transform, in one direction and one family of layouts."""
+    """A convolution by one transform, in one direction and one family of layouts, in float32."""
 
     algorithm = Algorithm.WINOGRAD
     is_dynamic = True
     backends = ("opencl",)
 
     def __init__(
-        self, transform: Transform, direction: Direction, *, channels_last: bool, axes: int = 2
+        self,
+        transform: Transform,
+        direction: Direction,
+        *,
+        channels_last: bool,
+        axes: int = 2,
+        dtypes: tuple[DataType, ...] = (DataType.FLOAT32,),
     ) -> None:
         """Take the variant, which gives the solver its id; along one axis if ``axes`` is 1."""
+        self.dtypes = dtypes
         self.transform = transform
         self.direction = direction
         self.channels_last = channels_last
         self.axes = axes
         layout = "nhwc" if channels_last else "nchw"
         size = f"f{transform.m}x{transform.r}{'' if axes == 2 else '-1d'}"
+        if transform.spread:
+            size += "-s2"
         self.solver_id = f"winograd-{size}-cpu-{layout}-{direction.short}"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take filters of the transform's size, stride 1, on packed float32 tensors, on CPUs."""
+        """Take filters of the transform's size and stride, packed tensors, and CPUs."""
         if target.kind is not DeviceKind.CPU:
             return Rejected(Reason.DEVICE_KIND, "is for CPUs")
         answer = judge(
             *(problem, self.direction, self.transform),
             channels_last=self.channels_last,
+            dtypes=self.dtypes,
             axes=self.axes,
-            most_dilation=_MOST_DILATION,
+            most_dilation=1 if self.transform.spread else _MOST_DILATION,
         )
         if not answer:
             return answer
+        if self.transform.spread is Spread.DATA and not all(pad % 2 for pad in problem.padding):
+            return Rejected(Reason.PADDING, "data gradients of stride 2 are for odd padding")
         shape = geometry(problem)
         largest = max(problem.elements(name) for name in "xy") // shape.images
         if max(largest, shape.tiles(self.tile(problem)), *map(abs, shape.padding)) > _LARGEST:
@@ -76,9 +88,17 @@ class CpuSolver(TunableSolver):
         return int(self.transform.n**self.axes)
 
     @property
+    def filter_points(self) -> int:
+        """Values of a transformed filter."""
+        return int(self.transform.filter_points**self.axes)
+
+    @property
     def saved(self) -> float:
         """Multiplications of the direct formula for each product."""
-        return float((self.transform.m * self.transform.r) ** self.axes / self.points)
+        direct = self.transform.m * self.transform.r
+        if self.transform.spread is Spread.DATA:  # a result meets every second tap
+            direct //= 2
+        return float(direct**self.axes / self.points)
 
     def tile(self, problem: ConvProblem) -> Axes:
         """Rows and columns of results behind a tile; in weight gradients of y."""
@@ -93,13 +113,14 @@ class CpuSolver(TunableSolver):
         return Program(
             KernelSource(
                 "convfind_solvers_winograd",
-                f"kernels/cpu_f{self.transform.m}x{self.transform.r}.cl",
+                f"kernels/cpu_{self.transform.name}.cl",
             ),
             KernelLanguage.OPENCL_C,
             make_defines(
                 CHANNELS_LAST=self.channels_last,
                 ALONG_H=along_h,
                 ALONG_W=along_w,
+                HALF=problem.dtype is DataType.FLOAT16,
                 DILATED=max(problem.dilation) > 1,
                 MOST_DILATION=_MOST_DILATION,
                 **defines,

@@ -8,7 +8,7 @@ from convfind.problem import ConvProblem
 from convfind.search_space import Constraint, Parameter, SearchSpace
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32, i64
 from convfind.target import Target
-from convfind.types import Direction
+from convfind.types import DataType, Direction
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.cpu import (
     BEST_SHARE,
@@ -41,12 +41,15 @@ class CpuConvSolver(CpuSolver):
         channels_last: bool,
         packs_ahead: bool = True,
         axes: int = 2,
+        dtypes: tuple[DataType, ...] = (DataType.FLOAT32,),
     ) -> None:
         """Take the variant; with ``packs_ahead`` weights are transformed before the run.
 
         Those that do not have ``-inline`` at the end of their ids: work-items transform weights.
         """
-        super().__init__(transform, direction, channels_last=channels_last, axes=axes)
+        super().__init__(
+            transform, direction, channels_last=channels_last, axes=axes, dtypes=dtypes
+        )
         self.packs_ahead = packs_ahead
         if not packs_ahead:
             self.solver_id += "-inline"
@@ -188,14 +191,14 @@ class CpuConvSolver(CpuSolver):
         block = config.integer("channels")
         filters = -(-shape.filters // width) * width
         blocks = -(-shape.channels // block)
-        return shape.groups * filters * blocks * (block + 1) * self.points * 4
+        return shape.groups * filters * blocks * (block + 1) * self.filter_points * 4
 
     def _private_bytes(self, config: Config, vectors: int) -> int:
         tiles, channels, filters = (config.integer(n) for n in ("tiles", "channels", "filters"))
-        floats = tiles * (channels + filters)
+        floats = self.points * tiles * (channels + filters)
         if not self.packs_ahead:
-            floats += (channels + 1) * vectors * VECTOR
-        return self.points * floats * 4
+            floats += self.filter_points * (channels + 1) * vectors * VECTOR
+        return floats * 4
 
 
 def _tile(target: Target) -> tuple[int, int]:

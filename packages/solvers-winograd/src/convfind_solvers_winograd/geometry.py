@@ -1,4 +1,4 @@
-"""`Geometry`: a convolution of stride 1 as the kernels see it, whatever the direction."""
+"""`Geometry`: a convolution as the kernels see it, whatever the direction."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ class Geometry:
 
 
 def geometry(problem: ConvProblem) -> Geometry:
-    """Return the convolution that computes a problem in two axes, or whose weights it is after."""
+    """Return the convolution that computes a problem in two axes, or whose weights it is after.
+
+    Data gradients of stride 2 have tiles that begin where an odd padding puts them.
+    """
     k, c = problem.w_shape[0] // problem.groups, problem.w_shape[1]
     w_k, w_c, _, w_tap = problem.strides("w")
     height, width = problem.x_shape[2:]
@@ -62,11 +65,14 @@ def geometry(problem: ConvProblem) -> Geometry:
             *((height, width), (y_height, y_width), dilation, (above, left)),
             *((k * w_k, w_k, w_c, w_tap), False),
         )
-    rows, columns = (
-        (taps - 1) * apart for taps, apart in zip(problem.filter, dilation, strict=True)
+    before_h, before_w = (
+        (taps - 1) * apart - pad if step == 1 else (1 - pad) // 2
+        for taps, apart, pad, step in zip(
+            *(problem.filter, dilation, problem.padding, problem.stride), strict=True
+        )
     )
     return Geometry(
         *(Memory.Y, Memory.X, *outer, k, c),
-        *((y_height, y_width), (height, width), dilation, (rows - above, columns - left)),
+        *((y_height, y_width), (height, width), dilation, (before_h, before_w)),
         *((k * w_k, w_c, w_k, w_tap), True),
     )

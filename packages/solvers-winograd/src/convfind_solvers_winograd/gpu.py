@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 
 from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.defines import make_defines
+from convfind.defines import DefineValue, make_defines
 from convfind.kernel_source import KernelSource
 from convfind.kernel_spec import KernelSpec, Program
 from convfind.problem import ConvProblem
@@ -89,22 +89,22 @@ class GpuSolver(TunableSolver):
     def _points(self) -> int:
         return self.transform.n**2
 
-    def _transforms(self, dtype: DataType = DataType.FLOAT32) -> Program:
+    def _transforms(self, dtype: DataType = DataType.FLOAT32, **macros: DefineValue) -> Program:
         name = f"f{self.transform.m}x{self.transform.r}"
         return Program(
             KernelSource("convfind_solvers_winograd", f"kernels/gpu_{name}.cl"),
-            defines=make_defines(CHANNELS_LAST=self.channels_last, DTYPE=dtype.upper()),
+            defines=make_defines(macros, CHANNELS_LAST=self.channels_last, DTYPE=dtype.upper()),
         )
 
-    def _elementwise(self, entry: str, count: int, *arguments: Argument) -> Launch:
+    @staticmethod
+    def _elementwise(kernel: KernelSpec, count: int, *arguments: Argument) -> Launch:
         """Launch one work-item an element."""
         groups = -(-count // _GROUP)
-        kernel = KernelSpec(self._transforms(), entry)
         return Launch(kernel, arguments, (groups * _GROUP,), (_GROUP,))
 
     def _transformed(
         self,
-        entry: str,
+        kernel: KernelSpec,
         source: BufferArg,
         result: BufferArg,
         images: tuple[int, int],
@@ -120,7 +120,7 @@ class GpuSolver(TunableSolver):
         """
         count = channels[0] * channels[2] * tiles[2]
         numbers = (*images, *channels[:2], *size, *padding, *tiles[:2], channels[2], tiles[2])
-        return self._elementwise(entry, count, source, result, *map(i32, numbers))
+        return self._elementwise(kernel, count, source, result, *map(i32, numbers))
 
 
 def index(

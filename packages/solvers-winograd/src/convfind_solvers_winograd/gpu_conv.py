@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from convfind.config import Config
+from convfind.kernel_spec import KernelSpec, Program
 from convfind.problem import ConvProblem
-from convfind.search_space import SearchSpace
+from convfind.search_space import Constraint, SearchSpace
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, align, f32, i32
 from convfind.target import Target
 from convfind_solvers_winograd.geometry import geometry
 from convfind_solvers_winograd.gpu import (
     CHUNK,
     DEFAULT_CHUNK,
+    UNIT_BANDWIDTH,
     GpuSolver,
     chunk_images,
     index,
@@ -22,8 +26,10 @@ from convfind_solvers_winograd.gpu_product import (
     Tile,
     constraints,
     tensor_core_products,
+    tiles,
 )
 from convfind_solvers_winograd.gpu_sizes import ConvSizes, filter_launch
+from convfind_solvers_winograd.gpu_wgmma import fits_transform, splits, wgmma_launch
 
 
 class ConvSolver(GpuSolver):
@@ -31,17 +37,23 @@ class ConvSolver(GpuSolver):
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of transformed weights, and of data and products of a part of the batch."""
-        sizes = self._sizes(problem, DEFAULT_CHUNK, limit)
+        tile = self._best(problem, target)[1]
+        sizes = self._sizes(problem, tile, DEFAULT_CHUNK, limit)
         return regions(*sizes.region_bytes)[1] + sizes.packed_bytes
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Tiles of the product, and parts of the batch."""
-        return SearchSpace((*PARAMETERS, CHUNK), constraints(target))
+        takes = Constraint(
+            "transform",
+            lambda c: fits_transform(Tile.of(c), self.transform),
+            "the tile can join it",
+        )
+        split = splits(problem, channels_last=self.channels_last)
+        return SearchSpace((*PARAMETERS, CHUNK), (*constraints(target, split=split), takes))
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """The tile that is expected to be quickest."""
-        sizes = self._sizes(problem, DEFAULT_CHUNK, None)
-        _, tile, _ = sizes.product.best(target)
+        _, tile = self._best(problem, target)
         return Config(tile.values, chunk_mib=DEFAULT_CHUNK)
 
     def solution(
@@ -53,22 +65,27 @@ class ConvSolver(GpuSolver):
     ) -> ConvSolution:
         """One launch for the weights; for each part of the batch: data, products, result."""
         chosen = config or self.default_config(problem, target)
-        sizes = self._sizes(problem, chosen.integer("chunk_mib"), workspace_limit)
+        tile = Tile.of(chosen)
+        sizes = self._sizes(problem, tile, chosen.integer("chunk_mib"), workspace_limit)
         (data, sums), workspace = regions(*sizes.region_bytes)
-        products = tensor_core_products(problem)
+        transforms = self._transforms(SPLIT_FILTERS=sizes.split, JOINED=sizes.joined)
         steps: list[Launch] = []
         for first in range(0, sizes.shape.images, sizes.images):
             images = min(sizes.images, sizes.shape.images - first)
-            part = ConvSizes(sizes.shape, sizes.transform, images, self.channels_last)
+            part = replace(sizes, images=images)
+            if tile.splits:
+                product = wgmma_launch(part, tile, data, sums, target)
+            else:
+                product = _multiplied(part, tile, data, sums, tensor_core_products(problem))
             steps += (
-                self._data(part, first, data),
-                _multiplied(part, Tile.of(chosen), data, sums, products=products),
-                self._result(part, first, sums, problem),
+                self._data(transforms, part, first, data),
+                product,
+                self._result(transforms, part, first, sums, problem),
             )
         return ConvSolution(
             self.solver_id,
             tuple(steps),
-            prepare=(filter_launch(self._transforms(), sizes),),
+            prepare=(filter_launch(transforms, sizes),),
             workspace=workspace,
             packed=sizes.packed_bytes,
             config=chosen,
@@ -76,25 +93,40 @@ class ConvSolver(GpuSolver):
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The time of products, of transforms and of launches."""
-        sizes = self._sizes(problem, DEFAULT_CHUNK, None)
+        seconds, tile = self._best(problem, target)
+        sizes = self._sizes(problem, tile, DEFAULT_CHUNK, None)
         parts = -(-sizes.shape.images // sizes.images)
-        seconds = sizes.product.best(target)[0] * parts
-        moved = problem.traffic + sizes.packed_bytes + parts * sum(sizes.region_bytes)
+        moved = problem.traffic + sizes.packed_bytes + parts * sizes.region_bytes[0]
         return index(problem, target, seconds, moved, 1 + 3 * parts)
 
-    def _sizes(self, problem: ConvProblem, chunk_mib: int, limit: int | None) -> ConvSizes:
-        shape = geometry(problem)
+    def _best(self, problem: ConvProblem, target: Target) -> tuple[float, Tile]:
+        """Return the fewest seconds of products and of reading them, and the tile for it."""
 
-        def sizes(images: int) -> ConvSizes:
-            return ConvSizes(shape, self.transform, images, self.channels_last)
+        def seconds(tile: Tile) -> float:
+            sizes = self._sizes(problem, tile, DEFAULT_CHUNK, None)
+            parts = -(-sizes.shape.images // sizes.images)
+            read = sizes.region_bytes[1] / (UNIT_BANDWIDTH * target.compute_units)
+            return parts * (sizes.product.seconds(tile, 1, target.compute_units) + read)
+
+        split = splits(problem, channels_last=self.channels_last)
+        found = (t for t in tiles(target, split=split) if fits_transform(t, self.transform))
+        return min(((seconds(tile), tile) for tile in found), key=lambda choice: choice[0])
+
+    def _sizes(
+        self, problem: ConvProblem, tile: Tile, chunk_mib: int, limit: int | None
+    ) -> ConvSizes:
+        shape = geometry(problem)
+        one = ConvSizes(
+            *(shape, self.transform, 1, self.channels_last), split=tile.splits, joined=tile.joined
+        )
 
         def needed(images: int) -> int:
-            return sum(map(align, sizes(images).region_bytes))
+            return sum(map(align, replace(one, images=images).region_bytes))
 
         budget = chunk_mib << 20
         if limit is not None:
-            budget = min(budget, limit - sizes(1).packed_bytes)
-        return sizes(chunk_images(shape.images, budget, needed))
+            budget = min(budget, limit - one.packed_bytes)
+        return replace(one, images=chunk_images(shape.images, budget, needed))
 
     def _largest(self, problem: ConvProblem) -> int:
         shape = geometry(problem)
@@ -103,10 +135,10 @@ class ConvSolver(GpuSolver):
         weights = problem.elements("w")
         return max(image, weights, sizes.data, sizes.sums, *map(abs, shape.padding))
 
-    def _data(self, sizes: ConvSizes, first: int, data: BufferArg) -> Launch:
+    def _data(self, transforms: Program, sizes: ConvSizes, first: int, data: BufferArg) -> Launch:
         shape = sizes.shape
         return self._transformed(
-            "winograd_gpu_data",
+            KernelSpec(transforms, "winograd_gpu_data"),
             BufferArg(shape.source),
             data,
             (first, sizes.images),
@@ -117,11 +149,16 @@ class ConvSolver(GpuSolver):
         )
 
     def _result(
-        self, sizes: ConvSizes, first: int, sums: BufferArg, problem: ConvProblem
+        self,
+        transforms: Program,
+        sizes: ConvSizes,
+        first: int,
+        sums: BufferArg,
+        problem: ConvProblem,
     ) -> Launch:
         shape = sizes.shape
         return self._elementwise(
-            "winograd_gpu_result",
+            KernelSpec(transforms, "winograd_gpu_result"),
             sizes.sums,
             sums,
             BufferArg(shape.result),
@@ -133,7 +170,7 @@ class ConvSolver(GpuSolver):
 
 
 def _multiplied(
-    sizes: ConvSizes, tile: Tile, data: BufferArg, sums: BufferArg, *, products: int
+    sizes: ConvSizes, tile: Tile, data: BufferArg, sums: BufferArg, products: int
 ) -> Launch:
     matrix = sizes.channels * sizes.filters
     weights = Operand(BufferArg(Memory.PACKED), sizes.filters, matrix, along_depth=False)

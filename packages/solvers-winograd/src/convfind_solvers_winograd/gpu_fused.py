@@ -17,12 +17,12 @@ from convfind.target import Target
 from convfind.types import DataType, Direction
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.geometry import geometry
-from convfind_solvers_winograd.gpu import GpuSolver
-from convfind_solvers_winograd.gpu_product import local_memory
+from convfind_solvers_winograd.gpu import GpuSolver, index
+from convfind_solvers_winograd.gpu_product import local_memory, padded
 from convfind_solvers_winograd.gpu_sizes import ConvSizes, filter_launch
 
-#: Registers of a unit of NVIDIA's GPUs, and the most that an item has.
-_NVIDIA_REGISTERS, _ITEM_REGISTERS = 65536, 255
+#: Work-items of a group to which NVIDIA's compiler and AMD's older GPUs give all registers.
+_ITEMS_OF_MANY_REGISTERS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +66,23 @@ class FusedTile:
 
 def _most_items(target: Target) -> int:
     """Work-items of a group that have all registers they need."""
-    # A unit of AMD's older GPUs has them for four waves; one with matrix cores for eight.
+    # NVIDIA's OpenCL takes registers for so many items, whatever a kernel's work-group is. A unit
+    # of AMD's older GPUs has them for four waves; one with matrix cores for eight.
     older_amd = target.backend == "hip" and target.wave_size == 64 and not target.has("mfma")
-    return min(target.max_work_group, 256) if older_amd else target.max_work_group
+    if older_amd or target.has("nv-ptx"):
+        return min(target.max_work_group, _ITEMS_OF_MANY_REGISTERS)
+    return target.max_work_group
 
 
 #: Tiles of a transform of so many points along an axis, the one expected to be quickest first.
 TILES = {
     4: (FusedTile(32, 32, 4, 8, 8, 1), FusedTile(32, 32, 8, 8, 8, 1)),
-    6: (FusedTile(32, 32, 2, 4, 8, 3),),
+    6: (FusedTile(32, 32, 2, 4, 8, 3), FusedTile(16, 32, 4, 4, 8, 3)),
 }
+#: What these reached on an H200, in FLOP/s a unit.
+_RATES = {4: 142e9, 6: 94e9}
+#: What comes before and after the sum takes as long as so many channels of it.
+_AROUND = 12
 _MEANINGS = {
     "tiles": "tiles of a work-group",
     "filters": "filters of a work-group",
@@ -116,8 +123,14 @@ class FusedSolver(GpuSolver):
         return Rejected(Reason.LOCAL_MEMORY, f"needs {least} bytes")
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """None: no device has been measured, so that what has been goes first."""
-        return None
+        """The time of rounds of work-groups."""
+        tile = next(t for t in self._tiles if t.fits(self.transform, target))
+        sizes = self._sizes(problem)
+        rounds = -(-self._blocks(tile, sizes) // target.compute_units)
+        depth = padded(sizes.shape.channels, tile.channels)
+        flops = 2 * self._points * tile.tiles * tile.filters * (depth + _AROUND)
+        seconds = rounds * flops / _RATES[self.transform.n]
+        return index(problem, target, seconds, sizes.packed_bytes, 2)
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of transformed weights."""
@@ -158,9 +171,8 @@ class FusedSolver(GpuSolver):
         tile, sizes = FusedTile.of(chosen), self._sizes(problem)
         shape = sizes.shape
         threads = tile.threads(self.transform)
-        blocks = -(-shape.filters // tile.filters) * -(-sizes.tiles // tile.tiles)
         fused = Launch(
-            KernelSpec(self._fused(tile, problem.dtype, target), "winograd_gpu_fused"),
+            KernelSpec(self._fused(tile, problem.dtype), "winograd_gpu_fused"),
             (
                 BufferArg(shape.source),
                 BufferArg(Memory.PACKED),
@@ -171,7 +183,7 @@ class FusedSolver(GpuSolver):
                 *map(i32, (*shape.size, *shape.out, *shape.padding)),
                 *map(i32, (*sizes.tiles_of_image, sizes.channels, sizes.filters)),
             ),
-            (blocks * shape.groups * threads,),
+            (self._blocks(tile, sizes) * threads,),
             (threads,),
         )
         return ConvSolution(
@@ -182,17 +194,18 @@ class FusedSolver(GpuSolver):
             config=chosen,
         )
 
+    @staticmethod
+    def _blocks(tile: FusedTile, sizes: ConvSizes) -> int:
+        shape = sizes.shape
+        filters, tiles = -(-shape.filters // tile.filters), -(-sizes.tiles // tile.tiles)
+        return shape.groups * filters * tiles
+
     @property
     def _tiles(self) -> tuple[FusedTile, ...]:
         return TILES[self.transform.n]
 
-    def _fused(self, tile: FusedTile, dtype: DataType, target: Target) -> Program:
+    def _fused(self, tile: FusedTile, dtype: DataType) -> Program:
         macros = {name.upper(): value for name, value in tile.values.items()}
-        options: tuple[str, ...] = ()
-        if target.has("nv-ptx"):
-            # Its compiler takes more than a work-group of this size has, which then cannot start.
-            most = _NVIDIA_REGISTERS // tile.threads(self.transform) // 8 * 8
-            options = (f"-cl-nv-maxrregcount={min(_ITEM_REGISTERS, most)}",)
         return Program(
             KernelSource(
                 "convfind_solvers_winograd",
@@ -200,7 +213,6 @@ class FusedSolver(GpuSolver):
             ),
             KernelLanguage.SHARED,
             make_defines(macros, CHANNELS_LAST=self.channels_last, DTYPE=dtype.upper()),
-            options,
         )
 
     def _sizes(self, problem: ConvProblem) -> ConvSizes:

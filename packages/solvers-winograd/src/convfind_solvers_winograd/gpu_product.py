@@ -17,10 +17,14 @@ from convfind.target import Target
 #: The depth of a sum is a multiple of it, other sizes of `ROW_UNIT`: what is read at a time.
 DEPTH_UNIT = 16
 ROW_UNIT = 4
+#: Channels and filters of split filters: what gpu_product_wgmma.cl reads without a question.
+SPLIT_UNIT = 64
 #: Local memory that NVIDIA's compiler grants from sm_80 on; the device reports 48 KiB.
 _NVIDIA_LOCAL_MEMORY = 96 * 1024
 #: Tiles in local memory at a time, of gpu_product_mma.cl.
 _STAGES = 3
+#: Local memory of a unit of sm_90, less what work-groups take beside their tiles.
+_HOPPER_LOCAL_MEMORY = 224 * 1024
 
 
 def tensor_core_products(problem: ConvProblem) -> int:
@@ -42,7 +46,7 @@ class Tile:
     tile_k: int
     threads_m: int
     threads_n: int
-    mma: int = 0  # 1: on NVIDIA's tensor cores
+    mma: int = 0  # of NVIDIA: 1: tensor cores, 2: Hopper's matrix units, 3: these, points joined
 
     @classmethod
     def of(cls, config: Config) -> Tile:
@@ -60,16 +64,41 @@ class Tile:
         return self.threads_m * self.threads_n
 
     @property
+    def splits(self) -> bool:
+        """Whether it is of gpu_product_wgmma.cl, for which filters are split ahead."""
+        return self.mma >= 2
+
+    @property
+    def joined(self) -> bool:
+        """Whether it transforms results along the second axis."""
+        return self.mma == 3
+
+    @property
+    def stages(self) -> int:
+        """Tiles in local memory at a time; of Hopper's matrix units as many as fit."""
+        if not self.splits:
+            return _STAGES
+        return _HOPPER_LOCAL_MEMORY // RATES[self].resident // self._stage_bytes
+
+    @property
+    def _stage_bytes(self) -> int:
+        if self.splits:
+            return 128 * (self.tile_m + 2 * self.tile_n)
+        return 4 * (self.tile_k + 4) * (self.tile_m + self.tile_n)
+
+    @property
     def local_bytes(self) -> int:
         """Local memory, at most."""
         if self.mma:
-            return 4 * _STAGES * (self.tile_k + 4) * (self.tile_m + self.tile_n)
+            return self.stages * self._stage_bytes
         return 2 * 4 * (self.tile_k * (self.tile_m + self.tile_n) + 2 * 32)
 
     def fits(self, target: Target) -> bool:
         """Say whether a device can run it."""
         if self.mma and not (target.backend == "opencl" and _is_nvidia(target)):
             return False
+        if self.splits:
+            return target.arch == "sm_90"
         return self.threads <= target.max_work_group and self.local_bytes <= local_memory(target)
 
 
@@ -94,6 +123,11 @@ RATES = {
     Tile(64, 64, 16, 16, 8, 1): Rate(490, 170, 4, 45),
     Tile(128, 64, 16, 32, 8, 1): Rate(450, 300, 2, 32),
     Tile(64, 128, 16, 16, 16, 1): Rate(450, 300, 2, 32),
+    Tile(128, 128, 32, 32, 8, 2): Rate(1010, 1010, 1, 62),
+    Tile(128, 64, 32, 32, 8, 2): Rate(800, 800, 1, 45),
+    Tile(64, 64, 32, 16, 8, 2): Rate(805, 400, 3, 55),
+    Tile(128, 64, 32, 32, 8, 3): Rate(675, 675, 1, 190),
+    Tile(64, 64, 32, 16, 8, 3): Rate(675, 400, 2, 190),
 }
 SMALLEST = Tile(32, 32, 16, 8, 8)
 PARAMETERS = tuple(
@@ -104,16 +138,22 @@ PARAMETERS = tuple(
         ("tile_k", "depth of the tiles in local memory"),
         ("threads_m", "work-items along the rows"),
         ("threads_n", "work-items along the columns"),
-        ("mma", "1: on NVIDIA's tensor cores"),
+        ("mma", "NVIDIA's 1: tensor cores, 2: Hopper's matrix units, 3: with joined points"),
     )
 )
 
 
-def constraints(target: Target) -> tuple[Constraint, ...]:
+def tiles(target: Target, *, split: bool = False) -> list[Tile]:
+    """Return those that a device can run; of Hopper's matrix units where filters may be split."""
+    return [tile for tile in RATES if tile.fits(target) and (split or not tile.splits)]
+
+
+def constraints(target: Target, *, split: bool = False) -> tuple[Constraint, ...]:
     """Return what tiles must fulfil on a device."""
+    fitting = tiles(target, split=split)
     return (
         Constraint("tile", lambda c: Tile.of(c) in RATES, "tiles fill registers without spills"),
-        Constraint("device", lambda c: Tile.of(c).fits(target), "the device can run it"),
+        Constraint("device", lambda c: Tile.of(c) in fitting, "the device can run it"),
     )
 
 
@@ -151,17 +191,22 @@ class Product:
     rows: int
     columns: int
     depth: int
+    line: int = 1  # matrices that a tile with joined points goes through
 
     def count(self, tile: Tile) -> int:
-        """Work-groups of one part."""
-        return self.matrices * -(-self.rows // tile.tile_m) * -(-self.columns // tile.tile_n)
+        """Tiles of one part."""
+        matrices = self.matrices // (self.line if tile.joined else 1)
+        return matrices * -(-self.rows // tile.tile_m) * -(-self.columns // tile.tile_n)
 
     def seconds(self, tile: Tile, parts: int, units: int) -> float:
         """Expected time: whole rounds of work-groups at full speed, then what is left."""
         rate = RATES[tile]
+        depth = padded(self.depth, SPLIT_UNIT) if tile.splits else self.depth
+        if tile.joined:
+            depth *= self.line
         rounds, rest = divmod(-(-self.count(tile) * parts // units), rate.resident)
         last = rest / min(rest * rate.single, rate.full) if rest else 0.0
-        flops = 2 * (self.depth / parts + rate.around) * tile.tile_m * tile.tile_n
+        flops = 2 * (depth / parts + rate.around) * tile.tile_m * tile.tile_n
         return flops * (rounds * rate.resident / rate.full + last) * 1e-9
 
     def best(
@@ -175,8 +220,7 @@ class Product:
         return min(
             (
                 (self.seconds(tile, number, units) + number * part_seconds, tile, number)
-                for tile in RATES
-                if tile.fits(target)
+                for tile in tiles(target)
                 for number in parts
             ),
             key=lambda found: found[0],
@@ -204,7 +248,7 @@ class Product:
             "COLUMNS_FIRST": columns_first,
         }
         if tile.mma:
-            macros |= {"PRODUCTS": products, "STAGES": _STAGES}
+            macros |= {"PRODUCTS": products, "STAGES": tile.stages}
         program = Program(
             KernelSource(
                 "convfind_solvers_winograd",

@@ -9,9 +9,17 @@ from convfind.kernel_spec import KernelSpec, Program
 from convfind.solution import BufferArg, Launch, Memory, i32, i64
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.geometry import Geometry
-from convfind_solvers_winograd.gpu_product import DEPTH_UNIT, ROW_UNIT, Product, padded
+from convfind_solvers_winograd.gpu_product import (
+    DEPTH_UNIT,
+    ROW_UNIT,
+    SPLIT_UNIT,
+    Product,
+    padded,
+)
 
-_BLOCK_FILTERS, _BLOCK_CHANNELS, _FILTER_GROUP = 32, 4, 128
+#: Filters and channels of a work-group of the filters' transform, split ones and others.
+_BLOCKS = {True: (4, 32), False: (32, 4)}
+_FILTER_GROUP = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +30,8 @@ class ConvSizes:
     transform: Transform
     images: int
     channels_last: bool
+    split: bool = False  # filters are split for gpu_product_wgmma.cl
+    joined: bool = False  # the products transform results along the second axis
 
     @property
     def tiles_of_image(self) -> tuple[int, int]:
@@ -50,6 +60,16 @@ class ConvSizes:
         return padded(self.shape.filters, ROW_UNIT)
 
     @property
+    def packed_channels(self) -> int:
+        """Channels of a group, filled up, of the transformed weights."""
+        return padded(self.shape.channels, SPLIT_UNIT) if self.split else self.channels
+
+    @property
+    def packed_filters(self) -> int:
+        """Filters of a group, filled up, of the transformed weights."""
+        return padded(self.shape.filters, SPLIT_UNIT) if self.split else self.filters
+
+    @property
     def points(self) -> int:
         """Products of a tile for a channel and a filter."""
         return self.transform.n**2
@@ -69,12 +89,15 @@ class ConvSizes:
     @property
     def packed_bytes(self) -> int:
         """Bytes of the transformed weights."""
-        return 4 * self.points * self.shape.groups * self.channels * self.filters
+        element = 8 if self.split else 4
+        matrices = self.points * self.shape.groups
+        return element * matrices * self.packed_channels * self.packed_filters
 
     @property
     def region_bytes(self) -> tuple[int, int]:
         """Bytes of transformed data and of sums of products."""
-        return 4 * self.points * self.data, 4 * self.points * self.sums
+        planes = self.transform.n * self.transform.m if self.joined else self.points
+        return 4 * self.points * self.data, 4 * planes * self.sums
 
     @property
     def product(self) -> Product:
@@ -82,26 +105,28 @@ class ConvSizes:
         rows, columns = self.shape.filters, self.tiles
         if self.channels_last:
             rows, columns = columns, rows
-        return Product(self.points * self.shape.groups, rows, columns, self.channels)
+        matrices = self.points * self.shape.groups
+        return Product(matrices, rows, columns, self.channels, self.transform.n)
 
 
 def filter_launch(transforms: Program, sizes: ConvSizes) -> Launch:
     """Transform the weights to packed memory."""
     shape = sizes.shape
     group, filters, channels, tap = shape.weight_steps
+    block_filters, block_channels = _BLOCKS[sizes.split]
     return Launch(
         KernelSpec(transforms, "winograd_gpu_filter"),
         (
             BufferArg(Memory.W),
             BufferArg(Memory.PACKED),
             *map(i32, (shape.groups, shape.channels, shape.filters)),
-            *map(i32, (sizes.channels, sizes.filters)),
+            *map(i32, (sizes.packed_channels, sizes.packed_filters)),
             i64(group),
             *map(i32, (filters, channels, tap, int(shape.flipped))),
         ),
         (
-            -(-sizes.filters // _BLOCK_FILTERS) * _FILTER_GROUP,
-            sizes.channels // _BLOCK_CHANNELS * shape.groups,
+            -(-sizes.packed_filters // block_filters) * _FILTER_GROUP,
+            sizes.packed_channels // block_channels * shape.groups,
         ),
         (_FILTER_GROUP, 1),
     )

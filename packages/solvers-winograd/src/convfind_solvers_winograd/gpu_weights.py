@@ -191,7 +191,9 @@ class WeightsSolver(GpuSolver):
         height, width = (problem.x_shape if is_x else problem.y_shape)[2:]
         above, left = problem.padding if is_x else (0, 0)
         return self._transformed(
-            "winograd_gpu_data" if is_x else "winograd_gpu_gradient",
+            KernelSpec(
+                self._transforms(), "winograd_gpu_data" if is_x else "winograd_gpu_gradient"
+            ),
             BufferArg(memory),
             to,
             (first, sizes.images),

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from convfind.solver import Solver
 from convfind.types import DataType, Direction
-from convfind_solvers_winograd.algorithms import F2X3, F3X4, F4X3, F4X5, F4X7, F5X4, F6X3, F7X4
+from convfind_solvers_winograd.algorithms import (
+    F2X3,
+    F2X3_S2,
+    F3X2_D2,
+    F3X4,
+    F4X3,
+    F4X3_S2,
+    F4X3_UP2,
+    F4X5,
+    F4X7,
+    F5X4,
+    F6X3,
+    F7X4,
+    F8X3_UP2,
+)
 from convfind_solvers_winograd.cpu_conv import CpuConvSolver
 from convfind_solvers_winograd.cpu_weights import CpuWeightsSolver
 from convfind_solvers_winograd.gpu_conv import ConvSolver
@@ -17,6 +31,8 @@ def solvers() -> list[Solver]:
     return cpu_solvers() + gpu_solvers()
 
 
+#: What F(2, 3) takes: the smallest of transforms leaves float16's precision.
+_FLOATS = (DataType.FLOAT32, DataType.FLOAT16)
 #: Transforms on CPUs, the axes of their filters, and whether weights are transformed ahead.
 _CPU_VARIANTS = (
     (F4X3, 2, (True, False)),
@@ -28,22 +44,49 @@ _CPU_VARIANTS = (
     (F6X3, 1, (True,)),
     (F4X3, 1, (True,)),
 )
-_CPU_WEIGHTS_VARIANTS = ((F3X4, 2), (F5X4, 2), (F7X4, 1), (F5X4, 1), (F3X4, 1))
+#: The same of stride 2, where directions have transforms of their own.
+_CPU_STRIDED_VARIANTS = (
+    (F4X3_S2, Direction.FORWARD, (True, False)),
+    (F2X3_S2, Direction.FORWARD, (True,)),
+    (F8X3_UP2, Direction.BACKWARD_DATA, (True, False)),
+    (F4X3_UP2, Direction.BACKWARD_DATA, (True,)),
+)
+#: Of the gradients of the weights: transform, axes, layouts (those with stride 2 lose in NCHW).
+_CPU_WEIGHTS_VARIANTS = (
+    (F3X4, 2, (False, True)),
+    (F5X4, 2, (False, True)),
+    (F7X4, 1, (False, True)),
+    (F5X4, 1, (False, True)),
+    (F3X4, 1, (False, True)),
+    (F3X2_D2, 2, (True,)),
+)
 
 
 def cpu_solvers() -> list[Solver]:
     """Return those for CPUs."""
     convolutions: list[Solver] = [
-        CpuConvSolver(transform, direction, channels_last=last, packs_ahead=ahead, axes=axes)
+        CpuConvSolver(
+            *(transform, direction),
+            channels_last=last,
+            packs_ahead=ahead,
+            axes=axes,
+            dtypes=_FLOATS if transform is F2X3 else (DataType.FLOAT32,),
+        )
         for transform, axes, ways in _CPU_VARIANTS
         for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
         for last in (False, True)
         for ahead in ways
     ]
+    convolutions += [
+        CpuConvSolver(transform, direction, channels_last=last, packs_ahead=ahead)
+        for transform, direction, ways in _CPU_STRIDED_VARIANTS
+        for last in (False, True)
+        for ahead in ways
+    ]
     return convolutions + [
         CpuWeightsSolver(transform, channels_last=last, axes=axes)
-        for transform, axes in _CPU_WEIGHTS_VARIANTS
-        for last in (False, True)
+        for transform, axes, layouts in _CPU_WEIGHTS_VARIANTS
+        for last in layouts
     ]
 
 
@@ -51,18 +94,19 @@ def gpu_solvers() -> list[Solver]:
     """Return those for GPUs."""
     convolutions: list[Solver] = [
         ConvSolver(transform, direction, channels_last=last)
-        for transform in (F4X3, F6X3)
+        for transform in (F4X3, F6X3, F4X5)
         for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
         for last in (False, True)
     ]
     fused: list[Solver] = [
         FusedSolver(transform, direction, channels_last=last, dtypes=dtypes)
-        for transform, dtypes in (
-            (F4X3, (DataType.FLOAT32,)),
-            (F2X3, (DataType.FLOAT32, DataType.FLOAT16)),
-        )
+        for transform, dtypes in ((F4X3, (DataType.FLOAT32,)), (F2X3, _FLOATS))
         for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
         for last in (False, True)
     ]
-    weights = [WeightsSolver(F3X4, channels_last=last) for last in (False, True)]
+    weights = [
+        WeightsSolver(transform, channels_last=last)
+        for transform in (F3X4, F5X4)
+        for last in (False, True)
+    ]
     return [*convolutions, *weights, *fused]

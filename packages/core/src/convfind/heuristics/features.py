@@ -1,7 +1,8 @@
 """What a model sees of a problem: its sizes, and features in closed form.
 
 The formulas are written once, for numbers and for columns of numbers: a query computes them with
-Python's own numbers, which costs less than NumPy for one row, and a batch with arrays.
+Python's own numbers, which costs less than NumPy for one row, and a batch with arrays. Sums of
+features are no features: the first layer of a network adds for itself.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from convfind.problem import ConvProblem
 from convfind.types import DataType, Direction, Layout
 
 #: Raised when formulas or their order change: models of other versions are refused.
-FEATURES_VERSION = 1
+FEATURES_VERSION = 2
 
 #: The fields of `sizes`. One- and two-dimensional problems have axes of size 1 before their own.
 SIZES = (
@@ -31,7 +32,7 @@ SIZES = (
 )
 
 #: Index of the feature that is the base-2 logarithm of the multiply-accumulate operations.
-LOG_MACS = 26
+LOG_MACS = 20
 
 _DTYPES = {dtype: code for code, dtype in enumerate(DataType)}
 _CHANNELS_LAST = {layout: int(layout.channels_last) for layout in Layout}
@@ -71,15 +72,14 @@ def sizes(problem: ConvProblem) -> tuple[int, ...]:
 
 def features(row: Sequence[int], units: int, direction: Direction) -> list[float]:
     """The features of one problem from its `sizes`, on a device with so many compute units."""
-    return _features(row, row, units, direction, _PLAIN)
+    return _features(row, units, direction, _PLAIN)
 
 
 def feature_columns(
     rows: NDArray[np.int32], units: int | NDArray[np.float32], direction: Direction
 ) -> NDArray[np.float32]:
     """The same for many problems: (problems, fields) to (features, problems)."""
-    integers = np.ascontiguousarray(rows.T)
-    found = _features(integers, integers.astype(np.float32), units, direction, _VECTOR)
+    found = _features(rows.T.astype(np.int64, order="C"), units, direction, _VECTOR)
     result = np.empty((len(found), len(rows)), np.float32)
     for place, column in zip(result, found, strict=True):
         place[:] = column
@@ -87,94 +87,77 @@ def feature_columns(
 
 
 class _Functions(NamedTuple):
-    """What the formulas need beyond operators."""
+    """What the formulas need beyond operators; the tables count trailing zeros of so many bits."""
 
     log2: Callable[[Any], Any]
     ceil: Callable[[Any], Any]
-    minimum: Callable[[Any, Any], Any]
-    zeros: Callable[[Any], Any]  # trailing zero bits
-    element_size: Callable[[Any], Any]
+    zeros4: Any
+    zeros6: Any
+    zeros8: Any
+    element_size: Any
 
 
-_SIZE_OF = [dtype.size for dtype in DataType]
-_PLAIN = _Functions(
-    math.log2, math.ceil, min, lambda n: (n & -n).bit_length() - 1, _SIZE_OF.__getitem__
-)
-_VECTOR = _Functions(
-    np.log2,
-    np.ceil,
-    np.minimum,
-    lambda n: np.log2((n & -n).astype(np.float32)),
-    np.array(_SIZE_OF, np.float32).__getitem__,
-)
+def _zeros(bits: int) -> list[int]:
+    return [bits, *((n & -n).bit_length() - 1 for n in range(1, 1 << bits))]
+
+
+def _log2(numbers: NDArray[Any]) -> NDArray[np.float32]:
+    return np.log2(numbers.astype(np.float32))
+
+
+_TABLES = (_zeros(4), _zeros(6), _zeros(8), [dtype.size for dtype in DataType])
+_PLAIN = _Functions(math.log2, math.ceil, *_TABLES)
+_VECTOR = _Functions(_log2, np.ceil, *(np.array(table, np.float32) for table in _TABLES))
 
 
 def _features(
-    integers: Any, values: Any, units: Any, direction: Direction, functions: _Functions
+    integers: Sequence[Any] | NDArray[np.int64],
+    units: int | NDArray[np.float32],
+    direction: Direction,
+    functions: _Functions,
 ) -> list[Any]:
-    """The formulas. ``values`` are the integers again, as numbers whose products do not overflow.
-
-    ``m``, ``n``, ``k`` are those of the matrix product that the direction amounts to.
-    """
-    log2, ceil, minimum, zeros, element_size = functions
-    b, c, xd, xh, xw, k, yd, yh, yw, fd, fh, fw, sd, sh, sw, pd, ph, pw, _, dh, dw, g = values[:22]
-    ib, ic, ixd, ixh, ixw, ik, iyd, iyh, iyw = integers[:9]
-    ig, rank, dtype, x_last, w_last, y_last = integers[21:]
-    c, k, ic, ik = c / g, k / g, ic // ig, ik // ig
+    """The formulas; ``m``, ``n``, ``depth``: the matrix product that the direction amounts to."""
+    log2, ceil, zeros4, zeros6, zeros8, element_size = functions
+    b, c, xd, xh, xw, k, yd, yh, yw, fd, fh, fw, sd, sh, sw, pd, ph, pw, *others = integers
+    _, dh, dw, g, rank, dtype, x_last, w_last, y_last = others
+    c, k = c // g, k // g
     x, y, f = xd * xh * xw, yd * yh * yw, fd * fh * fw
-    log_b, log_c, log_k, log_g = log2(b), log2(c), log2(k), log2(g)
-    log_x, log_y, log_f = log2(x), log2(y), log2(f)
-    x_elements, y_elements, w_elements = b * c * x * g, b * k * y * g, k * c * f * g
-    log_macs = log_b + log_y + log_k + log_c + log_f + log_g
-    log_bytes = log2((x_elements + y_elements + w_elements) * element_size(dtype))
-    zeros_b, zeros_c, zeros_k, zeros_w = zeros(ib), zeros(ic), zeros(ik), zeros(iyw)
-    zeros_x, zeros_y = zeros(ixd * ixh * ixw), zeros(iyd * iyh * iyw)
     if direction is Direction.FORWARD:
-        m, n = k, b * y
-        log_m, log_n, log_depth = log_k, log_b + log_y, log_c + log_f
-        zeros_m, zeros_n, zeros_depth = zeros_k, zeros_b + zeros_y, zeros_c
-        depth = c * f
+        m, n, depth = k, b * y, c * f
     elif direction is Direction.BACKWARD_DATA:
-        m, n = c, b * x
-        log_m, log_n, log_depth = log_c, log_b + log_x, log_k + log_f
-        zeros_m, zeros_n, zeros_depth = zeros_c, zeros_b + zeros_x, zeros_k
-        depth = k * f
+        m, n, depth = c, b * x, k * f
     else:
-        m, n = k, c * f
-        log_m, log_n, log_depth = log_k, log_c + log_f, log_b + log_y
-        zeros_m, zeros_n, zeros_depth = zeros_k, zeros_c, zeros_b + zeros_y
-        depth = b * y
-    rows256, rows128, rows64, rows32 = ceil(m / 256), ceil(m / 128), ceil(m / 64), ceil(m / 32)
-    cols256, cols128, cols64, cols32 = ceil(n / 256), ceil(n / 128), ceil(n / 64), ceil(n / 32)
+        m, n, depth = k, c * f, b * y
+    rows256, rows128, rows64, rows32 = m + 255 >> 8, m + 127 >> 7, m + 63 >> 6, m + 31 >> 5
+    cols256, cols128, cols64, cols32 = n + 255 >> 8, n + 127 >> 7, n + 63 >> 6, n + 31 >> 5
     # Divided last: whole waves must not become 1.0000001, which a ceiling makes two.
     waves_a, waves_b = rows256 * cols128 * g / units, rows128 * cols128 * g / units
     waves_c, waves_d = rows64 * cols64 * g / units, rows32 * cols32 * g / units
     waves_e = rows64 * cols256 * g / units
-    pointwise, unit_stride = f == 1, (sd == 1) & (sh == 1) & (sw == 1)
-    no_padding = (pd == 0) & (ph == 0) & (pw == 0)
+    pointwise, no_padding = f == 1, pd + ph + pw == 0
+    unit_stride = sd * sh * sw == 1
+    product = pointwise & no_padding
+    elements = b * g * (c * x + k * y) + k * c * f * g
+    # One flat list: stars in it cost a third more time.
+    # fmt: off
     return [
-        *(log_b, log_c, log_k, log_g, log_x, log_y, log_f, log_c + log_g, log_k + log_g),
-        *(log2(xh), log2(xw), log2(xd), log2(yh), log2(yw)),
-        *(log2(fh), log2(fw), log2(sh), log2(sw), log2(dh), fd, sd, ph, pw),
-        *(log_m, log_n, log_depth, log_macs, log_bytes, log_macs - log_bytes),
-        *(log_b + log_c + log_x + log_g, log_b + log_k + log_y + log_g, log_k + log_c + log_f),
-        *(dtype == _HALF, dtype == _BRAIN, dtype == _BYTE, dtype == _DOUBLE),
-        *(x_last, w_last, y_last, rank == 3, (rank == 3) & (xd == 1) & (fd == 1)),
-        *(pointwise, unit_stride, no_padding, pointwise & unit_stride & no_padding),
-        *(pointwise & no_padding, (fh == 3) & (fw == 3), (yh == xh) & (yw == xw)),
-        *(g > 1, (g > 1) & (c == 1), (dh > 1) | (dw > 1)),
-        *(minimum(zeros_b, 6), minimum(zeros_c, 6), minimum(zeros_k, 6)),
-        *(minimum(zeros_w, 4), minimum(zeros_x, 6), minimum(zeros_y, 6)),
-        *(minimum(zeros_b + zeros_y, 8), minimum(zeros_m, 7), minimum(zeros_n, 8)),
-        minimum(zeros_depth, 7),
-        *(waves_a / ceil(waves_a), waves_b / ceil(waves_b), waves_c / ceil(waves_c)),
-        *(waves_d / ceil(waves_d), waves_e / ceil(waves_e)),
-        *(log2(waves_a), log2(waves_b), log2(waves_c), log2(waves_d), log2(waves_e)),
-        *(m / (256 * rows256), m / (128 * rows128), m / (64 * rows64), m / (32 * rows32)),
-        *(n / (256 * cols256), n / (128 * cols128), n / (64 * cols64), n / (32 * cols32)),
-        *(depth / (32 * ceil(depth / 32)), depth / (8 * ceil(depth / 8))),
-        c / (32 * ceil(c / 32)),
+        log2(b), log2(c), log2(k), log2(g), log2(xh), log2(xw), log2(xd), log2(y), log2(yh),
+        log2(yw), log2(f), log2(fh), log2(fw), log2(sh), log2(sw), log2(dh), fd, sd, ph, pw,
+        log2(b * y * g * k * c * f), log2(elements * element_size[dtype]),
+        dtype == _HALF, dtype == _BRAIN, dtype == _BYTE, dtype == _DOUBLE, x_last, w_last, y_last,
+        rank == 3, (rank == 3) & (xd * fd == 1), pointwise, unit_stride, no_padding,
+        product & unit_stride, product, (fh == 3) & (fw == 3), (yh == xh) & (yw == xw),
+        g > 1, (g > 1) & (c == 1), dh * dw > 1,
+        zeros6[b & 63], zeros6[c & 63], zeros6[k & 63], zeros4[yw & 15], zeros6[x & 63],
+        zeros6[y & 63], zeros8[b * y & 255], zeros8[m & 255], zeros8[n & 255], zeros8[depth & 255],
+        waves_a / ceil(waves_a), waves_b / ceil(waves_b), waves_c / ceil(waves_c),
+        waves_d / ceil(waves_d), waves_e / ceil(waves_e),
+        log2(waves_a), log2(waves_b), log2(waves_c), log2(waves_d), log2(waves_e),
+        m / (rows256 << 8), m / (rows128 << 7), m / (rows64 << 6), m / (rows32 << 5),
+        n / (cols256 << 8), n / (cols128 << 7), n / (cols64 << 6), n / (cols32 << 5),
+        depth / (depth + 31 & -32), depth / (depth + 7 & -8), c / (c + 31 & -32),
     ]
+    # fmt: on
 
 
 _HALF, _BRAIN = _DTYPES[DataType.FLOAT16], _DTYPES[DataType.BFLOAT16]

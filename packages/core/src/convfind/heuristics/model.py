@@ -6,7 +6,6 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from pathlib import Path
 
 from convfind.errors import ModelError
@@ -19,7 +18,6 @@ from convfind.solver import Solver, versioned_id
 from convfind.target import Target
 from convfind.types import AccuracyClass, ConvMode
 
-_TIME = attrgetter("time_ms")
 _MOST_QUESTIONS = 256  # sets of solvers whose outputs are kept; shapes make few different ones
 
 
@@ -62,28 +60,28 @@ class TrainedHeuristic:
         if device is None:
             known = ", ".join(self._devices)
             return NotApplicable(f"trained for {known}, not for {target.identity}")
-        network = model.networks.get(problem.direction)
-        if network is None:
-            return NotApplicable(f"not trained on {problem.direction.short}")
+        row = sizes(problem)
+        network = model.network(problem.direction, row)
+        if isinstance(network, str):
+            return NotApplicable(network)
         question = self._question(network, solvers)
         if isinstance(question, NotApplicable):
             return question
-        row = sizes(problem)
         refusal = unusual(problem) or network.domain.refusal(row)
         if refusal is not None:
             return NotApplicable(refusal)
         units, index = device
         # A handful of numbers: Python's own arithmetic costs half of what NumPy's does.
         logs = network.log_times(row, units, index, question.outputs)
-        least, sharpness = min(logs), network.sharpness
-        odds = [math.exp((least - log) * sharpness) for log in logs]
+        ranking = sorted(zip(logs, question.ids, strict=True))
+        exp, sharpness = math.exp, network.sharpness
+        least = ranking[0][0]
+        odds = [exp((least - log) * sharpness) for log, _ in ranking]
         total = sum(odds)
-        ranking = [
-            Prediction(solver, math.exp(log), share / total)
-            for solver, log, share in zip(question.ids, logs, odds, strict=True)
+        return [
+            Prediction(solver, exp(log), share / total)
+            for (log, solver), share in zip(ranking, odds, strict=True)
         ]
-        ranking.sort(key=_TIME)
-        return ranking
 
     def model(self) -> Model:
         """The model itself. Raises `ModelError` where it cannot be used."""
@@ -108,7 +106,7 @@ class TrainedHeuristic:
 
     def _question(self, network: Network, solvers: Sequence[Solver]) -> _Question | NotApplicable:
         """Look up the outputs of these solvers."""
-        key = (network.direction, *solvers)
+        key = (id(network), *solvers)  # the model holds its networks
         known = self._questions.get(key)
         if known is None:
             if len(self._questions) >= _MOST_QUESTIONS:

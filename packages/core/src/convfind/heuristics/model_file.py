@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from convfind.cached import cached_property
 from convfind.errors import ModelError
 from convfind.heuristics.features import FEATURES_VERSION, SIZES
-from convfind.heuristics.network import Domain, Network
+from convfind.heuristics.network import Domain, Network, kind_of, kind_text
 from convfind.types import Direction
 
-FORMAT = 1
+FORMAT = 2
 
 _METADATA = "metadata"
 
@@ -43,6 +44,7 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _NetworkHead(msgspec.Struct, frozen=True, kw_only=True):
+    direction: Direction
     solvers: tuple[str, ...]
     low: tuple[int, ...]
     high: tuple[int, ...]
@@ -56,44 +58,60 @@ class _Head(msgspec.Struct, frozen=True, kw_only=True):
     features: int
     devices: tuple[ModelDevice, ...]
     training: Training
-    networks: dict[str, _NetworkHead]
+    networks: tuple[_NetworkHead, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Model:
-    """Networks by direction, the devices they are for, and where they come from."""
+    """Networks, each for its kinds of problems; the devices they are for; where they come from."""
 
     devices: tuple[ModelDevice, ...]
-    networks: Mapping[Direction, Network]
+    networks: tuple[Network, ...]
     training: Training
+
+    @cached_property
+    def _by_kind(self) -> dict[tuple[Direction, tuple[int, ...]], Network]:
+        return {(net.direction, kind): net for net in self.networks for kind in net.domain.kinds}
+
+    def network(self, direction: Direction, row: Sequence[int]) -> Network | str:
+        """The network for a problem, by its `sizes`, or why there is none."""
+        found = self._by_kind.get((direction, kind_of(row)))
+        if found is not None:
+            return found
+        if all(network.direction is not direction for network in self.networks):
+            return f"not trained on {direction.short}"
+        return f"not trained on {kind_text(row)}"
 
 
 def write_model(path: Path, model: Model) -> None:
     """Write a model, whole or not at all; weights as float16. Raises `OSError`."""
     arrays: dict[str, NDArray[Any]] = {}
-    heads = {}
-    for direction, network in model.networks.items():
-        heads[direction.short] = _NetworkHead(
-            solvers=network.solvers,
-            low=network.domain.low,
-            high=network.domain.high,
-            kinds=tuple(sorted(network.domain.kinds)),
-            sharpness=network.sharpness,
-            layers=len(network.weights),
+    heads = []
+    for place, network in enumerate(model.networks):
+        heads.append(
+            _NetworkHead(
+                direction=network.direction,
+                solvers=network.solvers,
+                low=network.domain.low,
+                high=network.domain.high,
+                kinds=tuple(sorted(network.domain.kinds)),
+                sharpness=network.sharpness,
+                layers=len(network.weights),
+            )
         )
-        arrays[f"{direction.short}.mean"] = network.mean
-        arrays[f"{direction.short}.scale"] = network.scale
+        arrays[f"{place}.mean"] = network.mean
+        arrays[f"{place}.scale"] = network.scale
         for number, (weights, biases) in enumerate(
             zip(network.weights, network.biases, strict=True)
         ):
-            arrays[f"{direction.short}.weights{number}"] = weights.astype(np.float16)
-            arrays[f"{direction.short}.biases{number}"] = biases
+            arrays[f"{place}.weights{number}"] = weights.astype(np.float16)
+            arrays[f"{place}.biases{number}"] = biases
     head = _Head(
         format=FORMAT,
         features=FEATURES_VERSION,
         devices=model.devices,
         training=model.training,
-        networks=heads,
+        networks=tuple(heads),
     )
     arrays[_METADATA] = np.frombuffer(msgspec.json.encode(head, order="sorted"), np.uint8)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -131,12 +149,11 @@ def read_model(path: Path) -> Model:
             )
             raise ModelError(msg)
         head = msgspec.json.decode(text, type=_Head)
-        networks = {}
-        for direction in Direction:
-            if direction.short in head.networks:
-                network = _network(direction, head.networks[direction.short], arrays)
-                networks[direction] = network
-                _check(network, len(head.devices))
+        networks = tuple(
+            _network(place, described, arrays) for place, described in enumerate(head.networks)
+        )
+        for network in networks:
+            _check(network, len(head.devices))
     except (KeyError, ValueError, AttributeError, IndexError, msgspec.MsgspecError) as exc:
         msg = f"model {path} is damaged: {exc}"
         raise ModelError(msg) from exc
@@ -148,14 +165,12 @@ class _Versions(msgspec.Struct, frozen=True):
     features: int
 
 
-def _network(
-    direction: Direction, head: _NetworkHead, arrays: Mapping[str, NDArray[Any]]
-) -> Network:
+def _network(place: int, head: _NetworkHead, arrays: Mapping[str, NDArray[Any]]) -> Network:
     def numbers(name: str) -> NDArray[np.float32]:
-        return np.ascontiguousarray(arrays[f"{direction.short}.{name}"], np.float32)
+        return np.ascontiguousarray(arrays[f"{place}.{name}"], np.float32)
 
     return Network(
-        direction,
+        head.direction,
         head.solvers,
         Domain(head.low, head.high, frozenset(head.kinds)),
         head.sharpness,

@@ -1,4 +1,4 @@
-"""The network of a model: features to the logarithm of each solver's time, in NumPy."""
+"""A network of a model: features to the logarithm of each solver's time, in NumPy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KIND = SIZES.index("spatial_rank")
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The problems of one direction that a network was trained on.
+    """The problems that a network was trained on.
 
     Attributes:
         low: smallest value of each field of `SIZES` before the spatial rank.
@@ -47,9 +47,7 @@ class Domain:
         )
 
     def refusal(self, row: Sequence[int]) -> str | None:
-        """Say what about a problem is outside, None where nothing is."""
-        if tuple(row[_KIND:]) not in self.kinds:
-            return f"not trained on {_kind_text(row)}"
+        """Say what about a problem of these kinds is outside, None where nothing is."""
         if any(map(lt, row, self.low)) or any(map(gt, row, self.high)):
             name, value, low, high = next(
                 fields
@@ -60,7 +58,13 @@ class Domain:
         return None
 
 
-def _kind_text(row: Sequence[int]) -> str:
+def kind_of(row: Sequence[int]) -> tuple[int, ...]:
+    """Rank, data type and layouts from the `sizes` of a problem."""
+    return tuple(row[_KIND:])
+
+
+def kind_text(row: Sequence[int]) -> str:
+    """The same in words."""
     rank, dtype, *last = row[_KIND:]
     layouts = " ".join(
         f"{name} channels {'last' if flag else 'first'}"
@@ -71,7 +75,7 @@ def _kind_text(row: Sequence[int]) -> str:
 
 @dataclass(frozen=True)
 class Network:
-    """A perceptron for one direction. Immutable.
+    """A perceptron for some kinds of problems in one direction. Immutable.
 
     Attributes:
         direction: of its problems.

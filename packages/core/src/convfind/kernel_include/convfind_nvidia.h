@@ -85,6 +85,23 @@ CF_INLINED void cf_store_pair(CF_GLOBAL float *to, const float first, const floa
   *(CF_GLOBAL float2 *)to = pair;
 }
 
+// Stores two neighbouring elements of local memory, rounded.
+#define CF_STORE_SHARED_PAIR(dtype, address, first, second) \
+  CF_JOIN(CF_STORE_SHARED_PAIR_, dtype)(address, first, second)
+#define CF_STORE_SHARED_PAIR_FLOAT32(address, first, second) \
+  asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(address), "f"(first), "f"(second) : "memory")
+#define CF_STORE_SHARED_PAIR_FLOAT16(address, first, second) \
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(cf_pair_FLOAT16(first, second)) : "memory")
+#define CF_STORE_SHARED_PAIR_BFLOAT16(address, first, second) \
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(cf_pair_BFLOAT16(first, second)) : "memory")
+// Stores 16 bytes of device memory, aligned to them.
+#define CF_STORE_4(pointer, from)                                                           \
+  asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(pointer), "r"((from)[0]),     \
+               "r"((from)[1]), "r"((from)[2]), "r"((from)[3])                               \
+               : "memory")
+// What the items of a wave wrote to local memory is seen by all of them.
+#define CF_WAVE_BARRIER() asm volatile("bar.warp.sync 0xffffffff;" ::: "memory")
+
 // sums += a * b for one wave: a is 16 rows, b 8 columns, each 32 bytes along the sum. Lane i holds of a, in this order,
 // row i / 4 and row i / 4 + 8 of the first 16 bytes, then both of the others; of b column i / 4 of the first and of the
 // other 16 bytes; each time bytes 4 * (i % 4). Its sums are rows i / 4 and i / 4 + 8, columns 2 * (i % 4) and the next.

@@ -26,11 +26,16 @@
 #define TILE_N 128  // columns: 64, 128; with PRODUCTS 1 also 256
 #endif
 #ifndef STAGES
-#define STAGES 3  // tiles in local memory or on their way there: 3 or more
+#define STAGES 3  // tiles in local memory or on their way there: 2 or more
+#endif
+
+#ifndef SPLIT_BEFORE
+#define SPLIT_BEFORE 0  // 1, with PRODUCTS 2, 3: columns come to the stages split, as split_columns() writes them
 #endif
 
 #ifndef SPLIT_PASS
-#define SPLIT_PASS (TILE_N > TILE_M / 2 ? 2 : 1)  // eights of columns that an item splits at a time: 1, 2; PRODUCTS 2
+// PRODUCTS 2: eights of columns that an item splits at a time: 1, or 2 where TILE_N is TILE_M or more.
+#define SPLIT_PASS (TILE_N > TILE_M / 2 && STAGES > 2 ? 2 : 1)
 #endif
 
 #define THREADS (2 * TILE_M)
@@ -47,9 +52,10 @@
 #define PER_ROW (128 / ELEMENT_BYTES)   // elements of a stage along the sum
 #define ROWS_BYTES (TILE_M * 128)
 #define COLUMNS_BYTES (TILE_N * 128)
-#define STAGE_BYTES (ROWS_BYTES + COLUMNS_BYTES)
-#define SPLIT_BYTES (PRODUCTS > 1 ? 2 * 2 * COLUMNS_BYTES : 0)  // columns of two stages, split, behind the stages
-#define TILE_BYTES (STAGES * STAGE_BYTES + SPLIT_BYTES)          // local memory, aligned to 1024 bytes
+#define STAGE_BYTES (ROWS_BYTES + (SPLIT_BEFORE ? 2 : 1) * COLUMNS_BYTES)
+#define SPLIT_STAGES (STAGES > 2 ? 2 : 1)                                // whose columns are split at a time
+#define SPLIT_BYTES (PRODUCTS > 1 && !SPLIT_BEFORE ? SPLIT_STAGES * 2 * COLUMNS_BYTES : 0)  // behind the stages
+#define TILE_BYTES (STAGES * STAGE_BYTES + SPLIT_BYTES)                  // local memory, aligned to 1024 bytes
 #define SUMS (TILE_N / 2)                                        // of an item
 #define OWN_ROW(item) ((item) / 32 * 16 + (item) % 32 / 4)
 #define OWN_COLUMN(item) ((item) % 4 * 2)
@@ -57,7 +63,7 @@
 // Rows and columns of the `stage`-th stage, as addresses.
 #define STAGE_ROWS(tiles, stage) ((tiles) + (stage) % STAGES * STAGE_BYTES)
 #define STAGE_COLUMNS(tiles, stage) (STAGE_ROWS(tiles, stage) + ROWS_BYTES)
-#define SPLIT_COLUMNS(tiles, stage) ((tiles) + STAGES * STAGE_BYTES + (stage) % 2 * 2 * COLUMNS_BYTES)
+#define SPLIT_COLUMNS(tiles, stage) ((tiles) + STAGES * STAGE_BYTES + (stage) % SPLIT_STAGES * 2 * COLUMNS_BYTES)
 
 #if PRODUCTS == 1
 // Starts to add the products of a stage, which all items have fenced (CF_FENCE_MATRICES) before a barrier; with `more`

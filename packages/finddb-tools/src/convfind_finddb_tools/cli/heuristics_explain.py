@@ -76,10 +76,10 @@ def _rankings(
     model: Model, problem: ConvProblem
 ) -> tuple[str | None, dict[str, list[tuple[str, float, float]]]]:
     """Why the problem is outside the model's domain, or the ranking on each device."""
-    network = model.networks.get(problem.direction)
-    if network is None:
-        return f"not trained on {problem.direction.short}", {}
     row = sizes(problem)
+    network = model.network(problem.direction, row)
+    if isinstance(network, str):
+        return network, {}
     refusal = unusual(problem) or network.domain.refusal(row)
     if refusal is not None:
         return refusal, {}

@@ -66,9 +66,13 @@ def _json(heuristic: TrainedHeuristic, model: Model | ModelError, here: set[str]
     return described | {
         "fault": None,
         "devices": devices,  # and whether each is here
-        "directions": [direction.short for direction in model.networks],
+        "directions": _directions(model),
         "training": msgspec.to_builtins(model.training),
     }
+
+
+def _directions(model: Model) -> list[str]:
+    return list(dict.fromkeys(network.direction.short for network in model.networks))
 
 
 def _print(app: App, found: list[_Found], here: set[str]) -> None:
@@ -84,7 +88,7 @@ def _print(app: App, found: list[_Found], here: set[str]) -> None:
                 heuristic.name,
                 device.identity,
                 "yes" if device.identity in here else "no",
-                ", ".join(direction.short for direction in model.networks),
+                ", ".join(_directions(model)),
                 f"{model.training.problems:,}",
                 f"{100 * scores['top1']:.1f} %" if scores else "-",
                 f"{scores['geomean_slowdown']:.3f}" if scores else "-",

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from convfind.heuristics.contract import NotApplicable
 from convfind.heuristics.model import TrainedHeuristic
 from convfind.heuristics.model_file import Model
+from convfind.heuristics.network import Network, kind_of
 from convfind.problem import ConvProblem
 from convfind.solver import Solver
 from convfind.target import DeviceKind, Target
-from convfind.types import Direction
 from convfind_finddb_tools.heuristics.dataset import Dataset
 
 _QUERIES = 2000  # problems on which the time of a query is measured
@@ -79,8 +79,8 @@ def _scores(model: Model, part: Dataset, identity: str) -> Scores:
     index = [device.identity for device in model.devices].index(identity)
     device = model.devices[index]
     found = []
-    for direction, network in model.networks.items():
-        problems = part.in_direction(direction)
+    for network in model.networks:
+        problems = _of_network(part, network)
         refusals = [network.domain.refusal(row) for row in problems.rows.tolist()]
         problems = problems.select(np.array([text is None for text in refusals], np.bool_))
         times = problems.log_times(network.solvers)
@@ -110,6 +110,13 @@ def _scores(model: Model, part: Dataset, identity: str) -> Scores:
         ),
         calibration_error=calibration_error(confidence, rank == 0),
     )
+
+
+def _of_network(part: Dataset, network: Network) -> Dataset:
+    """The problems that a network is for."""
+    problems = part.in_direction(network.direction)
+    kinds = [kind_of(row) in network.domain.kinds for row in problems.rows.tolist()]
+    return problems.select(np.array(kinds, np.bool_))
 
 
 def _choices(
@@ -158,7 +165,7 @@ class _Listed:
 def query_times(heuristic: TrainedHeuristic, dataset: Dataset) -> tuple[float, float]:
     """Microseconds of one question (median), and of one problem in a batch (the best of five)."""
     model = heuristic.model()
-    identities = {device.identity for device in model.devices}
+    identities = [device.identity for device in model.devices]
     device = next(d for d in dataset.devices if d.identity in identities)
     part = dataset.on_device(device.identity)
     target = Target("", "", DeviceKind.GPU, "", "", "", 1, "", identity=device.identity)
@@ -179,16 +186,15 @@ def query_times(heuristic: TrainedHeuristic, dataset: Dataset) -> tuple[float, f
         elapsed = time.perf_counter() - start
         if not isinstance(answer, NotApplicable):
             samples.append(elapsed)
-    index = [d.identity for d in model.devices].index(device.identity)
+    index = identities.index(device.identity)
+    units = model.devices[index].compute_units
+    batches = [(network, _of_network(part, network).rows) for network in model.networks]
     best = float("inf")
     for _ in range(5):
         spent = 0.0
-        for direction in Direction:
-            network = model.networks.get(direction)
-            rows = part.in_direction(direction).rows
-            if network is not None and len(rows):
-                start = time.perf_counter()
-                network.batch(rows, device.compute_units, index)
-                spent += time.perf_counter() - start
-        best = min(best, spent / len(part))
+        for network, rows in batches:
+            start = time.perf_counter()
+            network.batch(rows, units, index)
+            spent += time.perf_counter() - start
+        best = min(best, spent / max(1, sum(len(rows) for _, rows in batches)))
     return float(np.median(samples)) * 1e6 if samples else float("inf"), best * 1e6

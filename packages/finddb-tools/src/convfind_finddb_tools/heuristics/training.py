@@ -1,4 +1,4 @@
-"""Training: a perceptron for each direction, from measured times. Needs PyTorch.
+"""Training: perceptrons for each direction, from measured times. Needs PyTorch.
 
 A network predicts the logarithm of each solver's time. Its loss has four parts: the error of the
 measured times; the cross-entropy of choosing among the measured solvers, whose targets are shares
@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from convfind.heuristics.features import feature_columns
+from convfind.heuristics.features import SIZES, feature_columns
 from convfind.heuristics.model_file import Model, Training
 from convfind.heuristics.network import Domain, Floats, Network, log_work
 from convfind.types import Direction
@@ -37,6 +37,8 @@ _BEHIND = 0.2  # log time by which a solver without a time should be behind the 
 _CENSORED = 0.1  # weight of that
 _FEWEST_STEPS = 40  # of an epoch with little data
 
+_RANK = SIZES.index("spatial_rank")
+
 Progress = Callable[[int, int], None]
 
 
@@ -45,7 +47,9 @@ class Recipe:
     """How to train; the defaults are what worked best on MIOpen's databases."""
 
     seed: int = 0
-    hidden: tuple[int, ...] = (384, 256)
+    hidden: tuple[int, ...] = (240, 160)  # units of each layer, at most
+    units_per_solver: int = 28  # and at most so many for each solver
+    apart: int = 4000  # problems of one spatial rank that get a network of their own
     epochs: int = 50
     batch: int = 1024
     rate: float = 4e-3
@@ -65,17 +69,20 @@ def train(
     """
     torch.manual_seed(recipe.seed)
     seen = dataset.select(~held_out(dataset, recipe.split, recipe.held_out, recipe.seed))
-    parts = {direction: seen.in_direction(direction) for direction in Direction}
-    parts = {direction: part for direction, part in parts.items() if len(part)}
-    networks: dict[Direction, Network] = {}
-    for direction, part in parts.items():
+    parts = [
+        (direction, part)
+        for direction in Direction
+        for part in _parts(seen.in_direction(direction), recipe.apart)
+    ]
+    networks: list[Network] = []
+    for direction, part in parts:
         before, total = recipe.epochs * len(networks), recipe.epochs * len(parts)
 
         def show(epoch: int, before: int = before, total: int = total) -> None:
             on_progress(before + epoch, total)
 
-        networks[direction] = train_network(part, direction, recipe, show)
-    model = Model(dataset.devices, networks, Training())
+        networks.append(train_network(part, direction, recipe, show))
+    model = Model(dataset.devices, tuple(networks), Training())
     unseen = dataset.select(held_out(dataset, recipe.split, recipe.held_out, recipe.seed))
     training = Training(
         program=f"convfind-finddb-tools {version('convfind-finddb-tools')}",
@@ -87,6 +94,17 @@ def train(
         held_out=recipe.held_out,
     )
     return replace(model, training=training)
+
+
+def _parts(problems: Dataset, apart: int) -> list[Dataset]:
+    """The problems that share a network: those of a spatial rank if there are so many, and all
+    others.
+    """
+    ranks = problems.rows[:, _RANK]
+    found, counts = np.unique(ranks, return_counts=True)
+    own = found[counts >= apart]
+    chosen = [*(ranks == rank for rank in own), ~np.isin(ranks, own)]
+    return [problems.select(flags) for flags in chosen if flags.any()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +191,8 @@ def _typical(tensors: _Tensors) -> torch.Tensor:
 
 def _perceptron(inputs: int, recipe: Recipe, start: torch.Tensor) -> torch.nn.Sequential:
     layers: list[torch.nn.Module] = []
-    for width in recipe.hidden:
+    for most in recipe.hidden:
+        width = min(most, recipe.units_per_solver * len(start))
         layers += [torch.nn.Linear(inputs, width), torch.nn.ReLU()]
         if recipe.dropout:
             layers.append(torch.nn.Dropout(recipe.dropout))

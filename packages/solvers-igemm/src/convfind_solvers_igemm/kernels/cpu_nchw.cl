@@ -11,7 +11,11 @@
 #define CHANNELS_LAST 0
 #define WIDTH MR
 // All taps of a block of channels fit into DEPTH where they can.
-#define BLOCK(channels, taps) ((taps) == 0 ? (channels) : min(channels, max(1, DEPTH / (taps))))
+#define BLOCK(channels, taps) \
+  ((taps) == 0 ? (channels) : EVENLY(channels, min(channels, max(1, DEPTH / (taps)))))
+// Parts of at most `most`, as even as can be.
+#define EVENLY(size, most) (((size) + PARTS(size, most) - 1) / PARTS(size, most))
+#define PARTS(size, most) (((size) + (most) - 1) / (most))
 #include "cpu_pack.h"
 #include "cpu_pieces.h"
 
@@ -62,6 +66,7 @@ INLINE void tile(const int rows_, const int vectors, int depth, __global const f
     float16 right[VECTORS];
 #pragma unroll
     for (int j = 0; j < vectors; j++) right[j] = vload16(k * VECTORS + j, panel);
+    PREFETCH(left_panel + (k + 64) * MR);
 #pragma unroll
     for (int i = 0; i < rows_; i++) {
       const float16 left = left_panel[k * MR + i];
@@ -75,14 +80,23 @@ INLINE void tile(const int rows_, const int vectors, int depth, __global const f
     for (int j = 0; j < vectors; j++) vstore16(sum[i][j] * alpha, i * VECTORS + j, part);
 }
 
-INLINE void tile_of_height(const int vectors, int rows, int depth, __global const float *left_panel,
-                           const float *panel, float *part, float alpha) {
+INLINE void tile_of_width(const int vectors, int rows, int depth, __global const float *left_panel,
+                          const float *panel, float *part, float alpha) {
   if (MR > 8 && rows > 8)
     tile(MR, vectors, depth, left_panel, panel, part, alpha);
   else if (MR > 4 && rows > 4)
     tile(MR < 8 ? MR : 8, vectors, depth, left_panel, panel, part, alpha);
   else
     tile(4, vectors, depth, left_panel, panel, part, alpha);
+}
+
+// A call of its own: what the kernel keeps in registers would push sums out of them.
+NOINLINE void multiply(int columns, int rows, int depth, __global const float *left_panel,
+                       const float *panel, float *part, float alpha) {
+  if (VECTORS > 1 && columns > VEC)
+    tile_of_width(VECTORS, rows, depth, left_panel, panel, part, alpha);
+  else
+    tile_of_width(1, rows, depth, left_panel, panel, part, alpha);
 }
 
 // The last `count` floats of a vector; those in front of them are stored already.
@@ -123,6 +137,13 @@ INLINE void prefetch_run(__global const float *y, int count) {
 // Rows of results, `size` floats apart in y; `joined` tiles in turns.
 INLINE void store_rows(const float *part, int rows, int joined, const Run *runs, int used,
                        __global float *y, long size, float beta) {
+  if (joined == 1 && runs[0].count == NR) {
+    for (int i = 0; i < rows; i++)
+#pragma unroll
+      for (int j = 0; j < VECTORS; j++)
+        store_part(vload16(i * VECTORS + j, part), y + runs[0].to + i * size + j * VEC, VEC, beta);
+    return;
+  }
   float turns[2 * NR + VEC] __attribute__((aligned(64)));
   for (int i = 0; i < rows; i++, part += NR, y += size) {
     const float *row = part;
@@ -235,10 +256,7 @@ __kernel ONE_ITEM void igemm_cpu_nchw(__global const float *restrict x,
             const long place = (long)(m / MR) * all * channels + at->before * channels +
                                (long)c0 * at->taps + (long)t0 * count;
             __global const float *left = packed + place * MR;
-            if (VECTORS > 1 && columns > VEC)
-              tile_of_height(VECTORS, m1 - m, depth, left, right, part + i * MR * NR, alpha);
-            else
-              tile_of_height(1, m1 - m, depth, left, right, part + i * MR * NR, alpha);
+            multiply(columns, m1 - m, depth, left, right, part + i * MR * NR, alpha);
             right += depth * NR;
           }
           store_rows(part, min(MR, m1 - m), joined, runs, used, to, size, scale);

@@ -4,6 +4,8 @@
 
 #include "cpu_tile.h"
 
+#define CHANNELS_AT_ONCE 32
+
 // Up to 16 positions of one tap: place in the panel, place in x (none: padding), how many.
 typedef struct {
   long from;
@@ -74,31 +76,40 @@ INLINE float16 load_steps(__global const float *x, int step, int count, bool who
   return vload16(0, part);
 }
 
-// `depth` channels as rows of a panel, `pitch` floats apart. A vector store spills over what its
-// piece has, to be overwritten by the next piece or row; `panel` has room for VEC floats more.
+// `depth` channels as rows of a panel, `pitch` floats apart, CHANNELS_AT_ONCE of them at a time, so
+// that what the pieces of a channel share of x is still near. Vectors are stored whole: around a
+// piece the panel keeps what it has. It has room for VEC floats more.
 INLINE void gather(float *panel, const int pitch, __global const float *x, const Piece *pieces,
                    int used, int depth, long plane, int step) {
-  if (used == 1 && pieces[0].whole && step == 1) {
-    for (int c = 0; c < depth; c++)
-      vstore16(vload16(0, x + pieces[0].from + c * plane), 0, panel + c * pitch);
-    return;
-  }
-  if (used == 2 && pieces[0].whole && pieces[1].whole && step == 1) {
-    __global const float *a = x + pieces[0].from, *b = x + pieces[1].from;
-    const int at = pieces[1].to;
-    for (int c = 0; c < depth; c++) {
-      vstore16(vload16(0, a + c * plane), 0, panel + c * pitch);
-      vstore16(vload16(0, b + c * plane), 0, panel + c * pitch + at);
-    }
-    return;
-  }
-  for (int c = 0; c < depth; c++)
+  const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  for (int c0 = 0; c0 < depth; c0 += CHANNELS_AT_ONCE) {
+    const int channels = min(CHANNELS_AT_ONCE, depth - c0);
     for (int i = 0; i < used; i++) {
-      float16 value = 0.0f;
-      if (pieces[i].inside)
-        value = load_steps(x + pieces[i].from + c * plane, step, pieces[i].count, pieces[i].whole);
-      vstore16(value, 0, panel + c * pitch + pieces[i].to);
+      const Piece piece = pieces[i];
+      const int16 own = lane < piece.count;
+      float *to = panel + c0 * pitch + piece.to;
+      if (!piece.inside) {
+        for (int c = 0; c < channels; c++, to += pitch)
+          vstore16(select(vload16(0, to), (float16)(0.0f), own), 0, to);
+        continue;
+      }
+      __global const float *from = x + piece.from + c0 * plane;
+      if (piece.whole && step == 1 && piece.count == VEC)
+        for (int c = 0; c < channels; c++, from += plane, to += pitch) {
+          PREFETCH(from + NR);
+          vstore16(vload16(0, from), 0, to);
+        }
+      else if (piece.whole && step == 1)
+        for (int c = 0; c < channels; c++, from += plane, to += pitch)
+          vstore16(select(vload16(0, to), vload16(0, from), own), 0, to);
+      else if (piece.whole && step == 2)
+        for (int c = 0; c < channels; c++, from += plane, to += pitch)
+          vstore16(select(vload16(0, to), load_steps(from, 2, VEC, true), own), 0, to);
+      else
+        for (int c = 0; c < channels; c++, from += plane, to += pitch)
+          vstore16(select(vload16(0, to), load_steps(from, step, piece.count, piece.whole), own), 0, to);
     }
+  }
 }
 
 #endif  // CPU_PIECES_H

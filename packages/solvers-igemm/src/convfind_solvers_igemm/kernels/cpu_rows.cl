@@ -51,8 +51,7 @@ INLINE void store_row(float16 value, __global float *y, long step, int count, fl
 #endif
 
 INLINE void tile(const int rows_, const int vectors, const Strip *strip, int length,
-                 const float *windows, __global const float *panel, __global float *y, long pitch,
-                 long plane, int rows, int columns, float alpha, float beta) {
+                 const float *windows, __global const float *panel, float *part, float alpha) {
   float16 sum[MR][VECTORS];
 #pragma unroll
   for (int i = 0; i < rows_; i++)
@@ -75,12 +74,35 @@ INLINE void tile(const int rows_, const int vectors, const Strip *strip, int len
       }
     }
   }
-  // Through memory, so that the edges of a tile are code once and not for each vector.
-  float part[MR * NR] __attribute__((aligned(64)));
 #pragma unroll
   for (int i = 0; i < rows_; i++)
 #pragma unroll
     for (int j = 0; j < vectors; j++) vstore16(sum[i][j] * alpha, i * VECTORS + j, part);
+}
+
+INLINE void tile_of_width(const int vectors, int rows, const Strip *strip, int length,
+                          const float *windows, __global const float *panel, float *part, float alpha) {
+  if (rows > MR / 2)
+    tile(MR, vectors, strip, length, windows, panel, part, alpha);
+  else if (MR / 2 > 4 && rows > 4)
+    tile(MR / 2, vectors, strip, length, windows, panel, part, alpha);
+  else
+    tile(4, vectors, strip, length, windows, panel, part, alpha);
+}
+
+// A call of its own: what the kernel keeps in registers would push sums out of them.
+NOINLINE void multiply(int columns, int rows, const Strip *strip, int length, const float *windows,
+                       __global const float *panel, float *part, float alpha) {
+  if (VECTORS > 1 && columns > VEC)
+    tile_of_width(VECTORS, rows, strip, length, windows, panel, part, alpha);
+  else
+    tile_of_width(1, rows, strip, length, windows, panel, part, alpha);
+}
+
+// Results of `rows` positions `pitch` floats apart by `columns` filters, channels first `plane` apart.
+INLINE void store_tile(const float *part, __global float *y, long pitch, long plane, int rows,
+                       int columns, float beta) {
+  const int vectors = VECTORS > 1 && columns > VEC ? VECTORS : 1;
 #if CHANNELS_LAST
   for (int i = 0; i < rows; i++)
     for (int j = 0; j < vectors; j++)
@@ -92,7 +114,7 @@ INLINE void tile(const int rows_, const int vectors, const Strip *strip, int len
 #pragma unroll
     for (int i = 0; i < VEC; i++) {
       square[i] = 0.0f;
-      if (i < rows_) square[i] = vload16(i * VECTORS + j, part);
+      if (i < MR) square[i] = vload16(i * VECTORS + j, part);
     }
     transpose(square);
 #pragma unroll
@@ -101,17 +123,6 @@ INLINE void tile(const int rows_, const int vectors, const Strip *strip, int len
       store_row(vload16(i, turned), y + (j * VEC + i) * plane, pitch, rows, beta);
   }
 #endif
-}
-
-INLINE void tile_of_height(const int vectors, const Strip *strip, int length, const float *windows,
-                           __global const float *panel, __global float *y, long pitch,
-                           long plane, int rows, int columns, float alpha, float beta) {
-  if (rows > MR / 2)
-    tile(MR, vectors, strip, length, windows, panel, y, pitch, plane, rows, columns, alpha, beta);
-  else if (MR / 2 > 4 && rows > 4)
-    tile(MR / 2, vectors, strip, length, windows, panel, y, pitch, plane, rows, columns, alpha, beta);
-  else
-    tile(4, vectors, strip, length, windows, panel, y, pitch, plane, rows, columns, alpha, beta);
 }
 
 // Global size: (runs of tiles, runs of filters, groups * phases); `share` tiles and `strip` filters
@@ -135,6 +146,7 @@ __kernel ONE_ITEM void igemm_cpu_rows(__global const float *restrict x,
   y += (long)group * filters * (CHANNELS_LAST ? 1 : y_plane);
 
   float windows[STRIP_FLOATS] __attribute__((aligned(64)));
+  float part[MR * NR] __attribute__((aligned(64)));
   Strip plan_;
   plan(&plan_, phase.d.taps * phase.h.taps, taps_w, step, phase.w.dilation, channels, MR);
   for (int c0 = 0; c0 < channels; c0 += block) {
@@ -164,12 +176,8 @@ __kernel ONE_ITEM void igemm_cpu_rows(__global const float *restrict x,
       for (int k = k0; k < k1; k += NR) {
         __global const float *panel =
             packed + ((long)((k - k0) / NR) * all * channels + (long)c0 * phase.taps) * NR;
-        if (VECTORS > 1 && k1 - k > VEC)
-          tile_of_height(VECTORS, &plan_, length, windows, panel, to + k * (CHANNELS_LAST ? 1 : y_plane), pitch,
-                         y_plane, rows, k1 - k, alpha, scale);
-        else
-          tile_of_height(1, &plan_, length, windows, panel, to + k * (CHANNELS_LAST ? 1 : y_plane), pitch,
-                         y_plane, rows, k1 - k, alpha, scale);
+        multiply(k1 - k, rows, &plan_, length, windows, panel, part, alpha);
+        store_tile(part, to + k * (CHANNELS_LAST ? 1 : y_plane), pitch, y_plane, rows, k1 - k, scale);
       }
     }
   }

@@ -23,6 +23,8 @@
 
 #define NR (VEC * VECTORS) // columns of the register tile
 
+#define NOINLINE __attribute__((noinline))
+
 // From a source of `channels` a group and x_d x x_h x x_w places to a result of `filters` a group and
 // o_d x o_h x o_w places. Strides are the convolution's: steps in the source, or, with GRADIENT, in
 // the result.

@@ -2,10 +2,13 @@
 #define GATHER_PIECES 0  // 16 bytes at a time: channels last, whole pieces of channels
 #define GATHER_EACH 1    // single floats, of a block of channels at one tap
 #define GATHER_FLAT 2    // single floats; channels and taps are one axis, taps outside
+#define GATHER_FLAT_PIECES 3  // 16 bytes at a time; channels and taps are one axis, taps outside
 #ifndef GATHER
 #define GATHER GATHER_PIECES  // with GATHER_EACH and GATHER_FLAT: DTYPE FLOAT32
 #endif
-#if GATHER != GATHER_PIECES || BACKWARD
+#define IS_FLAT (GATHER == GATHER_FLAT || GATHER == GATHER_FLAT_PIECES)
+#define IN_PIECES (GATHER == GATHER_PIECES || GATHER == GATHER_FLAT_PIECES)
+#if GATHER != GATHER_PIECES
 #define SPLIT_PASS 1  // registers are short
 #endif
 #include "convfind_nvidia_tile.h"
@@ -16,6 +19,7 @@ typedef struct {
   CF_LONG from;
   ulong inside;
 } Window;
+#define MOST_TAPS 63
 #define NO_TAP 63
 
 CF_INLINED Window window_of(Place place, Axis d, Axis h, Axis w, int size_d, int size_h, int size_w,
@@ -35,24 +39,61 @@ CF_INLINED Window window_of(Place place, Axis d, Axis h, Axis w, int size_d, int
   return window;
 }
 
-#if GATHER == GATHER_PIECES
-// `shift` elements behind where the windows start; `room` channels are left.
-CF_INLINED void fetch_windows(const CF_UINT to, CF_GLOBAL const ELEMENT *source, CF_LOCAL_PTR const Window *windows,
-                             const int item, const int shift, const int tap, const int room) {
-  const int piece = item % 8, element = piece * PER_PIECE;
-  const ulong bit = element < room ? (ulong)1 << tap : 0;
-  Window own[4];  // read before any of the copies, which the compiler does not move
-  CF_UNROLL for (int i = 0; i < 4; ++i) own[i] = windows[item / 8 + i * (THREADS / 8)];
-  CF_UNROLL for (int i = 0; i < 4; ++i)
-    cf_copy_16(to + CF_PIECE(item / 8 + i * (THREADS / 8), piece), source + (own[i].from + shift + element),
-               own[i].inside & bit ? 16 : 0);
-}
-#else
-// Where the elements of a step lie behind the windows' start, and at which tap.
+#if IS_FLAT
+#define UNIT (IN_PIECES ? PER_PIECE : 1)  // elements that one entry tells the place of
+#define ENTRIES (PER_ROW / UNIT)
+// Where elements of a step lie behind the windows' start, and at which tap.
 typedef struct {
   int shift, tap;
 } Entry;
 
+// `at` is an index along the sum as digits: taps, and units of channels in the place of w.
+CF_INLINED Entry entry_of(Place at, Axis d, Axis h, Axis w, int size_h, int size_w, int position_step,
+                          int channel_step) {
+  Tap tap;
+  tap.w = at.h;
+  tap.h = at.d;
+  tap.d = at.image;
+  Entry entry;
+  entry.tap = NO_TAP;
+  entry.shift = 0;
+  if (tap.d < d.taps) {
+    entry.tap = (tap.d * h.taps + tap.h) * w.taps + tap.w;
+    entry.shift = tap_shift(tap, d, h, w, size_h, size_w) * position_step + at.w * UNIT * channel_step;
+  }
+  return entry;
+}
+#else
+// Where a tap lies behind the windows' start, and in a row of the filter.
+typedef struct {
+  int shift, filter;
+} Entry;
+
+CF_INLINED Entry entry_of(Tap tap, Axis d, Axis h, Axis w, int window_h, int window_w, int size_h, int size_w,
+                          int position_step, int filter_step) {
+  Entry entry;
+  entry.shift = tap_shift(tap, d, h, w, size_h, size_w) * position_step;
+  entry.filter = (((d.w_first + tap.d * d.w_step) * window_h + h.w_first + tap.h * h.w_step) * window_w + w.w_first +
+                  tap.w * w.w_step) *
+                 filter_step;
+  return entry;
+}
+#endif
+
+#if IN_PIECES
+// The windows whose pieces an item fetches. They are read before any of the copies, which the compiler does not move.
+CF_INLINED void read_windows(Window own[4], CF_LOCAL_PTR const Window *windows, const int item) {
+  CF_UNROLL for (int i = 0; i < 4; ++i) own[i] = windows[item / 8 + i * (THREADS / 8)];
+}
+
+// An item's piece of its windows, `shift` elements behind where they start, where they have the tap in `bit`.
+CF_INLINED void fetch_pieces(const CF_UINT to, CF_GLOBAL const ELEMENT *source, const Window own[4], const int item,
+                             const int shift, const ulong bit) {
+  CF_UNROLL for (int i = 0; i < 4; ++i)
+    cf_copy_16(to + CF_PIECE(item / 8 + i * (THREADS / 8), item % 8), source + (own[i].from + shift),
+                 own[i].inside & bit ? 16 : 0);
+}
+#else
 // Waves have eight rows by four elements at a time: these go to different banks.
 CF_INLINED void fetch_windows(const CF_UINT to, CF_GLOBAL const ELEMENT *source, CF_LOCAL_PTR const Window *windows,
                              CF_LOCAL_PTR const Entry *entries, const int item, const int shift, const int tap,
@@ -60,7 +101,7 @@ CF_INLINED void fetch_windows(const CF_UINT to, CF_GLOBAL const ELEMENT *source,
   _Pragma("unroll 1") for (int i = 0; i < 2; ++i) {  // both at once take more registers than there are
     const int row = OWN_ROW(item) + 8 * i;
     const Window window = windows[row];
-    CF_GLOBAL const ELEMENT *from = source + (window.from + shift);
+    CF_GLOBAL const ELEMENT *from = source + (window.from + shift + item % 4 * channel_step);
     _Pragma("unroll 4") for (int piece = 0; piece < 8; ++piece) {
       const int element = piece * 4 + item % 4;
 #if GATHER == GATHER_FLAT
@@ -69,19 +110,28 @@ CF_INLINED void fetch_windows(const CF_UINT to, CF_GLOBAL const ELEMENT *source,
       cf_copy_4(to + CF_PIECE(row, piece) + item % 4 * 4, from + entry.shift, there * 4);
 #else
       const int there = element < room ? (int)(window.inside >> tap & 1) : 0;
-      cf_copy_4(to + CF_PIECE(row, piece) + item % 4 * 4, from + element * channel_step, there * 4);
+      cf_copy_4(to + CF_PIECE(row, piece) + item % 4 * 4, from + (piece * 4 * channel_step), there * 4);
 #endif
     }
   }
 }
 #endif
 
-// Rows of the filter, one for each channel of the result; `from` is the first one's first element.
+// Rows of the filter, one for each channel of the result; `from` is the first one's first element. Split ones have 256
+// bytes for a step: see igemm_nvidia_pack.
 CF_INLINED void fetch_filter(const CF_UINT to, CF_GLOBAL const ELEMENT *from, const int item, const int row_step,
                             const int rows, const int room) {
+#if SPLIT_BEFORE
+  const CF_UINT first = to + item % 16 / 8 * COLUMNS_BYTES;
+  _Pragma("unroll 4") for (int i = 0; i < TILE_N * 16 / THREADS; ++i) {
+    const int row = item / 16 + i * (THREADS / 16);
+    cf_copy_16(first + CF_PIECE(row, item % 8), from + (row * row_step + item % 16 * 4), row < rows ? 16 : 0);
+  }
+#else
   const int piece = item % 8, element = piece * PER_PIECE, there = element < room;
   CF_UNROLL for (int i = 0; i < TILE_N * 8 / THREADS; ++i) {
     const int row = item / 8 + i * (THREADS / 8);
     cf_copy_16(to + CF_PIECE(row, piece), from + (row * row_step + element), there && row < rows ? 16 : 0);
   }
+#endif
 }

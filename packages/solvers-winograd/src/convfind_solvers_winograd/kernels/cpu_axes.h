@@ -16,11 +16,16 @@
 #define MOST_DILATION 16  // how far they may
 #endif
 
-#define N (OUTPUTS + TAPS - 1)
+#ifndef N
+#define N (OUTPUTS + TAPS - 1)  // products along a transformed axis
+#define VALUES N                // values of data
+#define FILTER_POINTS N         // values of the filter; all later products share the last
+#endif
 #define SIZE_H(size) (ALONG_H ? (size) : 1)  // rows of what has `size` places along a transformed axis
 #define SIZE_W(size) (ALONG_W ? (size) : 1)
 #define AREA(size) (SIZE_H(size) * SIZE_W(size))
 #define POINTS AREA(N)
+#define WEIGHT_POINTS AREA(FILTER_POINTS)
 #define WINDOW AREA(TAPS)
 
 // Applies a transform of `size` to `results` values along both axes, rows being neighbours.

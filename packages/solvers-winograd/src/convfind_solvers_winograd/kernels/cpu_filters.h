@@ -4,29 +4,31 @@
 
 #if PACKED
 #define WEIGHT_SPACE __global
+#define WEIGHT float  // of what the run reads
 #else
 #define WEIGHT_SPACE __private
+#define WEIGHT ELEMENT
 #endif
 
 // The window of up to 16 filters and 16 channels: window[tap][channel] is a vector of filters.
-INLINE void load_window(float16 window[WINDOW][VEC], __global const float *w, int filters,
+INLINE void load_window(float16 window[WINDOW][VEC], __global const ELEMENT *w, int filters,
                         int channels, long w_filter, long w_channel, long w_tap, int flipped) {
   if (w_filter == 1) {
     for (int tap = 0; tap < WINDOW; tap++)
       for (int c = 0; c < channels; c++)
-        window[tap][c] = load_part(w + c * w_channel + tap * w_tap, filters);
+        window[tap][c] = LOAD_PART(w + c * w_channel + tap * w_tap, filters);
   } else if (w_channel == 1 || (w_tap == 1 && w_channel == WINDOW)) {
     // The places of a filter lie side by side, 16 at a time: channels of a tap, or taps of channels.
     const int runs = w_channel == 1 ? (channels + VEC - 1) / VEC : WINDOW;
     for (int outer = 0; outer < (w_channel == 1 ? WINDOW : runs); outer++) {
-      __global const float *from = w + (w_channel == 1 ? outer * w_tap : outer * VEC);
+      __global const ELEMENT *from = w + (w_channel == 1 ? outer * w_tap : outer * VEC);
       const int used = w_channel == 1 ? channels : channels * WINDOW - outer * VEC;
       if (used <= 0) break;
       float16 square[VEC];
 #pragma unroll
       for (int i = 0; i < VEC; i++) {
         square[i] = 0.0f;
-        if (i < filters) square[i] = load_part(from + i * w_filter, used);
+        if (i < filters) square[i] = LOAD_PART(from + i * w_filter, used);
       }
       transpose(square);
 #pragma unroll
@@ -43,7 +45,7 @@ INLINE void load_window(float16 window[WINDOW][VEC], __global const float *w, in
       for (int c = 0; c < channels; c++) {
         float part[VEC];
         for (int i = 0; i < VEC; i++)
-          part[i] = i < filters ? w[i * w_filter + c * w_channel + tap * w_tap] : 0.0f;
+          part[i] = i < filters ? LOAD_ELEMENT(w + i * w_filter + c * w_channel + tap * w_tap) : 0.0f;
         window[tap][c] = vload16(0, part);
       }
   }
@@ -57,7 +59,7 @@ INLINE void load_window(float16 window[WINDOW][VEC], __global const float *w, in
 }
 
 // U of up to NR filters and CHANNELS channels: panel[xi][channel][filter].
-INLINE void transform_weights(WEIGHT_SPACE float *panel, __global const float *w, int filters,
+INLINE void transform_weights(WEIGHT_SPACE float *panel, __global const ELEMENT *w, int filters,
                               int channels, long w_filter, long w_channel, long w_tap, int flipped) {
   float16 window[WINDOW][VEC];
   for (int k = 0; k < filters; k += VEC)
@@ -66,24 +68,24 @@ INLINE void transform_weights(WEIGHT_SPACE float *panel, __global const float *w
       load_window(window, w + k * w_filter + c0 * w_channel, min(VEC, filters - k), count, w_filter,
                   w_channel, w_tap, flipped);
       for (int c = 0; c < count; c++) {
-        float16 points[POINTS];
-        TRANSFORM_BOTH(transform_filter, &window[0][c], VEC, TAPS, points, N);
+        float16 points[WEIGHT_POINTS];
+        TRANSFORM_BOTH(transform_filter, &window[0][c], VEC, TAPS, points, FILTER_POINTS);
         WEIGHT_SPACE float *to = panel + (c0 + c) * NR + k;
 #pragma unroll
-        for (int xi = 0; xi < POINTS; xi++) vstore16(points[xi], 0, to + xi * POINT_STEP);
+        for (int xi = 0; xi < WEIGHT_POINTS; xi++) vstore16(points[xi], 0, to + xi * POINT_STEP);
       }
     }
 }
 
-// Fetches part `part` of POINTS of the weights of a panel into the cache.
-INLINE void fetch_weights(__global const float *w, int part, int filters, int channels,
+// Fetches part `part` of WEIGHT_POINTS of the weights of a panel into the cache.
+INLINE void fetch_weights(__global const ELEMENT *w, int part, int filters, int channels,
                           long w_filter, long w_channel, long w_tap) {
   const bool by_filter = w_filter > w_channel, taps_inside = w_tap == 1;
   filters = min(filters, NR);
   channels = min(channels, CHANNELS);
   const int rows = by_filter ? filters : channels;
   const int floats = (by_filter ? channels : filters) * (taps_inside ? WINDOW : 1);
-  for (int row = part; row < rows; row += POINTS)
+  for (int row = part; row < rows; row += WEIGHT_POINTS)
     for (int tap = 0; tap < (taps_inside ? 1 : WINDOW); tap++)
       for (int i = 0; i < floats; i += VEC)
         PREFETCH(w + row * (by_filter ? w_filter : w_channel) + tap * w_tap + i);
@@ -91,7 +93,7 @@ INLINE void fetch_weights(__global const float *w, int part, int filters, int ch
 
 // Weights of a group to [panel of NR filters][block of CHANNELS channels][xi][channel][filter].
 // Global size: (panels, blocks, groups).
-__kernel ONE_ITEM void winograd_cpu_pack(__global const float *restrict w,
+__kernel ONE_ITEM void winograd_cpu_pack(__global const ELEMENT *restrict w,
                                          __global float *restrict packed, const int filters,
                                          const int channels, const long w_group,
                                          const long w_filter, const long w_channel,
@@ -101,7 +103,7 @@ __kernel ONE_ITEM void winograd_cpu_pack(__global const float *restrict w,
   const long at = ((long)get_global_id(2) * get_global_size(0) + get_global_id(0)) *
                       get_global_size(1) + get_global_id(1);
   w += get_global_id(2) * w_group + k * w_filter + c * w_channel;
-  for (int part = 0; part < POINTS; part++)
+  for (int part = 0; part < WEIGHT_POINTS; part++)
     fetch_weights(w, part, filters - k, channels - c, w_filter, w_channel, w_tap);
   transform_weights(packed + at * PANEL, w, min(NR, filters - k), min(CHANNELS, channels - c),
                     w_filter, w_channel, w_tap, flipped);

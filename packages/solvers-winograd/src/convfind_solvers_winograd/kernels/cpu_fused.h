@@ -1,4 +1,4 @@
-// Fused Winograd convolution of stride 1 for CPU devices: data transform, products and result transform
+// Fused Winograd convolution for CPU devices: data transform, products and result transform
 // of up to TILES tiles at a time stay in private memory, which stays in the level-2 cache.
 //
 // One work-item computes a run of tiles (all images in one row) by a run of filters of one group:
@@ -38,7 +38,8 @@
 
 #define NR (VEC * VECTORS)
 #define POINT_STEP ((CHANNELS + 1) * NR)  // floats from one point's U to the next: no power of two
-#define PANEL (POINTS * POINT_STEP)       // floats of U for NR filters and CHANNELS channels
+#define SHARED (FILTER_POINTS < N)        // whether several points have the same U
+#define PANEL (WEIGHT_POINTS * POINT_STEP)  // floats of U for NR filters and CHANNELS channels
 
 #include "cpu_axes.h"
 #include "cpu_filters.h"
@@ -92,15 +93,25 @@ INLINE void multiply_tiles(const int count, const int depth, const float *values
   }
 }
 
-// Rows of 4 results lie side by side in y.
-#define STORE_ROWS (!CHANNELS_LAST && ALONG_W && OUTPUTS == 4 && !DILATED)
+// Rows of 4 or 8 results lie side by side in y.
+#define STORE_ROWS \
+  (!CHANNELS_LAST && ALONG_W && (OUTPUTS == 4 || OUTPUTS == 8) && !DILATED && !HALF)
+#if OUTPUTS == 4
+typedef float4 Line;
+#define VLOAD_LINE vload4
+#define VSTORE_LINE vstore4
+#else
+typedef float8 Line;
+#define VLOAD_LINE vload8
+#define VSTORE_LINE vstore8
+#endif
 
 // The results of one tile and up to 16 filters; sums are `step` vectors apart.
-INLINE void store_tile(const float16 *sums, const int step, __global float *y, int row, int column,
+INLINE void store_tile(const float16 *sums, const int step, __global ELEMENT *y, int row, int column,
                        int row_step, int column_step, int filters, int height, int width,
                        long y_pixel, long y_filter, float alpha, float beta) {
   const int rows = SIZE_H(OUTPUTS), columns = SIZE_W(OUTPUTS);
-  float16 results[STORE_ROWS ? VEC : AREA(OUTPUTS)];
+  float16 results[(AREA(OUTPUTS) + VEC - 1) / VEC * VEC];
   TRANSFORM_BOTH(transform_result, sums, step, N, results, OUTPUTS);
 #pragma unroll
   for (int i = 0; i < rows * columns; i++) results[i] *= alpha;
@@ -108,18 +119,23 @@ INLINE void store_tile(const float16 *sums, const int step, __global float *y, i
 #if STORE_ROWS
   if (row + rows <= height && column + columns <= width) {
 #pragma unroll
-    for (int i = rows * columns; i < VEC; i++) results[i] = 0.0f;
-    transpose(results);
+    for (int i = rows * columns; i % VEC; i++) results[i] = 0.0f;
 #pragma unroll
-    for (int k = 0; k < VEC; k++)
-      if (k < filters) {
-        float4 lines[4] = {results[k].lo.lo, results[k].lo.hi, results[k].hi.lo, results[k].hi.hi};
+    for (int first = 0; first < rows * columns; first += VEC) {
+      transpose(results + first);
 #pragma unroll
-        for (int i = 0; i < rows; i++) {
-          __global float *to = y + k * y_filter + i * width;
-          vstore4(beta != 0.0f ? fma((float4)(beta), vload4(0, to), lines[i]) : lines[i], 0, to);
+      for (int k = 0; k < VEC; k++)
+        if (k < filters) {
+          const Line *lines = (const Line *)&results[first + k];
+#pragma unroll
+          for (int i = 0; i < min(VEC / OUTPUTS, rows); i++) {
+            __global float *to = y + k * y_filter + (first / OUTPUTS + i) * width;
+            Line line = lines[i];
+            if (beta != 0.0f) line = fma((Line)(beta), VLOAD_LINE(0, to), line);
+            VSTORE_LINE(line, 0, to);
+          }
         }
-      }
+    }
     return;
   }
 #endif
@@ -128,22 +144,24 @@ INLINE void store_tile(const float16 *sums, const int step, __global float *y, i
 #pragma unroll
     for (int j = 0; j < columns; j++)
       if (row + i * row_step < height && column + j * column_step < width) {
-        __global float *to = y + (i * row_step * width + j * column_step) * y_pixel;
+        __global ELEMENT *to = y + (i * row_step * width + j * column_step) * y_pixel;
 #if CHANNELS_LAST
-        store_part(results[i * columns + j], to, filters, beta);
+        STORE_PART(results[i * columns + j], to, filters, beta);
 #else
         float part[VEC];
         vstore16(results[i * columns + j], 0, part);
-        for (int k = 0; k < filters; k++)
-          to[k * y_filter] = beta != 0.0f ? fma(beta, to[k * y_filter], part[k]) : part[k];
+        for (int k = 0; k < filters; k++) {
+          __global ELEMENT *one = to + k * y_filter;
+          STORE_ELEMENT(beta != 0.0f ? fma(beta, LOAD_ELEMENT(one), part[k]) : part[k], one);
+        }
 #endif
       }
 }
 
 // Global size: (runs of `share` tiles, runs of `strip` filters, groups); `strip` is a multiple of NR.
 __kernel ONE_ITEM void winograd_cpu_fused(
-    __global const float *restrict x, __global const float *restrict weights,
-    __global float *restrict y, const int images, const int groups, const int channels,
+    __global const ELEMENT *restrict x, __global const WEIGHT *restrict weights,
+    __global ELEMENT *restrict y, const int images, const int groups, const int channels,
     const int filters, const int x_h, const int x_w, const int y_h, const int y_w, const int pad_h,
     const int pad_w, const int dilation_h, const int dilation_w, const float alpha,
     const float beta, const int share, const int strip, const long w_group, const long w_filter,
@@ -178,7 +196,7 @@ __kernel ONE_ITEM void winograd_cpu_fused(
         const int c0 = b * CHANNELS, depth = min(CHANNELS, channels - c0);
         if (blocks > 1 || k0 == k_first) {
           const long at = (long)(group * channels + c0) * x_channel;
-          transform_tiles(data, TILES * CHANNELS, N, x + at, t0, count, grid, depth, x_h, x_w,
+          transform_tiles(data, TILES * CHANNELS, VALUES, x + at, t0, count, grid, depth, x_h, x_w,
                           pad_h, pad_w, x_image, x_pixel, x_channel, images * x_image - at);
         }
         for (int k = k0; k < k1; k += NR) {
@@ -186,18 +204,25 @@ __kernel ONE_ITEM void winograd_cpu_fused(
           const long at = ((long)group * ((filters + NR - 1) / NR) + k / NR) * blocks + b;
           __global const float *panel = weights + at * PANEL;
 #else
-          __global const float *w = weights + group * w_group;
+          __global const ELEMENT *w = weights + group * w_group;
           transform_weights(panel, w + k * w_filter + c0 * w_channel, min(NR, filters - k), depth,
                             w_filter, w_channel, w_tap, flipped);
           const int next_k = k + NR < k1 ? k + NR : k0, next_c = c0 + (k + NR < k1 ? 0 : CHANNELS);
 #endif
-          for (int xi = 0; xi < POINTS; xi++) {
+          for (int u = 0; u < WEIGHT_POINTS; u++) {
 #if !PACKED
-            fetch_weights(w + next_k * w_filter + next_c * w_channel, xi, filters - next_k,
+            fetch_weights(w + next_k * w_filter + next_c * w_channel, u, filters - next_k,
                           channels - next_c, w_filter, w_channel, w_tap);
 #endif
-            multiply_tiles(count, depth, data + xi * TILES * CHANNELS, panel + xi * POINT_STEP,
-                           sums + ((k - k0) / NR * POINTS + xi) * TILES * NR, b == 0);
+            const int i0 = u / SIZE_W(FILTER_POINTS), j0 = u % SIZE_W(FILTER_POINTS);
+            const int i1 = SHARED && i0 + 1 == SIZE_H(FILTER_POINTS) ? SIZE_H(N) : i0 + 1;
+            const int j1 = SHARED && j0 + 1 == SIZE_W(FILTER_POINTS) ? SIZE_W(N) : j0 + 1;
+            for (int i = i0; i < i1; i++)
+              for (int j = j0; j < j1; j++) {
+                const int xi = i * SIZE_W(N) + j;
+                multiply_tiles(count, depth, data + xi * TILES * CHANNELS, panel + u * POINT_STEP,
+                               sums + ((k - k0) / NR * POINTS + xi) * TILES * NR, b == 0);
+              }
           }
         }
       }

@@ -3,23 +3,26 @@
 #define CPU_TILES_H
 
 #ifndef STRIDE
-#define STRIDE OUTPUTS  // from one tile to the next along a transformed axis, in a weight gradient TAPS
+#define STRIDE OUTPUTS  // from one tile of data to the next along a transformed axis
 #endif
+#define STEP(size) ((size) == VALUES ? STRIDE : TAPS)  // the same of data, or of y in a weight gradient
 
 #if CHANNELS_LAST
-#define IMAGE __global
-#define LOAD_CHANNELS(pointer, count) load_part(pointer, count)
+#define IMAGE __global const ELEMENT
+#define LOAD_VECTOR LOAD_ELEMENTS
+#define LOAD_CHANNELS(pointer, count) LOAD_PART(pointer, count)
 #else
 #define SPAN (64 / SIZE_W(STRIDE))  // tiles of a patch
-#define REACH (SIZE_W(N) * (DILATED ? MOST_DILATION : 1))
-#define PATCH (SIZE_H(N) * (SPAN * SIZE_W(STRIDE) + REACH) + VEC)  // pixels of a patch, and some more
-#define IMAGE __private
-#define LOAD_CHANNELS(pointer, count) vload16(0, pointer)
+#define REACH (SIZE_W(VALUES) * (DILATED ? MOST_DILATION : 1))
+#define PATCH (SIZE_H(VALUES) * (SPAN * SIZE_W(STRIDE) + REACH) + VEC)  // pixels of a patch, and some more
+#define IMAGE __private const float
+#define LOAD_VECTOR(pointer) vload16(0, pointer)
+#define LOAD_CHANNELS(pointer, count) LOAD_VECTOR(pointer)
 #endif
 
 // The values of a tile, `size` along a transformed axis: vectors of 16 channels of which the first
 // `channels` count, zero outside of the image. `left` floats lie behind x.
-INLINE void load_tile(float16 *values, const int size, IMAGE const float *x, int row, int column,
+INLINE void load_tile(float16 *values, const int size, IMAGE *x, int row, int column,
                       int row_step, int column_step, int channels, int height, int width,
                       long x_pixel, long left) {
   const int rows = SIZE_H(size), columns = SIZE_W(size);
@@ -34,10 +37,10 @@ INLINE void load_tile(float16 *values, const int size, IMAGE const float *x, int
 #pragma unroll
       for (int j = 0; j < columns; j++) {
         const long element = (i * row_step * width + j * column_step) * x_pixel;
-        values[i * columns + j] = vload16(0, x + element);
+        values[i * columns + j] = LOAD_VECTOR(x + element);
 #if CHANNELS_LAST  // what the next tile does not share with this one
-        if (j >= columns - SIZE_W(STRIDE))
-          PREFETCH(x + element + SIZE_W(STRIDE) * column_step * x_pixel);
+        if (j >= columns - SIZE_W(STEP(size)))
+          PREFETCH(x + element + SIZE_W(STEP(size)) * column_step * x_pixel);
 #endif
       }
     return;
@@ -53,15 +56,15 @@ INLINE void load_tile(float16 *values, const int size, IMAGE const float *x, int
 }
 
 // V of one tile and up to 16 channels: to[xi][tile][channel], points `step` floats apart. The data's
-// transform if the size is N, the filter's if it is TAPS.
-INLINE void transform_tile(float *to, const int step, const int size, IMAGE const float *x, int row,
+// transform if the size is VALUES, the filter's if it is TAPS.
+INLINE void transform_tile(float *to, const int step, const int size, IMAGE *x, int row,
                            int column, int row_step, int column_step, int channels, int height,
                            int width, long x_pixel, long left) {
-  float16 values[POINTS], points[POINTS];
+  float16 values[AREA(VALUES)], points[POINTS];
   load_tile(values, size, x, row, column, row_step, column_step, channels, height, width, x_pixel,
             left);
-  if (size == N)
-    TRANSFORM_BOTH(transform_data, values, 1, N, points, N);
+  if (size == VALUES)
+    TRANSFORM_BOTH(transform_data, values, 1, VALUES, points, N);
   else
     TRANSFORM_BOTH(transform_filter, values, 1, TAPS, points, N);
 #pragma unroll
@@ -71,7 +74,7 @@ INLINE void transform_tile(float *to, const int step, const int size, IMAGE cons
 #if !CHANNELS_LAST
 // Turns rows of up to 16 channels round, `row_step` apart: patch[pixel][channel]. Writes up to 15
 // pixels more.
-INLINE void load_patch(float *patch, __global const float *x, int rows, int columns, int row_step,
+INLINE void load_patch(float *patch, __global const ELEMENT *x, int rows, int columns, int row_step,
                        int channels, int width, long x_channel, long left) {
   if (columns == width && row_step == 1) {  // rows lie side by side
     columns *= rows;
@@ -85,7 +88,7 @@ INLINE void load_patch(float *patch, __global const float *x, int rows, int colu
         const long at = c * x_channel + (long)row * row_step * width + p;
         square[c] = 0.0f;
         if (c < channels)
-          square[c] = at + VEC <= left ? vload16(0, x + at) : load_part(x + at, columns - p);
+          square[c] = at + VEC <= left ? LOAD_ELEMENTS(x + at) : LOAD_PART(x + at, columns - p);
       }
       transpose(square);
 #pragma unroll
@@ -95,15 +98,15 @@ INLINE void load_patch(float *patch, __global const float *x, int rows, int colu
 #endif
 
 // V of `count` tiles: data[xi][channel / 16][tile][channel % 16], points `step` floats apart.
-INLINE void transform_tiles(float *data, const int step, const int size, __global const float *x,
+INLINE void transform_tiles(float *data, const int step, const int size, __global const ELEMENT *x,
                             const int first, const int count, const Grid grid, int channels,
                             int height, int width, int pad_h, int pad_w, long x_image, long x_pixel,
                             long x_channel, long left) {
   const int row_step = grid.dilation_h, column_step = grid.dilation_w;
   for (int t = 0, run; t < count; t += run) {
-    const Place place = place_of(first + t, grid, STRIDE);
+    const Place place = place_of(first + t, grid, STEP(size));
     const int row = place.row - pad_h, column = place.column - pad_w;
-    __global const float *image = x + place.image * x_image;
+    __global const ELEMENT *image = x + place.image * x_image;
 #if CHANNELS_LAST
     run = 1;
     for (int c = 0; c < channels; c += VEC)
@@ -116,7 +119,7 @@ INLINE void transform_tiles(float *data, const int step, const int size, __globa
     const int above = row < 0 ? (-row + row_step - 1) / row_step : 0;
     const int top = row + above * row_step;
     const int rows = min(SIZE_H(size) - above, (height - top + row_step - 1) / row_step);
-    const int west = max(column, 0), next = SIZE_W(STRIDE) * column_step;
+    const int west = max(column, 0), next = SIZE_W(STEP(size)) * column_step;
     const int east = min(column + (run - 1) * next + (SIZE_W(size) - 1) * column_step + 1, width);
     const int columns = max(east - west, 0);
     const long at = (long)top * width + west;

@@ -1,10 +1,49 @@
-// What a value is in the transforms on CPU devices: a vector of channels or filters.
+// Values on CPU devices: a vector of channels or filters in the transforms, and elements of tensors.
 #ifndef CPU_VALUE_H
 #define CPU_VALUE_H
 
 #include "convfind_cpu_vector.h"
 
+#ifndef HALF
+#define HALF 0  // 0, 1: whether tensors are of float16, which is converted where it is read and written
+#endif
+
 #define VALUE float16
 #define MULTIPLY_ADD(constant, value, addend) fma((float16)(constant), value, addend)
+
+#if HALF
+#define ELEMENT half
+#define LOAD_ELEMENT(pointer) vload_half(0, pointer)
+#define STORE_ELEMENT(value, pointer) vstore_half_rte(value, 0, pointer)
+#define LOAD_ELEMENTS(pointer) vload_half16(0, pointer)
+#define LOAD_PART load_half_part
+#define STORE_PART store_half_part
+
+INLINE float16 load_half_part(__global const half *source, int count) {
+  if (count >= VEC) return vload_half16(0, source);
+  float part[VEC];
+  for (int i = 0; i < VEC; i++) part[i] = i < count ? vload_half(i, source) : 0.0f;
+  return vload16(0, part);
+}
+
+// A beta of zero never reads y, which may hold NaN.
+INLINE void store_half_part(float16 value, __global half *y, int count, float beta) {
+  if (beta != 0.0f) value = fma((float16)(beta), load_half_part(y, count), value);
+  if (count >= VEC) {
+    vstore_half16_rte(value, 0, y);
+    return;
+  }
+  float part[VEC];
+  vstore16(value, 0, part);
+  for (int i = 0; i < count; i++) vstore_half_rte(part[i], i, y);
+}
+#else
+#define ELEMENT float
+#define LOAD_ELEMENT(pointer) (*(pointer))
+#define STORE_ELEMENT(value, pointer) (*(pointer) = (value))
+#define LOAD_ELEMENTS(pointer) vload16(0, pointer)
+#define LOAD_PART load_part
+#define STORE_PART store_part
+#endif
 
 #endif  // CPU_VALUE_H

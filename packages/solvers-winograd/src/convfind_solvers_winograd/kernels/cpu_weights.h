@@ -1,4 +1,4 @@
-// The weight gradient of a convolution of stride 1 for CPU devices, by F(m, r) with the m outputs as the
+// The weight gradient of a convolution for CPU devices, by F(m, r) with the m outputs as the
 // taps of the window: tiles of r x r results are filters that are used once.
 //
 // One work-item computes a block of filters by a block of channels of one group over a run of tiles:
@@ -33,7 +33,9 @@
 #endif
 
 #define NR (VEC * VECTORS)
+#ifndef STRIDE
 #define STRIDE TAPS
+#endif
 
 #include "cpu_axes.h"
 #include "cpu_tiles.h"
@@ -98,7 +100,7 @@ __kernel ONE_ITEM void winograd_cpu_weights(
     const int dilation_h, const int dilation_w, const float alpha, const float beta,
     const int share) {
   const int group = get_global_id(2) % groups, part = get_global_id(2) / groups;
-  const Grid grid = grid_of(y_h, y_w, STRIDE, dilation_h, dilation_w);
+  const Grid grid = grid_of(y_h, y_w, TAPS, dilation_h, dilation_w);
   const int first = part * share, end = min(images * tiles_of(grid), first + share);
   const int k0 = get_global_id(0) * FILTERS, k_count = min(FILTERS, filters - k0);
   const int c0 = get_global_id(1) * CHANNELS, c_count = min(CHANNELS, channels - c0);
@@ -122,7 +124,7 @@ __kernel ONE_ITEM void winograd_cpu_weights(
 
   for (int t0 = first; t0 < end; t0 += TILES) {
     const int count = min(TILES, end - t0);
-    transform_tiles(data, TILES * CHANNELS, N, x + x_at, t0, count, grid, c_count, x_h,
+    transform_tiles(data, TILES * CHANNELS, VALUES, x + x_at, t0, count, grid, c_count, x_h,
                     x_w, pad_h, pad_w, x_image, x_pixel, x_channel, images * x_image - x_at);
     transform_tiles(gradient, TILES * FILTERS, TAPS, y + y_at, t0, count, grid, k_count,
                     y_h, y_w, 0, 0, y_image, y_pixel, y_filter, images * y_image - y_at);

@@ -3,14 +3,35 @@
 #include "gpu_transform.h"
 #include "gpu_store.h"
 
-#define BLOCK_FILTERS 32  // of a work-group of the filters' transform
-#define BLOCK_CHANNELS 4
+#ifndef SPLIT_FILTERS
+#define SPLIT_FILTERS 0  // 1: filters are split for gpu_product_wgmma.cl
+#endif
+#ifndef JOINED
+#define JOINED 0  // 1: the products have transformed results along the second axis
+#endif
+
+#define BLOCK_FILTERS (SPLIT_FILTERS ? 4 : 32)  // of a work-group of the filters' transform
+#define BLOCK_CHANNELS (SPLIT_FILTERS ? 32 : 4)
 #define WINDOW (TAPS * TAPS)
 
 TRANSFORM_TILES(winograd_gpu_data, transform_data, SIZE)
 
+#if SPLIT_FILTERS
+// A float as the sum of a TF32 number, the nearest one, and what is left. Of 32 channels of a filter lie, one behind the
+// other, the TF32 numbers, these in bfloat16, and what is left in bfloat16, which have channels 0 4 1 5 2 6 3 7 of eight:
+// the columns that convfind_nvidia_tile.h makes of PRODUCTS 2.
+CF_INLINE void store_split(CF_GLOBAL float *line, int channel, float value) {
+  const float high = CF_AS_FLOAT((CF_AS_UINT(value) + 0x1000u) & 0xffffe000u);
+  CF_GLOBAL CF_USHORT *pairs = (CF_GLOBAL CF_USHORT *)(line + 32) + channel / 8 * 8 + channel % 4 * 2 + channel % 8 / 4;
+  line[channel] = high;
+  pairs[0] = cf_bfloat16(high);
+  pairs[32] = cf_bfloat16(value - high);
+}
+#endif
+
 // Filters to their points, those of a work-group through local memory: two-dimensional grid of BLOCK_FILTERS filters
-// and BLOCK_CHANNELS channels of all groups; weights lie w_*_step elements apart.
+// and BLOCK_CHANNELS channels of all groups; weights lie w_*_step elements apart. Split ones lie as
+// [point][group][filter][channels / 32] in 64 floats each.
 CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_filter(
     CF_GLOBAL const ELEMENT *weights, CF_GLOBAL float *points, const int groups, const int channels,
     const int filters, const int padded_channels, const int padded_filters, const CF_LONG w_group_step, const int w_filter_step,
@@ -32,20 +53,27 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_filter(
     block[own][line * WINDOW + (flipped ? WINDOW - 1 - tap : tap)] = value;
   }
   CF_BARRIER();
-  const int own = item % BLOCK_FILTERS, line = item / BLOCK_FILTERS;
+  const int own = SPLIT_FILTERS ? item / BLOCK_CHANNELS : item % BLOCK_FILTERS;
+  const int line = SPLIT_FILTERS ? item % BLOCK_CHANNELS : item / BLOCK_FILTERS;
   if (first_filter + own >= padded_filters) return;
   VALUE window[WINDOW], result[POINTS];
   FOR_UNROLLED(i, WINDOW) window[i] = block[own][line * WINDOW + i];
   TRANSFORM(transform_filter, window, TAPS, result, SIZE);
   const CF_LONG step = (CF_LONG)groups * padded_channels * padded_filters;
+#if SPLIT_FILTERS
+  points += (((CF_LONG)group * padded_filters + first_filter + own) * padded_channels + first_channel) * 2;
+  FOR_UNROLLED(p, POINTS) store_split(points + p * 2 * step, line, result[p]);
+#else
   points += ((CF_LONG)group * padded_channels + first_channel + line) * padded_filters + first_filter + own;
   FOR_UNROLLED(p, POINTS) points[p * step] = result[p];
+#endif
 }
 
 // Sums of products to results: result = alpha * transformed + beta * result. One item a filter of a tile; what tiles
 // have beyond the result is left out. Where neighbouring items' rows are neighbours in memory, but not in fours, they go
 // through local memory, so that neighbouring items write neighbouring elements.
 #define STAGE_PITCH (OUTPUTS * OUTPUTS + 4)
+#define SUMS (JOINED ? SIZE * OUTPUTS : POINTS)
 
 CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_result(
     CF_GLOBAL const float *points, CF_GLOBAL ELEMENT *tensor, const float alpha, const float beta,
@@ -69,9 +97,13 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_result(
                      (row * width + column) * position_step;
   VALUE result[OUTPUTS * OUTPUTS];
   if (there) {
-    VALUE sums[POINTS];
-    FOR_UNROLLED(p, POINTS) sums[p] = points[number + (CF_LONG)p * count];
+    VALUE sums[SUMS];
+    FOR_UNROLLED(p, SUMS) sums[p] = points[number + (CF_LONG)p * count];
+#if JOINED
+    FOR_UNROLLED(j, OUTPUTS) transform_result(sums + j, OUTPUTS, result + j, OUTPUTS);
+#else
     TRANSFORM(transform_result, sums, SIZE, result, OUTPUTS);
+#endif
   }
 #if !CHANNELS_LAST
   if (!STORES_FOUR(width)) {

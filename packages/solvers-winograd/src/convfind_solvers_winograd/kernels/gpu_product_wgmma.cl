@@ -1,0 +1,220 @@
+// The products of transformed data and filters on Hopper's matrix units, channels last: OpenCL C with PTX for sm_90a.
+//
+// A work-group takes tile after tile, and copies run ahead into the next one. Rows are tiles of the image, as the data's
+// transform leaves them: [point][group][tile][channel]; columns are filters, which their transform has split: see
+// SPLIT_FILTERS in gpu_conv.h. How floats are split and what that costs: convfind_nvidia_tile.h.
+//
+// With POINTS_JOINED a tile goes through a line of points and begins the transform of results on the way: of each line
+// as many sums leave as the transform has outputs, [line][output][group][tile][filter].
+#define PRODUCTS 2
+#ifndef STAGES
+#define STAGES 4  // tiles in local memory or on their way there: 3 or more
+#endif
+#include "convfind_nvidia_tile.h"
+
+#ifndef POINTS_JOINED
+#define POINTS_JOINED 1  // points of a tile: 1, or the SIZE of F(4, 3) with TILE_N 64
+#endif
+#if POINTS_JOINED > 1
+#include "gpu_value.h"
+#include "transform_f4x3.h"
+#define HELD OUTPUTS
+#else
+#define HELD 1
+#endif
+
+#define WHOLE_STAGE (ROWS_BYTES + 2 * COLUMNS_BYTES)
+#define STAGE_AT(step) (memory_at + (step) % STAGES * WHOLE_STAGE)
+#define PIECES 8  // of 16 bytes, of a row
+#define ROW_STEP (THREADS / PIECES)           // between the rows of which an item copies pieces
+#define COLUMN_STEP (THREADS / (2 * PIECES))  // the same of columns, which have two rows each
+#define ROW_COPIES (TILE_M / ROW_STEP)
+#define COLUMN_COPIES (TILE_N / COLUMN_STEP)
+#define PER_PART 2  // steps whose products are left to the matrix units to add up
+
+// What is copied next: a tile, a point of it and a place along the sum; where an item's first pieces of it are, and how
+// many rows and columns there are from these on.
+typedef struct {
+  CF_UINT tile;
+  int point, block, row_from, rows, column_from, columns;
+} Cursor;
+
+// Which tile: neighbours share rows.
+typedef struct {
+  int top, left, line;
+} TilePlace;
+
+CF_INLINED TilePlace place_of(const CF_UINT number, const int row_tiles, const int column_tiles) {
+  TilePlace place;
+  const CF_UINT rest = number / (CF_UINT)column_tiles;
+  place.left = (int)(number % (CF_UINT)column_tiles) * TILE_N;
+  place.top = (int)(rest % (CF_UINT)row_tiles) * TILE_M;
+  place.line = (int)(rest / (CF_UINT)row_tiles);
+  return place;
+}
+
+// Where point `point` of a line of points and groups is.
+#define MATRIX_OF(line, point, of) (((line) / groups * (of) + (point)) * groups + (line) % groups)
+
+#define ENTER_TILE()                                                                         \
+  do {                                                                                       \
+    const TilePlace entered = place_of(next.tile, row_tiles, column_tiles);                  \
+    line = entered.line;                                                                     \
+    next.row_from = (entered.top + item / PIECES) * depth + item % PIECES * 4;               \
+    next.rows = rows - entered.top - item / PIECES;                                          \
+    next.column_from = (entered.left + item / (2 * PIECES)) * blocks * 64 + item % (2 * PIECES) * 4; \
+    next.columns = padded_columns - entered.left - item / (2 * PIECES);                      \
+  } while (0)
+
+// Copies one step ahead, if there is one.
+#define FETCH(step)                                                                                         \
+  do {                                                                                                      \
+    if (next.tile < tiles) {                                                                                \
+      const CF_LONG matrix = MATRIX_OF(line, next.point, POINTS_JOINED);                            \
+      CF_GLOBAL const float *from_row = data + (matrix * data_matrix + next.block * 32 + next.row_from);    \
+      CF_GLOBAL const CF_UINT *from_column =                                                                \
+          filters + ((matrix * padded_columns * blocks + next.block) * 64 + next.column_from);              \
+      const CF_UINT to = STAGE_AT(step);                                                                    \
+      const int row_count = next.block * 32 + item % PIECES * 4 < depth ? next.rows : 0;                    \
+      CF_UNROLL for (int q = 0; q < ROW_COPIES; ++q)                                                        \
+        cf_copy_16(to + CF_PIECE(item / PIECES + q * ROW_STEP, item % PIECES), from_row + q * ROW_STEP * depth, \
+                   q * ROW_STEP < row_count ? 16 : 0);                                                      \
+      CF_UNROLL for (int q = 0; q < COLUMN_COPIES; ++q)                                                     \
+        cf_copy_16(to + ROWS_BYTES + item / PIECES % 2 * COLUMNS_BYTES +                                    \
+                       CF_PIECE(item / (2 * PIECES) + q * COLUMN_STEP, item % PIECES),                      \
+                   from_column + q * COLUMN_STEP * blocks * 64, q * COLUMN_STEP < next.columns ? 16 : 0);   \
+      if (++next.block == blocks) {                                                                         \
+        next.block = 0;                                                                                     \
+        if (++next.point == POINTS_JOINED) {                                                                \
+          next.point = 0;                                                                                   \
+          next.tile += tiles_apart;                                                                         \
+          ENTER_TILE();                                                                                     \
+        }                                                                                                   \
+      }                                                                                                     \
+    }                                                                                                       \
+    CF_COPIES_COMMIT();                                                                                     \
+  } while (0)
+
+// Half of an item's rows of a step, 16 along the sum, split as SplitRows are: a quarter of the registers.
+typedef struct {
+  CF_UINT high[2][4], high_pairs[4], low_pairs[4];
+} SplitHalf;
+
+CF_INLINED void split_half(SplitHalf *to, const CF_UINT rows, const int second, const int item) {
+  const int row = item / 32 * 16 + item % 16, side = item % 32 / 16;
+  CF_UNROLL for (int k = 0; k < 2; ++k)
+    CF_LOAD_MATRICES(to->high[k], rows + CF_PIECE(row, 4 * second + 2 * k + side));
+  CF_UNROLL for (int k = 0; k < 2; ++k) {
+    CF_UINT low[4], *high = to->high[k];
+    CF_UNROLL for (int i = 0; i < 4; ++i) {
+      const CF_UINT nearest = cf_tf32_high(high[i]);
+      low[i] = cf_tf32_low(high[i], nearest);
+      high[i] = nearest;
+    }
+    CF_UNROLL for (int i = 0; i < 2; ++i) {
+      to->high_pairs[2 * k + i] = PAIR(high[i], high[i + 2]);
+      to->low_pairs[2 * k + i] = PAIR(low[i], low[i + 2]);
+    }
+  }
+}
+
+// Starts to add their products; with `more` of 0 the parts start from 0.
+CF_INLINED void multiply_half(float parts[SUMS], const SplitHalf *rows, const CF_UINT columns, const int second,
+                              const int more) {
+  const ulong high = CF_MATRIX(columns) + 4 * second, pairs = CF_MATRIX(columns + COLUMNS_BYTES) + 2 * second;
+  CF_WGMMA_FENCE();
+  CF_WGMMA_FROM_REGISTERS(TILE_N, BFLOAT16, parts, rows->low_pairs, pairs, more);
+  CF_WGMMA_FROM_REGISTERS(TILE_N, BFLOAT16, parts, rows->high_pairs, pairs + 4, 1);
+  CF_UNROLL for (int k = 0; k < 2; ++k)
+    CF_WGMMA_FROM_REGISTERS(TILE_N, FLOAT32, parts, rows->high[k], high + 2 * k, 1);
+  CF_WGMMA_COMMIT();
+}
+
+// Waits for a step's copies. The stage that is filled is that of two steps before, which is done.
+#define ENTER_STEP(step)      \
+  do {                        \
+    CF_COPIES_WAIT(STAGES - 3); \
+    CF_FENCE_MATRICES();      \
+    CF_BARRIER();             \
+    FETCH((step) + STAGES - 2); \
+  } while (0)
+#define SPLIT_HALF(to, step, second) split_half(to, STAGE_AT(step), second, item)
+#define MULTIPLY_HALF(half, step, second, more) multiply_half(parts, half, STAGE_AT(step) + ROWS_BYTES, second, more)
+
+// One-dimensional grid of as many work-groups of THREADS items as run at a time. `depth` is the channels' number,
+// `blocks` the number of 32 that the filters are filled up to: an even one. Rows of the sums have sums_step elements.
+CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void winograd_gpu_product(
+    CF_GLOBAL const float *data, CF_GLOBAL const CF_UINT *filters, CF_GLOBAL float *sums_to, const int rows,
+    const int columns, const int depth, const int blocks, const int padded_columns, const int sums_step,
+    const CF_LONG data_matrix, const int lines, const int groups, const int tiles_apart) {
+  CF_LOCAL unsigned char memory[STAGES * WHOLE_STAGE] __attribute__((aligned(1024)));
+  const CF_UINT memory_at = CF_SHARED(memory);
+  const int item = (int)CF_LOCAL_ID(0);
+  const int row_tiles = (rows + TILE_M - 1) / TILE_M, column_tiles = (columns + TILE_N - 1) / TILE_N;
+  const CF_UINT tiles = (CF_UINT)lines * row_tiles * column_tiles;
+#if POINTS_JOINED > 1
+  CF_LOCAL float weights[SIZE][OUTPUTS];
+  if (item < SIZE) {
+    VALUE unit[SIZE], weight[OUTPUTS];
+    FOR_UNROLLED(i, SIZE) unit[i] = i == item ? 1.0f : 0.0f;
+    transform_result(unit, 1, weight, 1);
+    FOR_UNROLLED(q, OUTPUTS) weights[item][q] = weight[q];
+  }
+#endif
+
+  Cursor next;
+  int line;
+  next.tile = (CF_UINT)CF_GROUP_ID(0);
+  next.point = next.block = 0;
+  ENTER_TILE();
+  CF_UNROLL for (int step = 0; step < STAGES - 2; ++step) FETCH(step);
+
+  // While a half is multiplied the next one is split.
+  float held[HELD][SUMS], parts[SUMS];
+  SplitHalf first, second;
+  CF_UINT step = 0;
+  ENTER_STEP(0);
+  SPLIT_HALF(&first, 0, 0);
+  for (CF_UINT tile = (CF_UINT)CF_GROUP_ID(0); tile < tiles; tile += tiles_apart) {
+    CF_UNROLL for (int q = 0; q < HELD; ++q) CF_UNROLL for (int i = 0; i < SUMS; ++i) held[q][i] = 0.0f;
+    for (int point = 0; point < POINTS_JOINED; ++point) {
+      for (int block = 0; block < blocks; block += PER_PART, step += PER_PART) {
+        MULTIPLY_HALF(&first, step, 0, 0);
+        SPLIT_HALF(&second, step, 1);
+        MULTIPLY_HALF(&second, step, 1, 1);
+        CF_WGMMA_WAIT(1);
+        ENTER_STEP(step + 1);
+        SPLIT_HALF(&first, step + 1, 0);
+        MULTIPLY_HALF(&first, step + 1, 0, 1);
+        CF_WGMMA_WAIT(1);
+        SPLIT_HALF(&second, step + 1, 1);
+        MULTIPLY_HALF(&second, step + 1, 1, 1);
+        CF_WGMMA_WAIT(1);
+        ENTER_STEP(step + 2);
+        SPLIT_HALF(&first, step + 2, 0);
+        CF_WGMMA_WAIT(0);
+#if POINTS_JOINED > 1
+        FOR_UNROLLED(q, OUTPUTS) {
+          const float weight = weights[point][q];
+          FOR_UNROLLED(i, SUMS) held[q][i] = CF_FMA(weight, parts[i], held[q][i]);
+        }
+#else
+        CF_UNROLL for (int i = 0; i < SUMS; ++i) held[0][i] += parts[i];
+#endif
+      }
+    }
+    const TilePlace place = place_of(tile, row_tiles, column_tiles);
+    CF_UNROLL for (int q = 0; q < HELD; ++q) {
+      CF_GLOBAL float *matrix = sums_to + (CF_LONG)MATRIX_OF(place.line, q, HELD) * rows * sums_step;
+      CF_UNROLL for (int upper = 0; upper < 2; ++upper) {
+        const int row = place.top + OWN_ROW(item) + 8 * upper;
+        CF_UNROLL for (int j = 0; j < TILE_N / 8; ++j) {
+          const int column = place.left + 8 * j + OWN_COLUMN(item);
+          if (row < rows && column < columns)
+            cf_store_pair(matrix + (CF_LONG)row * sums_step + column, held[q][4 * j + 2 * upper],
+                          held[q][4 * j + 2 * upper + 1]);
+        }
+      }
+    }
+  }
+}
