@@ -9,6 +9,16 @@ from convfind.plugins import hookimpl
 if TYPE_CHECKING:
     import click
 
+    from convfind.plugins.registry import HeuristicRegistry
+
+
+@hookimpl
+def convfind_register_heuristics(register: HeuristicRegistry) -> None:
+    """Add the models of convfind's own solvers."""
+    from convfind_finddb_tools.heuristics.shipped import shipped_models
+
+    register.extend(shipped_models())
+
 
 @hookimpl
 def convfind_register_commands(cli: click.Group) -> None:
