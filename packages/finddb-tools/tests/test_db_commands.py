@@ -56,8 +56,9 @@ def test_registering_imports_no_command() -> None:
         "print([n for n in sys.modules if n.startswith('convfind_finddb_tools.')])"
     )
     ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    light = ("hooks", "cli", "cli.group", "cli.lazy", "cli.tune", "cli.heuristics")
-    light += ("heuristics", "heuristics.shipped")  # names of models, which are read when asked
+    commands = ("hooks", "cli", "cli.group", "cli.lazy", "cli.tune", "cli.heuristics")
+    models = ("heuristics", "heuristics.shipped")  # their names: files are read when asked
+    light = commands + models
     assert set(ast.literal_eval(ran.stdout)) <= {f"convfind_finddb_tools.{name}" for name in light}
 
 
