@@ -1,17 +1,21 @@
 """Heuristic models of MIOpen's solvers, trained and scored on MIOpen's find databases.
 
-    python benchmarks/heuristics.py FOLDER [--device gfx90a68.HIP] [--seed 0 --seed 1] [--json]
+    python benchmarks/heuristics.py FOLDER [--device gfx90a68.HIP] [--sibling gfx90878.HIP]
+        [--seed 0 --seed 1] [--json]
 
 FOLDER holds *.fdb.txt.bz2 files. For each device and seed a model is trained on all but a fifth of
 the shape families, which the seed chooses, and scored on that fifth among the solvers of each
-record; with several seeds the mean and the standard deviation are shown. The models are for
-comparing with what is published about MIOpen's own; nothing runs its solvers.
+record: alone, and told of the neighbours that are known: the record of the same problem at another
+batch size, and with --sibling on another device. With several seeds the mean and the standard
+deviation are shown. The models are for comparing with what is published about MIOpen's own; nothing
+runs its solvers.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import json
 import statistics
 import tempfile
@@ -19,7 +23,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from convfind.heuristics import TrainedHeuristic
+from convfind.heuristics import Relation, TrainedHeuristic
 from convfind.heuristics.model_file import write_model
 from convfind_finddb_tools.heuristics.dataset import Dataset, read_dataset
 from convfind_finddb_tools.heuristics.evaluation import Scores, evaluate, query_times
@@ -27,28 +31,38 @@ from convfind_finddb_tools.heuristics.split import held_out
 from convfind_finddb_tools.heuristics.training import Recipe, train
 
 DEVICES = ("gfx90a68.HIP", "gfx90878.HIP", "gfx942130.HIP")
+_WIDTH = 30
 
 
-def measure(dataset: Dataset, seed: int) -> dict[str, Any]:
-    """Train, and return the scores on what was held out."""
+def measure(
+    dataset: Dataset, seed: int, siblings: Dataset | None = None
+) -> dict[str, dict[str, Any]]:
+    """Train, and return the scores on what was held out by which neighbours are known."""
     recipe = Recipe(seed=seed)
     start = time.perf_counter()
-    model = train(dataset, recipe)
+    model = train(dataset, recipe, siblings=siblings)
     elapsed = time.perf_counter() - start
     unseen = dataset.select(held_out(dataset, recipe.split, recipe.held_out, seed))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.npz"
         write_model(path, model)
         heuristic = TrainedHeuristic("benchmark", path)
-        (scores,) = evaluate(heuristic.model(), unseen).values()  # weights as they are stored
-        query, batch = query_times(heuristic, unseen)
+        trained = heuristic.model()  # weights as they are stored
         size = path.stat().st_size
-    return dataclasses.asdict(scores) | {
-        "query_us": query,
-        "batch_us": batch,
-        "model_bytes": size,
-        "training_s": elapsed,
-    }
+        found = {}
+        relations = [relation for relation in Relation if relation in trained.relations]
+        for known in itertools.chain.from_iterable(
+            itertools.combinations(relations, count) for count in range(len(relations) + 1)
+        ):
+            (scores,) = evaluate(trained, unseen, known, siblings).values()
+            query, batch = query_times(heuristic, unseen, known, siblings)
+            found["+".join(known) or "alone"] = dataclasses.asdict(scores) | {
+                "query_us": query,
+                "batch_us": batch,
+                "model_bytes": size,
+                "training_s": elapsed,
+            }
+    return found
 
 
 def main() -> None:
@@ -56,17 +70,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--device", action="append", help="name of a file, without endings")
+    parser.add_argument("--sibling", help="name of a file; of a device that is not measured")
     parser.add_argument("--seed", action="append", type=int)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    measured = {}
+
+    def read(device: str) -> Dataset:
+        return read_dataset([given.folder / f"{device}.fdb.txt.bz2"])
+
+    siblings = read(given.sibling) if given.sibling else None
+    measured: dict[str, dict[int, dict[str, Any]]] = {}
     for device in given.device or DEVICES:
-        dataset = read_dataset([given.folder / f"{device}.fdb.txt.bz2"])
-        measured[device] = {seed: measure(dataset, seed) for seed in given.seed or [0]}
+        dataset = read(device)
+        for seed in given.seed or [0]:
+            for known, scores in measure(dataset, seed, siblings).items():
+                measured.setdefault(f"{device} {known}", {})[seed] = scores
     if given.json:
         print(json.dumps(measured, indent=2))
         return
-    print(f"{'':22}" + "".join(f"{device:>22}" for device in measured))
+    print(f"{'':22}" + "".join(f"{device:>{_WIDTH}}" for device in measured))
     names = [field.name for field in dataclasses.fields(Scores)]
     for name in (*names, "query_us", "batch_us", "model_bytes", "training_s"):
         print(f"{name:22}" + "".join(_cell(seeds, name) for seeds in measured.values()))
@@ -75,7 +97,7 @@ def main() -> None:
 def _cell(seeds: dict[int, dict[str, Any]], name: str) -> str:
     values = [scores[name] for scores in seeds.values()]
     spread = f" +- {statistics.stdev(values):.4f}" if len(values) > 1 else ""
-    return f"{f'{statistics.mean(values):.4f}{spread}':>22}"
+    return f"{f'{statistics.mean(values):.4f}{spread}':>{_WIDTH}}"
 
 
 if __name__ == "__main__":

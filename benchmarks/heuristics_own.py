@@ -193,11 +193,15 @@ def _others(sources: Sequence[Path]) -> Iterator[ConvProblem]:
 @click.argument("data", type=_PATH)
 @click.option("--networks", default=_LAYERS, type=_PATH, help="Folder of layer files.")
 @click.option("--to", "file", required=True, type=_NEW)
+@click.option("--most-groups", default=2**31 - 1, help="Leave problems of more groups out.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True)
-def model(data: Path, networks: Path, file: Path, seed: int, as_json: bool) -> None:
+def model(
+    data: Path, networks: Path, file: Path, most_groups: int, seed: int, as_json: bool
+) -> None:
     """Train without each network and score on it, then train the model."""
     dataset = read_dataset([data])
+    dataset = dataset.select(dataset.rows[:, SIZES.index("groups")] <= most_groups)
     target = msgspec.json.decode((data / _TARGET).read_bytes(), type=Target)
     if [device.identity for device in dataset.devices] != [target.identity]:
         known = ", ".join(device.identity for device in dataset.devices)

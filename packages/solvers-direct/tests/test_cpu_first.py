@@ -17,10 +17,16 @@ from convfind.target import DeviceKind
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_direct.cpu_first import CpuFirst
+from convfind_solvers_direct.cpu_first_weights import CpuFirstWeights
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
-SOLVERS = [CpuFirst(channels_last=channels_last) for channels_last in (False, True)]
+First = CpuFirst | CpuFirstWeights
+SOLVERS: list[First] = [
+    kind(channels_last=channels_last)
+    for kind in (CpuFirst, CpuFirstWeights)
+    for channels_last in (False, True)
+]
 each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
 
 
@@ -35,19 +41,19 @@ def is_pocl(device: Device) -> bool:
 
 
 def problem_of(
-    solver: CpuFirst, x: tuple[int, ...], w: tuple[int, ...], **options: object
+    solver: First, x: tuple[int, ...], w: tuple[int, ...], **options: object
 ) -> ConvProblem:
     layout = Layout.of(len(x) - 2, channels_last=solver.channels_last)
-    return ConvProblem.create(Direction.FORWARD, x, w, layout=layout, **options)  # type: ignore[arg-type]
+    return ConvProblem.create(solver.direction, x, w, layout=layout, **options)  # type: ignore[arg-type]
 
 
 @each_solver
-def test_edges_of_tiles(solver: CpuFirst, convfind_device: Device) -> None:
+def test_edges_of_tiles(solver: First, convfind_device: Device) -> None:
     shapes = [
         problem_of(solver, (2, 3, 29, 31), (20, 3, 7, 7), padding=3, stride=2),
         problem_of(solver, (1, 3, 40, 139), (33, 3, 7, 5), padding=2, stride=4),
         problem_of(solver, (2, 1, 12, 9), (5, 1, 3, 3), padding=1, beta=2.0, alpha=0.5),
-        problem_of(solver, (2, 1, 100), (40, 1, 5), padding=2),
+        problem_of(solver, (2, 1, 300), (40, 1, 5), padding=2),
     ]
     # PoCL compiles ten times as long.
     shapes = shapes[2:3] if is_pocl(cpu(convfind_device)) else shapes
@@ -56,7 +62,7 @@ def test_edges_of_tiles(solver: CpuFirst, convfind_device: Device) -> None:
 
 
 @st.composite
-def problems(draw: st.DrawFn, solver: CpuFirst) -> list[ConvProblem]:
+def problems(draw: st.DrawFn, solver: First) -> list[ConvProblem]:
     """Draw a window, and problems with it: they share a program."""
     window = tuple(draw(st.integers(1, 7)) for _ in range(2))
     stride = tuple(draw(st.integers(1, 4)) for _ in range(2))
@@ -82,7 +88,7 @@ def problems(draw: st.DrawFn, solver: CpuFirst) -> list[ConvProblem]:
 
 
 @each_solver
-def test_drawn_shapes(solver: CpuFirst, convfind_device: Device) -> None:
+def test_drawn_shapes(solver: First, convfind_device: Device) -> None:
     if is_pocl(cpu(convfind_device)):
         pytest.skip("every window compiles; the others run on it")
 
@@ -95,7 +101,7 @@ def test_drawn_shapes(solver: CpuFirst, convfind_device: Device) -> None:
 
 
 @each_solver
-def test_other_problems_and_devices_are_refused(solver: CpuFirst) -> None:
+def test_other_problems_and_devices_are_refused(solver: First) -> None:
     target = replace(MOCK_TARGET, identity="", backend="opencl", kind=DeviceKind.CPU)
     first = problem_of(solver, (4, 3, 224, 224), (64, 3, 7, 7), padding=3, stride=2)
     assert solver.applicability(first, target)
@@ -107,8 +113,8 @@ def test_other_problems_and_devices_are_refused(solver: CpuFirst) -> None:
         (replace(first, y_layout=other_layout), target, Reason.LAYOUT),
         (problem_of(solver, (1, 4, 8, 8), (4, 1, 3, 3), groups=4), target, Reason.GROUPS),
         (problem_of(solver, (1, 5, 8, 8), (4, 5, 3, 3)), target, Reason.CHANNELS),
-        (problem_of(solver, (1, 3, 64, 64), (4, 3, 16, 16)), target, Reason.FILTER_SIZE),
-        (problem_of(solver, (1, 3, 80, 80), (4, 3, 3, 3), stride=9), target, Reason.STRIDE),
+        (problem_of(solver, (1, 3, 64, 64), (4, 3, 19, 19)), target, Reason.FILTER_SIZE),
+        (problem_of(solver, (1, 3, 80, 80), (4, 3, 3, 3), stride=33), target, Reason.STRIDE),
         (problem_of(solver, (1, 3, 80, 80), (4, 3, 3, 3), dilation=2), target, Reason.DILATION),
         (problem_of(solver, (1, 3, 8, 8, 8), (4, 3, 3, 3, 3)), target, Reason.SPATIAL_RANK),
         (problem_of(solver, (1, 4, 11, 9000), (4, 4, 11, 11)), target, Reason.SIZE_LIMIT),
@@ -121,8 +127,29 @@ def test_other_problems_and_devices_are_refused(solver: CpuFirst) -> None:
     assert 0.01 < index < 1
 
 
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_weights_make_do_with_less_workspace(channels_last: bool) -> None:
+    solver = CpuFirstWeights(channels_last=channels_last)
+    problem = problem_of(solver, (16, 3, 224, 224), (64, 3, 7, 7), padding=3, stride=2)
+    target = replace(MOCK_TARGET, identity="", kind=DeviceKind.CPU, compute_units=8)
+    most = solver.workspace_size(problem, target)
+    assert most >= 8 * problem.nbytes("w")
+    for limit in (most // 2, 0):
+        needed = solver.workspace_size(problem, target, limit)
+        assert needed <= max(limit, 2 * problem.nbytes("w"))
+        assert solver.solution(problem, target, workspace_limit=limit).workspace == needed
+
+
+def test_patches_of_vision_transformers_are_taken_channels_last() -> None:
+    target = replace(MOCK_TARGET, identity="", backend="opencl", kind=DeviceKind.CPU)
+    for channels_last in (False, True):
+        solver = CpuFirst(channels_last=channels_last)
+        problem = problem_of(solver, (4, 3, 224, 224), (768, 3, 16, 16), stride=16)
+        assert bool(solver.applicability(problem, target)) is channels_last
+
+
 @each_solver
-def test_the_kernel_compiles_alone(solver: CpuFirst, convfind_device: Device) -> None:
+def test_the_kernel_compiles_alone(solver: First, convfind_device: Device) -> None:
     if is_pocl(cpu(convfind_device)):
         pytest.skip("compiles as long as all others together")
     problem = problem_of(solver, (1, 3, 8, 8), (4, 3, 3, 3))

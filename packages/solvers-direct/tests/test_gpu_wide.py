@@ -9,16 +9,17 @@ import pytest
 
 from convfind.applicability import Rejected
 from convfind.backend import Device
+from convfind.config import Config
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.target import DeviceKind
+from convfind.target import DeviceKind, Target
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import DataType, Direction, Layout
-from convfind_solvers_direct.gpu_wide import WideBackwardData, WideConv, WideForward
+from convfind_solvers_direct.gpu_wide import WideConv
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
-SOLVERS = [WideForward(), WideBackwardData()]
+SOLVERS = [WideConv(direction) for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)]
 GPU = replace(
     MOCK_TARGET,
     identity="",
@@ -38,20 +39,30 @@ def problem_of(
     return ConvProblem.create(solver.direction, x, w, **options)  # type: ignore[arg-type]
 
 
-@each_solver
-def test_edges_of_tiles(solver: WideConv, convfind_device: Device) -> None:
+class Single(WideConv):
+    """One result an item, and few rows."""
+
+    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+        return super().default_config(problem, target).replace(rows=2, results=1, items=96)
+
+
+@pytest.mark.parametrize("kind", [WideConv, Single])
+@pytest.mark.parametrize("direction", [Direction.FORWARD, Direction.BACKWARD_DATA])
+def test_edges_of_tiles(
+    kind: type[WideConv], direction: Direction, convfind_device: Device
+) -> None:
     if convfind_device.target.platform.startswith("Portable"):
         pytest.skip("compiles for minutes; CPUs never get these kernels")
-    device = copy.copy(convfind_device)
+    solver, device = kind(direction), copy.copy(convfind_device)
     if device.target.kind is not DeviceKind.GPU:
         device.target = replace(
             device.target, identity="", kind=DeviceKind.GPU, local_memory=48 * 1024
         )
     shapes = [
         problem_of(solver, (3, 13, 9, 8), (13, 1, 3, 5), padding=(2, 4), alpha=0.5, beta=2.0),
-        problem_of(solver, (2, 3, 57, 56), (3, 1, 5, 5), padding=((0, 3), (3, 1))),
+        problem_of(solver, (2, 3, 57, 56), (3, 1, 7, 7), padding=((0, 3), (3, 3))),
         problem_of(solver, (1, 2, 24, 1000), (2, 1, 2, 3), padding=(1, 1)),
-        problem_of(solver, (3, 15, 17, 20), (10, 3, 2, 5), groups=5),
+        problem_of(solver, (3, 15, 17, 20), (20, 3, 2, 5), groups=5),
         problem_of(solver, (2, 7, 24), (7, 1, 5), padding=2),
     ]
     report = assert_solver(solver, device, shapes=shapes, every_variant=False)

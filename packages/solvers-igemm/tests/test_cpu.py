@@ -19,13 +19,18 @@ from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import Layout
 from convfind_solvers_igemm.cpu_rows import CpuRows
 from convfind_solvers_igemm.cpu_solver import _REGISTER_TILES, CpuSolver
+from convfind_solvers_igemm.cpu_strassen import Strassen
 from convfind_solvers_igemm.cpu_weights import CpuBackwardWeights
 from convfind_solvers_igemm.cpu_weights_rows import ChannelsFirstRowsBackwardWeights
 from convfind_solvers_igemm.solver_list import solvers
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
-SOLVERS = [solver for solver in solvers() if isinstance(solver, CpuSolver)]
+SOLVERS = [
+    solver
+    for solver in solvers()
+    if isinstance(solver, CpuSolver) and not isinstance(solver, Strassen)
+]
 each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
 # These reject part of what the others take: wide filters, or strides.
 PARTIAL = (CpuRows, ChannelsFirstRowsBackwardWeights)

@@ -101,6 +101,8 @@ def test_nor_with_sizes_compiled_in(solver: GpuSolver, as_gpu: Device) -> None:
         for case in edge_cases()[2::9]
         if case.is_packed and case.mode == "conv" and case.groups == 1
     ]
+    if solver.channels_last:  # windows side by side are channels
+        shapes += [problem_of(solver, (2, 3, 8, 12), (20, 3, 4, 4), stride=4)]
     assert_solver(solver, as_gpu, shapes=shapes, every_variant=False)
 
 

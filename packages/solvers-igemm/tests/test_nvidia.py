@@ -15,8 +15,10 @@ from convfind.solution import Launch, Memory
 from convfind.target import DeviceKind
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import DataType, Direction, Layout
+from convfind_solvers_igemm.gpu_geometry import without_patches
 from convfind_solvers_igemm.nvidia_conv import MatrixConvSolver, reciprocal
-from convfind_solvers_igemm.nvidia_tiles import LOCAL_MEMORY, RATES, MatrixTile
+from convfind_solvers_igemm.nvidia_form import can_share_rows, geometry_of, line_size
+from convfind_solvers_igemm.nvidia_tiles import LOCAL_MEMORY, NARROW, RATES, MatrixTile
 from convfind_solvers_igemm.solver_list import solvers
 
 pytest_plugins = ["convfind.testing.fixtures"]
@@ -113,8 +115,11 @@ def test_every_tile_computes_the_same(solver: MatrixConvSolver, hopper: Device) 
         problem = replace(plain, **changes)  # type: ignore[arg-type]
         if kind in ("mixed", "split") and solver.solution(problem, hopper.target).packed:
             kind += "-packed"
-        for tile in RATES[kind]:
-            Pinned.config = Config(tile.values)
+        has_lines = "lines" in solver.default_config(problem, hopper.target)
+        for tile in (tile for tile in RATES[kind] if tile.tile_n > NARROW):
+            if tile.lines and not has_lines:
+                continue
+            Pinned.config = tile.config(has_lines=has_lines)
             assert Pinned.config in solver.search_space(problem, hopper.target)
             assert_solver(pinned, hopper, shapes=[problem], every_variant=False)
 
@@ -130,7 +135,8 @@ def test_no_config_spills(solver: MatrixConvSolver, hopper: Device) -> None:
     ):
         packs = kind != "tf32" and solver.solution(changed, hopper.target).packed > 0
         for tile in RATES[kind + "-packed" if packs else kind]:
-            solution = solver.solution(changed, hopper.target, Config(tile.values))
+            config = tile.config(has_lines=tile.lines > 0)
+            solution = solver.solution(changed, hopper.target, config)
             for program in solution.programs:
                 hopper.load(program, hopper.compile(program))
                 log = hopper.build_log(program)  # type: ignore[attr-defined]
@@ -191,7 +197,7 @@ def test_measured_tiles_fit() -> None:
             packed = kind.endswith("-packed")
             splits = packed or kind in ("split", "mixed")
             assert tile.local_bytes(splits=splits, packed=packed) <= LOCAL_MEMORY
-            assert MatrixTile.of(Config(tile.values)) == tile
+            assert MatrixTile.of(tile.config(has_lines=True)) == tile
 
 
 @each
@@ -231,6 +237,53 @@ def test_a_stride_is_folded_into_few_channels() -> None:
     solution = solver.solution(problem, H200)
     assert solution.workspace == 2 * 15 * 10 * 8 * 2  # pairs of positions, the first one outside
     assert solution.packed == 8 * 7 * 4 * 8 * 2  # and of taps
+
+
+@pytest.mark.parametrize("direction", [Direction.FORWARD, Direction.BACKWARD_DATA])
+def test_lines_share_nothing_but_places_outside(direction: Direction) -> None:
+    solver = MatrixConvSolver(direction, channels_last=True, fixed=False)
+    for window, dilation, padding in ((3, 1, 0), (3, 1, 1), (3, 2, 1), (4, 1, 5), (5, 2, 3)):
+        problem = problem_of(
+            solver, (1, 32, 40), (32, 32, window), dilation=dilation, padding=padding
+        )
+        shape = geometry_of(problem)
+        assert can_share_rows(problem, shape)
+        more, pitch = (window - 1) * dilation, line_size(shape)
+        first = padding - more if shape.by_phases else -padding
+        count, size = shape.result_size[2], shape.source_size[2]
+        assert count <= pitch <= count + more
+        for place in range(pitch, count + more):  # rows of the next line
+            assert not 0 <= first + place < size
+            assert not 0 <= first + place - pitch < size
+
+
+def test_phases_of_few_channels_are_columns() -> None:
+    solver = MatrixConvSolver(Direction.BACKWARD_DATA, channels_last=True, fixed=False)
+    problem = problem_of(solver, (8, 3, 64, 64), (64, 3, 7, 7), stride=2, padding=3)
+    config = solver.default_config(problem, H200)
+    assert config.integer("tile_n") == NARROW  # 3 channels in 4 phases
+    solution = solver.solution(problem, H200)
+    assert solution.packed == 2 * 12 * 16 * 64 * 4  # taps of any phase, split
+    (launch,) = solution.steps
+    assert isinstance(launch, Launch)
+    rows = 8 * 32 * (line_size(geometry_of(problem)) if config.integer("lines") else 32)
+    tile = MatrixTile.of(config)
+    assert launch.global_size == (-(-rows // tile.tile_m) * tile.threads,)
+
+
+def test_windows_side_by_side_are_channels_of_fixed_forms() -> None:
+    solver = MatrixConvSolver(Direction.FORWARD, channels_last=True, fixed=True)
+    patches = problem_of(solver, (2, 3, 32, 48), (64, 3, 16, 16), stride=16)
+    seen = without_patches(patches)
+    assert (seen.x_shape, seen.w_shape) == ((2, 48, 32, 3), (64, 48, 16, 1))
+    assert seen.y_shape == patches.y_shape
+    assert without_patches(seen) == seen
+    assert solver.applicability(patches, H200)
+    dynamic = MatrixConvSolver(Direction.FORWARD, channels_last=True, fixed=False)
+    assert refused(dynamic.applicability(patches, H200)) is Reason.FILTER_SIZE
+    for changes in {"padding": (0, 16), "padding_end": (0, 16)}, {"dilation": (1, 2)}:
+        other = replace(patches, **changes)  # type: ignore[arg-type]
+        assert without_patches(other) == other
 
 
 def test_division_by_a_product() -> None:

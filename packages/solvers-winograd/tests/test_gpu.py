@@ -33,15 +33,25 @@ from convfind.testing.tensors import filled_memory
 from convfind.types import AccuracyClass, DataType, Direction, Layout
 from convfind_solvers_winograd.algorithms import F6X3
 from convfind_solvers_winograd.gpu import GpuSolver
+from convfind_solvers_winograd.gpu_conv import ConvSolver
 from convfind_solvers_winograd.gpu_fused import TILES, FusedSolver
+from convfind_solvers_winograd.gpu_fused_mma import FusedMmaSolver
+from convfind_solvers_winograd.gpu_narrow import NarrowSolver
 from convfind_solvers_winograd.gpu_product import RATES, Tile
+from convfind_solvers_winograd.gpu_weights import WeightsSolver
 from convfind_solvers_winograd.solver_list import solvers
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
-SOLVERS = [solver for solver in solvers() if isinstance(solver, GpuSolver)]
+# Those of a form of their own have tests of their own.
+SOLVERS = [
+    solver
+    for solver in solvers()
+    if isinstance(solver, GpuSolver) and not isinstance(solver, (FusedMmaSolver, NarrowSolver))
+]
+Tuned = ConvSolver | WeightsSolver
 FUSED = [solver for solver in SOLVERS if isinstance(solver, FusedSolver)]
-ORDINARY = [s for s in SOLVERS if s.transform.n == 6 and not isinstance(s, FusedSolver)]
+ORDINARY = [s for s in SOLVERS if s.transform.n == 6 and isinstance(s, Tuned)]
 H200 = replace(
     MOCK_TARGET,
     identity="",
@@ -148,7 +158,7 @@ def check_run(
 
 
 @each([s for s in ORDINARY if s.direction is not Direction.BACKWARD_DATA])
-def test_every_tile(solver: GpuSolver, as_gpu: Device, runner: GuardedRunner) -> None:
+def test_every_tile(solver: Tuned, as_gpu: Device, runner: GuardedRunner) -> None:
     problem = problem_for(solver, (2, 36, 10, 13), 72, padding=1)
     default = solver.default_config(problem, as_gpu.target)
     is_gpu = not as_gpu.target.platform.startswith("Intel")
@@ -206,7 +216,7 @@ def test_the_batch_is_cut_where_memory_is_short(solver: GpuSolver) -> None:
 
 
 @each(ORDINARY)
-def test_tensor_cores_only_where_there_are_some(solver: GpuSolver) -> None:
+def test_tensor_cores_only_where_there_are_some(solver: Tuned) -> None:
     problem = problem_for(solver, (64, 64, 56, 56), 64, padding=1)
     assert solver.default_config(problem, H200).integer("mma") > 0
     for other in (
@@ -227,20 +237,21 @@ def test_tf32_is_one_product_where_it_is_allowed() -> None:
                 for program in solver.solution(problem, H200).programs
                 if program.language is KernelLanguage.OPENCL_C
             }
-            if allowed or not program.source.path.endswith("gpu_product_wgmma.cl"):
+            if allowed or program.source.path.endswith("gpu_product_mma.cl"):
                 assert dict(program.defines)["PRODUCTS"] == (1 if allowed else 3)
 
 
 def test_hopper_multiplies_rows_along_the_sum() -> None:
     """Its matrix units, in tiles that fit local memory, where split floats are precise enough."""
     for solver in ORDINARY:
-        is_convolution = solver.direction is not Direction.BACKWARD_WEIGHTS
+        if solver.direction is Direction.BACKWARD_WEIGHTS:
+            continue
         for options, enough in (({}, True), ({"groups": 4}, False), ({"allow_tf32": True}, False)):
             problem = problem_for(solver, (8, 64, 56, 56), 64, padding=1, **options)
             split = [
                 config for config in solver.search_space(problem, H200) if Tile.of(config).splits
             ]
-            assert bool(split) is (is_convolution and solver.channels_last and enough)
+            assert bool(split) is (solver.channels_last and enough)
             for config in split:
                 solution = solver.solution(problem, H200, config)
                 assert Tile.of(config).local_bytes <= 227 * 1024

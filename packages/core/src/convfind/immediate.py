@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from convfind.find_policy import Fallback, Policy
-from convfind.heuristics import Heuristic, NotApplicable, Prediction
+from convfind.heuristics import (
+    Heuristic,
+    Neighbour,
+    NeighbourHeuristic,
+    NotApplicable,
+    Prediction,
+)
 from convfind.problem import ConvProblem
 from convfind.ranking import ranked
 from convfind.screening import Screening
@@ -46,6 +52,7 @@ class Advice:
     heuristic: str | None = None
     predictions: tuple[Prediction, ...] = ()
     refusals: tuple[tuple[str, str], ...] = ()  # name and reason
+    neighbours: tuple[Neighbour, ...] = ()  # the records that the ranking makes use of
 
 
 def ask_heuristics(
@@ -56,19 +63,39 @@ def ask_heuristics(
         return Advice()
     refusals: list[tuple[str, str]] = []
     for heuristic in session.heuristics:
-        answer = _ask(heuristic, problem, session, solvers)
+        near = _neighbours(heuristic, problem, session)
+        answer = _ask(heuristic, problem, session, solvers, near)
         if not isinstance(answer, NotApplicable):
-            return Advice(heuristic.name, answer, tuple(refusals))
+            return Advice(heuristic.name, answer, tuple(refusals), near)
         refusals.append((heuristic.name, answer.reason))
     return Advice(refusals=tuple(refusals))
 
 
+def _neighbours(
+    heuristic: Heuristic, problem: ConvProblem, session: Session
+) -> tuple[Neighbour, ...]:
+    """The records that a heuristic wants; none where it fails."""
+    if not isinstance(heuristic, NeighbourHeuristic):
+        return ()
+    try:
+        return tuple(heuristic.neighbours(problem, session.target, session.database.times))
+    except Exception:
+        return ()  # it is asked without
+
+
 def _ask(
-    heuristic: Heuristic, problem: ConvProblem, session: Session, solvers: Sequence[Solver]
+    heuristic: Heuristic,
+    problem: ConvProblem,
+    session: Session,
+    solvers: Sequence[Solver],
+    neighbours: tuple[Neighbour, ...],
 ) -> tuple[Prediction, ...] | NotApplicable:
     """Ask one heuristic; an exception, or an answer beyond the question, is a refusal."""
     try:
-        answer = heuristic.predict(problem, session.target, solvers)
+        if isinstance(heuristic, NeighbourHeuristic):
+            answer = heuristic.predict(problem, session.target, solvers, neighbours)
+        else:
+            answer = heuristic.predict(problem, session.target, solvers)
         if isinstance(answer, NotApplicable):
             return answer
         predictions = tuple(answer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from convfind.heuristics.features import feature_columns, sizes
 from convfind.heuristics.model_file import Model, ModelDevice, Training, write_model
+from convfind.heuristics.neighbours import MORE_INPUTS, Relation
 from convfind.heuristics.network import Domain, Network, log_work
 from convfind.problem import ConvProblem
 from convfind.solver import versioned_id
@@ -37,6 +39,36 @@ def problems(count: int, direction: Direction = Direction.FORWARD) -> list[ConvP
             )
         )
     return found
+
+
+def with_evidence(network: Network, *relations: Relation) -> Network:
+    """The same network, told of neighbours: a solver that is fast there is expected to be faster.
+
+    Only where a neighbour is. Its weights go past the hidden layer, through units of their own.
+    """
+    ids = network.solvers
+    first, last = network.weights
+    told = (len(ids) + MORE_INPUTS) * len(relations)
+    units = np.zeros((len(ids) * len(relations), len(network.mean) + told), np.float32)
+    for number in range(len(relations)):
+        for place in range(len(ids)):
+            units[
+                number * len(ids) + place,
+                len(network.mean) + number * (len(ids) + MORE_INPUTS) + place,
+            ] = 1.0
+    faster = -4.0 * np.tile(np.eye(len(ids), dtype=np.float32), len(relations))
+    bias, *others = network.biases
+    return dataclasses.replace(
+        network,
+        mean=np.pad(network.mean, (0, told)),
+        scale=np.pad(network.scale, (0, told), constant_values=1.0),
+        weights=(
+            np.vstack([np.pad(first, ((0, 0), (0, told))), units]),
+            np.hstack([last, faster]),
+        ),
+        biases=(np.pad(bias, ((0, 0), (0, len(units)))), *others),
+        evidence=tuple((relation, ids) for relation in relations),
+    )
 
 
 def fitted(ids: tuple[str, ...], seed: int = 0) -> Network:

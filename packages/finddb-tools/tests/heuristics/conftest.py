@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from convfind.target import Target
 from convfind.testing import MockBackend, mock_solvers
 
 torch = pytest.importorskip("torch", reason="training needs PyTorch")
+torch.set_num_threads(1)  # networks this small gain nothing from more, and tests run side by side
 
 
 @pytest.fixture
@@ -56,9 +58,10 @@ def random_problems(count: int, seed: int) -> list[ConvProblem]:
     return found[:count]
 
 
-def fill(folder: Path, count: int, seed: int) -> Path:
-    """Write a database of problems with the times of the law."""
+def fill(folder: Path, count: int, seed: int, device: str = "") -> Path:
+    """Write a database of problems with the times of the law, of the mock device or another."""
     target = MockBackend().open().target
+    target = replace(target, identity=device or target.identity)
     with FindDb.open(folder) as database:
         for problem in random_problems(count, seed):
             solvers = applicable(problem, target)

@@ -50,7 +50,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("model")
     dataset = read_dataset([fill(folder / "tuned", 360, 1)])
     path = folder / "model.npz"
-    write_model(path, train(dataset, Recipe(seed=5, hidden=(128, 64))))
+    write_model(path, train(dataset, Recipe(seed=5, epochs=30, members=2)))
     return path
 
 
@@ -137,7 +137,7 @@ def test_miopen_text_and_its_import_are_the_same_data(shell: Any, tmp_path: Path
 def test_ranks_with_enough_problems_have_networks_of_their_own() -> None:
     everything = read_dataset([Path(__file__).parents[1] / "data/gfx90a68.HIP.fdb.txt"])
     dataset = everything.in_direction(Direction.BACKWARD_DATA)
-    recipe = Recipe(epochs=1, held_out=0.0, apart=len(dataset) // 4, units_per_solver=4)
+    recipe = Recipe(epochs=1, held_out=0.0, apart=len(dataset) // 4, few=0, units_per_solver=4)
     model = train(dataset, recipe)
     for row in dataset.rows.tolist():
         network = model.network(Direction.BACKWARD_DATA, row)
@@ -147,6 +147,18 @@ def test_ranks_with_enough_problems_have_networks_of_their_own() -> None:
     assert len(model.networks) == 2
     (together,) = train(dataset, replace(recipe, apart=len(dataset))).networks
     assert {kind[0] for kind in together.domain.kinds} == {2, 3}
+
+
+def test_few_problems_make_the_mean_of_small_networks() -> None:
+    everything = read_dataset([Path(__file__).parents[1] / "data/gfx90a68.HIP.fdb.txt"])
+    dataset = everything.in_direction(Direction.FORWARD)
+    recipe = Recipe(epochs=1, held_out=0.0, members=3, hidden_member=(5, 4), calibration=0.0)
+    (network,) = train(dataset, recipe).networks
+    assert [len(weights) for weights in network.weights[:-1]] == [15, 12]
+    middle = network.weights[1].reshape(3, 4, 3, 5)
+    for member in range(3):
+        for other in range(3):
+            assert middle[member, :, other].any() == (member == other)
 
 
 @pytest.mark.parametrize("command", ["train", "evaluate"])

@@ -86,7 +86,17 @@ class CpuPlanes(CpuDirect):
         """One launch, no workspace."""
         shape = window(problem)
         rows = step_rows(shape)
-        program = program_of("cpu_planes", shape, ROWS=rows, STRIP_FLOATS=STRIP_FLOATS)
+        # Filters share what is read, or vectors of results share weights.
+        filters = 2 if shape.filters % 2 == 0 else 1
+        vectors = 2 if filters == 1 and math.prod(shape.taps) <= MOST_TAPS else 1
+        program = program_of(
+            "cpu_planes",
+            shape,
+            ROWS=rows,
+            STRIP_FLOATS=STRIP_FLOATS,
+            FILTERS_AT_ONCE=filters,
+            VECTORS=vectors,
+        )
         sets = shape.images * shape.groups
         items = min(sets, items_wanted(target))
         share = -(-sets // items)

@@ -21,6 +21,8 @@ from convfind_solvers_direct.window import LARGEST, LARGEST_STRIDE, Window, wind
 MOST_CHANNELS = 4
 #: Products of a sum, so that weights of a block of filters stay in the level-1 cache.
 _MOST_PRODUCTS = 512
+#: Channels last, where the level-2 cache does and strides cost nothing: patches of 16 x 16.
+_MOST_OF_PATCHES, _LARGEST_PATCH = 1024, 32
 #: Floats of the copied rows: what is soon fetched from the level-2 cache again, and at most.
 _ROOM, _STRIP_FLOATS = 12288, 16384
 #: The share of the peak that leaves the edges out.
@@ -32,6 +34,7 @@ _VECTORS, _FILTERS = 3, 8
 class CpuFirst(Solver):
     """Forward in one family of layouts; channels last filters are the vectors, else pixels."""
 
+    direction = Direction.FORWARD
     algorithm = Algorithm.DIRECT
     is_dynamic = True
     backends = ("opencl",)
@@ -44,11 +47,12 @@ class CpuFirst(Solver):
         """Take packed float32 tensors of few channels in one group, on CPUs."""
         if target.kind is not DeviceKind.CPU:
             return Rejected(Reason.DEVICE_KIND, "is for CPUs")
-        if problem.direction is not Direction.FORWARD:
-            return Rejected(Reason.DIRECTION, f"{problem.direction} is not forward")
+        if problem.direction is not self.direction:
+            return Rejected(Reason.DIRECTION, f"{problem.direction} is not {self.direction}")
         if problem.dtype is not DataType.FLOAT32:
             return Rejected(Reason.DTYPE, "is float32 only")
-        if not (answer := judge_first(problem, channels_last=self.channels_last)):
+        limits = (_MOST_OF_PATCHES, _LARGEST_PATCH) if self.channels_last else ()
+        if not (answer := judge_first(problem, self.channels_last, *limits)):
             return answer
         shape = window(problem)
         if self._strip_floats(shape, 1) > _STRIP_FLOATS:
@@ -157,7 +161,12 @@ class CpuFirst(Solver):
         return 4 * -(-shape.filters // block) * block * products
 
 
-def judge_first(problem: ConvProblem, *, channels_last: bool) -> Applicability:
+def judge_first(
+    problem: ConvProblem,
+    channels_last: bool,
+    most_products: int = _MOST_PRODUCTS,
+    largest_stride: int = LARGEST_STRIDE,
+) -> Applicability:
     """Judge what all solvers for first layers have in common."""
     if problem.spatial_rank > 2:
         return Rejected(Reason.SPATIAL_RANK, "one or two axes")
@@ -170,10 +179,10 @@ def judge_first(problem: ConvProblem, *, channels_last: bool) -> Applicability:
         return Rejected(Reason.GROUPS, "one group only")
     if problem.x_shape[1] > MOST_CHANNELS:
         return Rejected(Reason.CHANNELS, f"at most {MOST_CHANNELS}, not {problem.x_shape[1]}")
-    if math.prod(problem.w_shape[1:]) > _MOST_PRODUCTS:
-        return Rejected(Reason.FILTER_SIZE, f"at most {_MOST_PRODUCTS} products of a sum")
-    if max(problem.stride) > LARGEST_STRIDE:
-        return Rejected(Reason.STRIDE, f"at most {LARGEST_STRIDE}")
+    if math.prod(problem.w_shape[1:]) > most_products:
+        return Rejected(Reason.FILTER_SIZE, f"at most {most_products} products of a sum")
+    if max(problem.stride) > largest_stride:
+        return Rejected(Reason.STRIDE, f"at most {largest_stride}")
     steps = zip(problem.dilation, problem.filter, strict=True)
     if any(step > 1 and taps > 1 for step, taps in steps):
         return Rejected(Reason.DILATION, "neighbouring taps only")

@@ -30,8 +30,8 @@ class CpuWeights(CpuDirect):
     """w from x and y: sums of parts, added up by a second launch in a fixed order."""
 
     direction = Direction.BACKWARD_WEIGHTS
-    #: Columns of y at a time, channels last.
-    _columns: ClassVar[int] = 4
+    #: Columns of y at a time, channels last, of small filters and of others.
+    _columns: ClassVar[tuple[int, int]] = (7, 4)
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the parts: one at least."""
@@ -54,8 +54,8 @@ class CpuWeights(CpuDirect):
             shape,
             CHANNELS_LAST=self.channels_last,
             CHUNK=min(height, max(1, _MOST_SUMS // width)),
-            COLUMNS=self._columns,
-            PREFETCHES=max(shape.stride) > 1,
+            COLUMNS=self._columns[math.prod(shape.taps) > 9],
+            FILTERS_AT_ONCE=self._filters(shape),
             STRIP_FLOATS=STRIP_FLOATS,
         )
         sums = Launch(
@@ -86,6 +86,10 @@ class CpuWeights(CpuDirect):
         )
         workspace = parts * _part_bytes(shape, self.channels_last)
         return ConvSolution(self.solver_id, (sums, add_up), workspace=workspace)
+
+    def _filters(self, shape: Window) -> int:
+        """Filters at a time, channels first: they share what is read of x."""
+        return 2 if shape.filters % 2 == 0 and math.prod(shape.taps) <= _MOST_SUMS // 2 else 1
 
     def _plan(
         self, problem: ConvProblem, target: Target, limit: int | None

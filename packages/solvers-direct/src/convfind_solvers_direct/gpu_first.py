@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import product
 
 from convfind.applicability import APPLICABLE, Applicability, Rejected
@@ -24,31 +25,44 @@ from convfind_solvers_direct.window import Window, window
 _DTYPES = (DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16)
 #: Floats of local memory that all devices have room for: 48 KiB.
 _MOST_FLOATS = 12288
-#: Banks of local memory.
-_BANKS = 32
-#: Rows of the image that an item keeps a column of in registers.
-_MOST_SPAN = 40
+#: Results of an item, and elements that it copies.
+_MOST_RESULTS = 96
+_MOST_COPIED = 96
+#: Work-groups of a unit under which tiles are smaller.
+_FEWEST_GROUPS = 4
+#: Items at a time on a unit, and how often runs of tiles fill it at least.
+_RESIDENT_ITEMS, _WAVES = 512, 2.5
+#: Elements of the next tile that an item holds.
+_MOST_AHEAD = 24
 _FEWEST_ITEMS, _MOST_ITEMS = 32, 512
-#: Products of a sum that is short.
-_SHORT_SUM = 36
 #: Of one unit of an H200: FLOP/s at the peak, and bytes/s of memory.
 _UNIT_PEAK = 507e9
 _UNIT_BANDWIDTH = 32e9
-#: The share of the peak that the sums reach.
-_ARITHMETIC_SHARE = 0.65
+#: The share of the peak that the sums reach, and of the time for memory that they do not hide.
+_ARITHMETIC_SHARE, _MEMORY_SHARE = 0.7, 0.5
 
 ROWS = Parameter("rows", (1, 2, 4, 7, 8), "rows of the result of an item")
+COLUMNS = Parameter("columns", (1, 2, 4, 8), "columns of the result of an item")
 QUADS = Parameter("quads", (1, 2), "filters of an item, in fours")
-FILTER_ITEMS = Parameter("filter_items", (1, 2, 3, 4, 6, 8, 12, 16), "items that share pixels")
-STRIPS = Parameter("strips", (1, 2, 4), "runs of rows of a work-group")
-COLUMNS = Parameter("columns", (8, 16, 32), "columns of the result of a work-group")
-DEPTH = Parameter("depth", (1, 2, 3, 4), "channels in local memory at a time")
+FILTER_ITEMS = Parameter("filter_items", (1, 2, 3, 4, 6, 8, 12, 16, 24), "items that share pixels")
+ACROSS = Parameter("across", (1, 2, 4, 7, 8, 14, 16, 32), "items along the columns of a tile")
+DOWN = Parameter("down", (1, 2, 4, 8), "items along its rows")
+RUN = Parameter("run", (1, 2, 4, 8, 16), "tiles of a work-group, one after the other")
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    step: int  # elements from an item's first column to its neighbour's
+    lead: int  # elements before the first tap, from a whole four on
+    depth: int  # lines of a filter in local memory at a time
+    copied: int  # elements of the image that an item copies
 
 
 class GpuFirst(TunableSolver):
     """Forward in one family of layouts."""
 
     algorithm = Algorithm.DIRECT
+    version = 2
     is_dynamic = True
     backends = ("opencl", "hip")
 
@@ -66,9 +80,6 @@ class GpuFirst(TunableSolver):
             return Rejected(Reason.DTYPE, f"not {problem.dtype}")
         if not (answer := judge_first(problem, channels_last=self.channels_last)):
             return answer
-        overlaps = zip(problem.stride, problem.filter, strict=True)
-        if all(step >= taps for step, taps in overlaps):
-            return Rejected(Reason.STRIDE, "windows must overlap: patches are a matrix product")
         if target.max_work_group < _FEWEST_ITEMS:
             return Rejected(Reason.WORK_GROUP, f"needs {_FEWEST_ITEMS} work-items")
         if target.local_memory < 4 * _MOST_FLOATS:
@@ -76,30 +87,40 @@ class GpuFirst(TunableSolver):
         shape = window(problem)
         if shape.images * math.prod(shape.out) >= 2**31:
             return Rejected(Reason.SIZE_LIMIT, "positions of all images")
-        if not any(_fits(shape, config, target) for config in _wanted(shape)):
+        if not any(self._fits(shape, config, target) for config in self._wanted(shape)):
             return Rejected(Reason.FILTER_SIZE, "what a tile takes does not fit local memory")
         return APPLICABLE
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """All tensors moved once, and the sums, which overlap it but little."""
+        """The sums, and all tensors moved once, of which they hide a part."""
         memory = problem.traffic / _UNIT_BANDWIDTH
         peak = problem.flops / _UNIT_PEAK
-        return max(peak / (memory + peak / _ARITHMETIC_SHARE), 0.02)
+        return max(peak / (_MEMORY_SHARE * memory + peak / _ARITHMETIC_SHARE), 0.02)
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
-        """Return the largest of the usual tiles that fits local memory."""
+        """Return the first of the usual tiles that fits local memory, or fills the device."""
         shape = window(problem)
-        return next(config for config in _wanted(shape) if _fits(shape, config, target))
+        config = next(config for config in self._wanted(shape) if self._fits(shape, config, target))
+        for name in ("rows", "filter_items"):
+            half = config.replace(**{name: max(config.integer(name) // 2, 1)})
+            is_small = _groups(shape, config) < _FEWEST_GROUPS * target.compute_units
+            if is_small and self._fits(shape, half, target):
+                config = half
+        if not self.channels_last and shape.stride[1] > 1:
+            return config
+        resident = target.compute_units * max(_RESIDENT_ITEMS // _items(config), 1)
+        longest = max(int(_groups(shape, config) / (_WAVES * resident)), 1)
+        return config.replace(run=max(int(run) for run in RUN.values if int(run) <= longest))
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Shapes of tiles."""
         shape = window(problem)
         return SearchSpace(
-            (ROWS, QUADS, FILTER_ITEMS, STRIPS, COLUMNS, DEPTH),
+            (ROWS, COLUMNS, QUADS, FILTER_ITEMS, ACROSS, DOWN, RUN),
             (
                 Constraint(
                     "tile",
-                    lambda config: _fits(shape, config, target),
+                    lambda config: self._fits(shape, config, target),
                     "it has to fit work-group, registers and local memory",
                 ),
             ),
@@ -115,28 +136,28 @@ class GpuFirst(TunableSolver):
         """One launch, no workspace."""
         shape = window(problem)
         chosen = config or self.default_config(problem, target)
-        phase, row = _pitches(shape, chosen)
-        is_wide = problem.dtype is DataType.FLOAT32 and shape.filters % 4 == 0
+        is_float = problem.dtype is DataType.FLOAT32
+        tile = self._tile(shape, chosen)
+        if self.channels_last:
+            stores_four = is_float and shape.filters % 4 == 0
+        else:
+            stores_four = is_float and chosen.integer("columns") % 4 == 0
         macros = {
             "DTYPE": problem.dtype.upper(),
             **{name: value for name, value in shape.macros.items() if "FILTERS" not in name},
-            **{name.upper(): value for name, value in chosen.items()},
+            **{name.upper(): value for name, value in chosen.items() if name != "run"},
             "CHANNELS_LAST": self.channels_last,
-            "STORES_FOUR": self.channels_last and is_wide,
-            "PHASE_FLOATS": phase,
-            "ROW_FLOATS": row,
+            "LEAD": tile.lead,
+            "DEPTH": tile.depth,
+            "AHEAD": chosen.integer("run") > 1 and tile.copied <= _MOST_AHEAD,
+            "STORES_FOUR": stores_four,
         }
         program = Program(
             KernelSource("convfind_solvers_direct", "kernels/gpu_first.cl"),
             defines=make_defines(macros),
         )
-        items = _items(chosen)
-        groups = (
-            -(-shape.filters // _block(chosen)),
-            -(-shape.out[1] // chosen.integer("columns")),
-            -(-shape.out[0] // (chosen.integer("strips") * chosen.integer("rows"))),
-            shape.images,
-        )
+        tiles = _tiles(shape, chosen)
+        blocks = -(-shape.filters // _block(chosen))
         launch = Launch(
             KernelSpec(program, "direct_gpu_first"),
             (
@@ -146,11 +167,90 @@ class GpuFirst(TunableSolver):
                 f32(problem.alpha),
                 f32(problem.beta),
                 *map(i32, (shape.filters, *shape.size, *shape.out, *shape.padding)),
+                *map(i32, (tiles, chosen.integer("run"))),
             ),
-            (math.prod(groups) * items,),
-            (items,),
+            (blocks * -(-tiles // chosen.integer("run")) * _items(chosen),),
+            (_items(chosen),),
         )
         return ConvSolution(self.solver_id, (launch,), config=chosen)
+
+    def _tile(self, shape: Window, config: Config) -> _Tile:
+        """What of the image and the weights is in local memory."""
+        rows, columns, across, down = (
+            config.integer(name) for name in ("rows", "columns", "across", "down")
+        )
+        pixel, planes = (shape.channels, 1) if self.channels_last else (1, shape.channels)
+        lead = -shape.padding[1] * pixel % 4
+        step = shape.stride[1] * pixel * columns
+        fours = -(-(lead + ((columns - 1) * shape.stride[1] + shape.taps[1]) * pixel) // 4)
+        image = planes * shape.span(down * rows, 0) * ((across - 1) * step + 4 * fours)
+        line = shape.taps[1] * pixel * (_block(config) + 4)
+        lines = planes * shape.taps[0]
+        depth = min(lines, (_MOST_FLOATS - image) // line)
+        copied = -(-image // (4 * _items(config))) * 4
+        return _Tile(step, lead, depth, copied)
+
+    def _fits(self, shape: Window, config: Config, target: Target) -> bool:
+        """Whether a config's tile fits work-group, registers and local memory."""
+        if not _FEWEST_ITEMS <= _items(config) <= min(target.max_work_group, _MOST_ITEMS):
+            return False
+        results = 4 * math.prod(config.integer(name) for name in ("rows", "columns", "quads"))
+        if results > _MOST_RESULTS:
+            return False
+        tile = self._tile(shape, config)
+        return tile.step % 4 == 0 and tile.depth > 0 and tile.copied <= _MOST_COPIED
+
+    def _wanted(self, shape: Window) -> Iterator[Config]:
+        """Yield tiles in order of preference, as they were measured on an H200.
+
+        Channels last up to 64 filters share what is copied of the image, and of patches, of which
+        no value is read twice, all. Channels first more items along rows write longer lines.
+        """
+        pixel = shape.channels if self.channels_last else 1
+        columns = 4 // math.gcd(4, shape.stride[1] * pixel)
+        fours = -(-shape.filters // 4)
+        if not self.channels_last:
+            rows, shared, down = (2, 4, 4) if columns == 4 else (4, 8, 2)
+            yield _config(rows, columns, 1, min(fours, shared), 8, down)
+        elif shape.stride[1] >= shape.taps[1]:
+            yield _config(8, columns, 1, fours, 8, 1)
+        elif columns == 1:
+            yield _config(2, 2, 2, min(-(-fours // 2), 8), 4, 4)
+        else:
+            shared = min(fours, 16)
+            yield _config(4, columns, 1, shared, 8, max(16 // shared, 1))
+        for share, rows, down, across in product((4, 1), (4, 2, 1), (8, 4, 2, 1), (8, 4, 2, 1)):
+            yield _config(rows, columns, 1, share, across, down)
+
+
+def _config(
+    rows: int, columns: int, quads: int, filter_items: int, across: int, down: int
+) -> Config:
+    """Return a config of at least as many items that share pixels, as there are values of it."""
+    return Config(
+        rows=rows,
+        columns=columns,
+        quads=quads,
+        filter_items=min(
+            (int(v) for v in FILTER_ITEMS.values if int(v) >= filter_items),
+            default=FILTER_ITEMS.values[-1],
+        ),
+        across=across,
+        down=max(int(v) for v in DOWN.values if int(v) <= down),
+        run=1,
+    )
+
+
+def _tiles(shape: Window, config: Config) -> int:
+    rows, columns, across, down = (
+        config.integer(name) for name in ("rows", "columns", "across", "down")
+    )
+    return shape.images * -(-shape.out[0] // (down * rows)) * -(-shape.out[1] // (across * columns))
+
+
+def _groups(shape: Window, config: Config) -> int:
+    """Count the work-groups that compute one tile each."""
+    return _tiles(shape, config) * -(-shape.filters // _block(config))
 
 
 def _block(config: Config) -> int:
@@ -159,64 +259,4 @@ def _block(config: Config) -> int:
 
 
 def _items(config: Config) -> int:
-    return math.prod(config.integer(name) for name in ("filter_items", "strips", "columns"))
-
-
-def _pitches(shape: Window, config: Config) -> tuple[int, int]:
-    """Floats of a phase and of a row in local memory: neighbouring items use other banks."""
-    step, columns = shape.stride[1], config.integer("columns")
-    phase = -(-shape.span(columns, 1) // step)
-    # Copying writes the phases one after the other, which lie apart like the banks' shares.
-    phase += (_BANKS // step - phase) % _BANKS if step > 1 else 0
-    row = step * phase
-    if config.integer("strips") == 1:
-        return phase, row
-    below = config.integer("rows") * shape.stride[0]
-    wanted = (pitch for pitch in range(row, row + _BANKS) if below * pitch % _BANKS == columns)
-    return phase, next(wanted, row)
-
-
-def _fits(shape: Window, config: Config, target: Target) -> bool:
-    """Whether a config's tile fits work-group, registers and local memory."""
-    depth, rows = config.integer("depth"), config.integer("rows")
-    if not _FEWEST_ITEMS <= _items(config) <= min(target.max_work_group, _MOST_ITEMS):
-        return False
-    if shape.channels % depth or shape.span(rows, 0) > _MOST_SPAN:
-        return False
-    image = shape.span(config.integer("strips") * rows, 0) * _pitches(shape, config)[1]
-    weights = math.prod(shape.taps) * (_block(config) + 4)
-    return depth * (image + weights) <= _MOST_FLOATS
-
-
-def _wanted(shape: Window) -> Iterator[Config]:
-    """Yield tiles in order of preference.
-
-    Short sums wait for memory and want many work-groups on a unit, so few registers; long ones
-    want many results in registers. Of square tiles less is copied.
-    """
-    step = shape.stride[0]
-    is_long = shape.channels * math.prod(shape.taps) > _SHORT_SUM
-    is_square = shape.out[1] <= 16 or step == 2 or not is_long
-    tall = 7 if step > 2 or (step == 2 and not is_long) else 8
-    if step == 1:
-        tall = min((8, 7), key=lambda count: -(-shape.out[0] // count) * count)
-    fours = -(-shape.filters // 4)
-    quads = min(fours, 2) if is_long else 1
-    limit = 4 if is_long and not is_square else 8
-    blocks = -(-fours // (limit * quads))
-    most = -(-fours // (blocks * quads))
-    shared = min(share for share in FILTER_ITEMS.values if int(share) >= most)
-    for share, rows, strips, depth in product(
-        (shared, 4, 1),
-        (tall, 4, 2, 1),
-        (2, 1) if is_square and (step == 1 or is_long) else (1,),
-        (shape.channels, 1),
-    ):
-        yield Config(
-            rows=rows,
-            quads=quads,
-            filter_items=share,
-            strips=strips,
-            columns=16 if is_square else 32,
-            depth=depth,
-        )
+    return math.prod(config.integer(name) for name in ("filter_items", "across", "down"))

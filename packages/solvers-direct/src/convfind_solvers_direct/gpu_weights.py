@@ -48,7 +48,8 @@ class Split:
 class GpuWeights(GpuDirect):
     """w from x and y: sums of parts, added up by a second launch in a fixed order."""
 
-    direction = Direction.BACKWARD_WEIGHTS
+    def __init__(self) -> None:
+        super().__init__(Direction.BACKWARD_WEIGHTS)
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the parts; none under a limit of 0."""
@@ -190,7 +191,6 @@ class GpuWeights(GpuDirect):
 class PlanesWeights(GpuWeights):
     """Channels first."""
 
-    solver_id = "direct-gpu-nchw-bwd-weights"
     channels_last = False
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
@@ -218,7 +218,7 @@ class PlanesWeights(GpuWeights):
             sets = max(1, min(most, shape.groups, items // (pairs * max(useful, 1))))
         arguments = (
             *map(i32, (sets, items // (sets * pairs), bands, band)),
-            i64(reciprocal(shape.out[1])),
+            i32(reciprocal(shape.out[1])),
         )
         return Split(-(-shape.groups // sets), shape.images * bands, arguments)
 

@@ -15,8 +15,8 @@ from convfind.reasons import Reason
 from convfind.search_space import Constraint, Parameter, SearchSpace
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32, i64
 from convfind.target import Target
-from convfind.types import DataType, Direction
-from convfind_solvers_direct.gpu_conv import ITEMS, PACKAGE, GpuDirect, most_weights
+from convfind.types import DataType
+from convfind_solvers_direct.gpu_conv import MOST_WEIGHTS, PACKAGE, GpuDirect, most_weights
 from convfind_solvers_direct.planes_tile import reciprocal
 from convfind_solvers_direct.window import Window, window
 
@@ -24,7 +24,13 @@ from convfind_solvers_direct.window import Window, window
 _MOST_FLOATS = 12288
 _SMALL_TILE = 4096
 _MOST_TAPS = 11
+#: Fours that an item copies at a time.
+_MOST_COPIES = 8
+#: Sums of an item.
+_MOST_SUMS = 64
 ROWS = Parameter("rows", (2, 4, 5, 6, 7, 8), "rows of the result of an item")
+RESULTS = Parameter("results", (1, 2, 4), "result channels of an item")
+WIDE_ITEMS = Parameter("items", tuple(range(32, 257, 32)), "of a work-group")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,7 @@ def wide_tile(shape: Window, config: Config) -> WideTile:
     before = -(-left // 4)
     lead = 4 * before - left
     fours = shape.out[1] // 4
-    share = fours * shape.filters
+    share = fours * (shape.filters // config.integer("results"))
     pitch = max(before + shape.size[1] // 4, fours - 1 + (lead + shape.taps[1] + 6) // 4)
     all_strips = -(-shape.out[0] // rows)
     strips = min(all_strips, max(items // share, 1))
@@ -65,15 +71,21 @@ class WideConv(GpuDirect):
     """Forward and backward-data."""
 
     channels_last = False
+    prefix = "direct-gpu-wide"
+    version = 2
     arithmetic_share = 0.45
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
-        """Seven or eight rows, fewer where a tile would not fit."""
+        """Seven or eight rows, of two results where they are even; fewer rows where these fit."""
         shape = window(problem)
         tall = min((7, 8, 4), key=lambda rows: -(-shape.out[0] // rows) * rows)
         items = min(128, target.max_work_group)
+        pairs = shape.filters % 2 == 0 and math.prod(shape.taps) <= MOST_WEIGHTS // 2
+        results = 2 if pairs else 1
         others = (
-            Config(rows=rows, items=count) for count in (items, 64, 32) for rows in (tall, 4, 2)
+            Config(rows=rows, items=count, results=results)
+            for count in (items, 64, 32)
+            for rows in (tall, 4, 2)
         )
         return next(config for config in others if wide_tile(shape, config).floats <= _MOST_FLOATS)
 
@@ -81,8 +93,21 @@ class WideConv(GpuDirect):
         """Rows of an item, and work-groups."""
         shape = window(problem)
         return SearchSpace(
-            (ROWS, ITEMS),
+            (ROWS, WIDE_ITEMS, RESULTS),
             (
+                Constraint(
+                    "results",
+                    lambda config: shape.filters % config.integer("results") == 0,
+                    "a divisor of a group's",
+                ),
+                Constraint(
+                    "registers",
+                    lambda config: (
+                        4 * config.integer("rows") * config.integer("results") <= _MOST_SUMS
+                        and config.integer("results") * math.prod(shape.taps) <= MOST_WEIGHTS
+                    ),
+                    "sums and weights have to fit them",
+                ),
                 Constraint(
                     "size",
                     lambda config: config.integer("items") <= target.max_work_group,
@@ -107,11 +132,14 @@ class WideConv(GpuDirect):
         shape = window(problem)
         chosen = config or self.default_config(problem, target)
         tile = wide_tile(shape, chosen)
+        items = chosen.integer("items")
         room = _SMALL_TILE if tile.floats <= _SMALL_TILE else -(-tile.floats // 2048) * 2048
         macros = {
             **shape.macros,
             "ROWS": chosen.integer("rows"),
-            "ITEMS": chosen.integer("items"),
+            "ITEMS": items,
+            "RESULTS": chosen.integer("results"),
+            "COPIES": min(-(-room // (4 * items)), _MOST_COPIES),
             "LEAD": tile.lead,
             "TILE_FLOATS": room,
         }
@@ -131,10 +159,10 @@ class WideConv(GpuDirect):
                 i64(sets),
                 *map(i32, (shape.groups, *shape.size, *shape.out, tile.above, tile.before)),
                 *map(i32, (tile.pitch, tile.run, tile.bands, tile.strips)),
-                *(i64(reciprocal(divider)) for divider in dividers),
+                *(i32(reciprocal(divider)) for divider in dividers),
             ),
-            (-(-sets // tile.run) * tile.bands * chosen.integer("items"),),
-            (chosen.integer("items"),),
+            (-(-sets // tile.run) * tile.bands * items,),
+            (items,),
         )
         return ConvSolution(self.solver_id, (launch,), config=chosen)
 
@@ -152,7 +180,7 @@ class WideConv(GpuDirect):
             return Rejected(Reason.SIZE_LIMIT, "rows must be whole fours")
         if target.local_memory < 4 * _MOST_FLOATS:
             return Rejected(Reason.LOCAL_MEMORY, f"needs {4 * _MOST_FLOATS} bytes")
-        if wide_tile(shape, Config(rows=2, items=32)).floats > _MOST_FLOATS:
+        if wide_tile(shape, Config(rows=2, items=32, results=1)).floats > _MOST_FLOATS:
             return Rejected(Reason.SIZE_LIMIT, "rows do not fit local memory")
         return APPLICABLE
 
@@ -163,17 +191,3 @@ def _padding(shape: Window) -> tuple[int, int]:
         return shape.padding
     height, width = (taps - 1 - pad for taps, pad in zip(shape.taps, shape.padding, strict=True))
     return height, width
-
-
-class WideForward(WideConv):
-    """y from x and w."""
-
-    solver_id = "direct-gpu-wide-nchw-fwd"
-    direction = Direction.FORWARD
-
-
-class WideBackwardData(WideConv):
-    """x from y and w."""
-
-    solver_id = "direct-gpu-wide-nchw-bwd-data"
-    direction = Direction.BACKWARD_DATA

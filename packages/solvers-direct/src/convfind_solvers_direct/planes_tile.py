@@ -55,4 +55,4 @@ def planes_tile(shape: Window, config: Config) -> PlanesTile | None:
 
 def reciprocal(divisor: int) -> int:
     """Return the factor by which QUOTIENT of gpu_stage.h divides."""
-    return -(-(2**32) // divisor)
+    return -(-(2**30) // divisor)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from convfind.solver import Solver
+from convfind.types import Direction
 from convfind_solvers_direct.cpu_conv import CPU_CONV_SOLVERS
 from convfind_solvers_direct.cpu_first import CpuFirst
+from convfind_solvers_direct.cpu_first_weights import CpuFirstWeights
 from convfind_solvers_direct.cpu_weights import CPU_WEIGHTS_SOLVERS
-from convfind_solvers_direct.gpu_conv import CONV_SOLVERS
 from convfind_solvers_direct.gpu_first import GpuFirst
+from convfind_solvers_direct.gpu_pixels import PixelsConv
+from convfind_solvers_direct.gpu_planes import PlanesConv
 from convfind_solvers_direct.gpu_weights import WEIGHTS_SOLVERS
-from convfind_solvers_direct.gpu_wide import WideBackwardData, WideForward
+from convfind_solvers_direct.gpu_wide import WideConv
 from convfind_solvers_direct.naive import NaiveBackwardData, NaiveBackwardWeights, NaiveForward
 
 
@@ -17,11 +20,15 @@ def solvers() -> list[Solver]:
     """Return one instance of each solver, in order of preference."""
     return [
         *(CpuFirst(channels_last=channels_last) for channels_last in (False, True)),
+        *(CpuFirstWeights(channels_last=channels_last) for channels_last in (False, True)),
         *(GpuFirst(channels_last=channels_last) for channels_last in (False, True)),
         *(solver() for solver in (*CPU_CONV_SOLVERS, *CPU_WEIGHTS_SOLVERS)),
-        WideForward(),
-        WideBackwardData(),
-        *(solver() for solver in (*CONV_SOLVERS, *WEIGHTS_SOLVERS)),
+        *(
+            solver(direction)
+            for solver in (WideConv, PlanesConv, PixelsConv)
+            for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
+        ),
+        *(solver() for solver in WEIGHTS_SOLVERS),
         NaiveForward(),
         NaiveBackwardData(),
         NaiveBackwardWeights(),

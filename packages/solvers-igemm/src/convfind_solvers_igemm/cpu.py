@@ -26,8 +26,10 @@ from convfind_solvers_igemm.cpu_solver import (
 
 #: The share of the peak in a long sum.
 _BEST_SHARE = 0.9
-#: Channels first, a product that gathers nothing leaves less to win over a plain GEMM.
-_PLAIN_SHARE = 0.72
+#: What a byte of packed weights costs, in bytes that are moved: it is written, and in small pieces.
+_PACKED_COST = 3
+#: Panels of weights that a work-item packs.
+_PACKED_AT_ONCE = 4
 
 
 class CpuProduct(CpuSolver):
@@ -37,20 +39,20 @@ class CpuProduct(CpuSolver):
     packs_ahead: ClassVar[bool] = True
     #: Floats of the weights that stay in a cache while others change.
     _cached: ClassVar[int] = CACHED_FLOATS
+    #: Panels of weights for each part of the filters.
+    _products: ClassVar[int] = 1
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the packed weights."""
-        return self._packed_bytes(geometry(problem), target) if self.packs_ahead else 0
+        return self._packed_bytes(self._geometry(problem), target) if self.packs_ahead else 0
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The share of time that arithmetic takes, times the part of the tiles that is filled."""
         shape = geometry(problem)
         positions, filters = (4, VECTOR) if self.channels_last else (VECTOR, 4)
         filled = fill(shape.positions, positions) * fill(shape.filters, filters)
-        busy = busy_share(problem, 2 * problem.nbytes("w") if self.packs_ahead else 0)
-        plain = shape.taps == 1 and not self.channels_last
-        best = _PLAIN_SHARE if plain else _BEST_SHARE
-        return max(best * filled * busy, 0.02)
+        busy = busy_share(problem, _PACKED_COST * self.workspace_size(problem, target))
+        return max(_BEST_SHARE * filled * busy, 0.02)
 
     def solution(
         self,
@@ -60,17 +62,17 @@ class CpuProduct(CpuSolver):
         workspace_limit: int | None = None,
     ) -> ConvSolution:
         """One launch that packs the weights, and one that computes."""
-        shape = geometry(problem)
+        shape = self._geometry(problem)
         program = Program(
             KernelSource("convfind_solvers_igemm", f"kernels/{self._kernel}.cl"),
             KernelLanguage.OPENCL_C,
-            self._defines(shape, target),
+            make_defines(dict(self._defines(shape, target)), PANELS_AT_ONCE=_PACKED_AT_ONCE),
         )
         panels = -(-shape.filters // self._panel_width(target))
         pack = Launch(
             KernelSpec(program, "igemm_cpu_pack"),
             (BufferArg(Memory.W), BufferArg(Memory.PACKED), *shape.arguments),
-            (panels, shape.groups),
+            (-(-panels // _PACKED_AT_ONCE), shape.groups),
             (1, 1),
         )
         product = self._product(shape, target)
@@ -101,7 +103,12 @@ class CpuProduct(CpuSolver):
 
     def _packed_bytes(self, shape: Geometry, target: Target) -> int:
         width = self._panel_width(target)
-        return shape.groups * -(-shape.filters // width) * width * shape.reduction * 4
+        panels = shape.groups * -(-shape.filters // width) * self._products
+        return panels * width * shape.reduction * 4
+
+    def _geometry(self, problem: ConvProblem) -> Geometry:
+        """The convolution that the kernels see."""
+        return geometry(problem)
 
     @property
     @abstractmethod
@@ -160,9 +167,8 @@ class ChannelsFirst(CpuProduct):
     _cached = 2**20
 
     def _depth(self, shape: Geometry) -> int:
-        # Long sums read and write results less often, and those of a gradient lie in pieces.
-        in_pieces = shape.is_gradient and max(shape.stride) > 1 and shape.channels > 512
-        return 1024 if shape.taps > 1 or in_pieces else 512
+        # Long sums read and write results less often.
+        return 1024 if shape.taps > 1 or shape.channels > 512 else 512
 
     def _joined(self, shape: Geometry) -> int:
         joins = shape.stride[2] == 2 and shape.out[2] > 1 and shape.taps <= self._depth(shape)

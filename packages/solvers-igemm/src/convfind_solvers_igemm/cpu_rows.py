@@ -23,6 +23,8 @@ _MOST_TAPS = 64
 _STRIP_FLOATS = 16384
 #: Rows that leave room for two vectors of weights; the others are broadcast from memory.
 _ROWS = {"x86-64-avx512": 14}
+#: A window of one tap has nothing to share.
+_ONE_TAP_SHARE = 0.7
 
 
 class CpuRows(CpuProduct):
@@ -44,11 +46,12 @@ class CpuRows(CpuProduct):
         return APPLICABLE
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """That of the other solvers, by the part of the rows that tiles fill."""
+        """That of the other solvers, by the part of the rows that tiles fill; taps share reads."""
         whole = super().wti(problem, target)
         shape = geometry(problem)
         along = -(-shape.out[2] // (shape.stride[2] if shape.is_gradient else 1))
-        return None if whole is None else whole * fill(along, 7)
+        shared = 1.0 if shape.taps > 1 else _ONE_TAP_SHARE
+        return None if whole is None else whole * fill(along, 7) * shared
 
     def _defines(self, shape: Geometry, target: Target) -> Defines:
         rows, vectors = _tile(target)

@@ -25,7 +25,7 @@ from convfind_solvers_igemm.cpu_solver import (
 
 _SOURCE = KernelSource("convfind_solvers_igemm", "kernels/cpu_bwd_weights.cl")
 _DEPTH = 256
-_BEST_SHARE = 0.75
+_BEST_SHARE = 0.85
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from convfind_solvers_igemm.cpu_solver import (
 
 _SOURCE = KernelSource("convfind_solvers_igemm", "kernels/cpu_bwd_weights_rows.cl")
 _DEPTH = 256
-_BEST_SHARE = 0.85
+_BEST_SHARE, _ONE_TAP_SHARE = 0.85, 0.75
 _MOST_TAPS = 64
 _STRIP_FLOATS = 65536
 
@@ -62,7 +62,8 @@ class ChannelsFirstRowsBackwardWeights(CpuSolver):
         shape = geometry(problem)
         filled = fill(shape.filters, 4) * fill(shape.channels, VECTOR)
         busy = busy_share(problem, self.workspace_size(problem, target))
-        return max(_BEST_SHARE * filled * busy, 0.02)
+        best = _BEST_SHARE if shape.taps > 1 else _ONE_TAP_SHARE
+        return max(best * filled * busy, 0.02)
 
     def solution(
         self,

@@ -26,7 +26,7 @@ from convfind.solution import (
 from convfind.solver import TunableSolver
 from convfind.target import DeviceKind, Target
 from convfind.types import Algorithm, DataType, Direction
-from convfind_solvers_igemm.gpu_geometry import GpuGeometry, gpu_geometry
+from convfind_solvers_igemm.gpu_geometry import GpuGeometry, gpu_geometry, without_patches
 from convfind_solvers_igemm.gpu_tiles import (
     CONSTRAINTS,
     MATRIX_PARAMETER,
@@ -57,6 +57,7 @@ _SUM_SECONDS = 5e-6
 class GpuSolver(TunableSolver):
     """A convolution in one direction and one family of layouts."""
 
+    version = 2
     algorithm = Algorithm.IMPLICIT_GEMM
     backends = ("opencl", "hip")
 
@@ -184,7 +185,8 @@ class GpuSolver(TunableSolver):
 
     def _geometry(self, problem: ConvProblem) -> GpuGeometry:
         """What the kernel computes."""
-        return gpu_geometry(problem)
+        # A dynamic solver's program is that of problems of any size.
+        return gpu_geometry(without_patches(problem) if self.fixed else problem)
 
     def _elements(self, problem: ConvProblem, target: Target) -> dict[str, DefineValue]:
         """What the kernel reads: macros of convfind_gpu_tile.h."""

@@ -25,7 +25,7 @@ from convfind.target import Target
 from convfind.types import DataType, Direction
 from convfind_solvers_igemm.gpu import PACKAGE
 from convfind_solvers_igemm.gpu_conv import ConvSolver
-from convfind_solvers_igemm.gpu_geometry import GpuGeometry
+from convfind_solvers_igemm.gpu_geometry import GpuGeometry, gpu_geometry
 from convfind_solvers_igemm.gpu_tiles import Tile
 
 _WORD = 4
@@ -93,7 +93,7 @@ class DotSolver(ConvSolver):
         )
 
     def _geometry(self, problem: ConvProblem) -> GpuGeometry:
-        shape = super()._geometry(problem)
+        shape = super()._geometry(problem) if _has_words(problem) else gpu_geometry(problem)
         return replace(shape, source_channels=-(-shape.source_channels // _WORD))
 
     def _elements(self, problem: ConvProblem, target: Target) -> dict[str, DefineValue]:

@@ -142,6 +142,34 @@ class GpuGeometry:
         return max(counts) if max(counts) >= _LARGEST else None
 
 
+def without_patches(problem: ConvProblem) -> ConvProblem:
+    """Return the same over the same memory, windows that lie side by side along w as channels.
+
+    Only what is channels last, and has no other windows, changes.
+    """
+    taps, channels = problem.w_shape[-1], problem.w_shape[1]
+    fits = (
+        problem.x_layout.channels_last
+        and problem.layouts_agree
+        and problem.is_packed
+        and problem.groups == 1
+        and taps > 1
+        and problem.stride[-1] == taps
+        and problem.dilation[-1] == 1
+        and problem.padding[-1] == 0
+        and problem.y_shape[-1] * taps == problem.x_shape[-1]
+    )
+    if not fits:
+        return problem
+    x, w = problem.x_shape, problem.w_shape
+    return replace(
+        problem,
+        x_shape=(x[0], taps * channels, *x[2:-1], x[-1] // taps),
+        w_shape=(w[0], taps * channels, *w[2:-1], 1),
+        stride=(*problem.stride[:-1], 1),
+    )
+
+
 def gpu_geometry(problem: ConvProblem) -> GpuGeometry:
     """Return what the kernels compute for a plain, packed problem of one layout."""
     k, c = problem.w_shape[0] // problem.groups, problem.w_shape[1]

@@ -10,6 +10,10 @@ from convfind.search_space import Constraint, Parameter
 #: Local memory that a kernel may declare on sm_90; the device reports 48 KiB.
 LOCAL_MEMORY = 227 * 1024
 _ROW_BYTES = 128
+#: Rows behind a tile's last position, which taps of a line read: EXTRA_ROWS of nvidia_gather.h.
+EXTRA_ROWS = 8
+#: With taps of a line that share rows: so many stages are fetched before two lines are through.
+_MOST_LINE_STAGES = 4
 #: Bytes beside the tiles: for each row of a tile, and for the entries of GATHER_FLAT.
 _BESIDE_ROW = 24
 _BESIDE = 512
@@ -22,16 +26,19 @@ class MatrixTile:
     tile_m: int
     tile_n: int
     stages: int
+    lines: int = 0  # 1: taps along a line share rows
 
     @classmethod
     def of(cls, config: Config) -> MatrixTile:
-        """Read a config."""
-        return cls(*(config.integer(field.name) for field in fields(cls)))
+        """Read a config. Those of problems without taps to share do not mention them."""
+        return cls(**{f.name: config.integer(f.name) for f in fields(cls) if f.name in config})
 
-    @property
-    def values(self) -> dict[str, int]:
-        """The parameters by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+    def config(self, *, has_lines: bool) -> Config:
+        """Write a config, of a problem with or without taps to share."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        if not has_lines:
+            del values["lines"]
+        return Config(values)
 
     @property
     def threads(self) -> int:
@@ -40,7 +47,8 @@ class MatrixTile:
 
     def local_bytes(self, *, splits: bool, packed: bool) -> int:
         """Local memory, at most, with split floats, the weights split before or by the kernel."""
-        rows = self.stages * (self.tile_m + self.tile_n * (2 if packed else 1))
+        rows = 2 * (self.tile_m + EXTRA_ROWS) if self.lines else self.stages * self.tile_m
+        rows += self.stages * self.tile_n * (2 if packed else 1)
         if splits and not packed:
             rows += self.tile_n * (4 if self.stages > 2 else 2)
         result = 4 * self.tile_m * self.tile_n
@@ -79,49 +87,77 @@ RATES: dict[str, dict[MatrixTile, MatrixRate]] = {
         MatrixTile(64, 128, 2): MatrixRate(803, 411, 2, 133),
         MatrixTile(128, 64, 3): MatrixRate(871, 425, 2, 166),
         MatrixTile(64, 64, 2): MatrixRate(761, 299, 4, 119),
+        MatrixTile(128, 64, 3, 1): MatrixRate(900, 574, 2, 115),
+        MatrixTile(128, 16, 3): MatrixRate(356, 237, 2, 150),
+        MatrixTile(128, 16, 4, 1): MatrixRate(431, 288, 3, 150),
     },
     "split-packed": {
         MatrixTile(128, 128, 3): MatrixRate(580, 420, 1, 68),
         MatrixTile(64, 128, 2): MatrixRate(588, 588, 2, 54),
         MatrixTile(128, 64, 3): MatrixRate(567, 567, 2, 53),
         MatrixTile(64, 64, 2): MatrixRate(515, 515, 4, 37),
+        MatrixTile(128, 16, 3): MatrixRate(300, 200, 2, 150),
     },
     "tf32": {
-        MatrixTile(128, 256, 4): MatrixRate(2797, 1111, 1, 323),
-        MatrixTile(128, 128, 6): MatrixRate(2100, 2100, 1, 275),
-        MatrixTile(64, 128, 4): MatrixRate(1896, 1017, 2, 230),
-        MatrixTile(64, 128, 2): MatrixRate(1497, 1497, 4, 133),
-        MatrixTile(128, 64, 4): MatrixRate(1493, 1159, 2, 149),
-        MatrixTile(128, 64, 2): MatrixRate(1402, 690, 4, 108),
-        MatrixTile(64, 64, 2): MatrixRate(1359, 421, 6, 107),
+        MatrixTile(128, 256, 4): MatrixRate(2807, 1871, 1, 324),
+        MatrixTile(128, 128, 6): MatrixRate(2182, 1455, 1, 300),
+        MatrixTile(128, 128, 4, 1): MatrixRate(2528, 2381, 2, 169),
+        MatrixTile(64, 128, 4): MatrixRate(1828, 976, 2, 220),
+        MatrixTile(128, 64, 4): MatrixRate(1507, 1173, 2, 153),
+        MatrixTile(128, 64, 4, 1): MatrixRate(1895, 1683, 3, 122),
+        MatrixTile(128, 64, 2): MatrixRate(1436, 675, 4, 118),
+        MatrixTile(64, 64, 2): MatrixRate(1314, 417, 6, 102),
+        MatrixTile(128, 16, 2): MatrixRate(536, 357, 5, 150),
+        MatrixTile(128, 16, 4, 1): MatrixRate(687, 458, 4, 150),
     },
     "narrow": {
-        MatrixTile(128, 256, 4): MatrixRate(5188, 3748, 1, 408),
-        MatrixTile(128, 128, 4): MatrixRate(3847, 3847, 1, 431),
-        MatrixTile(128, 128, 3): MatrixRate(3686, 2957, 2, 277),
-        MatrixTile(64, 128, 4): MatrixRate(3508, 1986, 2, 312),
-        MatrixTile(64, 128, 2): MatrixRate(2868, 2868, 4, 164),
-        MatrixTile(128, 64, 2): MatrixRate(2648, 1285, 4, 146),
-        MatrixTile(64, 64, 2): MatrixRate(2495, 797, 6, 142),
+        MatrixTile(128, 256, 4): MatrixRate(5098, 3399, 1, 403),
+        MatrixTile(128, 128, 6): MatrixRate(3845, 2564, 1, 417),
+        MatrixTile(128, 128, 4, 1): MatrixRate(4597, 4222, 2, 272),
+        MatrixTile(64, 128, 4): MatrixRate(3350, 1791, 2, 295),
+        MatrixTile(64, 128, 2): MatrixRate(2748, 1832, 4, 150),
+        MatrixTile(128, 64, 4, 1): MatrixRate(3494, 3085, 3, 190),
+        MatrixTile(128, 64, 2): MatrixRate(2594, 1243, 4, 142),
+        MatrixTile(64, 64, 2): MatrixRate(2420, 756, 6, 160),
+        MatrixTile(128, 16, 2): MatrixRate(1072, 714, 5, 150),
+        MatrixTile(128, 16, 4, 1): MatrixRate(1374, 916, 4, 150),
     },
 }
 
-PARAMETERS = (
-    Parameter("tile_m", (64, 128), "positions of a work-group"),
-    Parameter("tile_n", (64, 128, 256), "channels of a work-group"),
-    Parameter("stages", (2, 3, 4, 5, 6, 8), "tiles in local memory or on their way there"),
-)
+#: Columns of the tiles for products of few of them.
+NARROW = 16
+
+
+def parameters(columns: int, *, has_lines: bool) -> tuple[Parameter, ...]:
+    """Return what configs choose: the narrowest tiles are for products of few columns only."""
+    narrow = (NARROW,) if columns <= NARROW else ()
+    found = (
+        Parameter("tile_m", (64, 128), "positions of a work-group"),
+        Parameter("tile_n", (*narrow, 64, 128, 256), "channels of a work-group"),
+        Parameter("stages", (2, 3, 4, 5, 6, 8), "tiles in local memory or on their way there"),
+    )
+    return (*found, Parameter("lines", (0, 1), "1: taps share rows")) if has_lines else found
 
 
 def constraints(*, splits: bool, packed: bool) -> tuple[Constraint, ...]:
     """Return what configs have to fulfil beside fitting local memory."""
+    lines = Constraint(
+        "lines",
+        lambda c: not MatrixTile.of(c).lines or c.integer("stages") <= _MOST_LINE_STAGES,
+        "rows of two lines are there",
+    )
     if not splits:
-        return ()
+        return (lines,)
     return (
         Constraint(
             "registers",
             lambda c: c.integer("tile_n") <= (128 if packed else c.integer("tile_m")),
             "parts of the sums take as many registers as the sums",
+        ),
+        Constraint(
+            "columns",
+            lambda c: c.integer("tile_n") % 64 == 0 or (packed and c.integer("tile_n") == NARROW),
+            "work-items split columns 64 at a time",
         ),
     )
 

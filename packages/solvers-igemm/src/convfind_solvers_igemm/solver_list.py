@@ -18,6 +18,7 @@ from convfind_solvers_igemm.cpu_rows import (
     ChannelsLastRowsBackwardData,
     ChannelsLastRowsForward,
 )
+from convfind_solvers_igemm.cpu_strassen import StrassenBackwardData, StrassenForward
 from convfind_solvers_igemm.cpu_weights import (
     ChannelsFirstBackwardWeights,
     ChannelsLastBackwardWeights,
@@ -43,11 +44,13 @@ def solvers() -> list[Solver]:
 def cpu_solvers() -> list[Solver]:
     """Return those for CPUs."""
     return [
+        StrassenForward(),
         ChannelsFirstRowsForward(),
         ChannelsFirstForward(),
         ChannelsLastRowsForward(),
         ChannelsLastForward(),
         ChannelsLastForwardInline(),
+        StrassenBackwardData(),
         ChannelsFirstRowsBackwardData(),
         ChannelsFirstBackwardData(),
         ChannelsLastRowsBackwardData(),

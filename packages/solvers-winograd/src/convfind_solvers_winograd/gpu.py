@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable
+from typing import ClassVar
 
 from convfind.applicability import APPLICABLE, Applicability, Rejected
 from convfind.defines import DefineValue, make_defines
@@ -14,7 +15,7 @@ from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.search_space import Parameter
 from convfind.solution import Argument, BufferArg, Launch, Memory, align, i32
-from convfind.solver import TunableSolver
+from convfind.solver import Solver
 from convfind.target import DeviceKind, Target
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_winograd.applicability import error_bound, error_reach, judge
@@ -33,12 +34,12 @@ CHUNK = Parameter("chunk_mib", (32, 64, 128, 256, 512, 1024), "most memory of a 
 DEFAULT_CHUNK = 512
 
 
-class GpuSolver(TunableSolver):
+class GpuSolver(Solver):
     """A convolution by one transform, in one direction and one family of layouts."""
 
     algorithm = Algorithm.WINOGRAD
     is_dynamic = True
-    backends = ("opencl", "hip")
+    backends: ClassVar[tuple[str, ...]] = ("opencl", "hip")
     dtypes: tuple[DataType, ...] = (DataType.FLOAT32,)
 
     def __init__(self, transform: Transform, direction: Direction, *, channels_last: bool) -> None:

@@ -9,6 +9,7 @@ from convfind.kernel_spec import KernelSpec, Program
 from convfind.problem import ConvProblem
 from convfind.search_space import Constraint, SearchSpace
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, align, f32, i32
+from convfind.solver import TunableSolver
 from convfind.target import Target
 from convfind_solvers_winograd.geometry import geometry
 from convfind_solvers_winograd.gpu import (
@@ -28,11 +29,11 @@ from convfind_solvers_winograd.gpu_product import (
     tensor_core_products,
     tiles,
 )
-from convfind_solvers_winograd.gpu_sizes import ConvSizes, filter_launch
+from convfind_solvers_winograd.gpu_sizes import ConvSizes, FilterOrder, filter_launch
 from convfind_solvers_winograd.gpu_wgmma import fits_transform, splits, wgmma_launch
 
 
-class ConvSolver(GpuSolver):
+class ConvSolver(GpuSolver, TunableSolver):
     """A result from a source and the weights, transformed before the run where they are bound."""
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
@@ -68,7 +69,7 @@ class ConvSolver(GpuSolver):
         tile = Tile.of(chosen)
         sizes = self._sizes(problem, tile, chosen.integer("chunk_mib"), workspace_limit)
         (data, sums), workspace = regions(*sizes.region_bytes)
-        transforms = self._transforms(SPLIT_FILTERS=sizes.split, JOINED=sizes.joined)
+        transforms = self._transforms(SPLIT_FILTERS=tile.splits, JOINED=sizes.joined)
         steps: list[Launch] = []
         for first in range(0, sizes.shape.images, sizes.images):
             images = min(sizes.images, sizes.shape.images - first)
@@ -116,9 +117,8 @@ class ConvSolver(GpuSolver):
         self, problem: ConvProblem, tile: Tile, chunk_mib: int, limit: int | None
     ) -> ConvSizes:
         shape = geometry(problem)
-        one = ConvSizes(
-            *(shape, self.transform, 1, self.channels_last), split=tile.splits, joined=tile.joined
-        )
+        order = FilterOrder.SPLIT if tile.splits else FilterOrder.PLAIN
+        one = ConvSizes(shape, self.transform, 1, self.channels_last, order, joined=tile.joined)
 
         def needed(images: int) -> int:
             return sum(map(align, replace(one, images=images).region_bytes))

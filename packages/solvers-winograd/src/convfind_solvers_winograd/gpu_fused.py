@@ -13,6 +13,7 @@ from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.search_space import Constraint, Parameter, SearchSpace
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
+from convfind.solver import TunableSolver
 from convfind.target import Target
 from convfind.types import DataType, Direction
 from convfind_solvers_winograd.cook_toom import Transform
@@ -93,7 +94,7 @@ _MEANINGS = {
 }
 
 
-class FusedSolver(GpuSolver):
+class FusedSolver(GpuSolver, TunableSolver):
     """A result from a source and the weights; only these are transformed ahead."""
 
     def __init__(

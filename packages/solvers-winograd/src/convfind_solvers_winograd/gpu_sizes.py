@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from math import prod
 
 from convfind.kernel_spec import KernelSpec, Program
@@ -17,9 +18,20 @@ from convfind_solvers_winograd.gpu_product import (
     padded,
 )
 
-#: Filters and channels of a work-group of the filters' transform, split ones and others.
-_BLOCKS = {True: (4, 32), False: (32, 4)}
+#: Work-items of the filters' transform.
 _FILTER_GROUP = 128
+
+
+class FilterOrder(Enum):
+    """How transformed filters lie in memory: see gpu_conv.h.
+
+    Of each the values are filters and channels of a work-group of the transform, what these are
+    filled up to, and bytes of an element.
+    """
+
+    PLAIN = (32, 4, ROW_UNIT, DEPTH_UNIT, 4)
+    SPLIT = (4, 32, SPLIT_UNIT, SPLIT_UNIT, 8)  # for gpu_product_wgmma.cl
+    FRAGMENTS = (4, 32, 32, 32, 4)  # for gpu_fused_mma.cl
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +42,7 @@ class ConvSizes:
     transform: Transform
     images: int
     channels_last: bool
-    split: bool = False  # filters are split for gpu_product_wgmma.cl
+    order: FilterOrder = FilterOrder.PLAIN
     joined: bool = False  # the products transform results along the second axis
 
     @property
@@ -62,12 +74,12 @@ class ConvSizes:
     @property
     def packed_channels(self) -> int:
         """Channels of a group, filled up, of the transformed weights."""
-        return padded(self.shape.channels, SPLIT_UNIT) if self.split else self.channels
+        return padded(self.shape.channels, self.order.value[3])
 
     @property
     def packed_filters(self) -> int:
         """Filters of a group, filled up, of the transformed weights."""
-        return padded(self.shape.filters, SPLIT_UNIT) if self.split else self.filters
+        return padded(self.shape.filters, self.order.value[2])
 
     @property
     def points(self) -> int:
@@ -89,9 +101,8 @@ class ConvSizes:
     @property
     def packed_bytes(self) -> int:
         """Bytes of the transformed weights."""
-        element = 8 if self.split else 4
         matrices = self.points * self.shape.groups
-        return element * matrices * self.packed_channels * self.packed_filters
+        return self.order.value[4] * matrices * self.packed_channels * self.packed_filters
 
     @property
     def region_bytes(self) -> tuple[int, int]:
@@ -113,7 +124,7 @@ def filter_launch(transforms: Program, sizes: ConvSizes) -> Launch:
     """Transform the weights to packed memory."""
     shape = sizes.shape
     group, filters, channels, tap = shape.weight_steps
-    block_filters, block_channels = _BLOCKS[sizes.split]
+    block_filters, block_channels, *_ = sizes.order.value
     return Launch(
         KernelSpec(transforms, "winograd_gpu_filter"),
         (

@@ -23,6 +23,8 @@ from convfind_solvers_winograd.cpu_conv import CpuConvSolver
 from convfind_solvers_winograd.cpu_weights import CpuWeightsSolver
 from convfind_solvers_winograd.gpu_conv import ConvSolver
 from convfind_solvers_winograd.gpu_fused import FusedSolver
+from convfind_solvers_winograd.gpu_fused_mma import FusedMmaSolver
+from convfind_solvers_winograd.gpu_narrow import NarrowSolver
 from convfind_solvers_winograd.gpu_weights import WeightsSolver
 
 
@@ -109,4 +111,9 @@ def gpu_solvers() -> list[Solver]:
         for transform in (F3X4, F5X4)
         for last in (False, True)
     ]
-    return [*convolutions, *weights, *fused]
+    special = [
+        solver(direction)
+        for solver in (FusedMmaSolver, NarrowSolver)
+        for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
+    ]
+    return [*convolutions, *weights, *special, *fused]

@@ -25,8 +25,9 @@ from convfind.problem import ConvProblem
     + """
 The table has a line for each solver: whether it takes the problem or why not, the share of the
 device's peak that it expects (wti), the workspace it needs, the time in the database, and the time
-that a heuristic model predicts, with its rank and the confidence that it is the fastest. Models
-that do not apply are listed with the reason.
+that a heuristic model predicts, with its rank and the confidence that it is the fastest. Recorded
+problems near this one that the model makes use of are named. Models that do not apply are listed
+with the reason.
 
 \b
 Examples:
@@ -66,6 +67,10 @@ def explain(
                 "policy": policy_json(explanation.policy),
                 "heuristic": explanation.advice.heuristic,
                 "heuristics_refused": dict(explanation.advice.refusals),
+                "neighbours": [
+                    {"relation": near.relation, "device": near.device, "problem": near.problem.key}
+                    for near in explanation.advice.neighbours
+                ],
                 "solvers": rows,
             }
         )
@@ -76,6 +81,8 @@ def explain(
     app.print(f"device   {explanation.device}", f"policy   {_policy_text(explanation.policy)}")
     if explanation.advice.heuristic is not None:
         app.print(f"model    {explanation.advice.heuristic}")
+    for near in explanation.advice.neighbours:
+        app.print(f"near     {near.relation}: {near.problem.key} on {near.device}")
     for name, reason in explanation.advice.refusals:
         app.print(f"model    {name} does not apply: {reason}")
     numbers = ("wti", "workspace", "recorded ms", "predicted ms", "rank", "confidence")

@@ -11,7 +11,7 @@ from typing import Self, TypeVar
 from convfind.config import Config
 from convfind.finddb.database_file import DatabaseFile, file_in
 from convfind.finddb.environment import Layout
-from convfind.finddb.key import SCHEMA, database_key, stored_key
+from convfind.finddb.key import SCHEMA, database_key, identity_key, stored_key
 from convfind.finddb.merge import StoredEntry, layer_entries, merge_entries
 from convfind.finddb.record import FindEntry, QuarantineRecord, TunedConfig
 from convfind.finddb.table import CONFIG, FIND, QUARANTINE, Table
@@ -72,6 +72,19 @@ class FindDb:
         """Everything recorded for a problem on a device, None where nothing is."""
         key = database_key(target, problem)
         return layer_entries(self._user.get(FIND, key), self._shipped(FIND, key))
+
+    def times(self, identity: str, problem: ConvProblem) -> dict[str, float]:
+        """The fastest time of each solver, by versioned id, on a device that may not be here.
+
+        Without constant weights. Milliseconds; empty where nothing is recorded.
+        """
+        key = identity_key(identity, problem)
+        stored = layer_entries(self._user.get(FIND, key), self._shipped(FIND, key))
+        found: dict[str, float] = {}
+        for record in () if stored is None else stored.entry.records:  # fastest first
+            if not record.constant_weights:
+                found.setdefault(f"{record.solver}@{record.solver_version}", record.time_ms)
+        return found
 
     def layers(
         self, target: Target, problem: ConvProblem

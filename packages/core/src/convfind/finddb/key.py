@@ -24,7 +24,12 @@ _HEAD = _CHECKSUM + 2
 
 def database_key(target: Target, problem: ConvProblem) -> bytes:
     """The full key, e.g. ``1|opencl|NVIDIA CUDA|NVIDIA H200|sm_90|132|<network config>``."""
-    return f"{SCHEMA}|{target.identity}|{problem.key}".encode()
+    return identity_key(target.identity, problem)
+
+
+def identity_key(identity: str, problem: ConvProblem) -> bytes:
+    """The same for a device that may not be here."""
+    return f"{SCHEMA}|{identity}|{problem.key}".encode()
 
 
 def stored_key(key: bytes) -> bytes:

@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
-from convfind.heuristics.contract import Heuristic, NotApplicable, Prediction
+from convfind.heuristics.contract import (
+    Heuristic,
+    NeighbourHeuristic,
+    NotApplicable,
+    Prediction,
+)
 from convfind.heuristics.model import HeuristicWarning, TrainedHeuristic
+from convfind.heuristics.neighbours import Neighbour, Records, Relation
 
-__all__ = ["Heuristic", "HeuristicWarning", "NotApplicable", "Prediction", "TrainedHeuristic"]
+__all__ = [
+    "Heuristic",
+    "HeuristicWarning",
+    "Neighbour",
+    "NeighbourHeuristic",
+    "NotApplicable",
+    "Prediction",
+    "Records",
+    "Relation",
+    "TrainedHeuristic",
+]

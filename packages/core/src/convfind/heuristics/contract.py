@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
+from convfind.heuristics.neighbours import Neighbour, Records
 from convfind.problem import ConvProblem
 from convfind.solver import Solver
 from convfind.target import Target
@@ -38,3 +39,24 @@ class Heuristic(Protocol):
 
         Solvers that are left out of the answer are ranked behind it, by the fallbacks that follow.
         """
+
+
+@runtime_checkable
+class NeighbourHeuristic(Protocol):
+    """A heuristic that makes use of what is recorded of other problems."""
+
+    name: str
+
+    def neighbours(
+        self, problem: ConvProblem, target: Target, records: Records
+    ) -> tuple[Neighbour, ...]:
+        """Look up the records that would help with a plain problem; empty where none would."""
+
+    def predict(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        solvers: Sequence[Solver],
+        neighbours: Sequence[Neighbour] = (),
+    ) -> Sequence[Prediction] | NotApplicable:
+        """Rank as `Heuristic` does, with these records."""

@@ -31,6 +31,9 @@ SIZES = (
     *("groups", "spatial_rank", "dtype", "x_channels_last", "w_channels_last", "y_channels_last"),
 )
 
+#: How many there are.
+FEATURES = 72
+
 #: Index of the feature that is the base-2 logarithm of the multiply-accumulate operations.
 LOG_MACS = 20
 

@@ -12,6 +12,7 @@ from convfind.errors import ModelError
 from convfind.heuristics.contract import NotApplicable, Prediction
 from convfind.heuristics.features import sizes
 from convfind.heuristics.model_file import Model, read_model
+from convfind.heuristics.neighbours import Neighbour, Records, find_neighbours
 from convfind.heuristics.network import Floats, Network
 from convfind.problem import ConvProblem
 from convfind.solver import Solver, versioned_id
@@ -49,8 +50,22 @@ class TrainedHeuristic:
         self._devices: dict[str, tuple[int, int]] = {}
         self._questions: dict[tuple[object, ...], _Question | NotApplicable] = {}
 
+    def neighbours(
+        self, problem: ConvProblem, target: Target, records: Records
+    ) -> tuple[Neighbour, ...]:
+        """Look up the records that the model can make use of."""
+        model = self._model or self._load()
+        if isinstance(model, NotApplicable) or target.identity not in self._devices:
+            return ()
+        relations = model.relations_for(problem.direction, sizes(problem))
+        return find_neighbours(problem, target.identity, model.siblings, relations, records)
+
     def predict(
-        self, problem: ConvProblem, target: Target, solvers: Sequence[Solver]
+        self,
+        problem: ConvProblem,
+        target: Target,
+        solvers: Sequence[Solver],
+        neighbours: Sequence[Neighbour] = (),
     ) -> Sequence[Prediction] | NotApplicable:
         """Rank solvers by expected time; the confidence is the share of cases it wins in."""
         model = self._model or self._load()
@@ -61,7 +76,8 @@ class TrainedHeuristic:
             known = ", ".join(self._devices)
             return NotApplicable(f"trained for {known}, not for {target.identity}")
         row = sizes(problem)
-        network = model.network(problem.direction, row)
+        near = {neighbour.relation: neighbour for neighbour in neighbours}
+        network = model.network(problem.direction, row, tuple(near))
         if isinstance(network, str):
             return NotApplicable(network)
         question = self._question(network, solvers)
@@ -72,7 +88,7 @@ class TrainedHeuristic:
             return NotApplicable(refusal)
         units, index = device
         # A handful of numbers: Python's own arithmetic costs half of what NumPy's does.
-        logs = network.log_times(row, units, index, question.outputs)
+        logs = network.log_times(row, units, index, question.outputs, near)
         ranking = sorted(zip(logs, question.ids, strict=True))
         exp, sharpness = math.exp, network.sharpness
         least = ranking[0][0]

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from convfind.cached import cached_property
 from convfind.errors import ModelError
-from convfind.heuristics.features import FEATURES_VERSION, SIZES
+from convfind.heuristics.features import FEATURES, FEATURES_VERSION, SIZES
+from convfind.heuristics.neighbours import MORE_INPUTS, Relation
 from convfind.heuristics.network import Domain, Network, kind_of, kind_text
 from convfind.types import Direction
 
-FORMAT = 2
+FORMAT = 3
 
 _METADATA = "metadata"
 
@@ -51,36 +52,68 @@ class _NetworkHead(msgspec.Struct, frozen=True, kw_only=True):
     kinds: tuple[tuple[int, ...], ...]
     sharpness: float
     layers: int
+    evidence: tuple[tuple[Relation, tuple[str, ...]], ...]
 
 
 class _Head(msgspec.Struct, frozen=True, kw_only=True):
     format: int
     features: int
     devices: tuple[ModelDevice, ...]
+    siblings: tuple[str, ...]
     training: Training
     networks: tuple[_NetworkHead, ...]
 
 
 @dataclass(frozen=True)
 class Model:
-    """Networks, each for its kinds of problems; the devices they are for; where they come from."""
+    """Networks, each for its kinds of problems; the devices they are for; where they come from.
+
+    ``siblings`` are the identities of devices whose records its networks can make use of.
+    """
 
     devices: tuple[ModelDevice, ...]
     networks: tuple[Network, ...]
     training: Training
+    siblings: tuple[str, ...] = ()
 
     @cached_property
-    def _by_kind(self) -> dict[tuple[Direction, tuple[int, ...]], Network]:
-        return {(net.direction, kind): net for net in self.networks for kind in net.domain.kinds}
+    def relations(self) -> frozenset[Relation]:
+        """Of all neighbours that any network can make use of."""
+        return frozenset(relation for network in self.networks for relation in network.relations)
 
-    def network(self, direction: Direction, row: Sequence[int]) -> Network | str:
-        """The network for a problem, by its `sizes`, or why there is none."""
+    def relations_for(self, direction: Direction, row: Sequence[int]) -> frozenset[Relation]:
+        """Of the neighbours that a network for this problem, by its `sizes`, can make use of."""
+        found = self._by_kind.get((direction, kind_of(row)), {})
+        return frozenset(relation for relations in found for relation in relations)
+
+    @cached_property
+    def _by_kind(self) -> dict[tuple[Direction, tuple[int, ...]], dict[_Relations, Network]]:
+        found: dict[tuple[Direction, tuple[int, ...]], dict[_Relations, Network]] = {}
+        for network in self.networks:
+            for kind in network.domain.kinds:
+                found.setdefault((network.direction, kind), {})[network.relations] = network
+        return found
+
+    def network(
+        self, direction: Direction, row: Sequence[int], known: _Relations = ()
+    ) -> Network | str:
+        """The network for a problem, by its `sizes`, or why there is none.
+
+        Of several it is the one that makes use of most neighbours; ``known`` are the relations of
+        those that there are, in their order.
+        """
         found = self._by_kind.get((direction, kind_of(row)))
-        if found is not None:
-            return found
-        if all(network.direction is not direction for network in self.networks):
-            return f"not trained on {direction.short}"
-        return f"not trained on {kind_text(row)}"
+        if found is None:
+            if all(network.direction is not direction for network in self.networks):
+                return f"not trained on {direction.short}"
+            return f"not trained on {kind_text(row)}"
+        for relations in (known, *((relation,) for relation in reversed(known)), ()):
+            if relations in found:
+                return found[relations]
+        return f"not trained on {kind_text(row)} without a neighbour"
+
+
+_Relations = tuple[Relation, ...]
 
 
 def write_model(path: Path, model: Model) -> None:
@@ -97,6 +130,7 @@ def write_model(path: Path, model: Model) -> None:
                 kinds=tuple(sorted(network.domain.kinds)),
                 sharpness=network.sharpness,
                 layers=len(network.weights),
+                evidence=network.evidence,
             )
         )
         arrays[f"{place}.mean"] = network.mean
@@ -110,6 +144,7 @@ def write_model(path: Path, model: Model) -> None:
         format=FORMAT,
         features=FEATURES_VERSION,
         devices=model.devices,
+        siblings=model.siblings,
         training=model.training,
         networks=tuple(heads),
     )
@@ -157,7 +192,7 @@ def read_model(path: Path) -> Model:
     except (KeyError, ValueError, AttributeError, IndexError, msgspec.MsgspecError) as exc:
         msg = f"model {path} is damaged: {exc}"
         raise ModelError(msg) from exc
-    return Model(head.devices, networks, head.training)
+    return Model(head.devices, networks, head.training, head.siblings)
 
 
 class _Versions(msgspec.Struct, frozen=True):
@@ -178,6 +213,7 @@ def _network(place: int, head: _NetworkHead, arrays: Mapping[str, NDArray[Any]])
         numbers("scale"),
         tuple(numbers(f"weights{number}") for number in range(head.layers)),
         tuple(numbers(f"biases{number}") for number in range(head.layers)),
+        head.evidence,
     )
 
 
@@ -187,6 +223,7 @@ def _check(network: Network, devices: int) -> None:
     inputs = len(network.mean)
     fits = (
         len(weights) >= 2
+        and inputs == FEATURES + sum(len(ids) + MORE_INPUTS for _, ids in network.evidence)
         and len(network.scale) == inputs
         and len(network.domain.low) == len(network.domain.high) == SIZES.index("spatial_rank")
         and biases[0].shape == (devices, len(weights[0]))

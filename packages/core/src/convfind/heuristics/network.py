@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import gt, lt
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convfind.heuristics.features import LOG_MACS, SIZES, feature_columns, features
+from convfind.heuristics.neighbours import Neighbour, Relation, neighbour_inputs
 from convfind.types import DataType, Direction
 
 Floats = NDArray[np.float32]
@@ -20,6 +21,7 @@ Floats = NDArray[np.float32]
 _BLOCK = 1024  # rows of a batch whose intermediate values stay in the cache
 _ZERO = np.float32(0)
 _KIND = SIZES.index("spatial_rank")
+_NOBODY: Mapping[Relation, Neighbour] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,11 @@ class Network:
         solvers: versioned id of each output.
         domain: what it was trained on.
         sharpness: turns differences of log times into the odds of being fastest.
-        mean, scale: normalisation of the features.
+        mean, scale: normalisation of the features; of what neighbours add 0 and 1.
         weights: matrix of each layer, (outputs, inputs).
         biases: vector of each layer; of the first layer one for each device, (devices, outputs).
+        evidence: the relations of the neighbours that it must be told of, in their order, and the
+            versioned ids that it knows in their records.
     """
 
     direction: Direction
@@ -95,6 +99,19 @@ class Network:
     scale: Floats
     weights: tuple[Floats, ...]
     biases: tuple[Floats, ...]
+    evidence: tuple[tuple[Relation, tuple[str, ...]], ...] = ()
+
+    @cached_property
+    def relations(self) -> tuple[Relation, ...]:
+        """Of the neighbours that it must be told of."""
+        return tuple(relation for relation, _ in self.evidence)
+
+    @cached_property
+    def _columns(self) -> tuple[tuple[Relation, dict[str, int]], ...]:
+        return tuple(
+            (relation, {name: column for column, name in enumerate(names)})
+            for relation, names in self.evidence
+        )
 
     @cached_property
     def _matrices(self) -> tuple[tuple[Floats, ...], ...]:
@@ -120,18 +137,33 @@ class Network:
         chosen = list(columns)
         return _homogeneous(self.weights[-1][chosen], self.biases[-1][chosen])[:-1]
 
-    def log_times(self, row: Sequence[int], units: int, device: int, last: Floats) -> list[float]:
+    def log_times(
+        self,
+        row: Sequence[int],
+        units: int,
+        device: int,
+        last: Floats,
+        neighbours: Mapping[Relation, Neighbour] = _NOBODY,
+    ) -> list[float]:
         """Predict one problem: natural logarithms of milliseconds for the solvers of ``last``."""
         values = features(row, units, self.direction)
+        work = 2.0 ** values[LOG_MACS] / _WORK
+        for relation, columns in self._columns:
+            values += neighbour_inputs(neighbours[relation], row[0], columns, work, _LEAST_WORK)
         hidden: Floats = np.frombuffer(self._pack.pack(*values, 1.0), np.float32)
         for matrix in self._matrices[device]:
             hidden = matrix.dot(hidden)
             np.maximum(hidden, _ZERO, out=hidden)
-        base = math.log(2.0 ** values[LOG_MACS] / _WORK + _LEAST_WORK)
+        base = math.log(work + _LEAST_WORK)
         return [base + time for time in last.dot(hidden).tolist()]
 
-    def batch(self, rows: NDArray[np.int32], units: int, device: int) -> Floats:
-        """Predict many problems: (problems, fields) to log times, (problems, solvers)."""
+    def batch(
+        self, rows: NDArray[np.int32], units: int, device: int, told: Floats | None = None
+    ) -> Floats:
+        """Predict many problems: (problems, fields) to log times, (problems, solvers).
+
+        ``told`` is what neighbours add, (problems, inputs), where the network must be told.
+        """
         result = np.empty((len(rows), len(self.solvers)), np.float32)
         matrices = (*self._matrices[device], self.outputs(range(len(self.solvers))))
         # Fresh memory costs as much as the products: all blocks use the same.
@@ -141,7 +173,10 @@ class Network:
         for start in range(0, len(rows), _BLOCK):
             block = rows[start : start + _BLOCK]
             columns = inputs[:-1, : len(block)]
-            columns[:] = feature_columns(block, units, self.direction)
+            found = feature_columns(block, units, self.direction)
+            columns[: len(found)] = found
+            if told is not None:
+                columns[len(found) :] = told[start : start + _BLOCK].T
             current = inputs
             for matrix, following in zip(matrices, values, strict=True):
                 if current is not inputs:
@@ -163,13 +198,17 @@ def _homogeneous(weights: Floats, biases: Floats) -> Floats:
     return matrix
 
 
-def log_work(columns: Floats) -> Floats:
+def log_work(columns: Floats, ratio: Floats | None = None) -> Floats:
     """What outputs are added to, (problems), from the features, (features, problems).
+
+    With ratios: the same for so many batches of each problem.
 
     The logarithm of 5e9 multiply-accumulates, and of what a launch costs when there is next to
     nothing to compute.
     """
     work = np.exp2(columns[LOG_MACS]) / np.float32(_WORK)
+    if ratio is not None:
+        work = work * ratio
     result: Floats = np.log(work + np.float32(_LEAST_WORK))
     return result
 

@@ -114,7 +114,7 @@ CF_INLINED void cf_store_pair(CF_GLOBAL float *to, const float first, const floa
                : "+f"((sums)[0]), "+f"((sums)[1]), "+f"((sums)[2]), "+f"((sums)[3])                        \
                : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "r"((b)[0]), "r"((b)[1]))
 
-// wgmma, sm_90a: sums += a * b for four waves, 64 rows by 64, 128 or 256 columns, 32 bytes along the sum. Wave i has
+// wgmma, sm_90a: sums += a * b for four waves, 64 rows by 16, 64, 128 or 256 columns, 32 bytes along the sum. Wave i has
 // rows 16 i to 16 i + 15, lanes as above, sums of eight columns after another. b is CF_MATRIX(address of its first
 // row), plus 2 for each 32 bytes along the sum; a the same, or registers as above. With `more` of 0 the sums start from
 // 0. Products run on; registers that they use must not be touched until CF_WGMMA_WAIT has left at most `count` groups
@@ -136,6 +136,7 @@ CF_INLINED void cf_store_pair(CF_GLOBAL float *to, const float first, const floa
 #define CF_WGMMA_MAJOR_BFLOAT16 ", 0, 0;}"
 #define CF_WGMMA_START(n, more) "//@{.reg .pred p; setp.ne.b32 p, " more ", 0; wgmma.mma_async.sync.aligned.m64n" n
 
+#define CF_REGISTERS_FEW "%0,%1,%2,%3,%4,%5,%6,%7"
 #define CF_REGISTERS_0 \
   "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15," \
   "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
@@ -149,11 +150,17 @@ CF_INLINED void cf_store_pair(CF_GLOBAL float *to, const float first, const floa
   "%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111," \
   "%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 #define CF_SUMS_4(c, i) "+f"((c)[i]), "+f"((c)[(i) + 1]), "+f"((c)[(i) + 2]), "+f"((c)[(i) + 3])
+#define CF_SUMS_8(c, i) CF_SUMS_4(c, i), CF_SUMS_4(c, (i) + 4)
 #define CF_SUMS_16(c, i) CF_SUMS_4(c, i), CF_SUMS_4(c, (i) + 4), CF_SUMS_4(c, (i) + 8), CF_SUMS_4(c, (i) + 12)
 #define CF_SUMS_32(c, i) CF_SUMS_16(c, i), CF_SUMS_16(c, (i) + 16)
 #define CF_SUMS_64(c, i) CF_SUMS_32(c, i), CF_SUMS_32(c, (i) + 32)
 #define CF_SUMS_128(c, i) CF_SUMS_64(c, i), CF_SUMS_64(c, (i) + 64)
 
+#define CF_WGMMA_16(kind, major, sums, a, b, more)                                     \
+  asm volatile(CF_WGMMA_START("16", "%10") kind CF_REGISTERS_FEW "}, %8, %9, p, 1, 1" major \
+               : CF_SUMS_8(sums, 0)                                                         \
+               : "l"(a), "l"(b), "r"(more)                                                  \
+               : "memory")
 #define CF_WGMMA_64(kind, major, sums, a, b, more)                                     \
   asm volatile(CF_WGMMA_START("64", "%34") kind CF_REGISTERS_0 "}, %32, %33, p, 1, 1" major \
                : CF_SUMS_32(sums, 0)                                                        \
@@ -178,6 +185,12 @@ CF_INLINED void cf_store_pair(CF_GLOBAL float *to, const float first, const floa
 #define CF_WGMMA_B_MAJOR_FLOAT32 ";}"
 #define CF_WGMMA_B_MAJOR_FLOAT16 ", 0;}"
 #define CF_WGMMA_B_MAJOR_BFLOAT16 ", 0;}"
+#define CF_WGMMA_FROM_REGISTERS_16(kind, major, sums, a, b, more)                                    \
+  asm volatile(CF_WGMMA_START("16", "%13") kind CF_REGISTERS_FEW                                     \
+               "}, {%8,%9,%10,%11}, %12, p, 1, 1" major                                            \
+               : CF_SUMS_8(sums, 0)                                                                \
+               : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "l"(b), "r"(more)             \
+               : "memory")
 #define CF_WGMMA_FROM_REGISTERS_64(kind, major, sums, a, b, more)                                    \
   asm volatile(CF_WGMMA_START("64", "%37") kind CF_REGISTERS_0                       \
                "}, {%32,%33,%34,%35}, %36, p, 1, 1" major                                          \

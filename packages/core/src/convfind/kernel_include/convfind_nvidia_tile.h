@@ -23,7 +23,7 @@
 #define TILE_M 128  // rows: 64, 128
 #endif
 #ifndef TILE_N
-#define TILE_N 128  // columns: 64, 128; with PRODUCTS 1 also 256
+#define TILE_N 128  // columns: 64, 128; with PRODUCTS 1 also 256; with that or SPLIT_BEFORE also 16
 #endif
 #ifndef STAGES
 #define STAGES 3  // tiles in local memory or on their way there: 2 or more
@@ -55,7 +55,6 @@
 #define STAGE_BYTES (ROWS_BYTES + (SPLIT_BEFORE ? 2 : 1) * COLUMNS_BYTES)
 #define SPLIT_STAGES (STAGES > 2 ? 2 : 1)                                // whose columns are split at a time
 #define SPLIT_BYTES (PRODUCTS > 1 && !SPLIT_BEFORE ? SPLIT_STAGES * 2 * COLUMNS_BYTES : 0)  // behind the stages
-#define TILE_BYTES (STAGES * STAGE_BYTES + SPLIT_BYTES)                  // local memory, aligned to 1024 bytes
 #define SUMS (TILE_N / 2)                                        // of an item
 #define OWN_ROW(item) ((item) / 32 * 16 + (item) % 32 / 4)
 #define OWN_COLUMN(item) ((item) % 4 * 2)
@@ -63,7 +62,6 @@
 // Rows and columns of the `stage`-th stage, as addresses.
 #define STAGE_ROWS(tiles, stage) ((tiles) + (stage) % STAGES * STAGE_BYTES)
 #define STAGE_COLUMNS(tiles, stage) (STAGE_ROWS(tiles, stage) + ROWS_BYTES)
-#define SPLIT_COLUMNS(tiles, stage) ((tiles) + STAGES * STAGE_BYTES + (stage) % SPLIT_STAGES * 2 * COLUMNS_BYTES)
 
 #if PRODUCTS == 1
 // Starts to add the products of a stage, which all items have fenced (CF_FENCE_MATRICES) before a barrier; with `more`
@@ -83,9 +81,9 @@ typedef struct {
 } SplitRows;
 #define PAIR(first, second) CF_PAIR(BFLOAT16, CF_AS_FLOAT(first), CF_AS_FLOAT(second))
 
-// Loads come first, all of them: compilers do not move them before a store.
-CF_INLINED void load_rows(SplitRows *to, const CF_UINT rows, const int item) {
-  const int row = item / 32 * 16 + item % 16, side = item % 32 / 16;
+// Row 0 is the `first` one at `rows`. Loads come first, all of them: compilers do not move them before a store.
+CF_INLINED void load_rows(SplitRows *to, const CF_UINT rows, const int first, const int item) {
+  const int row = first + item / 32 * 16 + item % 16, side = item % 32 / 16;
   CF_UNROLL for (int k = 0; k < 4; ++k) CF_LOAD_MATRICES(to->high[k], rows + CF_PIECE(row, 2 * k + side));
 }
 
@@ -154,8 +152,8 @@ typedef struct {
   CF_UINT high[4][4], low[4][4];
 } SplitRows;
 
-CF_INLINED void load_rows(SplitRows *to, const CF_UINT rows, const int item) {
-  const int row = item / 32 * 16 + item % 16, side = item % 32 / 16;
+CF_INLINED void load_rows(SplitRows *to, const CF_UINT rows, const int first, const int item) {
+  const int row = first + item / 32 * 16 + item % 16, side = item % 32 / 16;
   CF_UNROLL for (int k = 0; k < 4; ++k) CF_LOAD_MATRICES(to->high[k], rows + CF_PIECE(row, 2 * k + side));
 }
 

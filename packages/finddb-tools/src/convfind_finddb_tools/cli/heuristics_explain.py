@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import msgspec
@@ -14,8 +15,11 @@ from convfind.cli.text import format_ms
 from convfind.heuristics.features import sizes
 from convfind.heuristics.model import TrainedHeuristic, unusual
 from convfind.heuristics.model_file import Model
+from convfind.heuristics.neighbours import Neighbour, Records, find_neighbours
 from convfind.problem import ConvProblem
+from convfind_finddb_tools.cli.heuristics_evaluate import read_with_progress
 from convfind_finddb_tools.cli.options import PATH
+from convfind_finddb_tools.heuristics.nearest import records_of
 
 
 @click.command(
@@ -29,17 +33,28 @@ for those that do.
 \\b
 Examples:
   convfind heuristics explain h200.npz --x 16,64,56,56 --w 64,64,3,3 --padding 1
-  convfind heuristics explain mi250.npz 64-56-56-3x3-64-56-56-16-1x1-1x1-1x1-0-NCHW-FP32-F
+  convfind heuristics explain h200.npz --near tuned fwd-16x64x56x56-...
 """,
 )
 @click.argument("model", type=PATH, metavar="MODEL")
+@click.option(
+    "--near",
+    "data",
+    multiple=True,
+    type=PATH,
+    metavar="DATA",
+    help="Records of neighbours that the model makes use of. Repeatable.",
+)
 @takes_problems
 @click.pass_obj
-def heuristics_explain(app: App, model: Path, problems: tuple[ConvProblem, ...]) -> None:
+def heuristics_explain(
+    app: App, model: Path, data: tuple[Path, ...], problems: tuple[ConvProblem, ...]
+) -> None:
     """Print the model's origin and its ranking on each of its devices."""
     trained = TrainedHeuristic("explained", model).model()
     problem = one_problem(problems).plain()
-    refusal, rankings = _rankings(trained, problem)
+    records = records_of(read_with_progress(data)) if data else _nothing
+    refusal, answers = _answers(trained, problem, records)
     if app.json:
         app.emit(
             {
@@ -50,9 +65,15 @@ def heuristics_explain(app: App, model: Path, problems: tuple[ConvProblem, ...])
                 "devices": {
                     name: [
                         {"solver": solver, "time_ms": time, "confidence": confidence}
-                        for solver, time, confidence in ranking
+                        for solver, time, confidence in answer.ranking
                     ]
-                    for name, ranking in rankings.items()
+                    for name, answer in answers.items()
+                },
+                "neighbours": {
+                    name: {
+                        near.relation: f"{near.device}|{near.problem.key}" for near in answer.near
+                    }
+                    for name, answer in answers.items()
                 },
             }
         )
@@ -65,31 +86,50 @@ def heuristics_explain(app: App, model: Path, problems: tuple[ConvProblem, ...])
     )
     if refusal is not None:
         app.print(f"not applicable: {refusal}")
-    for name, ranking in rankings.items():
+    for name, answer in answers.items():
         table = new_table("solver", "predicted ms", "confidence", right=("predicted ms",))
-        for solver, time, confidence in ranking:
+        for solver, time, confidence in answer.ranking:
             table.add_row(solver, format_ms(time), f"{confidence:.2f}")
-        app.print("", f"device   {name}", table)
+        app.print("", f"device   {name}")
+        for near in answer.near:
+            app.print(f"near     {near.relation}: {near.problem.key} on {near.device}")
+        app.print(table)
 
 
-def _rankings(
-    model: Model, problem: ConvProblem
-) -> tuple[str | None, dict[str, list[tuple[str, float, float]]]]:
-    """Why the problem is outside the model's domain, or the ranking on each device."""
+class _Answer(NamedTuple):
+    """The ranking on one device, and the neighbours that it makes use of."""
+
+    ranking: list[tuple[str, float, float]]
+    near: tuple[Neighbour, ...]
+
+
+def _nothing(device: str, problem: ConvProblem) -> dict[str, float]:
+    return {}
+
+
+def _answers(
+    model: Model, problem: ConvProblem, records: Records
+) -> tuple[str | None, dict[str, _Answer]]:
+    """Why the problem is outside the model's domain, or the answer for each device."""
     row = sizes(problem)
-    network = model.network(problem.direction, row)
-    if isinstance(network, str):
-        return network, {}
-    refusal = unusual(problem) or network.domain.refusal(row)
-    if refusal is not None:
-        return refusal, {}
-    rankings = {}
-    last = network.outputs(range(len(network.solvers)))
+    answers = {}
+    relations = model.relations_for(problem.direction, row)
     for index, device in enumerate(model.devices):
-        logs = np.array(network.log_times(row, device.compute_units, index, last))
+        near = find_neighbours(problem, device.identity, model.siblings, relations, records)
+        told = {neighbour.relation: neighbour for neighbour in near}
+        network = model.network(problem.direction, row, tuple(told))
+        if isinstance(network, str):
+            return network, {}
+        refusal = unusual(problem) or network.domain.refusal(row)
+        if refusal is not None:
+            return refusal, {}
+        last = network.outputs(range(len(network.solvers)))
+        logs = np.array(network.log_times(row, device.compute_units, index, last, told))
         odds = np.exp((logs.min() - logs) * network.sharpness)
-        rankings[device.identity] = [
+        ranking = [
             (network.solvers[i], float(np.exp(logs[i])), float(odds[i] / odds.sum()))
             for i in logs.argsort(kind="stable")
         ]
-    return None, rankings
+        used = tuple(neighbour for neighbour in near if neighbour.relation in network.relations)
+        answers[device.identity] = _Answer(ranking, used)
+    return None, answers

@@ -32,6 +32,14 @@ from convfind_finddb_tools.heuristics.split import Split
     default="family",
     help="What is held out: whole shape families, or single problems.  [family]",
 )
+@click.option(
+    "--sibling",
+    "siblings",
+    multiple=True,
+    type=PATH,
+    metavar="DATA",
+    help="Records of a sibling device: the model learns to make use of them. Repeatable.",
+)
 @click.option("--epochs", type=click.IntRange(min=1), default=50, help="Passes.  [50]")
 @click.pass_obj
 def heuristics_train(
@@ -41,6 +49,7 @@ def heuristics_train(
     seed: int,
     held_out: float,
     split: Split,
+    siblings: tuple[Path, ...],
     epochs: int,
 ) -> None:
     """Train a model from measured times, for all devices and directions in the data.
@@ -48,13 +57,15 @@ def heuristics_train(
     A part of the data is held out, and the model's scores there are kept in its file. A shape
     family is all that differs in batch size, data type, direction or layout only; single problems
     held out flatter, since the model saw their like at other batch sizes. The same data and seed
-    give the same model on the same machine. Needs PyTorch: pip install
-    "convfind-finddb-tools[train]".
+    give the same model on the same machine. Where there is enough data the model also learns to
+    make use of the record of the same problem at another batch size, and on a --sibling: a device
+    of the same family. Needs PyTorch: pip install "convfind-finddb-tools[train]".
 
     \b
     Examples:
       convfind heuristics train tuned --output h200.npz --seed 1
-      convfind heuristics train gfx90a68.HIP.fdb.txt.bz2 --output mi250.npz
+      convfind heuristics train gfx90a68.HIP.fdb.txt.bz2 --output mi250.npz \
+        --sibling gfx90878.HIP.fdb.txt.bz2
     """
     try:
         from convfind_finddb_tools.heuristics.training import Recipe, train
@@ -62,12 +73,14 @@ def heuristics_train(
         msg = f'training needs {exc.name}: pip install "convfind-finddb-tools[train]"'
         raise ModelError(msg) from exc
     dataset = read_with_progress(data)
+    others = read_with_progress(siblings) if siblings else None
     recipe = Recipe(seed=seed, held_out=held_out, split=split, epochs=epochs)
     with ProgressBar("training, % done", 100) as bar:
         model = train(
             dataset,
             recipe,
             lambda done, total: bar.advance("training, % done", 100 * done // total),
+            others,
         )
     try:
         write_model(output, model)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -11,13 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convfind.heuristics.contract import NotApplicable
+from convfind.heuristics.features import feature_columns
 from convfind.heuristics.model import TrainedHeuristic
 from convfind.heuristics.model_file import Model
-from convfind.heuristics.network import Network, kind_of
+from convfind.heuristics.neighbours import Relation
+from convfind.heuristics.network import Floats, Network
 from convfind.problem import ConvProblem
 from convfind.solver import Solver
 from convfind.target import DeviceKind, Target
+from convfind.types import Direction
 from convfind_finddb_tools.heuristics.dataset import Dataset
+from convfind_finddb_tools.heuristics.nearest import Nearest, nearest, told
 
 _QUERIES = 2000  # problems on which the time of a query is measured
 _BINS = 10
@@ -63,32 +67,77 @@ class _Choices:
     time_errors: NDArray[np.float64]  # one for each measured time
 
 
-def evaluate(model: Model, dataset: Dataset) -> dict[str, Scores]:
-    """Score a model on the problems of each of its devices."""
+def evaluate(
+    model: Model,
+    dataset: Dataset,
+    known: Collection[Relation] = (),
+    siblings: Dataset | None = None,
+) -> dict[str, Scores]:
+    """Score a model on the problems of each of its devices.
+
+    Args:
+        model: the model.
+        dataset: what to score on.
+        known: relations of the neighbours that it is told of, where a problem has one.
+        siblings: the records of sibling devices.
+    """
     scores = {}
     units = {device.identity: device for device in model.devices}
     for device in dataset.devices:
         if device.identity in units:
             part = dataset.on_device(device.identity)
             if len(part):
-                scores[device.identity] = _scores(model, part, device.identity)
+                near = {r: found for r, found in nearest(part, siblings).items() if r in known}
+                scores[device.identity] = _scores(model, part, device.identity, near)
     return scores
 
 
-def _scores(model: Model, part: Dataset, identity: str) -> Scores:
-    index = [device.identity for device in model.devices].index(identity)
-    device = model.devices[index]
-    found = []
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The problems about which one network is asked."""
+
+    network: Network
+    problems: Dataset
+    told: Floats | None
+
+
+def _asked(
+    model: Model, part: Dataset, units: int, near: dict[Relation, Nearest]
+) -> Iterator[_Asked]:
+    directions = tuple(Direction)
+    known: list[tuple[Relation, ...]] = [() for _ in range(len(part))]
+    for relation, found in near.items():
+        for number in np.flatnonzero(found.known).tolist():
+            known[number] = (*known[number], relation)
+    answers = [
+        model.network(directions[direction], row, relations)
+        for direction, row, relations in zip(
+            part.directions.tolist(), part.rows.tolist(), known, strict=True
+        )
+    ]
     for network in model.networks:
-        problems = _of_network(part, network)
+        chosen = np.array([answer is network for answer in answers], np.bool_)
+        problems = part.select(chosen)
         refusals = [network.domain.refusal(row) for row in problems.rows.tolist()]
-        problems = problems.select(np.array([text is None for text in refusals], np.bool_))
-        times = problems.log_times(network.solvers)
-        known = np.asarray(np.isfinite(times).any(axis=1), np.bool_)
-        problems, times = problems.select(known), times[known]
+        chosen[chosen] = [text is None for text in refusals]
+        problems = part.select(chosen)
         if len(problems):
-            predicted = network.batch(problems.rows, device.compute_units, index)
-            found.append(_choices(predicted, times, network.sharpness))
+            neighbours = {relation: found.select(chosen) for relation, found in near.items()}
+            columns = feature_columns(problems.rows, units, network.direction)
+            yield _Asked(network, problems, told(network, neighbours, columns))
+
+
+def _scores(model: Model, part: Dataset, identity: str, near: dict[Relation, Nearest]) -> Scores:
+    index = [device.identity for device in model.devices].index(identity)
+    units = model.devices[index].compute_units
+    found = []
+    for asked in _asked(model, part, units, near):
+        network = asked.network
+        times = asked.problems.log_times(network.solvers)
+        predicted = network.batch(asked.problems.rows, units, index, asked.told)
+        listed = np.asarray(np.isfinite(times).any(axis=1), np.bool_)
+        if listed.any():
+            found.append(_choices(predicted[listed], times[listed], network.sharpness))
     if not found:
         return Scores(len(part), len(part), *([0.0] * 3), *([float("inf")] * 3), *([0.0] * 4))
     slowdown = np.concatenate([choice.slowdown for choice in found])
@@ -110,13 +159,6 @@ def _scores(model: Model, part: Dataset, identity: str) -> Scores:
         ),
         calibration_error=calibration_error(confidence, rank == 0),
     )
-
-
-def _of_network(part: Dataset, network: Network) -> Dataset:
-    """The problems that a network is for."""
-    problems = part.in_direction(network.direction)
-    kinds = [kind_of(row) in network.domain.kinds for row in problems.rows.tolist()]
-    return problems.select(np.array(kinds, np.bool_))
 
 
 def _choices(
@@ -162,12 +204,21 @@ class _Listed:
     is_last_resort: bool = False
 
 
-def query_times(heuristic: TrainedHeuristic, dataset: Dataset) -> tuple[float, float]:
-    """Microseconds of one question (median), and of one problem in a batch (the best of five)."""
+def query_times(
+    heuristic: TrainedHeuristic,
+    dataset: Dataset,
+    known: Collection[Relation] = (),
+    siblings: Dataset | None = None,
+) -> tuple[float, float]:
+    """Microseconds of one question (median), and of one problem in a batch (the best of five).
+
+    Looking records of neighbours up is not part of it; making use of them is.
+    """
     model = heuristic.model()
     identities = [device.identity for device in model.devices]
     device = next(d for d in dataset.devices if d.identity in identities)
     part = dataset.on_device(device.identity)
+    near = {r: found for r, found in nearest(part, siblings).items() if r in known}
     target = Target("", "", DeviceKind.GPU, "", "", "", 1, "", identity=device.identity)
     chosen = np.linspace(0, len(part) - 1, min(_QUERIES, len(part))).astype(np.int64)
     starts = np.searchsorted(part.time_row, np.arange(len(part) + 1))
@@ -178,23 +229,25 @@ def query_times(heuristic: TrainedHeuristic, dataset: Dataset) -> tuple[float, f
     for number in chosen.tolist():
         entries = part.time_solver[starts[number] : starts[number + 1]].tolist()
         solvers = cast("list[Solver]", [listed[entry] for entry in entries])
-        questions.append((ConvProblem.from_key(str(part.texts[number])), solvers))
+        neighbours = [found.neighbour(number) for found in near.values()]
+        present = tuple(neighbour for neighbour in neighbours if neighbour is not None)
+        questions.append((ConvProblem.from_key(str(part.texts[number])), solvers, present))
     samples = []
-    for problem, solvers in (*questions, *questions):  # sets of solvers are looked up once
+    for problem, solvers, present in (*questions, *questions):  # the first time solvers are new
         start = time.perf_counter()
-        answer = heuristic.predict(problem, target, solvers)
+        answer = heuristic.predict(problem, target, solvers, present)
         elapsed = time.perf_counter() - start
         if not isinstance(answer, NotApplicable):
             samples.append(elapsed)
     index = identities.index(device.identity)
     units = model.devices[index].compute_units
-    batches = [(network, _of_network(part, network).rows) for network in model.networks]
+    batches = [*_asked(model, part, units, near)]
     best = float("inf")
     for _ in range(5):
         spent = 0.0
-        for network, rows in batches:
+        for asked in batches:
             start = time.perf_counter()
-            network.batch(rows, units, index)
+            asked.network.batch(asked.problems.rows, units, index, asked.told)
             spent += time.perf_counter() - start
-        best = min(best, spent / max(1, sum(len(rows) for _, rows in batches)))
+        best = min(best, spent / max(1, sum(len(asked.problems) for asked in batches)))
     return float(np.median(samples)) * 1e6 if samples else float("inf"), best * 1e6

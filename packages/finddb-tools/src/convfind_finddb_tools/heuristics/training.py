@@ -9,8 +9,9 @@ than a little behind the best: they cannot run the problem, or were slower than 
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from typing import Any
@@ -21,10 +22,12 @@ from numpy.typing import NDArray
 
 from convfind.heuristics.features import SIZES, feature_columns
 from convfind.heuristics.model_file import Model, Training
+from convfind.heuristics.neighbours import Relation
 from convfind.heuristics.network import Domain, Floats, Network, log_work
 from convfind.types import Direction
 from convfind_finddb_tools.heuristics.dataset import Dataset
 from convfind_finddb_tools.heuristics.evaluation import evaluate
+from convfind_finddb_tools.heuristics.nearest import Nearest, nearest, told
 from convfind_finddb_tools.heuristics.split import Split, held_out
 
 _CONTRAST = 20.0  # power of the time in the targets
@@ -38,6 +41,8 @@ _CENSORED = 0.1  # weight of that
 _FEWEST_STEPS = 40  # of an epoch with little data
 
 _RANK = SIZES.index("spatial_rank")
+_NOBODY: Mapping[Relation, Nearest] = {}
+_NOTHING = (np.zeros(0, np.float32), np.ones(0, np.float32))
 
 Progress = Callable[[int, int], None]
 
@@ -48,8 +53,14 @@ class Recipe:
 
     seed: int = 0
     hidden: tuple[int, ...] = (240, 160)  # units of each layer, at most
+    hidden_told: tuple[int, ...] = (176, 112)  # of a network that is told of neighbours
     units_per_solver: int = 28  # and at most so many for each solver
     apart: int = 4000  # problems of one spatial rank that get a network of their own
+    few: int = 1500  # problems, with less than which a network is the mean of small ones
+    members: int = 4  # so many
+    hidden_member: tuple[int, ...] = (64, 32)
+    dropout_member: float = 0.15
+    neighbours: int = 4000  # problems with a neighbour from which on a network learns from them
     epochs: int = 50
     batch: int = 1024
     rate: float = 4e-3
@@ -61,28 +72,34 @@ class Recipe:
 
 
 def train(
-    dataset: Dataset, recipe: Recipe, on_progress: Progress = lambda done, total: None
+    dataset: Dataset,
+    recipe: Recipe,
+    on_progress: Progress = lambda done, total: None,
+    siblings: Dataset | None = None,
 ) -> Model:
-    """Train on all but what is held out, and score on that.
+    """Train on all but what is held out, and score on that, without any neighbour.
 
-    The same data, recipe and machine give the same model.
+    The same data, recipe and machine give the same model. Records of ``siblings`` are neighbours
+    only, and none of them is held out.
     """
     torch.manual_seed(recipe.seed)
     seen = dataset.select(~held_out(dataset, recipe.split, recipe.held_out, recipe.seed))
     parts = [
-        (direction, part)
+        (direction, part, near)
         for direction in Direction
         for part in _parts(seen.in_direction(direction), recipe.apart)
+        for near in _neighbourhoods(part, siblings, recipe.neighbours)
     ]
     networks: list[Network] = []
-    for direction, part in parts:
+    for direction, part, near in parts:
         before, total = recipe.epochs * len(networks), recipe.epochs * len(parts)
 
         def show(epoch: int, before: int = before, total: int = total) -> None:
             on_progress(before + epoch, total)
 
-        networks.append(train_network(part, direction, recipe, show))
-    model = Model(dataset.devices, tuple(networks), Training())
+        networks.append(train_network(part, direction, recipe, show, near))
+    others = () if siblings is None else tuple(device.identity for device in siblings.devices)
+    model = Model(dataset.devices, tuple(networks), Training(), others)
     unseen = dataset.select(held_out(dataset, recipe.split, recipe.held_out, recipe.seed))
     training = Training(
         program=f"convfind-finddb-tools {version('convfind-finddb-tools')}",
@@ -107,6 +124,20 @@ def _parts(problems: Dataset, apart: int) -> list[Dataset]:
     return [problems.select(flags) for flags in chosen if flags.any()]
 
 
+def _neighbourhoods(
+    part: Dataset, siblings: Dataset | None, fewest: int
+) -> list[dict[Relation, Nearest]]:
+    """The neighbours that a network may be told of: none, and what enough problems have."""
+    near = nearest(part, siblings)
+    chosen: list[dict[Relation, Nearest]] = [{}]
+    for count in range(1, len(near) + 1):
+        for relations in itertools.combinations(near, count):
+            known = np.logical_and.reduce([near[relation].known for relation in relations])
+            if known.sum() >= fewest:
+                chosen.append({relation: near[relation] for relation in relations})
+    return chosen
+
+
 @dataclass(frozen=True, slots=True)
 class _Tensors:
     """What the loss needs, a row for each problem."""
@@ -123,49 +154,81 @@ def train_network(
     direction: Direction,
     recipe: Recipe,
     on_epoch: Callable[[int], None] = lambda epoch: None,
+    near: Mapping[Relation, Nearest] = _NOBODY,
 ) -> Network:
-    """Train on problems of one direction."""
+    """Train on problems of one direction, also on those that lack some of the neighbours."""
     solvers = part.used_solvers()
-    inputs, mean, scale, base = _inputs(part, direction)
+    evidence = tuple((relation, _evidence(found)) for relation, found in near.items())
+    untrained = Network(direction, solvers, Domain.of(part.rows), 0.0, *_NOTHING, (), (), evidence)
+    inputs, mean, scale, base = _inputs(part, untrained, near)
     tensors = _tensors(part, solvers, inputs, base)
     fitting = held_out(part, "family", recipe.calibration, recipe.seed + 1)
     if fitting.all() or not fitting.any():
         fitting = np.zeros(len(part), np.bool_)
-    net = _perceptron(inputs.shape[1], recipe, _typical(tensors))
+    is_large = len(part) >= recipe.few
+    hidden = recipe.hidden_told if near else recipe.hidden
+    dropout = recipe.dropout
+    if not is_large:
+        hidden, dropout = recipe.hidden_member, recipe.dropout_member
+    members = 1 if is_large else recipe.members
+    widths = (min(most, recipe.units_per_solver * len(solvers)) for most in hidden)
+    net = _Perceptrons(members, (inputs.shape[1], *widths), dropout, _typical(tensors))
     _fit(net, tensors, np.flatnonzero(~fitting), recipe, on_epoch)
-    layers = [layer for layer in net if isinstance(layer, torch.nn.Linear)]
-    weights = [layer.weight.detach().numpy() for layer in layers]
-    biases = [layer.bias.detach().numpy() for layer in layers]
+    net.eval()
+    weights, biases = net.side_by_side()
     count = len(mean)
     # What a device adds to the first layer is one number for each unit: a bias of its own.
     biases[0] = biases[0] + weights[0][:, count:].T
     weights[0] = np.ascontiguousarray(weights[0][:, :count])
-    net.eval()
     with torch.no_grad():
-        predicted = net(tensors.inputs[fitting]).numpy()
-    return Network(
-        direction,
-        solvers,
-        Domain.of(part.rows),
-        _fit_sharpness(predicted, part.select(fitting).log_times(solvers)),
-        mean,
-        scale,
-        tuple(weights),
-        tuple(biases),
+        predicted = net(tensors.inputs[fitting].expand(members, -1, -1)).mean(0).numpy()
+    return replace(
+        untrained,
+        sharpness=_fit_sharpness(predicted, part.select(fitting).log_times(solvers)),
+        mean=mean,
+        scale=scale,
+        weights=tuple(weights),
+        biases=tuple(biases),
     )
 
 
-def _inputs(part: Dataset, direction: Direction) -> tuple[Floats, Floats, Floats, Floats]:
-    """Normalised features, then one column for each device; mean and scale; log of the work."""
+def _evidence(near: Nearest) -> tuple[str, ...]:
+    """The solvers that occur among neighbours."""
+    chosen = np.zeros(len(near.source), np.bool_)
+    chosen[near.place[near.known]] = True
+    return near.source.select(chosen).used_solvers()
+
+
+def _block_diagonal(blocks: Sequence[Floats]) -> Floats:
+    rows, columns = np.sum([block.shape for block in blocks], axis=0)
+    matrix = np.zeros((rows, columns), np.float32)
+    row = column = 0
+    for block in blocks:
+        matrix[row : row + block.shape[0], column : column + block.shape[1]] = block
+        row, column = row + block.shape[0], column + block.shape[1]
+    return matrix
+
+
+def _inputs(
+    part: Dataset, network: Network, near: Mapping[Relation, Nearest]
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Normalised features, what is told of neighbours, then one column for each device; mean and
+    scale; log of the work.
+    """
     units = np.array([device.compute_units for device in part.devices], np.float32)
-    columns = feature_columns(part.rows, units[part.device], direction)
+    columns = feature_columns(part.rows, units[part.device], network.direction)
     mean = columns.mean(axis=1, dtype=np.float64).astype(np.float32)
     scale = columns.std(axis=1, dtype=np.float64).astype(np.float32)
     scale[scale < 1e-5] = 1.0
-    normal = ((columns - mean[:, None]) / scale[:, None]).T
+    inputs = ((columns - mean[:, None]) / scale[:, None]).T
+    more = told(network, near, columns)
+    if more is not None:
+        inputs = np.hstack([inputs, more])
+        mean = np.pad(mean, (0, more.shape[1]))
+        scale = np.pad(scale, (0, more.shape[1]), constant_values=1.0)
     flags = np.zeros((len(part), len(part.devices)), np.float32)
     flags[np.arange(len(part)), part.device] = 1.0
-    return np.hstack([normal, flags]), mean, scale, log_work(columns)
+    return np.hstack([inputs, flags]), mean, scale, log_work(columns)
 
 
 def _tensors(part: Dataset, solvers: tuple[str, ...], inputs: Floats, base: Floats) -> _Tensors:
@@ -189,29 +252,53 @@ def _typical(tensors: _Tensors) -> torch.Tensor:
     return tensors.times.sum(0) / tensors.measured.sum(0).clamp(min=1)
 
 
-def _perceptron(inputs: int, recipe: Recipe, start: torch.Tensor) -> torch.nn.Sequential:
-    layers: list[torch.nn.Module] = []
-    for most in recipe.hidden:
-        width = min(most, recipe.units_per_solver * len(start))
-        layers += [torch.nn.Linear(inputs, width), torch.nn.ReLU()]
-        if recipe.dropout:
-            layers.append(torch.nn.Dropout(recipe.dropout))
-        inputs = width
-    last = torch.nn.Linear(inputs, len(start))
-    with torch.no_grad():
-        last.weight *= 0.3
-        last.bias[:] = start
-    return torch.nn.Sequential(*layers, last)
+class _Perceptrons(torch.nn.Module):
+    """Several perceptrons of one form that learn side by side: (members, rows, values)."""
+
+    def __init__(
+        self, members: int, widths: tuple[int, ...], dropout: float, start: torch.Tensor
+    ) -> None:
+        super().__init__()
+        self._dropout = dropout
+        self.weights = torch.nn.ParameterList()
+        self.biases = torch.nn.ParameterList()
+        for inputs, outputs in itertools.pairwise((*widths, len(start))):
+            bound = inputs**-0.5
+            weight = torch.empty(members, inputs, outputs).uniform_(-bound, bound)
+            bias = torch.empty(members, 1, outputs).uniform_(-bound, bound)
+            self.weights.append(torch.nn.Parameter(weight))
+            self.biases.append(torch.nn.Parameter(bias))
+        with torch.no_grad():
+            self.weights[-1] *= 0.3
+            self.biases[-1][:] = start
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        """Inputs of each member to its outputs."""
+        layers = list(zip(self.weights, self.biases, strict=True))
+        for weight, bias in layers[:-1]:
+            values = torch.baddbmm(bias, values, weight).relu()
+            values = torch.nn.functional.dropout(values, self._dropout, self.training)
+        return torch.baddbmm(layers[-1][1], values, layers[-1][0])
+
+    def side_by_side(self) -> tuple[list[Floats], list[Floats]]:
+        """Weights, (outputs, inputs), and biases of the one perceptron that is their mean."""
+        first, *middle, last = (w.detach().numpy().transpose(0, 2, 1) for w in self.weights)
+        *biases, typical = (bias.detach().numpy() for bias in self.biases)
+        count = np.float32(len(first))
+        return (
+            [np.vstack(first), *map(_block_diagonal, middle), np.hstack(last) / count],
+            [*(bias.reshape(-1) for bias in biases), typical.mean(axis=0).reshape(-1)],
+        )
 
 
 def _fit(
-    net: torch.nn.Sequential,
+    net: _Perceptrons,
     tensors: _Tensors,
     rows: NDArray[np.int64],
     recipe: Recipe,
     on_epoch: Callable[[int], None],
 ) -> None:
-    """Adam with a rate that rises and falls once."""
+    """Adam with a rate that rises and falls once; each member has an order of its own."""
     batch = max(8, min(recipe.batch, len(rows) // 16))
     steps = max(1, len(rows) // batch)
     rounds = math.ceil(_FEWEST_STEPS / steps)
@@ -223,9 +310,10 @@ def _fit(
     net.train()
     for epoch in range(recipe.epochs):
         for _ in range(rounds):
-            order = torch.from_numpy(generator.permutation(rows))
+            orders = [generator.permutation(rows) for _ in net.weights[0]]
+            order = torch.from_numpy(np.stack(orders))
             for step in range(steps):
-                loss: Any = _loss(net, tensors, order[step * batch : (step + 1) * batch])
+                loss: Any = _loss(net, tensors, order[:, step * batch : (step + 1) * batch])
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
@@ -233,8 +321,10 @@ def _fit(
         on_epoch(epoch + 1)
 
 
-def _loss(net: torch.nn.Sequential, tensors: _Tensors, rows: torch.Tensor) -> torch.Tensor:
-    predicted = net(tensors.inputs[rows])
+def _loss(net: _Perceptrons, tensors: _Tensors, chosen: torch.Tensor) -> torch.Tensor:
+    """The sum of the members' losses; ``chosen`` are the rows of each, (members, rows)."""
+    predicted = net(tensors.inputs[chosen]).flatten(0, 1)
+    rows = chosen.flatten()
     measured = tensors.measured[rows]
     odds = torch.where(measured, -_SHARPNESS * predicted, torch.full_like(predicted, _NEVER))
     log_odds = torch.log_softmax(odds, 1)
@@ -246,7 +336,7 @@ def _loss(net: torch.nn.Sequential, tensors: _Tensors, rows: torch.Tensor) -> to
     none = torch.full_like(errors, math.inf)
     best = torch.where(measured, tensors.times[rows], none).amin(1, keepdim=True)
     early = torch.where(measured, zero, best + _BEHIND - predicted).clamp(min=0.0).sum()
-    return (choice + _REGRET * regret + error + _CENSORED * early) / len(rows)
+    return (choice + _REGRET * regret + error + _CENSORED * early) / chosen.shape[1]
 
 
 def _fit_sharpness(predicted: Floats, times: Floats) -> float:

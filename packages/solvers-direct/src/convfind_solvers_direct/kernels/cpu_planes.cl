@@ -10,6 +10,12 @@
 #ifndef STRIP_FLOATS
 #define STRIP_FLOATS 16384  // room for the rows
 #endif
+#ifndef FILTERS_AT_ONCE
+#define FILTERS_AT_ONCE 1   // result channels at a time: divides FILTERS
+#endif
+#ifndef VECTORS
+#define VECTORS 1           // neighbouring vectors of results at a time: they share weights
+#endif
 
 // Where in a copied row the first result finds its tap.
 #if GRADIENT
@@ -20,7 +26,35 @@
 #define TAP_AT(f, part) ((f) * DILATION_W % STRIDE_W * (part) + (f) * DILATION_W / STRIDE_W)
 #endif
 
+#define NEXT (GRADIENT ? TAPS : CHANNELS * TAPS)  // weights from a result channel to the next one
+
 #include "cpu_rows.h"
+
+// Adds what a source channel is in ROWS rows and `vectors` vectors of results.
+INLINE void add_channel(float16 sum[FILTERS_AT_ONCE][ROWS][VECTORS], const int vectors, const float *line,
+                        const int column[VECTORS], __global const float *weights, int from, int row0, int row1,
+                        int pitch, int part) {
+#pragma unroll
+  for (int r = 0; r < ROW_SPAN; r++) {
+    if (from + r < row0 || from + r >= row1) continue;
+#pragma unroll
+    for (int f = 0; f < FILTER_W; f++) {
+      float16 value[VECTORS];
+#pragma unroll
+      for (int v = 0; v < vectors; v++) value[v] = vload16(0, line + r * pitch + TAP_AT(f, part) + column[v]);
+#pragma unroll
+      for (int j = 0; j < FILTERS_AT_ONCE; j++) {
+#pragma unroll
+        for (int o = 0; o < ROWS; o++) {
+          if (!ROWS_MEET(o, r)) continue;
+          const float16 weight = weights[j * NEXT + ROW_TAP(o, r) * FILTER_W + f];
+#pragma unroll
+          for (int v = 0; v < vectors; v++) sum[j][o][v] = fma(value[v], weight, sum[j][o][v]);
+        }
+      }
+    }
+  }
+}
 
 // Global size: (work-items); each takes `share` sets. A band is `band` rows of the result, a multiple of
 // ROWS; a copied row is PHASES times `part` floats.
@@ -36,7 +70,8 @@ __kernel ONE_ITEM void direct_cpu_planes(__global const float *restrict x, __glo
   // where what comes later is written later.
   __global float *end = y + last * FILTERS * r_h * r_w;
   const bool overlaps = beta == 0.0f && r_w >= VEC;
-  const bool passes = beta == 0.0f && r_w < VEC && (FILTERS == 1 || band >= r_h + shift);
+  const bool passes = beta == 0.0f && r_w < VEC &&
+                      (FILTERS == 1 || (FILTERS_AT_ONCE == 1 && band >= r_h + shift));
   const int held = min(SPAN(band, FILTER_H, STRIDE_H, DILATION_H), x_h);
   for (int i = 0; i < CHANNELS * held * pitch; i += VEC) vstore16((float16)(0.0f), 0, rows + i);
   for (long set = first; set < last; set++) {
@@ -48,39 +83,47 @@ __kernel ONE_ITEM void direct_cpu_planes(__global const float *restrict x, __glo
         for (int row = row0; row < row1; row++)
           copy_row(rows + (c * held + row - row0) * pitch, x + ((set * CHANNELS + c) * x_h + row) * x_w, x_w, part,
                    pad_w);
-      for (int k = 0; k < FILTERS; k++) {
+      for (int k = 0; k < FILTERS; k += FILTERS_AT_ONCE) {
         for (int row = top; row < min(top + band, r_h); row += ROWS) {
           const int from = SOURCE_OF(row, pad_h, FILTER_H, STRIDE_H, DILATION_H);
-          for (int next = 0; next < r_w; next += VEC) {
-            const int column = overlaps ? min(next, r_w - VEC) : next;
-            float16 sum[ROWS];
+          for (int next = 0; next < r_w; next += VECTORS * VEC) {
+            int column[VECTORS];
+            float16 sum[FILTERS_AT_ONCE][ROWS][VECTORS];
 #pragma unroll
-            for (int o = 0; o < ROWS; o++) sum[o] = 0.0f;
+            for (int v = 0; v < VECTORS; v++) {
+              column[v] = min(next + v * VEC, overlaps ? r_w - VEC : (r_w - 1) / VEC * VEC);
+#pragma unroll
+              for (int j = 0; j < FILTERS_AT_ONCE; j++)
+#pragma unroll
+                for (int o = 0; o < ROWS; o++) sum[j][o][v] = 0.0f;
+            }
             for (int c = 0; c < CHANNELS; c++) {
               const long from_c = ((long)group * CHANNELS + c) * FILTERS + k;
               const long to_k = ((long)group * FILTERS + k) * CHANNELS + c;
               __global const float *weights = w + (GRADIENT ? from_c : to_k) * TAPS;
-              const float *line = rows + (c * held + from - row0) * pitch + column + (GRADIENT ? pad_w : 0);
-#pragma unroll
-              for (int r = 0; r < ROW_SPAN; r++) {
-                if (from + r < row0 || from + r >= row1) continue;
-#pragma unroll
-                for (int f = 0; f < FILTER_W; f++) {
-                  const float16 value = vload16(0, line + r * pitch + TAP_AT(f, part));
-#pragma unroll
-                  for (int o = 0; o < ROWS; o++)
-                    if (ROWS_MEET(o, r)) sum[o] = fma(value, (float16)(weights[ROW_TAP(o, r) * FILTER_W + f]), sum[o]);
-                }
-              }
+              const float *line = rows + (c * held + from - row0) * pitch + (GRADIENT ? pad_w : 0);
+#if VECTORS > 1
+              if (r_w > VEC)
+                add_channel(sum, VECTORS, line, column, weights, from, row0, row1, pitch, part);
+              else
+#endif
+                add_channel(sum, 1, line, column, weights, from, row0, row1, pitch, part);
             }
 #pragma unroll
-            for (int o = 0; o < ROWS; o++) {
-              if (row + o < 0 || row + o >= r_h) continue;
-              __global float *to = y + ((set * FILTERS + k) * r_h + row + o) * r_w + column;
-              if (overlaps || (passes && to + VEC <= end))
-                vstore16(alpha * sum[o], 0, to);
-              else
-                store_part(alpha * sum[o], to, r_w - column, beta);
+            for (int j = 0; j < FILTERS_AT_ONCE; j++) {
+#pragma unroll
+              for (int o = 0; o < ROWS; o++) {
+                if (row + o < 0 || row + o >= r_h) continue;
+#pragma unroll
+                for (int v = 0; v < VECTORS; v++) {
+                  if (v > 0 && r_w <= VEC) continue;
+                  __global float *to = y + ((set * FILTERS + k + j) * r_h + row + o) * r_w + column[v];
+                  if (overlaps || (passes && to + VEC <= end))
+                    vstore16(alpha * sum[j][o][v], 0, to);
+                  else if (column[v] == next + v * VEC)
+                    store_part(alpha * sum[j][o][v], to, r_w - column[v], beta);
+                }
+              }
             }
           }
         }

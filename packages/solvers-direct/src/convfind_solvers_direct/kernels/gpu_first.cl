@@ -1,142 +1,188 @@
 // First layers on GPUs, forward: few channels, all of them in the sum of every result.
 //
-// A work-group computes the results of BLOCK filters in a tile of STRIPS * ROWS rows and COLUMNS columns. An item
-// has ROWS of them below each other, of 4 * QUADS filters. For each column of taps it walks down the image in local
-// memory: a value is read once for all results that it goes into, a weight once for all rows.
-#ifndef STRIPS
-#define STRIPS 1        // runs of ROWS rows of a tile
-#endif
-#ifndef COLUMNS
-#define COLUMNS 32      // of a tile: 8, 16, 32
-#endif
+// Lines of the image lie in local memory as in device memory, from a whole four on and with zeros around them, and the
+// weights as BLOCK filters of a tap. A line is all that lies side by side: channels last, a row with its channels. An item
+// has ROWS x COLUMNS results of 4 * QUADS filters, for which it reads lines in fours. A work-group computes `run` tiles
+// one after the other: with AHEAD the next one's part of the image is on its way meanwhile.
 #ifndef FILTER_ITEMS
-#define FILTER_ITEMS 4  // items that share pixels: 1, 2, 3, 4, 6, 8, 12, 16
+#define FILTER_ITEMS 8  // items that share pixels: 1, 2, 3, 4, 6, 8, 12, 16, 24
 #endif
-#define PIXEL_ITEMS (STRIPS * COLUMNS)
-#define ITEMS (FILTER_ITEMS * PIXEL_ITEMS)
+#ifndef ACROSS
+#define ACROSS 8        // items along the columns of a tile: 1, 2, 4, 7, 8, 14, 16
+#endif
+#ifndef DOWN
+#define DOWN 2          // items along its rows: 1, 2, 4, 8
+#endif
+#define ITEMS (FILTER_ITEMS * ACROSS * DOWN)
 #include "gpu_window.h"
+#include "gpu_stage.h"
 
 #ifndef CHANNELS_LAST
 #define CHANNELS_LAST 0  // 1: neighbouring items are neighbouring filters; 0: neighbouring columns
 #endif
-#ifndef QUADS
-#define QUADS 2         // filters of an item, in fours: 1, 2
+#ifndef COLUMNS
+#define COLUMNS 4       // neighbouring columns of an item: COLUMNS * STRIDE_W pixels of a line are whole fours
 #endif
-#ifndef STORES_FOUR
-#define STORES_FOUR 0   // 1 with CHANNELS_LAST where results are FLOAT32 and filters a multiple of 4
+#ifndef QUADS
+#define QUADS 1         // filters of an item, in fours: 1, 2
+#endif
+#ifndef LEAD
+#define LEAD 0          // elements before the first tap of a tile's first column, from a whole four on: 0..3
 #endif
 #ifndef DEPTH
-#define DEPTH 1         // channels in local memory at a time: a divisor of CHANNELS
+#define DEPTH 1         // lines of a filter in local memory at a time: 1 and up
 #endif
-#ifndef ROW_FLOATS
-#define ROW_FLOATS 40   // floats from one row in local memory to the next: STRIDE_W * PHASE_FLOATS and more
+#ifndef AHEAD
+#define AHEAD 0         // 1: the next tile's part of the image is read while this one is computed
 #endif
-#ifndef PHASE_FLOATS
-#define PHASE_FLOATS 34  // floats of every STRIDE_W-th column of a row
+#ifndef STORES_FOUR
+#define STORES_FOUR 0   // 1: results are FLOAT32; with CHANNELS_LAST filters are whole fours, else COLUMNS
 #endif
 
+#define PLANES (CHANNELS_LAST ? 1 : CHANNELS)
+#define PIXEL (CHANNELS_LAST ? CHANNELS : 1)
+#define LINES (PLANES * FILTER_H)
+#define LINE_TAPS (FILTER_W * PIXEL)
+#define STEP (COLUMNS * STRIDE_W * PIXEL)
+#define LINE_FOURS ((LEAD + ((COLUMNS - 1) * STRIDE_W + FILTER_W) * PIXEL + 3) / 4)
+#define ROW_FLOATS ((ACROSS - 1) * STEP + 4 * LINE_FOURS)
+#define TILE_ROWS SPAN(DOWN * ROWS, FILTER_H, STRIDE_H, 1)
+#define FOURS (PLANES * TILE_ROWS * ROW_FLOATS / 4)
+#define COPIES ((FOURS + ITEMS - 1) / ITEMS)
 #define KEPT (4 * QUADS)
 #define BLOCK (KEPT * FILTER_ITEMS)
 #define TAP_FLOATS (BLOCK + 4)  // neighbouring taps of a filter lie in other banks
-#define TILE_ROWS SPAN(STRIPS * ROWS, FILTER_H, STRIDE_H, 1)
-#define TILE_COLUMNS SPAN(COLUMNS, FILTER_W, STRIDE_W, 1)
-#define PLANE_FLOATS (TILE_ROWS * ROW_FLOATS)
-#define COLUMN_AT(column) ((column) % STRIDE_W * PHASE_FLOATS + (column) / STRIDE_W)
 
-// Teams of items copy: neighbours along lines of the image, and along the taps of a filter.
-#define TEAM (ITEMS % 32 == 0 ? 32 : ITEMS % 16 == 0 ? 16 : 4)
-#define TEAMS (ITEMS / TEAM)
-#define LINES (CHANNELS_LAST ? TILE_ROWS : DEPTH * TILE_ROWS)
-#define LINE (CHANNELS_LAST ? DEPTH * TILE_COLUMNS : TILE_COLUMNS)
+// An item's share of a tile's part of the image, from `row` and element `at` of a line of `width` on.
+CF_INLINE void fetch(float part[COPIES][4], CF_GLOBAL const ELEMENT *x, const int row, const int at,
+                     const int height, const int width, const int item) {
+  FOR_UNROLLED(m, COPIES) {
+    const int index = item + m * ITEMS, line = index / (ROW_FLOATS / 4);
+    const int r = row + line % TILE_ROWS, e = at + index % (ROW_FLOATS / 4) * 4;
+    const int is_inside = index < FOURS && r >= 0 && r < height, from = (line / TILE_ROWS * height + r) * width + e;
+    FOR_UNROLLED(f, 4) part[m][f] = 0.0f;
+    if (width % 4 == 0) {
+      if (is_inside && e >= 0 && e < width) LOAD_FOUR(part[m], x + from);
+    } else {
+      FOR_UNROLLED(f, 4) {
+        if (is_inside && e + f >= 0 && e + f < width) part[m][f] = LOAD(x, from + f);
+      }
+    }
+  }
+}
 
-// Global size: ITEMS for each block of filters (inside), tile of columns, tile of rows and image.
+// Global size: ITEMS for each block of filters (inside) and `run` of the `tiles`, which are counted along columns, rows
+// and images.
 CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_first(
     CF_GLOBAL const ELEMENT *CF_RESTRICT x, CF_GLOBAL const ELEMENT *CF_RESTRICT w,
     CF_GLOBAL ELEMENT *CF_RESTRICT y, const float alpha, const float beta, const int filters, const int x_h,
-    const int x_w, const int y_h, const int y_w, const int pad_h, const int pad_w) {
-  CF_LOCAL float image[DEPTH * PLANE_FLOATS] __attribute__((aligned(16)));
-  CF_LOCAL float weights[DEPTH * TAPS * TAP_FLOATS] __attribute__((aligned(16)));
-  const int item = (int)CF_LOCAL_ID(0), lane = item % TEAM, team = item / TEAM, blocks = (filters + BLOCK - 1) / BLOCK;
-  const int tiles_w = (y_w + COLUMNS - 1) / COLUMNS, tiles_h = (y_h + STRIPS * ROWS - 1) / (STRIPS * ROWS);
-  int place = (int)CF_GROUP_ID(0);
-  const int first_filter = place % blocks * BLOCK;
-  place /= blocks;
-  const int left = place % tiles_w * COLUMNS;
-  place /= tiles_w;
-  const int top = place % tiles_h * (STRIPS * ROWS), n = place / tiles_h;
-  x += (CF_LONG)n * CHANNELS * x_h * x_w;
-  y += (CF_LONG)n * filters * y_h * y_w;
+    const int x_w, const int y_h, const int y_w, const int pad_h, const int pad_w, const int tiles, const int run) {
+  CF_LOCAL float image[FOURS * 4] __attribute__((aligned(16)));
+  CF_LOCAL float weights[DEPTH * LINE_TAPS * TAP_FLOATS] __attribute__((aligned(16)));
+  const int item = (int)CF_LOCAL_ID(0), blocks = (filters + BLOCK - 1) / BLOCK;
+  const int tiles_w = (y_w + ACROSS * COLUMNS - 1) / (ACROSS * COLUMNS), tiles_h = (y_h + DOWN * ROWS - 1) / (DOWN * ROWS);
+  const int first_filter = (int)(CF_GROUP_ID(0) % blocks) * BLOCK, first_tile = (int)(CF_GROUP_ID(0) / blocks) * run;
+  const int end = min(first_tile + run, tiles), x_line = x_w * PIXEL;
+  const int pixel = CHANNELS_LAST ? item / FILTER_ITEMS : item % ACROSS + item / (ACROSS * FILTER_ITEMS) * ACROSS;
+  const int quad = (CHANNELS_LAST ? item % FILTER_ITEMS : item / ACROSS % FILTER_ITEMS) * 4;
+  const int strip = pixel / ACROSS, across = pixel % ACROSS;
+  float part[COPIES][4];
 
-  const int pixel = CHANNELS_LAST ? item / FILTER_ITEMS : item % PIXEL_ITEMS;
-  const int quad = (CHANNELS_LAST ? item % FILTER_ITEMS : item / PIXEL_ITEMS) * 4;
-  const int strip = pixel / COLUMNS, column = pixel % COLUMNS;
-  float sum[ROWS][KEPT];
-  FOR_UNROLLED(o, ROWS) { FOR_UNROLLED(k, KEPT) sum[o][k] = 0.0f; }
+#define FETCH(n, down, right)                                                                             \
+  fetch(part, x + (CF_LONG)(n) * (CHANNELS * x_h * x_w), (down) * (DOWN * ROWS * STRIDE_H) - pad_h,       \
+        (right) * (ACROSS * STEP) - pad_w * PIXEL - LEAD, x_h, x_line, item)
 
-  for (int c0 = 0; c0 < CHANNELS; c0 += DEPTH) {
-    if (c0 > 0) CF_BARRIER();
-    for (int e = lane; e < LINE; e += TEAM) {
-      const int c = CHANNELS_LAST ? e % DEPTH : 0, q = CHANNELS_LAST ? e / DEPTH : e;
-      const int col = left * STRIDE_W - pad_w + q;
-      CF_LOCAL_PTR float *to = image + c * PLANE_FLOATS + COLUMN_AT(q);
-      for (int line = team; line < LINES; line += TEAMS) {
-        const int plane = line / TILE_ROWS, r = line % TILE_ROWS, row = top * STRIDE_H - pad_h + r;
-        float value = 0.0f;
-        if (row >= 0 && row < x_h && col >= 0 && col < x_w) {
-          const int last = (row * x_w + col) * CHANNELS + c0 + c, first = ((c0 + plane) * x_h + row) * x_w + col;
-          value = LOAD(x, CHANNELS_LAST ? last : first);
+  int right = first_tile % tiles_w, down = first_tile / tiles_w % tiles_h, n = first_tile / tiles_w / tiles_h;
+  if (AHEAD) FETCH(n, down, right);
+  for (int tile = first_tile; tile < end; ++tile) {
+    if (!AHEAD) FETCH(n, down, right);
+    int next_right = right + 1, next_down = down, next_n = n;
+    if (next_right == tiles_w) next_right = 0, ++next_down;
+    if (next_down == tiles_h) next_down = 0, ++next_n;
+    if (tile > first_tile) CF_BARRIER();
+    FOR_UNROLLED(m, COPIES) {
+      if (item + m * ITEMS < FOURS) CF_STORE4_LOCAL(image + (item + m * ITEMS) * 4, part[m]);
+    }
+    float sum[ROWS][COLUMNS][KEPT];
+    FOR_UNROLLED(o, ROWS) {
+      FOR_UNROLLED(p, COLUMNS) { FOR_UNROLLED(k, KEPT) sum[o][p][k] = 0.0f; }
+    }
+    for (int first_line = 0; first_line < LINES; first_line += DEPTH) {
+      if (first_line > 0) CF_BARRIER();
+      if (tile == first_tile || DEPTH < LINES) {
+        for (int index = item; index < DEPTH * LINE_TAPS * BLOCK / 4; index += ITEMS) {
+          const int tap = index % (DEPTH * LINE_TAPS), k = index / (DEPTH * LINE_TAPS) * 4;
+          const int of = first_line * LINE_TAPS + tap;
+          float four[4];
+          FOR_UNROLLED(f, 4) {
+            four[f] = 0.0f;
+            if (first_filter + k + f < filters && of < LINES * LINE_TAPS)
+              four[f] = LOAD(w, (first_filter + k + f) * (LINES * LINE_TAPS) + of);
+          }
+          CF_STORE4_LOCAL(weights + tap * TAP_FLOATS + k, four);
         }
-        to[plane * PLANE_FLOATS + r * ROW_FLOATS] = value;
       }
-    }
-    // Of a filter, a channel's taps are neighbours (channels last, a tap's channels); here its columns of taps are.
-    for (int e = lane; e < DEPTH * TAPS; e += TEAM) {
-      const int c = CHANNELS_LAST ? e % DEPTH : e / TAPS, tap = CHANNELS_LAST ? e / DEPTH : e % TAPS;
-      const int of = CHANNELS_LAST ? tap * CHANNELS + c0 + c : (c0 + c) * TAPS + tap;
-      CF_LOCAL_PTR float *to = weights + ((c * FILTER_W + tap % FILTER_W) * FILTER_H + tap / FILTER_W) * TAP_FLOATS;
-      for (int k = team; k < BLOCK; k += TEAMS) {
-        to[k] = first_filter + k < filters ? LOAD(w, (first_filter + k) * (CHANNELS * TAPS) + of) : 0.0f;
-      }
-    }
-    CF_BARRIER();
+      CF_BARRIER();
+      if (AHEAD && first_line == 0 && tile + 1 < end) FETCH(next_n, next_down, next_right);
 
-    for (int c = 0; c < DEPTH; ++c) {
-      for (int j = 0; j < FILTER_W; ++j) {
-        CF_LOCAL_PTR const float *from = image + c * PLANE_FLOATS + strip * (ROWS * STRIDE_H * ROW_FLOATS);
-        CF_LOCAL_PTR const float *of = weights + (c * FILTER_W + j) * (FILTER_H * TAP_FLOATS) + quad;
-        from += column + COLUMN_AT(j);
-        float value[ROW_SPAN];
-        FOR_UNROLLED(r, ROW_SPAN) value[r] = from[r * ROW_FLOATS];
-        FOR_UNROLLED(i, FILTER_H) {
-          float weight[KEPT];
-          FOR_UNROLLED(q, QUADS) CF_LOAD4_LOCAL(weight + 4 * q, of + i * TAP_FLOATS + q * (4 * FILTER_ITEMS));
-          FOR_UNROLLED(o, ROWS) {
-            FOR_UNROLLED(k, KEPT) sum[o][k] = CF_FMA(value[o * STRIDE_H + i], weight[k], sum[o][k]);
+      for (int line = first_line; line < min(first_line + DEPTH, LINES); ++line) {
+        CF_LOCAL_PTR const float *from = image + across * STEP;
+        from += (line / FILTER_H * TILE_ROWS + strip * (ROWS * STRIDE_H) + line % FILTER_H) * ROW_FLOATS;
+        CF_LOCAL_PTR const float *of = weights + (line - first_line) * (LINE_TAPS * TAP_FLOATS) + quad;
+        FOR_UNROLLED(q, LINE_FOURS) {
+          float value[ROWS][4];
+          FOR_UNROLLED(o, ROWS) CF_LOAD4_LOCAL(value[o], from + o * (STRIDE_H * ROW_FLOATS) + 4 * q);
+          FOR_UNROLLED(f, 4) {
+            FOR_UNROLLED(p, COLUMNS) {
+              const int tap = 4 * q + f - LEAD - p * (STRIDE_W * PIXEL);
+              if (tap < 0 || tap >= LINE_TAPS) continue;
+              float weight[KEPT];
+              FOR_UNROLLED(g, QUADS) CF_LOAD4_LOCAL(weight + 4 * g, of + tap * TAP_FLOATS + g * (4 * FILTER_ITEMS));
+              FOR_UNROLLED(o, ROWS) {
+                FOR_UNROLLED(k, KEPT) sum[o][p][k] = CF_FMA(value[o][f], weight[k], sum[o][p][k]);
+              }
+            }
           }
         }
       }
     }
-  }
 
-  const int row = top + strip * ROWS;
-  if (left + column >= y_w) return;
-  FOR_UNROLLED(o, ROWS) {
-    if (row + o >= y_h) continue;
-    const int pixel_at = (row + o) * y_w + left + column;
-    FOR_UNROLLED(q, QUADS) {
-      const int k0 = first_filter + quad + q * (4 * FILTER_ITEMS);
-#if STORES_FOUR
-      if (beta == 0.0f) {
-        float scaled[4];
-        FOR_UNROLLED(k, 4) scaled[k] = alpha * sum[o][4 * q + k];
-        if (k0 < filters) CF_STORE4(y + pixel_at * filters + k0, scaled);
-        continue;
-      }
+    const int row = (down * DOWN + strip) * ROWS, column = (right * ACROSS + across) * COLUMNS;
+    CF_GLOBAL ELEMENT *to = y + (CF_LONG)n * filters * y_h * y_w;
+    right = next_right, down = next_down, n = next_n;
+    FOR_UNROLLED(o, ROWS) {
+      if (row + o >= y_h) continue;
+      const int pixel_at = (row + o) * y_w + column;
+      FOR_UNROLLED(g, QUADS) {
+        const int k0 = first_filter + quad + g * (4 * FILTER_ITEMS);
+#if STORES_FOUR && CHANNELS_LAST
+        if (beta == 0.0f) {
+          FOR_UNROLLED(p, COLUMNS) {
+            float scaled[4];
+            FOR_UNROLLED(k, 4) scaled[k] = alpha * sum[o][p][4 * g + k];
+            if (k0 < filters && column + p < y_w) CF_STORE4(to + (pixel_at + p) * filters + k0, scaled);
+          }
+          continue;
+        }
+#elif STORES_FOUR
+        if (beta == 0.0f && y_w % 4 == 0) {
+          FOR_UNROLLED(k, 4) {
+            FOR_UNROLLED(p, COLUMNS / 4) {
+              float scaled[4];
+              FOR_UNROLLED(f, 4) scaled[f] = alpha * sum[o][4 * p + f][4 * g + k];
+              if (k0 + k < filters && column + 4 * p < y_w) CF_STORE4(to + (k0 + k) * y_h * y_w + pixel_at + 4 * p, scaled);
+            }
+          }
+          continue;
+        }
 #endif
-      FOR_UNROLLED(k, 4) {
-        if (k0 + k >= filters) continue;
-        const int to = CHANNELS_LAST ? pixel_at * filters + k0 + k : (k0 + k) * y_h * y_w + pixel_at;
-        store(y, to, sum[o][4 * q + k], alpha, beta);
+        FOR_UNROLLED(p, COLUMNS) {
+          FOR_UNROLLED(k, 4) {
+            if (k0 + k >= filters || column + p >= y_w) continue;
+            const int at = CHANNELS_LAST ? (pixel_at + p) * filters + k0 + k : (k0 + k) * y_h * y_w + pixel_at + p;
+            store(to, at, sum[o][p][4 * g + k], alpha, beta);
+          }
+        }
       }
     }
   }

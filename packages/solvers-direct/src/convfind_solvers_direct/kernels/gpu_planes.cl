@@ -28,7 +28,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_planes(
     CF_GLOBAL ELEMENT *CF_RESTRICT result, const float alpha, const float beta, const CF_LONG all_sets,
     const int groups, const int s_h, const int s_w, const int r_h, const int r_w, const int pad_h,
     const int pad_w, const int shift, const int sets, const int bands, const int band, const int tiles,
-    const int tile, const int tile_source, const CF_LONG per_strips, const CF_LONG per_columns) {
+    const int tile, const int tile_source, const int per_strips, const int per_columns) {
   CF_LOCAL float staged[TILE_FLOATS] __attribute__((aligned(16)));
   const int item = (int)CF_LOCAL_ID(0);
   CF_LONG place = CF_GROUP_ID(0);

@@ -14,8 +14,8 @@
 // How far behind a multiple of four elements a run begins: so far behind its place the copy begins.
 #define SKIP(start) ((int)((start) & 3))
 
-// n / d for n * d < 2^32, with the reciprocal 2^32 / d, rounded up.
-#define QUOTIENT(n, reciprocal) ((int)(((CF_LONG)(n) * (reciprocal)) >> 32))
+// n / d for n * d < 2^30, with the reciprocal 2^30 / d, rounded up.
+#define QUOTIENT(n, reciprocal) ((int)((CF_LONG)(CF_UINT)(n) * (CF_UINT)(reciprocal) >> 30))
 
 // `length` elements from `start` on, of `size` in the tensor; whole quads, so up to 3 on both sides, too.
 CF_INLINE void stage(CF_LOCAL_PTR float *to, CF_GLOBAL const ELEMENT *from, CF_LONG start, int length,

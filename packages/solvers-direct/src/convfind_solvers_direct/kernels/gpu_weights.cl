@@ -117,7 +117,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_weights(
     CF_GLOBAL const ELEMENT *CF_RESTRICT x, CF_GLOBAL const ELEMENT *CF_RESTRICT y, CF_GLOBAL RESULT *CF_RESTRICT w,
     const float alpha, const float beta, const int images, const int groups, const int x_h, const int x_w,
     const int y_h, const int y_w, const int pad_h, const int pad_w, const int per_part, const int sets,
-    const int sharers, const int bands, const int band, const CF_LONG per_columns) {
+    const int sharers, const int bands, const int band, const int per_columns) {
   CF_LOCAL float staged[TILE_FLOATS] __attribute__((aligned(16)));
   const int item = (int)CF_LOCAL_ID(0), chunk = (int)CF_GROUP_ID(1) * CHUNK, first_set = (int)CF_GROUP_ID(0) * sets;
   const int own_sets = min(sets, groups - first_set), pairs = own_sets * FILTERS * CHANNELS;

@@ -17,11 +17,19 @@
 #include "cpu_pieces.h"
 #endif
 
+#define MOST_LINES (8 * DEPTH)  // of x that are asked for ahead
 #define LINE (DEPTH + VEC)  // floats of a column of positions, with room for a vector's spill
+
+// Lines that are read soon, one for each k of a tile; `step` is 0 for none but the first, else 1.
+typedef struct {
+  __global const float *from;
+  const long *lines;
+  int step;
+} Soon;
 
 INLINE void tile(const int rows_, const int vectors, int depth, const float *left,
                  const float *right, __global float *out, long pitch, int rows, int columns,
-                 float alpha, float beta) {
+                 float alpha, float beta, Soon soon) {
   float16 sum[MR][VECTORS];
 #pragma unroll
   for (int i = 0; i < rows_; i++)
@@ -31,6 +39,7 @@ INLINE void tile(const int rows_, const int vectors, int depth, const float *lef
     float16 b[VECTORS];
 #pragma unroll
     for (int j = 0; j < vectors; j++) b[j] = vload16(k * VECTORS + j, right);
+    PREFETCH(soon.from + soon.lines[k * soon.step]);
 #pragma unroll
     for (int i = 0; i < rows_; i++) {
       const float16 a = left[k * MR + i];
@@ -49,13 +58,13 @@ INLINE void tile(const int rows_, const int vectors, int depth, const float *lef
 
 INLINE void tile_of_height(const int vectors, int depth, const float *left, const float *right,
                            __global float *out, long pitch, int rows, int columns, float alpha,
-                           float beta) {
+                           float beta, Soon soon) {
   if (MR > 8 && rows > 8)
-    tile(MR, vectors, depth, left, right, out, pitch, rows, columns, alpha, beta);
+    tile(MR, vectors, depth, left, right, out, pitch, rows, columns, alpha, beta, soon);
   else if (MR > 4 && rows > 4)
-    tile(MR < 8 ? MR : 8, vectors, depth, left, right, out, pitch, rows, columns, alpha, beta);
+    tile(MR < 8 ? MR : 8, vectors, depth, left, right, out, pitch, rows, columns, alpha, beta, soon);
   else
-    tile(4, vectors, depth, left, right, out, pitch, rows, columns, alpha, beta);
+    tile(4, vectors, depth, left, right, out, pitch, rows, columns, alpha, beta, soon);
 }
 
 #if CHANNELS_LAST
@@ -124,6 +133,7 @@ INLINE void gather_right(float *right, __global const float *x, const Place *pla
 INLINE void gather_right(float *right, float *lines, __global const float *x, const Segment *segments,
                          int found, Piece *pieces, int group, int column, int columns, int depth,
                          long x_size, GEOMETRY) {
+  const Quarters whole = {0, 0, 0, true};
   for (int half_ = 0; half_ < columns; half_ += VEC) {
     const int width = min(VEC, columns - half_);
     for (int to = 0; to < width;) {
@@ -133,7 +143,8 @@ INLINE void gather_right(float *right, float *lines, __global const float *x, co
                                  row % f_h * dilation_h - pad_h, tap % f_w * dilation_w - pad_w, count,
                                  (long)group * channels + c, (long)groups * channels, x_size, x_d, x_h,
                                  x_w, stride_d, stride_h, stride_w);
-      gather(lines + to * LINE, LINE, x, pieces, used, count, (long)x_d * x_h * x_w, stride_w);
+      gather(lines + to * LINE, LINE, x, pieces, used, count, (long)x_d * x_h * x_w, stride_w,
+             &whole);
       to += count;
     }
     for (int k = 0; k < depth; k += VEC) {
@@ -148,6 +159,47 @@ INLINE void gather_right(float *right, float *lines, __global const float *x, co
   }
 }
 #endif
+
+// Where a position's window begins in x, if it is none of padding.
+INLINE long origin_of(int p, GEOMETRY) {
+  const int o = p % o_w, row = p / o_w, r = row % o_h, slice = row / o_h;
+  const int d = slice % o_d * stride_d - pad_d, h = r * stride_h - pad_h, w = o * stride_w - pad_w;
+  const long n = slice / o_d;
+#if CHANNELS_LAST
+  return (((n * x_d + d) * x_h + h) * x_w + w) * groups * channels;
+#else
+  return ((n * groups * channels * x_d + d) * x_h + h) * x_w + w;
+#endif
+}
+
+// Lines of NR channels of one tap at `depth` positions from `p` on, behind the first; as many as there is
+// room for. The rest repeats the last.
+#if CHANNELS_LAST
+INLINE int lines_of_x(long *lines, const Place *places, int depth, GEOMETRY) {
+  for (int i = 0; i < VECTORS * DEPTH; i++)
+    lines[i] = places[min(i % DEPTH, depth - 1)].base - places[0].base + i / DEPTH * VEC;
+  return VECTORS * DEPTH;
+}
+#else
+INLINE int lines_of_x(long *lines, const Segment *segments, int found, int p, GEOMETRY) {
+  const long plane = (long)x_d * x_h * x_w, first = origin_of(p, GEOMETRY_NAMES);
+  int used = 0;
+  for (int i = 0; i < found; i++) {
+    const long from = origin_of(p + segments[i].to, GEOMETRY_NAMES) - first;
+    const int last = (segments[i].count - 1) * stride_w;
+    for (int c = 0; c < NR; c++)
+      for (int at = 0; at <= last && used < MOST_LINES; at += VEC) lines[used++] = from + c * plane + at;
+  }
+  const int all = (used + DEPTH - 1) / DEPTH * DEPTH;
+  for (int i = used; i < all; i++) lines[i] = lines[used - 1];
+  return all;
+}
+#endif
+
+// .. and of MR filters of y.
+INLINE void lines_of_y(long *lines, long pixel, int size) {
+  for (int i = 0; i < DEPTH; i++) lines[i] = CHANNELS_LAST ? i * pixel : (long)(i / 16) * size + i % 16 * VEC;
+}
 
 // Global size: (runs of filters, runs of columns, groups * runs of positions); `share` filters, a
 // multiple of MR, `strip` columns, a multiple of NR, and `span` positions each. Sums go to
@@ -169,6 +221,8 @@ __kernel ONE_ITEM void igemm_cpu_bwd_weights(__global const float *restrict x,
 
   float left[LEFT_FLOATS + VEC] __attribute__((aligned(64)));
   float right[DEPTH * NR + VEC] __attribute__((aligned(64)));
+  long lines_x[MOST_LINES], lines_y[DEPTH];
+  lines_of_y(lines_y, (long)groups * filters, size);
 #if CHANNELS_LAST
   Place places[DEPTH];
   x += (long)group * channels;
@@ -183,13 +237,19 @@ __kernel ONE_ITEM void igemm_cpu_bwd_weights(__global const float *restrict x,
     const float scale = p == first ? beta : 1.0f;
 #if CHANNELS_LAST
     places_of(places, p, depth, GEOMETRY_NAMES);
+    const int asked = lines_of_x(lines_x, places, depth, GEOMETRY_NAMES);
     pack_left(left, y + (long)group * filters, m0, m1, p, depth, (long)groups * filters,
               y_size - (long)group * filters);
 #else
     const int found = split(segments, p, depth, o_d, o_h, o_w);
+    const int asked = lines_of_x(lines_x, segments, found, p, GEOMETRY_NAMES);
     pack_left(left, y + (long)group * filters * size, m0, m1, p, depth, size, image,
               y_size - (long)group * filters * size);
 #endif
+    const long next_p = p + DEPTH;
+    const long next_y = CHANNELS_LAST
+                            ? (next_p * groups + group) * filters
+                            : (next_p / size * groups + group) * filters * size + next_p % size;
     for (int n = n0; n < n1; n += NR) {
       const int columns = min(NR, n1 - n);
 #if CHANNELS_LAST
@@ -199,13 +259,26 @@ __kernel ONE_ITEM void igemm_cpu_bwd_weights(__global const float *restrict x,
       gather_right(right, lines, x, segments, found, pieces, group, n, columns, depth, x_size,
                    GEOMETRY_NAMES);
 #endif
+      const bool is_last = n + NR >= n1;  // then the first columns of the next positions come
+      const int tap = (is_last ? n0 : n + NR) / channels, c = (is_last ? n0 : n + NR) % channels;
+      const long offset = ((long)tap / f_w / f_h * dilation_d * x_h + tap / f_w % f_h * dilation_h) * x_w +
+                          tap % f_w * dilation_w;
+      const long next = origin_of(is_last ? p + DEPTH : p, GEOMETRY_NAMES) +
+                        (CHANNELS_LAST ? offset * groups * channels + c
+                                       : offset + ((long)group * channels + c) * x_d * x_h * x_w);
       for (int m = m0; m < m1; m += MR) {
         const float *panel = left + (m - m0) * DEPTH;
         __global float *to = out + (long)m * window + n;
+        Soon soon = {x, lines_x, 0};
+        const int done = (m - m0) / MR * DEPTH;
+        if (done < asked)
+          soon = (Soon){x + next, lines_x + done, 1};
+        else if (is_last)
+          soon = (Soon){y + next_y + m * (CHANNELS_LAST ? 1L : size), lines_y, 1};
         if (VECTORS > 1 && columns > VEC)
-          tile_of_height(VECTORS, depth, panel, right, to, window, m1 - m, columns, alpha, scale);
+          tile_of_height(VECTORS, depth, panel, right, to, window, m1 - m, columns, alpha, scale, soon);
         else
-          tile_of_height(1, depth, panel, right, to, window, m1 - m, columns, alpha, scale);
+          tile_of_height(1, depth, panel, right, to, window, m1 - m, columns, alpha, scale, soon);
       }
     }
   }

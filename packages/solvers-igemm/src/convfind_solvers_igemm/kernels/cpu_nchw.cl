@@ -4,7 +4,8 @@
 // group. For NR positions at a time it gathers a block of their columns into private memory, which
 // stays near, padding as zeros; a register tile of MR x NR walks the filters. Of a data gradient of
 // stride 2 along w, both phases are computed and stored in turns. Weights come in panels of MR
-// filters from igemm_cpu_pack.
+// filters from igemm_cpu_pack. With STRASSEN, positions, channels and filters are halves, whose sums are
+// multiplied.
 #define JOINED_PHASES 1
 #include "cpu_tile.h"
 
@@ -55,8 +56,19 @@ INLINE int runs_of_phases(Run *runs, const Segment *segments, int found, const P
   return used;
 }
 
+#define PANEL_FLOATS ((DEPTH + 1) * NR)
+// Row m of a quarter of y.
+#define QUARTER_OF_Y(q) (y + (q) / 2 * part + ((long)(q) % 2 * filters + m) * size)
+
+// What is read soon: a line of each of some channels.
+typedef struct {
+  __global const float *line;
+  long step;
+} Next;
+
+// To `part`; with STRASSEN it is added to that, and `sign` times to `other`.
 INLINE void tile(const int rows_, const int vectors, int depth, __global const float *left_panel,
-                 const float *panel, float *part, float alpha) {
+                 const float *panel, float *part, float *other, float sign, float alpha, Next next) {
   float16 sum[MR][VECTORS];
 #pragma unroll
   for (int i = 0; i < rows_; i++)
@@ -67,6 +79,7 @@ INLINE void tile(const int rows_, const int vectors, int depth, __global const f
 #pragma unroll
     for (int j = 0; j < vectors; j++) right[j] = vload16(k * VECTORS + j, panel);
     PREFETCH(left_panel + (k + 64) * MR);
+    PREFETCH(next.line + k * next.step);
 #pragma unroll
     for (int i = 0; i < rows_; i++) {
       const float16 left = left_panel[k * MR + i];
@@ -77,26 +90,35 @@ INLINE void tile(const int rows_, const int vectors, int depth, __global const f
 #pragma unroll
   for (int i = 0; i < rows_; i++)
 #pragma unroll
-    for (int j = 0; j < vectors; j++) vstore16(sum[i][j] * alpha, i * VECTORS + j, part);
+    for (int j = 0; j < vectors; j++) {
+      const int at = i * VECTORS + j;
+#if STRASSEN
+      vstore16(fma((float16)(alpha), sum[i][j], vload16(at, part)), at, part);
+      if (sign != 0.0f)
+        vstore16(fma((float16)(alpha * sign), sum[i][j], vload16(at, other)), at, other);
+#else
+      vstore16(sum[i][j] * alpha, at, part);
+#endif
+    }
 }
 
 INLINE void tile_of_width(const int vectors, int rows, int depth, __global const float *left_panel,
-                          const float *panel, float *part, float alpha) {
+                          const float *panel, float *part, float *other, float sign, float alpha, Next next) {
   if (MR > 8 && rows > 8)
-    tile(MR, vectors, depth, left_panel, panel, part, alpha);
+    tile(MR, vectors, depth, left_panel, panel, part, other, sign, alpha, next);
   else if (MR > 4 && rows > 4)
-    tile(MR < 8 ? MR : 8, vectors, depth, left_panel, panel, part, alpha);
+    tile(MR < 8 ? MR : 8, vectors, depth, left_panel, panel, part, other, sign, alpha, next);
   else
-    tile(4, vectors, depth, left_panel, panel, part, alpha);
+    tile(4, vectors, depth, left_panel, panel, part, other, sign, alpha, next);
 }
 
 // A call of its own: what the kernel keeps in registers would push sums out of them.
 NOINLINE void multiply(int columns, int rows, int depth, __global const float *left_panel,
-                       const float *panel, float *part, float alpha) {
+                       const float *panel, float *part, float *other, float sign, float alpha, Next next) {
   if (VECTORS > 1 && columns > VEC)
-    tile_of_width(VECTORS, rows, depth, left_panel, panel, part, alpha);
+    tile_of_width(VECTORS, rows, depth, left_panel, panel, part, other, sign, alpha, next);
   else
-    tile_of_width(1, rows, depth, left_panel, panel, part, alpha);
+    tile_of_width(1, rows, depth, left_panel, panel, part, other, sign, alpha, next);
 }
 
 // The last `count` floats of a vector; those in front of them are stored already.
@@ -187,26 +209,36 @@ __kernel ONE_ITEM void igemm_cpu_nchw(__global const float *restrict x,
   const Phase phase = phase_of(index, GEOMETRY_NAMES);
   const Phase other = phase_of(index + joined - 1, GEOMETRY_NAMES);
   const int out_d = phase.d.out, out_h = phase.h.out, out_w = phase.w.out;
-  const int positions = images * out_d * out_h * out_w, size = o_d * o_h * o_w;
+  const int positions = images * out_d * out_h * out_w;
+  const int part = o_d * o_h * o_w, size = HALVES * part;  // of an image of y
   const int first = get_global_id(0) * strip, end = min(positions, first + strip);
   const int m0 = get_global_id(1) * share, m1 = min(filters, m0 + share);
   const int all = f_d * f_h * f_w, block = BLOCK(channels, phase.joined_taps);
   const int most = max(phase.taps, other.taps), step = SOURCE_STEP(stride_w);
   const bool is_stepped =
       RESULT_STEP(stride_d) > 1 || RESULT_STEP(stride_h) > 1 || RESULT_STEP(stride_w) > 1;
-  const long plane = (long)x_d * x_h * x_w, image = (long)groups * filters * size;
-  const long x_size = images * groups * channels * plane;
-  packed += (long)group * ((filters + MR - 1) / MR) * all * channels * MR;
-  y += (long)group * filters * size;
+  const int x_channels = HALVES * groups * channels;
+  const long plane = (long)x_d * x_h * x_w, image = (long)HALVES * groups * filters * size;
+  const int row = (int)(plane / HALVES);  // of x, where all of its places are one
+  Quarters quarters = {PANEL_FLOATS, channels * plane, 0, true};
+  if (STRASSEN)  // halves along the first axis that is one
+    quarters.below = x_d > 1   ? (long)o_d * SOURCE_STEP(stride_d) * x_h * x_w
+                     : x_h > 1 ? (long)o_h * SOURCE_STEP(stride_h) * x_w
+                               : (long)o_w * step;
+  const long x_size = images * x_channels * plane;
+  const long in_first = x_size - (STRASSEN ? quarters.right + quarters.below : 0);
+  const int panels = (filters + MR - 1) / MR;
+  packed += (long)group * PRODUCTS * panels * all * channels * MR;
+  y += (long)HALVES * group * filters * size;
 
-  float panel[(DEPTH + 1) * NR] __attribute__((aligned(64)));
-  float part[2 * MR * NR + VEC] __attribute__((aligned(64)));
+  float panel[PRODUCTS * PANEL_FLOATS] __attribute__((aligned(64)));
+  float parts[QUARTERS * 2 * MR * NR + VEC] __attribute__((aligned(64)));
   Segment segments[NR];
   Piece pieces[NR];
   Run runs[NR];
   for (int c0 = 0; c0 < channels; c0 += block)
     for (int t0 = 0; t0 == 0 || t0 < most; t0 += DEPTH) {  // once where nothing reaches the phase
-      const int count = min(block, channels - c0);
+      const int count = min(block, channels - c0), channel = HALVES * group * channels + c0;
       const float scale = c0 + t0 == 0 ? beta : 1.0f;
       for (int p = first; p < end; p += NR) {
         const int columns = min(NR, end - p);
@@ -214,13 +246,16 @@ __kernel ONE_ITEM void igemm_cpu_nchw(__global const float *restrict x,
         float *to_panel = panel;
         for (int i = 0; i < joined; i++) {
           const Phase *at = i ? &other : &phase;
-          if (is_same(&at->d, out_d, x_d, SOURCE_STEP(stride_d)) &&
-              is_same(&at->h, out_h, x_h, SOURCE_STEP(stride_h)) && is_same(&at->w, out_w, x_w, step)) {  // an image is one row
+          const bool is_flat = is_same(&at->d, out_d, x_d, SOURCE_STEP(stride_d)) &&
+                    is_same(&at->h, out_h, x_h, SOURCE_STEP(stride_h)) &&
+                    is_same(&at->w, out_w * HALVES, x_w, step);
+          if (is_flat) {  // an image is one row
             Segment rows[NR];
-            const int in_images = split(rows, p, columns, 1, 1, (int)plane);
-            const int used = pieces_of(pieces, rows, in_images, 0, 0, 0, count, (long)group * channels + c0,
-                                       (long)groups * channels, x_size, 1, 1, (int)plane, 1, 1, 1);
-            gather(to_panel, NR, x, pieces, used, count, plane, 1);
+            const int in_images = split(rows, p, columns, 1, 1, row);
+            const int used = pieces_of(pieces, rows, in_images, 0, 0, 0, count, channel, x_channels,
+                                       in_first, 1, 1, (int)plane, 1, 1, 1);
+            quarters.is_ahead = false;
+            gather(to_panel, NR, x, pieces, used, count, plane, 1, &quarters);
             to_panel += count * NR;
             continue;
           }
@@ -229,37 +264,50 @@ __kernel ONE_ITEM void igemm_cpu_nchw(__global const float *restrict x,
             const int u = row % at->h.taps, t = row / at->h.taps;
             const int used = pieces_of(
                 pieces, segments, found, t * at->d.dilation - at->d.pad, u * at->h.dilation - at->h.pad,
-                v * at->w.dilation - at->w.pad, count, (long)group * channels + c0,
-                (long)groups * channels, x_size, x_d, x_h, x_w, SOURCE_STEP(stride_d),
-                SOURCE_STEP(stride_h), step);
-            gather(to_panel, NR, x, pieces, used, count, plane, step);
+                v * at->w.dilation - at->w.pad, count, channel, x_channels, in_first, x_d, x_h, x_w,
+                SOURCE_STEP(stride_d), SOURCE_STEP(stride_h), step);
+            gather(to_panel, NR, x, pieces, used, count, plane, step, &quarters);
             to_panel += count * NR;
           }
         }
         const int used = is_stepped ? runs_of_phases(runs, segments, found, &phase, joined, image, o_h, o_w,
                                                      RESULT_STEP(stride_d), RESULT_STEP(stride_h),
                                                      RESULT_STEP(stride_w))
-                                    : runs_of_images(runs, p, columns, size, image);
-        if (most == 0) {
-          for (int m = m0; m < m1; m++) scale_row(y + (long)m * size, runs, used, beta);
-          continue;
-        }
-        for (int m = m0; m < m1; m += MR) {
-          const float *right = panel;
-          __global float *to = y + (long)m * size;
-          for (int r = 0; r < used; r++)
-            for (int i = 0; i < min(MR, m1 - m); i++)
-              prefetch_run(to + (long)i * size + runs[r].to, runs[r].count);
-          for (int i = 0; i < joined; i++) {
-            const Phase *at = i ? &other : &phase;
-            const int depth = clamp(at->taps - t0, 0, DEPTH) * count;
-            const long place = (long)(m / MR) * all * channels + at->before * channels +
-                               (long)c0 * at->taps + (long)t0 * count;
-            __global const float *left = packed + place * MR;
-            multiply(columns, m1 - m, depth, left, right, part + i * MR * NR, alpha);
-            right += depth * NR;
+                                    : runs_of_images(runs, p, columns, part, image);
+        for (int m = m0; m < m1; m += most ? MR : 1) {
+          const int rows = min(MR, m1 - m);
+          for (int i = 0; STRASSEN && i < QUARTERS * joined * MR * NR; i += VEC)
+            vstore16((float16)(0.0f), 0, parts + i);
+          for (int q = 0; q < (most ? PRODUCTS : 0); q++) {
+            const Product product = products[q];
+            if (q < QUARTERS)
+              for (int r = 0; r < used; r++)
+                for (int i = 0; i < rows; i++)
+                  prefetch_run(QUARTER_OF_Y(q) + (long)i * size + runs[r].to, runs[r].count);
+            // The lines of the next tile's panel, one at a time.
+            const int soon = p + NR + (m - m0) / MR * VEC;
+            Next next = {packed, 0};
+            if (!quarters.is_ahead && q < QUARTERS && soon <= p + 2 * NR && soon < end)
+              next = (Next){x + q / 2 * quarters.below + q % 2 * quarters.right +
+                                (soon / row * (long)x_channels + channel) * plane + soon % row,
+                            plane};
+            const float *right = panel + q * PANEL_FLOATS;
+            for (int i = 0; i < joined; i++) {
+              const Phase *at = i ? &other : &phase;
+              const int depth = clamp(at->taps - t0, 0, DEPTH) * count;
+              const long place = (long)(m / MR * PRODUCTS + q) * all * channels + at->before * channels +
+                                 (long)c0 * at->taps + (long)t0 * count;
+              multiply(columns, rows, depth, packed + place * MR, right,
+                       parts + (product.y_0 * joined + i) * MR * NR,
+                       parts + (product.y_1 * joined + i) * MR * NR, product.y_sign, alpha, next);
+              right += depth * NR;
+            }
           }
-          store_rows(part, min(MR, m1 - m), joined, runs, used, to, size, scale);
+          for (int q = 0; q < QUARTERS; q++)
+            if (most)
+              store_rows(parts + q * joined * MR * NR, rows, joined, runs, used, QUARTER_OF_Y(q), size, scale);
+            else
+              scale_row(QUARTER_OF_Y(q), runs, used, beta);
         }
       }
     }

@@ -29,16 +29,20 @@
 
 INLINE void tile(const int rows_, const int vectors, int depth, const float *windows,
                  PANEL_SPACE const float *panel, __global float *y, const long *at, int rows,
-                 int columns, float alpha, float beta) {
+                 int columns, float alpha, float beta, Ahead ahead) {
   float16 sum[MR][VECTORS];
 #pragma unroll
-  for (int i = 0; i < rows_; i++)
+  for (int i = 0; i < rows_; i++) {
+    PREFETCH(y + at[min(i, rows - 1)]);
+    PREFETCH(y + at[min(i, rows - 1)] + columns - 1);
 #pragma unroll
     for (int j = 0; j < vectors; j++) sum[i][j] = 0.0f;
+  }
   for (int k = 0; k < depth; k++) {
     float16 right[VECTORS];
 #pragma unroll
     for (int j = 0; j < vectors; j++) right[j] = vload16(k * VECTORS + j, panel);
+    prefetch_line(ahead, k);
 #pragma unroll
     for (int i = 0; i < rows_; i++) {
       const float16 left = windows[i * PITCH + k];
@@ -57,40 +61,54 @@ INLINE void tile(const int rows_, const int vectors, int depth, const float *win
 
 INLINE void tile_of_height(const int vectors, int depth, const float *windows,
                            PANEL_SPACE const float *panel, __global float *y, const long *at,
-                           int rows, int columns, float alpha, float beta) {
+                           int rows, int columns, float alpha, float beta,
+                           Ahead ahead) {
   if (MR > 8 && rows > 8)
-    tile(MR, vectors, depth, windows, panel, y, at, rows, columns, alpha, beta);
+    tile(MR, vectors, depth, windows, panel, y, at, rows, columns, alpha, beta, ahead);
   else if (MR > 4 && rows > 4)
-    tile(MR < 8 ? MR : 8, vectors, depth, windows, panel, y, at, rows, columns, alpha, beta);
+    tile(MR < 8 ? MR : 8, vectors, depth, windows, panel, y, at, rows, columns, alpha, beta, ahead);
   else
-    tile(4, vectors, depth, windows, panel, y, at, rows, columns, alpha, beta);
+    tile(4, vectors, depth, windows, panel, y, at, rows, columns, alpha, beta, ahead);
 }
 
 // One block of the weights of `columns` filters into panels [depth][NR]; w ends at `behind`.
+#if GRADIENT
+// Filters lie side by side: VEC rows of all columns, then the next.
+INLINE void pack_block(float *panels, __global const float *w, __global const float *behind,
+                       int columns, int channels, int b, int depth, long w_filter, long w_channel,
+                       long w_tap, const Phase *phase, int f_h, int f_w) {
+  for (int place = 0; place < depth; place += VEC) {
+    const int count = min(VEC, depth - place);
+    __global const float *rows[VEC];
+    for (int i = 0; i < count; i++)
+      rows[i] = w + filter_tap(phase, (b + place + i) / channels, f_h, f_w) * w_tap +
+                (b + place + i) % channels * w_channel;
+    for (int k = 0; k < columns; k += VEC) {
+      float *to = panels + k / NR * depth * NR + k % NR + place * NR;
+      for (int i = 0; i < count; i++) {
+        PREFETCH(rows[i] + k + 4 * VEC);
+        vstore16(load_part(rows[i] + k, columns - k), 0, to + i * NR);
+      }
+    }
+  }
+}
+#else
+// A filter's weights lie side by side.
 INLINE void pack_block(float *panels, __global const float *w, __global const float *behind,
                        int columns, int channels, int b, int depth, long w_filter, long w_channel,
                        long w_tap, const Phase *phase, int f_h, int f_w) {
   for (int k = 0; k < columns; k += VEC) {
     float *to = panels + k / NR * depth * NR + k % NR;
-    const int used = min(VEC, columns - k);
-#if GRADIENT  // filters lie side by side
-    int channel = b % channels, tap = b / channels;
-    for (int place = 0; place < depth; tap++, channel = 0) {
-      __global const float *row = w + filter_tap(phase, tap, f_h, f_w) * w_tap + k;
-      for (; channel < channels && place < depth; channel++, place++)
-        vstore16(load_part(row + channel * w_channel, used), 0, to + place * NR);
-    }
-#else         // a filter's weights lie side by side
     for (int place = 0; place < depth; place += VEC) {
       float16 square[VEC];
-      load_turned(square, w + k * w_filter + b + place, w_filter, used, depth - place, behind);
+      load_turned(square, w + k * w_filter + b + place, w_filter, min(VEC, columns - k), depth - place, behind);
 #pragma unroll
       for (int i = 0; i < VEC; i++)
         if (place + i < depth) vstore16(square[i], 0, to + (place + i) * NR);
     }
-#endif
   }
 }
+#endif
 
 // Blocks of the windows of `rows` positions: of position i from its `filled`-th float on.
 INLINE void gather(float *windows, __global const float *x, const long *base, const int *in_d,
@@ -201,10 +219,16 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
         const float *panel = panels + (k - k0) * depth;
 #endif
         const float scale = b == 0 ? beta : 1.0f;
+        Ahead ahead = {x, 0, 0};
+        if (phase.taps == 1 && k == k0) {  // the windows of the next positions
+          const long pixel = SOURCE_STEP(stride_w) * x_pixel;
+          ahead = (Ahead){x + base[0] + b + MR * pixel, pixel, VEC};
+        }
         if (VECTORS > 1 && k1 - k > VEC)
-          tile_of_height(VECTORS, depth, windows, panel, y + k, at, rows, k1 - k, alpha, scale);
+          tile_of_height(VECTORS, depth, windows, panel, y + k, at, rows, min(NR, k1 - k), alpha, scale,
+                         ahead);
         else
-          tile_of_height(1, depth, windows, panel, y + k, at, rows, k1 - k, alpha, scale);
+          tile_of_height(1, depth, windows, panel, y + k, at, rows, min(VEC, k1 - k), alpha, scale, ahead);
       }
     }
   }

@@ -2,6 +2,7 @@
 #ifndef CPU_PIECES_H
 #define CPU_PIECES_H
 
+#include "cpu_strassen.h"
 #include "cpu_tile.h"
 
 #define CHANNELS_AT_ONCE 32
@@ -76,11 +77,34 @@ INLINE float16 load_steps(__global const float *x, int step, int count, bool who
   return vload16(0, part);
 }
 
+// How far the panels of the products lie apart, and the quarters of x, of other channels and other places.
+typedef struct {
+  long apart, right, below;
+  bool is_ahead;             // prefetches what a gather of the next NR positions reads
+} Quarters;
+
+// A vector of each quarter, `step` apart, as the sums of all products; where not `full`, lanes that are not
+// its `own` keep what they have.
+INLINE void spread(float *to, __global const float *x, const Quarters *quarters, int step, int count,
+                   bool whole, const bool full, int16 own) {
+  float16 loaded[QUARTERS], sums[PRODUCTS];
+#pragma unroll
+  for (int i = 0; i < QUARTERS; i++) {
+    __global const float *from = x + i / 2 * quarters->below + i % 2 * quarters->right;
+    if (full && quarters->is_ahead) PREFETCH(from + NR);
+    loaded[i] = load_steps(from, step, count, whole);
+  }
+  sums_of_quarters(sums, loaded);
+#pragma unroll
+  for (int i = 0; i < PRODUCTS; i++, to += quarters->apart)
+    vstore16(full ? sums[i] : select(vload16(0, to), sums[i], own), 0, to);
+}
+
 // `depth` channels as rows of a panel, `pitch` floats apart, CHANNELS_AT_ONCE of them at a time, so
 // that what the pieces of a channel share of x is still near. Vectors are stored whole: around a
 // piece the panel keeps what it has. It has room for VEC floats more.
 INLINE void gather(float *panel, const int pitch, __global const float *x, const Piece *pieces,
-                   int used, int depth, long plane, int step) {
+                   int used, int depth, long plane, int step, const Quarters *quarters) {
   const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   for (int c0 = 0; c0 < depth; c0 += CHANNELS_AT_ONCE) {
     const int channels = min(CHANNELS_AT_ONCE, depth - c0);
@@ -89,25 +113,24 @@ INLINE void gather(float *panel, const int pitch, __global const float *x, const
       const int16 own = lane < piece.count;
       float *to = panel + c0 * pitch + piece.to;
       if (!piece.inside) {
-        for (int c = 0; c < channels; c++, to += pitch)
-          vstore16(select(vload16(0, to), (float16)(0.0f), own), 0, to);
+        for (int q = 0; q < PRODUCTS; q++, to += quarters->apart)
+          for (int c = 0; c < channels; c++)
+            vstore16(select(vload16(0, to + c * pitch), (float16)(0.0f), own), 0, to + c * pitch);
         continue;
       }
       __global const float *from = x + piece.from + c0 * plane;
       if (piece.whole && step == 1 && piece.count == VEC)
-        for (int c = 0; c < channels; c++, from += plane, to += pitch) {
-          PREFETCH(from + NR);
-          vstore16(vload16(0, from), 0, to);
-        }
+        for (int c = 0; c < channels; c++, from += plane, to += pitch)
+          spread(to, from, quarters, 1, VEC, true, true, own);
       else if (piece.whole && step == 1)
         for (int c = 0; c < channels; c++, from += plane, to += pitch)
-          vstore16(select(vload16(0, to), vload16(0, from), own), 0, to);
+          spread(to, from, quarters, 1, VEC, true, false, own);
       else if (piece.whole && step == 2)
         for (int c = 0; c < channels; c++, from += plane, to += pitch)
-          vstore16(select(vload16(0, to), load_steps(from, 2, VEC, true), own), 0, to);
+          spread(to, from, quarters, 2, VEC, true, false, own);
       else
         for (int c = 0; c < channels; c++, from += plane, to += pitch)
-          vstore16(select(vload16(0, to), load_steps(from, step, piece.count, piece.whole), own), 0, to);
+          spread(to, from, quarters, step, piece.count, piece.whole, false, own);
     }
   }
 }

@@ -20,24 +20,33 @@
 // An index that is in bounds nowhere.
 #define NOWHERE (1 << 30)
 
-// The first items look up where the products of a step lie.
-CF_INLINE void fill_table(CF_LOCAL_PTR Table *table, int item, int step, int channels, Axis d, Axis h, Axis w,
+// The first items look up where the products of a step lie: theirs are `at`, digits of an index along the sum, taps,
+// and channels in the place of images.
+CF_INLINE void fill_table(CF_LOCAL_PTR Table *table, int item, Place at, int channels, Axis d, Axis h, Axis w,
                           int size_h, int size_w, int position_step, int channel_step, int window_h, int window_w,
                           int filter_source_step, int filter_tap_step) {
   if (item >= TILE_K) return;
-  const Tap tap = tap_of(step * TILE_K + item, d.taps, h.taps, w.taps);
-  const int there = tap.block < channels && d.taps * h.taps * w.taps > 0;
-  const int number = ((d.w_first + tap.d * d.w_step) * window_h + h.w_first + tap.h * h.w_step) * window_w +
-                     w.w_first + tap.w * w.w_step;
-  table->shift[item] = tap_shift(tap, d, h, w, size_h, size_w) * position_step + tap.block * channel_step;
+  const int there = at.image < channels && d.taps * h.taps * w.taps > 0;
+  const int number = ((d.w_first + at.d * d.w_step) * window_h + h.w_first + at.h * h.w_step) * window_w +
+                     w.w_first + at.w * w.w_step;
+  Tap tap;
+  tap.d = at.d;
+  tap.h = at.h;
+  tap.w = at.w;
+  table->shift[item] = tap_shift(tap, d, h, w, size_h, size_w) * position_step + at.image * channel_step;
   table->d[item] = there ? tap.d * d.tap_step : NOWHERE;
   table->h[item] = tap.h * h.tap_step;
   table->w[item] = tap.w * w.tap_step;
-  table->filter[item] = there ? tap.block * filter_source_step + number * filter_tap_step : -1;
+  table->filter[item] = there ? at.image * filter_source_step + number * filter_tap_step : -1;
 }
-#define FILL_TABLE(step)                                                                                        \
-  fill_table(&table[(step) % 3], item, step, SOURCE_CHANNELS, d, h, w, SOURCE_H, SOURCE_W, SOURCE_POSITION_STEP, \
-             SOURCE_CHANNEL_STEP, WINDOW_H, WINDOW_W, FILTER_SOURCE_STEP, FILTER_TAP_STEP)
+// Step after step.
+#define FILL_TABLE(step)                                                                                         \
+  do {                                                                                                           \
+    fill_table(&table[(step) % 3], item, along, SOURCE_CHANNELS, d, h, w, SOURCE_H, SOURCE_W,                    \
+               SOURCE_POSITION_STEP, SOURCE_CHANNEL_STEP, WINDOW_H, WINDOW_W, FILTER_SOURCE_STEP,                \
+               FILTER_TAP_STEP);                                                                                 \
+    along = moved_place(along, by, max(d.taps, 1), max(h.taps, 1), max(w.taps, 1));                              \
+  } while (0)
 #define READ(step)                                                                                                 \
   do {                                                                                                             \
     gather(windows_part, &windows, &table[(step) % 3], item, SOURCE_D, SOURCE_H, SOURCE_W);                        \
@@ -162,6 +171,8 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_gpu_conv(
   const int end = (int)((CF_LONG)steps * (part + 1) / parts);
   const int m = first_row(item), n = first_column(item);
 #if GATHER == GATHER_TABLE
+  const Place by = place_of(TILE_K, max(d.taps, 1), max(h.taps, 1), max(w.taps, 1));
+  Place along = place_of(step * TILE_K + item % TILE_K, max(d.taps, 1), max(h.taps, 1), max(w.taps, 1));
   FILL_TABLE(step);
   FILL_TABLE(step + 1);
   CF_BARRIER();

@@ -92,8 +92,8 @@ CF_INLINE void read_filter(float *part, CF_GLOBAL const ELEMENT *from, CF_LOCAL_
   if (GATHER != GATHER_TABLE) from += FILTER_K(item) * source_step;
   FOR_UNROLLED(i, FILTERED) {
     const int k = FILTER_K(item) + i * FILTER_STRIDE;
-    part[i] = FILTER_HAS(k) ? LOAD(from, GATHER == GATHER_TABLE ? FILTER_AT(k) : 0) : 0.0f;
-    if (GATHER != GATHER_TABLE) from += FILTER_STRIDE * source_step;
+    const CF_LONG at = GATHER == GATHER_TABLE ? FILTER_AT(k) : (CF_LONG)(i * FILTER_STRIDE) * source_step;
+    part[i] = FILTER_HAS(k) ? LOAD(from, at) : 0.0f;
   }
 #else
   const int there = FILTER_HAS(FILTER_K(item));

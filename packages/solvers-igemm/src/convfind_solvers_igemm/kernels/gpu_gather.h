@@ -181,10 +181,7 @@ CF_INLINE void gather(float *part, const Windows *windows, int tap, int shift, i
 #if GATHER == GATHER_CHANNELS
       LOAD_FOUR(part + 4 * q, from);
 #else
-      FOR_UNROLLED(i, RUN) {
-        part[q * RUN + i] = LOAD(from, 0);
-        from += channel_step;
-      }
+      FOR_UNROLLED(i, RUN) part[q * RUN + i] = LOAD(from, (CF_LONG)i * channel_step);
 #endif
     } else {
       FOR_UNROLLED(i, RUN) {

@@ -1,68 +1,37 @@
 // Implicit GEMM on Hopper's matrix units, forward and the data gradient: result = alpha * convolution + beta * result.
 //
 // The product of the source's windows, which are gathered tile by tile, and of the filter: rows are positions of the
-// result, over all images, columns its channels. The sum runs over blocks of channels and, inside a block, over the
-// taps. Rows of the filter are a channel of the result each: taps, and in a tap channels of the source, see
-// igemm_nvidia_pack.
+// result, over all images, columns its channels, with FUSED those of all phases of the data gradient. The sum runs over
+// blocks of channels and, inside a block, over the taps. Rows of the filter are a column each: taps, and in a tap
+// channels of the source, see igemm_nvidia_pack.
 #include "nvidia_gather.h"
-
-#ifndef WIDE
-#define WIDE 0  // 1: channels last, whole pieces of them: results are written 16 bytes at a time
-#endif
+#include "nvidia_result.h"
 
 #define BLOCKS ((SOURCE_CHANNELS + PER_ROW - 1) / PER_ROW)
 #define FILTER_STEP(elements) ((SPLIT_BEFORE ? 2 : 1) * (elements))  // what they take
+#define PRODUCTS_FIRST (GATHER == GATHER_LINES)  // before the copies, which is slower elsewhere
 #define AHEAD (STAGES > 2 ? STAGES - 2 : 1)  // stages that are fetched before they are multiplied, with PRODUCTS 1
-#define RESULT_ROW (TILE_N * ELEMENT_BYTES)
-#define MEMORY_BYTES (WIDE && TILE_M * RESULT_ROW > TILE_BYTES ? TILE_M * RESULT_ROW : TILE_BYTES)
+
+// Two lots of rows, for as many steps as a line has taps, and the stages' columns; or stages of both.
+#if GATHER == GATHER_LINES
+#define LINE_BYTES (ROWS_BYTES + EXTRA_ROWS * 128)
+#define LINE(tiles, number) ((tiles) + (number) % 2 * LINE_BYTES)
+#define COLUMNS_STEP ((SPLIT_BEFORE ? 2 : 1) * COLUMNS_BYTES)
+#define COLUMNS(tiles, step) ((tiles) + 2 * LINE_BYTES + (step) % STAGES * COLUMNS_STEP)
+#define STAGES_BYTES (2 * LINE_BYTES + STAGES * COLUMNS_STEP)
+#else
+#define COLUMNS(tiles, step) STAGE_COLUMNS(tiles, step)
+#define STAGES_BYTES (STAGES * STAGE_BYTES)
+#endif
+#define SPLIT_AT(tiles, step) ((tiles) + STAGES_BYTES + (step) % SPLIT_STAGES * 2 * COLUMNS_BYTES)
+#define OPERAND_BYTES (STAGES_BYTES + SPLIT_BYTES)
+#define MEMORY_BYTES (WIDE && TILE_M * RESULT_ROW > OPERAND_BYTES ? TILE_M * RESULT_ROW : OPERAND_BYTES)
 
 // n / number, n below 2^31: `by` holds a factor, and from bit 32 on a shift; see reciprocal() in nvidia_conv.py.
 #if FIXED
 #define DIVIDED(n, number, by) ((n) / (number))
 #else
 #define DIVIDED(n, number, by) ((int)((ulong)(CF_UINT)(n) * (CF_UINT)(by) >> (int)((by) >> 32)))
-#endif
-
-CF_INLINED void store_one(CF_GLOBAL ELEMENT *to, float value, const float alpha, const float beta) {
-  value *= alpha;
-  if (beta != 0.0f) value = CF_FMA(beta, CF_LOAD(DTYPE, to, 0), value);
-  CF_STORE(DTYPE, to, 0, value);
-}
-
-#if WIDE
-// A wave's 16 rows of the tile as elements, rows of RESULT_ROW bytes, whose pieces are spread over the banks.
-#define RESULT_PIECE(row, piece) \
-  ((row) * RESULT_ROW + (((piece) ^ (ELEMENT_BYTES == 2 ? (row) & 7 : ((row) & 3) * 2)) << 4))
-
-CF_INLINED void put_sums(const CF_UINT tile, const float sums[SUMS], const int item, const float alpha) {
-  CF_UNROLL for (int upper = 0; upper < 2; ++upper) {
-    const int row = OWN_ROW(item) + 8 * upper;
-    CF_UNROLL for (int j = 0; j < TILE_N / 8; ++j) {
-      const int byte = (8 * j + OWN_COLUMN(item)) * ELEMENT_BYTES;
-      CF_STORE_SHARED_PAIR(DTYPE, tile + RESULT_PIECE(row, byte / 16) + byte % 16, alpha * sums[4 * j + 2 * upper],
-                           alpha * sums[4 * j + 2 * upper + 1]);
-    }
-  }
-}
-
-// Four pieces at a time are read before they are stored.
-CF_INLINED void store_rows(CF_GLOBAL ELEMENT *result, const CF_UINT tile, CF_LOCAL_PTR const CF_LONG *result_at,
-                           const int item, const int columns) {
-  const int first = item / 32 * 16, lane = item % 32;
-  CF_UNROLL for (int i = 0; i < RESULT_ROW / 32; i += 4) {
-    CF_UINT bits[4][4];
-    CF_LONG at[4];
-    CF_UNROLL for (int k = 0; k < 4; ++k) {
-      const int number = (i + k) * 32 + lane, row = first + number / (RESULT_ROW / 16);
-      CF_LOAD_SHARED_4(bits[k], tile + RESULT_PIECE(row, number % (RESULT_ROW / 16)));
-      at[k] = result_at[row];
-    }
-    CF_UNROLL for (int k = 0; k < 4; ++k) {
-      const int column = ((i + k) * 32 + lane) % (RESULT_ROW / 16) * PER_PIECE;
-      if (at[k] >= 0 && column < columns) CF_STORE_4(result + (at[k] + column), bits[k]);
-    }
-  }
-}
 #endif
 
 #if IS_FLAT
@@ -102,26 +71,40 @@ CF_INLINED void store_rows(CF_GLOBAL ELEMENT *result, const CF_UINT tile, CF_LOC
 #define FETCH_WINDOWS(step) \
   fetch_windows(STAGE_ROWS(tiles, step), source, windows, entries, item, shift, tap, room, SOURCE_CHANNEL_STEP)
 #else
-#define FETCH_WINDOWS(step)                                                                \
-  do {                                                                                     \
-    Window own[4];                                                                         \
-    read_windows(own, windows, item);                                                      \
-    fetch_pieces(STAGE_ROWS(tiles, step), source, own, item, shift + item % 8 * PER_PIECE, \
-                 item % 8 * PER_PIECE < room ? (ulong)1 << tap : 0);                       \
+#define FETCH_PIECES(to, bit)                                                                 \
+  do {                                                                                        \
+    Window own[OWN_WINDOWS];                                                                  \
+    read_windows(own, windows, item);                                                         \
+    fetch_pieces(to, source, own, item, shift + item % 8 * PER_PIECE,                         \
+                 item % 8 * PER_PIECE < room ? (ulong)1 << (bit) : 0);                        \
   } while (0)
+#if GATHER == GATHER_LINES
+#define FETCH_WINDOWS(step)                                             \
+  do {                                                                  \
+    if (of_line == 0) FETCH_PIECES(LINE(tiles, lines), line);           \
+    if (++of_line == w.taps) {                                          \
+      of_line = 0;                                                      \
+      ++lines;                                                          \
+      if (++line == d.taps * h.taps) line = 0;                          \
+    }                                                                   \
+  } while (0)
+#else
+#define FETCH_WINDOWS(step) FETCH_PIECES(STAGE_ROWS(tiles, step), tap)
 #endif
+#endif
+// The next step's entry is read at the end: nothing waits for it then.
 #define FETCH(step)                                                                                    \
   do {                                                                                                 \
     if ((step) < steps) {                                                                              \
-      const Entry entry = entries[tap];                                                                \
       const int room = SOURCE_CHANNELS - channel, shift = entry.shift + channel * SOURCE_CHANNEL_STEP; \
       FETCH_WINDOWS(step);                                                                             \
-      fetch_filter(STAGE_COLUMNS(tiles, step), filter + FILTER_STEP(entry.filter + channel), item,     \
+      fetch_filter(COLUMNS(tiles, step), filter + FILTER_STEP(entry.filter + channel), item,           \
                    FILTER_STEP(FILTER_ROW), columns, room);                                            \
       if (++tap == taps) {                                                                             \
         tap = 0;                                                                                       \
         channel += PER_ROW;                                                                            \
       }                                                                                                \
+      entry = entries[tap];                                                                            \
     }                                                                                                  \
     CF_COPIES_COMMIT();                                                                                \
   } while (0)
@@ -136,8 +119,11 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
     const CF_LONG by_channel_tiles, const CF_LONG by_position_tiles, const CF_LONG by_groups, const CF_LONG by_d,
     const CF_LONG by_h, const CF_LONG by_w, GEOMETRY) {
   CF_LOCAL unsigned char memory[MEMORY_BYTES] __attribute__((aligned(1024)));
-  CF_LOCAL Window windows[TILE_M] __attribute__((aligned(16)));
+  CF_LOCAL Window windows[WINDOWS] __attribute__((aligned(16)));
   CF_LOCAL CF_LONG result_at[TILE_M];
+#if FUSED
+  CF_LOCAL int phases_at[TILE_M], column_phase[TILE_N], column_at[TILE_N];
+#endif
 #if IS_FLAT
   CF_LOCAL Entry entries[2][ENTRIES];
 #else
@@ -145,7 +131,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
 #endif
   const CF_UINT tiles = CF_SHARED(memory);
 
-  const int channel_tiles = (RESULT_CHANNELS + TILE_N - 1) / TILE_N;
+  const int channel_tiles = (FUSED_CHANNELS + TILE_N - 1) / TILE_N;
   const int number = (int)CF_GROUP_ID(0), tile = DIVIDED(number, channel_tiles, by_channel_tiles);
   const int first_channel = (number - tile * channel_tiles) * TILE_N;
   const int part = DIVIDED(tile, position_tiles, by_position_tiles);
@@ -153,32 +139,57 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
   const int phase = PHASES == 1 ? 0 : DIVIDED(part, GROUPS, by_groups), group = part - phase * GROUPS;
   const Axis w = AXIS(W, phase % STRIDE_W), h = AXIS(H, phase / STRIDE_W % STRIDE_H);
   const Axis d = AXIS(D, phase / (STRIDE_W * STRIDE_H));
-  const int positions = IMAGES * d.count * h.count * w.count;
+#if GATHER == GATHER_LINES
+  const Axis row = line_of(w, SOURCE_W);
+#else
+  const Axis row = w;
+#endif
+  const int positions = IMAGES * d.count * h.count * row.count;
   if (first >= positions) return;
 
   const int item = (int)CF_LOCAL_ID(0);
-  if (item < TILE_M) {
+  if (item < WINDOWS) {
     const int is_there = first + item < positions;
     const int position = is_there ? first + item : 0;
     Place place;
     if (PHASES > 1) {
-      place = place_of(position, d.count, h.count, w.count);
+      place = place_of(position, d.count, h.count, row.count);
     } else {
-      const int line = DIVIDED(position, w.count, by_w), plane = DIVIDED(line, h.count, by_h);
+      const int line = DIVIDED(position, row.count, by_w), plane = DIVIDED(line, h.count, by_h);
       place.image = DIVIDED(plane, d.count, by_d);
       place.d = plane - place.image * d.count;
       place.h = line - plane * h.count;
-      place.w = position - line * w.count;
+      place.w = position - line * row.count;
     }
-    windows[item] = window_of(place, d, h, w, SOURCE_D, SOURCE_H, SOURCE_W, SOURCE_POSITION_STEP, SOURCE_IMAGE_STEP);
+    Window window = window_of(place, d, h, row, SOURCE_D, SOURCE_H, SOURCE_W, SOURCE_POSITION_STEP, SOURCE_IMAGE_STEP);
+    if (EXTRA_ROWS && !is_there) window.inside = 0;  // rows behind the last are read
+    windows[item] = window;
     const int spot = ((place.d * d.out_step + d.out_origin) * RESULT_H + place.h * h.out_step + h.out_origin) *
                          RESULT_W +
                      place.w * w.out_step + w.out_origin;
-    result_at[item] = is_there ? place.image * RESULT_IMAGE_STEP + (CF_LONG)spot * RESULT_POSITION_STEP : -1;
+    if (item < TILE_M)
+      result_at[item] = is_there && place.w < w.count
+                            ? place.image * RESULT_IMAGE_STEP + (CF_LONG)spot * RESULT_POSITION_STEP
+                            : -1;
+#if FUSED
+    if (item < TILE_M)
+      phases_at[item] =
+          PACKED(min(STRIDE_D, RESULT_D - place.d * STRIDE_D), min(STRIDE_H, RESULT_H - place.h * STRIDE_H),
+                 min(STRIDE_W, RESULT_W - place.w * STRIDE_W));
+#endif
   }
+#if FUSED
+  if (item < TILE_N) {
+    const int own = first_channel + item;
+    const Place at = place_of(own / RESULT_CHANNELS, STRIDE_D, STRIDE_H, STRIDE_W);
+    column_phase[item] = PACKED(at.d, at.h, at.w);
+    column_at[item] = ((at.d * RESULT_H + at.h) * RESULT_W + at.w) * RESULT_POSITION_STEP +
+                      own % RESULT_CHANNELS * RESULT_CHANNEL_STEP;
+  }
+#endif
   source += (CF_LONG)group * SOURCE_CHANNELS * SOURCE_CHANNEL_STEP;
-  filter += FILTER_STEP((group * RESULT_CHANNELS + first_channel) * FILTER_ROW);
-  const int columns = RESULT_CHANNELS - first_channel;
+  filter += FILTER_STEP((group * FUSED_CHANNELS + first_channel) * FILTER_ROW);
+  const int columns = FUSED_CHANNELS - first_channel;
   const int taps = d.taps * h.taps * w.taps;
 #if IS_FLAT
   const int steps = (SOURCE_CHANNELS * taps + PER_ROW - 1) / PER_ROW;
@@ -191,6 +202,28 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
   if (item < taps)
     entries[item] = entry_of(tap_of(item, d.taps, h.taps, w.taps), d, h, w, WINDOW_H, WINDOW_W, SOURCE_H, SOURCE_W,
                              SOURCE_POSITION_STEP, FILTER_CHANNELS);
+  CF_BARRIER();
+  Entry entry = entries[0];
+#endif
+
+// The rows of a step, and which of them is the first one's.
+#if GATHER != GATHER_LINES
+#define ROWS(step) STAGE_ROWS(tiles, step)
+#define SHIFT 0
+#define NEXT_ROWS() ((void)0)
+#else
+#define ROWS(step) LINE(tiles, reading)
+#define SHIFT (first_row + part_of_line * w.tap_step)
+#define NEXT_ROWS()                   \
+  do {                                \
+    if (++part_of_line == w.taps) {   \
+      part_of_line = 0;               \
+      ++reading;                      \
+    }                                 \
+  } while (0)
+  int of_line = 0, line = 0, lines = 0;  // of what is fetched: the tap along w, the line of taps, lines of all steps
+  int reading = 0, part_of_line = 0;     // of what is multiplied
+  const int first_row = w.tap_step < 0 ? (1 - w.taps) * w.tap_step : 0;
 #endif
   float sums[SUMS];
   CF_UNROLL for (int i = 0; i < SUMS; ++i) sums[i] = 0.0f;
@@ -206,8 +239,10 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
       CF_COPIES_WAIT(AHEAD - 1);
       CF_FENCE_MATRICES();
       CF_BARRIER();
-      FETCH(step + AHEAD);
-      multiply_stage(sums, STAGE_ROWS(tiles, step), STAGE_COLUMNS(tiles, step), item, step > 0);
+      if (!PRODUCTS_FIRST) FETCH(step + AHEAD);
+      multiply_stage(sums, ROWS(step) + SHIFT * 128, COLUMNS(tiles, step), item, step > 0);
+      NEXT_ROWS();
+      if (PRODUCTS_FIRST) FETCH(step + AHEAD);
       CF_WGMMA_WAIT(STAGES > 2 ? 1 : 0);
     }
     CF_WGMMA_WAIT(0);
@@ -226,9 +261,10 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
     CF_FENCE_MATRICES();
     CF_BARRIER();
     FETCH(step + STAGES - 1);
-    load_rows(&rows, STAGE_ROWS(tiles, step), item);
+    load_rows(&rows, ROWS(step), SHIFT, item);
+    NEXT_ROWS();
     split_rows(&rows);
-    multiply_split(parts, &rows, STAGE_COLUMNS(tiles, step), 0);
+    multiply_split(parts, &rows, COLUMNS(tiles, step), 0);
     CF_WGMMA_WAIT(0);
     CF_UNROLL for (int i = 0; i < SUMS; ++i) sums[i] += parts[i];
   }
@@ -242,25 +278,27 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
     CF_COPIES_WAIT(0);
     CF_BARRIER();
     FETCH(step + 1);
-    load_rows(&rows, STAGE_ROWS(tiles, step), item);
-    split_columns(SPLIT_COLUMNS(tiles, 0), STAGE_COLUMNS(tiles, step), item);
+    load_rows(&rows, ROWS(step), SHIFT, item);
+    NEXT_ROWS();
+    split_columns(SPLIT_AT(tiles, 0), COLUMNS(tiles, step), item);
     split_rows(&rows);
     CF_FENCE_MATRICES();
     CF_BARRIER();
-    multiply_split(parts, &rows, SPLIT_COLUMNS(tiles, 0), 0);
+    multiply_split(parts, &rows, SPLIT_AT(tiles, 0), 0);
     CF_WGMMA_WAIT(0);
     CF_UNROLL for (int i = 0; i < SUMS; ++i) sums[i] += parts[i];
   }
 #else
-#define SPLIT(to, step)                                                          \
-  do {                                                                           \
-    CF_COPIES_WAIT(STAGES - 2);                                                  \
-    CF_BARRIER();                                                                \
-    FETCH((step) + STAGES - 1);                                                  \
-    load_rows(to, STAGE_ROWS(tiles, step), item);                                \
-    split_columns(SPLIT_COLUMNS(tiles, step), STAGE_COLUMNS(tiles, step), item); \
-    split_rows(to);                                                              \
-    CF_FENCE_MATRICES();                                                         \
+#define SPLIT(to, step)                                               \
+  do {                                                                \
+    CF_COPIES_WAIT(STAGES - 2);                                       \
+    CF_BARRIER();                                                     \
+    FETCH((step) + STAGES - 1);                                       \
+    load_rows(to, ROWS(step), SHIFT, item);                           \
+    NEXT_ROWS();                                                      \
+    split_columns(SPLIT_AT(tiles, step), COLUMNS(tiles, step), item); \
+    split_rows(to);                                                   \
+    CF_FENCE_MATRICES();                                              \
   } while (0)
   // While a stage is multiplied the next one is split: two of them go into a part.
   float parts[SUMS];
@@ -272,11 +310,11 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
   if (steps > 0) SPLIT(&even, 0);
   for (int step = 0; step < steps; step += 2) {
     CF_BARRIER();
-    multiply_split(parts, &even, SPLIT_COLUMNS(tiles, 0), 0);
+    multiply_split(parts, &even, SPLIT_AT(tiles, 0), 0);
     if (step + 1 < steps) {
       SPLIT(&odd, step + 1);
       CF_BARRIER();
-      multiply_split(parts, &odd, SPLIT_COLUMNS(tiles, 1), 1);
+      multiply_split(parts, &odd, SPLIT_AT(tiles, 1), 1);
       CF_WGMMA_WAIT(1);
       if (step + 2 < steps) SPLIT(&even, step + 2);
     }
@@ -298,6 +336,14 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
   CF_UNROLL for (int upper = 0; upper < 2; ++upper) {
     const CF_LONG row = result_at[OWN_ROW(item) + 8 * upper];
     if (row < 0) continue;
+#if FUSED
+    const int phases = phases_at[OWN_ROW(item) + 8 * upper];
+    CF_UNROLL for (int j = 0; j < TILE_N / 4; ++j) {
+      const int column = j / 2 * 8 + OWN_COLUMN(item) + j % 2;
+      if (column < columns && has_phase(phases, column_phase[column]))
+        store_one(result + (row + column_at[column]), sums[j / 2 * 4 + 2 * upper + j % 2], alpha, beta);
+    }
+#else
     CF_GLOBAL ELEMENT *to = result + (row + (CF_LONG)(first_channel + OWN_COLUMN(item)) * RESULT_CHANNEL_STEP);
     CF_UNROLL for (int j = 0; j < TILE_N / 8; ++j) {
       const int column = 8 * j + OWN_COLUMN(item);
@@ -305,6 +351,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
       if (column + 1 < columns) store_one(to + RESULT_CHANNEL_STEP, sums[4 * j + 2 * upper + 1], alpha, beta);
       to += (CF_LONG)8 * RESULT_CHANNEL_STEP;
     }
+#endif
   }
 }
 

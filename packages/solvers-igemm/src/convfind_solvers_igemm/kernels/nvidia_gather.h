@@ -3,12 +3,13 @@
 #define GATHER_EACH 1    // single floats, of a block of channels at one tap
 #define GATHER_FLAT 2    // single floats; channels and taps are one axis, taps outside
 #define GATHER_FLAT_PIECES 3  // 16 bytes at a time; channels and taps are one axis, taps outside
+#define GATHER_LINES 4        // as GATHER_PIECES, and the taps along w read the same rows
 #ifndef GATHER
 #define GATHER GATHER_PIECES  // with GATHER_EACH and GATHER_FLAT: DTYPE FLOAT32
 #endif
 #define IS_FLAT (GATHER == GATHER_FLAT || GATHER == GATHER_FLAT_PIECES)
-#define IN_PIECES (GATHER == GATHER_PIECES || GATHER == GATHER_FLAT_PIECES)
-#if GATHER != GATHER_PIECES
+#define IN_PIECES (GATHER == GATHER_PIECES || GATHER == GATHER_FLAT_PIECES || GATHER == GATHER_LINES)
+#if GATHER != GATHER_PIECES && GATHER != GATHER_LINES
 #define SPLIT_PASS 1  // registers are short
 #endif
 #include "convfind_nvidia_tile.h"
@@ -73,25 +74,55 @@ CF_INLINED Entry entry_of(Tap tap, Axis d, Axis h, Axis w, int window_h, int win
                           int position_step, int filter_step) {
   Entry entry;
   entry.shift = tap_shift(tap, d, h, w, size_h, size_w) * position_step;
+#if FUSED
+  entry.filter = ((tap.d * h.taps + tap.h) * w.taps + tap.w) * filter_step;
+#else
   entry.filter = (((d.w_first + tap.d * d.w_step) * window_h + h.w_first + tap.h * h.w_step) * window_w + w.w_first +
                   tap.w * w.w_step) *
                  filter_step;
+#endif
   return entry;
 }
 #endif
 
+#if GATHER == GATHER_LINES
+// Rows for the taps behind a tile's last position: up to nine of them along w, steps between them included.
+#define EXTRA_ROWS 8
+#define WINDOWS (TILE_M + EXTRA_ROWS)
+
+// The axis w as the rows see it: a line of results has a row for each place in the source that any of their taps may
+// read. Places outside, before a line and behind it, are the same for a line and the next one. Results of the rows
+// behind a line's last one are not stored.
+CF_INLINED Axis line_of(Axis w, int size) {
+  const int reach = (w.taps - 1) * w.tap_step, more = max(reach, -reach), first = w.origin + min(reach, 0);
+  const int outside = min(max(-first, 0), max(first + w.count + more - size, 0));
+  w.count += more - min(outside, more);
+  w.origin = first;
+  w.taps = 1;
+  return w;
+}
+#else
+#define EXTRA_ROWS 0
+#define WINDOWS TILE_M
+#endif
+
 #if IN_PIECES
 // The windows whose pieces an item fetches. They are read before any of the copies, which the compiler does not move.
-CF_INLINED void read_windows(Window own[4], CF_LOCAL_PTR const Window *windows, const int item) {
+#define OWN_WINDOWS (EXTRA_ROWS ? 5 : 4)
+CF_INLINED void read_windows(Window own[OWN_WINDOWS], CF_LOCAL_PTR const Window *windows, const int item) {
   CF_UNROLL for (int i = 0; i < 4; ++i) own[i] = windows[item / 8 + i * (THREADS / 8)];
+  if (EXTRA_ROWS && item / 8 < EXTRA_ROWS) own[OWN_WINDOWS - 1] = windows[WINDOWS - EXTRA_ROWS + item / 8];
 }
 
 // An item's piece of its windows, `shift` elements behind where they start, where they have the tap in `bit`.
-CF_INLINED void fetch_pieces(const CF_UINT to, CF_GLOBAL const ELEMENT *source, const Window own[4], const int item,
-                             const int shift, const ulong bit) {
+CF_INLINED void fetch_pieces(const CF_UINT to, CF_GLOBAL const ELEMENT *source, const Window own[OWN_WINDOWS],
+                             const int item, const int shift, const ulong bit) {
   CF_UNROLL for (int i = 0; i < 4; ++i)
     cf_copy_16(to + CF_PIECE(item / 8 + i * (THREADS / 8), item % 8), source + (own[i].from + shift),
                  own[i].inside & bit ? 16 : 0);
+  if (EXTRA_ROWS && item / 8 < EXTRA_ROWS)
+    cf_copy_16(to + CF_PIECE(TILE_M + item / 8, item % 8), source + (own[OWN_WINDOWS - 1].from + shift),
+               own[OWN_WINDOWS - 1].inside & bit ? 16 : 0);
 }
 #else
 // Waves have eight rows by four elements at a time: these go to different banks.
@@ -110,7 +141,8 @@ CF_INLINED void fetch_windows(const CF_UINT to, CF_GLOBAL const ELEMENT *source,
       cf_copy_4(to + CF_PIECE(row, piece) + item % 4 * 4, from + entry.shift, there * 4);
 #else
       const int there = element < room ? (int)(window.inside >> tap & 1) : 0;
-      cf_copy_4(to + CF_PIECE(row, piece) + item % 4 * 4, from + (piece * 4 * channel_step), there * 4);
+      cf_copy_4(to + CF_PIECE(row, piece) + item % 4 * 4, from, there * 4);
+      from += 4 * channel_step;
 #endif
     }
   }
@@ -129,8 +161,9 @@ CF_INLINED void fetch_filter(const CF_UINT to, CF_GLOBAL const ELEMENT *from, co
   }
 #else
   const int piece = item % 8, element = piece * PER_PIECE, there = element < room;
-  CF_UNROLL for (int i = 0; i < TILE_N * 8 / THREADS; ++i) {
+  CF_UNROLL for (int i = 0; i < (TILE_N * 8 + THREADS - 1) / THREADS; ++i) {
     const int row = item / 8 + i * (THREADS / 8);
+    if (TILE_N * 8 % THREADS && row >= TILE_N) break;
     cf_copy_16(to + CF_PIECE(row, piece), from + (row * row_step + element), there && row < rows ? 16 : 0);
   }
 #endif

@@ -1,6 +1,7 @@
 // Weights in the form that igemm_nvidia_conv reads: a row for each channel of the result, group by group; in it taps,
 // and in a tap the source's channels. Zeros fill a tap up to `tap_size` elements, a row up to `row_size`.
 #include "convfind_nvidia_tile.h"
+#include "gpu_geometry.h"
 
 #ifndef CHANNELS_LAST
 #define CHANNELS_LAST 0  // 0: w is K, C, taps; 1: K, taps, C
@@ -9,15 +10,34 @@
 #define BACKWARD 0  // 0: channels of the result are K (forward); 1: C (data gradient)
 #endif
 
-// Where an element of a row comes from; -1: it is 0. Channels are those of one group.
-CF_INLINED int place_in_w(const int row, const int group, const int tap, const int source, const int result_channels,
-                          const int source_channels, const int taps) {
-  if (tap >= taps || source >= source_channels) return -1;
-  const int k = BACKWARD ? group * source_channels + source : row;
-  const int c = BACKWARD ? row - group * result_channels : source;
+// Where an element of a row comes from, of place `number` in a filter of so many `taps`; -1: it is 0. Channels are
+// those of one group.
+CF_INLINED int place_in_w(const int row, const int group, const int number, const int source,
+                          const int result_channels, const int source_channels, const int taps) {
+  if (number < 0 || number >= taps || source >= source_channels) return -1;
+  const int k = BACKWARD ? group * source_channels + source : row, c = BACKWARD ? row % result_channels : source;
   const int channels = BACKWARD ? result_channels : source_channels;
-  return CHANNELS_LAST ? (k * taps + tap) * channels + c : (k * channels + c) * taps + tap;
+  return CHANNELS_LAST ? (k * taps + number) * channels + c : (k * channels + c) * taps + number;
 }
+
+#if FUSED
+// A row is a phase's channel, and has the taps of any phase: which of the filter's one is, -1 if there is none.
+CF_INLINED int number_of(const Place tap, const Place phase, const Axis d, const Axis h, const Axis w,
+                         const int window_d, const int window_h, const int window_w) {
+  const int r_d = phase.d + d.w_first + tap.d * d.w_step, r_h = phase.h + h.w_first + tap.h * h.w_step;
+  const int r_w = phase.w + w.w_first + tap.w * w.w_step;
+  const int there = tap.image == 0 && is_inside(r_d, window_d) && is_inside(r_h, window_h) && is_inside(r_w, window_w);
+  return there ? (r_d * window_h + r_h) * window_w + r_w : -1;
+}
+#define NUMBER(tap) \
+  number_of(place_of(tap, d.taps, h.taps, w.taps), phase, d, h, w, WINDOW_D, WINDOW_H, WINDOW_W)
+#define PACK_GEOMETRY , GEOMETRY
+#define ROWS_OF_GROUP FUSED_CHANNELS
+#else
+#define NUMBER(tap) (tap)
+#define PACK_GEOMETRY
+#define ROWS_OF_GROUP result_channels
+#endif
 
 // A tap of the row holds `folded` neighbouring ones of the filter, of which there are window_w in a line, one behind
 // the other; 1 with SPLIT_BEFORE. With that the 32 elements of a step become two rows of 128 bytes, as split_columns()
@@ -27,15 +47,20 @@ CF_INLINED int place_in_w(const int row, const int group, const int tap, const i
 CF_KERNEL void igemm_nvidia_pack(CF_GLOBAL const BITS *filter, CF_GLOBAL BITS *packed, const int rows,
                                  const int row_size, const int tap_size, const int result_channels,
                                  const int source_channels, const int taps, const int window_w,
-                                 const int folded) {
+                                 const int folded PACK_GEOMETRY) {
   const int item = (int)CF_GLOBAL_ID(0);
-#if SPLIT_BEFORE
-  const int row = item / (row_size / 8), first = item % (row_size / 8) * 8, group = row / result_channels;
+  const int row = SPLIT_BEFORE ? item / (row_size / 8) : item / row_size, group = row / ROWS_OF_GROUP;
   if (row >= rows) return;
+#if FUSED
+  const Axis d = AXIS(D, 0), h = AXIS(H, 0), w = AXIS(W, 0);
+  const Place phase = place_of(row / RESULT_CHANNELS % STRIDES, STRIDE_D, STRIDE_H, STRIDE_W);
+#endif
+#if SPLIT_BEFORE
+  const int first = item % (row_size / 8) * 8;
   CF_UINT high[8], low[8];
   int tap = first / tap_size, source = first % tap_size;
   CF_UNROLL for (int i = 0; i < 8; ++i) {
-    const int from = place_in_w(row, group, tap, source, result_channels, source_channels, taps);
+    const int from = place_in_w(row, group, NUMBER(tap), source, result_channels, source_channels, taps);
     const CF_UINT bits = from < 0 ? 0 : filter[from];
     high[i] = cf_tf32_high(bits);
     low[i] = cf_tf32_low(bits, high[i]);
@@ -61,11 +86,10 @@ CF_KERNEL void igemm_nvidia_pack(CF_GLOBAL const BITS *filter, CF_GLOBAL BITS *p
   CF_STORE_4(packed + 36 + 8 * eight, low + 4);
 #endif
 #else
-  const int row = item / row_size, number = item % row_size / tap_size, within = item % row_size % tap_size;
-  if (row >= rows) return;
-  const int line = (window_w + folded - 1) / folded, w = number % line * folded + within / source_channels;
-  const int is_there = within < folded * source_channels && w < window_w;
-  const int from = place_in_w(row, row / result_channels, number / line * window_w + w, within % source_channels,
+  const int number = item % row_size / tap_size, within = item % row_size % tap_size;
+  const int line = (window_w + folded - 1) / folded, at = number % line * folded + within / source_channels;
+  const int is_there = within < folded * source_channels && at < window_w;
+  const int from = place_in_w(row, group, NUMBER(number / line * window_w + at), within % source_channels,
                               result_channels, source_channels, taps);
   packed[item] = is_there && from >= 0 ? filter[from] : 0;
 #endif

@@ -6,12 +6,16 @@
 #ifndef SPLIT_FILTERS
 #define SPLIT_FILTERS 0  // 1: filters are split for gpu_product_wgmma.cl
 #endif
+#ifndef FILTERS_IN_FRAGMENTS
+#define FILTERS_IN_FRAGMENTS 0  // 1: filters are in the order of gpu_fused_mma.cl
+#endif
 #ifndef JOINED
 #define JOINED 0  // 1: the products have transformed results along the second axis
 #endif
 
-#define BLOCK_FILTERS (SPLIT_FILTERS ? 4 : 32)  // of a work-group of the filters' transform
-#define BLOCK_CHANNELS (SPLIT_FILTERS ? 32 : 4)
+#define CHANNELS_INSIDE (SPLIT_FILTERS || FILTERS_IN_FRAGMENTS)
+#define BLOCK_FILTERS (CHANNELS_INSIDE ? 4 : 32)  // of a work-group of the filters' transform
+#define BLOCK_CHANNELS (CHANNELS_INSIDE ? 32 : 4)
 #define WINDOW (TAPS * TAPS)
 
 TRANSFORM_TILES(winograd_gpu_data, transform_data, SIZE)
@@ -31,7 +35,7 @@ CF_INLINE void store_split(CF_GLOBAL float *line, int channel, float value) {
 
 // Filters to their points, those of a work-group through local memory: two-dimensional grid of BLOCK_FILTERS filters
 // and BLOCK_CHANNELS channels of all groups; weights lie w_*_step elements apart. Split ones lie as
-// [point][group][filter][channels / 32] in 64 floats each.
+// [point][group][filter][channels / 32] in 64 floats each; fragments as [point][group][channels / 8][filters / 32] in 256 each.
 CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_filter(
     CF_GLOBAL const ELEMENT *weights, CF_GLOBAL float *points, const int groups, const int channels,
     const int filters, const int padded_channels, const int padded_filters, const CF_LONG w_group_step, const int w_filter_step,
@@ -41,20 +45,22 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_filter(
   const int first_filter = (int)CF_GROUP_ID(0) * BLOCK_FILTERS, blocks = padded_channels / BLOCK_CHANNELS;
   const int group = (int)CF_GROUP_ID(1) / blocks, first_channel = (int)CF_GROUP_ID(1) % blocks * BLOCK_CHANNELS;
   weights += group * w_group_step;
-  for (int i = item; i < BLOCK_FILTERS * BLOCK_CHANNELS * WINDOW; i += GROUP) {
+  // All reads are under way together.
+  CF_UNROLL
+  for (int read = 0; read < BLOCK_FILTERS * BLOCK_CHANNELS * WINDOW; read += GROUP) {
+    const int i = read + item;
     const int own = i / (BLOCK_CHANNELS * WINDOW), rest = i % (BLOCK_CHANNELS * WINDOW);
     const int tap = CHANNELS_LAST ? rest / BLOCK_CHANNELS : rest % WINDOW;
     const int line = CHANNELS_LAST ? rest % BLOCK_CHANNELS : rest / WINDOW;
     const int filter = first_filter + own, channel = first_channel + line;
-    float value = 0.0f;
-    if (filter < filters && channel < channels)
-      value = CF_LOAD(DTYPE, weights,
-                      (CF_LONG)filter * w_filter_step + (CF_LONG)channel * w_channel_step + tap * w_tap_step);
-    block[own][line * WINDOW + (flipped ? WINDOW - 1 - tap : tap)] = value;
+    const int there = filter < filters && channel < channels;
+    const CF_LONG from = (CF_LONG)filter * w_filter_step + (CF_LONG)channel * w_channel_step + tap * w_tap_step;
+    const float value = CF_LOAD(DTYPE, weights, there ? from : 0);
+    block[own][line * WINDOW + (flipped ? WINDOW - 1 - tap : tap)] = there ? value : 0.0f;
   }
   CF_BARRIER();
-  const int own = SPLIT_FILTERS ? item / BLOCK_CHANNELS : item % BLOCK_FILTERS;
-  const int line = SPLIT_FILTERS ? item % BLOCK_CHANNELS : item / BLOCK_FILTERS;
+  const int own = CHANNELS_INSIDE ? item / BLOCK_CHANNELS : item % BLOCK_FILTERS;
+  const int line = CHANNELS_INSIDE ? item % BLOCK_CHANNELS : item / BLOCK_FILTERS;
   if (first_filter + own >= padded_filters) return;
   VALUE window[WINDOW], result[POINTS];
   FOR_UNROLLED(i, WINDOW) window[i] = block[own][line * WINDOW + i];
@@ -64,7 +70,14 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_filter(
   points += (((CF_LONG)group * padded_filters + first_filter + own) * padded_channels + first_channel) * 2;
   FOR_UNROLLED(p, POINTS) store_split(points + p * 2 * step, line, result[p]);
 #else
-  points += ((CF_LONG)group * padded_channels + first_channel + line) * padded_filters + first_filter + own;
+  const int channel = group * padded_channels + first_channel + line;
+#if FILTERS_IN_FRAGMENTS
+  const int filter = first_filter + own, eight = filter / 8;
+  points += ((CF_LONG)(channel / 8) * padded_filters + filter / 32 * 32) * 8 + eight % 4 / 2 * 128 + filter % 8 * 16 +
+            channel % 4 * 4 + eight % 2 * 2 + channel / 4 % 2;
+#else
+  points += (CF_LONG)channel * padded_filters + first_filter + own;
+#endif
   FOR_UNROLLED(p, POINTS) points[p * step] = result[p];
 #endif
 }

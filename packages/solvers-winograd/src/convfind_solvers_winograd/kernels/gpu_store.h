@@ -36,3 +36,16 @@ CF_INLINE void store_values(CF_GLOBAL ELEMENT *to, const VALUE *result, int rows
     }
   }
 }
+
+// The same, channels last, quicker where beta is zero and the whole tile is there.
+CF_INLINE void store_tile(CF_GLOBAL ELEMENT *to, const VALUE *result, int rows, int columns, int width, int column_step,
+                          float alpha, float beta) {
+  if (beta != 0.0f || rows < OUTPUTS || columns < OUTPUTS) {
+    store_values(to, result, rows, columns, width, column_step, alpha, beta);
+    return;
+  }
+  FOR_UNROLLED(i, OUTPUTS) {
+    CF_GLOBAL ELEMENT *line = to + i * width * column_step;
+    FOR_UNROLLED(j, OUTPUTS) CF_STORE(DTYPE, line, j * column_step, alpha * result[OUTPUTS * i + j]);
+  }
+}

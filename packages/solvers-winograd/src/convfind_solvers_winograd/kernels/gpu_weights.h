@@ -3,9 +3,26 @@
 #define STRIDE TAPS
 #include "gpu_transform.h"
 
+#ifndef BLOCKS
+#define BLOCKS 0  // 1: tiles lie in blocks for gpu_weights_wgmma.cl, and sums as it leaves them: see gpu_blocks.h
+#endif
+
 #define CHANNELS 32  // neighbouring channels of a work-group of the result's transform
 #define RESULT_GROUP (CHANNELS * SIZE)
 
+// A column of a filter's taps to memory, tap_step from row to row.
+CF_INLINE void store_taps(CF_GLOBAL float *to, const VALUE result[OUTPUTS], const float alpha, const float beta,
+                          const int tap_step) {
+  FOR_UNROLLED(i, OUTPUTS) {
+    float value = alpha * result[i];
+    if (beta != 0.0f) value = CF_FMA(beta, to[i * tap_step], value);
+    to[i * tap_step] = value;
+  }
+}
+
+#if BLOCKS
+#include "gpu_blocks.h"
+#else
 TRANSFORM_TILES(winograd_gpu_data, transform_data, SIZE)
 TRANSFORM_TILES(winograd_gpu_gradient, transform_filter, TAPS)
 
@@ -35,10 +52,6 @@ CF_KERNEL CF_WORK_GROUP_SIZE(RESULT_GROUP, 1, 1) void winograd_gpu_weights(
   FOR_UNROLLED(i, SIZE) column[i] = lines[i][line][lane];
   transform_result(column, 1, result, 1);
   weights += (CF_LONG)filter * channels * OUTPUTS * OUTPUTS + (CF_LONG)channel * w_channel_step + line * w_tap_step;
-  FOR_UNROLLED(i, OUTPUTS) {
-    CF_GLOBAL float *to = weights + i * OUTPUTS * w_tap_step;
-    float value = alpha * result[i];
-    if (beta != 0.0f) value = CF_FMA(beta, *to, value);
-    *to = value;
-  }
+  store_taps(weights, result, alpha, beta, OUTPUTS * w_tap_step);
 }
+#endif

@@ -1,0 +1,100 @@
+"""Recorded neighbours of a problem: which there are, and what a network sees of one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from convfind.problem import ConvProblem
+
+
+class Relation(StrEnum):
+    """How a recorded problem is near the one that is asked about."""
+
+    SIBLING = "sibling"  # the same problem, on another device of the family
+    BATCH = "batch"  # the same layer with another batch size, on the device itself
+
+
+class Neighbour(NamedTuple):
+    """A recorded problem near the one that is asked about; at least one time."""
+
+    relation: Relation
+    device: str  # identity
+    problem: ConvProblem
+    times: Mapping[str, float]  # milliseconds by versioned id
+
+
+#: Returns the recorded times of a plain problem on a device, by versioned id; empty without any.
+Records = Callable[[str, ConvProblem], Mapping[str, float]]
+
+#: Batch sizes that are looked for, relative to the problem's, nearest first.
+BATCH_RATIOS = (2.0, 0.5, 4.0, 0.25, 8.0, 0.125)
+
+#: Inputs of a neighbour beyond those of the solvers: is there one, its speed, its batch size.
+MORE_INPUTS = 3
+
+#: Power of speeds relative to the fastest: what is not among the first few looks the same.
+SPEED_POWER = 5
+
+
+def find_neighbours(
+    problem: ConvProblem,
+    device: str,
+    siblings: Sequence[str],
+    relations: frozenset[Relation],
+    records: Records,
+) -> tuple[Neighbour, ...]:
+    """The nearest record of each relation, in the order of `Relation`.
+
+    Args:
+        problem: a plain one.
+        device: identity of the device that is asked about.
+        siblings: identities of its siblings; of those with a record the first counts.
+        relations: which to look for.
+        records: the database.
+    """
+    found = []
+    if Relation.SIBLING in relations:
+        candidates = ((sibling, problem) for sibling in siblings if sibling != device)
+        found.append(_first(Relation.SIBLING, candidates, records))
+    if Relation.BATCH in relations:
+        batches = (problem.x_shape[0] * ratio for ratio in BATCH_RATIOS)
+        near = ((device, problem.with_batch(int(b))) for b in batches if b >= 1 and b.is_integer())
+        found.append(_first(Relation.BATCH, near, records))
+    return tuple(neighbour for neighbour in found if neighbour is not None)
+
+
+def _first(
+    relation: Relation, candidates: Iterator[tuple[str, ConvProblem]], records: Records
+) -> Neighbour | None:
+    for device, problem in candidates:
+        times = records(device, problem)
+        if times:
+            return Neighbour(relation, device, problem, times)
+    return None
+
+
+def neighbour_inputs(
+    neighbour: Neighbour, batch: int, columns: Mapping[str, int], work: float, least: float
+) -> list[float]:
+    """What a network sees of a neighbour: for each solver how fast it is, then of the whole record.
+
+    Args:
+        neighbour: the record.
+        batch: of the problem that is asked about.
+        columns: place of each versioned id that the network knows.
+        work: milliseconds that the problem's work should take.
+        least: milliseconds that any problem takes.
+    """
+    values = [0.0] * (len(columns) + MORE_INPUTS)
+    times = neighbour.times
+    best = min(times.values())
+    for name, time in times.items():
+        column = columns.get(name)
+        if column is not None:
+            values[column] = (best / time) ** SPEED_POWER
+    ratio = neighbour.problem.x_shape[0] / batch
+    values[-3:] = 1.0, math.log(best / (work * ratio + least)), math.log2(ratio)
+    return values

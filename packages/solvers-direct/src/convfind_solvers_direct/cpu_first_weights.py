@@ -1,0 +1,198 @@
+"""First layers on CPUs: the weight gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from convfind.applicability import APPLICABLE, Applicability, Rejected
+from convfind.config import Config
+from convfind.kernel_spec import KernelSpec
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
+from convfind.solver import Solver
+from convfind.target import DeviceKind, Target
+from convfind.types import Algorithm, DataType, Direction
+from convfind_solvers_direct.cpu_conv import BALANCE, VECTOR, items_wanted, program_of
+from convfind_solvers_direct.cpu_first import judge_first
+from convfind_solvers_direct.window import Window, window
+
+#: Room for copied rows of x and for a tile of y, in floats.
+_STRIP_FLOATS, _TILE_FLOATS = 16384, 8192
+#: What rows of several bands should take, to be fetched from the level-1 cache.
+_ROOM = 8192
+#: Vectors of sums that stay in registers.
+_MOST_SUMS = 28
+#: Sums whose additions do not wait for each other.
+_LEAST_SUMS = 8
+#: The share of the peak that leaves edges and sums of tiles out.
+_BEST_SHARE = 0.85
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """Sums in registers, vectors of filters by taps; the rows and columns of y that they take."""
+
+    vectors: int
+    taps: int
+    band: int
+    high: int
+    wide: int
+
+
+class CpuFirstWeights(Solver):
+    """w from x and y: sums of parts, added up by a second launch in a fixed order."""
+
+    direction = Direction.BACKWARD_WEIGHTS
+    algorithm = Algorithm.DIRECT
+    is_dynamic = True
+    backends = ("opencl",)
+
+    def __init__(self, *, channels_last: bool) -> None:
+        self.channels_last = channels_last
+        self.solver_id = f"direct-cpu-first-{'nhwc' if channels_last else 'nchw'}-bwd-weights"
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take packed float32 tensors of few channels in one group, on CPUs."""
+        if target.kind is not DeviceKind.CPU:
+            return Rejected(Reason.DEVICE_KIND, "is for CPUs")
+        if problem.direction is not self.direction:
+            return Rejected(Reason.DIRECTION, f"{problem.direction} is not {self.direction}")
+        if problem.dtype is not DataType.FLOAT32:
+            return Rejected(Reason.DTYPE, "is float32 only")
+        if not (answer := judge_first(problem, channels_last=self.channels_last)):
+            return answer
+        shape = window(problem)
+        if self._strip_floats(shape, 1) > _STRIP_FLOATS:
+            return Rejected(Reason.SIZE_LIMIT, "rows that a result takes do not fit the cache")
+        return APPLICABLE
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """The share of time that arithmetic takes, times the part of the sums that count."""
+        shape = window(problem)
+        tile = self._tile(shape)
+        line = shape.taps[1] * (shape.channels if self.channels_last else 1)
+        filled = _fill(shape.filters, tile.vectors * VECTOR) * _fill(line, tile.taps)
+        busy = problem.flops / (problem.flops + BALANCE * problem.traffic)
+        return max(_BEST_SHARE * filled * busy, 0.02)
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the parts: one at least."""
+        shape = window(problem)
+        return self._parts(shape, target, limit)[0] * self._part_bytes(shape)
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch for the parts, and one that adds them up."""
+        shape = window(problem)
+        tile = self._tile(shape)
+        block = tile.vectors * VECTOR
+        blocks = -(-shape.filters // block)
+        parts, share = self._parts(shape, target, workspace_limit)
+        program = program_of(
+            "cpu_first_weights",
+            replace(shape, filters=1),
+            CHANNELS_LAST=self.channels_last,
+            STAGED=not self.channels_last or shape.filters % block > 0,
+            VECTORS=tile.vectors,
+            TAPS_AT_ONCE=tile.taps,
+            STRIP_FLOATS=_STRIP_FLOATS,
+            TILE_FLOATS=_TILE_FLOATS,
+        )
+        sums = Launch(
+            KernelSpec(program, "direct_cpu_first_weights"),
+            (
+                BufferArg(Memory.X),
+                BufferArg(Memory.Y),
+                BufferArg(Memory.WORKSPACE),
+                *map(i32, (shape.images, shape.filters, *shape.size, *shape.out, *shape.padding)),
+                *map(i32, (share, tile.band, tile.high, tile.wide, self._pitch(shape))),
+            ),
+            (parts,),
+            (1,),
+        )
+        lines = shape.taps[0] * (1 if self.channels_last else shape.channels)
+        add_up = Launch(
+            KernelSpec(program, "direct_cpu_first_sum"),
+            (
+                BufferArg(Memory.WORKSPACE),
+                BufferArg(Memory.W),
+                f32(problem.alpha),
+                f32(problem.beta),
+                i32(shape.filters),
+                i32(parts),
+            ),
+            (blocks, lines),
+            (1, 1),
+        )
+        workspace = parts * self._part_bytes(shape)
+        return ConvSolution(self.solver_id, (sums, add_up), workspace=workspace)
+
+    def _registers(self, shape: Window) -> tuple[int, int]:
+        """Vectors of filters and taps at a time, such that the fewest instructions are spent."""
+        line = shape.taps[1] * (shape.channels if self.channels_last else 1)
+        filters = -(-shape.filters // VECTOR)
+
+        def cost(tile: tuple[int, int]) -> tuple[int, int]:
+            vectors, taps = tile
+            passes = -(-filters // vectors) * -(-line // taps)
+            return passes * max(vectors * taps, _LEAST_SUMS), passes * (vectors + taps)
+
+        return min(
+            (
+                (vectors, -(-line // passes))
+                for vectors in range(1, min(filters, 4) + 1)
+                for passes in range(1, line + 1)
+                if vectors * -(-line // passes) <= _MOST_SUMS
+            ),
+            key=cost,
+        )
+
+    def _tile(self, shape: Window) -> _Tile:
+        vectors, taps = self._registers(shape)
+        room = _TILE_FLOATS // (vectors * VECTOR)
+        wide = min(shape.out[1], room)
+        band = 1
+        while band < shape.out[0] and self._strip_floats(shape, band + 1) <= _ROOM:
+            band += 1
+        high = max(1, min(room // wide, band))
+        return _Tile(vectors, taps, -(-band // high) * high, high, wide)
+
+    def _pitch(self, shape: Window) -> int:
+        """Floats of a copied row: what the last pixel reads that is no tap included."""
+        channels = shape.channels if self.channels_last else 1
+        last = (shape.out[1] - 1) * shape.stride[1]
+        read = (last + shape.taps[1]) * channels + _MOST_SUMS
+        floats = max(read, channels * (shape.padding[1] + shape.size[1]))
+        return -(-floats // VECTOR) * VECTOR
+
+    def _strip_floats(self, shape: Window, band: int) -> int:
+        """Floats of the rows of x that a band of y takes."""
+        planes = 1 if self.channels_last else shape.channels
+        return shape.span(band, 0) * planes * self._pitch(shape)
+
+    def _parts(self, shape: Window, target: Target, limit: int | None) -> tuple[int, int]:
+        """Return how many parts there are, and the bands of each."""
+        most = items_wanted(target)
+        if limit is not None:
+            most = max(1, min(most, limit // self._part_bytes(shape)))
+        bands = shape.images * -(-shape.out[0] // self._tile(shape).band)
+        share = -(-bands // most)
+        return -(-bands // share), share
+
+    def _part_bytes(self, shape: Window) -> int:
+        vectors, taps = self._registers(shape)
+        channels = shape.channels if self.channels_last else 1
+        sums = -(-shape.taps[1] * channels // taps) * taps * shape.taps[0]
+        lines = sums * shape.channels // channels
+        return 4 * -(-shape.filters // (vectors * VECTOR)) * vectors * VECTOR * lines
+
+
+def _fill(size: int, unit: int) -> float:
+    """Share of whole units that a size fills."""
+    return size / (-(-size // unit) * unit)

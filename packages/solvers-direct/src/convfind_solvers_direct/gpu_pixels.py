@@ -1,0 +1,123 @@
+"""Few channels a group on GPUs, channels last: forward and backward-data."""
+
+from __future__ import annotations
+
+import math
+
+from convfind.applicability import APPLICABLE, Applicability, Rejected
+from convfind.config import Config
+from convfind.defines import DefineValue
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.search_space import Constraint, Parameter, SearchSpace
+from convfind.solution import ScalarArg, i32
+from convfind.target import Target
+from convfind.types import DataType
+from convfind_solvers_direct.gpu_conv import (
+    MOST_WEIGHTS,
+    GpuConv,
+    is_unrolled,
+    most_weights,
+    rows_of,
+)
+from convfind_solvers_direct.window import Window, window
+
+_MOST_ALONG_AXIS = 65535
+
+
+class PixelsConv(GpuConv):
+    """Channels last."""
+
+    channels_last = True
+    _file = "gpu_pixels"
+
+    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+        """Four channels of few results with small filters; else one channel of many."""
+        shape = window(problem)
+        step = shape.stride[1] if shape.is_gradient else 1
+        wide = self._can_be_wide(shape, problem.dtype) and math.prod(shape.taps) <= 9
+        strided = max(shape.stride) > 1
+        if wide:
+            tall = strided and (shape.is_gradient or shape.out[0] <= 14)
+            rows, columns = 8 if tall else 4, 2 if strided else 4
+        elif shape.channels > 1:
+            rows, columns = 4, 2
+        else:
+            taps = min(math.prod(shape.taps), MOST_WEIGHTS)
+            rows, columns = 8 if 49 <= taps <= most_weights(target) else 4, 4
+        return Config(
+            rows=rows_of(shape, rows),
+            items=min(128, target.max_work_group),
+            columns=-(-columns // step) * step,
+            lanes=4 if wide else 1,
+        )
+
+    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
+        """As all, and lanes only for float32."""
+        space = super().search_space(problem, target)
+        wide = self._can_be_wide(window(problem), problem.dtype)
+        lanes = Constraint(
+            "lanes",
+            lambda config: wide or config.integer("lanes") == 1,
+            "four channels of float32 with weights of their own each",
+        )
+        return SearchSpace(space.parameters, (*space.constraints, lanes))
+
+    @staticmethod
+    def _can_be_wide(shape: Window, dtype: DataType) -> bool:
+        return (
+            dtype is DataType.FLOAT32
+            and shape.channels == shape.filters == 1
+            and shape.groups % 4 == 0
+        )
+
+    def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
+        if max(shape.images, shape.out[0] + 64) > _MOST_ALONG_AXIS:
+            return Rejected(Reason.SIZE_LIMIT, f"{shape.images} images, {shape.out[0]} rows")
+        return APPLICABLE
+
+    def _macros(self, shape: Window, config: Config) -> dict[str, DefineValue]:
+        return {"COLUMNS": config.integer("columns"), "LANES": config.integer("lanes")}
+
+    def _launch(
+        self, shape: Window, config: Config
+    ) -> tuple[tuple[ScalarArg, ...], tuple[int, ...]]:
+        rows, columns = config.integer("rows"), config.integer("columns")
+        units = shape.groups * shape.filters // config.integer("lanes")
+        items = units * -(-(shape.out[1] + shape.shift[1]) // columns)
+        arguments = map(i32, (shape.groups, *shape.size, *shape.out, *shape.padding, *shape.shift))
+        groups = (
+            -(-items // config.integer("items")),
+            -(-(shape.out[0] + shape.shift[0]) // rows),
+            shape.images,
+        )
+        return tuple(arguments), groups
+
+    def _parameters(self, shape: Window) -> tuple[Parameter, ...]:
+        return (
+            Parameter("columns", (1, 2, 3, 4, 5, 6, 7, 8), "columns of the result of an item"),
+            Parameter("lanes", (1, 4), "channels of an item"),
+        )
+
+    def _constraints(self, shape: Window) -> tuple[Constraint, ...]:
+        return (
+            Constraint(
+                "columns",
+                lambda config: (
+                    not shape.is_gradient or config.integer("columns") % shape.stride[1] == 0
+                ),
+                "whole strides",
+            ),
+            Constraint(
+                "registers",
+                lambda config: (
+                    config.integer("lanes") * config.integer("rows") * config.integer("columns")
+                    <= 64
+                    and (
+                        not is_unrolled(shape, config)
+                        or config.integer("lanes") * math.prod(shape.taps) <= MOST_WEIGHTS
+                    )
+                ),
+                "sums and weights have to fit them",
+            ),
+        )

@@ -1,0 +1,107 @@
+"""Implicit GEMM on CPUs by Strassen's algorithm: seven products of halves instead of eight."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+from convfind.applicability import Applicability, Rejected
+from convfind.defines import Defines, make_defines
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.target import Target
+from convfind.types import AccuracyClass, Direction
+from convfind_solvers_igemm.cpu import ChannelsFirst
+from convfind_solvers_igemm.cpu_geometry import Geometry
+
+#: Channels and filters of a group; with fewer, sums cost more than a product.
+_LEAST = 64
+#: Products are fewer, sums are added.
+_GAIN = 1.06
+#: A result may be the sum of 12 products of quarters that have the magnitude of 2.
+_ERROR_FACTOR = 6.0
+
+
+class Strassen(ChannelsFirst):
+    """Halves of the rows of each image, of the channels and of the filters.
+
+    V. Strassen, "Gaussian elimination is not optimal" (1969). Sums of quarters of the source are
+    formed where they are gathered, those of the weights where they are packed, and those of the
+    results in a tile: memory sees what it sees of eight products, and 7 / 4 of the packed weights.
+    Rounding errors of a result are relative to the largest magnitude among its four: its own, and
+    those half an image and half the filters away. No image has a part in another's results.
+    """
+
+    _products: ClassVar[int] = 7
+
+    def shape_applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Ask for halves, and for a problem that allows other sums than the formula's."""
+        if isinstance(found := super().shape_applicability(problem, target), Rejected):
+            return found
+        if problem.accuracy is AccuracyClass.STRICT:
+            return Rejected(
+                Reason.ACCURACY, "adds before it multiplies, and accuracy=strict wants the formula"
+            )
+        if any(size > 1 for size in problem.filter) or any(problem.padding):
+            return Rejected(Reason.FILTER_SIZE, "is for 1x1 filters without padding")
+        whole = super()._geometry(problem)
+        if whole.is_gradient and max(whole.stride) > 1:
+            return Rejected(Reason.STRIDE, "halves of a strided gradient have other phases")
+        if (rows := whole.out[_halved_axis(whole)]) % 2:
+            return Rejected(Reason.SIZE_LIMIT, f"an odd number of rows or places: {rows}")
+        for name, size in (
+            ("filters", problem.w_shape[0] // problem.groups),
+            ("channels", problem.w_shape[1]),
+        ):
+            if size % 2 or size < _LEAST:
+                return Rejected(
+                    Reason.CHANNELS, f"needs an even number from {_LEAST} on of {name}: {size}"
+                )
+        return found
+
+    def error_bound(self, problem: ConvProblem) -> float:
+        """The magnitude of the products that are summed, relative to the formula's."""
+        return _ERROR_FACTOR
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """What the plain product reaches, and fewer products."""
+        plain = super().wti(problem, target)
+        return None if plain is None else plain * _GAIN
+
+    def _geometry(self, problem: ConvProblem) -> Geometry:
+        whole = super()._geometry(problem)
+        axis = _halved_axis(whole)
+        depth, height, width = (
+            size // 2 if i == axis else size for i, size in enumerate(whole.out)
+        )
+        return replace(
+            whole,
+            out=(depth, height, width),
+            channels=whole.channels // 2,
+            filters=whole.filters // 2,
+        )
+
+    def _depth(self, shape: Geometry) -> int:
+        return 1024 if shape.channels > 512 else 512  # seven such blocks are held
+
+    def _defines(self, shape: Geometry, target: Target) -> Defines:
+        return make_defines(dict(super()._defines(shape, target)), STRASSEN=True)
+
+
+def _halved_axis(shape: Geometry) -> int:
+    """The first axis that is one."""
+    return next((axis for axis in (0, 1) if shape.size[axis] > 1), 2)
+
+
+class StrassenForward(Strassen):
+    """y from x and w, channels first."""
+
+    solver_id = "igemm-cpu-nchw-fwd-strassen"
+    direction = Direction.FORWARD
+
+
+class StrassenBackwardData(Strassen):
+    """x from y and w, channels first."""
+
+    solver_id = "igemm-cpu-nchw-bwd-data-strassen"
+    direction = Direction.BACKWARD_DATA

@@ -1,0 +1,50 @@
+// How a tile of sums becomes elements of the result.
+#include "convfind_nvidia_tile.h"
+
+#ifndef WIDE
+#define WIDE 0  // 1: channels last, whole pieces of them, TILE_N 64 or more: results are written 16 bytes at a time
+#endif
+
+#define RESULT_ROW (TILE_N * ELEMENT_BYTES)
+
+CF_INLINED void store_one(CF_GLOBAL ELEMENT *to, float value, const float alpha, const float beta) {
+  value *= alpha;
+  if (beta != 0.0f) value = CF_FMA(beta, CF_LOAD(DTYPE, to, 0), value);
+  CF_STORE(DTYPE, to, 0, value);
+}
+
+#if WIDE
+// A wave's 16 rows of the tile as elements, whose pieces are spread over the banks.
+#define RESULT_PIECE(row, piece) \
+  ((row) * RESULT_ROW + (((piece) ^ (ELEMENT_BYTES == 2 ? (row) & 7 : ((row) & 3) * 2)) << 4))
+
+CF_INLINED void put_sums(const CF_UINT tile, const float sums[SUMS], const int item, const float alpha) {
+  CF_UNROLL for (int upper = 0; upper < 2; ++upper) {
+    const int row = OWN_ROW(item) + 8 * upper;
+    CF_UNROLL for (int j = 0; j < TILE_N / 8; ++j) {
+      const int byte = (8 * j + OWN_COLUMN(item)) * ELEMENT_BYTES;
+      CF_STORE_SHARED_PAIR(DTYPE, tile + RESULT_PIECE(row, byte / 16) + byte % 16, alpha * sums[4 * j + 2 * upper],
+                           alpha * sums[4 * j + 2 * upper + 1]);
+    }
+  }
+}
+
+// Four pieces at a time are read before they are stored.
+CF_INLINED void store_rows(CF_GLOBAL ELEMENT *result, const CF_UINT tile, CF_LOCAL_PTR const CF_LONG *result_at,
+                           const int item, const int columns) {
+  const int first = item / 32 * 16, lane = item % 32;
+  CF_UNROLL for (int i = 0; i < RESULT_ROW / 32; i += 4) {
+    CF_UINT bits[4][4];
+    CF_LONG at[4];
+    CF_UNROLL for (int k = 0; k < 4; ++k) {
+      const int number = (i + k) * 32 + lane, row = first + number / (RESULT_ROW / 16);
+      CF_LOAD_SHARED_4(bits[k], tile + RESULT_PIECE(row, number % (RESULT_ROW / 16)));
+      at[k] = result_at[row];
+    }
+    CF_UNROLL for (int k = 0; k < 4; ++k) {
+      const int column = ((i + k) * 32 + lane) % (RESULT_ROW / 16) * PER_PIECE;
+      if (at[k] >= 0 && column < columns) CF_STORE_4(result + (at[k] + column), bits[k]);
+    }
+  }
+}
+#endif

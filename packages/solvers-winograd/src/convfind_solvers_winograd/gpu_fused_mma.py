@@ -1,0 +1,124 @@
+"""Fused Winograd convolution on NVIDIA's tensor cores: forward and the data gradient."""
+
+from __future__ import annotations
+
+import re
+
+from convfind.applicability import APPLICABLE, Applicability, Rejected
+from convfind.config import Config
+from convfind.defines import make_defines
+from convfind.kernel_source import KernelSource
+from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
+from convfind.target import Target
+from convfind.types import Direction
+from convfind_solvers_winograd.algorithms import F4X3
+from convfind_solvers_winograd.geometry import geometry
+from convfind_solvers_winograd.gpu import GpuSolver, index
+from convfind_solvers_winograd.gpu_product import tensor_core_products
+from convfind_solvers_winograd.gpu_sizes import ConvSizes, FilterOrder, filter_launch
+
+#: What gpu_fused_mma.cl has in a work-group.
+_THREADS, _TILES, _FILTERS, _CHANNELS = 256, 32, 32, 8
+#: Channels that it copies at a time.
+_COPIED = 4
+#: Channels whose sum tensor cores, which cut off what they add up, leave precise enough.
+_LONGEST = 512
+#: Of a work-group alone on a unit of an H200: a step, and what comes before and after the sum.
+_STEP_SECONDS, _OTHER_SECONDS = 1.75e-6, 6.5e-6
+
+
+class FusedMmaSolver(GpuSolver):
+    """A result from a source and the weights, channels last; the weights are transformed ahead.
+
+    For F(4, 3): 36 points of 32 tiles and 32 filters are as many sums as a unit's registers hold.
+    """
+
+    backends = ("opencl",)
+
+    def __init__(self, direction: Direction) -> None:
+        """Take the direction."""
+        super().__init__(F4X3, direction, channels_last=True)
+        self.solver_id += "-fused-mma"
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take what the others take, where the kernel's tile fits: on sm_90 and later."""
+        answer = super().applicability(problem, target)
+        if not answer:
+            return answer
+        sm = re.fullmatch(r"sm_(\d+)", target.arch)
+        if not target.has("nv-ptx") or sm is None or int(sm[1]) < 90:
+            return Rejected(Reason.ARCHITECTURE, "is for sm_90 and later")
+        channels = geometry(problem).channels
+        if channels % _COPIED != 0 or channels > _LONGEST:
+            text = f"is for sums over at most {_LONGEST} channels, multiples of {_COPIED}"
+            return Rejected(Reason.CHANNELS, text)
+        return APPLICABLE
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """The time of rounds of blocks, one on a unit at a time."""
+        sizes = self._sizes(problem)
+        rounds = -(-self._blocks(sizes) // target.compute_units)
+        steps = -(-sizes.shape.channels // _CHANNELS)
+        seconds = rounds * (steps * _STEP_SECONDS + _OTHER_SECONDS)
+        return index(problem, target, seconds, sizes.packed_bytes, 2)
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of transformed weights."""
+        return self._sizes(problem).packed_bytes
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch for the weights, and one for all the rest."""
+        sizes = self._sizes(problem)
+        shape = sizes.shape
+        program = Program(
+            KernelSource("convfind_solvers_winograd", "kernels/gpu_fused_mma.cl"),
+            KernelLanguage.OPENCL_C,
+            make_defines(PRODUCTS=tensor_core_products(problem)),
+        )
+        fused = Launch(
+            KernelSpec(program, "winograd_gpu_fused"),
+            (
+                BufferArg(shape.source),
+                BufferArg(Memory.PACKED),
+                BufferArg(shape.result),
+                f32(problem.alpha),
+                f32(problem.beta),
+                *map(i32, (shape.images, shape.groups, shape.channels, shape.filters)),
+                *map(i32, (*shape.size, *shape.out, *shape.padding)),
+                *map(i32, (*sizes.tiles_of_image, sizes.packed_channels, sizes.packed_filters)),
+            ),
+            (min(self._blocks(sizes), target.compute_units) * _THREADS,),
+            (_THREADS,),
+        )
+        transforms = self._transforms(FILTERS_IN_FRAGMENTS=1)
+        return ConvSolution(
+            self.solver_id,
+            (fused,),
+            prepare=(filter_launch(transforms, sizes),),
+            packed=sizes.packed_bytes,
+        )
+
+    @staticmethod
+    def _blocks(sizes: ConvSizes) -> int:
+        shape = sizes.shape
+        return shape.groups * -(-shape.filters // _FILTERS) * -(-sizes.tiles // _TILES)
+
+    @staticmethod
+    def _sizes(problem: ConvProblem) -> ConvSizes:
+        shape = geometry(problem)
+        return ConvSizes(shape, F4X3, shape.images, True, FilterOrder.FRAGMENTS)
+
+    def _largest(self, problem: ConvProblem) -> int:
+        sizes = self._sizes(problem)
+        image = max(problem.elements(name) for name in "xy") // sizes.shape.images
+        padding = max(map(abs, sizes.shape.padding))
+        return max(image, problem.elements("w"), sizes.tiles, padding)

@@ -1,0 +1,114 @@
+"""Fused Winograd convolution on GPUs for few channels or few filters: first and last layers."""
+
+from __future__ import annotations
+
+from convfind.applicability import APPLICABLE, Applicability, Rejected
+from convfind.config import Config
+from convfind.defines import DefineValue, make_defines
+from convfind.kernel_source import KernelSource
+from convfind.kernel_spec import KernelSpec, Program
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
+from convfind.target import Target
+from convfind.types import Direction
+from convfind_solvers_winograd.algorithms import F4X3
+from convfind_solvers_winograd.geometry import geometry
+from convfind_solvers_winograd.gpu import GpuSolver, index
+from convfind_solvers_winograd.gpu_sizes import ConvSizes
+
+#: Points of so many channels or filters fit the registers of a work-item.
+MOST = 3
+#: What gpu_few_channels.cl and gpu_few_filters.cl have in a work-group.
+_THREADS, _FILTERS, _TILES = 128, 64, 32
+_LANES = 8  # of few filters: items of a tile
+#: Work-groups of gpu_few_channels.cl on a unit at a time.
+_RESIDENT = 2
+#: Of a unit of an H200: tiles of a channel and a filter in a second, beside what memory takes.
+_FEW_CHANNELS_RATE, _FEW_FILTERS_RATE = 3.3e9, 0.9e9
+
+
+class NarrowSolver(GpuSolver):
+    """A result from a source and the weights, channels last.
+
+    With few channels, the points of a filter stay in registers from tile to tile; with few filters,
+    the sums of their points do from channel to channel.
+    """
+
+    def __init__(self, direction: Direction) -> None:
+        """Take the direction."""
+        super().__init__(F4X3, direction, channels_last=True)
+        self.solver_id += "-narrow"
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take what the others take, of one group with few channels on one side."""
+        answer = super().applicability(problem, target)
+        if not answer:
+            return answer
+        if problem.groups > 1:
+            return Rejected(Reason.GROUPS, "is for one group")
+        shape = geometry(problem)
+        if min(shape.channels, shape.filters) > MOST:
+            return Rejected(Reason.CHANNELS, f"is for at most {MOST} channels of x or of y")
+        return APPLICABLE
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """The time of products, which memory adds to."""
+        sizes = self._sizes(problem)
+        shape = sizes.shape
+        rate = _FEW_CHANNELS_RATE if shape.channels <= MOST else _FEW_FILTERS_RATE
+        seconds = sizes.tiles * shape.channels * shape.filters / (rate * target.compute_units)
+        return index(problem, target, seconds, problem.traffic, 1)
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """None."""
+        return 0
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch."""
+        sizes = self._sizes(problem)
+        shape = sizes.shape
+        numbers: tuple[int, ...] = (*shape.size, *shape.out, *shape.padding, *sizes.tiles_of_image)
+        _, filter_step, channel_step, tap_step = shape.weight_steps
+        numbers += (filter_step, channel_step, tap_step, int(shape.flipped))
+        if shape.channels <= MOST:
+            name = "few_channels"
+            macros: dict[str, DefineValue] = {"CHANNELS": shape.channels}
+            apart = min(-(-sizes.tiles // _TILES), target.compute_units * _RESIDENT)
+            count = -(-shape.filters // _FILTERS) * apart
+            numbers = (shape.images, shape.filters, *numbers, apart)
+        else:
+            name = "few_filters"
+            macros = {"FILTERS": shape.filters}
+            count = -(-sizes.tiles * _LANES // _THREADS)
+            numbers = (shape.images, shape.channels, *numbers)
+        source = KernelSource("convfind_solvers_winograd", f"kernels/gpu_{name}.cl")
+        program = Program(source, defines=make_defines(macros))
+        main = Launch(
+            KernelSpec(program, f"winograd_gpu_{name}"),
+            (
+                *(BufferArg(shape.source), BufferArg(Memory.W), BufferArg(shape.result)),
+                *(f32(problem.alpha), f32(problem.beta)),
+                *map(i32, numbers),
+            ),
+            (count * _THREADS,),
+            (_THREADS,),
+        )
+        return ConvSolution(self.solver_id, (main,))
+
+    @staticmethod
+    def _sizes(problem: ConvProblem) -> ConvSizes:
+        shape = geometry(problem)
+        return ConvSizes(shape, F4X3, shape.images, channels_last=True)
+
+    def _largest(self, problem: ConvProblem) -> int:
+        sizes = self._sizes(problem)
+        image = max(problem.elements(name) for name in "xy") // sizes.shape.images
+        padding = max(map(abs, sizes.shape.padding))
+        return max(image, problem.elements("w"), sizes.tiles, padding)
