@@ -146,7 +146,7 @@ def test_a_killed_client_resumes(
     out = tmp_path / "out"
     done: dict[str, float] = {}
     for count in sorted(choose.sample(range(1, 25), 2)):
-        client = _tune(start, listed, recorded, out, "--workers", 2)
+        client = _tune(start, listed, recorded, out, "--workers", 2, "--pace", 5 * _PACE)
         _wait_for(out, count, client)
         assert client.poll() is None
         how(client)

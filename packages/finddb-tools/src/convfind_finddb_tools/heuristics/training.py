@@ -174,7 +174,6 @@ def train_network(
     widths = (min(most, recipe.units_per_solver * len(solvers)) for most in hidden)
     net = _Perceptrons(members, (inputs.shape[1], *widths), dropout, _typical(tensors))
     _fit(net, tensors, np.flatnonzero(~fitting), recipe, on_epoch)
-    net.eval()
     weights, biases = net.side_by_side()
     count = len(mean)
     # What a device adds to the first layer is one number for each unit: a bias of its own.
@@ -252,16 +251,18 @@ def _typical(tensors: _Tensors) -> torch.Tensor:
     return tensors.times.sum(0) / tensors.measured.sum(0).clamp(min=1)
 
 
-class _Perceptrons(torch.nn.Module):
-    """Several perceptrons of one form that learn side by side: (members, rows, values)."""
+class _Perceptrons:
+    """Several perceptrons of one form that learn side by side: (members, rows, values).
+
+    Values are dropped only where gradients are wanted.
+    """
 
     def __init__(
         self, members: int, widths: tuple[int, ...], dropout: float, start: torch.Tensor
     ) -> None:
-        super().__init__()
         self._dropout = dropout
-        self.weights = torch.nn.ParameterList()
-        self.biases = torch.nn.ParameterList()
+        self.weights: list[torch.nn.Parameter] = []
+        self.biases: list[torch.nn.Parameter] = []
         for inputs, outputs in itertools.pairwise((*widths, len(start))):
             bound = inputs**-0.5
             weight = torch.empty(members, inputs, outputs).uniform_(-bound, bound)
@@ -272,12 +273,16 @@ class _Perceptrons(torch.nn.Module):
             self.weights[-1] *= 0.3
             self.biases[-1][:] = start
 
-    def forward(self, values: torch.Tensor) -> torch.Tensor:
+    def parameters(self) -> list[torch.nn.Parameter]:
+        """What an optimiser changes."""
+        return self.weights + self.biases
+
+    def __call__(self, values: torch.Tensor) -> torch.Tensor:
         """Inputs of each member to its outputs."""
         layers = list(zip(self.weights, self.biases, strict=True))
         for weight, bias in layers[:-1]:
             values = torch.baddbmm(bias, values, weight).relu()
-            values = torch.nn.functional.dropout(values, self._dropout, self.training)
+            values = torch.nn.functional.dropout(values, self._dropout, torch.is_grad_enabled())
         return torch.baddbmm(layers[-1][1], values, layers[-1][0])
 
     def side_by_side(self) -> tuple[list[Floats], list[Floats]]:
@@ -307,7 +312,6 @@ def _fit(
         optimizer, recipe.rate, total_steps=recipe.epochs * rounds * steps + 1, pct_start=0.1
     )
     generator = np.random.default_rng(recipe.seed)
-    net.train()
     for epoch in range(recipe.epochs):
         for _ in range(rounds):
             orders = [generator.permutation(rows) for _ in net.weights[0]]

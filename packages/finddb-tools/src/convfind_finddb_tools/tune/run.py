@@ -113,6 +113,8 @@ class Run:
                     self._submit(queue)
                 if not self._fleet.busy and (summary.stopped or not queue.unfinished):
                     break
+                if self._is_stopped() and not self._fleet.workers:
+                    break  # Ctrl-C reached the workers too, and nobody is left to wait for
                 for completion in self._fleet.wait(_POLL):
                     self._take_in(completion, queue)
                 self._watcher.tick()
