@@ -96,6 +96,9 @@ Start = Callable[..., subprocess.Popen[str]]
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     """Return a function that starts a module of Python; what still runs at the end is killed."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts what runs in its background so, and children inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     running: list[subprocess.Popen[str]] = []
 
     def run(*words: object, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
