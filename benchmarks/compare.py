@@ -31,8 +31,6 @@ from peers.timing import Contestant, host_timer
 
 #: What one sample should last at least, so that a clock's step and a launch do not count.
 SAMPLE_MS = 2.0
-#: Threads of OpenMP go on spinning after a call, and would take the next contestant's core.
-PAUSE_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +199,11 @@ def _samples(
         contestant.time_ms(1)
         calls[contestant.name] = max(1, round(SAMPLE_MS / max(contestant.time_ms(2), 1e-3)))
     samples: list[tuple[Contestant, list[float]]] = [(c, []) for c in contestants]
+    before = contestants[-1]
     for _ in range(rounds):
         for contestant, times in samples:
-            time.sleep(PAUSE_S)
+            time.sleep(before.spin_s)
+            before = contestant
             contestant.time_ms(1)
             times.append(contestant.time_ms(calls[contestant.name]))
     return samples

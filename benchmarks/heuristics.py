@@ -1,14 +1,15 @@
 """Heuristic models of MIOpen's solvers, trained and scored on MIOpen's find databases.
 
     python benchmarks/heuristics.py FOLDER [--device gfx90a68.HIP] [--sibling gfx90878.HIP]
-        [--seed 0 --seed 1] [--json]
+        [--seed 0 --seed 1] [--models KEPT] [--json]
 
 FOLDER holds *.fdb.txt.bz2 files. For each device and seed a model is trained on all but a fifth of
 the shape families, which the seed chooses, and scored on that fifth among the solvers of each
 record: alone, and told of the neighbours that are known: the record of the same problem at another
 batch size, and with --sibling on another device. With several seeds the mean and the standard
 deviation are shown. The models are for comparing with what is published about MIOpen's own; nothing
-runs its solvers.
+runs its solvers. With --models they are kept, and what is kept is scored and timed without training
+again: an idle machine's times take a minute.
 """
 
 from __future__ import annotations
@@ -35,33 +36,32 @@ _WIDTH = 30
 
 
 def measure(
-    dataset: Dataset, seed: int, siblings: Dataset | None = None
+    dataset: Dataset, seed: int, path: Path, siblings: Dataset | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Train, and return the scores on what was held out by which neighbours are known."""
+    """Train unless there is a model, and return the scores on what was held out by which
+    neighbours are known.
+    """
     recipe = Recipe(seed=seed)
     start = time.perf_counter()
-    model = train(dataset, recipe, siblings=siblings)
+    if not path.exists():
+        write_model(path, train(dataset, recipe, siblings=siblings))
     elapsed = time.perf_counter() - start
     unseen = dataset.select(held_out(dataset, recipe.split, recipe.held_out, seed))
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.npz"
-        write_model(path, model)
-        heuristic = TrainedHeuristic("benchmark", path)
-        trained = heuristic.model()  # weights as they are stored
-        size = path.stat().st_size
-        found = {}
-        relations = [relation for relation in Relation if relation in trained.relations]
-        for known in itertools.chain.from_iterable(
-            itertools.combinations(relations, count) for count in range(len(relations) + 1)
-        ):
-            (scores,) = evaluate(trained, unseen, known, siblings).values()
-            query, batch = query_times(heuristic, unseen, known, siblings)
-            found["+".join(known) or "alone"] = dataclasses.asdict(scores) | {
-                "query_us": query,
-                "batch_us": batch,
-                "model_bytes": size,
-                "training_s": elapsed,
-            }
+    heuristic = TrainedHeuristic("benchmark", path)
+    trained = heuristic.model()  # weights as they are stored
+    found = {}
+    relations = [relation for relation in Relation if relation in trained.relations]
+    for known in itertools.chain.from_iterable(
+        itertools.combinations(relations, count) for count in range(len(relations) + 1)
+    ):
+        (scores,) = evaluate(trained, unseen, known, siblings).values()
+        query, batch = query_times(heuristic, unseen, known, siblings)
+        found["+".join(known) or "alone"] = dataclasses.asdict(scores) | {
+            "query_us": query,
+            "batch_us": batch,
+            "model_bytes": path.stat().st_size,
+            "training_s": elapsed,
+        }
     return found
 
 
@@ -72,8 +72,22 @@ def main() -> None:
     parser.add_argument("--device", action="append", help="name of a file, without endings")
     parser.add_argument("--sibling", help="name of a file; of a device that is not measured")
     parser.add_argument("--seed", action="append", type=int)
+    parser.add_argument("--models", type=Path, help="folder in which models are kept")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        measured = _measure_all(given, given.models or Path(folder))
+    if given.json:
+        print(json.dumps(measured, indent=2))
+        return
+    print(f"{'':22}" + "".join(f"{device:>{_WIDTH}}" for device in measured))
+    names = [field.name for field in dataclasses.fields(Scores)]
+    for name in (*names, "query_us", "batch_us", "model_bytes", "training_s"):
+        print(f"{name:22}" + "".join(_cell(seeds, name) for seeds in measured.values()))
+
+
+def _measure_all(given: argparse.Namespace, models: Path) -> dict[str, dict[int, dict[str, Any]]]:
+    """Scores by device with what is known, and by seed."""
 
     def read(device: str) -> Dataset:
         return read_dataset([given.folder / f"{device}.fdb.txt.bz2"])
@@ -83,15 +97,10 @@ def main() -> None:
     for device in given.device or DEVICES:
         dataset = read(device)
         for seed in given.seed or [0]:
-            for known, scores in measure(dataset, seed, siblings).items():
+            path = models / f"{device}-{given.sibling or 'alone'}-{seed}.npz"
+            for known, scores in measure(dataset, seed, path, siblings).items():
                 measured.setdefault(f"{device} {known}", {})[seed] = scores
-    if given.json:
-        print(json.dumps(measured, indent=2))
-        return
-    print(f"{'':22}" + "".join(f"{device:>{_WIDTH}}" for device in measured))
-    names = [field.name for field in dataclasses.fields(Scores)]
-    for name in (*names, "query_us", "batch_us", "model_bytes", "training_s"):
-        print(f"{name:22}" + "".join(_cell(seeds, name) for seeds in measured.values()))
+    return measured
 
 
 def _cell(seeds: dict[int, dict[str, Any]], name: str) -> str:

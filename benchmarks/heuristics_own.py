@@ -3,13 +3,17 @@
     python benchmarks/heuristics_own.py draw FOLDER/*.fdb.txt.bz2 --to problems.txt
     python benchmarks/heuristics_own.py collect problems.txt --to tuned --budget 8h
     python benchmarks/heuristics_own.py model tuned --to model.npz
+    python benchmarks/heuristics_own.py agree tuned again
 
 `draw` lists problems: the layers of networks, in all directions, then at most one problem of each
-shape family of the SOURCES, which are MIOpen's *.fdb.txt.bz2 or what `convfind tune run` takes.
+shape family of the SOURCES, which are MIOpen's *.fdb.txt.bz2 or what `convfind tune run` takes, and
+of problems made of sizes that are usual in networks.
 Each of the two is shuffled, so that whatever a budget leaves room for is a fair sample. `collect`
-measures every solver on them, and goes on where it was interrupted. `model` holds out each network
-in turn, with every problem of its shape families, trains on the rest, scores, and compares with the
-weighted throughput index; then it trains the model. Neither needs the device that measured.
+measures every solver on them, and goes on where it was interrupted; after solvers have changed it
+measures those that have. `model` holds out each network in turn, with every problem of its shape
+families, trains on the rest, scores, and compares with the weighted throughput index; then it
+trains the model. It does not need the device that measured. `agree` compares two measurements of
+the same problems: who chooses by one of them, and pays by the other, is as good as can be.
 """
 
 from __future__ import annotations
@@ -53,6 +57,16 @@ _BUDGET_SPENT = 3  # exit code of `tune run`
 _FAILED = 1  # and where problems failed, which are no reason to stop
 
 
+_SIZES = (7, 8, 10, 13, 14, 16, 17, 20, 27, 28, 32, 35, 40, 56, 64, 80, 112, 128, 224)
+_CHANNELS = (
+    *(8, 16, 16, 24, 24, 32, 32, 40, 48, 64, 64, 72, 80, 96, 96, 112, 120, 128, 128, 144, 160, 192),
+    *(192, 224, 240, 256, 256, 288, 320, 384, 384, 480, 512, 512, 576, 672, 768, 960, 1024, 1152),
+    *(1280, 1536, 2048),
+)
+_FILTERS = (1,) * 11 + (3,) * 7 + (5, 7)
+_STRIDES = (1, 1, 1, 1, 2)
+
+
 @click.group()
 def main() -> None:
     """Draw problems, collect data, and train and score models of the installed solvers."""
@@ -63,41 +77,49 @@ def main() -> None:
 @click.option("--networks", default=_LAYERS, type=_PATH, help="Folder of layer files.")
 @click.option("--to", "listed", required=True, type=_NEW)
 @click.option("--count", default=3000, show_default=True, help="Problems at most.")
+@click.option("--made", default=0, show_default=True, help="Problems of usual sizes, besides.")
 @click.option("--most-gmacs", default=2.0, show_default=True, help="Of one problem.")
 @click.option("--most-mb", default=1000.0, show_default=True, help="Of its tensors together.")
 @click.option("-n", "--batch", "batches", multiple=True, default=(1, 16), type=int)
 @click.option("--channels-last", default=0.0, show_default=True, help="Share of the problems.")
 @click.option("--dtype", "dtypes", multiple=True, default=("float32",))
+@click.option("--most-groups", default=2**31 - 1, help="Leave problems of more groups out.")
 @click.option("--seed", default=0, show_default=True)
 def draw(
     sources: tuple[Path, ...],
     networks: Path,
     listed: Path,
     count: int,
+    made: int,
     most_gmacs: float,
     most_mb: float,
     batches: tuple[int, ...],
     channels_last: float,
     dtypes: tuple[str, ...],
+    most_groups: int,
     seed: int,
 ) -> None:
-    """List problems: those of networks, then of other SOURCES."""
+    """List problems: those of networks, then of other SOURCES, of which too large a batch is halved
+    until the problem fits.
+    """
     generator = np.random.default_rng(seed)
     types = {DataType(name) for name in dtypes}
 
     def fits(problem: ConvProblem) -> bool:
         elements = sum(map(math.prod, (problem.x_shape, problem.w_shape, problem.y_shape)))
         small = problem.macs <= most_gmacs * 1e9 and elements * problem.dtype.size <= most_mb * 1e6
-        return small and problem.dtype in types
+        return small and problem.dtype in types and problem.groups <= most_groups
 
     layers = [problem for problem in _layers(networks, batches) if fits(problem)]
     drawn = [layers[number] for number in generator.permutation(len(layers)).tolist()][:count]
     families = {family_of(problem) for problem in drawn}
-    others = list(_others(sources))
+    others = [*_others(sources), *_made(made, batches, generator)]
     for number in generator.permutation(len(others)).tolist():
         if len(drawn) >= count:
             break
         problem = others[number].plain()
+        while problem.x_shape[0] > 1 and not fits(problem):
+            problem = problem.with_batch(problem.x_shape[0] // 2)
         if fits(problem) and (family := family_of(problem)) not in families:
             families.add(family)
             drawn.append(problem)
@@ -122,6 +144,25 @@ def _layers(networks: Path, batches: Sequence[int]) -> list[ConvProblem]:
     return list(found.values())
 
 
+def _made(
+    count: int, batches: Sequence[int], generator: np.random.Generator
+) -> Iterator[ConvProblem]:
+    """Problems of sizes that are usual in networks: one in ten a first layer."""
+    for _ in range(count):
+        size, channels, filters = generator.choice(_SIZES), *generator.choice(_CHANNELS, 2)
+        window, stride = generator.choice(_FILTERS), generator.choice(_STRIDES)
+        if generator.random() < 0.1:
+            size, channels, filters = generator.choice(_SIZES[-2:]), 3, min(filters, 96)
+            window, stride = generator.choice(_FILTERS[-5:]), generator.choice(_STRIDES[-2:])
+        yield ConvProblem.create(
+            list(Direction)[generator.integers(3)],
+            (int(generator.choice(batches)), int(channels), int(size), int(size)),
+            (int(filters), int(channels), int(window), int(window)),
+            padding=int(window) // 2,
+            stride=int(stride),
+        )
+
+
 def _channels_last(problem: ConvProblem) -> ConvProblem:
     layout = Layout.of(problem.spatial_rank, channels_last=True)
     return dataclasses.replace(problem, x_layout=layout, w_layout=layout, y_layout=layout)
@@ -136,6 +177,7 @@ def _channels_last(problem: ConvProblem) -> ConvProblem:
 @click.option("--workers", default=0, show_default=True, help="As of `convfind tune run`.")
 @click.option("--compilers", type=int, help="As of `convfind tune run`.")
 @click.option("--part", default=50, show_default=True, help="Problems of one `tune run`.")
+@click.option("--quick", is_flag=True, help="As of `convfind tune run`.")
 def collect(
     listed: Path,
     data: Path,
@@ -145,6 +187,7 @@ def collect(
     workers: int,
     compilers: int | None,
     part: int,
+    quick: bool,
 ) -> None:
     """Measure every solver on problems of a list, until the budget is spent.
 
@@ -159,6 +202,7 @@ def collect(
     chosen = ["--device", device] if device else []
     chosen += ["--workers", str(workers)] if workers else []
     chosen += ["--compilers", str(compilers)] if compilers is not None else []
+    chosen += ["--quick"] if quick else []
     for start in range(0, len(keys), part):
         left = end - time.monotonic()
         if left <= 0:
@@ -190,22 +234,32 @@ def _others(sources: Sequence[Path]) -> Iterator[ConvProblem]:
 
 
 @main.command()
-@click.argument("data", type=_PATH)
+@click.argument("data", nargs=-1, required=True, type=_PATH)
 @click.option("--networks", default=_LAYERS, type=_PATH, help="Folder of layer files.")
 @click.option("--to", "file", required=True, type=_NEW)
+@click.option("--with-older", is_flag=True, help="Estimate from older versions what is missing.")
 @click.option("--most-groups", default=2**31 - 1, help="Leave problems of more groups out.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True)
 def model(
-    data: Path, networks: Path, file: Path, most_groups: int, seed: int, as_json: bool
+    data: tuple[Path, ...],
+    networks: Path,
+    file: Path,
+    with_older: bool,
+    most_groups: int,
+    seed: int,
+    as_json: bool,
 ) -> None:
-    """Train without each network and score on it, then train the model."""
-    dataset = read_dataset([data])
+    """Train without each network and score on it, then train the model.
+
+    Of times in several of DATA the mean counts.
+    """
+    dataset = read_dataset(data, with_older=with_older)
     dataset = dataset.select(dataset.rows[:, SIZES.index("groups")] <= most_groups)
-    target = msgspec.json.decode((data / _TARGET).read_bytes(), type=Target)
+    target = msgspec.json.decode((data[0] / _TARGET).read_bytes(), type=Target)
     if [device.identity for device in dataset.devices] != [target.identity]:
         known = ", ".join(device.identity for device in dataset.devices)
-        msg = f"{data} holds times of {known}, not of {target.identity} alone"
+        msg = f"{data[0]} holds times of {known}, not of {target.identity} alone"
         raise click.ClickException(msg)
     found = {path.stem: _without(dataset, path, target, seed) for path in _layer_files(networks)}
     found = {network: scores for network, scores in found.items() if scores}
@@ -222,6 +276,41 @@ def model(
     for network, scores in found.items():
         cells = "".join(f"{scores[name]:>22.4f}" for name in names if name in scores)
         click.echo(f"{network:20}{cells}")
+
+
+@main.command()
+@click.argument("data", type=_PATH)
+@click.argument("again", type=_PATH)
+@click.option("--most-groups", default=2**31 - 1, help="Leave problems of more groups out.")
+def agree(data: Path, again: Path, most_groups: int) -> None:
+    """Choose by the times of DATA, and pay by those of AGAIN, on the problems of both."""
+    first, second = read_dataset([data]), read_dataset([again])
+    names = sorted({*first.solvers} & {*second.solvers})
+    tables = [
+        {
+            text: times
+            for text, times, groups in zip(
+                part.texts.tolist(),
+                part.log_times(names),
+                part.rows[:, SIZES.index("groups")],
+                strict=True,
+            )
+            if groups <= most_groups
+        }
+        for part in (first, second)
+    ]
+    both = sorted(tables[0].keys() & tables[1].keys())
+    old, new = (np.array([table[text] for text in both]) for table in tables)
+    common = np.isfinite(old) & np.isfinite(new)
+    several = common.sum(axis=1) > 1
+    old, new = (np.where(common, times, np.inf)[several] for times in (old, new))
+    paid = new[np.arange(len(new)), old.argmin(axis=1)] - new.min(axis=1)
+    apart = np.abs(old[common[several]] - new[common[several]])
+    click.echo(f"problems          {len(paid)}")
+    click.echo(f"same fastest      {(paid == 0).mean():.4f}")
+    click.echo(f"geomean slowdown  {np.exp(paid.mean()):.4f}")
+    click.echo(f"p95 slowdown      {np.exp(np.quantile(paid, 0.95)):.4f}")
+    click.echo(f"times differ by   {np.expm1(np.median(apart)):.4f} (median)")
 
 
 def _without(dataset: Dataset, network: Path, target: Target, seed: int) -> dict[str, float]:

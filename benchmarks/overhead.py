@@ -79,7 +79,7 @@ def invoker_us(handle: Handle) -> tuple[float, float]:
     ours = loop(lambda: convolution.enqueue(args))
     ready = convolution.invoker._steps[0]  # type: ignore[attr-defined]
     raw = loop(
-        lambda: cl.enqueue_nd_range_kernel(ready._queue, ready._kernel, ready._global, ready._local)
+        lambda: cl.enqueue_nd_range_kernel(device.queue, ready._kernel, ready._global, ready._local)
     )
     # In turns, so that a change of the machine's speed hits both.
     pairs = [(microseconds(ours, 500), microseconds(raw, 500)) for _ in range(5)]

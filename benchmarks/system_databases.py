@@ -17,9 +17,14 @@ from pathlib import Path
 
 import click
 
+from convfind.finddb.record import FindRecord
+from convfind.plugins.registry import default_registry
 from convfind.problem import ConvProblem
 from convfind.problem_text import read_layer_file
 from convfind.types import Direction, Layout
+from convfind_finddb_tools.database import Snapshot
+from convfind_finddb_tools.entry import own_entries
+from convfind_finddb_tools.removal import remove
 
 _PACKAGES = Path(__file__).parents[1] / "packages"
 #: The packages by the algorithm of their solvers.
@@ -45,6 +50,7 @@ def main() -> None:
 @click.option("-n", "batch", type=int, help="Batch size instead of the files'.")
 @click.option("--strategy", default="defaults", show_default=True, help="Of `convfind tune run`.")
 @click.option("--budget", help="Begin no problem after: 5m, 2h.")
+@click.option("--quick", is_flag=True, help="As of `convfind tune run`.")
 def measure(
     files: tuple[Path, ...],
     device: str,
@@ -53,6 +59,7 @@ def measure(
     batch: int | None,
     strategy: str,
     budget: str | None,
+    quick: bool,
 ) -> None:
     """Measure the layers of FILES in all directions and both layouts."""
     database.mkdir(parents=True, exist_ok=True)
@@ -61,6 +68,7 @@ def measure(
     keys.write_text("".join(f"{key}\n" for key in problems))
     words = ["tune", "run", str(keys), "--to", str(database), "--device", device]
     words += ["--workers", str(workers), "--strategy", strategy]
+    words += ["--quick"] if quick else []
     sys.exit(_convfind(*words, *(["--budget", budget] if budget else [])))
 
 
@@ -80,13 +88,30 @@ def _problems(file: Path, batch: int | None) -> list[ConvProblem]:
 @click.option("--identity", required=True, help="A part of the device's, as in the database.")
 @click.option("--name", required=True, help="Of the packs, without the suffix.")
 def pack(database: Path, identity: str, name: str) -> None:
-    """Write each family's results in DATABASE into its package."""
+    """Write each family's results in DATABASE into its package: of solvers as they are now."""
+    _remove_outdated(database)
     for algorithm, package in _FAMILIES.items():
         folder = _PACKAGES / package / "databases"
         folder.mkdir(exist_ok=True)
         words = ["db", "pack", str(database), "--device", identity, "--algorithm", algorithm]
         if code := _convfind(*words, "--output", str(folder / f"{name}.lmdb")):
             sys.exit(code)
+
+
+def _remove_outdated(database: Path) -> None:
+    registry = default_registry()
+
+    def is_outdated(record: FindRecord | None) -> bool:
+        solver = None if record is None else registry.find_solver(record.solver)
+        return record is not None and (solver is None or record.solver_version != solver.version)
+
+    with Snapshot(database) as snapshot:
+        outdated = [
+            replace(entry, results=results)
+            for entry in own_entries(snapshot)
+            if (results := tuple(one for one in entry.results if is_outdated(one.record)))
+        ]
+    click.echo(f"{remove(database, outdated):,} results of solvers that have changed removed")
 
 
 def _convfind(*words: str) -> int:

@@ -16,6 +16,8 @@ class Contestant:
     bound: bool
     #: Run it so many times in a row; returns ms of one.
     time_ms: Callable[[int], float]
+    #: Its threads spin for so long after a call, and would take the next contestant's core.
+    spin_s: float = 0.02
 
 
 def host_timer(run: Callable[[], object]) -> Callable[[int], float]:

@@ -76,6 +76,7 @@ LAYERS = (
                 accuracy=AccuracyClass.RELAXED,
                 solvers="winograd-f[45]x[45]-*",
             ),
+            Layer((16, 64, 17, 17), (64, 64, 1, 7), layout, solvers="winograd-f4x7-1d-gpu-*"),
         )
     ),
 )

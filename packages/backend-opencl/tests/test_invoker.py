@@ -148,8 +148,9 @@ def test_timed_is_the_time_of_the_steps(
 ) -> None:
     import pyopencl as cl
 
-    if not profiled:  # the user's own queue may have no event times
-        queue = cl.CommandQueue(device.context, device.queue.device)
+    if profiled:  # the user's own queue may have event times
+        profiling = cl.command_queue_properties.PROFILING_ENABLE
+        queue = cl.CommandQueue(device.context, device.queue.device, properties=profiling)
         device = backend.open_native(device.context, queue)
     runner = Runner(device)
     args = InvokeArgs(y=device.upload(np.zeros(4096 + 1, np.float32)[1:]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from convfind_backend_opencl.retarget import retarget
+from convfind_backend_opencl.retarget import limit_registers, retarget
 
 PTX = b"""//
 .version 8.8
@@ -33,3 +33,10 @@ def test_other_architectures_stay_as_they_are() -> None:
         other = PTX.replace(b"sm_90", target)
         assert retarget(other) == other
     assert retarget(b"\x7fELF //@ not text") == b"\x7fELF //@ not text"
+
+
+def test_a_limit_of_registers_follows_the_size_of_the_work_group() -> None:
+    kernels = b".entry a(\n)\n.reqntid 128, 1, 1\n{\n}\n.entry b(\n)\n{\n}\n"
+    limited = limit_registers(kernels, ("-cl-mad-enable", "-cl-nv-maxrregcount=168"))
+    assert limited == kernels.replace(b"1, 1\n", b"1, 1\n.maxnreg 168\n")
+    assert limit_registers(kernels, ("-cl-mad-enable",)) == kernels

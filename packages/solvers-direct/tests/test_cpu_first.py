@@ -18,14 +18,19 @@ from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_direct.cpu_first import CpuFirst
 from convfind_solvers_direct.cpu_first_weights import CpuFirstWeights
+from convfind_solvers_direct.cpu_narrow import CpuNarrow
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
-First = CpuFirst | CpuFirstWeights
+First = CpuFirst | CpuNarrow | CpuFirstWeights
 SOLVERS: list[First] = [
-    kind(channels_last=channels_last)
-    for kind in (CpuFirst, CpuFirstWeights)
+    solver
     for channels_last in (False, True)
+    for solver in (
+        CpuFirst(channels_last=channels_last),
+        CpuNarrow(Direction.BACKWARD_DATA, channels_last=channels_last),
+        CpuFirstWeights(channels_last=channels_last),
+    )
 ]
 each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
 
@@ -105,10 +110,12 @@ def test_other_problems_and_devices_are_refused(solver: First) -> None:
     target = replace(MOCK_TARGET, identity="", backend="opencl", kind=DeviceKind.CPU)
     first = problem_of(solver, (4, 3, 224, 224), (64, 3, 7, 7), padding=3, stride=2)
     assert solver.applicability(first, target)
+    is_data = solver.direction is Direction.BACKWARD_DATA
+    other = Direction.FORWARD if is_data else Direction.BACKWARD_DATA
     other_layout = Layout.of(2, channels_last=not solver.channels_last)
     for problem, device, reason in (
         (first, replace(target, identity="", kind=DeviceKind.GPU), Reason.DEVICE_KIND),
-        (first.with_direction(Direction.BACKWARD_DATA), target, Reason.DIRECTION),
+        (first.with_direction(other), target, Reason.DIRECTION),
         (replace(first, dtype=DataType.FLOAT64, y_dtype=DataType.FLOAT64), target, Reason.DTYPE),
         (replace(first, y_layout=other_layout), target, Reason.LAYOUT),
         (problem_of(solver, (1, 4, 8, 8), (4, 1, 3, 3), groups=4), target, Reason.GROUPS),
@@ -117,11 +124,13 @@ def test_other_problems_and_devices_are_refused(solver: First) -> None:
         (problem_of(solver, (1, 3, 80, 80), (4, 3, 3, 3), stride=33), target, Reason.STRIDE),
         (problem_of(solver, (1, 3, 80, 80), (4, 3, 3, 3), dilation=2), target, Reason.DILATION),
         (problem_of(solver, (1, 3, 8, 8, 8), (4, 3, 3, 3, 3)), target, Reason.SPATIAL_RANK),
-        (problem_of(solver, (1, 4, 11, 9000), (4, 4, 11, 11)), target, Reason.SIZE_LIMIT),
+        (problem_of(solver, (1, 4, 40000, 40000), (4, 4, 3, 3)), target, Reason.SIZE_LIMIT),
     ):
         answer = solver.applicability(problem, device)
         assert isinstance(answer, Rejected), problem
         assert answer.reason == reason
+    tall = problem_of(solver, (1, 1, 20000, 8000), (4, 1, 500, 1))
+    assert not solver.applicability(tall, target)
     index = solver.wti(first, target)
     assert index is not None
     assert 0.01 < index < 1
@@ -138,6 +147,45 @@ def test_weights_make_do_with_less_workspace(channels_last: bool) -> None:
         needed = solver.workspace_size(problem, target, limit)
         assert needed <= max(limit, 2 * problem.nbytes("w"))
         assert solver.solution(problem, target, workspace_limit=limit).workspace == needed
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_parts_of_long_rows_and_phases_without_taps(
+    channels_last: bool, convfind_device: Device
+) -> None:
+    if is_pocl(cpu(convfind_device)):
+        pytest.skip("the edges of tiles run on it")
+    solver = CpuNarrow(Direction.BACKWARD_DATA, channels_last=channels_last)
+    shapes = [
+        problem_of(solver, x, (4, 2, 3, 2), stride=(5, 4), padding=padding, beta=-1.0)
+        for x, padding in (((1, 2, 9, 9000), 0), ((2, 2, 1, 1), 40))
+    ]
+    report = assert_solver(solver, convfind_device, shapes=shapes, every_variant=False)
+    assert len(report.problems) == len(shapes)
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_last_layers(channels_last: bool, convfind_device: Device) -> None:
+    solver = CpuNarrow(Direction.FORWARD, channels_last=channels_last)
+    shapes = [
+        problem_of(solver, (images, 20, *size), (3, 20, 5, 2), padding=padding, beta=beta)
+        for images, size, padding, beta in (
+            (2, (29, 31), 2, 0.0),
+            (1, (3, 70), ((9, 1), (0, 20)), 2.0),
+            (1, (5, 2), 0, 0.0),
+        )
+    ]
+    report = assert_solver(solver, cpu(convfind_device), shapes=shapes, every_variant=False)
+    assert len(report.problems) == len(shapes)
+    target = convfind_device.target
+    for problem, reason in (
+        (shapes[0].with_direction(Direction.BACKWARD_DATA), Reason.DIRECTION),
+        (problem_of(solver, (1, 20, 8, 8), (5, 20, 3, 3)), Reason.CHANNELS),
+        (problem_of(solver, (1, 20, 8, 8), (4, 20, 3, 3), stride=2), Reason.STRIDE),
+    ):
+        answer = solver.applicability(problem, target)
+        assert isinstance(answer, Rejected), problem
+        assert answer.reason == reason
 
 
 def test_patches_of_vision_transformers_are_taken_channels_last() -> None:

@@ -21,6 +21,7 @@ from convfind.types import DataType, Direction, Layout
 from convfind_solvers_direct.cpu_conv import CpuDirect
 from convfind_solvers_direct.gpu_conv import GpuDirect
 from convfind_solvers_direct.gpu_wide import WideConv
+from convfind_solvers_direct.gpu_wide_weights import WideWeights
 from convfind_solvers_direct.solver_list import solvers
 
 pytest_plugins = ["convfind.testing.fixtures"]
@@ -29,7 +30,7 @@ FewChannels = CpuDirect | GpuDirect
 SOLVERS = [
     solver
     for solver in solvers()
-    if isinstance(solver, FewChannels) and not isinstance(solver, WideConv)
+    if isinstance(solver, FewChannels) and not isinstance(solver, WideConv | WideWeights)
 ]
 GPU = replace(
     MOCK_TARGET,

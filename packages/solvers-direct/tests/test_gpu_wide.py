@@ -16,10 +16,13 @@ from convfind.target import DeviceKind, Target
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_direct.gpu_wide import WideConv
+from convfind_solvers_direct.gpu_wide_weights import WideWeights
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
-SOLVERS = [WideConv(direction) for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)]
+Wide = WideConv | WideWeights
+DIRECTIONS = (Direction.FORWARD, Direction.BACKWARD_DATA)
+SOLVERS: list[Wide] = [*(WideConv(direction) for direction in DIRECTIONS), WideWeights()]
 GPU = replace(
     MOCK_TARGET,
     identity="",
@@ -33,71 +36,96 @@ each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_
 
 
 def problem_of(
-    solver: WideConv, x: tuple[int, ...], w: tuple[int, ...], **options: object
+    solver: Wide, x: tuple[int, ...], w: tuple[int, ...], **options: object
 ) -> ConvProblem:
     options = {"groups": x[1], **options}
     return ConvProblem.create(solver.direction, x, w, **options)  # type: ignore[arg-type]
 
 
-class Single(WideConv):
-    """One result an item, and few rows."""
+class Chained(WideConv):
+    """One result an item, few rows, and images one after the other."""
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
-        return super().default_config(problem, target).replace(rows=2, results=1, items=96)
+        return super().default_config(problem, target).replace(rows=2, results=1, chain=2)
 
 
-@pytest.mark.parametrize("kind", [WideConv, Single])
-@pytest.mark.parametrize("direction", [Direction.FORWARD, Direction.BACKWARD_DATA])
-def test_edges_of_tiles(
-    kind: type[WideConv], direction: Direction, convfind_device: Device
-) -> None:
-    if convfind_device.target.platform.startswith("Portable"):
+def as_gpu(device: Device) -> Device:
+    """The device, as if it were a GPU."""
+    if device.target.platform.startswith("Portable"):
         pytest.skip("compiles for minutes; CPUs never get these kernels")
-    solver, device = kind(direction), copy.copy(convfind_device)
-    if device.target.kind is not DeviceKind.GPU:
-        device.target = replace(
-            device.target, identity="", kind=DeviceKind.GPU, local_memory=48 * 1024
-        )
-    shapes = [
-        problem_of(solver, (3, 13, 9, 8), (13, 1, 3, 5), padding=(2, 4), alpha=0.5, beta=2.0),
+    if device.target.kind is DeviceKind.GPU:
+        return device
+    copied = copy.copy(device)
+    copied.target = replace(
+        device.target, identity="", kind=DeviceKind.GPU, compute_units=8, local_memory=48 * 1024
+    )
+    return copied
+
+
+def shapes_of(solver: Wide) -> list[ConvProblem]:
+    """Edges of rows, strips, bands and runs; rows of whole fours."""
+    return [
+        problem_of(solver, (3, 13, 9, 8), (13, 1, 3, 5), padding=(2, 2), alpha=0.5, beta=2.0),
         problem_of(solver, (2, 3, 57, 56), (3, 1, 7, 7), padding=((0, 3), (3, 3))),
-        problem_of(solver, (1, 2, 24, 1000), (2, 1, 2, 3), padding=(1, 1)),
-        problem_of(solver, (3, 15, 17, 20), (20, 3, 2, 5), groups=5),
-        problem_of(solver, (2, 7, 24), (7, 1, 5), padding=2),
+        problem_of(solver, (1, 2, 24, 1000), (2, 1, 2, 5), padding=(1, 2)),
+        problem_of(solver, (3, 15, 17, 20), (20, 3, 2, 5), groups=5, padding=(1, 2)),
+        problem_of(solver, (2, 7, 24), (7, 1, 5), padding=2, layout=Layout.NCW),
     ]
-    report = assert_solver(solver, device, shapes=shapes, every_variant=False)
+
+
+@pytest.mark.parametrize("solver", [WideConv(DIRECTIONS[0]), Chained(DIRECTIONS[1]), WideWeights()])
+def test_edges_of_tiles(solver: Wide, convfind_device: Device) -> None:
+    shapes = shapes_of(solver)
+    report = assert_solver(solver, as_gpu(convfind_device), shapes=shapes, every_variant=False)
     assert len(report.problems) == len(shapes)
+
+
+def test_weights_make_do_with_less_workspace() -> None:
+    solver, target = WideWeights(), replace(GPU, identity="", compute_units=16)
+    problem = problem_of(solver, (16, 16, 20, 20), (16, 1, 3, 3), padding=1)
+    most = solver.workspace_size(problem, target)
+    assert most >= 2 * problem.nbytes("w")
+    assert solver.workspace_size(problem, target, most // 2) <= most // 2
+    assert solver.workspace_size(problem, target, 0) == 0
 
 
 @each_solver
 @pytest.mark.parametrize(("size", "taps"), [(112, 3), (28, 5), (56, 7), (56, 9), (512, 3)])
-def test_usual_tiles_are_legal(solver: WideConv, size: int, taps: int) -> None:
+def test_usual_tiles_are_legal(solver: Wide, size: int, taps: int) -> None:
     problem = problem_of(solver, (8, 96, size, size), (96, 1, taps, taps), padding=taps // 2)
     assert solver.applicability(problem, GPU)
     assert solver.default_config(problem, GPU) in solver.search_space(problem, GPU)
 
 
 @each_solver
-def test_other_problems_are_refused(solver: WideConv) -> None:
+def test_other_problems_are_refused(solver: Wide) -> None:
+    other = Direction.FORWARD if isinstance(solver, WideWeights) else Direction.BACKWARD_WEIGHTS
     small = problem_of(solver, (1, 4, 8, 8), (4, 1, 3, 3), padding=1)
     assert solver.applicability(small, GPU)
     last = {f"{name}_layout": Layout.NHWC for name in "xwy"}
     for problem, reason in (
         (replace(small, dtype=DataType.FLOAT16, y_dtype=DataType.FLOAT16), Reason.DTYPE),
         (replace(small, **last), Reason.LAYOUT),  # type: ignore[arg-type]
-        (small.with_direction(Direction.BACKWARD_WEIGHTS), Reason.DIRECTION),
+        (small.with_direction(other), Reason.DIRECTION),
         (problem_of(solver, (1, 4, 8, 8), (4, 1, 3, 3), stride=2), Reason.STRIDE),
         (problem_of(solver, (1, 4, 8, 8), (4, 1, 12, 1), padding=(6, 0)), Reason.FILTER_SIZE),
         (problem_of(solver, (1, 4, 8, 7), (4, 1, 3, 3), padding=1), Reason.SIZE_LIMIT),
         (problem_of(solver, (1, 4, 8, 8), (4, 1, 3, 3)), Reason.SIZE_LIMIT),
-        (problem_of(solver, (1, 4, 8, 8192), (4, 1, 3, 3), padding=1), Reason.SIZE_LIMIT),
     ):
         answer = solver.applicability(problem, GPU)
         assert isinstance(answer, Rejected), problem
         assert answer.reason == reason
 
 
-def test_the_kernel_compiles_alone(convfind_device: Device) -> None:
-    problem = problem_of(SOLVERS[0], (1, 4, 8, 8), (4, 1, 3, 3), padding=1)
-    for program in SOLVERS[0].solution(problem, GPU).programs:
+def test_rows_that_do_not_fit_are_refused() -> None:
+    wide = problem_of(SOLVERS[0], (1, 4, 8, 8192), (4, 1, 3, 3), padding=1)
+    answer = SOLVERS[0].applicability(wide, GPU)
+    assert isinstance(answer, Rejected)
+    assert answer.reason == Reason.SIZE_LIMIT
+
+
+@pytest.mark.parametrize("solver", SOLVERS[1:], ids=lambda s: s.solver_id)
+def test_kernels_compile_alone(solver: Wide, convfind_device: Device) -> None:
+    problem = problem_of(solver, (1, 4, 8, 8), (4, 1, 3, 3), padding=1)
+    for program in solver.solution(problem, GPU).programs:
         assert convfind_device.compile(replace(program, defines=()))

@@ -29,6 +29,25 @@ def test_every_core_gets_work_where_there_is_enough(cores: int) -> None:
     assert items >= cores
 
 
+@given(st.integers(16, 200), st.sampled_from((2, 3, 4)))
+def test_no_core_waits_long_for_the_others(units: int, cores: int) -> None:
+    product = Product(32 * units, 504, 1, 32, 12, 504)
+    found = cut(product, cores)
+    along = -(-product.positions // found.positions)
+    across = -(-product.filters // found.filters)
+    areas = [
+        min(found.positions, product.positions - i * found.positions)
+        * min(found.filters, product.filters - j * found.filters)
+        for j in range(across)
+        for i in range(along)
+    ]
+    busy_until = [0] * cores
+    for area in areas:
+        first = busy_until.index(min(busy_until))
+        busy_until[first] += area
+    assert max(busy_until) <= 1.15 * sum(areas) / cores
+
+
 def test_a_single_core_reads_everything_once() -> None:
     found = cut(Product(196, 500, 1, 32, 12, 504), 1)
     assert found.positions >= 196

@@ -124,29 +124,6 @@ def test_every_tile_computes_the_same(solver: MatrixConvSolver, hopper: Device) 
             assert_solver(pinned, hopper, shapes=[problem], every_variant=False)
 
 
-@each
-def test_no_config_spills(solver: MatrixConvSolver, hopper: Device) -> None:
-    problem = problem_of(solver, (8, 64, 28, 28), (64, 64, 3, 3), padding=1)
-    short = problem_of(solver, (8, 64, 28, 28), (64, 64, 1, 1))
-    for kind, changed in (
-        ("mixed", problem),
-        ("split", short),
-        ("tf32", replace(problem, allow_tf32=True)),
-    ):
-        packs = kind != "tf32" and solver.solution(changed, hopper.target).packed > 0
-        for tile in RATES[kind + "-packed" if packs else kind]:
-            config = tile.config(has_lines=tile.lines > 0)
-            solution = solver.solution(changed, hopper.target, config)
-            for program in solution.programs:
-                hopper.load(program, hopper.compile(program))
-                log = hopper.build_log(program)  # type: ignore[attr-defined]
-                assert "spill" in log
-                assert all(
-                    "0 bytes spill stores" in line for line in log.splitlines() if "spill" in line
-                )
-                assert "serialized" not in log
-
-
 def refused(answer: Applicability) -> Reason | None:
     return answer.reason if isinstance(answer, Rejected) else None
 

@@ -66,6 +66,19 @@ def shapes() -> list[ConvProblem]:
     ]
 
 
+def few_channels() -> list[ConvProblem]:
+    """Strides that are folded into the channels, and axes where they are not."""
+    return [
+        problem_of((4, 3, 16, 20), (64, 3, 7, 7), stride=2, padding=3),
+        problem_of((4, 6, 19, 22), (8, 6, 3, 4), stride=(2, 1), padding=1, alpha=0.5, beta=2.0),
+        problem_of((13, 3, 90), (16, 3, 9), stride=4, padding=3),
+        problem_of((11, 3, 16, 24), (24, 3, 4, 4), stride=4),
+        problem_of((4, 3, 23, 23), (8, 3, 2, 2), stride=3, padding=1),
+        problem_of((4, 3, 23, 23), (8, 3, 3, 3), stride=2, dilation=2, padding=2),
+        problem_of((2, 1, 5, 13, 14), (8, 1, 3, 3, 3), stride=(1, 2, 2), padding=1),
+    ]
+
+
 def in_type(problem: ConvProblem, dtype: DataType) -> ConvProblem:
     return replace(problem, dtype=dtype, y_dtype=dtype)
 
@@ -76,7 +89,10 @@ def test_the_conformance_kit_finds_nothing(solver: MatrixWeightsSolver, nvidia: 
     rounded = [replace(problem, allow_tf32=True) for problem in given[::2]]
     narrow = [in_type(problem, DataType.FLOAT16) for problem in given]
     narrow += [in_type(problem, DataType.BFLOAT16) for problem in given[::3]]
-    report = assert_solver(solver, nvidia, shapes=[*given, *rounded, *narrow], every_variant=False)
+    few = few_channels() if solver.is_dynamic else few_channels()[::3]
+    few += [in_type(problem, DataType.FLOAT16) for problem in few]
+    asked = [*given, *rounded, *narrow, *few]
+    report = assert_solver(solver, nvidia, shapes=asked, every_variant=False)
     assert not report.rejected
 
 
@@ -102,9 +118,10 @@ def test_other_devices_and_problems_are_refused(solver: MatrixWeightsSolver) -> 
         (fine, amd, Reason.FEATURE),
         (first, H200, Reason.LAYOUT),
         (problem_of((1, 4, 8, 8), (4, 4, 1, 1)), H200, Reason.ACCURACY),
-        (problem_of((8, 3, 8, 8), (4, 3, 1, 1)), H200, Reason.CHANNELS),
+        (problem_of((8, 3, 8, 8), (4, 3, 1, 1)), H200, None),
+        (problem_of((8, 6, 8, 8), (8, 3, 1, 1), groups=2), H200, Reason.CHANNELS),
         (problem_of((8, 4, 8, 8), (6, 4, 1, 1)), H200, Reason.CHANNELS),
-        (in_type(problem_of((8, 4, 8, 8), (8, 4, 1, 1)), DataType.FLOAT16), H200, Reason.CHANNELS),
+        (in_type(problem_of((8, 8, 8, 8), (4, 8, 1, 1)), DataType.FLOAT16), H200, Reason.CHANNELS),
         (in_type(fine, DataType.FLOAT64), H200, Reason.DTYPE),
     )
     for problem, target, reason in cases:
@@ -122,3 +139,18 @@ def test_few_weights_are_summed_in_parts(solver: MatrixWeightsSolver) -> None:
     index = solver.wti(problem, H200)
     assert index is not None
     assert 0.5 < index < 3
+
+
+@each
+def test_strides_are_folded_into_few_channels(solver: MatrixWeightsSolver) -> None:
+    problem = problem_of((64, 3, 224, 224), (64, 3, 7, 7), stride=2, padding=3)
+    solution = solver.solution(problem, H200)
+    assert len(solution.steps) == 3
+    # Positions of 2 x 2 pixels, of which a window is 4 x 4; x is copied, the rest are sums.
+    folded, part = 64 * 113 * 113 * 12, 64 * 4 * 4 * 12
+    config = solver.default_config(problem, H200)
+    copied = -(-4 * folded // 256) * 256
+    assert solution.workspace == copied + 4 * part * config.integer("parts")
+    assert solver.workspace_size(problem, H200, 0) == copied + 4 * part
+    patches = problem_of((64, 3, 224, 224), (96, 3, 4, 4), stride=4)
+    assert len(solver.solution(patches, H200).steps) == (2 if solver.fixed else 3)

@@ -104,6 +104,16 @@ def test_errors_grow_as_predicted(transform: Transform) -> None:
     assert 0.3 * growth < _relative_error(transform, 64) < error_factor(transform)
 
 
+@pytest.mark.parametrize("taps", [5, 7])
+def test_smaller_tiles_of_long_filters_would_multiply_more(taps: int) -> None:
+    """And the accuracy of those in use is good enough by default: nothing is left to F(2, taps)."""
+    chosen = next(t for t in TRANSFORMS if t.r == taps)
+    assert error_factor(chosen, 2 if taps == 5 else 1) < 10.0
+    for size in range(chosen.m // 2 + 1, 100):
+        tiles, smaller = -(-size // chosen.m), -(-size // 2)
+        assert tiles * chosen.n < smaller * (2 + taps - 1)
+
+
 def test_the_points_of_f4x3_halve_the_error_of_the_customary_ones() -> None:
     customary = cook_toom(4, 3, (0, 1, -1, 2, -2))
     chosen = next(t for t in TRANSFORMS if t.m == 4)

@@ -31,7 +31,8 @@ from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.testing.guarded_run import POISON, GuardedRunner
 from convfind.testing.tensors import filled_memory
 from convfind.types import AccuracyClass, DataType, Direction, Layout
-from convfind_solvers_winograd.algorithms import F6X3
+from convfind_solvers_winograd.algorithms import F2X3, F6X3
+from convfind_solvers_winograd.cpu import CpuSolver
 from convfind_solvers_winograd.gpu import GpuSolver
 from convfind_solvers_winograd.gpu_conv import ConvSolver
 from convfind_solvers_winograd.gpu_fused import TILES, FusedSolver
@@ -95,7 +96,7 @@ def runner(as_gpu: Device) -> GuardedRunner:
 
 
 def taps_of(solver: GpuSolver) -> int:
-    """Rows and columns of its filters."""
+    """Taps of its filters along an axis."""
     weights = solver.direction is Direction.BACKWARD_WEIGHTS
     return solver.transform.m if weights else solver.transform.r
 
@@ -105,12 +106,17 @@ def problem_for(solver: GpuSolver, x: tuple[int, ...], filters: int, **options: 
     options.setdefault("layout", Layout.NHWC if solver.channels_last else Layout.NCHW)
     options.setdefault("accuracy", AccuracyClass.RELAXED)
     taps = taps_of(solver)
-    w = (filters, x[1] // options.get("groups", 1), taps, taps)
+    window = options.pop("window", (taps if solver.axes == 2 else 1, taps))
+    w = (filters, x[1] // options.get("groups", 1), *window)
     return ConvProblem.create(options.pop("direction", solver.direction), x, w, **options)
 
 
 #: Transforms of 64 points take long to compile: those of each layout with one size of filters.
-KIT = [s for s in SOLVERS if s.transform.n < 8 or s.channels_last is (s.transform is not F6X3)]
+KIT = [
+    s
+    for s in SOLVERS
+    if s.transform.n < 8 or s.axes == 1 or s.channels_last is (s.transform is not F6X3)
+]
 
 
 @each(KIT)
@@ -125,6 +131,19 @@ def test_the_conformance_kit_finds_nothing(solver: GpuSolver, as_gpu: Device) ->
     ]
     if DataType.FLOAT16 in solver.dtypes:
         shapes.append(problem_for(solver, (2, 20, 6, 9), 35, padding=1, dtype=DataType.FLOAT16))
+    if solver.axes == 1:
+        window = (taps_of(solver), 1)
+        shapes.append(problem_for(solver, (2, 12, 11, 7), 8, window=window, padding=2, groups=4))
+    report = assert_solver(solver, as_gpu, shapes=shapes, every_variant=False)
+    assert len(report.problems) == len(shapes)
+
+
+@each([s for s in ORDINARY if isinstance(s, ConvSolver)])
+def test_taps_may_lie_apart(solver: GpuSolver, as_gpu: Device) -> None:
+    shapes = [
+        problem_for(solver, (2, 5, 13, 18), 6, padding=2, dilation=2),
+        problem_for(solver, (1, 4, 37, 12), 8, padding=((1, 0), (2, 3)), dilation=(16, 1)),
+    ]
     report = assert_solver(solver, as_gpu, shapes=shapes, every_variant=False)
     assert len(report.problems) == len(shapes)
 
@@ -198,9 +217,9 @@ def test_a_fused_work_group_starts_on_nvidia() -> None:
 def test_errors_stay_in_the_stated_bound(
     solver: GpuSolver, as_gpu: Device, runner: GuardedRunner
 ) -> None:
-    channels = (256, 4) if solver.direction is Direction.FORWARD else (4, 256)
+    channels = (2048, 4) if solver.direction is Direction.FORWARD else (4, 2048)
     for distribution in get_args(Distribution):
-        problem = problem_for(solver, (2, channels[0], 14, 14), channels[1], padding=1)
+        problem = problem_for(solver, (1, channels[0], 14, 14), channels[1], padding=1)
         check_run(runner, as_gpu.target, solver, problem, distribution=distribution)
 
 
@@ -253,16 +272,37 @@ def test_hopper_multiplies_rows_along_the_sum() -> None:
             ]
             assert bool(split) is (solver.channels_last and enough)
             for config in split:
-                solution = solver.solution(problem, H200, config)
-                assert Tile.of(config).local_bytes <= 227 * 1024
-                assert solution.packed >= 2 * problem.elements("w") * 4 * 36 // 9
+                assert local_bytes_of(solver, problem, config) <= 227 * 1024
+                packed = solver.solution(problem, H200, config).packed
+                assert packed >= 2 * problem.elements("w") * 4 * 36 // 9
+
+
+def local_bytes_of(solver: Tuned, problem: ConvProblem, config: Config) -> int:
+    """What a work-group of Hopper's matrix units declares."""
+    tile, programs = Tile.of(config), solver.solution(problem, H200, config).programs
+    macros = next(dict(p.defines) for p in programs if "product" in p.source.path)
+    stages, blocks = int(macros["STAGES"]), int(macros.get("BLOCKS", 0))
+    rows, filters = 128 * tile.tile_m, 2 * 128 * tile.tile_n
+    return stages * (rows if tile.holds else rows + filters) + blocks * filters
+
+
+@pytest.mark.parametrize(("channels", "fits"), [(32, True), (128, True), (129, False)])
+def test_filters_are_held_where_there_is_room(channels: int, *, fits: bool) -> None:
+    for solver in ORDINARY:
+        if solver.direction is Direction.FORWARD and solver.channels_last:
+            problem = problem_for(solver, (8, channels, 14, 14), 64, padding=1)
+            space = solver.search_space(problem, H200)
+            held = [config for config in space if Tile.of(config).holds]
+            assert bool(held) is fits
+            for config in held:
+                assert local_bytes_of(solver, problem, config) <= 227 * 1024
 
 
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
         ({"stride": 2}, Reason.STRIDE),
-        ({"dilation": 2}, Reason.DILATION),
+        ({"dilation": 17, "padding": 120}, Reason.DILATION),
         ({"dtype": DataType.BFLOAT16}, Reason.DTYPE),
         ({"accuracy": AccuracyClass.STRICT}, Reason.ACCURACY),
     ],
@@ -273,6 +313,12 @@ def test_what_is_refused(options: dict[str, Any], reason: Reason) -> None:
         answer = solver.applicability(problem, H200)
         assert isinstance(answer, Rejected)
         assert answer.reason is reason
+
+
+def test_float16_is_left_to_the_smallest_transform() -> None:
+    for solver in solvers():
+        assert isinstance(solver, (CpuSolver, GpuSolver))
+        assert (DataType.FLOAT16 in solver.dtypes) is (solver.transform is F2X3)
 
 
 @each(SOLVERS)

@@ -31,7 +31,7 @@ pytest_plugins = ["convfind.testing.fixtures"]
 
 Array = np.ndarray[Any, Any]
 CHANNELS, FILTERS, GROUPS = 36, 20, 2
-POINTS, LINE = F4X3.n**2, F4X3.n
+POINTS = F4X3.n**2
 
 
 @pytest.fixture
@@ -76,10 +76,8 @@ def offsets(product: Launch) -> tuple[int, int]:
     return data.offset, sums.offset
 
 
-def multiplied(
-    workspace: Array, packed: Array, product: Launch, tiles: int, *, joined: bool
-) -> None:
-    """Multiply rows by columns; of joined points also transform results along the line."""
+def multiplied(workspace: Array, packed: Array, product: Launch, tiles: int) -> None:
+    """Multiply rows by columns."""
     high, high_again, left = split_filters(packed)
     assert np.abs(high_again - high).max() <= 2.0**-8 * np.abs(high).max()
     filters = (high.astype(np.float64) + left)[:, :, :FILTERS]
@@ -88,9 +86,6 @@ def multiplied(
     data = workspace[data_at:].view(np.float32)[: POINTS * GROUPS * rows * depth]
     values = data.reshape(POINTS, GROUPS, rows, depth)[:, :, :tiles].astype(np.float64)
     sums = np.einsum("pgtc,pgkc->pgtk", values, filters[..., :depth])
-    if joined:
-        line = np.array(F4X3.result, dtype=np.float64)
-        sums = np.einsum("ijgtk,oj->iogtk", sums.reshape(LINE, LINE, *sums.shape[1:]), line)
     results = np.ascontiguousarray(sums, np.float32).reshape(-1)
     workspace[sums_at : sums_at + results.nbytes] = results.view(np.uint8)
 
@@ -130,7 +125,7 @@ def test_what_surrounds_the_product(hopper: Device, mma: int) -> None:
             hopper.read(buffers[name], values)
 
     run(prepare, data)
-    multiplied(memory["workspace"], memory["packed"], product, 2 * 3 * 3, joined=tile.joined)
+    multiplied(memory["workspace"], memory["packed"], product, 2 * 3 * 3)
     hopper.write(buffers["workspace"], memory["workspace"])
     run(result)
     magnitude = reference_magnitude(problem, first, second)

@@ -15,7 +15,7 @@ from convfind.errors import KernelBuildError
 from convfind.kernel_spec import KernelLanguage, Program
 from convfind.target import Target
 from convfind_backend_opencl.errors import status_name
-from convfind_backend_opencl.retarget import retarget
+from convfind_backend_opencl.retarget import limit_registers, retarget
 from convfind_backend_opencl.target import is_nvidia
 
 _MAGIC = b"convfind-opencl-1\0"
@@ -57,7 +57,7 @@ class Compiler:
         assert isinstance(binaries, list)
         code = binaries[0]
         if self._is_nvidia:  # the binary is PTX
-            code = retarget(code)
+            code = limit_registers(retarget(code), program.options)
         return self._sealed(code)
 
     def load(self, program: Program, binary: bytes) -> LoadedProgram:

@@ -21,22 +21,24 @@ from convfind_backend_opencl.memory import OpenCLBuffer, enqueue_fill
 
 
 class OpenCLInvoker:
-    """Steps made ready for one queue."""
+    """Steps made ready for a device's queues: the one for work and the one for timing."""
 
     def __init__(
         self,
         queue: cl.CommandQueue,
+        timing_queue: Callable[[], cl.CommandQueue],
         target: Target,
         steps: Sequence[Step],
         loaded: Mapping[Program, object],
     ) -> None:
         self._queue = queue
+        self._timing_queue = timing_queue
         self._steps: list[_ReadyLaunch | _ReadyFill] = []
         for step in steps:
             if isinstance(step, Launch):
-                self._steps.append(_ReadyLaunch(queue, target, step, loaded))
+                self._steps.append(_ReadyLaunch(queue.device, target, step, loaded))
             elif isinstance(step, Fill):
-                self._steps += [_ReadyFill(queue, step)] if step.size else []
+                self._steps += [_ReadyFill(step)] if step.size else []
             else:
                 msg = "a product by a library: the opencl backend has none; use gemm kernels"
                 raise LaunchError(msg)
@@ -49,14 +51,13 @@ class OpenCLInvoker:
             else lambda args: None
         )
         self._bound: object = None
-        self._profiled = bool(queue.properties & cl.command_queue_properties.PROFILING_ENABLE)
 
     def __call__(self, args: InvokeArgs) -> None:
         """Enqueue the steps in order."""
         try:
             self._bind(args)
             for step in self._steps:
-                step.enqueue(args)
+                step.enqueue(self._queue, args)
         except cl.Error as exc:
             raise self._launch_error(exc) from exc
 
@@ -66,16 +67,15 @@ class OpenCLInvoker:
             return 0.0
         try:
             self._bind(args)
-            if not self._profiled:
-                self._queue.finish()  # wall-clock time must not include what came before
+            queue = self._timing_queue()
+            self._queue.finish()  # what came before may be on another queue
             began = perf_counter()
-            events = [step.enqueue(args) for step in self._steps]
+            events = [step.enqueue(queue, args) for step in self._steps]
             first, last = events[0][0], events[-1][1]
             last.wait()
         except cl.Error as exc:
             raise self._launch_error(exc) from exc
-        wall = (perf_counter() - began) * 1e3
-        return _device_time(first, last, wall) if self._profiled else wall
+        return _device_time(first, last, (perf_counter() - began) * 1e3)
 
     def _bind(self, args: InvokeArgs) -> None:
         """Set the buffer arguments, unless the buffers are those of the last call."""
@@ -110,21 +110,20 @@ class OpenCLInvoker:
 class _ReadyLaunch:
     """A kernel object of its own, since arguments are its state, and where its buffers go."""
 
-    __slots__ = ("_buffers", "_global", "_kernel", "_local", "_queue", "memories", "name")
+    __slots__ = ("_buffers", "_global", "_kernel", "_local", "memories", "name")
 
     def __init__(
         self,
-        queue: cl.CommandQueue,
+        device: cl.Device,
         target: Target,
         launch: Launch,
         loaded: Mapping[Program, object],
     ) -> None:
         self.name = f"{launch.kernel.entry} of {launch.kernel.program.source}"
-        self._queue = queue
         self._kernel = _kernel(launch.kernel, loaded)
         self._global = launch.global_size
         self._local = launch.local_size
-        _check_sizes(self.name, self._kernel, queue.device, launch)
+        _check_sizes(self.name, self._kernel, device, launch)
         _check_local_memory(self.name, target, launch)
         declared = self._kernel.num_args
         if len(launch.arguments) != declared:
@@ -133,7 +132,7 @@ class _ReadyLaunch:
         buffers: list[tuple[int, Memory, int]] = []
         for index, argument in enumerate(launch.arguments):
             if isinstance(argument, BufferArg):
-                _check_alignment(self.name, queue.device, argument)
+                _check_alignment(self.name, device, argument)
                 buffers.append((index, argument.memory, argument.offset))
                 continue
             with opencl_errors(f"argument {index} of {self.name}, {argument},", LaunchError):
@@ -158,21 +157,20 @@ class _ReadyLaunch:
                 doing = f"argument {index} of {self.name}, {memory} at byte {offset},"
                 raise translated(exc, doing, LaunchError) from exc
 
-    def enqueue(self, args: InvokeArgs) -> tuple[cl.Event, cl.Event]:
+    def enqueue(self, queue: cl.CommandQueue, args: InvokeArgs) -> tuple[cl.Event, cl.Event]:
         """Enqueue the kernel with what is bound; return the first and the last event."""
-        event = cl.enqueue_nd_range_kernel(self._queue, self._kernel, self._global, self._local)
+        event = cl.enqueue_nd_range_kernel(queue, self._kernel, self._global, self._local)
         return event, event
 
 
 class _ReadyFill:
     """Zeros for a region. It looks its buffer up at each call and so keeps none alive."""
 
-    __slots__ = ("_fill", "_queue", "memories", "name")
+    __slots__ = ("_fill", "memories", "name")
 
-    def __init__(self, queue: cl.CommandQueue, fill: Fill) -> None:
+    def __init__(self, fill: Fill) -> None:
         self.name = f"fill of {fill.memory}"
         self.memories = {fill.memory}
-        self._queue = queue
         self._fill = fill
 
     def bind(self, buffers: Mapping[Memory, OpenCLBuffer]) -> None:
@@ -183,11 +181,11 @@ class _ReadyFill:
             msg = f"{self.name} ends at byte {end}, past the end of its {size} bytes"
             raise LaunchError(msg)
 
-    def enqueue(self, args: InvokeArgs) -> tuple[cl.Event, cl.Event]:
+    def enqueue(self, queue: cl.CommandQueue, args: InvokeArgs) -> tuple[cl.Event, cl.Event]:
         """Enqueue the fill; return the first and the last event."""
         fill = self._fill
         buffer: OpenCLBuffer = getattr(args, fill.memory)
-        return enqueue_fill(self._queue, buffer.block, 0, fill.offset, fill.size)
+        return enqueue_fill(queue, buffer.block, 0, fill.offset, fill.size)
 
 
 def _kernel(spec: KernelSpec, loaded: Mapping[Program, object]) -> cl.Kernel:

@@ -1,17 +1,21 @@
-"""`retarget`: PTX for what only one architecture has, from a compiler that does not know it.
+"""What NVIDIA's OpenCL compiler leaves out of PTX: instructions of one architecture, and limits.
 
 NVIDIA's OpenCL compiler writes PTX for ``sm_90``, for which the assembler refuses Hopper's
 ``wgmma``. Kernels write such instructions as PTX comments behind ``//@``; the compiler fills in the
 registers and passes them on. In the finished text the marks are taken away and the target gets the
-suffix ``a``; the driver assembles the result when it loads it.
+suffix ``a``; the driver assembles the result when it loads it. By then it has forgotten the option
+for the number of registers, so that this goes into the text, too.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 #: Before an instruction that the compiler must not look at.
 MARK = b"//@"
+_LIMIT = "-cl-nv-maxrregcount="
+_REQUIRED_SIZE = re.compile(rb"^\s*\.reqntid\s.*$", re.MULTILINE)
 _TARGET = re.compile(rb"^(\s*\.target\s+sm_90)\b", re.MULTILINE)
 
 
@@ -23,3 +27,16 @@ def retarget(code: bytes) -> bytes:
     if MARK not in code or not _TARGET.search(code):
         return code
     return _TARGET.sub(rb"\1a", code).replace(MARK, b"")
+
+
+def limit_registers(code: bytes, options: Iterable[str]) -> bytes:
+    """Return PTX whose kernels of a required work-group size obey ``-cl-nv-maxrregcount=N``.
+
+    A limit also keeps the assembler from trading the registers that a kernel wants for more
+    work-groups at a time.
+    """
+    for option in options:
+        if option.startswith(_LIMIT):
+            registers = int(option.removeprefix(_LIMIT))
+            code = _REQUIRED_SIZE.sub(rb"\g<0>\n.maxnreg %d" % registers, code)
+    return code

@@ -21,7 +21,7 @@ from convfind.tensors import tensor_view
 from convfind.testing import MOCK_TARGET, assert_solver, edge_cases
 from convfind.testing.guarded_run import POISON, GuardedRunner
 from convfind.testing.tensors import filled_memory
-from convfind.types import Direction
+from convfind.types import Direction, Layout
 from convfind_backend_opencl.device import OpenCLDevice
 from convfind_backend_opencl.gemm.solver_list import solvers
 
@@ -182,6 +182,16 @@ def test_columns_fit_the_limit_or_say_that_they_cannot(
         for limit in (smallest, image // 3, image, None)
     ]
     assert launches == sorted(launches, reverse=True)
+
+
+def test_a_tile_that_spills_is_no_default() -> None:
+    first = ConvProblem.backward_data((64, 128, 28, 28), (128, 128, 3, 3), padding=1)
+    last = replace(first, x_layout=Layout.NHWC, w_layout=Layout.NHWC, y_layout=Layout.NHWC)
+    # Weights are a transposed operand where channels come first, and none where they come last.
+    for problem, is_crowded in ((first, True), (last, False)):
+        config = taker(problem, GPU).default_config(problem, GPU)
+        tile = config.integer("tile_m"), config.integer("tile_n")
+        assert (tile == (128, 128)) is is_crowded
 
 
 @each_target

@@ -92,6 +92,7 @@ class Policy:
     forget: bool = False  # remove what is recorded first
     replace: bool = False  # write over what is recorded instead of merging into it
     verify: bool = True  # compare results with a reference before they are recorded
+    quick: bool = False  # time each candidate with fewer samples
     write_back: bool = True  # record what was measured
     time_budget: float | None = None  # seconds for the whole find; at least one solver runs
     workspace_limit: int | None = None  # bytes

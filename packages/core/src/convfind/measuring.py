@@ -9,17 +9,33 @@ from dataclasses import dataclass
 
 #: A candidate whose first sample is over this multiple of the best median is abandoned.
 ABANDON_FACTOR = 3.0
-#: Candidates within this factor of the best are measured again, interleaved, before one wins.
+#: Candidates whose fastest sample is within this factor of the best median are measured again,
+#: interleaved, before one wins.
 FINALIST_FACTOR = 1.15
 
 _MIN_SAMPLES = 3
-_MAX_SAMPLES = 60
-_SECONDS = 0.15  # of samples for one candidate, once the minimum is there
 _MIN_ROUNDS = 5
-_MAX_ROUNDS = 60
-_FINAL_SECONDS = 0.3  # of rounds among all finalists, once the minimum is there
 
 Sample = Callable[[], float]  # runs once and returns ms
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How long to go on once the least number of samples is there.
+
+    Attributes:
+        samples: of one candidate at most, and rounds among all finalists.
+        seconds: for one candidate.
+        final_seconds: for all rounds.
+    """
+
+    samples: int
+    seconds: float
+    final_seconds: float
+
+
+USUAL = Sampling(samples=60, seconds=0.15, final_seconds=0.3)
+QUICK = Sampling(samples=24, seconds=0.04, final_seconds=0.1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +51,11 @@ class Measurement:
         return statistics.median(self.samples)
 
     @property
+    def least(self) -> float:
+        """The fastest sample in ms: what the machine does meanwhile only makes samples slower."""
+        return min(self.samples)
+
+    @property
     def spread(self) -> float:
         """Interquartile range in ms; 0 with fewer than four samples."""
         if len(self.samples) < 4:
@@ -43,7 +64,7 @@ class Measurement:
         return high - low
 
 
-def measure(sample: Sample, best: float | None = None) -> Measurement:
+def measure(sample: Sample, best: float | None, sampling: Sampling) -> Measurement:
     """Take samples until there are enough, or one sample if it is far behind ``best`` ms.
 
     The caller has run the candidate at least once before, so that caches and clocks are warm.
@@ -54,24 +75,24 @@ def measure(sample: Sample, best: float | None = None) -> Measurement:
         samples.append(sample())
         if min(samples) > ABANDON_FACTOR * best:
             return Measurement(tuple(samples), abandoned=True)
-    deadline = time.perf_counter() + _SECONDS
+    deadline = time.perf_counter() + sampling.seconds
     while len(samples) < _MIN_SAMPLES or (
-        len(samples) < _MAX_SAMPLES and time.perf_counter() < deadline
+        len(samples) < sampling.samples and time.perf_counter() < deadline
     ):
         samples.append(sample())
     return Measurement(tuple(samples))
 
 
-def measure_finalists(finalists: Sequence[tuple[Sample, Measurement]]) -> list[Measurement]:
+def measure_finalists(finalists: Sequence[Sample], sampling: Sampling) -> list[Measurement]:
     """Measure the front runners again in turns: what drifts on the machine then hits all alike.
 
     The interleaved samples replace the earlier ones.
     """
     rounds: list[list[float]] = [[] for _ in finalists]
-    deadline = time.perf_counter() + _FINAL_SECONDS
-    for number in range(_MAX_ROUNDS):
+    deadline = time.perf_counter() + sampling.final_seconds
+    for number in range(sampling.samples):
         if number >= _MIN_ROUNDS and time.perf_counter() > deadline:
             break
-        for (sample, _), samples in zip(finalists, rounds, strict=True):
+        for sample, samples in zip(finalists, rounds, strict=True):
             samples.append(sample())
     return [Measurement(tuple(samples)) for samples in rounds]

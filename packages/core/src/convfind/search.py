@@ -12,7 +12,14 @@ from convfind.errors import ConvfindError, VerificationError
 from convfind.find_policy import Policy
 from convfind.finddb import QuarantineRecord
 from convfind.kernel_cache import Failures, Loaded
-from convfind.measuring import FINALIST_FACTOR, Measurement, measure, measure_finalists
+from convfind.measuring import (
+    FINALIST_FACTOR,
+    QUICK,
+    USUAL,
+    Measurement,
+    measure,
+    measure_finalists,
+)
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.screening import Screening
@@ -69,6 +76,7 @@ class Search:
         self._policy = policy
         self._progress = progress
         self._configs = configs or {}
+        self._sampling = QUICK if policy.quick else USUAL
         self._bench = Workbench(problem, session, constant_weights=policy.constant_weights)
         self._outcome = SearchOutcome()
         self._deadline = (
@@ -171,7 +179,7 @@ class Search:
             trial.error = candidate.verify(trial.solver).max_error
         else:
             candidate.run_once()
-        trial.measurement = measure(candidate.sample, self._outcome.best_ms)
+        trial.measurement = measure(candidate.sample, self._outcome.best_ms, self._sampling)
 
     def _tune(self, solver: TunableSolver, trial: Trial) -> None:
         if self._recorded_config(solver) is not None:
@@ -225,14 +233,13 @@ class Search:
         finalists = [
             trial
             for trial in self._outcome.trials
-            if trial.measurement and trial.measurement.median <= FINALIST_FACTOR * best
+            if trial.measurement and trial.measurement.least <= FINALIST_FACTOR * best
         ]
         if len(finalists) < 2:
             return
-        pairs = [
-            (t.candidate.sample, t.measurement) for t in finalists if t.candidate and t.measurement
-        ]
-        for trial, measurement in zip(finalists, measure_finalists(pairs), strict=True):
+        samples = [trial.candidate.sample for trial in finalists if trial.candidate]
+        measurements = measure_finalists(samples, self._sampling)
+        for trial, measurement in zip(finalists, measurements, strict=True):
             trial.measurement = measurement
 
     # -- small parts ------------------------------------------------------------------------------

@@ -109,6 +109,17 @@ def test_a_time_budget_of_nothing_still_measures_one(bench: Any, problem: ConvPr
     assert len(later.solutions) == 3
 
 
+def test_a_quick_find_takes_fewer_samples(bench: Any, problem: ConvProblem) -> None:
+    def samples(quick: bool) -> list[int]:
+        handle = bench.open("mock-dynamic", "mock-packing")
+        handle.find(problem, mode="normal", quick=quick)
+        entry, _, _ = handle.session.database.own(handle.target, problem)
+        return [record.samples for record in entry.records]
+
+    assert max(samples(quick=True)) == 24
+    assert max(samples(quick=False)) == 60
+
+
 def test_filters_do_not_hide_a_richer_record(bench: Any, problem: ConvProblem) -> None:
     bench.open("mock-dynamic", "mock-packing").find(problem)
     narrow = bench.open("mock-dynamic", "mock-packing").find(problem, solvers=["mock-dynamic"])

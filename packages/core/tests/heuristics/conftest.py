@@ -14,6 +14,7 @@ from convfind.heuristics.features import feature_columns, sizes
 from convfind.heuristics.model_file import Model, ModelDevice, Training, write_model
 from convfind.heuristics.neighbours import MORE_INPUTS, Relation
 from convfind.heuristics.network import Domain, Network, log_work
+from convfind.heuristics.ramps import Ramps
 from convfind.problem import ConvProblem
 from convfind.solver import versioned_id
 from convfind.testing import MockBackend, mock_solvers
@@ -76,9 +77,11 @@ def fitted(ids: tuple[str, ...], seed: int = 0) -> Network:
     direction = Direction.FORWARD
     rows = np.array([sizes(problem) for problem in problems(400)], np.int32)
     columns = feature_columns(rows, UNITS, direction)
-    mean, scale = columns.mean(axis=1), columns.std(axis=1)
+    ramps = Ramps.of(columns)
+    inputs = np.vstack([ramps.of_columns(columns), columns])
+    mean, scale = inputs.mean(axis=1), inputs.std(axis=1)
     scale[scale < 1e-5] = 1.0
-    normal = (columns - mean[:, None]) / scale[:, None]
+    normal = (inputs - mean[:, None]) / scale[:, None]
     generator = np.random.default_rng(seed)
     first = (generator.standard_normal((48, len(mean))) / 8).astype(np.float32)
     bias = generator.standard_normal(48).astype(np.float32)
@@ -100,6 +103,7 @@ def fitted(ids: tuple[str, ...], seed: int = 0) -> Network:
         scale,
         (first, np.ascontiguousarray(solved[:-1].T, np.float32)),
         (bias[None, :], solved[-1]),
+        ramps=ramps,
     )
 
 

@@ -218,7 +218,7 @@ def test_models_of_other_formats_are_refused(make_model: Make) -> None:
     path = make_model()
     with np.load(path) as archive:
         arrays = {name: archive[name] for name in archive.files}
-    text = arrays["metadata"].tobytes().replace(b'"format":3', b'"format":9')
+    text = arrays["metadata"].tobytes().replace(b'"format":4', b'"format":9')
     np.savez(path, **(arrays | {"metadata": np.frombuffer(text, np.uint8)}))
     with pytest.raises(ModelError, match="format 9"):
         read_model(path)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from convfind.finddb import FindDb, FindEntry, FindRecord
 from convfind.problem import ConvProblem
-from convfind_finddb_tools.heuristics.dataset import read_dataset
+from convfind.testing import MockBackend
+from convfind_finddb_tools.heuristics.dataset import Dataset, read_dataset
 from convfind_finddb_tools.heuristics.evaluation import calibration_error
 from convfind_finddb_tools.heuristics.family import family_of
 from convfind_finddb_tools.heuristics.split import held_out
@@ -80,6 +83,55 @@ def test_the_order_of_files_does_not_matter_and_times_are_those_of_the_text() ->
             if np.isfinite(time)
         }
         assert found == pytest.approx({k: v for k, v in listed.items() if v > 0}, rel=1e-5)
+
+
+def _database(folder: Path, *records: tuple[ConvProblem, dict[str, float]]) -> Path:
+    """A database of times by versioned id."""
+    target = MockBackend().open().target
+    with FindDb.open(folder) as database:
+        for problem, times in records:
+            found = tuple(
+                FindRecord(
+                    solver=name.rpartition("@")[0],
+                    solver_version=int(name.rpartition("@")[2]),
+                    package="mock 1",
+                    algorithm="direct",
+                    time_ms=time,
+                )
+                for name, time in times.items()
+            )
+            database.store(target, problem, FindEntry(records=found, considered=tuple(times)))
+    return folder
+
+
+def _times(dataset: Dataset) -> dict[str, dict[str, Any]]:
+    return {
+        text: {
+            dataset.solvers[solver]: pytest.approx(time)
+            for row, solver, time in zip(
+                dataset.time_row, dataset.time_solver, dataset.time_ms.tolist(), strict=True
+            )
+            if row == place
+        }
+        for place, text in enumerate(dataset.texts.tolist())
+    }
+
+
+def test_the_mean_counts_of_a_time_that_several_files_have(tmp_path: Path) -> None:
+    first = _database(tmp_path / "first", (LAYER, {"a@1": 1.0, "b@1": 3.0}))
+    second = _database(tmp_path / "second", (LAYER, {"a@1": 4.0}))
+    assert _times(read_dataset([first, second])) == {LAYER.key: {"a@1": 2.0, "b@1": 3.0}}
+
+
+def test_a_problem_without_the_newest_version_of_a_solver_is_left_out(tmp_path: Path) -> None:
+    other = LAYER.with_batch(3)
+    data = _database(
+        tmp_path / "tuned", (LAYER, {"a@1": 1.0, "a@2": 4.0, "b@1": 3.0}), (other, {"a@1": 5.0})
+    )
+    dataset = read_dataset([data])
+    assert _times(dataset) == {LAYER.key: {"a@2": 4.0, "b@1": 3.0}}
+    assert sum(dataset.skipped.values()) == 1
+    assert _times(read_dataset([data], with_older=True))[other.key] == {"a@2": 20.0}
 
 
 def test_confidence_that_is_right_as_often_as_it_says_has_no_error() -> None:

@@ -20,9 +20,11 @@ from .conftest import applicable, fill
 
 pytest.importorskip("torch", reason="training needs PyTorch")
 from convfind_finddb_tools.heuristics.evaluation import evaluate
-from convfind_finddb_tools.heuristics.training import Recipe, train
+from convfind_finddb_tools.heuristics.training import Form, Recipe, train
 
 SIBLING = "mock|sibling|8"
+
+SMALL = ((0, Form(hidden=(64, 32), dropout=0.1, decay=0.05)),)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,7 @@ def sets(data: tuple[Path, Path]) -> tuple[Dataset, Dataset]:
 def model(sets: tuple[Dataset, Dataset], tmp_path_factory: pytest.TempPathFactory) -> Path:
     own, other = sets
     path = tmp_path_factory.mktemp("model") / "near.npz"
-    write_model(path, train(own, Recipe(epochs=5, members=1, neighbours=20), siblings=other))
+    write_model(path, train(own, Recipe(epochs=5, forms=SMALL, neighbours=20), siblings=other))
     return path
 
 
@@ -110,6 +112,6 @@ def test_the_program_scores_and_explains_with_neighbours(
 
 def test_a_few_neighbours_make_no_network(sets: tuple[Dataset, Dataset]) -> None:
     own, other = sets
-    model = train(own, Recipe(epochs=1, members=1), siblings=other)
+    model = train(own, Recipe(epochs=1, forms=SMALL), siblings=other)
     assert [network.relations for network in model.networks] == [()]
     assert model.siblings == (SIBLING,)

@@ -25,7 +25,7 @@ from convfind_finddb_tools.heuristics.dataset import read_dataset
 from .conftest import applicable, fill, law, random_problems
 
 pytest.importorskip("torch", reason="training needs PyTorch")
-from convfind_finddb_tools.heuristics.training import Recipe, train
+from convfind_finddb_tools.heuristics.training import Form, Recipe, train
 
 Measured = Callable[[str, int, int], Path]
 
@@ -50,7 +50,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("model")
     dataset = read_dataset([fill(folder / "tuned", 360, 1)])
     path = folder / "model.npz"
-    write_model(path, train(dataset, Recipe(seed=5, epochs=30, members=2)))
+    form = Form(hidden=(64, 32), dropout=0.15, decay=0.05, members=2)
+    write_model(path, train(dataset, Recipe(seed=5, epochs=30, forms=((0, form),))))
     return path
 
 
@@ -137,22 +138,32 @@ def test_miopen_text_and_its_import_are_the_same_data(shell: Any, tmp_path: Path
 def test_ranks_with_enough_problems_have_networks_of_their_own() -> None:
     everything = read_dataset([Path(__file__).parents[1] / "data/gfx90a68.HIP.fdb.txt"])
     dataset = everything.in_direction(Direction.BACKWARD_DATA)
-    recipe = Recipe(epochs=1, held_out=0.0, apart=len(dataset) // 4, few=0, units_per_solver=4)
+    forms = ((0, Form(hidden=(240, 160), dropout=0.1, decay=0.1, is_fine=True)),)
+    apart = len(dataset) // 4
+    recipe = Recipe(epochs=1, held_out=0.0, apart=apart, forms=forms, units_per_solver=4)
     model = train(dataset, recipe)
     for row in dataset.rows.tolist():
         network = model.network(Direction.BACKWARD_DATA, row)
         assert not isinstance(network, str)
         assert {kind[0] for kind in network.domain.kinds} == {row[SIZES.index("spatial_rank")]}
         assert len(network.weights[0]) == 4 * len(network.solvers)
+        assert len(network.ramps)
     assert len(model.networks) == 2
     (together,) = train(dataset, replace(recipe, apart=len(dataset))).networks
     assert {kind[0] for kind in together.domain.kinds} == {2, 3}
 
 
-def test_few_problems_make_the_mean_of_small_networks() -> None:
+def test_the_form_goes_by_the_number_of_problems() -> None:
+    forms = [Recipe().form(count) for count in (0, 1499, 1500, 3999, 4000)]
+    assert [form.members for form in forms] == [4, 4, 1, 1, 1]
+    assert [form.is_fine for form in forms] == [False, False, False, False, True]
+
+
+def test_a_form_of_members_makes_the_mean_of_small_networks() -> None:
     everything = read_dataset([Path(__file__).parents[1] / "data/gfx90a68.HIP.fdb.txt"])
     dataset = everything.in_direction(Direction.FORWARD)
-    recipe = Recipe(epochs=1, held_out=0.0, members=3, hidden_member=(5, 4), calibration=0.0)
+    form = Form(hidden=(5, 4), dropout=0.1, decay=0.05, members=3)
+    recipe = Recipe(epochs=1, held_out=0.0, forms=((0, form),), calibration=0.0)
     (network,) = train(dataset, recipe).networks
     assert [len(weights) for weights in network.weights[:-1]] == [15, 12]
     middle = network.weights[1].reshape(3, 4, 3, 5)

@@ -7,56 +7,46 @@ from typing import ClassVar
 
 from convfind.applicability import APPLICABLE, Applicability, Rejected
 from convfind.config import Config
-from convfind.defines import DefineValue, make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.kernel_spec import KernelSpec
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32, i64
-from convfind.solver import Solver
-from convfind.target import DeviceKind, Target
-from convfind.types import Algorithm, DataType, Direction
+from convfind.target import Target
+from convfind.types import Direction
+from convfind_solvers_direct.cpu_solver import (
+    VECTOR,
+    CpuSolver,
+    arithmetic_share,
+    items_wanted,
+    program_of,
+)
 from convfind_solvers_direct.window import Window, judge, window
 
-PACKAGE = "convfind_solvers_direct"
-VECTOR = 16
 #: Floats of the copied rows: half of them are in the level-1 cache.
 STRIP_FLOATS = 16384
-#: Work-items a core, so that cores that are slowed down get fewer.
-ITEMS_PER_CORE = 4
 #: Taps that code is unrolled over.
 MOST_TAPS = 81
-#: FLOP that a CPU core does while it moves a byte.
-BALANCE = 15
+#: Channels first, vectors of sums at a time of several filters.
+_MOST_SUMS = 24
 #: The share of the time that is not spent on edges.
 _BUSY_SHARE = 0.6
 
 
-class CpuDirect(Solver):
+class CpuDirect(CpuSolver):
     """A float32 convolution with few channels a group in one direction and family of layouts."""
 
-    direction: ClassVar[Direction]
+    version = 2
     channels_last: ClassVar[bool]
-    algorithm = Algorithm.DIRECT
-    is_dynamic = True
-    backends = ("opencl",)
 
-    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take packed float32 tensors of few channels a group in the solver's layout, on CPUs."""
-        if target.kind is not DeviceKind.CPU:
-            return Rejected(Reason.DEVICE_KIND, "is for CPUs")
-        if problem.direction is not self.direction:
-            return Rejected(Reason.DIRECTION, f"{problem.direction} is not {self.direction}")
-        if problem.dtype is not DataType.FLOAT32:
-            return Rejected(Reason.DTYPE, "is float32 only")
+    def judge(self, problem: ConvProblem) -> Applicability:
+        """Take packed tensors of few channels a group in the solver's layout."""
         if not (answer := judge(problem, channels_last=self.channels_last)):
             return answer
         return self._judge_sizes(window(problem))
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The share of time that arithmetic takes, if all tensors are moved once."""
-        busy = problem.flops / (problem.flops + BALANCE * problem.traffic)
-        return max(_BUSY_SHARE * busy, 0.02)
+        return max(_BUSY_SHARE * arithmetic_share(problem), 0.02)
 
     def _judge_sizes(self, shape: Window) -> Applicability:
         """Judge what depends on the layout: channels last, whether lanes find their channels."""
@@ -85,17 +75,14 @@ class CpuPlanes(CpuDirect):
     ) -> ConvSolution:
         """One launch, no workspace."""
         shape = window(problem)
-        rows = step_rows(shape)
-        # Filters share what is read, or vectors of results share weights.
-        filters = 2 if shape.filters % 2 == 0 else 1
-        vectors = 2 if filters == 1 and math.prod(shape.taps) <= MOST_TAPS else 1
+        filters, rows = _filters_and_rows(shape)
         program = program_of(
             "cpu_planes",
             shape,
             ROWS=rows,
             STRIP_FLOATS=STRIP_FLOATS,
             FILTERS_AT_ONCE=filters,
-            VECTORS=vectors,
+            VECTORS=_vectors(shape),
         )
         sets = shape.images * shape.groups
         items = min(sets, items_wanted(target))
@@ -136,11 +123,10 @@ class CpuPixels(CpuDirect):
         """One launch that puts the weights in order, and one that computes."""
         shape = window(problem)
         small = math.prod(shape.taps) <= 9
-        strided = max(shape.stride) > 1
         # Strided windows share little; more results leave the level-1 cache.
-        is_spread = small and strided and not shape.is_gradient
-        rows = _steps(shape, 0, 3 if small and not strided else 2)
-        columns = _steps(shape, 1, 2 if is_spread else 4 if small else 7)
+        is_spread = max(shape.stride) > 1 and not shape.is_gradient
+        rows, columns = (2, 2) if small and is_spread else (4, 4) if small else (2, 7)
+        rows, columns = _steps(shape, 0, rows), _steps(shape, 1, columns)
         program = program_of(
             "cpu_pixels",
             shape,
@@ -181,18 +167,23 @@ class CpuPixels(CpuDirect):
         return _packed_bytes(window(problem))
 
 
-def program_of(name: str, shape: Window, **macros: DefineValue) -> Program:
-    """Return a program of a kernel file for CPUs."""
-    return Program(
-        KernelSource(PACKAGE, f"kernels/{name}.cl"),
-        KernelLanguage.OPENCL_C,
-        make_defines({**shape.macros, **macros}),
-    )
-
-
 def step_rows(shape: Window) -> int:
     """Rows of the result at a time, channels first: whole strides of a gradient."""
-    return _steps(shape, 0, 7)
+    return _filters_and_rows(shape)[1]
+
+
+def _filters_and_rows(shape: Window) -> tuple[int, int]:
+    """Filters, which share what is read, and rows of the result at a time, channels first."""
+    for filters, rows in ((8, 1), (4, 2), (2, 5)):
+        steps = _steps(shape, 0, rows)
+        if shape.filters % filters == 0 and filters * steps * _vectors(shape) <= _MOST_SUMS:
+            return filters, steps
+    return 1, _steps(shape, 0, 7)
+
+
+def _vectors(shape: Window) -> int:
+    """Vectors of a row at a time, channels first: they share weights."""
+    return 2 if math.prod(shape.taps) <= MOST_TAPS else 1
 
 
 def strip_rows(shape: Window, rows: int) -> int:
@@ -229,11 +220,6 @@ def _steps(shape: Window, axis: int, wanted: int) -> int:
     if shape.taps[axis] == 1 and step == 1 and axis == 0:
         return 1
     return -(-wanted // step) * step
-
-
-def items_wanted(target: Target) -> int:
-    """Work-items that keep all cores busy."""
-    return 1 if target.compute_units == 1 else ITEMS_PER_CORE * target.compute_units
 
 
 def _packed_bytes(shape: Window) -> int:

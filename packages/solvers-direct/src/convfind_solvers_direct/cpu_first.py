@@ -11,10 +11,17 @@ from convfind.kernel_spec import KernelSpec
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
-from convfind.solver import Solver
-from convfind.target import DeviceKind, Target
-from convfind.types import Algorithm, DataType, Direction
-from convfind_solvers_direct.cpu_conv import BALANCE, VECTOR, items_wanted, program_of, row_floats
+from convfind.target import Target
+from convfind.types import Direction
+from convfind_solvers_direct.cpu_conv import row_floats
+from convfind_solvers_direct.cpu_solver import (
+    VECTOR,
+    CpuSolver,
+    arithmetic_share,
+    fill,
+    items_wanted,
+    program_of,
+)
 from convfind_solvers_direct.window import LARGEST, LARGEST_STRIDE, Window, window
 
 #: With more channels an implicit GEMM is as fast.
@@ -31,26 +38,17 @@ _BEST_SHARE = 0.95
 _VECTORS, _FILTERS = 3, 8
 
 
-class CpuFirst(Solver):
+class CpuFirst(CpuSolver):
     """Forward in one family of layouts; channels last filters are the vectors, else pixels."""
 
     direction = Direction.FORWARD
-    algorithm = Algorithm.DIRECT
-    is_dynamic = True
-    backends = ("opencl",)
 
     def __init__(self, *, channels_last: bool) -> None:
         self.channels_last = channels_last
         self.solver_id = f"direct-cpu-first-{'nhwc' if channels_last else 'nchw'}-fwd"
 
-    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take packed float32 tensors of few channels in one group, on CPUs."""
-        if target.kind is not DeviceKind.CPU:
-            return Rejected(Reason.DEVICE_KIND, "is for CPUs")
-        if problem.direction is not self.direction:
-            return Rejected(Reason.DIRECTION, f"{problem.direction} is not {self.direction}")
-        if problem.dtype is not DataType.FLOAT32:
-            return Rejected(Reason.DTYPE, "is float32 only")
+    def judge(self, problem: ConvProblem) -> Applicability:
+        """Take packed tensors of few channels in one group."""
         limits = (_MOST_OF_PATCHES, _LARGEST_PATCH) if self.channels_last else ()
         if not (answer := judge_first(problem, self.channels_last, *limits)):
             return answer
@@ -62,10 +60,9 @@ class CpuFirst(Solver):
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The share of time that arithmetic takes, times the part of the tiles that is filled."""
         shape = window(problem)
-        busy = problem.flops / (problem.flops + BALANCE * problem.traffic)
         pixels = self._tile(shape).get("PIXELS", VECTOR)
-        filled = _fill(shape.filters, self._block(shape)) * _fill(shape.out[1], pixels)
-        return max(_BEST_SHARE * filled * busy, 0.02)
+        filled = fill(shape.filters, self._block(shape)) * fill(shape.out[1], pixels)
+        return max(_BEST_SHARE * filled * arithmetic_share(problem), 0.02)
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the weights in order."""
@@ -138,7 +135,7 @@ class CpuFirst(Solver):
         if self.channels_last:
             return most
         per_row = -(-shape.out[1] // VECTOR)
-        return max(range(1, most + 1), key=lambda band: (_fill(band * per_row, _VECTORS), band))
+        return max(range(1, most + 1), key=lambda band: (fill(band * per_row, _VECTORS), band))
 
     def _pitch(self, shape: Window) -> int:
         """Floats of a copied row (channels first: of a phase of it)."""
@@ -166,8 +163,11 @@ def judge_first(
     channels_last: bool,
     most_products: int = _MOST_PRODUCTS,
     largest_stride: int = LARGEST_STRIDE,
+    *,
+    last: bool = False,
 ) -> Applicability:
-    """Judge what all solvers for first layers have in common."""
+    """Judge what all solvers for first layers, or last ones, of few filters, have in common."""
+    few = problem.w_shape[0] if last else problem.x_shape[1]
     if problem.spatial_rank > 2:
         return Rejected(Reason.SPATIAL_RANK, "one or two axes")
     if not problem.layouts_agree or problem.x_layout.channels_last is not channels_last:
@@ -177,10 +177,10 @@ def judge_first(
         return Rejected(Reason.NON_PACKED)
     if problem.groups > 1:
         return Rejected(Reason.GROUPS, "one group only")
-    if problem.x_shape[1] > MOST_CHANNELS:
-        return Rejected(Reason.CHANNELS, f"at most {MOST_CHANNELS}, not {problem.x_shape[1]}")
-    if math.prod(problem.w_shape[1:]) > most_products:
-        return Rejected(Reason.FILTER_SIZE, f"at most {most_products} products of a sum")
+    if few > MOST_CHANNELS:
+        return Rejected(Reason.CHANNELS, f"at most {MOST_CHANNELS}, not {few}")
+    if few * math.prod(problem.filter) > most_products:
+        return Rejected(Reason.FILTER_SIZE, f"at most {most_products} taps of all channels")
     if max(problem.stride) > largest_stride:
         return Rejected(Reason.STRIDE, f"at most {largest_stride}")
     steps = zip(problem.dilation, problem.filter, strict=True)
@@ -190,8 +190,3 @@ def judge_first(
     if max(image, *problem.padding, problem.w_shape[0]) > LARGEST:
         return Rejected(Reason.SIZE_LIMIT, f"an image of {image} elements, or its padding")
     return APPLICABLE
-
-
-def _fill(size: int, unit: int) -> float:
-    """Share of whole units that a size fills."""
-    return size / (-(-size // unit) * unit)

@@ -10,11 +10,17 @@ from convfind.kernel_spec import KernelSpec
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
-from convfind.solver import Solver
-from convfind.target import DeviceKind, Target
-from convfind.types import Algorithm, DataType, Direction
-from convfind_solvers_direct.cpu_conv import BALANCE, VECTOR, items_wanted, program_of
+from convfind.target import Target
+from convfind.types import Direction
 from convfind_solvers_direct.cpu_first import judge_first
+from convfind_solvers_direct.cpu_solver import (
+    VECTOR,
+    CpuSolver,
+    arithmetic_share,
+    fill,
+    items_wanted,
+    program_of,
+)
 from convfind_solvers_direct.window import Window, window
 
 #: Room for copied rows of x and for a tile of y, in floats.
@@ -40,26 +46,17 @@ class _Tile:
     wide: int
 
 
-class CpuFirstWeights(Solver):
+class CpuFirstWeights(CpuSolver):
     """w from x and y: sums of parts, added up by a second launch in a fixed order."""
 
     direction = Direction.BACKWARD_WEIGHTS
-    algorithm = Algorithm.DIRECT
-    is_dynamic = True
-    backends = ("opencl",)
 
     def __init__(self, *, channels_last: bool) -> None:
         self.channels_last = channels_last
         self.solver_id = f"direct-cpu-first-{'nhwc' if channels_last else 'nchw'}-bwd-weights"
 
-    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take packed float32 tensors of few channels in one group, on CPUs."""
-        if target.kind is not DeviceKind.CPU:
-            return Rejected(Reason.DEVICE_KIND, "is for CPUs")
-        if problem.direction is not self.direction:
-            return Rejected(Reason.DIRECTION, f"{problem.direction} is not {self.direction}")
-        if problem.dtype is not DataType.FLOAT32:
-            return Rejected(Reason.DTYPE, "is float32 only")
+    def judge(self, problem: ConvProblem) -> Applicability:
+        """Take packed tensors of few channels in one group."""
         if not (answer := judge_first(problem, channels_last=self.channels_last)):
             return answer
         shape = window(problem)
@@ -72,9 +69,8 @@ class CpuFirstWeights(Solver):
         shape = window(problem)
         tile = self._tile(shape)
         line = shape.taps[1] * (shape.channels if self.channels_last else 1)
-        filled = _fill(shape.filters, tile.vectors * VECTOR) * _fill(line, tile.taps)
-        busy = problem.flops / (problem.flops + BALANCE * problem.traffic)
-        return max(_BEST_SHARE * filled * busy, 0.02)
+        filled = fill(shape.filters, tile.vectors * VECTOR) * fill(line, tile.taps)
+        return max(_BEST_SHARE * filled * arithmetic_share(problem), 0.02)
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the parts: one at least."""
@@ -191,8 +187,3 @@ class CpuFirstWeights(Solver):
         sums = -(-shape.taps[1] * channels // taps) * taps * shape.taps[0]
         lines = sums * shape.channels // channels
         return 4 * -(-shape.filters // (vectors * VECTOR)) * vectors * VECTOR * lines
-
-
-def _fill(size: int, unit: int) -> float:
-    """Share of whole units that a size fills."""
-    return size / (-(-size // unit) * unit)

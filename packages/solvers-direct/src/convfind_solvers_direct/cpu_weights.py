@@ -5,33 +5,37 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
+from convfind.applicability import Applicability, Rejected
 from convfind.config import Config
-from convfind.kernel_spec import KernelSpec
+from convfind.kernel_spec import KernelSpec, Program
 from convfind.problem import ConvProblem
+from convfind.reasons import Reason
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, ScalarArg, f32, i32, i64
 from convfind.target import Target
 from convfind.types import Direction
-from convfind_solvers_direct.cpu_conv import (
-    STRIP_FLOATS,
-    VECTOR,
-    CpuDirect,
-    items_wanted,
-    program_of,
-    row_floats,
-    strip_rows,
-)
+from convfind_solvers_direct.cpu_conv import STRIP_FLOATS, CpuDirect, row_floats, strip_rows
+from convfind_solvers_direct.cpu_solver import VECTOR, items_wanted, program_of
 from convfind_solvers_direct.window import Window, window
 
 #: Sums that an item keeps in registers.
 _MOST_SUMS = 27
+#: Channels first, vectors of sums that an item has room for: those of a source channel.
+_MOST_TOTALS = 4096
 
 
 class CpuWeights(CpuDirect):
     """w from x and y: sums of parts, added up by a second launch in a fixed order."""
 
     direction = Direction.BACKWARD_WEIGHTS
-    #: Columns of y at a time, channels last, of small filters and of others.
-    _columns: ClassVar[tuple[int, int]] = (7, 4)
+    #: Rows and columns of y at a time, channels last, of small filters and of others.
+    _pixels: ClassVar[tuple[tuple[int, int], tuple[int, int]]] = ((4, 4), (1, 4))
+
+    def _judge_sizes(self, shape: Window) -> Applicability:
+        """Judge also whether the sums of an item's filters fit its private memory."""
+        sums = shape.filters * math.prod(shape.taps)
+        if not self.channels_last and sums > _MOST_TOTALS:
+            return Rejected(Reason.FILTER_SIZE, f"{sums} sums, more than {_MOST_TOTALS}")
+        return super()._judge_sizes(shape)
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the parts: one at least."""
@@ -48,16 +52,7 @@ class CpuWeights(CpuDirect):
         """One launch for the parts, and one that adds them up."""
         shape = window(problem)
         parts, sizes, more = self._plan(problem, target, workspace_limit)
-        height, width = shape.taps
-        program = program_of(
-            "cpu_weights",
-            shape,
-            CHANNELS_LAST=self.channels_last,
-            CHUNK=min(height, max(1, _MOST_SUMS // width)),
-            COLUMNS=self._columns[math.prod(shape.taps) > 9],
-            FILTERS_AT_ONCE=self._filters(shape),
-            STRIP_FLOATS=STRIP_FLOATS,
-        )
+        program = self._program(shape)
         sums = Launch(
             KernelSpec(program, "direct_cpu_weights"),
             (
@@ -87,9 +82,28 @@ class CpuWeights(CpuDirect):
         workspace = parts * _part_bytes(shape, self.channels_last)
         return ConvSolution(self.solver_id, (sums, add_up), workspace=workspace)
 
-    def _filters(self, shape: Window) -> int:
-        """Filters at a time, channels first: they share what is read of x."""
-        return 2 if shape.filters % 2 == 0 and math.prod(shape.taps) <= _MOST_SUMS // 2 else 1
+    def _program(self, shape: Window) -> Program:
+        height, width = shape.taps
+        if self.channels_last:
+            chunk = min(height, max(1, _MOST_SUMS // width))
+            rows, columns = self._tile(shape)
+            return program_of("cpu_weights_pixels", shape, CHUNK=chunk, ROWS=rows, COLUMNS=columns)
+        # Filters share what is read of x.
+        shared = (f for f in (4, 2) if shape.filters % f == 0 and f * width <= _MOST_SUMS)
+        filters = next(shared, 1)
+        chunk = min(height, max(1, _MOST_SUMS // (filters * width)))
+        return program_of(
+            "cpu_weights_planes",
+            shape,
+            CHUNK=chunk,
+            FILTERS_AT_ONCE=filters,
+            STRIP_FLOATS=STRIP_FLOATS,
+        )
+
+    def _tile(self, shape: Window) -> tuple[int, int]:
+        """Rows and columns of y at a time, channels last."""
+        rows, columns = self._pixels[math.prod(shape.taps) > 9]
+        return min(rows, shape.taps[0]), columns
 
     def _plan(
         self, problem: ConvProblem, target: Target, limit: int | None
@@ -100,9 +114,9 @@ class CpuWeights(CpuDirect):
         if limit is not None:
             most = max(1, min(most, limit // _part_bytes(shape, self.channels_last)))
         if self.channels_last:
-            rows = shape.images * shape.out[0]
-            share = -(-rows // most)
-            parts = -(-rows // share)
+            strips = shape.images * -(-shape.out[0] // self._tile(shape)[0])
+            share = -(-strips // most)
+            parts = -(-strips // share)
             return parts, (parts,), (i64(share),)
         # Groups are shared out first: they need no workspace.
         share = -(-shape.groups // min(shape.groups, items_wanted(target)))

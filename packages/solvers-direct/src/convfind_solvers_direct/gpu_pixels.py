@@ -23,12 +23,15 @@ from convfind_solvers_direct.gpu_conv import (
 from convfind_solvers_direct.window import Window, window
 
 _MOST_ALONG_AXIS = 65535
+#: Weights of a work-group in local memory.
+_MOST_KEPT = 12288
 
 
 class PixelsConv(GpuConv):
     """Channels last."""
 
     channels_last = True
+    version = 2
     _file = "gpu_pixels"
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
@@ -36,10 +39,9 @@ class PixelsConv(GpuConv):
         shape = window(problem)
         step = shape.stride[1] if shape.is_gradient else 1
         wide = self._can_be_wide(shape, problem.dtype) and math.prod(shape.taps) <= 9
-        strided = max(shape.stride) > 1
         if wide:
-            tall = strided and (shape.is_gradient or shape.out[0] <= 14)
-            rows, columns = 8 if tall else 4, 2 if strided else 4
+            # hiprtc unrolls fewer rows before it spills.
+            rows, columns = 4 if target.backend == "hip" else 7, 2
         elif shape.channels > 1:
             rows, columns = 4, 2
         else:
@@ -61,7 +63,16 @@ class PixelsConv(GpuConv):
             lambda config: wide or config.integer("lanes") == 1,
             "four channels of float32 with weights of their own each",
         )
-        return SearchSpace(space.parameters, (*space.constraints, lanes))
+        taps = math.prod(window(problem).taps)
+        kept = Constraint(
+            "kept",
+            lambda config: (
+                config.integer("lanes") == 1
+                or config.integer("lanes") * config.integer("items") * taps <= _MOST_KEPT
+            ),
+            "the weights of a work-group have to fit local memory",
+        )
+        return SearchSpace(space.parameters, (*space.constraints, lanes, kept))
 
     @staticmethod
     def _can_be_wide(shape: Window, dtype: DataType) -> bool:
@@ -72,6 +83,8 @@ class PixelsConv(GpuConv):
         )
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
+        if target.local_memory < 4 * _MOST_KEPT:
+            return Rejected(Reason.LOCAL_MEMORY, f"needs {4 * _MOST_KEPT} bytes")
         if max(shape.images, shape.out[0] + 64) > _MOST_ALONG_AXIS:
             return Rejected(Reason.SIZE_LIMIT, f"{shape.images} images, {shape.out[0]} rows")
         return APPLICABLE

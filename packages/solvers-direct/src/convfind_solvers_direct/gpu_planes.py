@@ -32,6 +32,7 @@ class PlanesConv(GpuConv):
     """Channels first."""
 
     channels_last = False
+    version = 2
     _file = "gpu_planes"
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 from convfind.applicability import APPLICABLE, Applicability, Rejected
 from convfind.config import Config, ConfigValue
@@ -16,7 +17,7 @@ from convfind.reasons import Reason
 from convfind.search_space import Constraint, Parameter, SearchSpace
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, ScalarArg, f32, i32, i64
 from convfind.target import Target
-from convfind.types import Direction
+from convfind.types import DataType, Direction
 from convfind_solvers_direct.gpu_conv import (
     ITEMS,
     MOST_WEIGHTS,
@@ -30,10 +31,14 @@ from convfind_solvers_direct.window import Window, window
 
 _UNITS = 32
 _TILES = (4096, 12032)
-_SUM_GROUP = 64
+#: Items of a work-group of the second launch, of which some share a result.
+_SUM_ITEMS, _SHARERS = 128, 8
+_PARTS = (*range(1, 16), *(part << i for i in range(8) for part in range(16, 32, 4)), 4096)
 #: Work-groups that fill a unit several times; fewer where each writes many sums.
 _GROUPS_A_UNIT = 16
 _FEW_GROUPS_A_UNIT = 4
+#: The same where items have channels in fours, which they do where the taps are few.
+_LANES, _MOST_WIDE_TAPS, _WIDE_GROUPS_A_UNIT = 4, 9, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,9 @@ class Split:
 
 class GpuWeights(GpuDirect):
     """w from x and y: sums of parts, added up by a second launch in a fixed order."""
+
+    version = 2
+    _file: ClassVar[str] = "gpu_weights"
 
     def __init__(self) -> None:
         super().__init__(Direction.BACKWARD_WEIGHTS)
@@ -72,8 +80,7 @@ class GpuWeights(GpuDirect):
         if self.channels_last and math.prod(shape.taps) <= 9:
             groups //= 2  # each of them writes the sums of 32 channels
         wanted = -(-groups * target.compute_units // self._groups(shape, config, target))
-        powers = [1 << i for i in range(13) if 1 << i <= max(wanted, 1)]
-        return config.replace(parts=powers[-1])
+        return config.replace(parts=parts_of(wanted))
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Places that an item takes at a time, work-groups, parts."""
@@ -83,7 +90,7 @@ class GpuWeights(GpuDirect):
             lambda config: config.integer("items") <= target.max_work_group,
             f"at most {target.max_work_group} items",
         )
-        parts = Parameter("parts", tuple(1 << i for i in range(13)), "parts of the sum")
+        parts = Parameter("parts", _PARTS, "parts of the sum")
         return SearchSpace(
             (ROWS, ITEMS, parts, *self._parameters(shape)), (size, *self._constraints(shape))
         )
@@ -101,53 +108,41 @@ class GpuWeights(GpuDirect):
         parts, per_part = self._parts(problem, chosen, workspace_limit)
         is_split = _is_split(problem, chosen, workspace_limit)
         split, items = self._split(shape, chosen), chosen.integer("items")
+        chunks = -(-shape.taps[0] // self._chunk(shape, target))
         macros: dict[str, DefineValue] = {
             "DTYPE": problem.dtype.upper(),
             **shape.macros,
-            "CHANNELS_LAST": self.channels_last,
-            "CHUNK": _chunk(shape, target),
             "SPLIT": is_split,
             **{name.upper(): value for name, value in chosen.items() if name != "parts"},
+            **self._macros(shape, chosen, target),
         }
         program = Program(
-            KernelSource(PACKAGE, "kernels/gpu_weights.cl"), defines=make_defines(macros)
+            KernelSource(PACKAGE, f"kernels/{self._file}.cl"), defines=make_defines(macros)
         )
-        launches = [
-            Launch(
-                KernelSpec(program, "direct_gpu_weights"),
-                (
-                    BufferArg(Memory.X),
-                    BufferArg(Memory.Y),
-                    BufferArg(Memory.WORKSPACE if is_split else Memory.W),
-                    f32(problem.alpha),
-                    f32(problem.beta),
-                    *map(i32, (shape.images, shape.groups, *shape.size, *shape.out)),
-                    *map(i32, (*shape.padding, per_part)),
-                    *split.arguments,
-                ),
-                (split.groups * items, -(-shape.taps[0] // _chunk(shape, target)), parts),
-                (items, 1, 1),
-            )
-        ]
-        if is_split:
-            size, group = problem.elements("w"), min(_SUM_GROUP, target.max_work_group)
-            launches.append(
-                Launch(
-                    KernelSpec(program, "direct_gpu_sum"),
-                    (
-                        BufferArg(Memory.WORKSPACE),
-                        BufferArg(Memory.W),
-                        f32(problem.alpha),
-                        f32(problem.beta),
-                        i64(size),
-                        i32(parts),
-                    ),
-                    (-(-size // group) * group,),
-                    (group,),
-                )
-            )
-        workspace = 4 * parts * problem.elements("w") if is_split else 0
-        return ConvSolution(self.solver_id, tuple(launches), workspace=workspace, config=chosen)
+        launch = Launch(
+            KernelSpec(program, f"direct_{self._file}"),
+            (
+                BufferArg(Memory.X),
+                BufferArg(Memory.Y),
+                BufferArg(Memory.WORKSPACE if is_split else Memory.W),
+                f32(problem.alpha),
+                f32(problem.beta),
+                *map(i32, (shape.images, shape.groups, *shape.size, *shape.out)),
+                *map(i32, (*shape.padding, per_part)),
+                *split.arguments,
+            ),
+            (split.groups * items, chunks, parts),
+            (items, 1, 1),
+        )
+        if not is_split:
+            return ConvSolution(self.solver_id, (launch,), config=chosen)
+        workspace = 4 * parts * problem.elements("w")
+        launches = (launch, _sum_of_parts(problem, target, parts))
+        return ConvSolution(self.solver_id, launches, workspace=workspace, config=chosen)
+
+    @abstractmethod
+    def _macros(self, shape: Window, config: Config, target: Target) -> dict[str, DefineValue]:
+        """The kernel's macros beside the config and those of gpu_window.h."""
 
     @abstractmethod
     def _split(self, shape: Window, config: Config) -> Split:
@@ -175,7 +170,15 @@ class GpuWeights(GpuDirect):
         return 14 if math.prod(shape.taps) < MOST_WEIGHTS and shape.out[0] >= 14 else 7
 
     def _groups(self, shape: Window, config: Config, target: Target) -> int:
-        return self._split(shape, config).groups * -(-shape.taps[0] // _chunk(shape, target))
+        return self._split(shape, config).groups * -(-shape.taps[0] // self._chunk(shape, target))
+
+    def _chunk(self, shape: Window, target: Target) -> int:
+        """Filter rows whose sums an item keeps in registers."""
+        height, width = shape.taps
+        most = most_weights(target)
+        if height * width <= most:
+            return height
+        return max(1, min(most, 64) // width)
 
     def _parts(self, problem: ConvProblem, config: Config, limit: int | None) -> tuple[int, int]:
         """Return the parts, as many as fit the limit, and the steps of one."""
@@ -202,6 +205,9 @@ class PlanesWeights(GpuWeights):
         if _band(shape, 1, _TILES[-1]) is None:
             return Rejected(Reason.SIZE_LIMIT, "rows do not fit local memory")
         return APPLICABLE
+
+    def _macros(self, shape: Window, config: Config, target: Target) -> dict[str, DefineValue]:
+        return {"CHANNELS_LAST": False, "CHUNK": self._chunk(shape, target)}
 
     def _split(self, shape: Window, config: Config) -> Split:
         rows, items = config.integer("rows"), config.integer("items")
@@ -249,7 +255,6 @@ class PlanesWeights(GpuWeights):
 class PixelsWeights(GpuWeights):
     """Channels last."""
 
-    solver_id = "direct-gpu-nhwc-bwd-weights"
     channels_last = True
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
@@ -259,6 +264,32 @@ class PixelsWeights(GpuWeights):
             return Rejected(Reason.SIZE_LIMIT, "positions of all images")
         return APPLICABLE
 
+    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+        """Four channels an item where their sums fit registers."""
+        config = super().default_config(problem, target)
+        shape = window(problem)
+        if not _can_be_wide(shape, problem.dtype):
+            return config
+        rows = 2 if shape.stride[1] > 1 else 4
+        config = config.replace(lanes=_LANES, rows=min(rows, shape.out[0]), columns=2)
+        wanted = _WIDE_GROUPS_A_UNIT * target.compute_units // self._split(shape, config).groups
+        return config.replace(parts=parts_of(wanted))
+
+    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
+        """As all, and lanes only for float32."""
+        space = super().search_space(problem, target)
+        is_wide = _can_be_wide(window(problem), problem.dtype)
+        lanes = Constraint(
+            "lanes",
+            lambda config: is_wide or config.integer("lanes") == 1,
+            "four channels of float32 with few weights of their own each",
+        )
+        return SearchSpace(space.parameters, (*space.constraints, lanes))
+
+    def _macros(self, shape: Window, config: Config, target: Target) -> dict[str, DefineValue]:
+        units = _UNITS // config.integer("lanes")
+        return {"CHANNELS_LAST": True, "CHUNK": self._chunk(shape, target), "UNITS": units}
+
     def _split(self, shape: Window, config: Config) -> Split:
         units = shape.groups * shape.filters * shape.channels
         steps = -(-shape.out[0] // config.integer("rows"))
@@ -266,19 +297,34 @@ class PixelsWeights(GpuWeights):
         return Split(-(-units // _UNITS), shape.images * steps, ())
 
     def _extra(self, shape: Window) -> dict[str, ConfigValue]:
-        return {"columns": 7 if shape.stride[1] > 1 else 4}
+        return {"columns": 7 if shape.stride[1] > 1 else 4, "lanes": 1}
 
     def _parameters(self, shape: Window) -> tuple[Parameter, ...]:
-        return (Parameter("columns", (1, 2, 4, 7, 8), "columns of y that an item takes at a time"),)
+        return (
+            Parameter("columns", (1, 2, 4, 7, 8), "columns of y that an item takes at a time"),
+            Parameter("lanes", (1, _LANES), "channels of an item"),
+        )
 
     def _constraints(self, shape: Window) -> tuple[Constraint, ...]:
         return (
             Constraint(
                 "registers",
-                lambda config: config.integer("rows") * config.integer("columns") <= 64,
+                lambda config: (
+                    config.integer("rows") * config.integer("columns") * config.integer("lanes")
+                    <= 64
+                ),
                 "what is multiplied has to fit them",
             ),
         )
+
+
+def _can_be_wide(shape: Window, dtype: DataType) -> bool:
+    return (
+        dtype is DataType.FLOAT32
+        and shape.channels == shape.filters == 1
+        and shape.groups % _LANES == 0
+        and math.prod(shape.taps) <= _MOST_WIDE_TAPS
+    )
 
 
 def _band(shape: Window, rows: int, room: int) -> int | None:
@@ -294,13 +340,31 @@ def _band(shape: Window, rows: int, room: int) -> int | None:
     return None
 
 
-def _chunk(shape: Window, target: Target) -> int:
-    """Filter rows whose sums an item keeps in registers."""
-    height, width = shape.taps
-    most = most_weights(target)
-    if height * width <= most:
-        return height
-    return max(1, min(most, 64) // width)
+def parts_of(wanted: int) -> int:
+    """Return the most parts of the search space that are not more than wanted."""
+    return max((parts for parts in _PARTS if parts <= wanted), default=1)
+
+
+def _sum_of_parts(problem: ConvProblem, target: Target, parts: int) -> Launch:
+    """Return the launch that adds up what the first one left in the workspace."""
+    size, items = problem.elements("w"), min(_SUM_ITEMS, target.max_work_group)
+    program = Program(
+        KernelSource(PACKAGE, "kernels/gpu_sum.cl"),
+        defines=make_defines({"DTYPE": problem.dtype.upper(), "ITEMS": items, "SHARERS": _SHARERS}),
+    )
+    return Launch(
+        KernelSpec(program, "direct_gpu_sum"),
+        (
+            BufferArg(Memory.WORKSPACE),
+            BufferArg(Memory.W),
+            f32(problem.alpha),
+            f32(problem.beta),
+            i64(size),
+            i32(parts),
+        ),
+        (-(-size // (items // _SHARERS)) * items,),
+        (items,),
+    )
 
 
 def _is_split(problem: ConvProblem, config: Config, limit: int | None) -> bool:

@@ -12,6 +12,8 @@ from convfind_solvers_direct.window import Window
 _MOST_POSITIONS = 2**15
 #: Narrower tiles read more around them than in them.
 _NARROWEST = 8
+#: Shares of busy items that are as good as the best.
+_ABOUT = 0.97
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,9 @@ def planes_tile(shape: Window, config: Config) -> PlanesTile | None:
         _MOST_POSITIONS // max(shape.filters * strips * width, 1),
     )
     if whole:
+        if "items" in config:
+            blocks = shape.filters // config.integer("results")
+            whole = _busy(whole, max(blocks, 1) * strips * width, config.integer("items"))
         return PlanesTile(whole, 1, strips * rows, 1, width, shape.size[1])
     for bands in range(2, strips + 1):
         band = -(-strips // bands) * rows
@@ -51,6 +56,17 @@ def planes_tile(shape: Window, config: Config) -> PlanesTile | None:
         if held * source <= room and shape.filters * tile <= _MOST_POSITIONS:
             return PlanesTile(1, strips, rows, -(-width // tile), tile, source)
     return None
+
+
+def _busy(most: int, positions: int, items: int) -> int:
+    """Return the most sets of so many positions that leave about as few items idle as any."""
+
+    def share(sets: int) -> float:
+        return sets * positions / (-(-sets * positions // items) * items)
+
+    counts = range(-(-most // 2), most + 1)
+    least = _ABOUT * max(map(share, counts))
+    return max(sets for sets in counts if share(sets) >= least)
 
 
 def reciprocal(divisor: int) -> int:

@@ -7,12 +7,14 @@ from convfind.types import Direction
 from convfind_solvers_direct.cpu_conv import CPU_CONV_SOLVERS
 from convfind_solvers_direct.cpu_first import CpuFirst
 from convfind_solvers_direct.cpu_first_weights import CpuFirstWeights
+from convfind_solvers_direct.cpu_narrow import CpuNarrow
 from convfind_solvers_direct.cpu_weights import CPU_WEIGHTS_SOLVERS
 from convfind_solvers_direct.gpu_first import GpuFirst
 from convfind_solvers_direct.gpu_pixels import PixelsConv
 from convfind_solvers_direct.gpu_planes import PlanesConv
 from convfind_solvers_direct.gpu_weights import WEIGHTS_SOLVERS
 from convfind_solvers_direct.gpu_wide import WideConv
+from convfind_solvers_direct.gpu_wide_weights import WideWeights
 from convfind_solvers_direct.naive import NaiveBackwardData, NaiveBackwardWeights, NaiveForward
 
 
@@ -20,6 +22,11 @@ def solvers() -> list[Solver]:
     """Return one instance of each solver, in order of preference."""
     return [
         *(CpuFirst(channels_last=channels_last) for channels_last in (False, True)),
+        *(
+            CpuNarrow(direction, channels_last=channels_last)
+            for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
+            for channels_last in (False, True)
+        ),
         *(CpuFirstWeights(channels_last=channels_last) for channels_last in (False, True)),
         *(GpuFirst(channels_last=channels_last) for channels_last in (False, True)),
         *(solver() for solver in (*CPU_CONV_SOLVERS, *CPU_WEIGHTS_SOLVERS)),
@@ -28,6 +35,7 @@ def solvers() -> list[Solver]:
             for solver in (WideConv, PlanesConv, PixelsConv)
             for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
         ),
+        WideWeights(),
         *(solver() for solver in WEIGHTS_SOLVERS),
         NaiveForward(),
         NaiveBackwardData(),

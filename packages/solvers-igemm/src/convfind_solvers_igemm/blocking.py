@@ -1,8 +1,10 @@
-"""How a product is cut into work-items: enough for all cores, with the least memory traffic."""
+"""How a product is cut into work-items: as much for every core, with little memory traffic."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,31 +29,35 @@ class Product:
 
 #: Work-items a core, so that cores that are slowed down get fewer.
 _ITEMS_PER_CORE = 4
+#: Products that take as long as reading an element of an operand, or a sum of a part.
+_READ = 24
+#: Numbers of runs that are tried: of filters, and with each of them of positions.
+_TRIED = 8
 
 
+@lru_cache(maxsize=1024)
 def cut(product: Product, cores: int) -> Cut:
-    """Return the cut that reads the least.
+    """Return the cut that takes the least time.
 
-    Each run of positions reads all weights, each run of filters gathers all positions.
+    Each run of positions reads all weights, each run of filters gathers all positions; and cores
+    that get fewer work-items wait for the others.
     """
     wanted = _wanted(product, cores)
     rows = -(-product.filters // product.filter_unit)
     columns = -(-product.positions // product.position_unit)
     least_shares = -(-product.filters // product.most_filters)
-    best: tuple[int, int] | None = None
-    least = 0
-    for across in range(least_shares, min(rows, max(wanted, least_shares)) + 1):
-        along = min(columns, -(-wanted // across))
-        cost = along * product.filters + across * product.positions
-        if along * across < wanted:
-            cost += product.filters * product.positions  # an idle core is worse than any reading
-        if best is None or cost < least:
-            best, least = (across, along), cost
-    across, along = best if best is not None else (least_shares, 1)
-    return Cut(
-        -(-columns // along) * product.position_unit,
-        -(-rows // across) * product.filter_unit,
-    )
+    best, least = Cut(0, 0), math.inf
+    most_shares = min(rows, max(wanted, least_shares))
+    for across in range(least_shares, most_shares + 1, -(-most_shares // _TRIED)):
+        share = -(-rows // across) * product.filter_unit
+        fewest = min(columns, -(-wanted // across))
+        most = fewest if cores == 1 else min(columns, 2 * fewest)
+        for along in range(fewest, most + 1, -(-fewest // _TRIED)):
+            run = -(-columns // along) * product.position_unit
+            cost = _cost(product, run, share, cores)
+            if cost < least:
+                best, least = Cut(run, share), cost
+    return best
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +80,34 @@ def split_cut(
     limit = min(_wanted(product, cores), units)
     limit = max(1, limit if most_parts is None else min(limit, most_parts))
     best: SplitCut | None = None
-    least = 0
+    least = math.inf
     for power in range(limit.bit_length()):
         span = -(-units // 2**power) * unit
         parts = -(-reduction // span)
-        pieces = cut(replace(product, groups=product.groups * parts), cores)
-        along = -(-product.positions // pieces.positions)
-        across = -(-product.filters // pieces.filters)
-        cost = (along * product.filters + across * product.positions) * reduction
+        split = replace(product, groups=product.groups * parts)
+        pieces = cut(split, cores)
+        cost = span * _cost(split, pieces.positions, pieces.filters, cores)
         if parts > 1:
-            cost += 2 * parts * product.filters * product.positions
-        if along * across * parts < _wanted(product, cores):
-            cost += product.filters * product.positions * reduction
-        if best is None or cost < least:
+            cost += 2 * _READ * split.groups * product.filters * product.positions / cores
+        if cost < least:
             best, least = SplitCut(pieces, parts, span), cost
     assert best is not None
     return best
+
+
+def _cost(product: Product, run: int, share: int, cores: int) -> float:
+    """Time, in products, of each step of the reduction; ``run`` and ``share`` are a work-item's."""
+    groups = product.groups
+    columns = -(-product.positions // product.position_unit) * product.position_unit
+    rows = -(-product.filters // product.filter_unit) * product.filter_unit
+    along, across = -(-columns // run), -(-rows // share)
+    whole = groups * (columns // run) * (rows // share)
+    smaller = groups * along * across - whole
+    rest = (groups * columns * rows - whole * run * share) / max(1, min(cores, smaller))
+    longest = max(-(-whole // cores) * run * share, whole // cores * run * share + rest)
+    read = groups * (along * product.filters + across * product.positions)
+    late = run * share / 4 if cores > 1 else 0  # while the slower core ends its last work-item
+    return longest + late + _READ * read / cores
 
 
 def _wanted(product: Product, cores: int) -> int:

@@ -50,6 +50,8 @@ _MOST_GROUPS = 2**31 - 1
 #: Of one unit of an H200: FLOP/s at the peak, and bytes/s of memory.
 _UNIT_PEAK = 507e9
 _UNIT_BANDWIDTH = 32e9
+#: With any limit, NVIDIA's assembler does not look for one of its own.
+_ALL_REGISTERS = "-cl-nv-maxrregcount=255"
 #: A second launch, and the end of the first.
 _SUM_SECONDS = 5e-6
 
@@ -57,7 +59,7 @@ _SUM_SECONDS = 5e-6
 class GpuSolver(TunableSolver):
     """A convolution in one direction and one family of layouts."""
 
-    version = 2
+    version = 3
     algorithm = Algorithm.IMPLICIT_GEMM
     backends = ("opencl", "hip")
 
@@ -230,6 +232,13 @@ class GpuSolver(TunableSolver):
 
     # -- what they share -------------------------------------------------------------------------
 
+    def _spreads(self, shape: GpuGeometry, tile: Tile) -> bool:
+        """Whether to tell the assembler that it may take all registers.
+
+        Where gradients are computed with sizes as arguments, it takes enough anyway.
+        """
+        return tile.squeezed and (self.fixed or self.direction is Direction.FORWARD)
+
     def _most_groups(self, shape: GpuGeometry) -> int:
         return self._count(shape, _SMALLEST)
 
@@ -268,7 +277,12 @@ class GpuSolver(TunableSolver):
         if self.fixed:
             macros |= {"FIXED": True, **shape.sizes}
         defines: Defines = make_defines(macros)
-        return Program(KernelSource(PACKAGE, f"kernels/{self._file}"), defines=defines)
+        spread = self._spreads(shape, tile) and problem.dtype is DataType.FLOAT32
+        is_limited = (spread or tile.crowded) and target.has("nv-ptx")
+        options = (_ALL_REGISTERS,) if is_limited else ()
+        return Program(
+            KernelSource(PACKAGE, f"kernels/{self._file}"), defines=defines, options=options
+        )
 
     def _sum(
         self,

@@ -78,6 +78,11 @@ class ConvSolver(GpuSolver):
             return 1
         return max(1, int(self._steps(shape)) // _SHORTEST)
 
+    def _spreads(self, shape: GpuGeometry, tile: Tile) -> bool:
+        # The others read in ways that take far more registers than are worth a work-group.
+        whole = shape.result_channels % 4 == 0 and not _is_fused(shape)
+        return whole and super()._spreads(shape, tile)
+
     def _efficiency(self, shape: GpuGeometry, tile: Tile) -> float:
         gather = _gather(shape, tile)
         short = gather in (_RUN, _TABLE) and _extents(shape, tile)[1] < _SHORT_LINE

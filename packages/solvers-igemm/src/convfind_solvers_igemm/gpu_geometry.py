@@ -11,6 +11,8 @@ from convfind.types import Direction
 
 #: Sizes along an axis, windows included, stay below this, so that sums of two of them fit 32 bits.
 _FARTHEST = 2**28
+#: Products of two phases fit 32 bits.
+_WIDEST = 2**16
 #: Elements of an image and of the weights, and positions of all images, are counted in 32 bits.
 _LARGEST = 2**31 - 2**16
 #: Phases are told apart by bytes.
@@ -132,6 +134,8 @@ class GpuGeometry:
             reach: int = max(source, window * dilation) + padding + max(stride, result * stride)
             if reach >= _FARTHEST:
                 return reach
+        if self.by_phases and max(self.stride) >= _WIDEST:
+            return max(self.stride)
         channels = self.groups * max(self.source_channels, self.result_channels)
         spaces = max(math.prod(self.source_size), math.prod(self.result_size))
         counts = (

@@ -70,7 +70,7 @@ _UNIT_BANDWIDTH = 30e9
 class MatrixConvSolver(TunableSolver):
     """A result from a source and the weights, in one family of layouts."""
 
-    version = 3
+    version = 4
     algorithm = Algorithm.IMPLICIT_GEMM
     backends = ("opencl",)
 

@@ -10,12 +10,13 @@ from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.search_space import Parameter, SearchSpace
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32, i64
+from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
 from convfind.solver import TunableSolver
 from convfind.target import Target
 from convfind.types import Algorithm, DataType, Direction
-from convfind_solvers_igemm.gpu_geometry import GpuGeometry, gpu_geometry
+from convfind_solvers_igemm.gpu_geometry import GpuGeometry, without_patches
 from convfind_solvers_igemm.nvidia import compute_capability
+from convfind_solvers_igemm.nvidia_fold import Folding
 
 PACKAGE = "convfind_solvers_igemm"
 _OLDEST = 80  # mma.sync with TF32 and bfloat16, cp.async
@@ -32,9 +33,9 @@ _BESIDE = 4096
 _ROUNDS = (1, 2, 3)
 _POWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _MOST_PARTS = 4096
-_SUM_GROUP = 64
-#: A second launch, and the end of the first.
-_SUM_SECONDS = 5e-6
+_MOST_PIECES = 2**31 - 2**16
+#: A further launch, and the end of the one before.
+_LAUNCH_SECONDS = 5e-6
 #: Products along the sum that starting and storing a tile are worth.
 _AROUND = 256
 _UNIT_PEAK = 507e9
@@ -52,6 +53,7 @@ _RATES: dict[tuple[int, int], tuple[int, int, int, int]] = {
 class MatrixWeightsSolver(TunableSolver):
     """w from x and y, channels last."""
 
+    version = 2
     direction = Direction.BACKWARD_WEIGHTS
     algorithm = Algorithm.IMPLICIT_GEMM
     backends = ("opencl",)
@@ -63,7 +65,10 @@ class MatrixWeightsSolver(TunableSolver):
         self.solver_id = "igemm-nvidia-nhwc-bwd-weights" + ("-fixed" if fixed else "")
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take packed tensors, channels last, whole pieces of channels, on GPUs since sm_80."""
+        """Take packed tensors, channels last, on GPUs since sm_80.
+
+        Filters must be whole pieces, and channels, too, where there are groups.
+        """
         if not target.has("nv-ptx"):
             return Rejected(Reason.FEATURE, "needs inline PTX")
         if compute_capability(target) < _OLDEST:
@@ -76,24 +81,27 @@ class MatrixWeightsSolver(TunableSolver):
             return Rejected(Reason.LAYOUT, "x, w and y must all be channels last")
         if not problem.is_packed:
             return Rejected(Reason.NON_PACKED)
-        shape, piece = gpu_geometry(problem), _PIECE_BYTES // _SIZES[problem.dtype]
+        folding, piece = self._folding(problem), _PIECE_BYTES // _SIZES[problem.dtype]
+        shape = folding.shape
         if shape.source_channels % piece or shape.result_channels % piece:
             return Rejected(Reason.CHANNELS, f"{piece} channels are read at a time")
         if _is_split(problem) and problem.reduction < _SHORTEST:
             detail = f"sums of {problem.reduction} products, fewer than {_SHORTEST}"
             return Rejected(Reason.ACCURACY, detail)
-        if (size := shape.too_large) is not None:
+        if (size := shape.too_large or folding.plain.too_large) is not None:
             return Rejected(Reason.SIZE_LIMIT, f"a size of {size}")
+        if folding.pieces > _MOST_PIECES:
+            return Rejected(Reason.SIZE_LIMIT, f"{folding.pieces} pieces of x")
         return APPLICABLE
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the parts of split sums."""
-        parts = _parts(problem, self.default_config(problem, target), limit)
-        return _parts_bytes(problem, parts)
+        """Bytes of the parts of split sums, and of x where it is copied into another form."""
+        folding = self._folding(problem)
+        return _workspace(folding, _parts(folding, self.default_config(problem, target), limit))
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Tiles that fit local memory, and numbers of parts."""
-        size, shape = _SIZES[problem.dtype], gpu_geometry(problem)
+        size, shape = _SIZES[problem.dtype], self._folding(problem).shape
         found = set(_POWERS)
         for tile in _RATES:
             found.update(_filling(shape, tile, target.compute_units, _MOST_PARTS))
@@ -113,12 +121,12 @@ class MatrixWeightsSolver(TunableSolver):
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """The measured tile, and the number of parts, that are expected to be quickest."""
-        (tile_m, tile_n), parts, _ = _best(problem, target)
+        (tile_m, tile_n), parts, _ = _best(self._folding(problem), target)
         return Config(tile_m=tile_m, tile_n=tile_n, stages=3, parts=parts)
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """What the best tile is expected to reach, or memory where that is slower."""
-        arithmetic = _best(problem, target)[2]
+        arithmetic = _best(self._folding(problem), target)[2]
         memory = problem.traffic / (_UNIT_BANDWIDTH * target.compute_units)
         peak = problem.flops / (_UNIT_PEAK * target.compute_units)
         return max(peak / max(arithmetic + memory / 4, memory), 0.02)
@@ -130,45 +138,52 @@ class MatrixWeightsSolver(TunableSolver):
         config: Config | None = None,
         workspace_limit: int | None = None,
     ) -> ConvSolution:
-        """One launch, and one that adds up the parts of a split sum."""
+        """One launch; before it one that folds x, behind it one that adds up parts, if needed."""
         chosen = config or self.default_config(problem, target)
-        shape = gpu_geometry(problem)
-        tile = chosen.integer("tile_m"), chosen.integer("tile_n")
-        parts, threads = _parts(problem, chosen, workspace_limit), tile[0] * tile[1] // 64
-        launches = [
-            Launch(
-                KernelSpec(self._program(problem, shape, chosen, parts), "igemm_nvidia_weights"),
-                (
-                    BufferArg(Memory.X),
-                    BufferArg(Memory.Y),
-                    BufferArg(Memory.W if parts == 1 else Memory.WORKSPACE),
-                    f32(problem.alpha),
-                    f32(problem.beta),
-                    i32(parts),
-                    *shape.arguments,
-                ),
-                (_count(shape, tile) * parts * threads,),
-                (threads,),
-            )
-        ]
-        if parts > 1:
-            launches.append(_sum(problem, shape, parts))
+        folding = self._folding(problem)
+        shape, tile = folding.shape, (chosen.integer("tile_m"), chosen.integer("tile_n"))
+        parts, threads = _parts(folding, chosen, workspace_limit), tile[0] * tile[1] // 64
+        is_partial = folding.folds or parts > 1
+        launch = Launch(
+            KernelSpec(self._program(problem, shape, chosen, is_partial), "igemm_nvidia_weights"),
+            (
+                BufferArg(Memory.WORKSPACE if folding.folds else Memory.X),
+                BufferArg(Memory.Y),
+                BufferArg(Memory.WORKSPACE, folding.folded_bytes)
+                if is_partial
+                else BufferArg(Memory.W),
+                f32(problem.alpha),
+                f32(problem.beta),
+                i32(parts),
+                *shape.arguments,
+            ),
+            (_count(shape, tile) * parts * threads,),
+            (threads,),
+        )
         return ConvSolution(
             self.solver_id,
-            tuple(launches),
-            workspace=_parts_bytes(problem, parts),
+            (
+                *((folding.launch(),) if folding.folds else ()),
+                launch,
+                *((folding.sum(parts),) if is_partial else ()),
+            ),
+            workspace=_workspace(folding, parts),
             config=chosen,
         )
 
+    def _folding(self, problem: ConvProblem) -> Folding:
+        """The problem as the kernel sees it: a dynamic program is that of problems of any size."""
+        return Folding.of(without_patches(problem) if self.fixed else problem)
+
     def _program(
-        self, problem: ConvProblem, shape: GpuGeometry, config: Config, parts: int
+        self, problem: ConvProblem, shape: GpuGeometry, config: Config, is_partial: bool
     ) -> Program:
         macros: dict[str, DefineValue] = {
             **{name.upper(): config[name] for name in ("tile_m", "tile_n", "stages")},
             "CHANNELS_LAST": True,
             "DTYPE": problem.dtype.upper(),
             "SPLIT_FLOATS": _is_split(problem),
-            "PARTIAL": parts > 1,
+            "PARTIAL": is_partial,
         }
         if self.fixed:
             macros |= {"FIXED": True, **shape.sizes}
@@ -177,27 +192,6 @@ class MatrixWeightsSolver(TunableSolver):
             KernelLanguage.OPENCL_C,
             make_defines(macros),
         )
-
-
-def _sum(problem: ConvProblem, shape: GpuGeometry, parts: int) -> Launch:
-    size, dtype = problem.elements("w"), problem.dtype.upper()
-    macros = make_defines({"DTYPE": dtype, "RESULT_DTYPE": dtype})
-    program = Program(KernelSource(PACKAGE, "kernels/gpu_sum.cl"), defines=macros)
-    return Launch(
-        KernelSpec(program, "igemm_gpu_sum"),
-        (
-            BufferArg(Memory.WORKSPACE),
-            BufferArg(Memory.W),
-            f32(problem.alpha),
-            f32(problem.beta),
-            i64(size),
-            i32(parts),
-            i32(shape.source_channels),
-            i32(1),
-        ),
-        (-(-size // _SUM_GROUP) * _SUM_GROUP,),
-        (_SUM_GROUP,),
-    )
 
 
 def _is_split(problem: ConvProblem) -> bool:
@@ -219,9 +213,9 @@ def _filling(shape: GpuGeometry, tile: tuple[int, int], units: int, most: int) -
     return [1, *(n for rounds in _ROUNDS if 1 < (n := rounds * places // count) <= most)]
 
 
-def _best(problem: ConvProblem, target: Target) -> tuple[tuple[int, int], int, float]:
+def _best(folding: Folding, target: Target) -> tuple[tuple[int, int], int, float]:
     """The tile and the number of parts that take the fewest seconds, and these."""
-    shape, units = gpu_geometry(problem), target.compute_units
+    problem, shape, units = folding.problem, folding.shape, target.compute_units
     kind = 0 if _is_split(problem) else 1 if problem.dtype is DataType.FLOAT32 else 2
     choices = []
     for tile, rate in _RATES.items():
@@ -231,21 +225,27 @@ def _best(problem: ConvProblem, target: Target) -> tuple[tuple[int, int], int, f
             # Work-groups of a unit share its speed.
             full, rest = divmod(-(-groups // units), places)
             needed = (full * places + rest) * flops * 1e-9 / rate[kind]
-            if parts > 1:
-                moved = (2 * parts + 1) * 4 * problem.elements("w")
-                needed += _SUM_SECONDS + moved / (_UNIT_BANDWIDTH * units)
+            if parts > 1 or folding.folds:
+                moved = (2 * parts + 1) * 4 * folding.part_elements
+                needed += _LAUNCH_SECONDS + moved / (_UNIT_BANDWIDTH * units)
+            if folding.folds:
+                moved = 2 * folding.folded_bytes
+                needed += _LAUNCH_SECONDS + moved / (_UNIT_BANDWIDTH * units)
             choices.append((tile, parts, needed))
     return min(choices, key=lambda choice: choice[2])
 
 
-def _parts(problem: ConvProblem, config: Config, limit: int | None) -> int:
+def _parts(folding: Folding, config: Config, limit: int | None) -> int:
     """The parts of a config, or as many as fit the limit."""
     parts = config.integer("parts")
     if limit is None:
         return parts
-    fitting = limit // (4 * problem.elements("w"))
+    fitting = (limit - folding.folded_bytes) // (4 * folding.part_elements)
     return min(parts, fitting) if fitting > 1 else 1
 
 
-def _parts_bytes(problem: ConvProblem, parts: int) -> int:
-    return parts * 4 * problem.elements("w") if parts > 1 else 0
+def _workspace(folding: Folding, parts: int) -> int:
+    """Bytes of the folded x, and of the parts where there are several or w has another form."""
+    if parts == 1 and not folding.folds:
+        return 0
+    return folding.folded_bytes + parts * 4 * folding.part_elements

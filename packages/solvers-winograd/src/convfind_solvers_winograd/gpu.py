@@ -1,4 +1,4 @@
-"""What the Winograd solvers for GPUs have in common: transforms and products in device memory."""
+"""What the Winograd solvers for GPUs have in common."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from convfind.target import DeviceKind, Target
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_winograd.applicability import error_bound, error_reach, judge
 from convfind_solvers_winograd.cook_toom import Transform
+from convfind_solvers_winograd.geometry import geometry
 from convfind_solvers_winograd.gpu_product import SMALLEST
+from convfind_solvers_winograd.gpu_sizes import ConvSizes, FilterOrder
 
 #: The kernels count elements of an image, of a matrix and of a point in 32 bits.
 _LARGEST = 2**30
@@ -41,24 +43,30 @@ class GpuSolver(Solver):
     is_dynamic = True
     backends: ClassVar[tuple[str, ...]] = ("opencl", "hip")
     dtypes: tuple[DataType, ...] = (DataType.FLOAT32,)
+    most_dilation = 1
 
-    def __init__(self, transform: Transform, direction: Direction, *, channels_last: bool) -> None:
-        """Take the variant, which gives the solver its id."""
+    def __init__(
+        self, transform: Transform, direction: Direction, *, channels_last: bool, axes: int = 2
+    ) -> None:
+        """Take the variant, which gives the solver its id; along one axis if ``axes`` is 1."""
         self.transform = transform
         self.direction = direction
         self.channels_last = channels_last
         layout = "nhwc" if channels_last else "nchw"
-        size = f"f{transform.m}x{transform.r}"
+        self.axes = axes
+        size = f"f{transform.m}x{transform.r}{'' if axes == 2 else '-1d'}"
         self.solver_id = f"winograd-{size}-gpu-{layout}-{direction.short}"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take 3x3 filters of stride 1 on packed tensors, on GPUs."""
+        """Take filters of the transform's size and stride 1 on packed tensors, on GPUs."""
         if target.kind is DeviceKind.CPU:
             return Rejected(Reason.DEVICE_KIND, "is for GPUs")
         answer = judge(
             *(problem, self.direction, self.transform),
             channels_last=self.channels_last,
             dtypes=self.dtypes,
+            axes=self.axes,
+            most_dilation=self.most_dilation,
         )
         if not answer:
             return answer
@@ -72,11 +80,11 @@ class GpuSolver(Solver):
 
     def error_bound(self, problem: ConvProblem) -> float:
         """The growth of errors by the transform."""
-        return error_bound(self.transform, problem)
+        return error_bound(self.transform, problem, self.axes)
 
     def error_reach(self, problem: ConvProblem) -> int:
-        """A tile's."""
-        return error_reach(self.transform)
+        """A tile's, whose elements lie as far apart as the taps of the filter."""
+        return error_reach(self.transform) * max(problem.dilation)
 
     # -- what the directions differ in -----------------------------------------------------------
 
@@ -88,7 +96,7 @@ class GpuSolver(Solver):
 
     @property
     def _points(self) -> int:
-        return self.transform.n**2
+        return int(self.transform.n**self.axes)
 
     def _transforms(self, dtype: DataType = DataType.FLOAT32, **macros: DefineValue) -> Program:
         name = f"f{self.transform.m}x{self.transform.r}"
@@ -113,6 +121,7 @@ class GpuSolver(Solver):
         size: tuple[int, int],
         padding: tuple[int, int],
         tiles: tuple[int, int, int],
+        dilation: tuple[int, int] = (1, 1),
     ) -> Launch:
         """Launch TRANSFORM_TILES.
 
@@ -121,7 +130,25 @@ class GpuSolver(Solver):
         """
         count = channels[0] * channels[2] * tiles[2]
         numbers = (*images, *channels[:2], *size, *padding, *tiles[:2], channels[2], tiles[2])
-        return self._elementwise(kernel, count, source, result, *map(i32, numbers))
+        return self._elementwise(kernel, count, source, result, *map(i32, (*numbers, *dilation)))
+
+
+class OneLaunchSolver(GpuSolver):
+    """One that transforms data and results, of the whole batch, inside of one launch."""
+
+    filter_order = FilterOrder.PLAIN
+
+    def _sizes(self, problem: ConvProblem) -> ConvSizes:
+        shape = geometry(problem)
+        return ConvSizes(
+            *(shape, self.transform, shape.images, self.channels_last, self.filter_order)
+        )
+
+    def _largest(self, problem: ConvProblem) -> int:
+        sizes = self._sizes(problem)
+        image = max(problem.elements(name) for name in "xy") // sizes.shape.images
+        padding = max(map(abs, sizes.shape.padding))
+        return max(image, problem.elements("w"), sizes.tiles, padding)
 
 
 def index(

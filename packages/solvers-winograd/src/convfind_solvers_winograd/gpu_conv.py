@@ -30,11 +30,14 @@ from convfind_solvers_winograd.gpu_product import (
     tiles,
 )
 from convfind_solvers_winograd.gpu_sizes import ConvSizes, FilterOrder, filter_launch
-from convfind_solvers_winograd.gpu_wgmma import fits_transform, splits, wgmma_launch
+from convfind_solvers_winograd.gpu_wgmma import fits_channels, splits, wgmma_launch
 
 
 class ConvSolver(GpuSolver, TunableSolver):
     """A result from a source and the weights, transformed before the run where they are bound."""
+
+    version = 2
+    most_dilation = 16
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of transformed weights, and of data and products of a part of the batch."""
@@ -45,9 +48,9 @@ class ConvSolver(GpuSolver, TunableSolver):
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Tiles of the product, and parts of the batch."""
         takes = Constraint(
-            "transform",
-            lambda c: fits_transform(Tile.of(c), self.transform),
-            "the tile can join it",
+            "filters",
+            lambda c: fits_channels(Tile.of(c), geometry(problem).channels),
+            "filters that are held fit into local memory",
         )
         split = splits(problem, channels_last=self.channels_last)
         return SearchSpace((*PARAMETERS, CHUNK), (*constraints(target, split=split), takes))
@@ -69,7 +72,13 @@ class ConvSolver(GpuSolver, TunableSolver):
         tile = Tile.of(chosen)
         sizes = self._sizes(problem, tile, chosen.integer("chunk_mib"), workspace_limit)
         (data, sums), workspace = regions(*sizes.region_bytes)
-        transforms = self._transforms(SPLIT_FILTERS=tile.splits, JOINED=sizes.joined)
+        along_h, along_w = sizes.along
+        transforms = self._transforms(
+            SPLIT_FILTERS=tile.splits,
+            ALONG_H=along_h,
+            ALONG_W=along_w,
+            DILATED=max(problem.dilation) > 1,
+        )
         steps: list[Launch] = []
         for first in range(0, sizes.shape.images, sizes.images):
             images = min(sizes.images, sizes.shape.images - first)
@@ -110,7 +119,8 @@ class ConvSolver(GpuSolver, TunableSolver):
             return parts * (sizes.product.seconds(tile, 1, target.compute_units) + read)
 
         split = splits(problem, channels_last=self.channels_last)
-        found = (t for t in tiles(target, split=split) if fits_transform(t, self.transform))
+        channels = geometry(problem).channels
+        found = (t for t in tiles(target, split=split) if fits_channels(t, channels))
         return min(((seconds(tile), tile) for tile in found), key=lambda choice: choice[0])
 
     def _sizes(
@@ -118,7 +128,9 @@ class ConvSolver(GpuSolver, TunableSolver):
     ) -> ConvSizes:
         shape = geometry(problem)
         order = FilterOrder.SPLIT if tile.splits else FilterOrder.PLAIN
-        one = ConvSizes(shape, self.transform, 1, self.channels_last, order, joined=tile.joined)
+        one = ConvSizes(
+            *(shape, self.transform, 1, self.channels_last, order), along=_along(problem)
+        )
 
         def needed(images: int) -> int:
             return sum(map(align, replace(one, images=images).region_bytes))
@@ -130,7 +142,7 @@ class ConvSolver(GpuSolver, TunableSolver):
 
     def _largest(self, problem: ConvProblem) -> int:
         shape = geometry(problem)
-        sizes = ConvSizes(shape, self.transform, 1, self.channels_last)
+        sizes = ConvSizes(shape, self.transform, 1, self.channels_last, along=_along(problem))
         image = max(problem.elements(name) for name in "xy") // shape.images
         weights = problem.elements("w")
         return max(image, weights, sizes.data, sizes.sums, *map(abs, shape.padding))
@@ -146,6 +158,7 @@ class ConvSolver(GpuSolver, TunableSolver):
             shape.size,
             shape.padding,
             (*sizes.tiles_of_image, sizes.padded_tiles),
+            shape.dilation,
         )
 
     def _result(
@@ -166,7 +179,14 @@ class ConvSolver(GpuSolver, TunableSolver):
             f32(problem.beta),
             *map(i32, (first, sizes.images, shape.groups, shape.filters)),
             *map(i32, (*shape.out, *sizes.tiles_of_image, sizes.filters, sizes.padded_tiles)),
+            *map(i32, shape.dilation),
         )
+
+
+def _along(problem: ConvProblem) -> tuple[bool, bool]:
+    """Say along which axes filters have more than one tap."""
+    along_h, along_w = (taps > 1 for taps in problem.filter)
+    return along_h, along_w
 
 
 def _multiplied(

@@ -17,8 +17,7 @@ from convfind.solver import TunableSolver
 from convfind.target import Target
 from convfind.types import DataType, Direction
 from convfind_solvers_winograd.cook_toom import Transform
-from convfind_solvers_winograd.geometry import geometry
-from convfind_solvers_winograd.gpu import GpuSolver, index
+from convfind_solvers_winograd.gpu import OneLaunchSolver, index
 from convfind_solvers_winograd.gpu_product import local_memory, padded
 from convfind_solvers_winograd.gpu_sizes import ConvSizes, filter_launch
 
@@ -94,7 +93,7 @@ _MEANINGS = {
 }
 
 
-class FusedSolver(GpuSolver, TunableSolver):
+class FusedSolver(OneLaunchSolver, TunableSolver):
     """A result from a source and the weights; only these are transformed ahead."""
 
     def __init__(
@@ -215,13 +214,3 @@ class FusedSolver(GpuSolver, TunableSolver):
             KernelLanguage.SHARED,
             make_defines(macros, CHANNELS_LAST=self.channels_last, DTYPE=dtype.upper()),
         )
-
-    def _sizes(self, problem: ConvProblem) -> ConvSizes:
-        shape = geometry(problem)
-        return ConvSizes(shape, self.transform, shape.images, self.channels_last)
-
-    def _largest(self, problem: ConvProblem) -> int:
-        sizes = self._sizes(problem)
-        image = max(problem.elements(name) for name in "xy") // sizes.shape.images
-        padding = max(map(abs, sizes.shape.padding))
-        return max(image, problem.elements("w"), sizes.tiles, padding)

@@ -16,7 +16,7 @@ from convfind.target import Target
 from convfind.types import Direction
 from convfind_solvers_winograd.algorithms import F4X3
 from convfind_solvers_winograd.geometry import geometry
-from convfind_solvers_winograd.gpu import GpuSolver, index
+from convfind_solvers_winograd.gpu import OneLaunchSolver, index
 from convfind_solvers_winograd.gpu_product import tensor_core_products
 from convfind_solvers_winograd.gpu_sizes import ConvSizes, FilterOrder, filter_launch
 
@@ -30,13 +30,14 @@ _LONGEST = 512
 _STEP_SECONDS, _OTHER_SECONDS = 1.75e-6, 6.5e-6
 
 
-class FusedMmaSolver(GpuSolver):
+class FusedMmaSolver(OneLaunchSolver):
     """A result from a source and the weights, channels last; the weights are transformed ahead.
 
     For F(4, 3): 36 points of 32 tiles and 32 filters are as many sums as a unit's registers hold.
     """
 
     backends = ("opencl",)
+    filter_order = FilterOrder.FRAGMENTS
 
     def __init__(self, direction: Direction) -> None:
         """Take the direction."""
@@ -111,14 +112,3 @@ class FusedMmaSolver(GpuSolver):
     def _blocks(sizes: ConvSizes) -> int:
         shape = sizes.shape
         return shape.groups * -(-shape.filters // _FILTERS) * -(-sizes.tiles // _TILES)
-
-    @staticmethod
-    def _sizes(problem: ConvProblem) -> ConvSizes:
-        shape = geometry(problem)
-        return ConvSizes(shape, F4X3, shape.images, True, FilterOrder.FRAGMENTS)
-
-    def _largest(self, problem: ConvProblem) -> int:
-        sizes = self._sizes(problem)
-        image = max(problem.elements(name) for name in "xy") // sizes.shape.images
-        padding = max(map(abs, sizes.shape.padding))
-        return max(image, problem.elements("w"), sizes.tiles, padding)

@@ -14,8 +14,7 @@ from convfind.target import Target
 from convfind.types import Direction
 from convfind_solvers_winograd.algorithms import F4X3
 from convfind_solvers_winograd.geometry import geometry
-from convfind_solvers_winograd.gpu import GpuSolver, index
-from convfind_solvers_winograd.gpu_sizes import ConvSizes
+from convfind_solvers_winograd.gpu import OneLaunchSolver, index
 
 #: Points of so many channels or filters fit the registers of a work-item.
 MOST = 3
@@ -28,7 +27,7 @@ _RESIDENT = 2
 _FEW_CHANNELS_RATE, _FEW_FILTERS_RATE = 3.3e9, 0.9e9
 
 
-class NarrowSolver(GpuSolver):
+class NarrowSolver(OneLaunchSolver):
     """A result from a source and the weights, channels last.
 
     With few channels, the points of a filter stay in registers from tile to tile; with few filters,
@@ -101,14 +100,3 @@ class NarrowSolver(GpuSolver):
             (_THREADS,),
         )
         return ConvSolution(self.solver_id, (main,))
-
-    @staticmethod
-    def _sizes(problem: ConvProblem) -> ConvSizes:
-        shape = geometry(problem)
-        return ConvSizes(shape, F4X3, shape.images, channels_last=True)
-
-    def _largest(self, problem: ConvProblem) -> int:
-        sizes = self._sizes(problem)
-        image = max(problem.elements(name) for name in "xy") // sizes.shape.images
-        padding = max(map(abs, sizes.shape.padding))
-        return max(image, problem.elements("w"), sizes.tiles, padding)

@@ -22,9 +22,7 @@ SPLIT_UNIT = 64
 #: Local memory that NVIDIA's compiler grants from sm_80 on; the device reports 48 KiB.
 _NVIDIA_LOCAL_MEMORY = 96 * 1024
 #: Tiles in local memory at a time, of gpu_product_mma.cl.
-_STAGES = 3
-#: Local memory of a unit of sm_90, less what work-groups take beside their tiles.
-_HOPPER_LOCAL_MEMORY = 224 * 1024
+STAGES = 3
 
 
 def tensor_core_products(problem: ConvProblem) -> int:
@@ -46,7 +44,7 @@ class Tile:
     tile_k: int
     threads_m: int
     threads_n: int
-    mma: int = 0  # of NVIDIA: 1: tensor cores, 2: Hopper's matrix units, 3: these, points joined
+    mma: int = 0  # of NVIDIA: 1: tensor cores, 2: Hopper's matrix units, 3: these, filters held
 
     @classmethod
     def of(cls, config: Config) -> Tile:
@@ -65,32 +63,19 @@ class Tile:
 
     @property
     def splits(self) -> bool:
-        """Whether it is of gpu_product_wgmma.cl, for which filters are split ahead."""
+        """Whether it is for Hopper's matrix units, for which filters are split ahead."""
         return self.mma >= 2
 
     @property
-    def joined(self) -> bool:
-        """Whether it transforms results along the second axis."""
+    def holds(self) -> bool:
+        """Whether a work-group keeps its filters in local memory: see gpu_product_held.cl."""
         return self.mma == 3
 
     @property
-    def stages(self) -> int:
-        """Tiles in local memory at a time; of Hopper's matrix units as many as fit."""
-        if not self.splits:
-            return _STAGES
-        return _HOPPER_LOCAL_MEMORY // RATES[self].resident // self._stage_bytes
-
-    @property
-    def _stage_bytes(self) -> int:
-        if self.splits:
-            return 128 * (self.tile_m + 2 * self.tile_n)
-        return 4 * (self.tile_k + 4) * (self.tile_m + self.tile_n)
-
-    @property
     def local_bytes(self) -> int:
-        """Local memory, at most."""
+        """Local memory, at most, of those that are not for Hopper's matrix units."""
         if self.mma:
-            return self.stages * self._stage_bytes
+            return STAGES * 4 * (self.tile_k + 4) * (self.tile_m + self.tile_n)
         return 2 * 4 * (self.tile_k * (self.tile_m + self.tile_n) + 2 * 32)
 
     def fits(self, target: Target) -> bool:
@@ -126,8 +111,7 @@ RATES = {
     Tile(128, 128, 32, 32, 8, 2): Rate(1010, 1010, 1, 62),
     Tile(128, 64, 32, 32, 8, 2): Rate(800, 800, 1, 45),
     Tile(64, 64, 32, 16, 8, 2): Rate(805, 400, 3, 55),
-    Tile(128, 64, 32, 32, 8, 3): Rate(675, 675, 1, 190),
-    Tile(64, 64, 32, 16, 8, 3): Rate(675, 400, 2, 190),
+    Tile(128, 128, 32, 32, 8, 3): Rate(1090, 1090, 1, 62),
 }
 SMALLEST = Tile(32, 32, 16, 8, 8)
 PARAMETERS = tuple(
@@ -138,7 +122,7 @@ PARAMETERS = tuple(
         ("tile_k", "depth of the tiles in local memory"),
         ("threads_m", "work-items along the rows"),
         ("threads_n", "work-items along the columns"),
-        ("mma", "NVIDIA's 1: tensor cores, 2: Hopper's matrix units, 3: with joined points"),
+        ("mma", "NVIDIA's 1: tensor cores, 2: Hopper's matrix units, 3: filters held"),
     )
 )
 
@@ -191,19 +175,15 @@ class Product:
     rows: int
     columns: int
     depth: int
-    line: int = 1  # matrices that a tile with joined points goes through
 
     def count(self, tile: Tile) -> int:
         """Tiles of one part."""
-        matrices = self.matrices // (self.line if tile.joined else 1)
-        return matrices * -(-self.rows // tile.tile_m) * -(-self.columns // tile.tile_n)
+        return self.matrices * -(-self.rows // tile.tile_m) * -(-self.columns // tile.tile_n)
 
     def seconds(self, tile: Tile, parts: int, units: int) -> float:
         """Expected time: whole rounds of work-groups at full speed, then what is left."""
         rate = RATES[tile]
         depth = padded(self.depth, SPLIT_UNIT) if tile.splits else self.depth
-        if tile.joined:
-            depth *= self.line
         rounds, rest = divmod(-(-self.count(tile) * parts // units), rate.resident)
         last = rest / min(rest * rate.single, rate.full) if rest else 0.0
         flops = 2 * (depth / parts + rate.around) * tile.tile_m * tile.tile_n
@@ -248,7 +228,7 @@ class Product:
             "COLUMNS_FIRST": columns_first,
         }
         if tile.mma:
-            macros |= {"PRODUCTS": products, "STAGES": tile.stages}
+            macros |= {"PRODUCTS": products, "STAGES": STAGES}
         program = Program(
             KernelSource(
                 "convfind_solvers_winograd",

@@ -30,7 +30,7 @@ class FilterOrder(Enum):
     """
 
     PLAIN = (32, 4, ROW_UNIT, DEPTH_UNIT, 4)
-    SPLIT = (4, 32, SPLIT_UNIT, SPLIT_UNIT, 8)  # for gpu_product_wgmma.cl
+    SPLIT = (4, 32, SPLIT_UNIT, SPLIT_UNIT, 8)  # for Hopper's matrix units
     FRAGMENTS = (4, 32, 32, 32, 4)  # for gpu_fused_mma.cl
 
 
@@ -43,12 +43,17 @@ class ConvSizes:
     images: int
     channels_last: bool
     order: FilterOrder = FilterOrder.PLAIN
-    joined: bool = False  # the products transform results along the second axis
+    along: tuple[bool, bool] = (True, True)  # which axes are transformed
 
     @property
     def tiles_of_image(self) -> tuple[int, int]:
-        """Rows and columns of tiles."""
-        height, width = (-(-size // self.transform.m) for size in self.shape.out)
+        """Rows and columns of tiles: of each phase of dilated filters as many."""
+        height, width = (
+            apart * -(-size // (apart * (self.transform.m if transformed else 1)))
+            for size, apart, transformed in zip(
+                *(self.shape.out, self.shape.dilation, self.along), strict=True
+            )
+        )
         return height, width
 
     @property
@@ -84,7 +89,7 @@ class ConvSizes:
     @property
     def points(self) -> int:
         """Products of a tile for a channel and a filter."""
-        return self.transform.n**2
+        return int(self.transform.n ** sum(self.along))
 
     @property
     def data(self) -> int:
@@ -107,8 +112,7 @@ class ConvSizes:
     @property
     def region_bytes(self) -> tuple[int, int]:
         """Bytes of transformed data and of sums of products."""
-        planes = self.transform.n * self.transform.m if self.joined else self.points
-        return 4 * self.points * self.data, 4 * planes * self.sums
+        return 4 * self.points * self.data, 4 * self.points * self.sums
 
     @property
     def product(self) -> Product:
@@ -116,8 +120,7 @@ class ConvSizes:
         rows, columns = self.shape.filters, self.tiles
         if self.channels_last:
             rows, columns = columns, rows
-        matrices = self.points * self.shape.groups
-        return Product(matrices, rows, columns, self.channels, self.transform.n)
+        return Product(self.points * self.shape.groups, rows, columns, self.channels)
 
 
 def filter_launch(transforms: Program, sizes: ConvSizes) -> Launch:

@@ -8,16 +8,18 @@ from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
 from convfind.problem import ConvProblem
 from convfind.solution import BufferArg, Launch, Memory, i32, i64
 from convfind.target import Target
-from convfind_solvers_winograd.algorithms import F4X3
-from convfind_solvers_winograd.cook_toom import Transform
-from convfind_solvers_winograd.gpu_product import RATES, Tile
+from convfind_solvers_winograd.gpu_product import RATES, SPLIT_UNIT, Tile, padded
 from convfind_solvers_winograd.gpu_sizes import ConvSizes
 
 #: Small products in bfloat16 lose less than the rounding of plain sums from these lengths on, for
 #: filters of so many taps along an axis: points of the larger ones lose more.
-_SHORTEST = {3: 256, 5: 2048}
-#: Channels that a step of the kernel takes.
+_SHORTEST = {3: 256, 5: 1536, 7: 640}
+#: Channels that a step of the kernels takes.
 _STEP = 32
+#: Local memory of a unit of sm_90, less what work-groups take beside their tiles.
+_LOCAL_MEMORY = 224 * 1024
+#: Steps of a tile that holds its filters, in local memory or on their way there.
+_FEWEST_STAGES, _MOST_STAGES = 3, 6
 
 
 def splits(problem: ConvProblem, *, channels_last: bool) -> bool:
@@ -27,41 +29,57 @@ def splits(problem: ConvProblem, *, channels_last: bool) -> bool:
     """
     if not channels_last or problem.allow_tf32:
         return False
-    return problem.reduction >= _SHORTEST[problem.filter[0]]
+    return problem.reduction >= _SHORTEST[max(problem.filter)]
 
 
-def fits_transform(tile: Tile, transform: Transform) -> bool:
-    """Say whether a tile is for a transform: joined points of F(4, 3) fill the registers."""
-    return not tile.joined or transform is F4X3
+def fits_channels(tile: Tile, channels: int) -> bool:
+    """Say whether there is room to hold filters of so many channels, where a tile does."""
+    return not tile.holds or _stages(tile, _blocks(channels)) >= _FEWEST_STAGES
 
 
 def wgmma_launch(
     sizes: ConvSizes, tile: Tile, data: BufferArg, sums: BufferArg, target: Target
 ) -> Launch:
     """Return ``sums = data * filters`` by as many work-groups as run at a time."""
-    product, shape = sizes.product, sizes.shape
+    product, blocks = sizes.product, sizes.packed_channels // _STEP
     macros: dict[str, DefineValue] = {
         "TILE_M": tile.tile_m,
         "TILE_N": tile.tile_n,
-        "STAGES": tile.stages,
-        "POINTS_JOINED": product.line if tile.joined else 1,
+        "STAGES": _stages(tile, blocks),
     }
+    if tile.holds:
+        macros["BLOCKS"] = blocks
     program = Program(
-        KernelSource("convfind_solvers_winograd", "kernels/gpu_product_wgmma.cl"),
+        KernelSource(
+            "convfind_solvers_winograd",
+            f"kernels/gpu_product_{'held' if tile.holds else 'wgmma'}.cl",
+        ),
         KernelLanguage.OPENCL_C,
         make_defines(macros),
     )
-    groups = min(product.count(tile), target.compute_units * RATES[tile].resident)
-    lines = product.matrices // (product.line if tile.joined else 1)
+    count = product.count(tile)
+    groups = min(count, target.compute_units * RATES[tile].resident)
     return Launch(
         KernelSpec(program, "winograd_gpu_product"),
         (
             *(data, BufferArg(Memory.PACKED), sums),
-            *map(i32, (product.rows, product.columns, sizes.channels)),
-            *map(i32, (sizes.packed_channels // _STEP, sizes.packed_filters, sizes.filters)),
             i64(sizes.channels * sizes.padded_tiles),
-            *map(i32, (lines, shape.groups, groups)),
+            *map(i32, (product.rows, product.columns, sizes.channels)),
+            *map(i32, (sizes.packed_filters, sizes.filters)),
+            *map(i32, divmod(count, groups) if tile.holds else (blocks, product.matrices)),
         ),
         (groups * tile.threads,),
         (tile.threads,),
     )
+
+
+def _blocks(channels: int) -> int:
+    return padded(channels, SPLIT_UNIT) // _STEP
+
+
+def _stages(tile: Tile, blocks: int) -> int:
+    """Return how many steps fit into local memory, beside the filters where these are held."""
+    rows, filters = 128 * tile.tile_m, 2 * 128 * tile.tile_n
+    if tile.holds:
+        return min(_MOST_STAGES, (_LOCAL_MEMORY - blocks * filters) // rows)
+    return _LOCAL_MEMORY // RATES[tile].resident // (rows + filters)

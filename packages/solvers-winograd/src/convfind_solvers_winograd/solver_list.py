@@ -95,8 +95,8 @@ def cpu_solvers() -> list[Solver]:
 def gpu_solvers() -> list[Solver]:
     """Return those for GPUs."""
     convolutions: list[Solver] = [
-        ConvSolver(transform, direction, channels_last=last)
-        for transform in (F4X3, F6X3, F4X5)
+        ConvSolver(transform, direction, channels_last=last, axes=axes)
+        for transform, axes in ((F4X3, 2), (F6X3, 2), (F4X5, 2), (F4X7, 1))
         for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
         for last in (False, True)
     ]

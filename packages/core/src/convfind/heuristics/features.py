@@ -18,7 +18,7 @@ from convfind.problem import ConvProblem
 from convfind.types import DataType, Direction, Layout
 
 #: Raised when formulas or their order change: models of other versions are refused.
-FEATURES_VERSION = 2
+FEATURES_VERSION = 3
 
 #: The fields of `sizes`. One- and two-dimensional problems have axes of size 1 before their own.
 SIZES = (
@@ -32,10 +32,16 @@ SIZES = (
 )
 
 #: How many there are.
-FEATURES = 72
+FEATURES = 111
 
 #: Index of the feature that is the base-2 logarithm of the multiply-accumulate operations.
 LOG_MACS = 20
+
+#: Indices of the features that ramps bend: the logarithms of batch, channels and sizes.
+BENT = (0, 1, 2, 4, 5, 8, 9, 10)
+
+#: How many features at the end are remainders.
+REMAINDERS = 39
 
 _DTYPES = {dtype: code for code, dtype in enumerate(DataType)}
 _CHANNELS_LAST = {layout: int(layout.channels_last) for layout in Layout}
@@ -159,6 +165,12 @@ def _features(
         m / (rows256 << 8), m / (rows128 << 7), m / (rows64 << 6), m / (rows32 << 5),
         n / (cols256 << 8), n / (cols128 << 7), n / (cols64 << 6), n / (cols32 << 5),
         depth / (depth + 31 & -32), depth / (depth + 7 & -8), c / (c + 31 & -32),
+        c & 3, c & 7, c & 15, c & 31, c & 63, c & 127,
+        k & 3, k & 7, k & 15, k & 31, k & 63, k & 127, k & 255,
+        b & 1, b & 3, b & 7, b & 15, b & 31, b & 63,
+        yw & 1, yw & 3, yw & 7, yw & 15, yw & 31, y & 3, y & 15, y & 31, y & 63, x & 3, x & 63,
+        n & 31, n & 63, n & 127, n & 255,
+        depth & 3, depth & 7, depth & 15, depth & 31, depth & 63,
     ]
     # fmt: on
 

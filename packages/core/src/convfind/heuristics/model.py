@@ -76,7 +76,7 @@ class TrainedHeuristic:
             known = ", ".join(self._devices)
             return NotApplicable(f"trained for {known}, not for {target.identity}")
         row = sizes(problem)
-        near = {neighbour.relation: neighbour for neighbour in neighbours}
+        near = {neighbour.relation: neighbour for neighbour in neighbours} if neighbours else {}
         network = model.network(problem.direction, row, tuple(near))
         if isinstance(network, str):
             return NotApplicable(network)
@@ -94,8 +94,9 @@ class TrainedHeuristic:
         least = ranking[0][0]
         odds = [exp((least - log) * sharpness) for log, _ in ranking]
         total = sum(odds)
+        new = tuple.__new__  # half of what calling the class costs
         return [
-            Prediction(solver, exp(log), share / total)
+            new(Prediction, (solver, exp(log), share / total))
             for (log, solver), share in zip(ranking, odds, strict=True)
         ]
 

@@ -18,9 +18,10 @@ from convfind.errors import ModelError
 from convfind.heuristics.features import FEATURES, FEATURES_VERSION, SIZES
 from convfind.heuristics.neighbours import MORE_INPUTS, Relation
 from convfind.heuristics.network import Domain, Network, kind_of, kind_text
+from convfind.heuristics.ramps import Ramps
 from convfind.types import Direction
 
-FORMAT = 3
+FORMAT = 4
 
 _METADATA = "metadata"
 
@@ -107,7 +108,9 @@ class Model:
             if all(network.direction is not direction for network in self.networks):
                 return f"not trained on {direction.short}"
             return f"not trained on {kind_text(row)}"
-        for relations in (known, *((relation,) for relation in reversed(known)), ()):
+        if known in found:
+            return found[known]
+        for relations in (*((relation,) for relation in reversed(known)), ()):
             if relations in found:
                 return found[relations]
         return f"not trained on {kind_text(row)} without a neighbour"
@@ -133,6 +136,9 @@ def write_model(path: Path, model: Model) -> None:
                 evidence=network.evidence,
             )
         )
+        arrays[f"{place}.ramp_feature"] = network.ramps.feature
+        arrays[f"{place}.ramp_low"] = network.ramps.low
+        arrays[f"{place}.ramp_high"] = network.ramps.high
         arrays[f"{place}.mean"] = network.mean
         arrays[f"{place}.scale"] = network.scale
         for number, (weights, biases) in enumerate(
@@ -152,7 +158,7 @@ def write_model(path: Path, model: Model) -> None:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
@@ -214,16 +220,24 @@ def _network(place: int, head: _NetworkHead, arrays: Mapping[str, NDArray[Any]])
         tuple(numbers(f"weights{number}") for number in range(head.layers)),
         tuple(numbers(f"biases{number}") for number in range(head.layers)),
         head.evidence,
+        Ramps(
+            np.ascontiguousarray(arrays[f"{place}.ramp_feature"], np.int64),
+            numbers("ramp_low"),
+            numbers("ramp_high"),
+        ),
     )
 
 
 def _check(network: Network, devices: int) -> None:
     """Raise `ValueError` where the parts do not fit each other or are not numbers."""
-    weights, biases = network.weights, network.biases
+    weights, biases, ramps = network.weights, network.biases, network.ramps
     inputs = len(network.mean)
     fits = (
         len(weights) >= 2
-        and inputs == FEATURES + sum(len(ids) + MORE_INPUTS for _, ids in network.evidence)
+        and inputs
+        == FEATURES + sum(len(ids) + MORE_INPUTS for _, ids in network.evidence) + len(ramps)
+        and ramps.feature.shape == ramps.low.shape == ramps.high.shape == (len(ramps),)
+        and all(0 <= place < FEATURES for place in ramps.feature.tolist())
         and len(network.scale) == inputs
         and len(network.domain.low) == len(network.domain.high) == SIZES.index("spatial_rank")
         and biases[0].shape == (devices, len(weights[0]))
@@ -239,7 +253,7 @@ def _check(network: Network, devices: int) -> None:
     if not fits:
         msg = f"the arrays for {network.direction.short} do not fit each other"
         raise ValueError(msg)
-    numbers = (network.mean, network.scale, *weights, *biases)
+    numbers = (ramps.low, ramps.high, network.mean, network.scale, *weights, *biases)
     if not all(np.isfinite(array).all() for array in numbers) or not network.scale.all():
         msg = f"the arrays for {network.direction.short} are not all finite"
         raise ValueError(msg)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -76,25 +76,33 @@ def _first(
     return None
 
 
-def neighbour_inputs(
-    neighbour: Neighbour, batch: int, columns: Mapping[str, int], work: float, least: float
-) -> list[float]:
-    """What a network sees of a neighbour: for each solver how fast it is, then of the whole record.
+def write_inputs(
+    neighbour: Neighbour,
+    batch: int,
+    columns: Mapping[str, int],
+    rest: int,
+    work: float,
+    least: float,
+    inputs: MutableSequence[float],
+) -> None:
+    """Write what a network sees of a neighbour: how fast each solver is, then of the whole record.
 
     Args:
         neighbour: the record.
         batch: of the problem that is asked about.
         columns: place of each versioned id that the network knows.
+        rest: place of the first of `MORE_INPUTS`.
         work: milliseconds that the problem's work should take.
         least: milliseconds that any problem takes.
+        inputs: all of them; 0 where nothing is written.
     """
-    values = [0.0] * (len(columns) + MORE_INPUTS)
     times = neighbour.times
     best = min(times.values())
     for name, time in times.items():
         column = columns.get(name)
         if column is not None:
-            values[column] = (best / time) ** SPEED_POWER
+            inputs[column] = (best / time) ** SPEED_POWER
     ratio = neighbour.problem.x_shape[0] / batch
-    values[-3:] = 1.0, math.log(best / (work * ratio + least)), math.log2(ratio)
-    return values
+    inputs[rest] = 1.0
+    inputs[rest + 1] = math.log(best / (work * ratio + least))
+    inputs[rest + 2] = math.log2(ratio)

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from operator import gt, lt
 from struct import Struct
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convfind.heuristics.features import LOG_MACS, SIZES, feature_columns, features
-from convfind.heuristics.neighbours import Neighbour, Relation, neighbour_inputs
+from convfind.heuristics.features import FEATURES, LOG_MACS, SIZES, feature_columns, features
+from convfind.heuristics.neighbours import MORE_INPUTS, Neighbour, Relation, write_inputs
+from convfind.heuristics.ramps import Hinges, Ramps
 from convfind.types import DataType, Direction
 
 Floats = NDArray[np.float32]
 
 _BLOCK = 1024  # rows of a batch whose intermediate values stay in the cache
 _ZERO = np.float32(0)
+_PACK = Struct(f"{FEATURES}f")
 _KIND = SIZES.index("spatial_rank")
 _NOBODY: Mapping[Relation, Neighbour] = {}
 
@@ -79,16 +82,19 @@ def kind_text(row: Sequence[int]) -> str:
 class Network:
     """A perceptron for some kinds of problems in one direction. Immutable.
 
+    Its inputs are the ramps, the features, and what neighbours add.
+
     Attributes:
         direction: of its problems.
         solvers: versioned id of each output.
         domain: what it was trained on.
         sharpness: turns differences of log times into the odds of being fastest.
-        mean, scale: normalisation of the features; of what neighbours add 0 and 1.
+        mean, scale: normalisation of the inputs; of what neighbours add 0 and 1.
         weights: matrix of each layer, (outputs, inputs).
         biases: vector of each layer; of the first layer one for each device, (devices, outputs).
         evidence: the relations of the neighbours that it must be told of, in their order, and the
             versioned ids that it knows in their records.
+        ramps: of its features.
     """
 
     direction: Direction
@@ -100,6 +106,7 @@ class Network:
     weights: tuple[Floats, ...]
     biases: tuple[Floats, ...]
     evidence: tuple[tuple[Relation, tuple[str, ...]], ...] = ()
+    ramps: Ramps = field(default_factory=Ramps.none)
 
     @cached_property
     def relations(self) -> tuple[Relation, ...]:
@@ -107,30 +114,41 @@ class Network:
         return tuple(relation for relation, _ in self.evidence)
 
     @cached_property
-    def _columns(self) -> tuple[tuple[Relation, dict[str, int]], ...]:
-        return tuple(
-            (relation, {name: column for column, name in enumerate(names)})
-            for relation, names in self.evidence
-        )
+    def _columns(self) -> tuple[tuple[Relation, dict[str, int], int], ...]:
+        """Of each relation the inputs of its solvers, and the first of the others."""
+        found, place = [], len(self._hinges) + FEATURES
+        for relation, names in self.evidence:
+            columns = {name: place + number for number, name in enumerate(names)}
+            found.append((relation, columns, place + len(names)))
+            place += len(names) + MORE_INPUTS
+        return tuple(found)
 
     @cached_property
     def _matrices(self) -> tuple[tuple[Floats, ...], ...]:
         """For each device the layers but the last, in homogeneous coordinates.
 
         A last input that is always 1 carries the biases, and a last output of 1 hands it on: an
-        addition less in each layer. The normalisation is in the first matrix.
+        addition less in each layer. The normalisation is in the first matrix, and that ramps are
+        sums of hinges.
         """
         return tuple(self._layers(device) for device in range(len(self.biases[0])))
 
     def _layers(self, device: int) -> tuple[Floats, ...]:
-        first = self.weights[0] / self.scale
-        weights = (first, *self.weights[1:-1])
-        biases = (self.biases[0][device] - first @ self.mean, *self.biases[1:-1])
+        first, count = self.weights[0] / self.scale, len(self.ramps)
+        bias = self.biases[0][device] - first @ self.mean
+        _, sums = self.ramps.hinges()
+        weights = (np.hstack([first[:, :count] @ sums, first[:, count:]]), *self.weights[1:-1])
+        biases = (bias, *self.biases[1:-1])
         return tuple(map(_homogeneous, weights, biases))
 
     @cached_property
-    def _pack(self) -> Struct:
-        return Struct(f"{len(self.mean) + 1}f")
+    def _hinges(self) -> Hinges:
+        return self.ramps.hinges()[0]
+
+    @cached_property
+    def _zeros(self) -> tuple[Floats, ...]:
+        """What the outputs of each layer but the last are compared with."""
+        return tuple(np.zeros(len(weights) + 1, np.float32) for weights in self.weights[:-1])
 
     def outputs(self, columns: Iterable[int]) -> Floats:
         """The last layer, for these solvers only."""
@@ -148,12 +166,20 @@ class Network:
         """Predict one problem: natural logarithms of milliseconds for the solvers of ``last``."""
         values = features(row, units, self.direction)
         work = 2.0 ** values[LOG_MACS] / _WORK
-        for relation, columns in self._columns:
-            values += neighbour_inputs(neighbours[relation], row[0], columns, work, _LEAST_WORK)
-        hidden: Floats = np.frombuffer(self._pack.pack(*values, 1.0), np.float32)
-        for matrix in self._matrices[device]:
+        matrices, hinges = self._matrices[device], self._hinges
+        hidden: Floats = np.zeros(matrices[0].shape[1], np.float32)
+        inputs: Any = hidden.data  # elements of a view cost half of an array's
+        count = len(hinges)
+        _PACK.pack_into(inputs, 4 * count, *values)
+        if count:
+            hinges.apply(hidden[count:], hidden[:count])
+        for relation, columns, rest in self._columns:
+            near = neighbours[relation]
+            write_inputs(near, row[0], columns, rest, work, _LEAST_WORK, inputs)
+        inputs[-1] = 1.0
+        for matrix, zeros in zip(matrices, self._zeros, strict=True):
             hidden = matrix.dot(hidden)
-            np.maximum(hidden, _ZERO, out=hidden)
+            np.maximum(hidden, zeros, out=hidden)
         base = math.log(work + _LEAST_WORK)
         return [base + time for time in last.dot(hidden).tolist()]
 
@@ -169,14 +195,16 @@ class Network:
         # Fresh memory costs as much as the products: all blocks use the same.
         width = min(_BLOCK, len(rows))
         values = [np.empty((len(matrix), width), np.float32) for matrix in matrices]
-        inputs = np.ones((len(self.mean) + 1, width), np.float32)
+        inputs = np.ones((matrices[0].shape[1], width), np.float32)
+        count = len(self._hinges)
         for start in range(0, len(rows), _BLOCK):
             block = rows[start : start + _BLOCK]
-            columns = inputs[:-1, : len(block)]
+            columns = inputs[count:-1, : len(block)]
             found = feature_columns(block, units, self.direction)
             columns[: len(found)] = found
             if told is not None:
                 columns[len(found) :] = told[start : start + _BLOCK].T
+            self._hinges.apply(columns, inputs[:count, : len(block)])
             current = inputs
             for matrix, following in zip(matrices, values, strict=True):
                 if current is not inputs:

@@ -62,6 +62,7 @@ def _size(_: click.Context, __: click.Parameter, value: str | None) -> int | Non
 @click.option("--scheduler", metavar="ADDRESS", help="Use the workers of a running Dask cluster.")
 @click.option("--budget", metavar="TIME", callback=seconds, help="Begin no problem after: 30m, 2h.")
 @click.option("--problem-budget", metavar="TIME", callback=seconds, help="Time for one problem.")
+@click.option("--quick", is_flag=True, help="Fewer samples: many problems in the same time.")
 @click.option("--solver", "solvers", multiple=True, metavar="ID", help="Only this; repeatable.")
 @click.option(
     "--algorithm",
@@ -141,6 +142,7 @@ def _order(given: dict[str, Any], shards: str) -> Order:
         "workspace_limit": given["workspace_limit"],
         "solvers": sorted(given["solvers"]) or None,
         "algorithms": sorted(given["algorithms"]) or None,
+        "quick": given["quick"] or None,
     }
     return Order(
         strategy=Strategy(given["strategy"]),

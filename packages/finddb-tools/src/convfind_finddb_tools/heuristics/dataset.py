@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import geometric_mean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,25 +111,39 @@ class Dataset:
 
 
 def read_dataset(
-    paths: Sequence[Path], on_progress: Callable[[int], None] = lambda count: None
+    paths: Sequence[Path],
+    on_progress: Callable[[int], None] = lambda count: None,
+    *,
+    with_older: bool = False,
 ) -> Dataset:
     """Read databases (convfind's own and imported records) and MIOpen's find-db text files.
 
     Times of 0 ms, a defect in some of MIOpen's files, are left out; so are times with constant
-    weights, older versions of a solver than the newest that occurs, and problems with properties
-    that no feature describes.
+    weights, and problems with properties that no feature describes. Of a time that several files
+    have the geometric mean counts.
+
+    Args:
+        paths: the files.
+        on_progress: is told how many problems have been read.
+        with_older: where a solver has a time of an older version only than the newest that occurs,
+            estimate that of the newest, by how the two compare where both are known; else the
+            problem is left out, since without that solver it would look as if the solver did not
+            take it.
 
     Raises:
         FindDbError: a file cannot be used, or there is nothing in any of them.
     """
-    found: dict[tuple[str, str], dict[str, float]] = {}
+    read: dict[tuple[str, str], list[dict[str, float]]] = {}
     for path in paths:
         for device, problem, times in _records(path):
-            found.setdefault((device, problem), times)
-            if not len(found) % 1024:
-                on_progress(len(found))
-    _keep_newest(found)
+            read.setdefault((device, problem), []).append(times)
+            if not len(read) % 1024:
+                on_progress(len(read))
+    found = {key: _mean(several) for key, several in read.items()}
+    outdated = _keep_newest(found, with_older=with_older)
     dataset = _arrays(found)
+    if outdated:
+        dataset.skipped["a solver has been measured in an older version only"] += outdated
     if not len(dataset):
         msg = f"no measured problem to learn from in {', '.join(map(str, paths))}"
         raise FindDbError(msg)
@@ -166,18 +181,49 @@ def _foreign(times: dict[str, float]) -> dict[str, float]:
     return {f"{solver}@{FOREIGN_VERSION}": time for solver, time in times.items() if time > 0}
 
 
-def _keep_newest(found: dict[tuple[str, str], dict[str, float]]) -> None:
-    """Forget the times of solver versions that a newer one has replaced."""
+def _mean(several: list[dict[str, float]]) -> dict[str, float]:
+    if len(several) == 1:
+        return several[0]
+    times: dict[str, list[float]] = {}
+    for one in several:
+        for name, time in one.items():
+            times.setdefault(name, []).append(time)
+    return {name: geometric_mean(values) for name, values in times.items()}
+
+
+def _keep_newest(found: dict[tuple[str, str], dict[str, float]], *, with_older: bool) -> int:
+    """Keep a time of each solver, of its newest version; returns how many problems were left out
+    because they have none.
+    """
     newest: dict[str, int] = {}
     for times in found.values():
         for name in times:
             solver, _, version = name.rpartition("@")
             newest[solver] = max(newest.get(solver, 0), int(version))
+    present = {f"{solver}@{version}" for solver, version in newest.items()}
+    ratios: dict[str, list[float]] = {}
     for times in found.values():
-        for name in [*times]:
-            solver, _, version = name.rpartition("@")
-            if int(version) < newest[solver]:
-                del times[name]
+        for name in times.keys() - present:
+            new = f"{name.rpartition('@')[0]}@{newest[name.rpartition('@')[0]]}"
+            if new in times:
+                ratios.setdefault(name, []).append(times[new] / times[name])
+    outdated = []
+    for key, times in found.items():
+        for name in sorted(times.keys() - present, key=_version, reverse=True):
+            new = f"{name.rpartition('@')[0]}@{newest[name.rpartition('@')[0]]}"
+            time = times.pop(name)
+            if new not in times:
+                if not with_older:
+                    outdated.append(key)
+                    break
+                times[new] = time * geometric_mean(ratios.get(name, (1.0,)))
+    for key in outdated:
+        del found[key]
+    return len(outdated)
+
+
+def _version(name: str) -> int:
+    return int(name.rpartition("@")[2])
 
 
 def _arrays(found: dict[tuple[str, str], dict[str, float]]) -> Dataset:

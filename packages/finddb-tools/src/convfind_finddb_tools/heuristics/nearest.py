@@ -54,7 +54,7 @@ class Nearest:
     def inputs(self, solvers: tuple[str, ...], columns: Floats) -> Floats:
         """What a network is told of them, (problems, inputs); zeros where there is none.
 
-        As `neighbour_inputs` for one problem. ``columns`` are the problems' features.
+        As `write_inputs` for one problem. ``columns`` are the problems' features.
         """
         inputs = np.zeros((len(self.place), len(solvers) + MORE_INPUTS), np.float32)
         known = self.known

@@ -1,10 +1,11 @@
 """Training: perceptrons for each direction, from measured times. Needs PyTorch.
 
-A network predicts the logarithm of each solver's time. Its loss has four parts: the error of the
-measured times; the cross-entropy of choosing among the measured solvers, whose targets are shares
-that fall with the twentieth power of the time; the expected regret, which is the log slowdown of a
-choice by these odds; and, for solvers without a time, by how much they are predicted to be faster
-than a little behind the best: they cannot run the problem, or were slower than what was recorded.
+A network predicts the logarithm of each solver's time. Its loss has five parts: the error of the
+measured times; that of their distances from the fastest one; the cross-entropy of choosing among
+the measured solvers, whose targets are shares that fall with the twentieth power of the time; the
+expected regret, which is the log slowdown of a choice by these odds; and, for solvers without a
+time, by how much they are predicted to be faster than a little behind the best: they cannot run the
+problem, or were slower than what was recorded.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from convfind.heuristics.features import SIZES, feature_columns
+from convfind.heuristics.features import REMAINDERS, SIZES, feature_columns
 from convfind.heuristics.model_file import Model, Training
 from convfind.heuristics.neighbours import Relation
 from convfind.heuristics.network import Domain, Floats, Network, log_work
+from convfind.heuristics.ramps import Ramps
 from convfind.types import Direction
 from convfind_finddb_tools.heuristics.dataset import Dataset
 from convfind_finddb_tools.heuristics.evaluation import evaluate
@@ -38,6 +40,8 @@ _REGRET = 2.0  # weight of the expected regret
 _MOST_REGRET = 2.0  # log times further than this from the best are no worse
 _BEHIND = 0.2  # log time by which a solver without a time should be behind the best
 _CENSORED = 0.1  # weight of that
+_FINE = 0.25  # size of ramps and remainders: as large as the features they spoil rare cases
+_UNSEEN = 1e9  # scale of inputs that make no difference
 _FEWEST_STEPS = 40  # of an epoch with little data
 
 _RANK = SIZES.index("spatial_rank")
@@ -48,27 +52,43 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """The form of a network, and what keeps it from learning its problems by heart."""
+
+    hidden: tuple[int, ...]  # units of each layer, at most
+    dropout: float
+    decay: float  # of the weights
+    members: int = 1  # the mean of so many networks
+    is_fine: bool = False  # ramps and remainders
+    distance: float = 1.0  # weight of the error of the distances, which noise makes worse
+
+
+_FORMS = (
+    (4000, Form(hidden=(176, 112), dropout=0.06, decay=0.6, is_fine=True)),
+    (1500, Form(hidden=(240, 160), dropout=0.08, decay=0.05)),
+    (0, Form(hidden=(64, 32), dropout=0.15, decay=0.05, members=4, distance=0.0)),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """How to train; the defaults are what worked best on MIOpen's databases."""
 
     seed: int = 0
-    hidden: tuple[int, ...] = (240, 160)  # units of each layer, at most
-    hidden_told: tuple[int, ...] = (176, 112)  # of a network that is told of neighbours
-    units_per_solver: int = 28  # and at most so many for each solver
+    forms: tuple[tuple[int, Form], ...] = _FORMS  # from so many problems on, the most first
+    units_per_solver: int = 28  # units of a layer at most
     apart: int = 4000  # problems of one spatial rank that get a network of their own
-    few: int = 1500  # problems, with less than which a network is the mean of small ones
-    members: int = 4  # so many
-    hidden_member: tuple[int, ...] = (64, 32)
-    dropout_member: float = 0.15
     neighbours: int = 4000  # problems with a neighbour from which on a network learns from them
     epochs: int = 50
     batch: int = 1024
     rate: float = 4e-3
-    decay: float = 0.05
-    dropout: float = 0.08
     calibration: float = 0.03  # share of the families by which the confidence is calibrated
     held_out: float = 0.2  # share that is not trained on
     split: Split = "family"
+
+    def form(self, problems: int) -> Form:
+        """That of a network which learns from so many problems."""
+        return next(form for fewest, form in self.forms if problems >= fewest)
 
 
 def train(
@@ -159,28 +179,23 @@ def train_network(
     """Train on problems of one direction, also on those that lack some of the neighbours."""
     solvers = part.used_solvers()
     evidence = tuple((relation, _evidence(found)) for relation, found in near.items())
+    form = recipe.form(len(part))
     untrained = Network(direction, solvers, Domain.of(part.rows), 0.0, *_NOTHING, (), (), evidence)
-    inputs, mean, scale, base = _inputs(part, untrained, near)
+    inputs, ramps, mean, scale, base = _inputs(part, untrained, near, is_fine=form.is_fine)
     tensors = _tensors(part, solvers, inputs, base)
     fitting = held_out(part, "family", recipe.calibration, recipe.seed + 1)
     if fitting.all() or not fitting.any():
         fitting = np.zeros(len(part), np.bool_)
-    is_large = len(part) >= recipe.few
-    hidden = recipe.hidden_told if near else recipe.hidden
-    dropout = recipe.dropout
-    if not is_large:
-        hidden, dropout = recipe.hidden_member, recipe.dropout_member
-    members = 1 if is_large else recipe.members
-    widths = (min(most, recipe.units_per_solver * len(solvers)) for most in hidden)
-    net = _Perceptrons(members, (inputs.shape[1], *widths), dropout, _typical(tensors))
-    _fit(net, tensors, np.flatnonzero(~fitting), recipe, on_epoch)
+    widths = (min(most, recipe.units_per_solver * len(solvers)) for most in form.hidden)
+    net = _Perceptrons(form.members, (inputs.shape[1], *widths), form.dropout, _typical(tensors))
+    _fit(net, tensors, np.flatnonzero(~fitting), recipe, form, on_epoch)
     weights, biases = net.side_by_side()
     count = len(mean)
     # What a device adds to the first layer is one number for each unit: a bias of its own.
     biases[0] = biases[0] + weights[0][:, count:].T
     weights[0] = np.ascontiguousarray(weights[0][:, :count])
     with torch.no_grad():
-        predicted = net(tensors.inputs[fitting].expand(members, -1, -1)).mean(0).numpy()
+        predicted = net(tensors.inputs[fitting].expand(form.members, -1, -1)).mean(0).numpy()
     return replace(
         untrained,
         sharpness=_fit_sharpness(predicted, part.select(fitting).log_times(solvers)),
@@ -188,6 +203,7 @@ def train_network(
         scale=scale,
         weights=tuple(weights),
         biases=tuple(biases),
+        ramps=ramps,
     )
 
 
@@ -209,17 +225,21 @@ def _block_diagonal(blocks: Sequence[Floats]) -> Floats:
 
 
 def _inputs(
-    part: Dataset, network: Network, near: Mapping[Relation, Nearest]
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Normalised features, what is told of neighbours, then one column for each device; mean and
-    scale; log of the work.
+    part: Dataset, network: Network, near: Mapping[Relation, Nearest], *, is_fine: bool
+) -> tuple[Floats, Ramps, Floats, Floats, Floats]:
+    """Normalised ramps and features, what is told of neighbours, then one column for each device;
+    ramps; mean and scale; log of the work.
     """
     units = np.array([device.compute_units for device in part.devices], np.float32)
     columns = feature_columns(part.rows, units[part.device], network.direction)
-    mean = columns.mean(axis=1, dtype=np.float64).astype(np.float32)
-    scale = columns.std(axis=1, dtype=np.float64).astype(np.float32)
+    ramps = Ramps.of(columns) if is_fine else Ramps.none()
+    values = np.vstack([ramps.of_columns(columns), columns])
+    mean = values.mean(axis=1, dtype=np.float64).astype(np.float32)
+    scale = values.std(axis=1, dtype=np.float64).astype(np.float32)
     scale[scale < 1e-5] = 1.0
-    inputs = ((columns - mean[:, None]) / scale[:, None]).T
+    scale[: len(ramps)] /= _FINE
+    scale[-REMAINDERS:] = scale[-REMAINDERS:] / _FINE if is_fine else _UNSEEN
+    inputs = ((values - mean[:, None]) / scale[:, None]).T
     more = told(network, near, columns)
     if more is not None:
         inputs = np.hstack([inputs, more])
@@ -227,7 +247,7 @@ def _inputs(
         scale = np.pad(scale, (0, more.shape[1]), constant_values=1.0)
     flags = np.zeros((len(part), len(part.devices)), np.float32)
     flags[np.arange(len(part)), part.device] = 1.0
-    return np.hstack([inputs, flags]), mean, scale, log_work(columns)
+    return np.hstack([inputs, flags]), ramps, mean, scale, log_work(columns)
 
 
 def _tensors(part: Dataset, solvers: tuple[str, ...], inputs: Floats, base: Floats) -> _Tensors:
@@ -301,13 +321,14 @@ def _fit(
     tensors: _Tensors,
     rows: NDArray[np.int64],
     recipe: Recipe,
+    form: Form,
     on_epoch: Callable[[int], None],
 ) -> None:
     """Adam with a rate that rises and falls once; each member has an order of its own."""
     batch = max(8, min(recipe.batch, len(rows) // 16))
     steps = max(1, len(rows) // batch)
     rounds = math.ceil(_FEWEST_STEPS / steps)
-    optimizer = torch.optim.AdamW(net.parameters(), recipe.rate, weight_decay=recipe.decay)
+    optimizer = torch.optim.AdamW(net.parameters(), recipe.rate, weight_decay=form.decay)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, recipe.rate, total_steps=recipe.epochs * rounds * steps + 1, pct_start=0.1
     )
@@ -317,7 +338,8 @@ def _fit(
             orders = [generator.permutation(rows) for _ in net.weights[0]]
             order = torch.from_numpy(np.stack(orders))
             for step in range(steps):
-                loss: Any = _loss(net, tensors, order[:, step * batch : (step + 1) * batch])
+                chosen = order[:, step * batch : (step + 1) * batch]
+                loss: Any = _loss(net, tensors, chosen, form.distance)
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
@@ -325,7 +347,9 @@ def _fit(
         on_epoch(epoch + 1)
 
 
-def _loss(net: _Perceptrons, tensors: _Tensors, chosen: torch.Tensor) -> torch.Tensor:
+def _loss(
+    net: _Perceptrons, tensors: _Tensors, chosen: torch.Tensor, distance: float
+) -> torch.Tensor:
     """The sum of the members' losses; ``chosen`` are the rows of each, (members, rows)."""
     predicted = net(tensors.inputs[chosen]).flatten(0, 1)
     rows = chosen.flatten()
@@ -338,7 +362,10 @@ def _loss(net: _Perceptrons, tensors: _Tensors, chosen: torch.Tensor) -> torch.T
     zero = torch.zeros_like(errors)
     error = torch.nn.functional.smooth_l1_loss(errors, zero, beta=0.1, reduction="sum")
     none = torch.full_like(errors, math.inf)
-    best = torch.where(measured, tensors.times[rows], none).amin(1, keepdim=True)
+    best, fastest = torch.where(measured, tensors.times[rows], none).min(1, keepdim=True)
+    apart = torch.where(measured, errors - errors.gather(1, fastest), zero)
+    apart_error = torch.nn.functional.smooth_l1_loss(apart, zero, beta=0.1, reduction="sum")
+    error = error + distance * apart_error
     early = torch.where(measured, zero, best + _BEHIND - predicted).clamp(min=0.0).sum()
     return (choice + _REGRET * regret + error + _CENSORED * early) / chosen.shape[1]
 

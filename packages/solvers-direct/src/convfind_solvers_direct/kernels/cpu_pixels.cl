@@ -65,7 +65,7 @@ INLINE void add(float16 sum[ROWS][COLUMNS], const float16 *value, __global const
 }
 
 // Results from (row, column) on; `inside`: all that they take exists, in whole vectors; `far`: what the next tile
-// reads and writes is fetched ahead.
+// reads and writes is fetched ahead. A `count` of VEC that compilers see spares edges of the image most checks.
 INLINE void tile(const bool inside, const bool far, __global const float *restrict x,
                  __global const float *restrict packed, __global float *restrict y, int row, int column, int x_h,
                  int x_w, long x_row, long y_row, int channels, int count, int r_h, int r_w, float alpha, float beta,
@@ -159,6 +159,9 @@ __kernel ONE_ITEM void direct_cpu_pixels(__global const float *restrict x, __glo
         __global const float *weights = packed + (long)k / VEC * BLOCK;
         if (inside && k + VEC <= channels)
           tile(true, far, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels, VEC, r_h, r_w, alpha,
+               beta, pad_h, pad_w);
+        else if (k + VEC <= channels)
+          tile(false, far, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels, VEC, r_h, r_w, alpha,
                beta, pad_h, pad_w);
         else
           tile(false, false, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels, channels - k, r_h,

@@ -34,11 +34,22 @@
 INLINE void add_channel(float16 sum[FILTERS_AT_ONCE][ROWS][VECTORS], const int vectors, const float *line,
                         const int column[VECTORS], __global const float *weights, int from, int row0, int row1,
                         int pitch, int part) {
+#pragma unroll 1
+  for (int f = 0; f < FILTER_W; f++) {
+#if ROWS > 1
+    // Rows share a column of weights.
+    float16 shared[FILTERS_AT_ONCE][FILTER_H];
 #pragma unroll
-  for (int r = 0; r < ROW_SPAN; r++) {
-    if (from + r < row0 || from + r >= row1) continue;
+    for (int j = 0; j < FILTERS_AT_ONCE; j++)
 #pragma unroll
-    for (int f = 0; f < FILTER_W; f++) {
+      for (int i = 0; i < FILTER_H; i++) shared[j][i] = weights[j * NEXT + i * FILTER_W + f];
+#define WEIGHT(j, i) shared[j][i]
+#else
+#define WEIGHT(j, i) (float16)(weights[(j) * NEXT + (i) * FILTER_W + f])
+#endif
+#pragma unroll
+    for (int r = 0; r < ROW_SPAN; r++) {
+      if (from + r < row0 || from + r >= row1) continue;
       float16 value[VECTORS];
 #pragma unroll
       for (int v = 0; v < vectors; v++) value[v] = vload16(0, line + r * pitch + TAP_AT(f, part) + column[v]);
@@ -47,9 +58,8 @@ INLINE void add_channel(float16 sum[FILTERS_AT_ONCE][ROWS][VECTORS], const int v
 #pragma unroll
         for (int o = 0; o < ROWS; o++) {
           if (!ROWS_MEET(o, r)) continue;
-          const float16 weight = weights[j * NEXT + ROW_TAP(o, r) * FILTER_W + f];
 #pragma unroll
-          for (int v = 0; v < vectors; v++) sum[j][o][v] = fma(value[v], weight, sum[j][o][v]);
+          for (int v = 0; v < vectors; v++) sum[j][o][v] = fma(value[v], WEIGHT(j, ROW_TAP(o, r)), sum[j][o][v]);
         }
       }
     }

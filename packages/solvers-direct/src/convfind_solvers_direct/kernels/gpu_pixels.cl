@@ -15,6 +15,10 @@
 #define COLUMNS_MEET(p, j) MEET(p, j, FILTER_W, STRIDE_W, DILATION_W)
 #define COLUMN_TAP(p, j) (DISTANCE(p, j, FILTER_W, STRIDE_W, DILATION_W) / DILATION_W)
 
+// With four channels an item, the weights of a work-group are copied to local memory: in device memory those of an
+// item's neighbour are 4 * TAPS elements further.
+#define KEEPS (LANES == 4 && UNROLLED)
+
 #if LANES == 4
 #define LOAD_LANES(array, pointer) CF_LOAD4(array, pointer)
 #else
@@ -29,13 +33,24 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_pixels(
     const int s_h, const int s_w, const int r_h, const int r_w, const int pad_h, const int pad_w,
     const int shift_h, const int shift_w) {
   const int units = groups * FILTERS / LANES, index = (int)CF_GLOBAL_ID(0);
+#if KEEPS
+  CF_LOCAL float kept[ITEMS * TAPS * LANES] __attribute__((aligned(16)));
+  const int slots = min(units, ITEMS), first_unit = (int)CF_GROUP_ID(0) * ITEMS % units;
+  for (int at = (int)CF_LOCAL_ID(0); at < slots * TAPS; at += ITEMS) {
+    const int unit = (first_unit + at / TAPS) % units;
+    float four[4];
+    CF_LOAD4(four, weights + (unit * TAPS + at % TAPS) * 4);
+    CF_STORE4_LOCAL(kept + at * 4, four);
+  }
+  CF_BARRIER();
+#endif
   const int channel = index % units * LANES, column = index / units * COLUMNS - shift_w;
   const int row = (int)CF_GLOBAL_ID(1) * ROWS - shift_h;
   if (column >= r_w) return;
   const int group = channel / FILTERS, k = channel % FILTERS, s_pixel = groups * CHANNELS, r_pixel = groups * FILTERS;
   const int first_row = SOURCE_OF(row, pad_h, FILTER_H, STRIDE_H, DILATION_H);
   const int first_column = SOURCE_OF(column, pad_w, FILTER_W, STRIDE_W, DILATION_W);
-  source += (((CF_LONG)CF_GLOBAL_ID(2) * s_h + first_row) * s_w + first_column) * s_pixel;
+  source += ((CF_LONG)CF_GLOBAL_ID(2) * s_h + first_row) * s_w * s_pixel + first_column * s_pixel;
 
   float sum[ROWS][COLUMNS][LANES];
   FOR_UNROLLED(o, ROWS) {
@@ -48,19 +63,20 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_pixels(
     CF_GLOBAL const ELEMENT *of = weights;
     of += GRADIENT ? ((CF_LONG)group * CHANNELS + c) * TAPS * FILTERS + k : (CF_LONG)channel * TAPS * CHANNELS + c;
 #if UNROLLED
-    float weight[FILTER_H][FILTER_W][LANES];
-    FOR_UNROLLED(i, FILTER_H) {
-      FOR_UNROLLED(f, FILTER_W) {
-        FOR_UNROLLED(l, LANES) weight[i][f][l] = LOAD(of, (l * TAPS + i * FILTER_W + f) * apart);
-      }
-    }
+    float weight[LANES * TAPS];
+#if KEEPS
+    CF_LOCAL_PTR const float *own = kept + (int)CF_LOCAL_ID(0) % slots * (TAPS * LANES);
+    FOR_UNROLLED(t, TAPS) CF_LOAD4_LOCAL(weight + 4 * t, own + 4 * t);
+#else
+    FOR_UNROLLED(t, LANES * TAPS) weight[t] = LOAD(of, t * apart);
+#endif
     FOR_UNROLLED(r, ROW_SPAN) {
       const int inside = first_row + r >= 0 && first_row + r < s_h;
       float value[COLUMN_SPAN][LANES];
       FOR_UNROLLED(j, COLUMN_SPAN) {
         FOR_UNROLLED(l, LANES) value[j][l] = 0.0f;
         if (inside && first_column + j >= 0 && first_column + j < s_w)
-          LOAD_LANES(value[j], from + ((CF_LONG)r * s_w + j) * s_pixel);
+          LOAD_LANES(value[j], from + (r * s_w + j) * s_pixel);
       }
       FOR_UNROLLED(o, ROWS) {
         if (!ROWS_MEET(o, r)) continue;
@@ -68,7 +84,8 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_pixels(
           FOR_UNROLLED(p, COLUMNS) {
             if (!COLUMNS_MEET(p, j)) continue;
             FOR_UNROLLED(l, LANES)
-              sum[o][p][l] = CF_FMA(value[j][l], weight[ROW_TAP(o, r)][COLUMN_TAP(p, j)][l], sum[o][p][l]);
+              sum[o][p][l] = CF_FMA(
+                  value[j][l], weight[l * TAPS + ROW_TAP(o, r) * FILTER_W + COLUMN_TAP(p, j)], sum[o][p][l]);
           }
         }
       }
@@ -83,7 +100,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_pixels(
           float value[LANES];
           FOR_UNROLLED(l, LANES) value[l] = 0.0f;
           if (first_column + j >= 0 && first_column + j < s_w)
-            LOAD_LANES(value, from + ((CF_LONG)r * s_w + j) * s_pixel);
+            LOAD_LANES(value, from + (r * s_w + j) * s_pixel);
           FOR_UNROLLED(p, COLUMNS) {
             if (!COLUMNS_MEET(p, j)) continue;
             FOR_UNROLLED(l, LANES)
@@ -96,12 +113,12 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_pixels(
 #endif
   }
 
-  result += (((CF_LONG)CF_GLOBAL_ID(2) * r_h + row) * r_w + column) * r_pixel + channel;
+  result += ((CF_LONG)CF_GLOBAL_ID(2) * r_h + row) * r_w * r_pixel + column * r_pixel + channel;
   FOR_UNROLLED(o, ROWS) {
     if (row + o < 0 || row + o >= r_h) continue;
     FOR_UNROLLED(p, COLUMNS) {
       if (column + p < 0 || column + p >= r_w) continue;
-      const CF_LONG to = ((CF_LONG)o * r_w + p) * r_pixel;
+      const int to = (o * r_w + p) * r_pixel;
 #if LANES == 4
       if (beta == 0.0f) {
         FOR_UNROLLED(l, LANES) sum[o][p][l] *= alpha;

@@ -16,8 +16,11 @@
 #ifndef COLUMNS
 #define COLUMNS 1         // CHANNELS_LAST: neighbouring columns of y that an item takes at a time
 #endif
+#ifndef LANES
+#define LANES 1           // CHANNELS_LAST: channels of an item: 1; 4 for FLOAT32, see gpu_pixels.cl
+#endif
 #ifndef UNITS
-#define UNITS 32          // CHANNELS_LAST: weights' channels of a work-group: divides ITEMS
+#define UNITS 32          // CHANNELS_LAST: LANES of the weights' channels of a work-group: divides ITEMS
 #endif
 #ifndef SPLIT
 #define SPLIT 0           // 1: the sums are parts of the result, which direct_gpu_sum adds up
@@ -41,51 +44,59 @@
 #define COLUMNS_MEET(p, j) MEET(p, j, FILTER_W, STRIDE_W, DILATION_W)
 #define COLUMN_TAP(p, j) (DISTANCE(p, j, FILTER_W, STRIDE_W, DILATION_W) / DILATION_W)
 #define SHARERS (ITEMS / UNITS)  // items with the same sums
+#if LANES == 4
+#define LOAD_LANES(array, pointer) CF_LOAD4(array, pointer)
+#else
+#define LOAD_LANES(array, pointer) ((array)[0] = LOAD(pointer, 0))
+#endif
 
-// Global size: (ITEMS for each UNITS of the weights' channels, CHUNKS, parts). Steps are tiles of ROWS x
+// Global size: (ITEMS for each UNITS * LANES of the weights' channels, CHUNKS, parts). Steps are tiles of ROWS x
 // COLUMNS places of y, `per_part` for each part.
 CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_weights(
     CF_GLOBAL const ELEMENT *CF_RESTRICT x, CF_GLOBAL const ELEMENT *CF_RESTRICT y, CF_GLOBAL RESULT *CF_RESTRICT w,
     const float alpha, const float beta, const int images, const int groups, const int x_h, const int x_w,
     const int y_h, const int y_w, const int pad_h, const int pad_w, const int per_part) {
-  CF_LOCAL float shared[ITEMS * FILTER_W];
+  CF_LOCAL float shared[ITEMS * FILTER_W * LANES];
   const int item = (int)CF_LOCAL_ID(0), chunk = (int)CF_GROUP_ID(1) * CHUNK, sharer = item / UNITS;
-  const int all = groups * FILTERS * CHANNELS, unit = (int)CF_GROUP_ID(0) * UNITS + item % UNITS;
-  const int k = min(unit / CHANNELS, groups * FILTERS - 1), c = unit % CHANNELS;
+  const int all = groups * FILTERS * CHANNELS, unit = ((int)CF_GROUP_ID(0) * UNITS + item % UNITS) * LANES;
+  const int k = min(unit / CHANNELS, groups * FILTERS - LANES), c = unit % CHANNELS;
   const int across = (y_w + COLUMNS - 1) / COLUMNS, down = (y_h + ROWS - 1) / ROWS;
   const int steps = images * down * across, first = (int)CF_GROUP_ID(2) * per_part;
   const int x_pixel = groups * CHANNELS, y_pixel = groups * FILTERS;
   x += k / FILTERS * CHANNELS + c;
   y += k;
 
-  float sum[CHUNK][FILTER_W];
-  FOR_UNROLLED(i, CHUNK) { FOR_UNROLLED(f, FILTER_W) sum[i][f] = 0.0f; }
+  float sum[CHUNK][FILTER_W][LANES];
+  FOR_UNROLLED(i, CHUNK) {
+    FOR_UNROLLED(f, FILTER_W) { FOR_UNROLLED(l, LANES) sum[i][f][l] = 0.0f; }
+  }
   for (int step = first + sharer; step < min(first + per_part, steps); step += SHARERS) {
     const int line = step / across, p0 = step % across * COLUMNS, image = line / down, o0 = line % down * ROWS;
-    float gradient[ROWS][COLUMNS];
+    CF_GLOBAL const ELEMENT *of = y + ((CF_LONG)image * y_h + o0) * y_w * y_pixel + p0 * y_pixel;
+    float gradient[ROWS][COLUMNS][LANES];
     FOR_UNROLLED(o, ROWS) {
       FOR_UNROLLED(p, COLUMNS) {
-        gradient[o][p] = 0.0f;
-        if (o0 + o < y_h && p0 + p < y_w)
-          gradient[o][p] = LOAD(y, (((CF_LONG)image * y_h + o0 + o) * y_w + p0 + p) * y_pixel);
+        FOR_UNROLLED(l, LANES) gradient[o][p][l] = 0.0f;
+        if (o0 + o < y_h && p0 + p < y_w) LOAD_LANES(gradient[o][p], of + (o * y_w + p) * y_pixel);
       }
     }
     const int row = o0 * STRIDE_H - pad_h + chunk * DILATION_H, column = p0 * STRIDE_W - pad_w;
-    CF_GLOBAL const ELEMENT *from = x + (((CF_LONG)image * x_h + row) * x_w + column) * x_pixel;
+    CF_GLOBAL const ELEMENT *from = x + ((CF_LONG)image * x_h + row) * x_w * x_pixel + column * x_pixel;
     FOR_UNROLLED(r, WALK) {
       const int inside = row + r >= 0 && row + r < x_h;
-      float value[COLUMN_SPAN];
+      float value[COLUMN_SPAN][LANES];
       FOR_UNROLLED(j, COLUMN_SPAN) {
-        value[j] = 0.0f;
-        if (inside && column + j >= 0 && column + j < x_w) value[j] = LOAD(from, ((CF_LONG)r * x_w + j) * x_pixel);
+        FOR_UNROLLED(l, LANES) value[j][l] = 0.0f;
+        if (inside && column + j >= 0 && column + j < x_w) LOAD_LANES(value[j], from + (r * x_w + j) * x_pixel);
       }
       FOR_UNROLLED(o, ROWS) {
         if (!MEETS(o, r)) continue;
         FOR_UNROLLED(j, COLUMN_SPAN) {
           FOR_UNROLLED(p, COLUMNS) {
             if (!COLUMNS_MEET(p, j)) continue;
-            sum[TAP(o, r)][COLUMN_TAP(p, j)] =
-                CF_FMA(value[j], gradient[o][p], sum[TAP(o, r)][COLUMN_TAP(p, j)]);
+            FOR_UNROLLED(l, LANES)
+              sum[TAP(o, r)][COLUMN_TAP(p, j)][l] =
+                  CF_FMA(value[j][l], gradient[o][p][l], sum[TAP(o, r)][COLUMN_TAP(p, j)][l]);
           }
         }
       }
@@ -94,12 +105,15 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_weights(
 
   w += SPLIT ? (CF_LONG)CF_GROUP_ID(2) * all * TAPS : 0;
   FOR_UNROLLED(i, CHUNK) {
-    FOR_UNROLLED(f, FILTER_W) shared[f * ITEMS + item] = sum[i][f];
+    FOR_UNROLLED(f, FILTER_W) {
+      FOR_UNROLLED(l, LANES) shared[(f * LANES + l) * ITEMS + item] = sum[i][f][l];
+    }
     CF_BARRIER();
-    for (int e = item; e < UNITS * FILTER_W; e += ITEMS) {
-      const int of = (int)CF_GROUP_ID(0) * UNITS + e % UNITS, f = e / UNITS;
+    for (int e = item; e < UNITS * FILTER_W * LANES; e += ITEMS) {
+      const int f = e / UNITS / LANES, l = e / UNITS % LANES;
+      const int of = ((int)CF_GROUP_ID(0) * UNITS + e % UNITS) * LANES + l;
       float total = 0.0f;
-      for (int s = 0; s < SHARERS; ++s) total += shared[f * ITEMS + s * UNITS + e % UNITS];
+      for (int s = 0; s < SHARERS; ++s) total += shared[(f * LANES + l) * ITEMS + s * UNITS + e % UNITS];
       if (of < all && chunk + i < FILTER_H) {
         const CF_LONG to = ((CF_LONG)(of / CHANNELS) * TAPS + (chunk + i) * FILTER_W + f) * CHANNELS + of % CHANNELS;
         WRITE(w, to, total, alpha, beta);
@@ -186,14 +200,3 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_weights(
   }
 }
 #endif
-
-// The second step where sums are split: w = alpha * (sum of the parts, in their order) + beta * w.
-// Global size: at least `size`, any work-group size.
-CF_KERNEL void direct_gpu_sum(CF_GLOBAL const float *parts, CF_GLOBAL ELEMENT *w, const float alpha,
-                              const float beta, const CF_LONG size, const int count) {
-  const CF_LONG at = CF_GLOBAL_ID(0);
-  if (at >= size) return;
-  float sum = 0.0f;
-  for (int i = 0; i < count; ++i) sum += parts[i * size + at];
-  store(w, at, sum, alpha, beta);
-}

@@ -2,7 +2,7 @@
 // summed over the positions of y.
 //
 // One work-item computes a run of filters by a run of the window's columns (tap, then channel) of one
-// group over a run of positions. For DEPTH positions at a time it packs the filters of y into panels
+// group over a run of positions. For DEPTH positions at a time it copies the filters of y into panels
 // of MR; for NR columns at a time it gathers their windows, which stay in the level-1 cache, padding
 // as zeros; a register tile of MR x NR walks the filters. Sums go straight to dw, or, where positions
 // are split or dw lies in another order, to workspace, which igemm_cpu_sum adds up in a fixed order.
@@ -20,11 +20,11 @@
 #define MOST_LINES (8 * DEPTH)  // of x that are asked for ahead
 #define LINE (DEPTH + VEC)  // floats of a column of positions, with room for a vector's spill
 
-// Lines that are read soon, one for each k of a tile; `step` is 0 for none but the first, else 1.
+// Lines that are read soon: a tile asks for `count` of them, spread over its products.
 typedef struct {
   __global const float *from;
   const long *lines;
-  int step;
+  int count;
 } Soon;
 
 INLINE void tile(const int rows_, const int vectors, int depth, const float *left,
@@ -32,17 +32,20 @@ INLINE void tile(const int rows_, const int vectors, int depth, const float *lef
                  float alpha, float beta, Soon soon) {
   float16 sum[MR][VECTORS];
 #pragma unroll
-  for (int i = 0; i < rows_; i++)
+  for (int i = 0; i < rows_; i++) {
+    PREFETCH(out + min(i, rows - 1) * pitch);
+    PREFETCH(out + min(i, rows - 1) * pitch + columns - 1);
 #pragma unroll
     for (int j = 0; j < vectors; j++) sum[i][j] = 0.0f;
+  }
   for (int k = 0; k < depth; k++) {
     float16 b[VECTORS];
 #pragma unroll
     for (int j = 0; j < vectors; j++) b[j] = vload16(k * VECTORS + j, right);
-    PREFETCH(soon.from + soon.lines[k * soon.step]);
+    PREFETCH(soon.from + soon.lines[k * soon.count / DEPTH]);
 #pragma unroll
     for (int i = 0; i < rows_; i++) {
-      const float16 a = left[k * MR + i];
+      const float16 a = left[k * LEFT_STEP + i * LEFT_ROW];
 #pragma unroll
       for (int j = 0; j < vectors; j++) sum[i][j] = fma(a, b[j], sum[i][j]);
     }
@@ -94,16 +97,20 @@ INLINE void places_of(Place *places, int p, int count, GEOMETRY) {
   }
 }
 
+INLINE bool reaches_no_padding(int out, int size, int stride, int taps, int dilation, int pad) {
+  return pad == 0 && (long)(out - 1) * stride + (long)(taps - 1) * dilation < size;
+}
+
 // A run of columns that lie side by side in x, and where it lies in the axes of a window.
 typedef struct {
   long offset;
   int d, h, w, to, count, skip;
 } Run;
 
-// Up to NR columns from `column` on of the windows of `depth` positions. A vector store spills over
-// into the next run or position, which is stored later.
-INLINE void gather_right(float *right, __global const float *x, const Place *places, int column,
-                         int columns, int depth, long x_size, GEOMETRY) {
+// Up to NR columns from `column` on of the windows of `depth` positions; with `is_inside` none of them is
+// of padding. A vector store spills over into the next run or position, which is stored later.
+INLINE void gather_right(float *right, __global const float *x, const Place *places, bool is_inside,
+                         int column, int columns, int depth, long x_size, GEOMETRY) {
   // Taps along the last axis that lie side by side in x.
   const int joined = groups == 1 && dilation_w == 1 ? f_w : 1;
   const int size = joined * channels, runs_w = f_w / joined;
@@ -117,6 +124,13 @@ INLINE void gather_right(float *right, __global const float *x, const Place *pla
     runs[used] = (Run){offset, d, h, w, to, count, skip};
     to += count;
   }
+  if (is_inside && used == 1 && columns == NR) {
+    x += runs[0].offset;
+    for (int k = 0; k < depth; k++)
+#pragma unroll
+      for (int j = 0; j < VECTORS; j++) vstore16(vload16(j, x + places[k].base), k * VECTORS + j, right);
+    return;
+  }
   for (int k = 0; k < depth; k++, right += NR)
     for (int i = 0; i < used; i++) {
       const Run run = runs[i];
@@ -129,10 +143,52 @@ INLINE void gather_right(float *right, __global const float *x, const Place *pla
     }
 }
 #else
+// NR channels from `from` on, in the first of the images, of `depth` positions from `p` on that lie side by side
+// in an image.
+INLINE void gather_flat(float *right, __global const float *x, long from, int p, int depth, int size, long image,
+                        long x_size) {
+  const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  for (int k = 0; k < depth; k += VEC) {
+    const int at = (p + k) % size, count = min(VEC, depth - k), inside = min(size - at, count);
+    const long first = from + (p + k) / size * image + at;
+    const bool is_whole = inside == VEC && first + (NR - 1) * size + VEC <= x_size;
+    for (int part = 0; part < NR; part += VEC) {
+      __global const float *rows = x + first + (long)part * size;
+      float16 square[VEC];
+      if (is_whole) {
+#pragma unroll
+        for (int i = 0; i < VEC; i++) square[i] = vload16(0, rows + (long)i * size);
+      } else {
+        for (int i = 0; i < VEC; i++, rows += size) {
+          square[i] = load_part(rows, rows + VEC <= x + x_size ? VEC : inside);
+          if (inside == count) continue;
+          __global const float *next = rows + image - size;  // the rest is the next image's
+          const float16 other = load_part(next, next + VEC <= x + x_size ? VEC : count);
+          square[i] = select(square[i], other, lane >= inside);
+        }
+      }
+      transpose(square);
+      float *to = right + k * NR + part;
+      if (is_whole) {
+#pragma unroll
+        for (int i = 0; i < VEC; i++) vstore16(square[i], 0, to + i * NR);
+      } else {
+        for (int i = 0; i < count; i++) vstore16(square[i], 0, to + i * NR);
+      }
+    }
+  }
+}
+
 // Up to NR columns from `column` on of the windows of `depth` positions: lines of positions, turned.
 INLINE void gather_right(float *right, float *lines, __global const float *x, const Segment *segments,
-                         int found, Piece *pieces, int group, int column, int columns, int depth,
+                         int found, Piece *pieces, int group, int column, int columns, int p, int depth,
                          long x_size, GEOMETRY) {
+  const long plane = (long)x_d * x_h * x_w;
+  if (f_d * f_h * f_w == 1 && o_w == plane && plane >= VEC && columns == NR) {
+    gather_flat(right, x, ((long)group * channels + column) * plane, p, depth, (int)plane,
+                groups * channels * plane, x_size);
+    return;
+  }
   const Quarters whole = {0, 0, 0, true};
   for (int half_ = 0; half_ < columns; half_ += VEC) {
     const int width = min(VEC, columns - half_);
@@ -143,8 +199,7 @@ INLINE void gather_right(float *right, float *lines, __global const float *x, co
                                  row % f_h * dilation_h - pad_h, tap % f_w * dilation_w - pad_w, count,
                                  (long)group * channels + c, (long)groups * channels, x_size, x_d, x_h,
                                  x_w, stride_d, stride_h, stride_w);
-      gather(lines + to * LINE, LINE, x, pieces, used, count, (long)x_d * x_h * x_w, stride_w,
-             &whole);
+      gather(lines + to * LINE, LINE, x, pieces, used, count, plane, stride_w, &whole);
       to += count;
     }
     for (int k = 0; k < depth; k += VEC) {
@@ -219,11 +274,14 @@ __kernel ONE_ITEM void igemm_cpu_bwd_weights(__global const float *restrict x,
   const long y_size = (long)positions * groups * filters;
   out += ((long)part * groups + group) * filters * window;
 
-  float left[LEFT_FLOATS + VEC] __attribute__((aligned(64)));
+  float left[LEFT_FLOATS] __attribute__((aligned(64)));
   float right[DEPTH * NR + VEC] __attribute__((aligned(64)));
   long lines_x[MOST_LINES], lines_y[DEPTH];
   lines_of_y(lines_y, (long)groups * filters, size);
 #if CHANNELS_LAST
+  const bool is_inside = reaches_no_padding(o_d, x_d, stride_d, f_d, dilation_d, pad_d) &&
+                         reaches_no_padding(o_h, x_h, stride_h, f_h, dilation_h, pad_h) &&
+                         reaches_no_padding(o_w, x_w, stride_w, f_w, dilation_w, pad_w);
   Place places[DEPTH];
   x += (long)group * channels;
 #else
@@ -250,13 +308,14 @@ __kernel ONE_ITEM void igemm_cpu_bwd_weights(__global const float *restrict x,
     const long next_y = CHANNELS_LAST
                             ? (next_p * groups + group) * filters
                             : (next_p / size * groups + group) * filters * size + next_p % size;
+    const int n_y = n0 + ((n1 - n0 - 1) / NR - 1) * NR;  // while these columns are summed, y is asked for
     for (int n = n0; n < n1; n += NR) {
       const int columns = min(NR, n1 - n);
 #if CHANNELS_LAST
-      gather_right(right, x, places, n, columns, depth, x_size - (long)group * channels,
+      gather_right(right, x, places, is_inside, n, columns, depth, x_size - (long)group * channels,
                    GEOMETRY_NAMES);
 #else
-      gather_right(right, lines, x, segments, found, pieces, group, n, columns, depth, x_size,
+      gather_right(right, lines, x, segments, found, pieces, group, n, columns, p, depth, x_size,
                    GEOMETRY_NAMES);
 #endif
       const bool is_last = n + NR >= n1;  // then the first columns of the next positions come
@@ -266,15 +325,13 @@ __kernel ONE_ITEM void igemm_cpu_bwd_weights(__global const float *restrict x,
       const long next = origin_of(is_last ? p + DEPTH : p, GEOMETRY_NAMES) +
                         (CHANNELS_LAST ? offset * groups * channels + c
                                        : offset + ((long)group * channels + c) * x_d * x_h * x_w);
+      const int tiles = (m1 - m0 + MR - 1) / MR, share_of_x = (asked + tiles - 1) / tiles;
       for (int m = m0; m < m1; m += MR) {
-        const float *panel = left + (m - m0) * DEPTH;
+        const float *panel = left + (m - m0) / MR * LEFT_PANEL;
         __global float *to = out + (long)m * window + n;
-        Soon soon = {x, lines_x, 0};
-        const int done = (m - m0) / MR * DEPTH;
-        if (done < asked)
-          soon = (Soon){x + next, lines_x + done, 1};
-        else if (is_last)
-          soon = (Soon){y + next_y + m * (CHANNELS_LAST ? 1L : size), lines_y, 1};
+        Soon soon = {x + next, lines_x + min((m - m0) / MR * share_of_x, asked - share_of_x), share_of_x};
+        if (n == max(n0, n_y))
+          soon = (Soon){y + next_y + m * (CHANNELS_LAST ? 1L : size), lines_y, DEPTH};
         if (VECTORS > 1 && columns > VEC)
           tile_of_height(VECTORS, depth, panel, right, to, window, m1 - m, columns, alpha, scale, soon);
         else

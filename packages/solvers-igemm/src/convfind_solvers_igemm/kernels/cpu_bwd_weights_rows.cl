@@ -47,13 +47,13 @@ INLINE void tile(const int rows_, const int vectors, int lines, int length, cons
   }
   for (int line = 0; line < lines; line++) {
     const float *right = windows + at[line];
-    for (int k = 0; k < length; k++, left += MR) {
+    for (int k = 0; k < length; k++, left++) {
       float16 b[VECTORS];
 #pragma unroll
       for (int j = 0; j < vectors; j++) b[j] = vload16(k * VECTORS + j, right);
 #pragma unroll
       for (int i = 0; i < rows_; i++) {
-        const float16 a = left[i];
+        const float16 a = left[i * LEFT_ROW];
 #pragma unroll
         for (int j = 0; j < vectors; j++) sum[i][j] = fma(a, b[j], sum[i][j]);
       }
@@ -138,7 +138,7 @@ __kernel ONE_ITEM void igemm_cpu_bwd_weights_rows(__global const float *restrict
   sums += ((long)part * groups + group) * ((channels + NR - 1) / NR) * block_floats;
   w += (long)group * filters * channels * taps;
 
-  float left[LEFT_FLOATS + VEC] __attribute__((aligned(64)));
+  float left[LEFT_FLOATS] __attribute__((aligned(64)));
   float strips[STRIP_FLOATS] __attribute__((aligned(64)));
   Line found[MOST_LINES];
   int at[MOST_LINES];
@@ -180,7 +180,7 @@ __kernel ONE_ITEM void igemm_cpu_bwd_weights_rows(__global const float *restrict
         const int *line = at + tap / f_w * count;
         const float *windows = strips + plan_.offset[tap % f_w];
         for (int m = m0; m < m1; m += MR) {
-          const float *panel = left + (m - m0) * DEPTH;
+          const float *panel = left + (m - m0) / MR * LEFT_PANEL;
           __global float *to = tiles + tap * tap_floats + m * NR;
           if (VECTORS > 1 && columns > VEC)
             tile_of_height(VECTORS, m1 - m, count, here, line, panel, windows, to, row == first);

@@ -25,6 +25,7 @@
 #define PANEL_SPACE __private
 #endif
 
+#define PANEL_AHEAD 64      // rows of a panel in global memory that are asked for ahead
 #define PITCH (DEPTH + VEC) // floats from one position's window to the next: no power of two
 
 INLINE void tile(const int rows_, const int vectors, int depth, const float *windows,
@@ -41,7 +42,10 @@ INLINE void tile(const int rows_, const int vectors, int depth, const float *win
   for (int k = 0; k < depth; k++) {
     float16 right[VECTORS];
 #pragma unroll
-    for (int j = 0; j < vectors; j++) right[j] = vload16(k * VECTORS + j, panel);
+    for (int j = 0; j < vectors; j++) {
+      right[j] = vload16(k * VECTORS + j, panel);
+      if (PACKED) PREFETCH(panel + (k + PANEL_AHEAD) * NR + j * VEC);
+    }
     prefetch_line(ahead, k);
 #pragma unroll
     for (int i = 0; i < rows_; i++) {
@@ -212,6 +216,7 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
       gather(windows, x, base, in_d, in_h, in_w, rows, b, depth, channels, joined, x_size, x_pixel,
              x_d, x_h, x_w, phase.h.taps, phase.w.taps, phase.d.dilation, phase.h.dilation,
              phase.w.dilation);
+      const int lines = min(DEPTH, MR * 16 / ((k1 - k0 + NR - 1) / NR) + 1);  // asked for by a tile
       for (int k = k0; k < k1; k += NR) {
 #if PACKED
         __global const float *panel = weights + ((long)((k - k0) / NR) * all * channels + b) * NR;
@@ -219,10 +224,10 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
         const float *panel = panels + (k - k0) * depth;
 #endif
         const float scale = b == 0 ? beta : 1.0f;
-        Ahead ahead = {x, 0, 0};
-        if (phase.taps == 1 && k == k0) {  // the windows of the next positions
+        Ahead ahead = {x, 0, 0, 0, 0};
+        if (phase.taps == 1) {  // the windows of the next positions
           const long pixel = SOURCE_STEP(stride_w) * x_pixel;
-          ahead = (Ahead){x + base[0] + b + MR * pixel, pixel, VEC};
+          ahead = (Ahead){x + base[0] + b + MR * pixel, pixel, VEC, (k - k0) / NR * lines, lines};
         }
         if (VECTORS > 1 && k1 - k > VEC)
           tile_of_height(VECTORS, depth, windows, panel, y + k, at, rows, min(NR, k1 - k), alpha, scale,

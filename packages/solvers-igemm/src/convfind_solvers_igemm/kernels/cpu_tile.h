@@ -25,15 +25,17 @@
 
 #define NOINLINE __attribute__((noinline))
 
-// What is read soon: 16 lines, `step` floats apart, of each of some rows. A loop over products that asks for
-// one of them at a time waits for none; asked for all at once they would keep it waiting.
+// What is read soon: 16 lines, `step` floats apart, of each of some rows; a loop over products asks for `count`
+// of them from `first` on, one now and then. Asked for all at once they would keep it waiting.
 typedef struct {
   __global const float *line;
   long row, step;
+  int first, count;
 } Ahead;
 
 INLINE void prefetch_line(Ahead ahead, int k) {
-  PREFETCH(ahead.line + k / 16 * ahead.row + k % 16 * ahead.step);
+  const int i = ahead.first + k * ahead.count / DEPTH;
+  PREFETCH(ahead.line + i / 16 * ahead.row + i % 16 * ahead.step);
 }
 
 // From a source of `channels` a group and x_d x x_h x x_w places to a result of `filters` a group and

@@ -200,10 +200,10 @@ CF_INLINE void put_windows(CF_LOCAL_PTR float *tile, const float *part, int item
     CF_STORE4_LOCAL(tile + (first + i * CHANNEL_STRIDE) * TILE_P + PLACE_OF(item, 0), part + 4 * i);
   }
 #else
-  CF_LOCAL_PTR float *to = tile + first * TILE_P + SKEW(GATHER_SKEW, first);
+  CF_LOCAL_PTR float *to = tile + first * TILE_P + SKEW(GATHER_SKEW, first) + PLACE_OF(item, 0);
   CF_UNROLL
   for (int q = 0; q < PLACES; ++q) {
-    FOR_UNROLLED(i, RUN) to[i * TILE_P + PLACE_OF(item, q)] = part[q * RUN + i];
+    FOR_UNROLLED(i, RUN) to[i * TILE_P + PLACE_OF(0, q)] = part[q * RUN + i];
   }
 #endif
 }

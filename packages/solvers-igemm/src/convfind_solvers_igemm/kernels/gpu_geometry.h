@@ -81,10 +81,8 @@ CF_INLINE Axis window_axis(int result, int window, int stride, int dilation, int
 // that phase 0, whose first tap is 0, has the most taps.
 CF_INLINE Axis phase_axis(int phase, int result, int window, int stride, int dilation, int pad, int repeat,
                           int inverse) {
-  const int gcd = stride / repeat;
   Axis axis;
   axis.step = 1;
-  axis.tap_step = -(dilation / gcd);
   axis.out_step = stride;
   axis.w_step = repeat;
   if (stride == 1) {
@@ -93,14 +91,23 @@ CF_INLINE Axis phase_axis(int phase, int result, int window, int stride, int dil
     axis.origin = pad;
     axis.w_first = 0;
     axis.taps = window;
+    axis.tap_step = -dilation;
     return axis;
   }
-  axis.out_origin = (phase + (stride - pad % stride)) % stride;
+  // Divisions take long, and a work-group starts with these.
+  int gcd = 1, first = phase, has_taps = 1;
+  if (dilation > 1) {
+    gcd = stride / repeat;
+    first = (int)((CF_UINT)(phase / gcd % repeat) * (CF_UINT)inverse % (CF_UINT)repeat);
+    has_taps = phase % gcd == 0;
+  }
+  axis.tap_step = dilation > 1 ? -(dilation / gcd) : -1;
+  axis.out_origin = phase + stride - pad % stride;
+  if (axis.out_origin >= stride) axis.out_origin -= stride;
   axis.count = axis.out_origin < result ? (result - axis.out_origin + stride - 1) / stride : 0;
-  const int first = (int)((CF_LONG)(phase / gcd % repeat) * inverse % repeat);
   axis.w_first = first;
-  axis.taps = phase % gcd == 0 && first < window ? (window - first + repeat - 1) / repeat : 0;
-  axis.origin = axis.taps > 0 ? (int)((axis.out_origin + pad - (CF_LONG)first * dilation) / stride) : 0;
+  axis.taps = has_taps && first < window ? (window - first + repeat - 1) / repeat : 0;
+  axis.origin = axis.taps > 0 ? (axis.out_origin + pad - first * dilation) / stride : 0;
   return axis;
 }
 

@@ -137,8 +137,9 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
   const int part = DIVIDED(tile, position_tiles, by_position_tiles);
   const int first = (tile - part * position_tiles) * TILE_M;
   const int phase = PHASES == 1 ? 0 : DIVIDED(part, GROUPS, by_groups), group = part - phase * GROUPS;
-  const Axis w = AXIS(W, phase % STRIDE_W), h = AXIS(H, phase / STRIDE_W % STRIDE_H);
-  const Axis d = AXIS(D, phase / (STRIDE_W * STRIDE_H));
+  Place at_phase = {0, 0, 0, 0};
+  if (PHASES > 1) at_phase = place_of(phase, STRIDE_D, STRIDE_H, STRIDE_W);
+  const Axis d = AXIS(D, at_phase.d), h = AXIS(H, at_phase.h), w = AXIS(W, at_phase.w);
 #if GATHER == GATHER_LINES
   const Axis row = line_of(w, SOURCE_W);
 #else
@@ -199,9 +200,14 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
 #else
   const int steps = BLOCKS * taps;
   int tap = 0, channel = 0;
-  if (item < taps)
-    entries[item] = entry_of(tap_of(item, d.taps, h.taps, w.taps), d, h, w, WINDOW_H, WINDOW_W, SOURCE_H, SOURCE_W,
-                             SOURCE_POSITION_STEP, FILTER_CHANNELS);
+  if (item < taps) {
+    Tap own;
+    own.w = item % w.taps;
+    own.h = item / w.taps % h.taps;
+    own.d = item / w.taps / h.taps;
+    entries[item] =
+        entry_of(own, d, h, w, WINDOW_H, WINDOW_W, SOURCE_H, SOURCE_W, SOURCE_POSITION_STEP, FILTER_CHANNELS);
+  }
   CF_BARRIER();
   Entry entry = entries[0];
 #endif

@@ -201,6 +201,7 @@ CF_INLINED void multiply_wave(float sums[4][4][4], CF_LOCAL_PTR const unsigned c
   do {                                                                                                               \
     if (item < DEPTH) {                                                                                              \
       CF_LOCAL_PTR Row *row = &rows[(step) % 2][item];                                                               \
+      const Place place = places[item];                                                                              \
       const int position = (step) * DEPTH + item;                                                                    \
       row->d = place.d * STRIDE_D - PAD_D;                                                                           \
       row->h = place.h * STRIDE_H - PAD_H;                                                                           \
@@ -208,7 +209,7 @@ CF_INLINED void multiply_wave(float sums[4][4][4], CF_LOCAL_PTR const unsigned c
       row->x = place.image * SOURCE_IMAGE_STEP +                                                                     \
                (((CF_LONG)row->d * SOURCE_H + row->h) * SOURCE_W + row->w) * SOURCE_POSITION_STEP;                   \
       row->y = position < positions ? (CF_LONG)position * RESULT_POSITION_STEP : -1;                                 \
-      place = moved_place(place, by, RESULT_D, RESULT_H, RESULT_W);                                                  \
+      places[item] = moved_place(place, strides[item], RESULT_D, RESULT_H, RESULT_W);                                  \
     }                                                                                                                \
   } while (0)
 #define FETCH(step)                                                                                               \
@@ -229,6 +230,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_weights(
   CF_LOCAL unsigned char memory[STAGES * STAGE_BYTES] __attribute__((aligned(1024)));
   CF_LOCAL Row rows[2][DEPTH] __attribute__((aligned(16)));
   CF_LOCAL Column columns[TILE_N / PER_PIECE] __attribute__((aligned(16)));
+  CF_LOCAL Place places[DEPTH], strides[DEPTH];  // an item's own, kept here as registers are short
   const CF_UINT tiles = CF_SHARED(memory);
 
   const int width = SOURCE_CHANNELS * TAPS;
@@ -257,8 +259,10 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_weights(
     if (number >= width) column.w = NOWHERE;
     columns[i] = column;
   }
-  const Place by = place_of(DEPTH, RESULT_D, RESULT_H, RESULT_W);
-  Place place = place_of(start * DEPTH + item % DEPTH, RESULT_D, RESULT_H, RESULT_W);
+  if (item < DEPTH) {
+    strides[item] = place_of(DEPTH, RESULT_D, RESULT_H, RESULT_W);
+    places[item] = place_of(start * DEPTH + item, RESULT_D, RESULT_H, RESULT_W);
+  }
   NOTE_ROW(start);
 
   const int lane = item % 32, m = item / 32 % WAVES_M * 64, n = item / 32 / WAVES_M * 32;

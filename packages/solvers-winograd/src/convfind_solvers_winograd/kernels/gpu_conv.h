@@ -4,19 +4,16 @@
 #include "gpu_store.h"
 
 #ifndef SPLIT_FILTERS
-#define SPLIT_FILTERS 0  // 1: filters are split for gpu_product_wgmma.cl
+#define SPLIT_FILTERS 0  // 1: filters are split for Hopper's matrix units
 #endif
 #ifndef FILTERS_IN_FRAGMENTS
 #define FILTERS_IN_FRAGMENTS 0  // 1: filters are in the order of gpu_fused_mma.cl
-#endif
-#ifndef JOINED
-#define JOINED 0  // 1: the products have transformed results along the second axis
 #endif
 
 #define CHANNELS_INSIDE (SPLIT_FILTERS || FILTERS_IN_FRAGMENTS)
 #define BLOCK_FILTERS (CHANNELS_INSIDE ? 4 : 32)  // of a work-group of the filters' transform
 #define BLOCK_CHANNELS (CHANNELS_INSIDE ? 32 : 4)
-#define WINDOW (TAPS * TAPS)
+#define WINDOW AREA(TAPS)
 
 TRANSFORM_TILES(winograd_gpu_data, transform_data, SIZE)
 
@@ -85,14 +82,15 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_filter(
 // Sums of products to results: result = alpha * transformed + beta * result. One item a filter of a tile; what tiles
 // have beyond the result is left out. Where neighbouring items' rows are neighbours in memory, but not in fours, they go
 // through local memory, so that neighbouring items write neighbouring elements.
-#define STAGE_PITCH (OUTPUTS * OUTPUTS + 4)
-#define SUMS (JOINED ? SIZE * OUTPUTS : POINTS)
+#define STAGE_PITCH (AREA(OUTPUTS) + 4)
+#define STAGES_RESULTS (!CHANNELS_LAST && ALONG_W && !DILATED)
 
 CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_result(
     CF_GLOBAL const float *points, CF_GLOBAL ELEMENT *tensor, const float alpha, const float beta,
     const int first_image, const int images, const int groups, const int filters, const int height, const int width,
-    const int tiles_h, const int tiles_w, const int padded_filters, const int padded_tiles) {
-#if !CHANNELS_LAST
+    const int tiles_h, const int tiles_w, const int padded_filters, const int padded_tiles, const int dilation_h,
+    const int dilation_w) {
+#if STAGES_RESULTS
   CF_LOCAL float staged[GROUP * STAGE_PITCH] __attribute__((aligned(16)));
   CF_LOCAL CF_LONG staged_at[GROUP];
   CF_LOCAL int staged_rows[GROUP], staged_columns[GROUP];
@@ -102,23 +100,20 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_result(
   const CF_UINT count = (CF_UINT)groups * (CHANNELS_LAST ? tiles * padded_filters : filters * padded_tiles);
   const Element at = element_of(number, CHANNELS_LAST ? padded_filters : filters, CHANNELS_LAST ? tiles : padded_tiles);
   const int there = number < count && at.channel < filters && at.tile < tiles;
-  const int column = at.tile % tiles_w * OUTPUTS, above = at.tile / tiles_w;
-  const int row = above % tiles_h * OUTPUTS, image = first_image + above / tiles_h;
+  const int apart_h = DILATED ? dilation_h : 1, apart_w = DILATED ? dilation_w : 1, above = at.tile / tiles_w;
+  const int row = begin_of(above % tiles_h, tiles_h, SIZE_H(OUTPUTS), apart_h), image = first_image + above / tiles_h;
+  const int column = begin_of(at.tile % tiles_w, tiles_w, SIZE_W(OUTPUTS), apart_w);
   const int position_step = CHANNELS_LAST ? groups * filters : 1;
   const CF_LONG to = (CF_LONG)image * height * width * groups * filters +
                      (CF_LONG)(at.group * filters + at.channel) * (CHANNELS_LAST ? 1 : height * width) +
                      (row * width + column) * position_step;
-  VALUE result[OUTPUTS * OUTPUTS];
+  VALUE result[AREA(OUTPUTS)];
   if (there) {
-    VALUE sums[SUMS];
-    FOR_UNROLLED(p, SUMS) sums[p] = points[number + (CF_LONG)p * count];
-#if JOINED
-    FOR_UNROLLED(j, OUTPUTS) transform_result(sums + j, OUTPUTS, result + j, OUTPUTS);
-#else
+    VALUE sums[POINTS];
+    FOR_UNROLLED(p, POINTS) sums[p] = points[number + (CF_LONG)p * count];
     TRANSFORM(transform_result, sums, SIZE, result, OUTPUTS);
-#endif
   }
-#if !CHANNELS_LAST
+#if STAGES_RESULTS
   if (!STORES_FOUR(width)) {
     const int item = (int)CF_LOCAL_ID(0);
     staged_at[item] = to;
@@ -126,13 +121,13 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_result(
     staged_columns[item] = width - column;
     if (there) {
       CF_UNROLL
-      for (int i = 0; i < OUTPUTS * OUTPUTS; i += 4) CF_STORE4_LOCAL(staged + item * STAGE_PITCH + i, result + i);
+      for (int i = 0; i < AREA(OUTPUTS); i += 4) CF_STORE4_LOCAL(staged + item * STAGE_PITCH + i, result + i);
     }
     CF_BARRIER();
     FOR_UNROLLED(q, OUTPUTS) {
       const int own = (item + q * GROUP) / OUTPUTS, j = (item + q * GROUP) % OUTPUTS;
       if (j >= staged_columns[own]) continue;
-      FOR_UNROLLED(i, OUTPUTS) {
+      FOR_UNROLLED(i, SIZE_H(OUTPUTS)) {
         if (i < staged_rows[own])
           store_value(tensor + staged_at[own] + i * width + j, staged[own * STAGE_PITCH + i * OUTPUTS + j], alpha, beta);
       }
@@ -140,5 +135,8 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_result(
     return;
   }
 #endif
-  if (there) store_values(tensor + to, result, height - row, width - column, width, position_step, alpha, beta);
+  if (there) {
+    store_values(tensor + to, result, (height - row + apart_h - 1) / apart_h, (width - column + apart_w - 1) / apart_w,
+                 width * apart_h * position_step, apart_w * position_step, alpha, beta);
+  }
 }

@@ -46,7 +46,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_few_channels(
       const int top = above % tiles_h * STRIDE - pad_h, left = tile % tiles_w * STRIDE - pad_w;
       CF_GLOBAL const float *image = source + (CF_LONG)(above / tiles_h) * height * width * CHANNELS + i % CHANNELS;
       VALUE patch[POINTS], transformed[POINTS];
-      READ_PATCH(patch, image, SIZE, top, left, height, width, width * CHANNELS, CHANNELS);
+      READ_PATCH(patch, image, SIZE, top, left, 1, 1, height, width, width * CHANNELS, CHANNELS);
       TRANSFORM(transform_data, patch, SIZE, transformed, SIZE);
       FOR_UNROLLED(p, POINTS)
         data[i / CHANNELS * CHANNELS * POINTS + POINT_PLACE(p % SIZE, i % CHANNELS, p / SIZE)] = transformed[p];
@@ -78,7 +78,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_few_channels(
       const int row = above % tiles_h * OUTPUTS, column = tile % tiles_w * OUTPUTS;
       CF_GLOBAL float *to = result + (CF_LONG)(above / tiles_h) * out_height * out_width * filters + filter +
                             (row * out_width + column) * filters;
-      store_tile(to, values, out_height - row, out_width - column, out_width, filters, alpha, beta);
+      store_tile(to, values, out_height - row, out_width - column, out_width * filters, filters, alpha, beta);
     }
   }
 }

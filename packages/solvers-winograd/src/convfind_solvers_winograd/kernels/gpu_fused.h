@@ -215,7 +215,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void winograd_gpu_fused(
       CF_GLOBAL ELEMENT *to = result + (CF_LONG)(out_above / tiles_h) * out_height * out_width * groups * filters +
                               (CF_LONG)(group * filters + filter) * (CHANNELS_LAST ? 1 : out_height * out_width) +
                               (row * out_width + column) * out_step;
-      store_values(to, values, out_height - row, out_width - column, out_width, out_step, alpha, beta);
+      store_values(to, values, out_height - row, out_width - column, out_width * out_step, out_step, alpha, beta);
     }
   }
 }

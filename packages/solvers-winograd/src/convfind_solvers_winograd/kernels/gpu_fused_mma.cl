@@ -263,7 +263,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void winograd_gpu_fused(
       const int out_step = groups * filters;
       CF_GLOBAL float *to = result + (CF_LONG)(above / tiles_h) * out_height * out_width * out_step +
                             block.group * filters + filter + (row * out_width + column) * out_step;
-      store_tile(to, output, out_height - row, out_width - column, out_width, out_step, alpha, beta);
+      store_tile(to, output, out_height - row, out_width - column, out_width * out_step, out_step, alpha, beta);
     }
   }
   CF_COPIES_WAIT(0);

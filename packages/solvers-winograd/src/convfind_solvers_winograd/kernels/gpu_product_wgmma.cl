@@ -3,26 +3,12 @@
 // A work-group takes tile after tile, and copies run ahead into the next one. Rows are tiles of the image, as the data's
 // transform leaves them: [point][group][tile][channel]; columns are filters, which their transform has split: see
 // SPLIT_FILTERS in gpu_conv.h. How floats are split and what that costs: convfind_nvidia_tile.h.
-//
-// With POINTS_JOINED a tile goes through a line of points and begins the transform of results on the way: of each line
-// as many sums leave as the transform has outputs, [line][output][group][tile][filter].
 #define PRODUCTS 2
 #ifndef STAGES
 #define STAGES 4  // tiles in local memory or on their way there: 3 or more
 #endif
 #include "convfind_nvidia_tile.h"
 #include "gpu_split_half.h"
-
-#ifndef POINTS_JOINED
-#define POINTS_JOINED 1  // points of a tile: 1, or the SIZE of F(4, 3) with TILE_N 64
-#endif
-#if POINTS_JOINED > 1
-#include "gpu_value.h"
-#include "transform_f4x3.h"
-#define HELD OUTPUTS
-#else
-#define HELD 1
-#endif
 
 #define WHOLE_STAGE (ROWS_BYTES + 2 * COLUMNS_BYTES)
 #define STAGE_AT(step) (memory_at + (step) % STAGES * WHOLE_STAGE)
@@ -33,16 +19,16 @@
 #define COLUMN_COPIES (TILE_N / COLUMN_STEP)
 #define PER_PART 2  // steps whose products are left to the matrix units to add up
 
-// What is copied next: a tile, a point of it and a place along the sum; where an item's first pieces of it are, and how
-// many rows and columns there are from these on.
+// What is copied next: a tile and a place along the sum; where an item's first pieces of it are, and how many rows and
+// columns there are from these on.
 typedef struct {
   CF_UINT tile;
-  int point, block, row_from, rows, column_from, columns;
+  int matrix, block, row_from, rows, column_from, columns;
 } Cursor;
 
 // Which tile: neighbours share rows.
 typedef struct {
-  int top, left, line;
+  int top, left, matrix;
 } TilePlace;
 
 CF_INLINED TilePlace place_of(const CF_UINT number, const int row_tiles, const int column_tiles) {
@@ -50,17 +36,14 @@ CF_INLINED TilePlace place_of(const CF_UINT number, const int row_tiles, const i
   const CF_UINT rest = number / (CF_UINT)column_tiles;
   place.left = (int)(number % (CF_UINT)column_tiles) * TILE_N;
   place.top = (int)(rest % (CF_UINT)row_tiles) * TILE_M;
-  place.line = (int)(rest / (CF_UINT)row_tiles);
+  place.matrix = (int)(rest / (CF_UINT)row_tiles);
   return place;
 }
-
-// Where point `point` of a line of points and groups is.
-#define MATRIX_OF(line, point, of) (((line) / groups * (of) + (point)) * groups + (line) % groups)
 
 #define ENTER_TILE()                                                                         \
   do {                                                                                       \
     const TilePlace entered = place_of(next.tile, row_tiles, column_tiles);                  \
-    line = entered.line;                                                                     \
+    next.matrix = entered.matrix;                                                            \
     next.row_from = (entered.top + item / PIECES) * depth + item % PIECES * 4;               \
     next.rows = rows - entered.top - item / PIECES;                                          \
     next.column_from = (entered.left + item / (2 * PIECES)) * blocks * 64 + item % (2 * PIECES) * 4; \
@@ -71,7 +54,7 @@ CF_INLINED TilePlace place_of(const CF_UINT number, const int row_tiles, const i
 #define FETCH(step)                                                                                         \
   do {                                                                                                      \
     if (next.tile < tiles) {                                                                                \
-      const CF_LONG matrix = MATRIX_OF(line, next.point, POINTS_JOINED);                            \
+      const CF_LONG matrix = next.matrix;                                                                   \
       CF_GLOBAL const float *from_row = data + (matrix * data_matrix + next.block * 32 + next.row_from);    \
       CF_GLOBAL const CF_UINT *from_column =                                                                \
           filters + ((matrix * padded_columns * blocks + next.block) * 64 + next.column_from);              \
@@ -86,11 +69,8 @@ CF_INLINED TilePlace place_of(const CF_UINT number, const int row_tiles, const i
                    from_column + q * COLUMN_STEP * blocks * 64, q * COLUMN_STEP < next.columns ? 16 : 0);   \
       if (++next.block == blocks) {                                                                         \
         next.block = 0;                                                                                     \
-        if (++next.point == POINTS_JOINED) {                                                                \
-          next.point = 0;                                                                                   \
-          next.tile += tiles_apart;                                                                         \
-          ENTER_TILE();                                                                                     \
-        }                                                                                                   \
+        next.tile += apart;                                                                                 \
+        ENTER_TILE();                                                                                       \
       }                                                                                                     \
     }                                                                                                       \
     CF_COPIES_COMMIT();                                                                                     \
@@ -110,76 +90,55 @@ CF_INLINED TilePlace place_of(const CF_UINT number, const int row_tiles, const i
 // One-dimensional grid of as many work-groups of THREADS items as run at a time. `depth` is the channels' number,
 // `blocks` the number of 32 that the filters are filled up to: an even one. Rows of the sums have sums_step elements.
 CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void winograd_gpu_product(
-    CF_GLOBAL const float *data, CF_GLOBAL const CF_UINT *filters, CF_GLOBAL float *sums_to, const int rows,
-    const int columns, const int depth, const int blocks, const int padded_columns, const int sums_step,
-    const CF_LONG data_matrix, const int lines, const int groups, const int tiles_apart) {
+    CF_GLOBAL const float *data, CF_GLOBAL const CF_UINT *filters, CF_GLOBAL float *sums_to, const CF_LONG data_matrix,
+    const int rows, const int columns, const int depth, const int padded_columns, const int sums_step,
+    const int blocks, const int matrices) {
   CF_LOCAL unsigned char memory[STAGES * WHOLE_STAGE] __attribute__((aligned(1024)));
   const CF_UINT memory_at = CF_SHARED(memory);
   const int item = (int)CF_LOCAL_ID(0);
   const int row_tiles = (rows + TILE_M - 1) / TILE_M, column_tiles = (columns + TILE_N - 1) / TILE_N;
-  const CF_UINT tiles = (CF_UINT)lines * row_tiles * column_tiles;
-#if POINTS_JOINED > 1
-  CF_LOCAL float weights[SIZE][OUTPUTS];
-  if (item < SIZE) {
-    VALUE unit[SIZE], weight[OUTPUTS];
-    FOR_UNROLLED(i, SIZE) unit[i] = i == item ? 1.0f : 0.0f;
-    transform_result(unit, 1, weight, 1);
-    FOR_UNROLLED(q, OUTPUTS) weights[item][q] = weight[q];
-  }
-#endif
+  const CF_UINT tiles = (CF_UINT)matrices * row_tiles * column_tiles;
+  const CF_UINT apart = (CF_UINT)CF_GLOBAL_SIZE(0) / THREADS;
 
   Cursor next;
-  int line;
   next.tile = (CF_UINT)CF_GROUP_ID(0);
-  next.point = next.block = 0;
+  next.block = 0;
   ENTER_TILE();
   CF_UNROLL for (int step = 0; step < STAGES - 2; ++step) FETCH(step);
 
   // While a half is multiplied the next one is split.
-  float held[HELD][SUMS], parts[SUMS];
+  float held[SUMS], parts[SUMS];
   SplitHalf first, second;
   CF_UINT step = 0;
   ENTER_STEP(0);
   SPLIT_HALF(&first, 0, 0);
-  for (CF_UINT tile = (CF_UINT)CF_GROUP_ID(0); tile < tiles; tile += tiles_apart) {
-    CF_UNROLL for (int q = 0; q < HELD; ++q) CF_UNROLL for (int i = 0; i < SUMS; ++i) held[q][i] = 0.0f;
-    for (int point = 0; point < POINTS_JOINED; ++point) {
-      for (int block = 0; block < blocks; block += PER_PART, step += PER_PART) {
-        MULTIPLY_HALF(&first, step, 0, 0);
-        SPLIT_HALF(&second, step, 1);
-        MULTIPLY_HALF(&second, step, 1, 1);
-        CF_WGMMA_WAIT(1);
-        ENTER_STEP(step + 1);
-        SPLIT_HALF(&first, step + 1, 0);
-        MULTIPLY_HALF(&first, step + 1, 0, 1);
-        CF_WGMMA_WAIT(1);
-        SPLIT_HALF(&second, step + 1, 1);
-        MULTIPLY_HALF(&second, step + 1, 1, 1);
-        CF_WGMMA_WAIT(1);
-        ENTER_STEP(step + 2);
-        SPLIT_HALF(&first, step + 2, 0);
-        CF_WGMMA_WAIT(0);
-#if POINTS_JOINED > 1
-        FOR_UNROLLED(q, OUTPUTS) {
-          const float weight = weights[point][q];
-          FOR_UNROLLED(i, SUMS) held[q][i] = CF_FMA(weight, parts[i], held[q][i]);
-        }
-#else
-        CF_UNROLL for (int i = 0; i < SUMS; ++i) held[0][i] += parts[i];
-#endif
-      }
+  for (CF_UINT tile = (CF_UINT)CF_GROUP_ID(0); tile < tiles; tile += apart) {
+    CF_UNROLL for (int i = 0; i < SUMS; ++i) held[i] = 0.0f;
+    for (int block = 0; block < blocks; block += PER_PART, step += PER_PART) {
+      MULTIPLY_HALF(&first, step, 0, 0);
+      SPLIT_HALF(&second, step, 1);
+      MULTIPLY_HALF(&second, step, 1, 1);
+      CF_WGMMA_WAIT(1);
+      ENTER_STEP(step + 1);
+      SPLIT_HALF(&first, step + 1, 0);
+      MULTIPLY_HALF(&first, step + 1, 0, 1);
+      CF_WGMMA_WAIT(1);
+      SPLIT_HALF(&second, step + 1, 1);
+      MULTIPLY_HALF(&second, step + 1, 1, 1);
+      CF_WGMMA_WAIT(1);
+      ENTER_STEP(step + 2);
+      SPLIT_HALF(&first, step + 2, 0);
+      CF_WGMMA_WAIT(0);
+      CF_UNROLL for (int i = 0; i < SUMS; ++i) held[i] += parts[i];
     }
     const TilePlace place = place_of(tile, row_tiles, column_tiles);
-    CF_UNROLL for (int q = 0; q < HELD; ++q) {
-      CF_GLOBAL float *matrix = sums_to + (CF_LONG)MATRIX_OF(place.line, q, HELD) * rows * sums_step;
-      CF_UNROLL for (int upper = 0; upper < 2; ++upper) {
-        const int row = place.top + OWN_ROW(item) + 8 * upper;
-        CF_UNROLL for (int j = 0; j < TILE_N / 8; ++j) {
-          const int column = place.left + 8 * j + OWN_COLUMN(item);
-          if (row < rows && column < columns)
-            cf_store_pair(matrix + (CF_LONG)row * sums_step + column, held[q][4 * j + 2 * upper],
-                          held[q][4 * j + 2 * upper + 1]);
-        }
+    CF_UNROLL for (int upper = 0; upper < 2; ++upper) {
+      const int row = place.top + OWN_ROW(item) + 8 * upper;
+      CF_GLOBAL float *to = sums_to + ((CF_LONG)place.matrix * rows + row) * sums_step;
+      CF_UNROLL for (int j = 0; j < TILE_N / 8; ++j) {
+        const int column = place.left + 8 * j + OWN_COLUMN(item);
+        if (row < rows && column < columns)
+          cf_store_pair(to + column, held[4 * j + 2 * upper], held[4 * j + 2 * upper + 1]);
       }
     }
   }

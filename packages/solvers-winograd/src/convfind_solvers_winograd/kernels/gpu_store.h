@@ -7,21 +7,21 @@ CF_INLINE void store_value(CF_GLOBAL ELEMENT *to, float result, float alpha, flo
   CF_STORE(DTYPE, to, 0, value);
 }
 
-// Whether a row of a tile is four floats in one place, of a tensor of this width.
-#if OUTPUTS == 4 && !CHANNELS_LAST
-#define STORES_FOUR(width) (sizeof(ELEMENT) == 4 && (width) % 4 == 0)
+// Whether a row of a tile is four floats in one place, of a tensor with so many elements from row to row.
+#if OUTPUTS == 4 && ALONG_W && !CHANNELS_LAST && !DILATED
+#define STORES_FOUR(row_step) (sizeof(ELEMENT) == 4 && (row_step) % 4 == 0)
 #else
-#define STORES_FOUR(width) 0
+#define STORES_FOUR(row_step) 0
 #endif
 
-// As many rows and columns as there are; neighbours in a row are column_step elements apart.
-CF_INLINE void store_values(CF_GLOBAL ELEMENT *to, const VALUE *result, int rows, int columns, int width,
+// As many rows and columns as there are.
+CF_INLINE void store_values(CF_GLOBAL ELEMENT *to, const VALUE *result, int rows, int columns, int row_step,
                             int column_step, float alpha, float beta) {
-  FOR_UNROLLED(i, OUTPUTS) {
+  FOR_UNROLLED(i, SIZE_H(OUTPUTS)) {
     if (i >= rows) continue;
-    CF_GLOBAL ELEMENT *line = to + i * width * column_step;
+    CF_GLOBAL ELEMENT *line = to + i * row_step;
 #if OUTPUTS == 4
-    if (STORES_FOUR(width)) {
+    if (STORES_FOUR(row_step)) {
       float four[4];
       FOR_UNROLLED(j, 4) four[j] = alpha * result[4 * i + j];
       if (beta != 0.0f) {
@@ -31,21 +31,21 @@ CF_INLINE void store_values(CF_GLOBAL ELEMENT *to, const VALUE *result, int rows
       continue;
     }
 #endif
-    FOR_UNROLLED(j, OUTPUTS) {
-      if (j < columns) store_value(line + j * column_step, result[OUTPUTS * i + j], alpha, beta);
+    FOR_UNROLLED(j, SIZE_W(OUTPUTS)) {
+      if (j < columns) store_value(line + j * column_step, result[SIZE_W(OUTPUTS) * i + j], alpha, beta);
     }
   }
 }
 
 // The same, channels last, quicker where beta is zero and the whole tile is there.
-CF_INLINE void store_tile(CF_GLOBAL ELEMENT *to, const VALUE *result, int rows, int columns, int width, int column_step,
-                          float alpha, float beta) {
+CF_INLINE void store_tile(CF_GLOBAL ELEMENT *to, const VALUE *result, int rows, int columns, int row_step,
+                          int column_step, float alpha, float beta) {
   if (beta != 0.0f || rows < OUTPUTS || columns < OUTPUTS) {
-    store_values(to, result, rows, columns, width, column_step, alpha, beta);
+    store_values(to, result, rows, columns, row_step, column_step, alpha, beta);
     return;
   }
   FOR_UNROLLED(i, OUTPUTS) {
-    CF_GLOBAL ELEMENT *line = to + i * width * column_step;
+    CF_GLOBAL ELEMENT *line = to + i * row_step;
     FOR_UNROLLED(j, OUTPUTS) CF_STORE(DTYPE, line, j * column_step, alpha * result[OUTPUTS * i + j]);
   }
 }

@@ -1,0 +1,98 @@
+"""Ramps: what bends a feature, so that a network can treat each part of its range differently."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convfind.heuristics.features import BENT
+
+_PIECES = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ramps:
+    """Functions of one feature each, which rise from 0 at one value to another, flat elsewhere.
+
+    The piecewise linear encoding of Gorishniy, Rubachev and Babenko, "On embeddings for numerical
+    features in tabular deep learning" (2022). Each array has one element a ramp.
+
+    Attributes:
+        feature: which one.
+        low: where the ramp begins.
+        high: where it ends.
+    """
+
+    feature: NDArray[np.int64]
+    low: NDArray[np.float32]
+    high: NDArray[np.float32]
+
+    @classmethod
+    def none(cls) -> Self:
+        """No ramps."""
+        return cls(np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(0, np.float32))
+
+    @classmethod
+    def of(cls, columns: NDArray[np.float32]) -> Self:
+        """Ramps between the quantiles of what was seen: (features, problems)."""
+        shares = np.linspace(0.0, 1.0, _PIECES + 1)
+        quantiles = np.quantile(columns[list(BENT)], shares, axis=1).astype(np.float32)
+        edges = [np.unique(of_one) for of_one in quantiles.T]
+        return cls(
+            np.repeat(np.array(BENT, np.int64), [len(edge) - 1 for edge in edges]),
+            np.concatenate([edge[:-1] for edge in edges]),
+            np.concatenate([edge[1:] for edge in edges]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.feature)
+
+    def hinges(self) -> tuple[Hinges, NDArray[np.float32]]:
+        """Fewer functions of a simpler form that ramps are sums of, and the sums, (ramps, hinges).
+
+        A ramp is the hinge where it begins less that where it ends, and ramps meet.
+        """
+        features = self.feature.tolist()
+        begins = list(zip(features, self.low.tolist(), strict=True))
+        ends = list(zip(features, self.high.tolist(), strict=True))
+        different = sorted({*begins, *ends})
+        place = {end: number for number, end in enumerate(different)}
+        sums = np.zeros((len(self), len(different)), np.float32)
+        for number, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+            sums[number, place[begin]], sums[number, place[end]] = 1.0, -1.0
+        feature_of = np.array([feature for feature, _ in different], np.int64)
+        knots = np.array([knot for _, knot in different], np.float32)
+        return Hinges(feature_of, knots, np.zeros_like(knots)), sums
+
+    def of_columns(self, columns: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The ramps of many problems: (features, problems) to (ramps, problems)."""
+        hinges, sums = self.hinges()
+        bent = np.empty((len(hinges), columns.shape[1]), np.float32)
+        hinges.apply(columns, bent)
+        found: NDArray[np.float32] = sums @ bent
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hinges:
+    """Functions of one feature each, which are 0 up to a knot, and then rise."""
+
+    feature: NDArray[np.int64]
+    knot: NDArray[np.float32]
+    zeros: NDArray[np.float32]  # comparing with an array costs less than with a number
+
+    def __len__(self) -> int:
+        return len(self.feature)
+
+    def apply(self, values: NDArray[np.float32], out: NDArray[np.float32]) -> None:
+        """Write those of one problem, or of many: (features[, problems])."""
+        knot, zero = self.knot, self.zeros
+        if values.ndim > 1:
+            knot, zero = knot[:, None], zero[:, None]
+        # An index is never out of range; this mode writes without a buffer.
+        values.take(self.feature, 0, out=out, mode="clip")
+        np.subtract(out, knot, out=out)
+        np.maximum(out, zero, out=out)

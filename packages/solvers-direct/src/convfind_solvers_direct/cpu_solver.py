@@ -1,0 +1,71 @@
+"""`CpuSolver`: what the family's solvers for CPUs have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from convfind.applicability import Applicability, Rejected
+from convfind.defines import DefineValue, make_defines
+from convfind.kernel_source import KernelSource
+from convfind.kernel_spec import KernelLanguage, Program
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solver import Solver
+from convfind.target import DeviceKind, Target
+from convfind.types import Algorithm, DataType, Direction
+from convfind_solvers_direct.window import Window
+
+PACKAGE = "convfind_solvers_direct"
+#: Floats of a vector.
+VECTOR = 16
+#: Work-items a core, so that cores that are slowed down get fewer.
+ITEMS_PER_CORE = 4
+#: FLOP that a CPU core does while it moves a byte.
+BALANCE = 15
+
+
+class CpuSolver(Solver):
+    """A float32 convolution in one direction and family of layouts, on CPUs."""
+
+    direction: Direction
+    algorithm = Algorithm.DIRECT
+    is_dynamic = True
+    backends = ("opencl",)
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take float32 tensors in the solver's direction, on CPUs, if `judge` does."""
+        if target.kind is not DeviceKind.CPU:
+            return Rejected(Reason.DEVICE_KIND, "is for CPUs")
+        if problem.direction is not self.direction:
+            return Rejected(Reason.DIRECTION, f"{problem.direction} is not {self.direction}")
+        if problem.dtype is not DataType.FLOAT32:
+            return Rejected(Reason.DTYPE, "is float32 only")
+        return self.judge(problem)
+
+    @abstractmethod
+    def judge(self, problem: ConvProblem) -> Applicability:
+        """Judge layouts and sizes."""
+
+
+def program_of(name: str, shape: Window, **macros: DefineValue) -> Program:
+    """Return a program of a kernel file for CPUs."""
+    return Program(
+        KernelSource(PACKAGE, f"kernels/{name}.cl"),
+        KernelLanguage.OPENCL_C,
+        make_defines({**shape.macros, **macros}),
+    )
+
+
+def items_wanted(target: Target) -> int:
+    """Work-items that keep all cores busy."""
+    return 1 if target.compute_units == 1 else ITEMS_PER_CORE * target.compute_units
+
+
+def arithmetic_share(problem: ConvProblem) -> float:
+    """Share of the time that arithmetic takes, if all tensors are moved once."""
+    return problem.flops / (problem.flops + BALANCE * problem.traffic)
+
+
+def fill(size: int, unit: int) -> float:
+    """Share of whole units that a size fills."""
+    return size / (-(-size // unit) * unit)

@@ -1,0 +1,147 @@
+// Weight gradient with few channels a group on CPUs, channels last, and the sum of its parts.
+//
+// A work-item sums over a part of all rows of y, and leaves its sums as a part of the result. Lanes are
+// neighbouring channels. ROWS x COLUMNS pixels of y at a time stay in registers, and so do the sums of a
+// vector of channels; each vector that is read of x goes into all the sums that it meets.
+#include "convfind_cpu_vector.h"
+#include "window.h"
+#include "cpu_lanes.h"
+
+#ifndef CHUNK
+#define CHUNK FILTER_H  // filter rows whose sums are in registers: 1..FILTER_H
+#endif
+#ifndef COLUMNS
+#define COLUMNS 4       // neighbouring columns of y at a time: 1 and up
+#endif
+// CHANNELS and FILTERS are the same: 1, 2, 4 or 8; ROWS are those of y at a time.
+
+#define CHUNK_SPAN SPAN(ROWS, CHUNK, STRIDE_H, DILATION_H)
+#define CHUNK_MEETS(o, r) MEET(o, r, CHUNK, STRIDE_H, DILATION_H)
+#define COLUMN_SPAN SPAN(COLUMNS, FILTER_W, STRIDE_W, DILATION_W)
+#define COLUMNS_MEET(p, j) MEET(p, j, FILTER_W, STRIDE_W, DILATION_W)
+#define COLUMN_TAP(p, j) (DISTANCE(p, j, FILTER_W, STRIDE_W, DILATION_W) / DILATION_W)
+#define BLOCK (CHANNELS * TAPS * VEC)  // floats of the sums of a vector of channels
+
+// Adds pixels to sums of CHUNK filter rows from i0 on and source channel c; `rows` and `rest`: how many rows and
+// columns of y there are; `inside`: all that they take exists; `whole`: in whole vectors.
+INLINE void add_pixels(float16 sum[CHUNK][FILTER_W], const bool inside, const bool whole,
+                       __global const float *restrict x, __global const float *restrict y, int c, int i0, int row0,
+                       int column0, int rows, int rest, int x_h, int x_w, int y_w, int channels, int count) {
+  // The next rows are on their way: pixels of many channels are steps that the device does not foresee.
+  if (inside && c == 0 && i0 == 0) {
+    __global const float *below = x + ((long)(row0 + CHUNK_SPAN) * x_w + column0) * channels;
+#pragma unroll
+    for (int p = 0; p < COLUMNS; p++) {
+#pragma unroll
+      for (int o = 0; o < ROWS; o++) {
+        PREFETCH(y + (long)((ROWS + o) * y_w + p) * channels);
+#pragma unroll
+        for (int j = 0; j < STRIDE_W; j++)
+#pragma unroll
+          for (int i = 0; i < STRIDE_H; i++)
+            PREFETCH(below + (long)((o * STRIDE_H + i) * x_w + p * STRIDE_W + j) * channels);
+      }
+    }
+  }
+  float16 gradient[ROWS][COLUMNS];
+#pragma unroll
+  for (int o = 0; o < ROWS; o++) {
+#pragma unroll
+    for (int p = 0; p < COLUMNS; p++) {
+      gradient[o][p] = 0.0f;
+      __global const float *from = y + (long)(o * y_w + p) * channels;
+      if (inside || (o < rows && p < rest)) gradient[o][p] = whole ? vload16(0, from) : load_part(from, count);
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < CHUNK_SPAN; r++) {
+    const int row = row0 + r;
+    if (!inside && (row < 0 || row >= x_h)) continue;
+    __global const float *from = x + ((long)row * x_w + column0) * channels;
+#pragma unroll
+    for (int j = 0; j < COLUMN_SPAN; j++) {
+      float16 value = 0.0f;
+      if (inside || (column0 + j >= 0 && column0 + j < x_w))
+        value = whole ? vload16(0, from + (long)j * channels) : load_part(from + (long)j * channels, count);
+      value = channel_of(value, c);
+#pragma unroll
+      for (int o = 0; o < ROWS; o++) {
+        if (!CHUNK_MEETS(o, r)) continue;
+        const int i = DISTANCE(o, r, CHUNK, STRIDE_H, DILATION_H) / DILATION_H;
+        if ((!inside && o >= rows) || i0 + i >= FILTER_H) continue;
+#pragma unroll
+        for (int p = 0; p < COLUMNS; p++)
+          if (COLUMNS_MEET(p, j)) sum[i][COLUMN_TAP(p, j)] = fma(value, gradient[o][p], sum[i][COLUMN_TAP(p, j)]);
+      }
+    }
+  }
+}
+
+// Adds up rows of y for CHUNK filter rows from i0 on and source channel c.
+INLINE void add_rows(__global const float *restrict x, __global const float *restrict y, __global float *sums, int c,
+                     int i0, int row0, int rows, int pad_w, int x_h, int x_w, int y_w, int channels, int count) {
+  float16 sum[CHUNK][FILTER_W];
+#pragma unroll
+  for (int i = 0; i < CHUNK; i++)
+#pragma unroll
+    for (int f = 0; f < FILTER_W; f++) sum[i][f] = vload16(min(i0 + i, FILTER_H - 1) * FILTER_W + f, sums);
+  const bool rows_inside = row0 >= 0 && row0 + CHUNK_SPAN <= x_h && rows >= ROWS && i0 + CHUNK <= FILTER_H;
+  for (int column = 0; column < y_w; column += COLUMNS) {
+    const int column0 = column * STRIDE_W - pad_w, rest = y_w - column;
+    __global const float *gradient = y + (long)column * channels;
+    if (count < VEC)
+      add_pixels(sum, false, false, x, gradient, c, i0, row0, column0, rows, rest, x_h, x_w, y_w, channels, count);
+    else if (rows_inside && column0 >= 0 && column0 + COLUMN_SPAN <= x_w && rest >= COLUMNS)
+      add_pixels(sum, true, true, x, gradient, c, i0, row0, column0, rows, rest, x_h, x_w, y_w, channels, count);
+    else
+      add_pixels(sum, false, true, x, gradient, c, i0, row0, column0, rows, rest, x_h, x_w, y_w, channels, count);
+  }
+#pragma unroll
+  for (int i = 0; i < CHUNK; i++)
+#pragma unroll
+    for (int f = 0; f < FILTER_W; f++)
+      if (i0 + i < FILTER_H) vstore16(sum[i][f], (i0 + i) * FILTER_W + f, sums);
+}
+
+// Global size: (parts); each takes `share` strips, ROWS rows of y of one image. A part is, for each vector of
+// channels, source channel of the group and tap, a vector of sums.
+__kernel ONE_ITEM void direct_cpu_weights(__global const float *restrict x, __global const float *restrict y,
+                                          __global float *restrict parts, const int images, const int groups,
+                                          const int x_h, const int x_w, const int y_h, const int y_w,
+                                          const int pad_h, const int pad_w, const long share) {
+  const int channels = groups * CHANNELS, blocks = (channels + VEC - 1) / VEC;
+  const int strips = (y_h + ROWS - 1) / ROWS;
+  const long first = get_global_id(0) * share, last = min(first + share, (long)images * strips);
+  parts += get_global_id(0) * blocks * BLOCK;
+  for (long i = 0; i < (long)blocks * CHANNELS * TAPS; i++) vstore16((float16)(0.0f), i, parts);
+  for (long strip = first; strip < last; strip++) {
+    const long image = strip / strips;
+    const int row = (int)(strip % strips) * ROWS, row0 = row * STRIDE_H - pad_h;
+    __global const float *from = x + image * x_h * x_w * channels, *gradient = y + (image * y_h + row) * y_w * channels;
+    for (int k = 0; k < channels; k += VEC)
+      for (int c = 0; c < CHANNELS; c++)
+        for (int i = 0; i < FILTER_H; i += CHUNK)
+          add_rows(from + k, gradient + k, parts + (long)k / VEC * BLOCK + c * TAPS * VEC, c, i, row0 + i * DILATION_H,
+                   y_h - row, pad_w, x_h, x_w, y_w, channels, channels - k);
+  }
+}
+
+// Global size: (vectors of channels).
+__kernel ONE_ITEM void direct_cpu_sum(__global const float *restrict parts, __global float *restrict w,
+                                      const float alpha, const float beta, const int groups, const int count) {
+  const int channels = groups * CHANNELS, first = get_global_id(0) * VEC;
+  const long size = (long)(channels + VEC - 1) / VEC * BLOCK;
+  for (int c = 0; c < CHANNELS; c++) {
+    for (int tap = 0; tap < TAPS; tap++) {
+      float16 sum = 0.0f;
+      for (int i = 0; i < count; i++)
+        sum += vload16(c * TAPS + tap, parts + i * size + get_global_id(0) * BLOCK);
+      float lanes[VEC];
+      vstore16(alpha * sum, 0, lanes);
+      for (int lane = 0; lane < min(VEC, channels - first); lane++) {
+        __global float *to = w + ((long)(first + lane) * TAPS + tap) * CHANNELS + c;
+        *to = beta != 0.0f ? fma(beta, *to, lanes[lane]) : lanes[lane];
+      }
+    }
+  }
+}
