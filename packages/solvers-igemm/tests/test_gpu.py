@@ -296,6 +296,17 @@ def test_measured_tiles_are_in_the_search_space() -> None:
         assert Tile.of(Config(tile.values, parts=1)) == tile
 
 
+@pytest.mark.parametrize("dtype", [DataType.FLOAT32, DataType.FLOAT16])
+def test_nvidias_assembler_is_told_where_it_would_spill(dtype: DataType) -> None:
+    (solver, *_) = (s for s in DYNAMIC if s.solver_id == "igemm-gpu-nchw-fwd")
+    problem = problem_of(solver, (64, 512, 7, 7), (512, 512, 3, 3), padding=1, dtype=dtype)
+    crowded = Config(Tile(64, 64, 16, 8, 16).values, parts=1)
+    elsewhere = replace(H200, identity="", features=frozenset())
+    for target, limited in ((H200, True), (elsewhere, False)):
+        (program,) = solver.solution(problem, target, crowded).programs
+        assert any("maxrregcount" in option for option in program.options) == limited
+
+
 @each(DYNAMIC)
 def test_kernels_compile_alone(solver: GpuSolver, as_gpu: Device) -> None:
     problem = problem_of(solver, (1, 4, 8, 8), (4, 4, 3, 3))

@@ -15,7 +15,7 @@ from convfind.errors import KernelBuildError
 from convfind.kernel_spec import KernelLanguage, Program
 from convfind.target import Target
 from convfind_backend_opencl.errors import status_name
-from convfind_backend_opencl.retarget import limit_registers, retarget
+from convfind_backend_opencl.ptx import limit_registers, retarget
 from convfind_backend_opencl.target import is_nvidia
 
 _MAGIC = b"convfind-opencl-1\0"

@@ -47,7 +47,7 @@ def cut(product: Product, cores: int) -> Cut:
     columns = -(-product.positions // product.position_unit)
     least_shares = -(-product.filters // product.most_filters)
     best, least = Cut(0, 0), math.inf
-    most_shares = min(rows, max(wanted, least_shares))
+    most_shares = max(least_shares, min(rows, wanted))
     for across in range(least_shares, most_shares + 1, -(-most_shares // _TRIED)):
         share = -(-rows // across) * product.filter_unit
         fewest = min(columns, -(-wanted // across))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from convfind_backend_opencl.retarget import limit_registers, retarget
+from convfind_backend_opencl.ptx import limit_registers, retarget
 
 PTX = b"""//
 .version 8.8
