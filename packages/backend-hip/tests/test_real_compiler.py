@@ -26,7 +26,9 @@ def test_every_solver_takes_part(hiprtc: CompilePool) -> None:
     assert taking == {solver.solver_id for solver in registered}
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+# Of gfx900 benchmarks/hip_code_objects.py shows it: it has gfx906's registers and less of its
+# arithmetic.
+@pytest.mark.parametrize("arch", [arch for arch in ARCHITECTURES if arch != "gfx900"])
 def test_every_kernel_compiles_and_none_spills(arch: str, hiprtc: CompilePool) -> None:
     from convfind_backend_hip.compiler import Compiler
     from convfind_backend_hip.target import absent
