@@ -242,14 +242,60 @@ def test_errors_stay_in_the_stated_bound(solver: CpuSolver, convfind_device: Dev
     assert check_error(error, bound), f"{error} over {bound}"
 
 
+@each(("winograd-f2x3-cpu-nchw-fwd-inline",))
+def test_a_limit_keeps_data_from_being_transformed_ahead(
+    solver: CpuSolver, convfind_device: Device
+) -> None:
+    device = on_cpu(convfind_device, solver)
+    problem = problem_for(solver, (1, 8, 16, 16), 70, padding=1)
+    ahead = solver.solution(problem, device.target)
+    needed = solver.workspace_size(problem, device.target)
+    assert 0 < needed == ahead.workspace
+    limit = needed - 1
+    assert solver.workspace_size(problem, device.target, limit) == 0
+    assert len(solver.solution(problem, device.target, workspace_limit=limit).steps) == 1
+    first, second = random_data(problem, 1)
+    results = [_run(solver, problem, device, first, second, limit) for limit in (None, limit)]
+    np.testing.assert_array_equal(*results)
+
+
+def test_packed_weights_count_for_the_limit() -> None:
+    solver = SOLVERS["winograd-f4x3-cpu-nhwc-fwd"]
+    problem = problem_for(solver, (1, 8, 16, 16), 70, padding=1)
+    both = solver.solution(problem, CPU)
+    assert both.workspace
+    assert solver.workspace_size(problem, CPU) == both.total_workspace
+    one = solver.solution(problem, CPU, workspace_limit=both.total_workspace - 1)
+    assert one.workspace == 0
+    assert one.packed == both.packed
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_few_channels_or_filters_have_a_low_index(direction: Direction) -> None:
+    solver = next(
+        s
+        for name, s in SOLVERS.items()
+        if s.direction is direction and name.startswith(("winograd-f4x3-cpu", "winograd-f3x4-cpu"))
+    )
+
+    def index(channels: int, filters: int) -> float:
+        problem = problem_for(solver, (4, channels, 56, 56), filters, padding=1)
+        return solver.wti(problem, CPU) or 0.0
+
+    assert index(64, 64) > 1.0
+    assert 0.0 < index(3, 64) < 0.5
+    assert 0.0 < index(64, 3) < 0.5
+
+
 def _run(
     solver: CpuSolver,
     problem: ConvProblem,
     device: Device,
     first: Any,
     second: Any,
+    workspace_limit: int | None = None,
 ) -> Any:
-    recipe = solver.solution(problem, device.target)
+    recipe = solver.solution(problem, device.target, workspace_limit=workspace_limit)
     loaded = {p: device.load(p, device.compile(p)) for p in recipe.programs}
     buffers: dict[str, Any] = {
         name: device.upload(np.ascontiguousarray(array))

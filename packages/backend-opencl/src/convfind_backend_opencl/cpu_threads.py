@@ -1,11 +1,13 @@
-"""Lets the threads of a CPU runtime run on every core that the process may use."""
+"""Gives each thread that computes on a CPU a core of its own: the runtime's, and the caller's."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from threading import Lock
 
 from convfind.target import DeviceKind, Target
 
@@ -13,31 +15,67 @@ from convfind.target import DeviceKind, Target
 _CHOICES = tuple(
     f"{prefix}_CPU_{name}" for prefix in ("DPCPP", "SYCL") for name in ("CU_AFFINITY", "PLACES")
 )
+#: One thread at a time waits on the callers' core.
+_WAITING = Lock()
 
 
 @contextmanager
-def unbound_workers(target: Target) -> Iterator[None]:
-    """Free the workers that Intel's runtime starts, and binds to a core each, in the body.
+def placed_workers(target: Target) -> Iterator[None]:
+    """Keep the workers that Intel's runtime starts in the body off the callers' core.
 
-    The thread that waits for a launch computes, too, and is not bound. If the system has it on a
-    worker's core, the two take turns there while another core is idle.
+    The runtime has one fewer than there are cores, for the thread that waits computes, too. It
+    binds each to a core of its own, but only as soon as the worker runs.
     """
-    if not _binds_workers(target):
+    core = callers_core(target)
+    if core is None:
         yield
         return
     before = _threads()
     yield
-    cores = os.sched_getaffinity(0)
+    others = os.sched_getaffinity(0) - {core}
     for thread in _threads() - before:
-        with suppress(ProcessLookupError):  # it has ended
-            if os.sched_getaffinity(thread) < cores:
-                os.sched_setaffinity(thread, cores)
+        with suppress(OSError):  # it has ended, or may not run there
+            os.sched_setaffinity(thread, os.sched_getaffinity(thread) & others or others)
 
 
-def _binds_workers(target: Target) -> bool:
+class Caller:
+    """The thread that waits for a device: on a core that no worker has while it does."""
+
+    def __init__(self, target: Target) -> None:
+        self._core = callers_core(target)
+        if self._core is not None:
+            self._current_core: Callable[[], int] = ctypes.PyDLL(None).sched_getcpu
+
+    def wait(self, until: Callable[[], object]) -> None:
+        """Call a function that returns when commands have ended, and may help to execute them.
+
+        Systems like to wake threads where they are woken from. A thread that is on a worker's core
+        then would take turns with it there while another core is idle, so it moves.
+        """
+        if self._core is None or self._current_core() == self._core:
+            until()
+            return
+        before = os.sched_getaffinity(0)
+        # A thread without that core among its own was bound by the user since.
+        if self._core not in before or not _WAITING.acquire(blocking=False):
+            until()
+            return
+        try:
+            os.sched_setaffinity(0, {self._core})
+            until()
+        finally:
+            os.sched_setaffinity(0, before)
+            _WAITING.release()
+
+
+def callers_core(target: Target) -> int | None:
+    """Return the core that Intel's runtime leaves to the caller, None where threads are free."""
     if sys.platform != "linux" or any(name in os.environ for name in _CHOICES):
-        return False
-    return target.kind is DeviceKind.CPU and target.platform.startswith("Intel")
+        return None
+    if target.kind is not DeviceKind.CPU or not target.platform.startswith("Intel"):
+        return None
+    cores = os.sched_getaffinity(0)
+    return min(cores) if len(cores) > 1 else None
 
 
 def _threads() -> set[int]:

@@ -17,7 +17,7 @@ from convfind.solution import Step
 from convfind.target import DeviceKind, Target
 from convfind_backend_opencl import interop
 from convfind_backend_opencl.compiler import Compiler, LoadedProgram
-from convfind_backend_opencl.cpu_threads import unbound_workers
+from convfind_backend_opencl.cpu_threads import Caller, placed_workers
 from convfind_backend_opencl.errors import opencl_errors
 from convfind_backend_opencl.invoker import OpenCLInvoker
 from convfind_backend_opencl.memory import (
@@ -48,13 +48,14 @@ class OpenCLDevice(Device):
         self.queue = queue
         self._compiler = Compiler(context, queue.device, target)
         self._pool = BufferPool(context, queue, target.global_memory // _IDLE_SHARE)
+        self._caller = Caller(target)
         self._process = os.getpid()
         self._closed = False
 
     @classmethod
     def opened(cls, native: cl.Device, target: Target) -> OpenCLDevice:
         """Open a device with a context and a queue of its own."""
-        with opencl_errors(f"opening {target.name}"), unbound_workers(target):
+        with opencl_errors(f"opening {target.name}"), placed_workers(target):
             context = cl.Context([native])
             queue = cl.CommandQueue(context, native)
         return cls(target, context, queue)
@@ -76,7 +77,9 @@ class OpenCLDevice(Device):
     def invoker(self, steps: Sequence[Step], loaded: Mapping[Program, object]) -> OpenCLInvoker:
         """Make steps ready to run."""
         self._check_usable()
-        return OpenCLInvoker(self.queue, lambda: self._timing_queue, self.target, steps, loaded)
+        return OpenCLInvoker(
+            self.queue, lambda: self._timing_queue, self.target, self._caller, steps, loaded
+        )
 
     def allocate(self, size: int) -> OpenCLBuffer:
         """Return undefined memory from the pool."""
@@ -122,7 +125,11 @@ class OpenCLDevice(Device):
         if array.nbytes:
             with opencl_errors(f"read of {array.nbytes} bytes"):
                 origin = block.origin + offset
-                cl.enqueue_copy(self.queue, bytes_of(array), block.memory, src_offset=origin)
+                self._caller.wait(
+                    lambda: cl.enqueue_copy(
+                        self.queue, bytes_of(array), block.memory, src_offset=origin
+                    )
+                )
 
     def fill(self, buffer: DeviceBuffer, byte: int) -> None:
         """Set every byte of a buffer."""
@@ -140,7 +147,7 @@ class OpenCLDevice(Device):
         """Wait until everything enqueued has finished."""
         self._check_process()
         with opencl_errors(f"waiting for {self.target.name}"):
-            self.queue.finish()
+            self._caller.wait(self.queue.finish)
 
     def close(self) -> None:
         """Wait for what is under way and release the pool's memory."""
@@ -157,7 +164,7 @@ class OpenCLDevice(Device):
         profiling = cl.command_queue_properties.PROFILING_ENABLE
         if self.queue.properties & profiling:
             return self.queue
-        with unbound_workers(self.target):
+        with placed_workers(self.target):
             return cl.CommandQueue(self.context, self.queue.device, properties=profiling)
 
     @cached_property

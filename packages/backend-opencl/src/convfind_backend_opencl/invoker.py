@@ -16,6 +16,7 @@ from convfind.kernel_spec import KernelSpec, Program
 from convfind.solution import BufferArg, Fill, Launch, LocalArg, Memory, ScalarArg, Step
 from convfind.target import Target
 from convfind_backend_opencl.compiler import LoadedProgram
+from convfind_backend_opencl.cpu_threads import Caller
 from convfind_backend_opencl.errors import opencl_errors, translated
 from convfind_backend_opencl.memory import OpenCLBuffer, enqueue_fill
 
@@ -28,11 +29,13 @@ class OpenCLInvoker:
         queue: cl.CommandQueue,
         timing_queue: Callable[[], cl.CommandQueue],
         target: Target,
+        caller: Caller,
         steps: Sequence[Step],
         loaded: Mapping[Program, object],
     ) -> None:
         self._queue = queue
         self._timing_queue = timing_queue
+        self._caller = caller
         self._steps: list[_ReadyLaunch | _ReadyFill] = []
         for step in steps:
             if isinstance(step, Launch):
@@ -68,11 +71,11 @@ class OpenCLInvoker:
         try:
             self._bind(args)
             queue = self._timing_queue()
-            self._queue.finish()  # what came before may be on another queue
+            self._caller.wait(self._queue.finish)  # what came before may be on another queue
             began = perf_counter()
             events = [step.enqueue(queue, args) for step in self._steps]
             first, last = events[0][0], events[-1][1]
-            last.wait()
+            self._caller.wait(last.wait)
         except cl.Error as exc:
             raise self._launch_error(exc) from exc
         return _device_time(first, last, (perf_counter() - began) * 1e3)

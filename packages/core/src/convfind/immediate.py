@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from convfind.find_policy import Fallback, Policy
 from convfind.heuristics import (
@@ -75,12 +76,16 @@ def _neighbours(
     heuristic: Heuristic, problem: ConvProblem, session: Session
 ) -> tuple[Neighbour, ...]:
     """The records that a heuristic wants; none where it fails."""
-    if not isinstance(heuristic, NeighbourHeuristic):
+    if not _takes_neighbours(heuristic):
         return ()
     try:
         return tuple(heuristic.neighbours(problem, session.target, session.database.times))
     except Exception:
         return ()  # it is asked without
+
+
+def _takes_neighbours(heuristic: Heuristic) -> TypeGuard[NeighbourHeuristic]:
+    return hasattr(heuristic, "neighbours")  # `isinstance` costs more than a prediction
 
 
 def _ask(
@@ -92,7 +97,7 @@ def _ask(
 ) -> tuple[Prediction, ...] | NotApplicable:
     """Ask one heuristic; an exception, or an answer beyond the question, is a refusal."""
     try:
-        if isinstance(heuristic, NeighbourHeuristic):
+        if _takes_neighbours(heuristic):
             answer = heuristic.predict(problem, session.target, solvers, neighbours)
         else:
             answer = heuristic.predict(problem, session.target, solvers)

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 ABANDON_FACTOR = 3.0
 #: Candidates whose fastest sample is within this factor of the best median are measured again,
 #: interleaved, before one wins.
-FINALIST_FACTOR = 1.15
+FINALIST_FACTOR = 1.3
 
 _MIN_SAMPLES = 3
-_MIN_ROUNDS = 5
+_MIN_ROUNDS = 5  # however long they take
+_ROUNDS_TO_SETTLE = 12
+#: The winner is settled once it is faster than each other finalist in this share of the rounds.
+_SETTLED = 0.85
 
 Sample = Callable[[], float]  # runs once and returns ms
 
@@ -84,15 +87,38 @@ def measure(sample: Sample, best: float | None, sampling: Sampling) -> Measureme
 
 
 def measure_finalists(finalists: Sequence[Sample], sampling: Sampling) -> list[Measurement]:
-    """Measure the front runners again in turns: what drifts on the machine then hits all alike.
+    """Measure the front runners again in turns, until it is settled which is the fastest.
 
-    The interleaved samples replace the earlier ones.
+    What drifts on the machine hits all samples of a round alike. It is taken out of them: each
+    sample counts relative to the mean of its round. The samples replace the earlier ones.
     """
-    rounds: list[list[float]] = [[] for _ in finalists]
+    rounds: list[list[float]] = []
     deadline = time.perf_counter() + sampling.final_seconds
-    for number in range(sampling.samples):
-        if number >= _MIN_ROUNDS and time.perf_counter() > deadline:
+    while len(rounds) < sampling.samples:
+        if len(rounds) >= _MIN_ROUNDS and time.perf_counter() > deadline:
             break
-        for sample, samples in zip(finalists, rounds, strict=True):
-            samples.append(sample())
-    return [Measurement(tuple(samples)) for samples in rounds]
+        if len(rounds) >= _ROUNDS_TO_SETTLE and _is_settled(rounds):
+            break
+        rounds.append([sample() for sample in finalists])
+    return [Measurement(samples) for samples in _without_drift(rounds)]
+
+
+def _without_drift(rounds: Sequence[Sequence[float]]) -> list[tuple[float, ...]]:
+    """Samples of each finalist as if all rounds were as fast as the typical one."""
+    means = [statistics.fmean(samples) for samples in rounds]
+    typical = statistics.median(means)
+    scales = [typical / mean if mean > 0 else 1.0 for mean in means]
+    return [
+        tuple(sample * scale for sample, scale in zip(samples, scales, strict=True))
+        for samples in zip(*rounds, strict=True)
+    ]
+
+
+def _is_settled(rounds: Sequence[Sequence[float]]) -> bool:
+    medians = [statistics.median(samples) for samples in _without_drift(rounds)]
+    best = medians.index(min(medians))
+    return all(
+        sum(samples[best] < samples[other] for samples in rounds) >= _SETTLED * len(rounds)
+        for other in range(len(medians))
+        if other != best
+    )

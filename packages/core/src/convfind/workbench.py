@@ -54,6 +54,7 @@ class Workbench:
         self._session = session
         self._device = session.device
         self._constant_weights = constant_weights
+        self._turn = 0
         self.writes = problem.direction.writes
 
     # -- candidates -----------------------------------------------------------------------------
@@ -104,6 +105,14 @@ class Workbench:
         if target.global_memory:
             copies = max(1, min(copies, target.global_memory // (4 * traffic)))
         return tuple(self._new_set(number) for number in range(copies))
+
+    def next_set(self) -> int:
+        """The copy that was used longest ago, whichever candidate used it.
+
+        With a turn of its own a candidate would find what another one has just left in the cache.
+        """
+        self._turn = (self._turn + 1) % len(self.sets)
+        return self._turn
 
     def _new_set(self, number: int) -> InvokeArgs:
         buffers: dict[str, DeviceBuffer] = {}
@@ -242,12 +251,10 @@ class Candidate:
         self._workspace_size = workspace_size
         self._workspace = workspace
         self._sets = tuple(replace(args, workspace=workspace, packed=packed) for args in bench.sets)
-        self._turn = 0
 
     def sample(self) -> float:
         """Run once on the next copy of the tensors; return milliseconds of device time."""
-        self._turn = (self._turn + 1) % len(self._sets)
-        return self._invoker.timed(self._sets[self._turn])
+        return self._invoker.timed(self._sets[self._bench.next_set()])
 
     def run_once(self) -> float:
         """Run on a poisoned result, as a check needs it; return milliseconds of device time."""

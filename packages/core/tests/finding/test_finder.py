@@ -111,7 +111,7 @@ def test_a_time_budget_of_nothing_still_measures_one(bench: Any, problem: ConvPr
 
 def test_a_quick_find_takes_fewer_samples(bench: Any, problem: ConvProblem) -> None:
     def samples(quick: bool) -> list[int]:
-        handle = bench.open("mock-dynamic", "mock-packing")
+        handle = bench.open("mock-dynamic")
         handle.find(problem, mode="normal", quick=quick)
         entry, _, _ = handle.session.database.own(handle.target, problem)
         return [record.samples for record in entry.records]

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from convfind.heuristics.domain import Domain
 from convfind.heuristics.features import feature_columns, sizes
 from convfind.heuristics.model_file import Model, ModelDevice, Training, write_model
 from convfind.heuristics.neighbours import MORE_INPUTS, Relation
-from convfind.heuristics.network import Domain, Network, log_work
+from convfind.heuristics.network import Network, log_work
 from convfind.heuristics.ramps import Ramps
 from convfind.problem import ConvProblem
 from convfind.solver import versioned_id

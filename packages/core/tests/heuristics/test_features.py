@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convfind.heuristics.features import LOG_MACS, SIZES, feature_columns, features, sizes
+from convfind.heuristics.features import (
+    FORMULAS,
+    LOG_MACS,
+    SIZES,
+    feature_columns,
+    features,
+    sizes,
+)
 from convfind.problem import ConvProblem
 from convfind.types import DataType, Direction
 
@@ -35,15 +42,18 @@ def any_problem(draw: st.DrawFn) -> ConvProblem:
 def test_a_problem_and_a_column_have_the_same_features(problem: ConvProblem, units: int) -> None:
     row = sizes(problem)
     assert len(row) == len(SIZES)
-    single = np.array(features(row, units, problem.direction), np.float64)
+    single = np.frombuffer(features(row, units, problem.direction), np.float32)
     column = feature_columns(np.array([row], np.int32), units, problem.direction)[:, 0]
     np.testing.assert_allclose(column, single, rtol=1e-4, atol=1e-3)
+    formulas = features(row, units, problem.direction, remainders=False)
+    assert formulas == single[:FORMULAS].tobytes()
+    assert (single[FORMULAS:] < 256).all()
 
 
 @given(any_problem())
 def test_the_work_is_that_of_the_direct_formula(problem: ConvProblem) -> None:
-    found = features(sizes(problem), 100, problem.direction)[LOG_MACS]
-    assert found == pytest.approx(np.log2(float(problem.macs)))
+    found = np.frombuffer(features(sizes(problem), 100, problem.direction), np.float32)
+    assert found[LOG_MACS] == pytest.approx(np.log2(float(problem.macs)))
 
 
 def test_axes_that_a_problem_lacks_are_of_size_one() -> None:
@@ -57,6 +67,6 @@ def test_axes_that_a_problem_lacks_are_of_size_one() -> None:
 
 def test_a_whole_number_of_waves_is_one() -> None:
     problem = ConvProblem.forward((104, 64, 16, 16), (128, 64, 1, 1))  # 208 tiles of 128 x 128
-    single = features(sizes(problem), 104, problem.direction)
+    single = np.frombuffer(features(sizes(problem), 104, problem.direction), np.float32)
     columns = feature_columns(np.array([sizes(problem)] * 3, np.int32), 104, problem.direction)
     np.testing.assert_allclose(columns[:, 1], single, rtol=1e-5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,18 @@ def test_one_problem_and_a_batch_have_the_same_times(
             for name, time in zip(network.solvers, times.tolist(), strict=True)
         }
         assert found == pytest.approx(expected, rel=1e-3)
+
+
+def test_threads_may_ask_at_once(make_model: Make, target: Target, solvers: list[Solver]) -> None:
+    heuristic = TrainedHeuristic("model", make_model())
+
+    def ask(problem: ConvProblem) -> object:
+        return heuristic.predict(problem, target, solvers)
+
+    asked = problems(60) * 20
+    with ThreadPoolExecutor(8) as pool:
+        answers = [*pool.map(ask, asked)]
+    assert answers == [*map(ask, asked)]
 
 
 def test_a_batch_of_any_length_has_the_times_of_its_problems(make_model: Make) -> None:

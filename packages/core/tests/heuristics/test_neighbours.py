@@ -107,6 +107,24 @@ def test_a_record_near_by_changes_the_ranking(
         assert best(solver.solver_id) == solver.solver_id
 
 
+def test_what_was_told_of_one_problem_is_forgotten_for_the_next(
+    model: Path, backend: MockBackend
+) -> None:
+    target = backend.open().target
+
+    def ask(heuristic: TrainedHeuristic, *known: str) -> object:
+        def records(device: str, problem: ConvProblem) -> dict[str, float]:
+            return {name: time for name, time in times("").items() if name in known}
+
+        near = heuristic.neighbours(PROBLEM, target, records)
+        return heuristic.predict(PROBLEM, target, SOLVERS, near)
+
+    ids = [versioned_id(solver) for solver in SOLVERS]
+    heuristic = TrainedHeuristic("model", model)
+    ask(heuristic, ids[0])
+    assert ask(heuristic, ids[1]) == ask(TrainedHeuristic("another", model), ids[1])
+
+
 def test_without_a_neighbour_the_answer_is_that_of_the_model_alone(
     model: Path, make_model: Make, backend: MockBackend
 ) -> None:

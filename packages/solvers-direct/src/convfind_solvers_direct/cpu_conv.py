@@ -111,6 +111,7 @@ class CpuPlanes(CpuDirect):
 class CpuPixels(CpuDirect):
     """Channels last: vectors along channels."""
 
+    version = 3
     channels_last = True
 
     def solution(
@@ -125,7 +126,7 @@ class CpuPixels(CpuDirect):
         small = math.prod(shape.taps) <= 9
         # Strided windows share little; more results leave the level-1 cache.
         is_spread = max(shape.stride) > 1 and not shape.is_gradient
-        rows, columns = (2, 2) if small and is_spread else (4, 4) if small else (2, 7)
+        rows, columns = (2, 2) if small and is_spread else (4, 4) if small else (2, 8)
         rows, columns = _steps(shape, 0, rows), _steps(shape, 1, columns)
         program = program_of(
             "cpu_pixels",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 from convfind.applicability import Applicability, Rejected
 from convfind.config import Config
@@ -19,6 +18,9 @@ from convfind_solvers_direct.window import Window, window
 
 #: Sums that an item keeps in registers.
 _MOST_SUMS = 27
+#: Channels last, rows and columns of y at a time: of small filters, of these with strides, whose
+#: windows share little, and of large ones.
+_PIXELS, _PIXELS_OF_STRIDED, _PIXELS_OF_LARGE = (4, 4), (2, 2), (1, 4)
 #: Channels first, vectors of sums that an item has room for: those of a source channel.
 _MOST_TOTALS = 4096
 
@@ -27,8 +29,6 @@ class CpuWeights(CpuDirect):
     """w from x and y: sums of parts, added up by a second launch in a fixed order."""
 
     direction = Direction.BACKWARD_WEIGHTS
-    #: Rows and columns of y at a time, channels last, of small filters and of others.
-    _pixels: ClassVar[tuple[tuple[int, int], tuple[int, int]]] = ((4, 4), (1, 4))
 
     def _judge_sizes(self, shape: Window) -> Applicability:
         """Judge also whether the sums of an item's filters fit its private memory."""
@@ -102,7 +102,9 @@ class CpuWeights(CpuDirect):
 
     def _tile(self, shape: Window) -> tuple[int, int]:
         """Rows and columns of y at a time, channels last."""
-        rows, columns = self._pixels[math.prod(shape.taps) > 9]
+        if math.prod(shape.taps) > 9:
+            return _PIXELS_OF_LARGE
+        rows, columns = _PIXELS_OF_STRIDED if max(shape.stride) > 1 else _PIXELS
         return min(rows, shape.taps[0]), columns
 
     def _plan(
@@ -138,6 +140,7 @@ class CpuPlanesWeights(CpuWeights):
 class CpuPixelsWeights(CpuWeights):
     """Channels last."""
 
+    version = 3
     solver_id = "direct-cpu-nhwc-bwd-weights"
     channels_last = True
 

@@ -27,12 +27,17 @@ class Product:
     most_filters: int  # a block of so many filters' weights stays in the level-2 cache
 
 
-#: Work-items a core, so that cores that are slowed down get fewer.
-_ITEMS_PER_CORE = 4
+#: Work-items a core at most; more would even out little, and read operands again.
+_ITEMS_PER_CORE = 8
 #: Products that take as long as reading an element of an operand, or a sum of a part.
 _READ = 24
+#: Panels of weights that a work-item packs at most, and what it costs to leave one to another:
+#: neighbours share lines of memory.
+_PACKED_AT_ONCE, _ALONE = 4, 0.1
 #: Numbers of runs that are tried: of filters, and with each of them of positions.
 _TRIED = 8
+#: What a slower core is late with, in parts of its last work-item.
+_LATE = 1 / 16
 
 
 @lru_cache(maxsize=1024)
@@ -42,17 +47,14 @@ def cut(product: Product, cores: int) -> Cut:
     Each run of positions reads all weights, each run of filters gathers all positions; and cores
     that get fewer work-items wait for the others.
     """
-    wanted = _wanted(product, cores)
+    fewest, most = -(-cores // product.groups), _most_items(product, cores)
     rows = -(-product.filters // product.filter_unit)
     columns = -(-product.positions // product.position_unit)
     least_shares = -(-product.filters // product.most_filters)
     best, least = Cut(0, 0), math.inf
-    most_shares = max(least_shares, min(rows, wanted))
-    for across in range(least_shares, most_shares + 1, -(-most_shares // _TRIED)):
+    for across in _steps(least_shares, max(least_shares, min(rows, most))):
         share = -(-rows // across) * product.filter_unit
-        fewest = min(columns, -(-wanted // across))
-        most = fewest if cores == 1 else min(columns, 2 * fewest)
-        for along in range(fewest, most + 1, -(-fewest // _TRIED)):
+        for along in _steps(min(columns, -(-fewest // across)), min(columns, -(-most // across))):
             run = -(-columns // along) * product.position_unit
             cost = _cost(product, run, share, cores)
             if cost < least:
@@ -77,7 +79,7 @@ def split_cut(
     A part is at least ``unit`` long; ``most_parts`` is what the workspace has room for.
     """
     units = -(-reduction // unit)
-    limit = min(_wanted(product, cores), units)
+    limit = min(_most_items(product, cores), units)
     limit = max(1, limit if most_parts is None else min(limit, most_parts))
     best: SplitCut | None = None
     least = math.inf
@@ -95,6 +97,16 @@ def split_cut(
     return best
 
 
+def packed_at_once(panels: int, groups: int, cores: int) -> int:
+    """Return how many panels of each group's weights a work-item packs."""
+
+    def cost(count: int) -> float:
+        rounds = -(-groups * -(-panels // count) // cores)
+        return rounds * count * (1 + _ALONE * (_PACKED_AT_ONCE - count))
+
+    return min(range(_PACKED_AT_ONCE, 0, -1), key=cost)
+
+
 def _cost(product: Product, run: int, share: int, cores: int) -> float:
     """Time, in products, of each step of the reduction; ``run`` and ``share`` are a work-item's."""
     groups = product.groups
@@ -106,10 +118,15 @@ def _cost(product: Product, run: int, share: int, cores: int) -> float:
     rest = (groups * columns * rows - whole * run * share) / max(1, min(cores, smaller))
     longest = max(-(-whole // cores) * run * share, whole // cores * run * share + rest)
     read = groups * (along * product.filters + across * product.positions)
-    late = run * share / 4 if cores > 1 else 0  # while the slower core ends its last work-item
+    late = _LATE * run * share if cores > 1 else 0
     return longest + late + _READ * read / cores
 
 
-def _wanted(product: Product, cores: int) -> int:
-    """Work-items of a group that keep all cores busy."""
+def _most_items(product: Product, cores: int) -> int:
+    """Work-items of a group at most, unless caches ask for more."""
     return 1 if cores == 1 else -(-_ITEMS_PER_CORE * cores // product.groups)
+
+
+def _steps(first: int, last: int) -> range:
+    """Some numbers from ``first`` to ``last``."""
+    return range(first, last + 1, -(-(last - first + 1) // _TRIED))

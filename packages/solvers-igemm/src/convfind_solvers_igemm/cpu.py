@@ -13,7 +13,7 @@ from convfind.problem import ConvProblem
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
 from convfind.target import Target
 from convfind.types import Direction
-from convfind_solvers_igemm.blocking import Product, cut
+from convfind_solvers_igemm.blocking import Product, cut, packed_at_once
 from convfind_solvers_igemm.cpu_geometry import Geometry, geometry
 from convfind_solvers_igemm.cpu_solver import (
     CACHED_FLOATS,
@@ -28,8 +28,6 @@ from convfind_solvers_igemm.cpu_solver import (
 _BEST_SHARE = 0.9
 #: What a byte of packed weights costs, in bytes that are moved: it is written, and in small pieces.
 _PACKED_COST = 3
-#: Panels of weights that a work-item packs.
-_PACKED_AT_ONCE = 4
 
 
 class CpuProduct(CpuSolver):
@@ -66,13 +64,14 @@ class CpuProduct(CpuSolver):
         program = Program(
             KernelSource("convfind_solvers_igemm", f"kernels/{self._kernel}.cl"),
             KernelLanguage.OPENCL_C,
-            make_defines(dict(self._defines(shape, target)), PANELS_AT_ONCE=_PACKED_AT_ONCE),
+            self._defines(shape, target),
         )
         panels = -(-shape.filters // self._panel_width(target))
+        at_once = packed_at_once(panels, shape.groups, target.compute_units)
         pack = Launch(
             KernelSpec(program, "igemm_cpu_pack"),
-            (BufferArg(Memory.W), BufferArg(Memory.PACKED), *shape.arguments),
-            (-(-panels // _PACKED_AT_ONCE), shape.groups),
+            (BufferArg(Memory.W), BufferArg(Memory.PACKED), *shape.arguments, i32(at_once)),
+            (-(-panels // at_once), shape.groups),
             (1, 1),
         )
         product = self._product(shape, target)

@@ -21,7 +21,9 @@ MOST_PRIVATE = 3 << 20
 #: What transforms cost, in products of a channel and a filter: fits of one core's times.
 TRANSFORM_COST = 12.0
 #: Share of the arithmetic peak that products reach.
-BEST_SHARE = 0.75
+_BEST_SHARE = 0.75
+#: Floating-point operations in the time that a byte of memory takes.
+_BALANCE = 10
 ITEMS_PER_CORE = 4
 #: The kernels count tiles and elements of an image in 32 bits.
 _LARGEST = 2**30
@@ -82,6 +84,13 @@ class CpuSolver(TunableSolver):
         """The growth of errors by the transform."""
         return error_bound(self.transform, problem, self.axes)
 
+    def index(self, problem: ConvProblem, work: float, memory: float) -> float:
+        """The throughput index of so much work a tile, in products, and so many bytes moved."""
+        shape = geometry(problem)
+        each = work / (shape.channels * shape.filters)
+        best = _BEST_SHARE * self.saved * shape.fill(self.tile(problem))
+        return problem.flops / (problem.flops * each / best + _BALANCE * memory)
+
     @property
     def points(self) -> int:
         """Products of a tile."""
@@ -130,3 +139,8 @@ class CpuSolver(TunableSolver):
     def error_reach(self, problem: ConvProblem) -> int:
         """A tile's, whose elements lie as far apart as the taps of the filter."""
         return error_reach(self.transform) * max(problem.dilation)
+
+
+def whole(count: int, unit: int) -> int:
+    """Round up to whole units."""
+    return -(-count // unit) * unit

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from convfind.config import Config
 from convfind.kernel_spec import KernelSpec
 from convfind.problem import ConvProblem
 from convfind.search_space import Constraint, Parameter, SearchSpace
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32, i64
+from convfind.solution import BufferArg, ConvSolution, Launch, Memory, align, f32, i32, i64
 from convfind.target import Target
 from convfind.types import DataType, Direction
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.cpu import (
-    BEST_SHARE,
     ITEMS_PER_CORE,
     MOST_PRIVATE,
     TRANSFORM_COST,
     VECTOR,
     CpuSolver,
+    whole,
 )
 from convfind_solvers_winograd.geometry import Geometry, geometry
 
@@ -30,8 +32,24 @@ _WEIGHTS_COST = 8.0
 _BLOCK_BYTES = 700 << 10
 
 
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """Bytes of transformed weights and of transformed data; its tiles side by side."""
+
+    packed: int
+    data: int
+    span: int
+
+    @property
+    def total(self) -> int:
+        """Bytes of the workspace if weights are transformed in the run."""
+        return align(self.data) + self.packed if self.packed else self.data
+
+
 class CpuConvSolver(CpuSolver):
     """Forward, or a data gradient."""
+
+    version = 2
 
     def __init__(
         self,
@@ -55,21 +73,24 @@ class CpuConvSolver(CpuSolver):
             self.solver_id += "-inline"
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the transformed weights."""
-        if not self.packs_ahead:
-            return 0
-        return self._packed_bytes(geometry(problem), target, self.default_config(problem, target))
+        """Bytes of the transformed weights, and of transformed data where the limit has room."""
+        config = self.default_config(problem, target)
+        return self._memory(problem, target, config, limit).total
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """Multiplications saved, times the part of tiles filled, less what transforms cost."""
-        shape, tile = geometry(problem), self.tile(problem)
-        each_way = TRANSFORM_COST * (1 / shape.filters + 1 / shape.channels)
-        tiles = shape.tiles(tile)
-        if self.packs_ahead:
-            weights = 2 * _WEIGHTS_COST / tiles  # written, and read again
-        else:
-            weights = _WEIGHTS_COST / min(tiles, self._run(target))
-        return BEST_SHARE * self.saved * shape.fill(tile) / (1 + each_way + weights)
+        """Products of whole vectors, transforms, and memory with the transformed weights.
+
+        Half of these, since a last-level cache keeps some of what has just been written.
+        """
+        shape = geometry(problem)
+        tiles = shape.tiles(self.tile(problem))
+        width = _tile(target)[1] * VECTOR
+        channels, filters = whole(shape.channels, VECTOR), whole(shape.filters, VECTOR)
+        runs = tiles if self.packs_ahead else min(tiles, self._run(target))
+        work = shape.channels * (whole(shape.filters, width) + _WEIGHTS_COST * filters / runs)
+        work += TRANSFORM_COST * (channels + filters)
+        packed = self._memory(problem, target, self.default_config(problem, target), 0).packed
+        return self.index(problem, work, problem.traffic + packed / 2)
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Blocks of tiles, channels and filters."""
@@ -79,6 +100,7 @@ class CpuConvSolver(CpuSolver):
                 Parameter("tiles", tuple(rows * n for n in _TILES), "tiles at a time"),
                 Parameter("channels", (16, 32, 64, 128, 256), "block of the reduction"),
                 Parameter("filters", (32, 64, 128, 256), "block of filters"),
+                Parameter("data_ahead", (0, 1), "data is transformed once, by a launch of its own"),
             ),
             (
                 Constraint(
@@ -95,13 +117,17 @@ class CpuConvSolver(CpuSolver):
         rows, _ = _tile(target)
         channels = 64 if shape.channels > 32 else 32 if shape.channels > 16 else 16
         filters = 64 if shape.filters > 32 else 32
+        run = self._run(target)
+        if shape.tiles(self.tile(problem)) <= run and shape.filters > 64:
+            # Work-items share the tiles: none of them transforms data, and one keeps few sums.
+            return Config(tiles=run, channels=channels, filters=32, data_ahead=1)
         if not self.packs_ahead:
-            return Config(tiles=self._run(target), channels=min(channels, 32), filters=filters)
+            return Config(tiles=run, channels=min(channels, 32), filters=filters, data_ahead=0)
         if shape.filters > 64:
             filters = 128  # data is transformed anew for each block of filters
         most = _BLOCK_BYTES // (self.points * rows * (channels + filters) * 4)
         tiles = rows * max(n for n in _TILES if n <= max(most, 1))
-        return Config(tiles=tiles, channels=channels, filters=filters)
+        return Config(tiles=tiles, channels=channels, filters=filters, data_ahead=0)
 
     def solution(
         self,
@@ -110,63 +136,72 @@ class CpuConvSolver(CpuSolver):
         config: Config | None = None,
         workspace_limit: int | None = None,
     ) -> ConvSolution:
-        """One launch that transforms the weights, if ahead, and one that does all the rest."""
+        """Launches that transform weights and data, where that is ahead, and one for the rest."""
         shape = geometry(problem)
         config = config or self.default_config(problem, target)
         rows, vectors = _tile(target)
-        width = vectors * VECTOR
+        unit, block = config.integer("tiles"), config.integer("channels")
         tiles = shape.tiles(self.tile(problem))
+        memory = self._memory(problem, target, config, workspace_limit)
         program = self.program(
             problem,
             PACKED=self.packs_ahead,
+            DATA_AHEAD=bool(memory.data),
             MR=rows,
             VECTORS=vectors,
-            TILES=config.integer("tiles"),
-            CHANNELS=config.integer("channels"),
+            TILES=unit,
+            CHANNELS=block,
             FILTERS=config.integer("filters"),
         )
+        blocks = -(-shape.channels // block)
+        sizes = (*map(i32, (*shape.size, *shape.out, *shape.padding, *shape.dilation)),)
         weights = (*map(i64, shape.weight_steps), i32(int(shape.flipped)))
         share, strip = self._cut(shape, tiles, config, target.compute_units)
         fused = Launch(
             KernelSpec(program, "winograd_cpu_fused"),
             (
-                BufferArg(shape.source),
+                BufferArg(Memory.WORKSPACE if memory.data else shape.source),
                 BufferArg(Memory.PACKED if self.packs_ahead else Memory.W),
                 BufferArg(shape.result),
                 *map(i32, (shape.images, shape.groups, shape.channels, shape.filters)),
-                *map(i32, (*shape.size, *shape.out, *shape.padding, *shape.dilation)),
+                *sizes,
                 f32(problem.alpha),
                 f32(problem.beta),
-                i32(share),
-                i32(strip),
+                *map(i32, (share, strip, memory.span)),
                 *weights,
             ),
             (-(-tiles // share), -(-shape.filters // strip), shape.groups),
             (1, 1, 1),
         )
-        if not self.packs_ahead:
-            return ConvSolution(self.solver_id, (fused,), config=config)
+        data = Launch(
+            KernelSpec(program, "winograd_cpu_data"),
+            (
+                BufferArg(shape.source),
+                BufferArg(Memory.WORKSPACE),
+                *map(i32, (shape.images, shape.groups, shape.channels)),
+                *sizes,
+                i32(memory.span),
+            ),
+            (-(-tiles // unit), blocks, shape.groups),
+            (1, 1, 1),
+        )
         pack = Launch(
             KernelSpec(program, "winograd_cpu_pack"),
             (
                 BufferArg(Memory.W),
                 BufferArg(Memory.PACKED),
-                i32(shape.filters),
-                i32(shape.channels),
+                *map(i32, (shape.filters, shape.channels)),
                 *weights,
             ),
-            (
-                -(-shape.filters // width),
-                -(-shape.channels // config.integer("channels")),
-                shape.groups,
-            ),
+            (-(-shape.filters // (vectors * VECTOR)), blocks, shape.groups),
             (1, 1, 1),
         )
         return ConvSolution(
             self.solver_id,
-            (fused,),
-            prepare=(pack,),
-            packed=self._packed_bytes(shape, target, config),
+            (data, fused) if memory.data else (fused,),
+            workspace=memory.data,
+            prepare=(pack,) if self.packs_ahead else (),
+            packed=memory.packed,
             config=config,
         )
 
@@ -177,6 +212,8 @@ class CpuConvSolver(CpuSolver):
     def _cut(self, shape: Geometry, tiles: int, config: Config, cores: int) -> tuple[int, int]:
         """Tiles and filters of a work-item: enough items for all cores, few of them partial."""
         unit, block = config.integer("tiles"), config.integer("filters")
+        if config.integer("data_ahead"):
+            return unit, block
         wanted = 1 if cores == 1 else -(-ITEMS_PER_CORE * cores // shape.groups)
         if tiles >= wanted * unit:
             share = -(-tiles // wanted)
@@ -186,12 +223,25 @@ class CpuConvSolver(CpuSolver):
         strip = -(-shape.filters // strips)
         return unit, -(-strip // 32) * 32
 
-    def _packed_bytes(self, shape: Geometry, target: Target, config: Config) -> int:
-        width = _tile(target)[1] * VECTOR
-        block = config.integer("channels")
-        filters = -(-shape.filters // width) * width
-        blocks = -(-shape.channels // block)
-        return shape.groups * filters * blocks * (block + 1) * self.filter_points * 4
+    def _memory(
+        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
+    ) -> _Memory:
+        """What is transformed ahead; data is not where the limit has no room for it."""
+        shape = geometry(problem)
+        unit, block = config.integer("tiles"), config.integer("channels")
+        tiles = shape.tiles(self.tile(problem))
+        channels = whole(shape.channels, block)
+        packed = 0
+        if self.packs_ahead:
+            filters = whole(shape.filters, _tile(target)[1] * VECTOR)
+            places = channels + channels // block
+            packed = shape.groups * filters * places * self.filter_points * 4
+        span = min(tiles, unit) | 1  # no power of two
+        data = -(-tiles // unit) * span * shape.groups * channels * self.points * 4
+        with_data = _Memory(packed, data, span)
+        if config.integer("data_ahead") and (limit is None or with_data.total <= limit):
+            return with_data
+        return _Memory(packed, 0, unit)
 
     def _private_bytes(self, config: Config, vectors: int) -> int:
         tiles, channels, filters = (config.integer(n) for n in ("tiles", "channels", "filters"))

@@ -13,12 +13,12 @@ from convfind.target import Target
 from convfind.types import Direction
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.cpu import (
-    BEST_SHARE,
     ITEMS_PER_CORE,
     MOST_PRIVATE,
     TRANSFORM_COST,
     VECTOR,
     CpuSolver,
+    whole,
 )
 from convfind_solvers_winograd.geometry import geometry
 
@@ -53,15 +53,15 @@ class CpuWeightsSolver(CpuSolver):
         return _workspace(problem, self._cut(problem, target, config, limit))
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """Multiplications saved, times the parts of tiles and of blocks filled, less transforms."""
+        """Products of whole register tiles, and transforms, of data anew for each block."""
         shape = geometry(problem)
         rows, vectors = _tile(target)
         config = self.default_config(problem, target)
-        filled = shape.fill(self.tile(problem)) * _fill(shape.filters, rows)
-        filled *= _fill(shape.channels, vectors * VECTOR)
-        each_way = 1 / min(shape.filters, config.integer("filters"))
-        each_way += 1 / min(shape.channels, config.integer("channels"))
-        return BEST_SHARE * self.saved * filled / (1 + TRANSFORM_COST * each_way)
+        channels, filters = whole(shape.channels, VECTOR), whole(shape.filters, VECTOR)
+        work = whole(shape.filters, rows) * whole(shape.channels, vectors * VECTOR)
+        anew = channels * -(-shape.filters // config.integer("filters"))
+        anew += filters * -(-shape.channels // config.integer("channels"))
+        return self.index(problem, work + TRANSFORM_COST * anew, problem.traffic)
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Blocks of tiles, channels and filters."""
@@ -168,10 +168,6 @@ class CpuWeightsSolver(CpuSolver):
 
 def _workspace(problem: ConvProblem, cut: _Cut) -> int:
     return cut.parts * problem.nbytes("w") if cut.parts > 1 else 0
-
-
-def _fill(count: int, unit: int) -> float:
-    return count / (-(-count // unit) * unit)
 
 
 def _tile(target: Target) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 from convfind.heuristics.neighbours import Neighbour, Records
 from convfind.problem import ConvProblem
@@ -41,7 +41,6 @@ class Heuristic(Protocol):
         """
 
 
-@runtime_checkable
 class NeighbourHeuristic(Protocol):
     """A heuristic that makes use of what is recorded of other problems."""
 

@@ -2,13 +2,15 @@
 
 The formulas are written once, for numbers and for columns of numbers: a query computes them with
 Python's own numbers, which costs less than NumPy for one row, and a batch with arrays. Sums of
-features are no features: the first layer of a network adds for itself.
+features are no features: the first layer of a network adds for itself. Remainders of sizes by
+powers of two follow the formulas; a query looks them up.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from struct import Struct
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,17 +33,32 @@ SIZES = (
     *("groups", "spatial_rank", "dtype", "x_channels_last", "w_channels_last", "y_channels_last"),
 )
 
+#: The bits of a size that each of its remainders keeps.
+_KEPT = (
+    (3, 7, 15, 31, 63, 127),  # input channels of a group
+    (3, 7, 15, 31, 63, 127, 255),  # output channels of a group
+    (1, 3, 7, 15, 31, 63),  # batch
+    (1, 3, 7, 15, 31),  # width of y
+    (3, 15, 31, 63),  # points of y
+    (3, 63),  # points of x
+    (31, 63, 127, 255),  # columns of the matrix product
+    (3, 7, 15, 31, 63),  # its depth
+)
+
+#: How many features are formulas.
+FORMULAS = 72
+
+#: How many features at the end are remainders.
+REMAINDERS = sum(map(len, _KEPT))
+
 #: How many there are.
-FEATURES = 111
+FEATURES = FORMULAS + REMAINDERS
 
 #: Index of the feature that is the base-2 logarithm of the multiply-accumulate operations.
 LOG_MACS = 20
 
 #: Indices of the features that ramps bend: the logarithms of batch, channels and sizes.
 BENT = (0, 1, 2, 4, 5, 8, 9, 10)
-
-#: How many features at the end are remainders.
-REMAINDERS = 39
 
 _DTYPES = {dtype: code for code, dtype in enumerate(DataType)}
 _CHANNELS_LAST = {layout: int(layout.channels_last) for layout in Layout}
@@ -79,19 +96,50 @@ def sizes(problem: ConvProblem) -> tuple[int, ...]:
     )
 
 
-def features(row: Sequence[int], units: int, direction: Direction) -> list[float]:
-    """The features of one problem from its `sizes`, on a device with so many compute units."""
-    return _features(row, units, direction, _PLAIN)
+def features(
+    row: Sequence[int], units: int, direction: Direction, *, remainders: bool = True
+) -> bytes:
+    """The features of one problem from its `sizes`, on a device with so many compute units.
+
+    They are float32 numbers in memory, as a network's inputs are. A network that makes no use of
+    remainders goes without.
+    """
+    formulas, (c, k, b, yw, y, x, n, depth) = _features(row, units, direction, _PLAIN)
+    if not remainders:
+        return _PACK(*formulas)
+    of_c, of_k, of_b, of_yw, of_y, of_x, of_n, of_depth = _REMAINDERS
+    return b"".join(
+        (
+            _PACK(*formulas),
+            of_c[c & 255],
+            of_k[k & 255],
+            of_b[b & 255],
+            of_yw[yw & 255],
+            of_y[y & 255],
+            of_x[x & 255],
+            of_n[n & 255],
+            of_depth[depth & 255],
+        )
+    )
 
 
 def feature_columns(
-    rows: NDArray[np.int32], units: int | NDArray[np.float32], direction: Direction
+    rows: NDArray[np.int32],
+    units: int | NDArray[np.float32],
+    direction: Direction,
+    out: NDArray[np.float32] | None = None,
 ) -> NDArray[np.float32]:
-    """The same for many problems: (problems, fields) to (features, problems)."""
-    found = _features(rows.T.astype(np.int64, order="C"), units, direction, _VECTOR)
-    result = np.empty((len(found), len(rows)), np.float32)
-    for place, column in zip(result, found, strict=True):
+    """The same for many problems: (problems, fields) to (features, problems).
+
+    Into ``out`` where it is given; if that has rows for the formulas only, without remainders.
+    """
+    formulas, sizes = _features(rows.T.astype(np.int64, order="C"), units, direction, _VECTOR)
+    result = np.empty((FEATURES, len(rows)), np.float32) if out is None else out
+    for place, column in zip(result, formulas, strict=False):
         place[:] = column
+    if len(result) > FORMULAS:
+        lowest = np.array([size.astype(np.uint8) for size in sizes])
+        np.bitwise_and(lowest[_SIZE_OF], _BITS_OF, out=result[FORMULAS:], casting="unsafe")
     return result
 
 
@@ -106,15 +154,23 @@ class _Functions(NamedTuple):
     element_size: Any
 
 
-def _zeros(bits: int) -> list[int]:
-    return [bits, *((n & -n).bit_length() - 1 for n in range(1, 1 << bits))]
+def _zeros(bits: int) -> list[float]:
+    return [float(bits), *(float((n & -n).bit_length() - 1) for n in range(1, 1 << bits))]
 
 
 def _log2(numbers: NDArray[Any]) -> NDArray[np.float32]:
     return np.log2(numbers.astype(np.float32))
 
 
+# Floats and bytes: to turn an integer into a float32 costs as much as a formula.
 _TABLES = (_zeros(4), _zeros(6), _zeros(8), [dtype.size for dtype in DataType])
+_PACK = Struct(f"{FORMULAS}f").pack
+_REMAINDERS = tuple(
+    tuple(np.array([byte & bits for bits in kept], np.float32).tobytes() for byte in range(256))
+    for kept in _KEPT
+)
+_SIZE_OF = np.repeat(np.arange(len(_KEPT)), [len(kept) for kept in _KEPT])
+_BITS_OF = np.concatenate([np.array(kept, np.uint8) for kept in _KEPT])[:, None]
 _PLAIN = _Functions(math.log2, math.ceil, *_TABLES)
 _VECTOR = _Functions(_log2, np.ceil, *(np.array(table, np.float32) for table in _TABLES))
 
@@ -124,16 +180,19 @@ def _features(
     units: int | NDArray[np.float32],
     direction: Direction,
     functions: _Functions,
-) -> list[Any]:
-    """The formulas; ``m``, ``n``, ``depth``: the matrix product that the direction amounts to."""
+) -> tuple[list[Any], tuple[Any, ...]]:
+    """The formulas, and the sizes of which there are remainders.
+
+    ``m``, ``n``, ``depth``: the matrix product that the direction amounts to.
+    """
     log2, ceil, zeros4, zeros6, zeros8, element_size = functions
     b, c, xd, xh, xw, k, yd, yh, yw, fd, fh, fw, sd, sh, sw, pd, ph, pw, *others = integers
     _, dh, dw, g, rank, dtype, x_last, w_last, y_last = others
     c, k = c // g, k // g
     x, y, f = xd * xh * xw, yd * yh * yw, fd * fh * fw
-    if direction is Direction.FORWARD:
+    if direction is _FORWARD:
         m, n, depth = k, b * y, c * f
-    elif direction is Direction.BACKWARD_DATA:
+    elif direction is _BACKWARD_DATA:
         m, n, depth = c, b * x, k * f
     else:
         m, n, depth = k, c * f, b * y
@@ -149,7 +208,7 @@ def _features(
     elements = b * g * (c * x + k * y) + k * c * f * g
     # One flat list: stars in it cost a third more time.
     # fmt: off
-    return [
+    formulas = [
         log2(b), log2(c), log2(k), log2(g), log2(xh), log2(xw), log2(xd), log2(y), log2(yh),
         log2(yw), log2(f), log2(fh), log2(fw), log2(sh), log2(sw), log2(dh), fd, sd, ph, pw,
         log2(b * y * g * k * c * f), log2(elements * element_size[dtype]),
@@ -165,15 +224,11 @@ def _features(
         m / (rows256 << 8), m / (rows128 << 7), m / (rows64 << 6), m / (rows32 << 5),
         n / (cols256 << 8), n / (cols128 << 7), n / (cols64 << 6), n / (cols32 << 5),
         depth / (depth + 31 & -32), depth / (depth + 7 & -8), c / (c + 31 & -32),
-        c & 3, c & 7, c & 15, c & 31, c & 63, c & 127,
-        k & 3, k & 7, k & 15, k & 31, k & 63, k & 127, k & 255,
-        b & 1, b & 3, b & 7, b & 15, b & 31, b & 63,
-        yw & 1, yw & 3, yw & 7, yw & 15, yw & 31, y & 3, y & 15, y & 31, y & 63, x & 3, x & 63,
-        n & 31, n & 63, n & 127, n & 255,
-        depth & 3, depth & 7, depth & 15, depth & 31, depth & 63,
     ]
     # fmt: on
+    return formulas, (c, k, b, yw, y, x, n, depth)
 
 
+_FORWARD, _BACKWARD_DATA = Direction.FORWARD, Direction.BACKWARD_DATA  # quicker to look up
 _HALF, _BRAIN = _DTYPES[DataType.FLOAT16], _DTYPES[DataType.BFLOAT16]
 _BYTE, _DOUBLE = _DTYPES[DataType.INT8], _DTYPES[DataType.FLOAT64]

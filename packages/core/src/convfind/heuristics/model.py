@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 from convfind.errors import ModelError
@@ -17,13 +18,16 @@ from convfind.heuristics.network import Floats, Network
 from convfind.problem import ConvProblem
 from convfind.solver import Solver, versioned_id
 from convfind.target import Target
-from convfind.types import AccuracyClass, ConvMode
+from convfind.types import AccuracyClass, ConvMode, DataType
 
 _MOST_QUESTIONS = 256  # sets of solvers whose outputs are kept; shapes make few different ones
 
 
 class HeuristicWarning(UserWarning):
     """A model cannot be used; predictions come from the next fallback."""
+
+
+_time = itemgetter(Prediction._fields.index("time_ms"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,8 @@ class TrainedHeuristic:
         model = self._model or self._load()
         if isinstance(model, NotApplicable) or target.identity not in self._devices:
             return ()
+        if not model.relations:
+            return ()
         relations = model.relations_for(problem.direction, sizes(problem))
         return find_neighbours(problem, target.identity, model.siblings, relations, records)
 
@@ -89,16 +95,16 @@ class TrainedHeuristic:
         units, index = device
         # A handful of numbers: Python's own arithmetic costs half of what NumPy's does.
         logs = network.log_times(row, units, index, question.outputs, near)
-        ranking = sorted(zip(logs, question.ids, strict=True))
-        exp, sharpness = math.exp, network.sharpness
-        least = ranking[0][0]
-        odds = [exp((least - log) * sharpness) for log, _ in ranking]
+        exp, sharpness, least = math.exp, network.sharpness, min(logs)
+        odds = [exp((least - log) * sharpness) for log in logs]
         total = sum(odds)
         new = tuple.__new__  # half of what calling the class costs
-        return [
+        ranking = [
             new(Prediction, (solver, exp(log), share / total))
-            for (log, solver), share in zip(ranking, odds, strict=True)
+            for solver, log, share in zip(question.ids, logs, odds, strict=True)
         ]
+        ranking.sort(key=_time)
+        return ranking
 
     def model(self) -> Model:
         """The model itself. Raises `ModelError` where it cannot be used."""
@@ -153,6 +159,23 @@ def _ask(network: Network, solvers: Sequence[Solver]) -> _Question | NotApplicab
 
 def unusual(problem: ConvProblem) -> str | None:
     """Say what a problem has that no feature describes, None where it has nothing of the kind."""
+    if (
+        (
+            problem.mode,
+            problem.x_strides,
+            problem.w_strides,
+            problem.y_strides,
+            problem.alpha,
+            problem.beta,
+            problem.deterministic,
+            problem.allow_tf32,
+            problem.accuracy,
+        )
+        == _USUAL
+        and problem.padding == problem.padding_end
+        and problem.y_dtype is _RESULT[problem.dtype]
+    ):
+        return None
     if problem.mode is not ConvMode.CONVOLUTION:
         return "transposed problems are asked about as plain ones"
     if problem.padding != problem.padding_end:
@@ -167,6 +190,9 @@ def unusual(problem: ConvProblem) -> str | None:
         return "allow_tf32"
     if problem.accuracy is not AccuracyClass.NORMAL:
         return f"accuracy {problem.accuracy}"
-    if problem.y_dtype is not problem.dtype.result:
-        return f"results of type {problem.y_dtype}"
-    return None
+    return f"results of type {problem.y_dtype}"
+
+
+# In one comparison: looking all that up one by one costs four times as much.
+_USUAL = (ConvMode.CONVOLUTION, None, None, None, 1.0, 0.0, False, False, AccuracyClass.NORMAL)
+_RESULT = {dtype: dtype.result for dtype in DataType}

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from convfind.cached import cached_property
 from convfind.errors import ModelError
+from convfind.heuristics.domain import Domain, kind_of, kind_text
 from convfind.heuristics.features import FEATURES, FEATURES_VERSION, SIZES
 from convfind.heuristics.neighbours import MORE_INPUTS, Relation
-from convfind.heuristics.network import Domain, Network, kind_of, kind_text
+from convfind.heuristics.network import Network
 from convfind.heuristics.ramps import Ramps
 from convfind.types import Direction
 
@@ -84,16 +85,21 @@ class Model:
 
     def relations_for(self, direction: Direction, row: Sequence[int]) -> frozenset[Relation]:
         """Of the neighbours that a network for this problem, by its `sizes`, can make use of."""
-        found = self._by_kind.get((direction, kind_of(row)), {})
-        return frozenset(relation for relations in found for relation in relations)
+        kind = kind_of(row)
+        return frozenset(
+            relation
+            for network in self.networks
+            if network.direction is direction and kind in network.domain.kinds
+            for relation in network.relations
+        )
 
     @cached_property
-    def _by_kind(self) -> dict[tuple[Direction, tuple[int, ...]], dict[_Relations, Network]]:
-        found: dict[tuple[Direction, tuple[int, ...]], dict[_Relations, Network]] = {}
-        for network in self.networks:
-            for kind in network.domain.kinds:
-                found.setdefault((network.direction, kind), {})[network.relations] = network
-        return found
+    def _by_kind(self) -> dict[tuple[Direction, tuple[int, ...], _Relations], Network]:
+        return {
+            (network.direction, kind, network.relations): network
+            for network in self.networks
+            for kind in network.domain.kinds
+        }
 
     def network(
         self, direction: Direction, row: Sequence[int], known: _Relations = ()
@@ -103,17 +109,19 @@ class Model:
         Of several it is the one that makes use of most neighbours; ``known`` are the relations of
         those that there are, in their order.
         """
-        found = self._by_kind.get((direction, kind_of(row)))
-        if found is None:
-            if all(network.direction is not direction for network in self.networks):
-                return f"not trained on {direction.short}"
-            return f"not trained on {kind_text(row)}"
-        if known in found:
-            return found[known]
+        kind = kind_of(row)
+        found = self._by_kind.get((direction, kind, known))
+        if found is not None:
+            return found
         for relations in (*((relation,) for relation in reversed(known)), ()):
-            if relations in found:
-                return found[relations]
-        return f"not trained on {kind_text(row)} without a neighbour"
+            found = self._by_kind.get((direction, kind, relations))
+            if found is not None:
+                return found
+        if all(network.direction is not direction for network in self.networks):
+            return f"not trained on {direction.short}"
+        kinds = {kind for other, kind, _ in self._by_kind if other is direction}
+        alone = " without a neighbour" if kind in kinds else ""
+        return f"not trained on {kind_text(row)}{alone}"
 
 
 _Relations = tuple[Relation, ...]

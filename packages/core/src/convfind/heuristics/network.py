@@ -3,79 +3,36 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from operator import gt, lt
-from struct import Struct
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convfind.heuristics.features import FEATURES, LOG_MACS, SIZES, feature_columns, features
+from convfind.cached import cached_property
+from convfind.heuristics.domain import Domain
+from convfind.heuristics.features import (
+    FEATURES,
+    FORMULAS,
+    LOG_MACS,
+    REMAINDERS,
+    feature_columns,
+    features,
+)
 from convfind.heuristics.neighbours import MORE_INPUTS, Neighbour, Relation, write_inputs
 from convfind.heuristics.ramps import Hinges, Ramps
-from convfind.types import DataType, Direction
+from convfind.types import Direction
 
 Floats = NDArray[np.float32]
 
-_BLOCK = 1024  # rows of a batch whose intermediate values stay in the cache
+_BLOCK = 2048  # problems of a batch whose intermediate values stay in the cache
 _ZERO = np.float32(0)
-_PACK = Struct(f"{FEATURES}f")
-_KIND = SIZES.index("spatial_rank")
 _NOBODY: Mapping[Relation, Neighbour] = {}
 
-
-@dataclass(frozen=True, slots=True)
-class Domain:
-    """The problems that a network was trained on.
-
-    Attributes:
-        low: smallest value of each field of `SIZES` before the spatial rank.
-        high: largest one.
-        kinds: the combinations of the other fields: rank, data type and layouts.
-    """
-
-    low: tuple[int, ...]
-    high: tuple[int, ...]
-    kinds: frozenset[tuple[int, ...]]
-
-    @classmethod
-    def of(cls, rows: NDArray[np.int32]) -> Domain:
-        """The least domain that holds these problems: (problems, fields)."""
-        ranged = rows[:, :_KIND]
-        return cls(
-            tuple(ranged.min(axis=0).tolist()),
-            tuple(ranged.max(axis=0).tolist()),
-            frozenset(map(tuple, np.unique(rows[:, _KIND:], axis=0).tolist())),
-        )
-
-    def refusal(self, row: Sequence[int]) -> str | None:
-        """Say what about a problem of these kinds is outside, None where nothing is."""
-        if any(map(lt, row, self.low)) or any(map(gt, row, self.high)):
-            name, value, low, high = next(
-                fields
-                for fields in zip(SIZES, row, self.low, self.high, strict=False)
-                if not fields[2] <= fields[1] <= fields[3]
-            )
-            return f"{name} {value} is outside the range of training, {low} to {high}"
-        return None
-
-
-def kind_of(row: Sequence[int]) -> tuple[int, ...]:
-    """Rank, data type and layouts from the `sizes` of a problem."""
-    return tuple(row[_KIND:])
-
-
-def kind_text(row: Sequence[int]) -> str:
-    """The same in words."""
-    rank, dtype, *last = row[_KIND:]
-    layouts = " ".join(
-        f"{name} channels {'last' if flag else 'first'}"
-        for name, flag in zip("xwy", last, strict=True)
-    )
-    return f"{rank}-D {tuple(DataType)[dtype]} with {layouts}"
+#: Scale of an input that makes no difference. Remainders that make none are not computed.
+UNSEEN = 1e9
 
 
 @dataclass(frozen=True)
@@ -114,9 +71,15 @@ class Network:
         return tuple(relation for relation, _ in self.evidence)
 
     @cached_property
+    def _seen(self) -> int:
+        """How many features make a difference."""
+        last = len(self.ramps) + FEATURES
+        return FEATURES if (self.scale[last - REMAINDERS : last] < UNSEEN).any() else FORMULAS
+
+    @cached_property
     def _columns(self) -> tuple[tuple[Relation, dict[str, int], int], ...]:
         """Of each relation the inputs of its solvers, and the first of the others."""
-        found, place = [], len(self._hinges) + FEATURES
+        found, place = [], len(self._hinges) + self._seen
         for relation, names in self.evidence:
             columns = {name: place + number for number, name in enumerate(names)}
             found.append((relation, columns, place + len(names)))
@@ -125,35 +88,41 @@ class Network:
 
     @cached_property
     def _matrices(self) -> tuple[tuple[Floats, ...], ...]:
-        """For each device the layers but the last, in homogeneous coordinates.
+        """For each device the layers but the last, (inputs and 1, outputs).
 
-        A last input that is always 1 carries the biases, and a last output of 1 hands it on: an
-        addition less in each layer. The normalisation is in the first matrix, and that ramps are
-        sums of hinges.
+        An input that is always 1 carries the biases: an addition less in each layer. The
+        normalisation is in the first matrix, and that ramps are sums of hinges.
         """
         return tuple(self._layers(device) for device in range(len(self.biases[0])))
 
     def _layers(self, device: int) -> tuple[Floats, ...]:
-        first, count = self.weights[0] / self.scale, len(self.ramps)
-        bias = self.biases[0][device] - first @ self.mean
-        _, sums = self.ramps.hinges()
-        weights = (np.hstack([first[:, :count] @ sums, first[:, count:]]), *self.weights[1:-1])
+        hinges, sums = self.ramps.hinges()
+        first = (self.weights[0] / self.scale).astype(np.float64)
+        of_ramps, of_seen, _, of_told = np.split(
+            first, np.cumsum([len(self.ramps), self._seen, FEATURES - self._seen]), axis=1
+        )
+        of_hinges = of_ramps @ sums
+        bias = self.biases[0][device] - first @ self.mean - of_hinges @ hinges.knot
+        weights = (np.hstack([of_hinges, of_seen, of_told]), *self.weights[1:-1])
         biases = (bias, *self.biases[1:-1])
-        return tuple(map(_homogeneous, weights, biases))
+        return tuple(
+            np.vstack([matrix.T, vector]).astype(np.float32)
+            for matrix, vector in zip(weights, biases, strict=True)
+        )
 
     @cached_property
     def _hinges(self) -> Hinges:
         return self.ramps.hinges()[0]
 
     @cached_property
-    def _zeros(self) -> tuple[Floats, ...]:
-        """What the outputs of each layer but the last are compared with."""
-        return tuple(np.zeros(len(weights) + 1, np.float32) for weights in self.weights[:-1])
+    def _idle(self) -> tuple[list[_Pass], ...]:
+        """For each device passes that no thread is using."""
+        return tuple([] for _ in self.biases[0])
 
     def outputs(self, columns: Iterable[int]) -> Floats:
-        """The last layer, for these solvers only."""
+        """The last layer, for these solvers only: (solvers, inputs and 1)."""
         chosen = list(columns)
-        return _homogeneous(self.weights[-1][chosen], self.biases[-1][chosen])[:-1]
+        return np.column_stack([self.weights[-1][chosen], self.biases[-1][chosen]])
 
     def log_times(
         self,
@@ -164,24 +133,14 @@ class Network:
         neighbours: Mapping[Relation, Neighbour] = _NOBODY,
     ) -> list[float]:
         """Predict one problem: natural logarithms of milliseconds for the solvers of ``last``."""
-        values = features(row, units, self.direction)
-        work = 2.0 ** values[LOG_MACS] / _WORK
-        matrices, hinges = self._matrices[device], self._hinges
-        hidden: Floats = np.zeros(matrices[0].shape[1], np.float32)
-        inputs: Any = hidden.data  # elements of a view cost half of an array's
-        count = len(hinges)
-        _PACK.pack_into(inputs, 4 * count, *values)
-        if count:
-            hinges.apply(hidden[count:], hidden[:count])
-        for relation, columns, rest in self._columns:
-            near = neighbours[relation]
-            write_inputs(near, row[0], columns, rest, work, _LEAST_WORK, inputs)
-        inputs[-1] = 1.0
-        for matrix, zeros in zip(matrices, self._zeros, strict=True):
-            hidden = matrix.dot(hidden)
-            np.maximum(hidden, zeros, out=hidden)
-        base = math.log(work + _LEAST_WORK)
-        return [base + time for time in last.dot(hidden).tolist()]
+        idle = self._idle[device]
+        try:
+            pass_ = idle.pop()
+        except IndexError:
+            pass_ = _Pass(self, device)
+        found = pass_.log_times(row, units, last, neighbours)
+        idle.append(pass_)
+        return found
 
     def batch(
         self, rows: NDArray[np.int32], units: int, device: int, told: Floats | None = None
@@ -191,39 +150,101 @@ class Network:
         ``told`` is what neighbours add, (problems, inputs), where the network must be told.
         """
         result = np.empty((len(rows), len(self.solvers)), np.float32)
-        matrices = (*self._matrices[device], self.outputs(range(len(self.solvers))))
-        # Fresh memory costs as much as the products: all blocks use the same.
-        width = min(_BLOCK, len(rows))
-        values = [np.empty((len(matrix), width), np.float32) for matrix in matrices]
-        inputs = np.ones((matrices[0].shape[1], width), np.float32)
-        count = len(self._hinges)
-        for start in range(0, len(rows), _BLOCK):
-            block = rows[start : start + _BLOCK]
-            columns = inputs[count:-1, : len(block)]
-            found = feature_columns(block, units, self.direction)
-            columns[: len(found)] = found
+        matrices = self._matrices[device]
+        last = self.outputs(range(len(self.solvers)))
+        width = -(-len(rows) // max(1, -(-len(rows) // _BLOCK))) or 1  # blocks of equal size
+        heights = (*map(len, matrices), last.shape[1], len(last))
+        *layers, times = _kept_memory(width, heights)
+        for values in layers:
+            values[-1] = 1.0
+        count, told_from = len(self._hinges), len(self._hinges) + self._seen
+        for start in range(0, len(rows), width):
+            block = rows[start : start + width]
+            inputs = layers[0][:, : len(block)]
+            columns = inputs[count:told_from]
+            feature_columns(block, units, self.direction, columns)
             if told is not None:
-                columns[len(found) :] = told[start : start + _BLOCK].T
-            self._hinges.apply(columns, inputs[:count, : len(block)])
-            current = inputs
-            for matrix, following in zip(matrices, values, strict=True):
-                if current is not inputs:
-                    np.maximum(current, _ZERO, out=current)
-                current = np.matmul(matrix, current, out=following)
-            times = current[:, : len(block)]
-            times += log_work(columns)
-            result[start : start + _BLOCK] = times.T
+                inputs[told_from:-1] = told[start : start + width].T
+            self._hinges.apply(columns, inputs[:count])
+            for matrix, values, following in zip(matrices, layers, layers[1:], strict=False):
+                hidden = following[:-1]
+                np.matmul(matrix.T, values, out=hidden)
+                np.maximum(hidden, _ZERO, out=hidden)
+            np.matmul(last, layers[-1], out=times)
+            found = times[:, : len(block)]
+            found += log_work(columns)
+            result[start : start + width] = found.T
         return result
 
 
-def _homogeneous(weights: Floats, biases: Floats) -> Floats:
-    """Join weights and biases, with a last row that hands the 1 on."""
-    outputs, inputs = weights.shape
-    matrix = np.zeros((outputs + 1, inputs + 1), np.float32)
-    matrix[:outputs, :inputs] = weights
-    matrix[:outputs, inputs] = biases
-    matrix[outputs, inputs] = 1.0
-    return matrix
+def _kept_memory(width: int, heights: Sequence[int]) -> list[Floats]:
+    """Arrays in memory that the thread keeps: fresh pages cost half as much as all products."""
+    needed = width * sum(heights)
+    memory: Floats | None = getattr(_OF_THREAD, "memory", None)
+    if memory is None or len(memory) < needed:
+        memory = _OF_THREAD.memory = np.zeros(needed, np.float32)
+    parts = np.split(memory[:needed], np.cumsum(heights)[:-1] * width)
+    return [part.reshape(height, width) for part, height in zip(parts, heights, strict=True)]
+
+
+_OF_THREAD = threading.local()
+
+
+class _Pass:
+    """The way of one problem through a network, in memory that the next problem uses again.
+
+    Fresh memory for each problem costs as much as a layer.
+    """
+
+    __slots__ = (
+        *("_bent", "_direction", "_evidence", "_hidden", "_hinges", "_inputs", "_layers"),
+        *("_log_macs", "_memory", "_remainders", "_seen", "_told"),
+    )
+
+    def __init__(self, network: Network, device: int) -> None:
+        matrices = network._matrices[device]
+        self._direction = network.direction
+        self._remainders = network._seen == FEATURES
+        self._hinges = network._hinges
+        self._evidence = network._columns
+        # Behind what a layer computes there is a 1 for the biases of the next one.
+        vectors = [np.ones(len(matrix), np.float32) for matrix in matrices]
+        vectors.append(np.ones(matrices[-1].shape[1] + 1, np.float32))
+        self._layers = [
+            (matrix, values, following[:-1], np.zeros(len(following) - 1, np.float32))
+            for matrix, values, following in zip(matrices, vectors, vectors[1:], strict=False)
+        ]
+        inputs, self._hidden = vectors[0], vectors[-1]
+        count = len(self._hinges)
+        told_from = count + network._seen
+        self._bent, self._seen = inputs[:count], inputs[count:told_from]
+        self._told = inputs[told_from:-1]
+        self._memory = self._seen.data.cast("B")
+        self._inputs: Any = inputs.data  # elements of a view cost half of an array's
+        self._log_macs = count + LOG_MACS
+
+    def log_times(
+        self,
+        row: Sequence[int],
+        units: int,
+        last: Floats,
+        neighbours: Mapping[Relation, Neighbour],
+    ) -> list[float]:
+        """As `Network.log_times`."""
+        self._memory[:] = features(row, units, self._direction, remainders=self._remainders)
+        work = 2.0 ** self._inputs[self._log_macs] / _WORK
+        if len(self._bent):
+            self._hinges.apply(self._seen, self._bent)
+        if self._evidence:
+            self._told[:] = 0.0
+        for relation, columns, rest in self._evidence:
+            near = neighbours[relation]
+            write_inputs(near, row[0], columns, rest, work, _LEAST_WORK, self._inputs)
+        for matrix, values, hidden, zeros in self._layers:
+            values.dot(matrix, hidden)
+            np.maximum(hidden, zeros, out=hidden)
+        base = math.log(work + _LEAST_WORK)
+        return [base + time for time in last.dot(self._hidden).tolist()]
 
 
 def log_work(columns: Floats, ratio: Floats | None = None) -> Floats:

@@ -53,7 +53,8 @@ class Ramps:
     def hinges(self) -> tuple[Hinges, NDArray[np.float32]]:
         """Fewer functions of a simpler form that ramps are sums of, and the sums, (ramps, hinges).
 
-        A ramp is the hinge where it begins less that where it ends, and ramps meet.
+        A ramp is the hinge where it begins less that where it ends, less what the hinges are there;
+        and ramps meet.
         """
         features = self.feature.tolist()
         begins = list(zip(features, self.low.tolist(), strict=True))
@@ -65,34 +66,30 @@ class Ramps:
             sums[number, place[begin]], sums[number, place[end]] = 1.0, -1.0
         feature_of = np.array([feature for feature, _ in different], np.int64)
         knots = np.array([knot for _, knot in different], np.float32)
-        return Hinges(feature_of, knots, np.zeros_like(knots)), sums
+        return Hinges(feature_of, knots), sums
 
     def of_columns(self, columns: NDArray[np.float32]) -> NDArray[np.float32]:
         """The ramps of many problems: (features, problems) to (ramps, problems)."""
         hinges, sums = self.hinges()
         bent = np.empty((len(hinges), columns.shape[1]), np.float32)
         hinges.apply(columns, bent)
-        found: NDArray[np.float32] = sums @ bent
+        found: NDArray[np.float32] = sums @ (bent - hinges.knot[:, None])
         return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hinges:
-    """Functions of one feature each, which are 0 up to a knot, and then rise."""
+    """Functions of one feature each: the larger one of it and a knot."""
 
     feature: NDArray[np.int64]
     knot: NDArray[np.float32]
-    zeros: NDArray[np.float32]  # comparing with an array costs less than with a number
 
     def __len__(self) -> int:
         return len(self.feature)
 
     def apply(self, values: NDArray[np.float32], out: NDArray[np.float32]) -> None:
         """Write those of one problem, or of many: (features[, problems])."""
-        knot, zero = self.knot, self.zeros
-        if values.ndim > 1:
-            knot, zero = knot[:, None], zero[:, None]
+        knot = self.knot if values.ndim == 1 else self.knot[:, None]
         # An index is never out of range; this mode writes without a buffer.
         values.take(self.feature, 0, out=out, mode="clip")
-        np.subtract(out, knot, out=out)
-        np.maximum(out, zero, out=out)
+        np.maximum(out, knot, out=out)

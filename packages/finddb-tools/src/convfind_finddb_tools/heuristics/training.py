@@ -21,10 +21,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from convfind.heuristics.domain import Domain
 from convfind.heuristics.features import REMAINDERS, SIZES, feature_columns
 from convfind.heuristics.model_file import Model, Training
 from convfind.heuristics.neighbours import Relation
-from convfind.heuristics.network import Domain, Floats, Network, log_work
+from convfind.heuristics.network import UNSEEN, Floats, Network, log_work
 from convfind.heuristics.ramps import Ramps
 from convfind.types import Direction
 from convfind_finddb_tools.heuristics.dataset import Dataset
@@ -41,7 +42,6 @@ _MOST_REGRET = 2.0  # log times further than this from the best are no worse
 _BEHIND = 0.2  # log time by which a solver without a time should be behind the best
 _CENSORED = 0.1  # weight of that
 _FINE = 0.25  # size of ramps and remainders: as large as the features they spoil rare cases
-_UNSEEN = 1e9  # scale of inputs that make no difference
 _FEWEST_STEPS = 40  # of an epoch with little data
 
 _RANK = SIZES.index("spatial_rank")
@@ -238,7 +238,7 @@ def _inputs(
     scale = values.std(axis=1, dtype=np.float64).astype(np.float32)
     scale[scale < 1e-5] = 1.0
     scale[: len(ramps)] /= _FINE
-    scale[-REMAINDERS:] = scale[-REMAINDERS:] / _FINE if is_fine else _UNSEEN
+    scale[-REMAINDERS:] = scale[-REMAINDERS:] / _FINE if is_fine else UNSEEN
     inputs = ((values - mean[:, None]) / scale[:, None]).T
     more = told(network, near, columns)
     if more is not None:

@@ -23,24 +23,43 @@
 #define HAS_TAP(p, f) (!GRADIENT || ((p) - (f) * DILATION_W) % STRIDE_W == 0)
 #define CACHED_FLOATS 262144  // larger images are in no cache of a core
 #define COLUMN_STEP (GRADIENT ? COLUMNS / STRIDE_W : COLUMNS * STRIDE_W)  // source columns from tile to tile
+// A multiple of these, less the shift, begins a tile.
+#define STEP_H (GRADIENT ? STRIDE_H : 1)
+#define STEP_W (GRADIENT ? STRIDE_W : 1)
+#define RUN 96  // channels of these that stay in the level-1 cache from tile to tile: multiple of VEC
 #define BLOCK (CHANNELS * TAPS * VEC)  // floats of the weights of a vector of channels
 
 // Weights as vector of result channels, source channel of the group, tap, lane; zeros behind the last.
-// Global size: (vectors of channels).
+// w lies as output channel, tap, input channel of the group. Global size: (vectors of channels).
 __kernel ONE_ITEM void direct_cpu_pack(__global const float *restrict w, __global float *restrict packed,
                                        const int channels) {
   const int first = get_global_id(0) * VEC;
-  for (int c = 0; c < CHANNELS; c++) {
-    for (int tap = 0; tap < TAPS; tap++) {
-      for (int lane = 0; lane < VEC; lane++) {
-        const int k = first + lane, group = k / CHANNELS;
-        // w lies as output channel, tap, input channel of the group.
-        const long at = GRADIENT ? ((long)(group * CHANNELS + c) * TAPS + tap) * CHANNELS + k % CHANNELS
-                                 : ((long)k * TAPS + tap) * CHANNELS + c;
-        packed[(long)get_global_id(0) * BLOCK + (c * TAPS + tap) * VEC + lane] = k < channels ? w[at] : 0.0f;
-      }
+  packed += (long)get_global_id(0) * BLOCK;
+#if GRADIENT && CHANNELS > 1
+  for (int lane = 0; lane < VEC; lane++) {
+    const int k = first + lane;
+    __global const float *from = w + (long)(k / CHANNELS * CHANNELS) * TAPS * CHANNELS + k % CHANNELS;
+    for (int c = 0; c < CHANNELS; c++)
+      for (int tap = 0; tap < TAPS; tap++)
+        packed[(c * TAPS + tap) * VEC + lane] = k < channels ? from[(c * TAPS + tap) * CHANNELS] : 0.0f;
+  }
+#else
+  const long size = (long)channels * TAPS * CHANNELS;
+  for (int next = 0; next < TAPS * CHANNELS; next += VEC) {
+    float16 line[VEC];
+#pragma unroll
+    for (int i = 0; i < VEC; i++) {
+      const long at = (long)(first + i) * TAPS * CHANNELS + next;
+      line[i] = load_part(w + at, (int)min(size - at, (long)VEC));
+    }
+    transpose(line);
+#pragma unroll
+    for (int i = 0; i < VEC; i++) {
+      const int at = next + i;
+      if (at < TAPS * CHANNELS) vstore16(line[i], at % CHANNELS * TAPS + at / CHANNELS, packed);
     }
   }
+#endif
 }
 
 // Adds what source row r, of those that a tile takes, is in the tile's results.
@@ -64,9 +83,9 @@ INLINE void add(float16 sum[ROWS][COLUMNS], const float16 *value, __global const
   }
 }
 
-// Results from (row, column) on; `inside`: all that they take exists, in whole vectors; `far`: what the next tile
-// reads and writes is fetched ahead. A `count` of VEC that compilers see spares edges of the image most checks.
-INLINE void tile(const bool inside, const bool far, __global const float *restrict x,
+// Results from (row, column) on; `inside`: all that they take exists; `whole`: all of them do, in whole vectors, and
+// are only written; `far`: what the next tile reads and writes is fetched ahead.
+INLINE void tile(const bool inside, const bool whole, const bool far, __global const float *restrict x,
                  __global const float *restrict packed, __global float *restrict y, int row, int column, int x_h,
                  int x_w, long x_row, long y_row, int channels, int count, int r_h, int r_w, float alpha, float beta,
                  int pad_h, int pad_w) {
@@ -89,14 +108,19 @@ INLINE void tile(const bool inside, const bool far, __global const float *restri
   for (int r = 0; r < ROW_SPAN; r++) {
     if (!inside && (row0 + r < 0 || row0 + r >= x_h)) continue;
     __global const float *from = x + (row0 + r) * x_row + (long)column0 * channels;
+    // A column that exists.
+    const int j0 = clamp(column0, 0, x_w - 1) - column0;
     float16 value[COLUMN_SPAN];
 #pragma unroll
     for (int j = 0; j < COLUMN_SPAN; j++) {
-      value[j] = 0.0f;
-      if (inside)
+      if (inside) {
         value[j] = vload16(0, from + (long)j * channels);
-      else if (column0 + j >= 0 && column0 + j < x_w)
-        value[j] = load_part(from + (long)j * channels, count);
+      } else {
+        const bool exists = column0 + j >= 0 && column0 + j < x_w;
+        __global const float *at = from + (long)(exists ? j : j0) * channels;
+        const float16 found = whole ? vload16(0, at) : load_part(at, count);
+        value[j] = exists ? found : (float16)(0.0f);
+      }
     }
     if (far) {
 #pragma unroll
@@ -127,14 +151,25 @@ INLINE void tile(const bool inside, const bool far, __global const float *restri
     }
   }
 #endif
+  y += row * y_row + (long)column * channels;
+  if (whole) {
 #pragma unroll
-  for (int o = 0; o < ROWS; o++) {
-    if (row + o < 0 || row + o >= r_h) continue;
+    for (int o = 0; o < ROWS; o++)
 #pragma unroll
-    for (int p = 0; p < COLUMNS; p++)
-      if (column + p >= 0 && column + p < r_w)
-        store_part(alpha * sum[o][p], y + (row + o) * y_row + (long)(column + p) * channels, count, beta);
+      for (int p = 0; p < COLUMNS; p++) vstore16(alpha * sum[o][p], 0, y + o * y_row + (long)p * channels);
+    return;
   }
+  // Loops: compilers would sink the sums of each result to where it is stored.
+  float16 kept[ROWS][COLUMNS];
+#pragma unroll
+  for (int o = 0; o < ROWS; o++)
+#pragma unroll
+    for (int p = 0; p < COLUMNS; p++) kept[o][p] = sum[o][p];
+#pragma unroll 1
+  for (int o = max(0, -row); o < min(ROWS, r_h - row); o++)
+#pragma unroll 1
+    for (int p = max(0, -column); p < min(COLUMNS, r_w - column); p++)
+      store_part(alpha * kept[o][p], y + o * y_row + (long)p * channels, count, beta);
 }
 
 // Global size: (images, bands of `strips` times ROWS rows). `channels` are those of all groups; x is the
@@ -148,24 +183,34 @@ __kernel ONE_ITEM void direct_cpu_pixels(__global const float *restrict x, __glo
   x += get_global_id(0) * x_h * x_row;
   y += get_global_id(0) * r_h * y_row;
   const bool far = x_h * x_row > CACHED_FLOATS;
+  const int step = far ? RUN : channels;
+  // Where y is only written, the last tiles overlap their neighbours.
+  const bool overlaps = beta == 0.0f && STEP_H == 1 && STEP_W == 1 && r_h >= ROWS && r_w >= COLUMNS;
   for (int strip = get_global_id(1) * strips; strip < ((int)get_global_id(1) + 1) * strips; strip++) {
-    const int row = strip * ROWS - shift_h, row0 = SOURCE_OF(row, pad_h, FILTER_H, STRIDE_H, DILATION_H);
-    if (row >= r_h) break;
+    const int next_row = strip * ROWS - shift_h;
+    if (next_row >= r_h) break;
+    const int row = overlaps ? min(next_row, r_h - ROWS) : next_row;
+    const int row0 = SOURCE_OF(row, pad_h, FILTER_H, STRIDE_H, DILATION_H);
     const bool rows_inside = row0 >= 0 && row0 + ROW_SPAN <= x_h;
-    for (int column = -shift_w; column < r_w; column += COLUMNS) {
-      const int column0 = SOURCE_OF(column, pad_w, FILTER_W, STRIDE_W, DILATION_W);
-      const bool inside = rows_inside && column0 >= 0 && column0 + COLUMN_SPAN <= x_w;
-      for (int k = 0; k < channels; k += VEC) {
-        __global const float *weights = packed + (long)k / VEC * BLOCK;
-        if (inside && k + VEC <= channels)
-          tile(true, far, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels, VEC, r_h, r_w, alpha,
-               beta, pad_h, pad_w);
-        else if (k + VEC <= channels)
-          tile(false, far, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels, VEC, r_h, r_w, alpha,
-               beta, pad_h, pad_w);
-        else
-          tile(false, false, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels, channels - k, r_h,
-               r_w, alpha, beta, pad_h, pad_w);
+    const bool rows_exist = beta == 0.0f && row >= 0 && row + ROWS <= r_h;
+    for (int run = 0; run < channels; run += step) {
+      for (int next = -shift_w; next < r_w; next += COLUMNS) {
+        const int column = overlaps ? min(next, r_w - COLUMNS) : next;
+        const int column0 = SOURCE_OF(column, pad_w, FILTER_W, STRIDE_W, DILATION_W);
+        const bool inside = rows_inside && column0 >= 0 && column0 + COLUMN_SPAN <= x_w;
+        const bool whole = rows_exist && column >= 0 && column + COLUMNS <= r_w;
+        for (int k = run; k < min(run + step, channels); k += VEC) {
+          __global const float *weights = packed + (long)k / VEC * BLOCK;
+          if (inside && whole && k + VEC <= channels)
+            tile(true, true, far, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels, VEC, r_h, r_w,
+                 alpha, beta, pad_h, pad_w);
+          else if (whole && k + VEC <= channels)
+            tile(false, true, far, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels, VEC, r_h, r_w,
+                 alpha, beta, pad_h, pad_w);
+          else
+            tile(false, false, far, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels,
+                 min(channels - k, VEC), r_h, r_w, alpha, beta, pad_h, pad_w);
+        }
       }
     }
   }

@@ -150,6 +150,11 @@ INLINE void gather(float *windows, __global const float *x, const long *base, co
   }
 }
 
+// Whether no window reads padding.
+INLINE bool is_inside(const Axis *axis, int size, int step) {
+  return axis->pad == 0 && (long)(axis->out - 1) * step + (long)(axis->taps - 1) * axis->dilation < size;
+}
+
 // Global size: (runs of positions, runs of filters, groups * phases); `share` positions and `strip`
 // filters each, `strip` a multiple of NR.
 __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
@@ -168,6 +173,11 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
   const long x_pixel = (long)groups * channels, y_pixel = (long)groups * filters;
   const long x_size = (long)images * x_d * x_h * x_w * x_pixel;
   y += (long)group * filters;
+  const bool is_plain = phase.taps == 1 && is_inside(&phase.d, x_d, SOURCE_STEP(stride_d)) &&
+                        is_inside(&phase.h, x_h, SOURCE_STEP(stride_h)) &&
+                        is_inside(&phase.w, x_w, SOURCE_STEP(stride_w));
+  // All pixels are one row.
+  const bool is_flat = is_plain && stride_w == 1 && o_d * o_h == 1 && x_d * x_h == 1 && o_w == x_w;
 #if PACKED
   const long panels_before = (long)group * ((filters + NR - 1) / NR) + k0 / NR;
   weights += (panels_before * all + phase.before) * channels * NR;
@@ -192,7 +202,11 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
       const int rows = min(MR, end - p);
       long base[MR], at[MR];
       int in_d[MR], in_h[MR], in_w[MR];
-      for (int i = 0; i < rows; i++) {
+      for (int i = 0; is_flat && i < rows; i++) {
+        base[i] = (p + i) * x_pixel + (long)group * channels;
+        at[i] = (p + i) * y_pixel;
+      }
+      for (int i = 0; !is_flat && i < rows; i++) {
         in_d[i] = s * SOURCE_STEP(stride_d) - phase.d.pad;
         in_h[i] = r * SOURCE_STEP(stride_h) - phase.h.pad;
         in_w[i] = o * SOURCE_STEP(stride_w) - phase.w.pad;
@@ -213,9 +227,12 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
           }
         }
       }
-      gather(windows, x, base, in_d, in_h, in_w, rows, b, depth, channels, joined, x_size, x_pixel,
-             x_d, x_h, x_w, phase.h.taps, phase.w.taps, phase.d.dilation, phase.h.dilation,
-             phase.w.dilation);
+      for (int i = 0; is_plain && i < rows; i++)
+        copy_run(windows + i * PITCH, x + base[i] + b, depth, x_size - base[i] - b);
+      if (!is_plain)
+        gather(windows, x, base, in_d, in_h, in_w, rows, b, depth, channels, joined, x_size, x_pixel,
+               x_d, x_h, x_w, phase.h.taps, phase.w.taps, phase.d.dilation, phase.h.dilation,
+               phase.w.dilation);
       const int lines = min(DEPTH, MR * 16 / ((k1 - k0 + NR - 1) / NR) + 1);  // asked for by a tile
       for (int k = k0; k < k1; k += NR) {
 #if PACKED

@@ -11,10 +11,7 @@
 #define BLOCK(channels, taps) (channels)
 #endif
 
-#ifndef PANELS_AT_ONCE
-#define PANELS_AT_ONCE 4   // panels of a work-item that packs: 1..8
-#endif
-#define ROWS_AT_ONCE 16    // .. and of each, before the next, so many rows
+#define ROWS_AT_ONCE 16    // of a panel that are packed before the next panel's
 
 // Steps in w of a filter, a channel and a tap, as the kernel sees them: `filters` of the result.
 #define W_FILTER(filters, channels, taps) \
@@ -230,12 +227,12 @@ INLINE void pack_panel(__global float *packed, __global const float *w, __global
 }
 #endif
 
-// Global size: (panels of a group / PANELS_AT_ONCE, groups).
-__kernel ONE_ITEM void igemm_cpu_pack(__global const float *restrict w,
-                                      __global float *restrict packed, GEOMETRY) {
+// Global size: (runs of panels, groups); `share` panels each.
+__kernel ONE_ITEM void igemm_cpu_pack(__global const float *restrict w, __global float *restrict packed,
+                                      GEOMETRY, const int share) {
   const int group = get_global_id(1), all = f_d * f_h * f_w, panels = (filters + WIDTH - 1) / WIDTH;
-  const int panel = get_global_id(0) * PANELS_AT_ONCE, first = panel * WIDTH;
-  const int count = min(PANELS_AT_ONCE, panels - panel);
+  const int panel = get_global_id(0) * share, first = panel * WIDTH;
+  const int count = min(share, panels - panel);
   const long w_filter = W_FILTER(filters, channels, all), w_tap = W_TAP(filters, channels);
   const long w_channel = W_CHANNEL(filters, channels, all);
   const WeightQuarters quarters = {channels * w_channel, filters * w_filter};

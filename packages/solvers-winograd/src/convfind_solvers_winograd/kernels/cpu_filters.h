@@ -10,66 +10,49 @@
 #define WEIGHT ELEMENT
 #endif
 
-// The window of up to 16 filters and 16 channels: window[tap][channel] is a vector of filters.
-INLINE void load_window(float16 window[WINDOW][VEC], __global const ELEMENT *w, int filters,
-                        int channels, long w_filter, long w_channel, long w_tap, int flipped) {
-  if (w_filter == 1) {
-    for (int tap = 0; tap < WINDOW; tap++)
-      for (int c = 0; c < channels; c++)
-        window[tap][c] = LOAD_PART(w + c * w_channel + tap * w_tap, filters);
-  } else if (w_channel == 1 || (w_tap == 1 && w_channel == WINDOW)) {
-    // The places of a filter lie side by side, 16 at a time: channels of a tap, or taps of channels.
-    const int runs = w_channel == 1 ? (channels + VEC - 1) / VEC : WINDOW;
-    for (int outer = 0; outer < (w_channel == 1 ? WINDOW : runs); outer++) {
-      __global const ELEMENT *from = w + (w_channel == 1 ? outer * w_tap : outer * VEC);
-      const int used = w_channel == 1 ? channels : channels * WINDOW - outer * VEC;
-      if (used <= 0) break;
-      float16 square[VEC];
-#pragma unroll
-      for (int i = 0; i < VEC; i++) {
-        square[i] = 0.0f;
-        if (i < filters) square[i] = LOAD_PART(from + i * w_filter, used);
-      }
-      transpose(square);
-#pragma unroll
-      for (int i = 0; i < VEC; i++) {
-        const int place = outer * VEC + i;
-        if (w_channel == 1)
-          window[outer][i] = square[i];
-        else
-          window[place % (WINDOW)][place / (WINDOW)] = square[i];
-      }
+// The windows of up to 16 filters and 16 channels, vectors of filters in the order of the weights:
+// channels of a tap, or taps of a channel. Returns the steps from one channel and tap to the next.
+INLINE int2 load_windows(float16 windows[WINDOW * VEC + VEC], __global const ELEMENT *w,
+                         int filters, int channels, long w_filter, long w_channel, long w_tap) {
+  const bool by_tap = w_filter == 1 || w_channel == 1;
+  const bool apart = !by_tap && w_channel != WINDOW;  // the channels of a filter
+  const int parts = (WINDOW + VEC - 1) / VEC, places = (apart ? 1 : channels) * WINDOW;
+  const int runs = by_tap ? WINDOW : apart ? channels * parts : (places + VEC - 1) / VEC;
+  for (int run = 0; run < runs; run++) {
+    const int channel = apart ? run / parts : 0;
+    const int place = by_tap ? run : (run - channel * parts) * VEC;
+    __global const ELEMENT *from = w + channel * w_channel + place * w_tap;
+    float16 *to = windows + (by_tap ? run * VEC : channel * WINDOW + place);
+    if (w_filter == 1) {
+      for (int c = 0; c < channels; c++) to[c] = LOAD_PART(from + c * w_channel, filters);
+      continue;
     }
-  } else {
-    for (int tap = 0; tap < WINDOW; tap++)
-      for (int c = 0; c < channels; c++) {
-        float part[VEC];
-        for (int i = 0; i < VEC; i++)
-          part[i] = i < filters ? LOAD_ELEMENT(w + i * w_filter + c * w_channel + tap * w_tap) : 0.0f;
-        window[tap][c] = vload16(0, part);
-      }
+#pragma unroll
+    for (int i = 0; i < VEC; i++) {
+      // Behind the window of a filter lies that of the next one, which takes its place later.
+      const int used = by_tap ? channels : places * (apart ? filters - i : 1) - place;
+      to[i] = 0.0f;
+      if (i < filters) to[i] = LOAD_PART(from + i * w_filter, used);
+    }
+    transpose(to);
   }
-  if (flipped)
-    for (int tap = 0; tap < WINDOW / 2; tap++)
-      for (int c = 0; c < channels; c++) {
-        const float16 other = window[WINDOW - 1 - tap][c];
-        window[WINDOW - 1 - tap][c] = window[tap][c];
-        window[tap][c] = other;
-      }
+  return by_tap ? (int2)(1, VEC) : (int2)(WINDOW, 1);
 }
 
 // U of up to NR filters and CHANNELS channels: panel[xi][channel][filter].
 INLINE void transform_weights(WEIGHT_SPACE float *panel, __global const ELEMENT *w, int filters,
                               int channels, long w_filter, long w_channel, long w_tap, int flipped) {
-  float16 window[WINDOW][VEC];
+  float16 windows[WINDOW * VEC + VEC];
   for (int k = 0; k < filters; k += VEC)
     for (int c0 = 0; c0 < channels; c0 += VEC) {
       const int count = min(VEC, channels - c0);
-      load_window(window, w + k * w_filter + c0 * w_channel, min(VEC, filters - k), count, w_filter,
-                  w_channel, w_tap, flipped);
+      const int2 steps = load_windows(windows, w + k * w_filter + c0 * w_channel,
+                                      min(VEC, filters - k), count, w_filter, w_channel, w_tap);
+      const int first = flipped ? (WINDOW - 1) * steps.y : 0, tap = flipped ? -steps.y : steps.y;
       for (int c = 0; c < count; c++) {
+        const float16 *window = windows + c * steps.x + first;
         float16 points[WEIGHT_POINTS];
-        TRANSFORM_BOTH(transform_filter, &window[0][c], VEC, TAPS, points, FILTER_POINTS);
+        TRANSFORM_BOTH(transform_filter, window, tap, TAPS, points, FILTER_POINTS);
         WEIGHT_SPACE float *to = panel + (c0 + c) * NR + k;
 #pragma unroll
         for (int xi = 0; xi < WEIGHT_POINTS; xi++) vstore16(points[xi], 0, to + xi * POINT_STEP);

@@ -8,8 +8,9 @@
 //     M[xi][tile][filter] += V[xi] U[xi]        a product for each of the points xi
 //   result = transformed M
 //
-// U comes from winograd_pack (PACKED 1), or each work-item transforms the weights itself (PACKED 0),
-// which is less to read where there are few tiles. In a data gradient channels and filters have
+// U comes from winograd_cpu_pack (PACKED 1), or each work-item transforms the weights itself (PACKED 0),
+// which is less to read where there are few tiles. There items share tiles, and V may come from
+// winograd_cpu_data (DATA_AHEAD 1). In a data gradient channels and filters have
 // changed places, and the window is turned round.
 #ifndef CPU_FUSED_H
 #define CPU_FUSED_H
@@ -19,6 +20,9 @@
 #endif
 #ifndef PACKED
 #define PACKED 1           // 0, 1
+#endif
+#ifndef DATA_AHEAD
+#define DATA_AHEAD 0       // 0, 1: data is transformed before, by winograd_cpu_data
 #endif
 #ifndef MR
 #define MR 12              // tiles of the register tile: 4, 6, 8, 12
@@ -41,13 +45,21 @@
 #define SHARED (FILTER_POINTS < N)        // whether several points have the same U
 #define PANEL (WEIGHT_POINTS * POINT_STEP)  // floats of U for NR filters and CHANNELS channels
 
+#if DATA_AHEAD
+#define DATA_SPACE __global
+#define DATA float  // of what the products read
+#else
+#define DATA_SPACE __private
+#define DATA ELEMENT
+#endif
+
 #include "cpu_axes.h"
 #include "cpu_filters.h"
 #include "cpu_tiles.h"
 
 // sums[tile][filter] (+)= values[tile][channel] * weights[channel][filter] in registers. The first
 // tiles of a point fetch the weights of the next one: they come from memory.
-INLINE void multiply(const int rows, const int depth, const float *values,
+INLINE void multiply(const int rows, const int depth, DATA_SPACE const float *values, const int span,
                      WEIGHT_SPACE const float *weights, float *sums, const bool first,
                      const bool fetches) {
   float16 sum[MR][VECTORS];
@@ -56,7 +68,7 @@ INLINE void multiply(const int rows, const int depth, const float *values,
 #pragma unroll
     for (int j = 0; j < VECTORS; j++)
       sum[i][j] = first ? (float16)(0.0f) : vload16(j, sums + i * NR);
-  for (int c0 = 0; c0 < depth; c0 += VEC, values += TILES * VEC, weights += VEC * NR)
+  for (int c0 = 0; c0 < depth; c0 += VEC, values += span * VEC, weights += VEC * NR)
     for (int c = 0; c < min(VEC, depth - c0); c++) {
       float16 right[VECTORS];
 #if PACKED
@@ -81,15 +93,21 @@ INLINE void multiply(const int rows, const int depth, const float *values,
 }
 
 // The products of one point, `count` tiles and NR filters.
-INLINE void multiply_tiles(const int count, const int depth, const float *values,
-                           WEIGHT_SPACE const float *weights, float *sums, const bool first) {
-  for (int t = 0; t < count; t += MR) {
-    if (MR > 8 && count - t > 8)
-      multiply(MR, depth, values + t * VEC, weights, sums + t * NR, first, t == 0);
-    else if (MR > 4 && count - t > 4)
-      multiply(MR < 8 ? MR : 8, depth, values + t * VEC, weights, sums + t * NR, first, t == 0);
-    else
-      multiply(4, depth, values + t * VEC, weights, sums + t * NR, first, t == 0);
+INLINE void multiply_tiles(const int count, const int depth, DATA_SPACE const float *values,
+                           const int span, WEIGHT_SPACE const float *weights, float *sums,
+                           const bool first) {
+  for (int t = 0, rows; t < count; t += rows, values += rows * VEC, sums += rows * NR) {
+    const int rest = count - t;
+    if (MR > 8 && rest > 8 && (rest <= MR || rest > 16)) {  // 16 are two times 8
+      rows = MR;
+      multiply(MR, depth, values, span, weights, sums, first, t == 0);
+    } else if (MR > 4 && rest > 4) {
+      rows = min(MR, 8);
+      multiply(MR < 8 ? MR : 8, depth, values, span, weights, sums, first, t == 0);
+    } else {
+      rows = 4;
+      multiply(4, depth, values, span, weights, sums, first, t == 0);
+    }
   }
 }
 
@@ -158,14 +176,39 @@ INLINE void store_tile(const float16 *sums, const int step, __global ELEMENT *y,
       }
 }
 
+#if DATA_AHEAD
+// V of a group: [run of `span` tiles][block of CHANNELS channels][xi][channel / 16][tile][channel % 16].
+// Global size: (runs of up to TILES tiles, blocks, groups).
+__kernel ONE_ITEM void winograd_cpu_data(
+    __global const ELEMENT *restrict x, __global float *restrict values, const int images,
+    const int groups, const int channels, const int x_h, const int x_w, const int y_h,
+    const int y_w, const int pad_h, const int pad_w, const int dilation_h, const int dilation_w,
+    const int span) {
+  const int run = get_global_id(0), block = get_global_id(1), group = get_global_id(2);
+  const Grid grid = grid_of(y_h, y_w, OUTPUTS, dilation_h, dilation_w);
+  const int c0 = block * CHANNELS, count = min(TILES, images * tiles_of(grid) - run * TILES);
+#if CHANNELS_LAST
+  const long x_pixel = (long)groups * channels, x_channel = 1;
+#else
+  const long x_pixel = 1, x_channel = (long)x_h * x_w;
+#endif
+  const long x_image = (long)groups * channels * x_h * x_w;
+  const long from = (long)(group * channels + c0) * x_channel;
+  const long to = ((long)group * get_global_size(0) + run) * get_global_size(1) + block;
+  transform_tiles(values + to * POINTS * span * CHANNELS, span * CHANNELS, span, VALUES, x + from,
+                  run * TILES, count, grid, min(CHANNELS, channels - c0), x_h, x_w, pad_h, pad_w,
+                  x_image, x_pixel, x_channel, images * x_image - from);
+}
+#endif
+
 // Global size: (runs of `share` tiles, runs of `strip` filters, groups); `strip` is a multiple of NR.
 __kernel ONE_ITEM void winograd_cpu_fused(
-    __global const ELEMENT *restrict x, __global const WEIGHT *restrict weights,
+    __global const DATA *restrict x, __global const WEIGHT *restrict weights,
     __global ELEMENT *restrict y, const int images, const int groups, const int channels,
     const int filters, const int x_h, const int x_w, const int y_h, const int y_w, const int pad_h,
     const int pad_w, const int dilation_h, const int dilation_w, const float alpha,
-    const float beta, const int share, const int strip, const long w_group, const long w_filter,
-    const long w_channel, const long w_tap, const int flipped) {
+    const float beta, const int share, const int strip, const int span, const long w_group,
+    const long w_filter, const long w_channel, const long w_tap, const int flipped) {
   const int group = get_global_id(2);
   const Grid grid = grid_of(y_h, y_w, OUTPUTS, dilation_h, dilation_w);
   const int tiles = images * tiles_of(grid);
@@ -181,8 +224,11 @@ __kernel ONE_ITEM void winograd_cpu_fused(
   const long x_image = (long)groups * channels * x_h * x_w;
   const long y_image = (long)groups * filters * y_h * y_w;
   const int blocks = (channels + CHANNELS - 1) / CHANNELS;
+  const int apart = DATA_AHEAD ? span : TILES;  // vectors of tiles, from channels to channels
 
+#if !DATA_AHEAD
   float data[POINTS * TILES * CHANNELS] __attribute__((aligned(64)));
+#endif
   float sums[FILTERS * POINTS * TILES] __attribute__((aligned(64)));
 #if !PACKED
   float panel[PANEL] __attribute__((aligned(64)));
@@ -194,11 +240,16 @@ __kernel ONE_ITEM void winograd_cpu_fused(
       const int k1 = min(k_end, k0 + FILTERS);
       for (int b = 0; b < blocks; b++) {
         const int c0 = b * CHANNELS, depth = min(CHANNELS, channels - c0);
+#if DATA_AHEAD
+        const long run = ((long)group * ((tiles + TILES - 1) / TILES) + t0 / TILES) * blocks + b;
+        __global const float *data = x + run * POINTS * span * CHANNELS;
+#else
         if (blocks > 1 || k0 == k_first) {
           const long at = (long)(group * channels + c0) * x_channel;
-          transform_tiles(data, TILES * CHANNELS, VALUES, x + at, t0, count, grid, depth, x_h, x_w,
-                          pad_h, pad_w, x_image, x_pixel, x_channel, images * x_image - at);
+          transform_tiles(data, TILES * CHANNELS, TILES, VALUES, x + at, t0, count, grid, depth, x_h,
+                          x_w, pad_h, pad_w, x_image, x_pixel, x_channel, images * x_image - at);
         }
+#endif
         for (int k = k0; k < k1; k += NR) {
 #if PACKED
           const long at = ((long)group * ((filters + NR - 1) / NR) + k / NR) * blocks + b;
@@ -220,7 +271,8 @@ __kernel ONE_ITEM void winograd_cpu_fused(
             for (int i = i0; i < i1; i++)
               for (int j = j0; j < j1; j++) {
                 const int xi = i * SIZE_W(N) + j;
-                multiply_tiles(count, depth, data + xi * TILES * CHANNELS, panel + u * POINT_STEP,
+                multiply_tiles(count, depth, data + xi * apart * CHANNELS, apart,
+                               panel + u * POINT_STEP,
                                sums + ((k - k0) / NR * POINTS + xi) * TILES * NR, b == 0);
               }
           }

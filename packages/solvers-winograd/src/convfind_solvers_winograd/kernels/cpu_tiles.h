@@ -5,6 +5,9 @@
 #ifndef STRIDE
 #define STRIDE OUTPUTS  // from one tile of data to the next along a transformed axis
 #endif
+#ifndef DATA_SPACE
+#define DATA_SPACE __private  // where V lies
+#endif
 #define STEP(size) ((size) == VALUES ? STRIDE : TAPS)  // the same of data, or of y in a weight gradient
 
 #if CHANNELS_LAST
@@ -57,7 +60,7 @@ INLINE void load_tile(float16 *values, const int size, IMAGE *x, int row, int co
 
 // V of one tile and up to 16 channels: to[xi][tile][channel], points `step` floats apart. The data's
 // transform if the size is VALUES, the filter's if it is TAPS.
-INLINE void transform_tile(float *to, const int step, const int size, IMAGE *x, int row,
+INLINE void transform_tile(DATA_SPACE float *to, const int step, const int size, IMAGE *x, int row,
                            int column, int row_step, int column_step, int channels, int height,
                            int width, long x_pixel, long left) {
   float16 values[AREA(VALUES)], points[POINTS];
@@ -97,11 +100,12 @@ INLINE void load_patch(float *patch, __global const ELEMENT *x, int rows, int co
 }
 #endif
 
-// V of `count` tiles: data[xi][channel / 16][tile][channel % 16], points `step` floats apart.
-INLINE void transform_tiles(float *data, const int step, const int size, __global const ELEMENT *x,
-                            const int first, const int count, const Grid grid, int channels,
-                            int height, int width, int pad_h, int pad_w, long x_image, long x_pixel,
-                            long x_channel, long left) {
+// V of `count` tiles: data[xi][channel / 16][tile][channel % 16], points `step` floats and groups of
+// channels `span` vectors apart.
+INLINE void transform_tiles(DATA_SPACE float *data, const int step, const int span, const int size,
+                            __global const ELEMENT *x, const int first, const int count,
+                            const Grid grid, int channels, int height, int width, int pad_h,
+                            int pad_w, long x_image, long x_pixel, long x_channel, long left) {
   const int row_step = grid.dilation_h, column_step = grid.dilation_w;
   for (int t = 0, run; t < count; t += run) {
     const Place place = place_of(first + t, grid, STEP(size));
@@ -110,7 +114,7 @@ INLINE void transform_tiles(float *data, const int step, const int size, __globa
 #if CHANNELS_LAST
     run = 1;
     for (int c = 0; c < channels; c += VEC)
-      transform_tile(data + c * TILES + t * VEC, step, size, image + c, row, column, row_step,
+      transform_tile(data + c * span + t * VEC, step, size, image + c, row, column, row_step,
                      column_step, channels - c, height, width, x_pixel,
                      left - place.image * x_image - c);
 #else
@@ -127,7 +131,7 @@ INLINE void transform_tiles(float *data, const int step, const int size, __globa
       load_patch(patch, image + c * x_channel + at, rows, columns, row_step, channels - c, width,
                  x_channel, left - place.image * x_image - c * x_channel - at);
       for (int i = 0; i < run; i++)
-        transform_tile(data + c * TILES + (t + i) * VEC, step, size, patch, -above,
+        transform_tile(data + c * span + (t + i) * VEC, step, size, patch, -above,
                        column + i * next - west, 1, column_step, VEC, max(rows, 0), columns, VEC,
                        PATCH * VEC);
     }

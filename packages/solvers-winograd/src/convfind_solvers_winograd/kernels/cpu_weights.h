@@ -124,9 +124,9 @@ __kernel ONE_ITEM void winograd_cpu_weights(
 
   for (int t0 = first; t0 < end; t0 += TILES) {
     const int count = min(TILES, end - t0);
-    transform_tiles(data, TILES * CHANNELS, VALUES, x + x_at, t0, count, grid, c_count, x_h,
+    transform_tiles(data, TILES * CHANNELS, TILES, VALUES, x + x_at, t0, count, grid, c_count, x_h,
                     x_w, pad_h, pad_w, x_image, x_pixel, x_channel, images * x_image - x_at);
-    transform_tiles(gradient, TILES * FILTERS, TAPS, y + y_at, t0, count, grid, k_count,
+    transform_tiles(gradient, TILES * FILTERS, TILES, TAPS, y + y_at, t0, count, grid, k_count,
                     y_h, y_w, 0, 0, y_image, y_pixel, y_filter, images * y_image - y_at);
     for (int xi = 0; xi < POINTS; xi++)
       for (int c = 0; c < c_count; c += NR)

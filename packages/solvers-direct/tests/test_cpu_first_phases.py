@@ -1,0 +1,103 @@
+"""First layers by phases: right on edges and drawn shapes, and nothing taken that does not pay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from convfind.applicability import Rejected
+from convfind.backend import Device
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.target import DeviceKind
+from convfind.testing import MOCK_TARGET, assert_solver
+from convfind.types import AccuracyClass, Layout
+from convfind_solvers_direct.cpu_first_phases import CpuFirstPhases
+
+pytest_plugins = ["convfind.testing.fixtures"]
+
+SOLVER = CpuFirstPhases()
+#: Channels, stride and filter of problems that are taken.
+WINDOWS = (
+    (3, (2, 2), (7, 8)),
+    (4, (2, 3), (8, 10)),
+    (3, (4, 5), (11, 15)),
+    (1, (4, 4), (11, 12)),
+    (2, (3, 2), (11, 8)),
+    (4, (4, 4), (9, 12)),
+)
+TARGET = replace(MOCK_TARGET, identity="", backend="opencl", kind=DeviceKind.CPU)
+
+
+def problem_of(x: tuple[int, ...], w: tuple[int, ...], **options: object) -> ConvProblem:
+    layout = Layout.of(2, channels_last=True)
+    return ConvProblem.create(SOLVER.direction, x, w, layout=layout, **options)  # type: ignore[arg-type]
+
+
+def cpu(device: Device) -> Device:
+    if device.target.kind is not DeviceKind.CPU:
+        pytest.skip(f"{device.target.name} is no CPU")
+    return device
+
+
+def test_edges_of_tiles(convfind_device: Device) -> None:
+    shapes = [
+        problem_of((2, 3, 37, 41), (40, 3, 7, 7), padding=3, stride=2),
+        problem_of((1, 3, 130, 7), (5, 3, 7, 7), padding=((1, 2), (0, 4)), stride=2, beta=2.0),
+        problem_of((1, 3, 67, 70), (64, 3, 11, 11), padding=2, stride=4),
+        problem_of((3, 3, 12, 5), (17, 3, 11, 11), padding=9, stride=4, alpha=0.5),
+    ]
+    # PoCL compiles ten times as long.
+    if cpu(convfind_device).target.platform.startswith("Portable"):
+        shapes = shapes[:1]
+    report = assert_solver(SOLVER, convfind_device, shapes=shapes, every_variant=False)
+    assert len(report.problems) == len(shapes)
+
+
+def test_drawn_shapes(convfind_device: Device) -> None:
+    if cpu(convfind_device).target.platform.startswith("Portable"):
+        pytest.skip("every window compiles; the others run on it")
+
+    @settings(max_examples=1, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(data=st.data())
+    def check(data: st.DataObject) -> None:
+        def some(least: int, most: int) -> int:
+            return data.draw(st.integers(least, most))
+
+        channels, stride, window = data.draw(st.sampled_from(WINDOWS))
+        filters = some(1, 40)
+        shapes = [
+            problem_of(
+                (some(1, 2), channels, some(16, 60), some(16, 60)),
+                (filters, channels, *window),
+                stride=stride,
+                padding=tuple((some(0, 9), some(0, 9)) for _ in range(2)),
+                beta=data.draw(st.sampled_from((0.0, 2.0))),
+            )
+            for _ in range(4)
+        ]
+        assert_solver(SOLVER, convfind_device, shapes=shapes, every_variant=False)
+
+    check()
+
+
+def test_what_does_not_pay_is_refused() -> None:
+    first = problem_of((4, 3, 224, 224), (64, 3, 7, 7), padding=3, stride=2)
+    assert SOLVER.applicability(first, TARGET)
+    index = SOLVER.wti(first, TARGET)
+    assert index is not None
+    assert 0.5 < index < 1.5
+    for problem, reason in (
+        (replace(first, accuracy=AccuracyClass.STRICT), Reason.ACCURACY),
+        (problem_of((4, 3, 224, 224), (64, 3, 7, 7)), Reason.STRIDE),
+        (problem_of((4, 4, 224, 224), (64, 4, 11, 11), stride=5), Reason.STRIDE),
+        (problem_of((4, 3, 224, 224), (64, 3, 4, 4), stride=4), Reason.FILTER_SIZE),
+        (problem_of((4, 3, 224, 224), (64, 3, 7, 5), stride=2), Reason.FILTER_SIZE),
+        (problem_of((4, 1, 224, 224), (64, 1, 7, 7), stride=2), Reason.FILTER_SIZE),
+    ):
+        answer = SOLVER.applicability(problem, TARGET)
+        assert isinstance(answer, Rejected), problem
+        assert answer.reason == reason
