@@ -68,7 +68,10 @@ class CpuFirstPhases(CpuSolver):
         return max(_gain(shape) * fill(shape.filters, _FILTERS), 0.02)
 
     def error_bound(self, problem: ConvProblem) -> float:
-        """Of both transforms' points, and of sums as short as those that are taken."""
+        """Above what the points make of a sum: 2.8 and 3.9 times the error of plain summation.
+
+        Where one product exceeds all others six times as much of its rounding may pass.
+        """
         return 6.0
 
     def error_reach(self, problem: ConvProblem) -> int:
