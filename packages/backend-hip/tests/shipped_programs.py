@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from itertools import product
 
 from convfind.kernel_spec import Program
 from convfind.plugins.registry import default_registry
@@ -55,6 +58,7 @@ LAYERS = (
     Layer((16, 3, 224, 224), (64, 3, 7, 7), Layout.NHWC, stride=2, solvers="direct*"),
     Layer((16, 512, 7, 7), (512, 512, 3, 3), Layout.NHWC),
     Layer((16, 3, 56, 56), (64, 3, 3, 3), Layout.NHWC, solvers="winograd-*-narrow"),
+    Layer((16, 64, 14, 14), (64, 1, 7, 7), groups=64, solvers="direct-gpu-whole*"),
     Layer((16, 128, 56, 56), (128, 128, 3, 3), dtype=FLOAT16, stride=2),
     Layer((16, 256, 14, 14), (64, 256, 1, 1), Layout.NHWC, BFLOAT16),
     *(
@@ -94,3 +98,34 @@ def programs_of(target: Target) -> dict[str, set[Program]]:
                     programs = solver.solution(problem, target).programs
                     found.setdefault(solver.solver_id, set()).update(programs)
     return found
+
+
+def shared_out(launched: Mapping[str, Collection[Program]]) -> dict[str, set[Program]]:
+    """Give each program to one of the architectures that launch it, and each kind to all of those.
+
+    What an architecture changes, the size of waves and the instructions, it changes in every
+    program of a kind. The same answer in every process.
+    """
+    ordered = sorted(set().union(*launched.values()), key=lambda program: program.key(""))
+    shares: dict[str, set[Program]] = {arch: set() for arch in launched}
+    given: Counter[tuple[str, Hashable]] = Counter()
+
+    def give(program: Program, arch: str) -> None:
+        shares[arch].add(program)
+        given[arch, kind_of(program)] += 1
+
+    for program in ordered:
+        takers = [arch for arch in launched if program in launched[arch]]
+        kind = kind_of(program)
+        give(program, min(takers, key=lambda arch: (given[arch, kind], len(shares[arch]))))
+    for arch, program in product(launched, ordered):
+        if program in launched[arch] and not given[arch, kind_of(program)]:
+            give(program, arch)
+    return shares
+
+
+def kind_of(program: Program) -> Hashable:
+    """A source with what decides about its instructions."""
+    words = ("TYPE", "MFMA", "DP4A")
+    macros = (macro for macro in program.defines if any(word in macro[0] for word in words))
+    return (program.source, *macros)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 
 import pytest
+from gpu_on_cpu import as_gpu
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -20,17 +20,22 @@ from convfind.testing import MOCK_TARGET, assert_solver, edge_cases
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_direct.cpu_conv import CpuDirect
 from convfind_solvers_direct.gpu_conv import GpuDirect
+from convfind_solvers_direct.gpu_lines import LinesConv
+from convfind_solvers_direct.gpu_whole import WholeConv
 from convfind_solvers_direct.gpu_wide import WideConv
 from convfind_solvers_direct.gpu_wide_weights import WideWeights
+from convfind_solvers_direct.nvidia_groups import GroupsConv
 from convfind_solvers_direct.solver_list import solvers
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
 FewChannels = CpuDirect | GpuDirect
+# These have tests of their own.
+OF_FEW_SHAPES = WideConv | WideWeights | LinesConv | WholeConv | GroupsConv
 SOLVERS = [
     solver
     for solver in solvers()
-    if isinstance(solver, FewChannels) and not isinstance(solver, WideConv | WideWeights)
+    if isinstance(solver, FewChannels) and not isinstance(solver, OF_FEW_SHAPES)
 ]
 GPU = replace(
     MOCK_TARGET,
@@ -50,15 +55,9 @@ def device_for(solver: FewChannels, device: Device) -> Device:
         if device.target.kind is not DeviceKind.CPU:
             pytest.skip(f"{device.target.name} is no CPU")
         return device
-    if device.target.kind is DeviceKind.GPU:
-        return device
     if is_pocl(device):
         pytest.skip("compiles for minutes; CPUs never get these kernels")
-    as_gpu = copy.copy(device)
-    as_gpu.target = replace(
-        device.target, identity="", kind=DeviceKind.GPU, compute_units=8, local_memory=48 * 1024
-    )
-    return as_gpu
+    return as_gpu(device, compute_units=8, local_memory=48 * 1024)
 
 
 def is_pocl(device: Device) -> bool:
@@ -78,6 +77,7 @@ def shapes_of(solver: FewChannels) -> list[ConvProblem]:
         problem_of(solver, (2, 20, 9, 19), (20, 1, 3, 3), groups=20, padding=((0, 1), (2, 1))),
         problem_of(solver, (2, 8, 15, 14), (8, 1, 3, 3), groups=8, padding=1, stride=2),
         problem_of(solver, (2, 16, 20, 21), (16, 4, 3, 3), groups=4, padding=1, beta=2.0),
+        problem_of(solver, (2, 24, 7, 10), (24, 8, 3, 3), groups=3, padding=1),
         problem_of(solver, (1, 3, 20, 37), (3, 1, 5, 4), groups=3, padding=2, stride=(3, 2)),
         problem_of(solver, (1, 2, 30, 33), (2, 1, 11, 11), groups=2, padding=5, dilation=(1, 2)),
         problem_of(solver, (1, 2, 300, 57), (2, 1, 4, 3), groups=2, padding=1, stride=(2, 3)),

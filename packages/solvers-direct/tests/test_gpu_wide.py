@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 
 import pytest
+from gpu_on_cpu import as_gpu
 
 from convfind.applicability import Rejected
 from convfind.backend import Device
@@ -49,17 +49,11 @@ class Chained(WideConv):
         return super().default_config(problem, target).replace(rows=2, results=1, chain=2)
 
 
-def as_gpu(device: Device) -> Device:
+def gpu(device: Device) -> Device:
     """The device, as if it were a GPU."""
     if device.target.platform.startswith("Portable"):
         pytest.skip("compiles for minutes; CPUs never get these kernels")
-    if device.target.kind is DeviceKind.GPU:
-        return device
-    copied = copy.copy(device)
-    copied.target = replace(
-        device.target, identity="", kind=DeviceKind.GPU, compute_units=8, local_memory=48 * 1024
-    )
-    return copied
+    return as_gpu(device, compute_units=8, local_memory=48 * 1024)
 
 
 def shapes_of(solver: Wide) -> list[ConvProblem]:
@@ -76,7 +70,7 @@ def shapes_of(solver: Wide) -> list[ConvProblem]:
 @pytest.mark.parametrize("solver", [WideConv(DIRECTIONS[0]), Chained(DIRECTIONS[1]), WideWeights()])
 def test_edges_of_tiles(solver: Wide, convfind_device: Device) -> None:
     shapes = shapes_of(solver)
-    report = assert_solver(solver, as_gpu(convfind_device), shapes=shapes, every_variant=False)
+    report = assert_solver(solver, gpu(convfind_device), shapes=shapes, every_variant=False)
     assert len(report.problems) == len(shapes)
 
 

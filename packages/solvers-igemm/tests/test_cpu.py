@@ -117,6 +117,35 @@ def test_sums_longer_than_a_block_and_strides_than_a_row(
 
 
 @each_solver
+def test_large_results_and_gaps_of_strided_gradients(
+    solver: CpuSolver, convfind_device: Device
+) -> None:
+    """Results that go past the caches, of whole lines or not, and the zeros between them."""
+    device = on_cpu(convfind_device)
+    layout = Layout.of(2, channels_last=solver.channels_last)
+    shapes = [
+        ConvProblem.create(
+            *(solver.direction, (2, channels, *size), (24, channels, 1, 1)),
+            stride=stride,
+            beta=beta,
+            layout=layout,
+        )
+        for channels, size, stride, beta in (
+            (112, (56, 56), 2, 0.0),
+            (100, (57, 58), (2, 1), 0.0),
+            (64, (94, 93), (3, 2), 0.0),
+            (40, (11, 9), 2, 0.5),
+            (33, (10, 9), (4, 3), 0.0),  # more phases than are written together
+        )
+    ]
+    # Many results of a forward problem.
+    shapes.append(
+        ConvProblem.create(solver.direction, (1, 8, 64, 65), (144, 8, 1, 1), layout=layout)
+    )
+    assert_solver(solver, device, shapes=shapes, every_variant=False)
+
+
+@each_solver
 def test_other_devices_and_sizes_are_refused(solver: CpuSolver, convfind_device: Device) -> None:
     device = on_cpu(convfind_device)
     layout = Layout.of(2, channels_last=solver.channels_last)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
+import gpu_on_cpu
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -53,25 +53,16 @@ def each(found: Sequence[GpuSolver]) -> pytest.MarkDecorator:
 
 
 @pytest.fixture(scope="session")
-def as_gpu(convfind_device: Device) -> Iterator[Device]:
+def as_gpu(convfind_device: Device) -> Device:
     """The device as if it were a GPU with few units, whatever it is."""
-    if convfind_device.target.kind is DeviceKind.GPU:
-        yield convfind_device
-        return
     if convfind_device.target.platform.startswith("Portable"):
         # One accumulator is wrong with optimisation, right without it and everywhere else; why is
         # not found. CPUs never get these kernels.
         pytest.skip("wrong with PoCL 3.1 unless built with -cl-opt-disable")
-    device = copy.copy(convfind_device)
-    device.target = replace(
-        convfind_device.target,
-        identity="",
-        kind=DeviceKind.GPU,
-        compute_units=8,
-        local_memory=96 * 1024,
-        features=convfind_device.target.features | {"dot4"},
+    features = convfind_device.target.features | {"dot4"}
+    return gpu_on_cpu.as_gpu(
+        convfind_device, compute_units=8, local_memory=96 * 1024, features=features
     )
-    yield device
 
 
 def problem_of(
@@ -305,6 +296,40 @@ def test_nvidias_assembler_is_told_where_it_would_spill(dtype: DataType) -> None
     for target, limited in ((H200, True), (elsewhere, False)):
         (program,) = solver.solution(problem, target, crowded).programs
         assert any("maxrregcount" in option for option in program.options) == limited
+
+
+@pytest.mark.parametrize(
+    ("solver_id", "x", "w", "dtype", "tile", "limited"),
+    [
+        # Narrow tiles: floats of two axes were measured without a limit.
+        ("nhwc-fwd", (4, 64, 28, 28), (64, 64, 3, 3), "float32", (16, 128, 16, 4, 16), False),
+        ("nhwc-fwd", (4, 64, 28, 28), (64, 64, 3, 3), "float16", (16, 128, 16, 4, 16), True),
+        ("nchw-fwd", (4, 64, 28, 28), (64, 64, 5, 5), "int8", (32, 64, 16, 8, 8), True),
+        ("nchw-fwd-dot4", (4, 64, 28, 28), (64, 64, 5, 5), "int8", (32, 64, 16, 8, 8), False),
+        ("nchw-bwd-weights", (4, 32, 8, 8), (16, 32, 1, 1), "float16", (32, 32, 16, 8, 8), True),
+        ("nhwc-bwd-weights", (4, 64, 8, 8), (64, 64, 1, 1), "bfloat16", (16, 128, 16, 4, 16), True),
+        ("nchw-bwd-data", (2, 3, 9, 9, 9), (64, 3, 7, 7, 7), "float32", (32, 64, 16, 8, 8), True),
+        # Wide ones: all phases at once.
+        ("nhwc-bwd-data", (4, 3, 44, 44), (64, 3, 11, 11), "float16", (128, 64, 16, 16, 8), True),
+        ("nhwc-bwd-data", (4, 3, 44, 44), (64, 3, 11, 11), "float32", (128, 64, 16, 16, 8), False),
+        ("nhwc-bwd-data", (4, 64, 9, 9), (64, 64, 3, 3), "float16", (128, 64, 16, 16, 8), False),
+    ],
+)
+def test_and_where_elements_take_more_registers(
+    solver_id: str,
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    dtype: str,
+    tile: tuple[int, int, int, int, int],
+    limited: bool,
+) -> None:
+    (solver,) = (s for s in (*DYNAMIC, *DOT) if s.solver_id == f"igemm-gpu-{solver_id}")
+    stride = 4 if w[-1] == 11 else 1
+    problem = problem_of(solver, x, w, padding=w[-1] // 2, stride=stride, dtype=dtype)
+    config = Config(Tile(*tile).values, parts=1)
+    assert config in solver.search_space(problem, H200)
+    program = solver.solution(problem, H200, config).steps[-1].kernel.program  # type: ignore[union-attr]
+    assert any("maxrregcount" in option for option in program.options) is limited
 
 
 @each(DYNAMIC)

@@ -281,3 +281,23 @@ def test_matrix_units_pass_plain_arithmetic(solver: MatrixConvSolver) -> None:
     assert plain is not None
     assert rounded is not None
     assert 0.9 < plain < rounded < 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "splits"), [("mixed-packed", True), ("tf32", False), ("narrow", False)]
+)
+def test_register_limits_leave_the_work_groups_that_rates_were_measured_with(
+    kind: str, splits: bool
+) -> None:
+    shared = {t: r for t, r in RATES[kind].items() if t.lines and t.tile_n > NARROW}
+    assert shared
+    for tile, rate in shared.items():
+        assert tile.registers(splits=splits) * tile.threads * rate.resident <= 64 * 1024
+
+
+@pytest.mark.parametrize(("lines", "options"), [(1, ("-cl-nv-maxrregcount=128",)), (0, ())])
+def test_registers_are_limited_where_taps_share_rows(lines: int, options: tuple[str, ...]) -> None:
+    solver = MatrixConvSolver(Direction.BACKWARD_DATA, channels_last=True, fixed=False)
+    problem = problem_of(solver, (16, 64, 224, 224), (64, 64, 3, 3), padding=1)
+    config = MatrixTile(128, 64, 3, lines).config(has_lines=True)
+    assert [p.options for p in solver.solution(problem, H200, config).programs] == [options]

@@ -19,8 +19,8 @@ from convfind_solvers_direct.window import Window, window
 #: Sums that an item keeps in registers.
 _MOST_SUMS = 27
 #: Channels last, rows and columns of y at a time: of small filters, of these with strides, whose
-#: windows share little, and of large ones.
-_PIXELS, _PIXELS_OF_STRIDED, _PIXELS_OF_LARGE = (4, 4), (2, 2), (1, 4)
+#: windows share little, or groups, whose channels are exchanged, and of large ones.
+_PIXELS, _PIXELS_OF_STRIDED, _PIXELS_OF_LARGE = (3, 2), (2, 2), (1, 4)
 #: Channels first, vectors of sums that an item has room for: those of a source channel.
 _MOST_TOTALS = 4096
 
@@ -104,7 +104,8 @@ class CpuWeights(CpuDirect):
         """Rows and columns of y at a time, channels last."""
         if math.prod(shape.taps) > 9:
             return _PIXELS_OF_LARGE
-        rows, columns = _PIXELS_OF_STRIDED if max(shape.stride) > 1 else _PIXELS
+        is_plain = max(shape.stride) == 1 and shape.channels == 1
+        rows, columns = _PIXELS if is_plain else _PIXELS_OF_STRIDED
         return min(rows, shape.taps[0]), columns
 
     def _plan(
@@ -140,7 +141,7 @@ class CpuPlanesWeights(CpuWeights):
 class CpuPixelsWeights(CpuWeights):
     """Channels last."""
 
-    version = 3
+    version = 4
     solver_id = "direct-cpu-nhwc-bwd-weights"
     channels_last = True
 

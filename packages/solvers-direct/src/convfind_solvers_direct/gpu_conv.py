@@ -32,6 +32,8 @@ _LONGEST_WALK = 48
 #: Of one unit of an H200: FLOP/s at the peak, and bytes/s of memory.
 _UNIT_PEAK = 507e9
 _UNIT_BANDWIDTH = 32e9
+#: With any limit, NVIDIA's assembler does not look for one of its own, for which it may spill.
+_ALL_REGISTERS = "-cl-nv-maxrregcount=255"
 
 _FEWEST_ITEMS = 32
 ROWS = Parameter("rows", tuple(range(1, 17)), "rows of the result of an item")
@@ -46,7 +48,7 @@ class GpuDirect(TunableSolver):
     arithmetic_share: ClassVar[float] = 0.3  # of the peak, which window sums reach
     algorithm = Algorithm.DIRECT
     is_dynamic = True
-    backends = ("opencl", "hip")
+    backends: ClassVar[tuple[str, ...]] = ("opencl", "hip")
 
     def __init__(self, direction: Direction) -> None:
         self.direction = direction
@@ -102,7 +104,9 @@ class GpuConv(GpuDirect):
             **self._macros(shape, chosen),
         }
         program = Program(
-            KernelSource(PACKAGE, f"kernels/{self._file}.cl"), defines=make_defines(macros)
+            KernelSource(PACKAGE, f"kernels/{self._file}.cl"),
+            defines=make_defines(macros),
+            options=all_registers(target) if self._is_squeezed(problem, chosen) else (),
         )
         sizes, groups = self._launch(shape, chosen)
         launch = Launch(
@@ -141,6 +145,10 @@ class GpuConv(GpuDirect):
             )
         return SearchSpace((ROWS, ITEMS, *self._parameters(shape)), tuple(constraints))
 
+    def _is_squeezed(self, problem: ConvProblem, config: Config) -> bool:
+        """Whether NVIDIA's assembler may spill registers to run more work-groups at a time."""
+        return False
+
     @abstractmethod
     def _macros(self, shape: Window, config: Config) -> dict[str, DefineValue]:
         """The kernel's macros beside those of gpu_window.h."""
@@ -163,6 +171,11 @@ class GpuConv(GpuDirect):
 def most_weights(target: Target) -> int:
     """Weights that an item keeps in registers."""
     return _MOST_WEIGHTS_HIP if target.backend == "hip" else MOST_WEIGHTS
+
+
+def all_registers(target: Target) -> tuple[str, ...]:
+    """Return the option that lets NVIDIA's assembler take all registers; none elsewhere."""
+    return (_ALL_REGISTERS,) if target.has("nv-ptx") else ()
 
 
 def nvidia_sm(target: Target) -> int:

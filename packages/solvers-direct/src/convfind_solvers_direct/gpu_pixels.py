@@ -89,6 +89,14 @@ class PixelsConv(GpuConv):
             return Rejected(Reason.SIZE_LIMIT, f"{shape.images} images, {shape.out[0]} rows")
         return APPLICABLE
 
+    def _is_squeezed(self, problem: ConvProblem, config: Config) -> bool:
+        shape = window(problem)
+        is_strided = shape.is_gradient and shape.stride != (1, 1)
+        # Floats with unrolled taps were measured without a limit, and spill nowhere.
+        return not is_unrolled(shape, config) or (
+            is_strided and problem.dtype is not DataType.FLOAT32
+        )
+
     def _macros(self, shape: Window, config: Config) -> dict[str, DefineValue]:
         return {"COLUMNS": config.integer("columns"), "LANES": config.integer("lanes")}
 

@@ -15,7 +15,7 @@ from convfind.kernel_spec import KernelSpec, Program
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.search_space import Constraint, Parameter, SearchSpace
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, ScalarArg, f32, i32, i64
+from convfind.solution import BufferArg, ConvSolution, Launch, Memory, ScalarArg, f32, i32
 from convfind.target import Target
 from convfind.types import DataType, Direction
 from convfind_solvers_direct.gpu_conv import (
@@ -24,21 +24,26 @@ from convfind_solvers_direct.gpu_conv import (
     PACKAGE,
     ROWS,
     GpuDirect,
+    all_registers,
     most_weights,
 )
+from convfind_solvers_direct.gpu_sum import is_split, sum_of_parts
 from convfind_solvers_direct.planes_tile import reciprocal
 from convfind_solvers_direct.window import Window, window
 
 _UNITS = 32
 _TILES = (4096, 12032)
-#: Items of a work-group of the second launch, of which some share a result.
-_SUM_ITEMS, _SHARERS = 128, 8
 _PARTS = (*range(1, 16), *(part << i for i in range(8) for part in range(16, 32, 4)), 4096)
 #: Work-groups that fill a unit several times; fewer where each writes many sums.
 _GROUPS_A_UNIT = 16
 _FEW_GROUPS_A_UNIT = 4
 #: The same where items have channels in fours, which they do where the taps are few.
 _LANES, _MOST_WIDE_TAPS, _WIDE_GROUPS_A_UNIT = 4, 9, 3
+
+#: Sums that an item keeps, channels last, of filters with more taps in a row than these.
+_MOST_WIDE_SUMS, _NARROW = 48, 16
+#: Sums, gradients and a row of x of an item, channels last; so many gradients always fit.
+_MOST_KEPT, _FEW_GRADIENTS = 128, 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,7 @@ class GpuWeights(GpuDirect):
         """Bytes of the parts; none under a limit of 0."""
         config = self.default_config(problem, target)
         parts, _ = self._parts(problem, config, limit)
-        return 4 * parts * problem.elements("w") if _is_split(problem, config, limit) else 0
+        return 4 * parts * problem.elements("w") if is_split(problem, config, limit) else 0
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """Enough parts to fill the device."""
@@ -106,25 +111,28 @@ class GpuWeights(GpuDirect):
         chosen = config or self.default_config(problem, target)
         shape = window(problem)
         parts, per_part = self._parts(problem, chosen, workspace_limit)
-        is_split = _is_split(problem, chosen, workspace_limit)
+        has_parts = is_split(problem, chosen, workspace_limit)
         split, items = self._split(shape, chosen), chosen.integer("items")
         chunks = -(-shape.taps[0] // self._chunk(shape, target))
         macros: dict[str, DefineValue] = {
             "DTYPE": problem.dtype.upper(),
             **shape.macros,
-            "SPLIT": is_split,
+            "SPLIT": has_parts,
             **{name.upper(): value for name, value in chosen.items() if name != "parts"},
             **self._macros(shape, chosen, target),
+            **({"STEPPED": True} if self._is_stepped(problem) else {}),
         }
         program = Program(
-            KernelSource(PACKAGE, f"kernels/{self._file}.cl"), defines=make_defines(macros)
+            KernelSource(PACKAGE, f"kernels/{self._file}.cl"),
+            defines=make_defines(macros),
+            options=all_registers(target) if self._is_squeezed(problem, target) else (),
         )
         launch = Launch(
             KernelSpec(program, f"direct_{self._file}"),
             (
                 BufferArg(Memory.X),
                 BufferArg(Memory.Y),
-                BufferArg(Memory.WORKSPACE if is_split else Memory.W),
+                BufferArg(Memory.WORKSPACE if has_parts else Memory.W),
                 f32(problem.alpha),
                 f32(problem.beta),
                 *map(i32, (shape.images, shape.groups, *shape.size, *shape.out)),
@@ -134,10 +142,10 @@ class GpuWeights(GpuDirect):
             (split.groups * items, chunks, parts),
             (items, 1, 1),
         )
-        if not is_split:
+        if not has_parts:
             return ConvSolution(self.solver_id, (launch,), config=chosen)
         workspace = 4 * parts * problem.elements("w")
-        launches = (launch, _sum_of_parts(problem, target, parts))
+        launches = (launch, sum_of_parts(problem, target, parts))
         return ConvSolution(self.solver_id, launches, workspace=workspace, config=chosen)
 
     @abstractmethod
@@ -159,6 +167,14 @@ class GpuWeights(GpuDirect):
     @abstractmethod
     def _constraints(self, shape: Window) -> tuple[Constraint, ...]:
         """The constraints beside those of both layouts."""
+
+    def _is_stepped(self, problem: ConvProblem) -> bool:
+        """Whether pointers go from place to place."""
+        return False
+
+    def _is_squeezed(self, problem: ConvProblem, target: Target) -> bool:
+        """Whether NVIDIA's assembler may spill registers to run more work-groups at a time."""
+        return False
 
     def _rows(self, shape: Window) -> int:
         """Rows of y that an item takes at a time."""
@@ -183,7 +199,7 @@ class GpuWeights(GpuDirect):
     def _parts(self, problem: ConvProblem, config: Config, limit: int | None) -> tuple[int, int]:
         """Return the parts, as many as fit the limit, and the steps of one."""
         steps, parts = self._split(window(problem), config).steps, config.integer("parts")
-        if not _is_split(problem, config, limit):
+        if not is_split(problem, config, limit):
             parts = 1
         elif limit is not None:
             parts = min(parts, limit // (4 * problem.elements("w")))
@@ -205,6 +221,17 @@ class PlanesWeights(GpuWeights):
         if _band(shape, 1, _TILES[-1]) is None:
             return Rejected(Reason.SIZE_LIMIT, "rows do not fit local memory")
         return APPLICABLE
+
+    def _is_squeezed(self, problem: ConvProblem, target: Target) -> bool:
+        shape = window(problem)
+        return problem.dtype is not DataType.FLOAT32 and (shape.channels > 1 or _is_long(shape))
+
+    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+        """Fewer rows where halves need the registers for a long row of taps."""
+        config = super().default_config(problem, target)
+        if problem.dtype is not DataType.FLOAT32 and _is_long(window(problem)):
+            return config.replace(rows=min(config.integer("rows"), 4))
+        return config
 
     def _macros(self, shape: Window, config: Config, target: Target) -> dict[str, DefineValue]:
         return {"CHANNELS_LAST": False, "CHUNK": self._chunk(shape, target)}
@@ -284,7 +311,27 @@ class PixelsWeights(GpuWeights):
             lambda config: is_wide or config.integer("lanes") == 1,
             "four channels of float32 with few weights of their own each",
         )
-        return SearchSpace(space.parameters, (*space.constraints, lanes))
+        sums = (width := window(problem).taps[1]) * self._chunk(window(problem), target)
+        kept = Constraint(
+            "sums",
+            lambda config: (
+                not self._is_stepped(problem)
+                or config.integer("rows") * config.integer("columns")
+                <= max(_FEW_GRADIENTS, _MOST_KEPT - sums - width - config.integer("columns"))
+            ),
+            "sums, gradients and x have to fit registers together",
+        )
+        return SearchSpace(space.parameters, (*space.constraints, lanes, kept))
+
+    def _is_stepped(self, problem: ConvProblem) -> bool:
+        # Floats with few taps leave room for the offsets, and were measured so.
+        few = math.prod(window(problem).taps) <= _MOST_WIDE_TAPS
+        return not few or problem.dtype is not DataType.FLOAT32
+
+    def _chunk(self, shape: Window, target: Target) -> int:
+        rows = super()._chunk(shape, target)
+        width = shape.taps[1]
+        return rows if width <= _NARROW else min(rows, max(1, _MOST_WIDE_SUMS // width))
 
     def _macros(self, shape: Window, config: Config, target: Target) -> dict[str, DefineValue]:
         units = _UNITS // config.integer("lanes")
@@ -318,6 +365,10 @@ class PixelsWeights(GpuWeights):
         )
 
 
+def _is_long(shape: Window) -> bool:
+    return shape.taps[1] > _MOST_WIDE_SUMS // 2
+
+
 def _can_be_wide(shape: Window, dtype: DataType) -> bool:
     return (
         dtype is DataType.FLOAT32
@@ -343,34 +394,6 @@ def _band(shape: Window, rows: int, room: int) -> int | None:
 def parts_of(wanted: int) -> int:
     """Return the most parts of the search space that are not more than wanted."""
     return max((parts for parts in _PARTS if parts <= wanted), default=1)
-
-
-def _sum_of_parts(problem: ConvProblem, target: Target, parts: int) -> Launch:
-    """Return the launch that adds up what the first one left in the workspace."""
-    size, items = problem.elements("w"), min(_SUM_ITEMS, target.max_work_group)
-    program = Program(
-        KernelSource(PACKAGE, "kernels/gpu_sum.cl"),
-        defines=make_defines({"DTYPE": problem.dtype.upper(), "ITEMS": items, "SHARERS": _SHARERS}),
-    )
-    return Launch(
-        KernelSpec(program, "direct_gpu_sum"),
-        (
-            BufferArg(Memory.WORKSPACE),
-            BufferArg(Memory.W),
-            f32(problem.alpha),
-            f32(problem.beta),
-            i64(size),
-            i32(parts),
-        ),
-        (-(-size // (items // _SHARERS)) * items,),
-        (items,),
-    )
-
-
-def _is_split(problem: ConvProblem, config: Config, limit: int | None) -> bool:
-    """Whether there are parts, which a limit leaves room for."""
-    fits = limit is None or limit >= 8 * problem.elements("w")
-    return config.integer("parts") > 1 and fits
 
 
 #: The solvers of backward-weights, best first.

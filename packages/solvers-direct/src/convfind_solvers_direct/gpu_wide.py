@@ -68,7 +68,7 @@ class WideTile:
 def wide_tile(shape: Window, config: Config) -> WideTile | None:
     """As many groups as keep the items busy, or a band of one; None if rows are too wide."""
     rows, items = config.integer("rows"), config.integer("items")
-    above, left = _padding(shape)
+    above, left = zeros_before(shape)
     before = -(-left // 4)
     lead = 4 * before - left
     fours = shape.out[1] // 4
@@ -177,7 +177,6 @@ class WideConv(GpuDirect):
         tile = wide_tile(shape, chosen)
         assert tile is not None
         items, chain = chosen.integer("items"), chosen.integer("chain")
-        is_async = target.has("nv-ptx") and nvidia_sm(target) >= _ASYNC_SM
         macros = {
             **shape.macros,
             "ROWS": chosen.integer("rows"),
@@ -187,7 +186,7 @@ class WideConv(GpuDirect):
             "LEAD": tile.lead,
             "STAGES": _stages(shape, chosen),
             "KEPT": -(-tile.kept // 64) * 64 if shape.channels > 1 else 4,
-            "ASYNC": is_async,
+            "ASYNC": copies_past_registers(target),
             "TILE_FLOATS": -(-tile.floats // 512) * 512,
         }
         program = Program(
@@ -221,7 +220,7 @@ class WideConv(GpuDirect):
         most = most_weights(target)
         if math.prod(shape.taps) > most or max(shape.taps) > _MOST_TAPS:
             return Rejected(Reason.FILTER_SIZE, f"is for {most} taps at most")
-        if min(_padding(shape)) < 0:
+        if min(zeros_before(shape)) < 0:
             return Rejected(Reason.PADDING, "more zeros than the filter reaches")
         if shape.size[1] % 4 or shape.out[1] % 4:
             return Rejected(Reason.SIZE_LIMIT, "rows must be whole fours")
@@ -248,7 +247,12 @@ def _chained(shape: Window, config: Config, target: Target) -> Config:
     return config.replace(chain=min(legal, key=turns))
 
 
-def _padding(shape: Window) -> tuple[int, int]:
+def copies_past_registers(target: Target) -> bool:
+    """Whether the device copies to local memory past the registers."""
+    return target.has("nv-ptx") and nvidia_sm(target) >= _ASYNC_SM
+
+
+def zeros_before(shape: Window) -> tuple[int, int]:
     """Zeros before the source that the first result takes."""
     if not shape.is_gradient:
         return shape.padding

@@ -11,12 +11,15 @@ from convfind_solvers_direct.cpu_first_weights import CpuFirstWeights
 from convfind_solvers_direct.cpu_narrow import CpuNarrow
 from convfind_solvers_direct.cpu_weights import CPU_WEIGHTS_SOLVERS
 from convfind_solvers_direct.gpu_first import GpuFirst
+from convfind_solvers_direct.gpu_lines import LinesConv
 from convfind_solvers_direct.gpu_pixels import PixelsConv
 from convfind_solvers_direct.gpu_planes import PlanesConv
 from convfind_solvers_direct.gpu_weights import WEIGHTS_SOLVERS
+from convfind_solvers_direct.gpu_whole import WholeConv
 from convfind_solvers_direct.gpu_wide import WideConv
 from convfind_solvers_direct.gpu_wide_weights import WideWeights
 from convfind_solvers_direct.naive import NaiveBackwardData, NaiveBackwardWeights, NaiveForward
+from convfind_solvers_direct.nvidia_groups import GroupsConv
 
 
 def solvers() -> list[Solver]:
@@ -34,7 +37,7 @@ def solvers() -> list[Solver]:
         *(solver() for solver in (*CPU_CONV_SOLVERS, *CPU_WEIGHTS_SOLVERS)),
         *(
             solver(direction)
-            for solver in (WideConv, PlanesConv, PixelsConv)
+            for solver in (GroupsConv, WideConv, LinesConv, WholeConv, PlanesConv, PixelsConv)
             for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
         ),
         WideWeights(),

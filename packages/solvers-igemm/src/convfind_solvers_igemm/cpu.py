@@ -28,6 +28,8 @@ from convfind_solvers_igemm.cpu_solver import (
 _BEST_SHARE = 0.9
 #: What a byte of packed weights costs, in bytes that are moved: it is written, and in small pieces.
 _PACKED_COST = 3
+#: Phases of a data gradient that are written together, at most.
+_MOST_FILLED = 8
 
 
 class CpuProduct(CpuSolver):
@@ -91,7 +93,7 @@ class CpuProduct(CpuSolver):
             (
                 -(-product.positions // pieces.positions),
                 -(-shape.filters // pieces.filters),
-                product.groups,
+                shape.groups * (shape.phases // self._joined(shape)),
             ),
             (1, 1, 1),
         )
@@ -131,7 +133,7 @@ class CpuProduct(CpuSolver):
         return Product(
             shape.positions,
             shape.filters,
-            shape.groups * shape.phases // self._joined(shape),
+            shape.groups * -(-shape.reached_phases // self._joined(shape)),
             positions,
             filters,
             max(1, self._cached // self._depth(shape) // filters) * filters,
@@ -187,6 +189,9 @@ class ChannelsLast(CpuProduct):
     channels_last = True
     _kernel = "cpu_nhwc"
 
+    def _joined(self, shape: Geometry) -> int:
+        return shape.phases if _fills(shape) else 1
+
     def _panel_width(self, target: Target) -> int:
         return register_tile(target)[1] * VECTOR
 
@@ -237,3 +242,15 @@ class ChannelsLastBackwardDataInline(ChannelsLast):
     solver_id = "igemm-cpu-nhwc-bwd-data-inline"
     direction = Direction.BACKWARD_DATA
     packs_ahead = False
+
+
+def _fills(shape: Geometry) -> bool:
+    """Whether each result that nothing reaches lies right behind one that a single tap reaches."""
+    reached = tuple(-(-size // step) for size, step in zip(shape.out, shape.stride, strict=True))
+    return (
+        shape.is_gradient
+        and shape.taps == 1
+        and shape.size == reached
+        and not any(shape.padding)
+        and 1 < shape.phases <= _MOST_FILLED
+    )

@@ -62,6 +62,14 @@ class Geometry:
         return math.prod(map(min, self.stride, self.out))
 
     @property
+    def reached_phases(self) -> int:
+        """Those of them that have taps, at most: the others cost nearly nothing."""
+        if not self.is_gradient:
+            return 1
+        axes = zip(self.stride, self.out, self.window, strict=True)
+        return math.prod(min(axis) for axis in axes)
+
+    @property
     def positions(self) -> int:
         """Places of the result in the largest phase, over all images."""
         if not self.is_gradient:

@@ -76,7 +76,7 @@ class CpuRows(CpuProduct):
         return Product(
             shape.images * depth * height * -(-width // rows) * rows,
             shape.filters,
-            shape.groups * shape.phases,
+            shape.groups * shape.reached_phases,
             rows,
             unit,
             max(1, CACHED_FLOATS // (shape.taps * self._block(shape)) // unit) * unit,

@@ -32,7 +32,7 @@ class CpuSolver(Solver):
     direction: ClassVar[Direction]
     channels_last: ClassVar[bool]
     algorithm = Algorithm.IMPLICIT_GEMM
-    version = 3
+    version = 4
     is_dynamic = True
     backends = ("opencl",)
 

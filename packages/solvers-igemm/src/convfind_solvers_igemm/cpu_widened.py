@@ -40,7 +40,7 @@ class CpuWidened(Solver):
     """A convolution of float16, bfloat16 or int8 through that of float32."""
 
     algorithm = Algorithm.IMPLICIT_GEMM
-    version = 3
+    version = 4
     is_dynamic = True
     backends = ("opencl",)
 

@@ -239,6 +239,16 @@ class GpuSolver(TunableSolver):
         """
         return tile.squeezed and (self.fixed or self.direction is Direction.FORWARD)
 
+    def _has_all_registers(self, problem: ConvProblem, shape: GpuGeometry, tile: Tile) -> bool:
+        """Whether to tell the assembler of all registers: for speed, or as it spills some else.
+
+        It has spilled floats of one and two axes in no narrow tile.
+        """
+        is_float = problem.dtype is DataType.FLOAT32
+        if tile.crowded or (is_float and self._spreads(shape, tile)):
+            return True
+        return tile.narrow and (not is_float or problem.spatial_rank > 2)
+
     def _most_groups(self, shape: GpuGeometry) -> int:
         return self._count(shape, _SMALLEST)
 
@@ -277,8 +287,7 @@ class GpuSolver(TunableSolver):
         if self.fixed:
             macros |= {"FIXED": True, **shape.sizes}
         defines: Defines = make_defines(macros)
-        spread = self._spreads(shape, tile) and problem.dtype is DataType.FLOAT32
-        is_limited = (spread or tile.crowded) and target.has("nv-ptx")
+        is_limited = target.has("nv-ptx") and self._has_all_registers(problem, shape, tile)
         options = (_ALL_REGISTERS,) if is_limited else ()
         return Program(
             KernelSource(PACKAGE, f"kernels/{self._file}"), defines=defines, options=options

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from convfind.defines import DefineValue
+from convfind.problem import ConvProblem
 from convfind.solution import Memory, ScalarArg, i32
 from convfind.target import Target
+from convfind.types import DataType
 from convfind_solvers_igemm.gpu import GpuSolver
 from convfind_solvers_igemm.gpu_geometry import GpuGeometry
 from convfind_solvers_igemm.gpu_tiles import Tile
@@ -82,6 +84,12 @@ class ConvSolver(GpuSolver):
         # The others read in ways that take far more registers than are worth a work-group.
         whole = shape.result_channels % 4 == 0 and not _is_fused(shape)
         return whole and super()._spreads(shape, tile)
+
+    def _has_all_registers(self, problem: ConvProblem, shape: GpuGeometry, tile: Tile) -> bool:
+        # All phases of halves at once: three work-groups a unit cost a few spilled registers.
+        is_half = problem.dtype in (DataType.FLOAT16, DataType.BFLOAT16)
+        squeezed = is_half and tile.squeezed and _is_fused(shape)
+        return squeezed or super()._has_all_registers(problem, shape, tile)
 
     def _efficiency(self, shape: GpuGeometry, tile: Tile) -> float:
         gather = _gather(shape, tile)

@@ -99,6 +99,10 @@ class DotSolver(ConvSolver):
     def _elements(self, problem: ConvProblem, target: Target) -> dict[str, DefineValue]:
         return {"INTEGER": True, "WORDS": True, "CF_DP4A": target.has("nv-ptx")}
 
+    def _has_all_registers(self, problem: ConvProblem, shape: GpuGeometry, tile: Tile) -> bool:
+        # Words of four numbers take as few registers as floats.
+        return tile.crowded
+
     def _best(self, problem: ConvProblem, target: Target) -> tuple[Tile, int, float]:
         tile, parts, seconds = super()._best(problem, target)
         packing = 0.0 if _has_words(problem) else _PACK_SECONDS

@@ -79,6 +79,11 @@ class Tile:
         return self.block[0] * self.block[1] == 32 and self.threads == 128
 
     @property
+    def narrow(self) -> bool:
+        """Whether it spills some where elements are not floats, or have three axes."""
+        return self.block[0] * self.block[1] <= 32 and self.threads == 64
+
+    @property
     def local_bytes(self) -> int:
         """Local memory, at most."""
         tiles = 2 * 4 * (self.tile_k + 4) * (self.tile_m + self.tile_n)

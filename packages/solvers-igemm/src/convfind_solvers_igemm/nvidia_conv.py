@@ -60,6 +60,8 @@ _LONGEST = 32768
 _MOST_PIECES = 2**31 - 2**16
 #: Packed floats are counted in 32 bits.
 _MOST_BYTES = 2**33
+#: Goes into the text that the driver assembles: see convfind_backend_opencl.ptx.
+_LIMIT = "-cl-nv-maxrregcount="
 #: A launch that packs the weights.
 _PACK_SECONDS = 4e-6
 #: Of one unit of an H200: FLOP/s at the peak of plain arithmetic, and bytes/s of memory.
@@ -229,7 +231,18 @@ class MatrixConvSolver(TunableSolver):
             KernelSource(PACKAGE, "kernels/nvidia_conv.cl"),
             KernelLanguage.OPENCL_C,
             make_defines(macros),
+            (f"{_LIMIT}{limit}",) if (limit := self._most_registers(problem, shape, tile)) else (),
         )
+
+    def _most_registers(
+        self, problem: ConvProblem, shape: GpuGeometry, tile: MatrixTile
+    ) -> int | None:
+        """The limit of an item's registers, where one costs no spills."""
+        splits = products(problem) > 1
+        as_they_come = not splits or Filter(problem, shape).is_split
+        if not (tile.lines and as_they_come and tile.tile_n > NARROW) or MatrixProduct(shape).fused:
+            return None
+        return tile.registers(splits=splits)
 
 
 def reciprocal(number: int) -> int:

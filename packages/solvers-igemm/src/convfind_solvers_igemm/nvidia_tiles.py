@@ -14,6 +14,12 @@ _ROW_BYTES = 128
 EXTRA_ROWS = 8
 #: With taps of a line that share rows: so many stages are fetched before two lines are through.
 _MOST_LINE_STAGES = 4
+#: Registers of a unit; what an item needs beside its sums, with split floats beside two of each.
+_REGISTERS = 64 * 1024
+_BESIDE_SUMS, _BESIDE_PARTS = 48, 64
+_MOST_REGISTERS = 255
+#: Local memory that each work-group takes beside its own.
+_RESERVED = 1024
 #: Bytes beside the tiles: for each row of a tile, and for the entries of GATHER_FLAT.
 _BESIDE_ROW = 24
 _BESIDE = 512
@@ -53,6 +59,18 @@ class MatrixTile:
             rows += self.tile_n * (4 if self.stages > 2 else 2)
         result = 4 * self.tile_m * self.tile_n
         return max(rows * _ROW_BYTES, result) + self.tile_m * _BESIDE_ROW + _BESIDE
+
+    def registers(self, *, splits: bool) -> int:
+        """The most that an item may take, so that a unit has as many work-groups as fit its memory.
+
+        Assemblers take a few more, or not, by chance: with sizes as arguments 162 instead of 128
+        halved the work-groups of a unit. Weights are as they come, or split before.
+        """
+        sums = self.tile_n // 2
+        needed = 2 * sums + _BESIDE_PARTS if splits else sums + _BESIDE_SUMS
+        memory = self.local_bytes(splits=splits, packed=splits) + _RESERVED
+        places = min(LOCAL_MEMORY // memory, _REGISTERS // (needed * self.threads))
+        return min(_REGISTERS // (max(places, 1) * self.threads) // 8 * 8, _MOST_REGISTERS)
 
     def count(self, rows: int, columns: int) -> int:
         """Work-groups of a product."""

@@ -2,7 +2,9 @@
 //
 // A work-item sums over a part of all rows of y, and leaves its sums as a part of the result. Lanes are
 // neighbouring channels. ROWS x COLUMNS pixels of y at a time stay in registers, and so do the sums of a
-// vector of channels; each vector that is read of x goes into all the sums that it meets.
+// vector of channels; each vector that is read of x goes into all the sums that it meets. Several channels a group
+// meet each other in turns: in turn t each source channel its own number XOR t, for which only pixels of y are
+// exchanged between lanes.
 #include "convfind_cpu_vector.h"
 #include "window.h"
 #include "cpu_lanes.h"
@@ -11,7 +13,7 @@
 #define CHUNK FILTER_H  // filter rows whose sums are in registers: 1..FILTER_H
 #endif
 #ifndef COLUMNS
-#define COLUMNS 4       // neighbouring columns of y at a time: 1 and up
+#define COLUMNS 2       // neighbouring columns of y at a time: 1 and up
 #endif
 // CHANNELS and FILTERS are the same: 1, 2, 4 or 8; ROWS are those of y at a time.
 
@@ -20,29 +22,16 @@
 #define COLUMN_SPAN SPAN(COLUMNS, FILTER_W, STRIDE_W, DILATION_W)
 #define COLUMNS_MEET(p, j) MEET(p, j, FILTER_W, STRIDE_W, DILATION_W)
 #define COLUMN_TAP(p, j) (DISTANCE(p, j, FILTER_W, STRIDE_W, DILATION_W) / DILATION_W)
+// Rows of x and y that the next strip adds.
+#define LINES_X (ROWS * STRIDE_H)
+#define LINES_Y ROWS
 #define BLOCK (CHANNELS * TAPS * VEC)  // floats of the sums of a vector of channels
 
-// Adds pixels to sums of CHUNK filter rows from i0 on and source channel c; `rows` and `rest`: how many rows and
+// Adds pixels to sums of CHUNK filter rows from i0 on and turn t; `rows` and `rest`: how many rows and
 // columns of y there are; `inside`: all that they take exists; `whole`: in whole vectors.
 INLINE void add_pixels(float16 sum[CHUNK][FILTER_W], const bool inside, const bool whole,
-                       __global const float *restrict x, __global const float *restrict y, int c, int i0, int row0,
+                       __global const float *restrict x, __global const float *restrict y, int t, int i0, int row0,
                        int column0, int rows, int rest, int x_h, int x_w, int y_w, int channels, int count) {
-  // The next rows are on their way: pixels of many channels are steps that the device does not foresee.
-  if (inside && c == 0 && i0 == 0) {
-    __global const float *below = x + ((long)(row0 + CHUNK_SPAN) * x_w + column0) * channels;
-#pragma unroll
-    for (int p = 0; p < COLUMNS; p++) {
-#pragma unroll
-      for (int o = 0; o < ROWS; o++) {
-        PREFETCH(y + (long)((ROWS + o) * y_w + p) * channels);
-#pragma unroll
-        for (int j = 0; j < STRIDE_W; j++)
-#pragma unroll
-          for (int i = 0; i < STRIDE_H; i++)
-            PREFETCH(below + (long)((o * STRIDE_H + i) * x_w + p * STRIDE_W + j) * channels);
-      }
-    }
-  }
   float16 gradient[ROWS][COLUMNS];
 #pragma unroll
   for (int o = 0; o < ROWS; o++) {
@@ -51,6 +40,7 @@ INLINE void add_pixels(float16 sum[CHUNK][FILTER_W], const bool inside, const bo
       gradient[o][p] = 0.0f;
       __global const float *from = y + (long)(o * y_w + p) * channels;
       if (inside || (o < rows && p < rest)) gradient[o][p] = whole ? vload16(0, from) : load_part(from, count);
+      gradient[o][p] = exchange(gradient[o][p], t);
     }
   }
 #pragma unroll
@@ -63,7 +53,6 @@ INLINE void add_pixels(float16 sum[CHUNK][FILTER_W], const bool inside, const bo
       float16 value = 0.0f;
       if (inside || (column0 + j >= 0 && column0 + j < x_w))
         value = whole ? vload16(0, from + (long)j * channels) : load_part(from + (long)j * channels, count);
-      value = channel_of(value, c);
 #pragma unroll
       for (int o = 0; o < ROWS; o++) {
         if (!CHUNK_MEETS(o, r)) continue;
@@ -77,9 +66,11 @@ INLINE void add_pixels(float16 sum[CHUNK][FILTER_W], const bool inside, const bo
   }
 }
 
-// Adds up rows of y for CHUNK filter rows from i0 on and source channel c.
-INLINE void add_rows(__global const float *restrict x, __global const float *restrict y, __global float *sums, int c,
-                     int i0, int row0, int rows, int pad_w, int x_h, int x_w, int y_w, int channels, int count) {
+// Adds up rows of y for CHUNK filter rows from i0 on and turn t. A part of the next strip of x and y begins at next_x
+// and next_y; it is fetched in the order in which it lies, since memory is slow in any other.
+INLINE void add_rows(__global const float *restrict x, __global const float *restrict y, __global float *sums,
+                     __global const float *next_x, __global const float *next_y, int t, int i0, int row0, int rows,
+                     int pad_w, int x_h, int x_w, int y_w, int channels, int count) {
   float16 sum[CHUNK][FILTER_W];
 #pragma unroll
   for (int i = 0; i < CHUNK; i++)
@@ -88,13 +79,17 @@ INLINE void add_rows(__global const float *restrict x, __global const float *res
   const bool rows_inside = row0 >= 0 && row0 + CHUNK_SPAN <= x_h && rows >= ROWS && i0 + CHUNK <= FILTER_H;
   for (int column = 0; column < y_w; column += COLUMNS) {
     const int column0 = column * STRIDE_W - pad_w, rest = y_w - column;
+    if (t == 0 && i0 == 0) {
+      fetch_lines(next_x + (long)column * STRIDE_W * LINES_X * VEC, COLUMNS * STRIDE_W * LINES_X);
+      fetch_lines(next_y + (long)column * LINES_Y * VEC, COLUMNS * LINES_Y);
+    }
     __global const float *gradient = y + (long)column * channels;
     if (count < VEC)
-      add_pixels(sum, false, false, x, gradient, c, i0, row0, column0, rows, rest, x_h, x_w, y_w, channels, count);
+      add_pixels(sum, false, false, x, gradient, t, i0, row0, column0, rows, rest, x_h, x_w, y_w, channels, count);
     else if (rows_inside && column0 >= 0 && column0 + COLUMN_SPAN <= x_w && rest >= COLUMNS)
-      add_pixels(sum, true, true, x, gradient, c, i0, row0, column0, rows, rest, x_h, x_w, y_w, channels, count);
+      add_pixels(sum, true, true, x, gradient, t, i0, row0, column0, rows, rest, x_h, x_w, y_w, channels, count);
     else
-      add_pixels(sum, false, true, x, gradient, c, i0, row0, column0, rows, rest, x_h, x_w, y_w, channels, count);
+      add_pixels(sum, false, true, x, gradient, t, i0, row0, column0, rows, rest, x_h, x_w, y_w, channels, count);
   }
 #pragma unroll
   for (int i = 0; i < CHUNK; i++)
@@ -104,7 +99,7 @@ INLINE void add_rows(__global const float *restrict x, __global const float *res
 }
 
 // Global size: (parts); each takes `share` strips, ROWS rows of y of one image. A part is, for each vector of
-// channels, source channel of the group and tap, a vector of sums.
+// channels, turn and tap, a vector of sums.
 __kernel ONE_ITEM void direct_cpu_weights(__global const float *restrict x, __global const float *restrict y,
                                           __global float *restrict parts, const int images, const int groups,
                                           const int x_h, const int x_w, const int y_h, const int y_w,
@@ -118,11 +113,13 @@ __kernel ONE_ITEM void direct_cpu_weights(__global const float *restrict x, __gl
     const long image = strip / strips;
     const int row = (int)(strip % strips) * ROWS, row0 = row * STRIDE_H - pad_h;
     __global const float *from = x + image * x_h * x_w * channels, *gradient = y + (image * y_h + row) * y_w * channels;
-    for (int k = 0; k < channels; k += VEC)
-      for (int c = 0; c < CHANNELS; c++)
+    __global const float *next_x = from + ((long)row0 + SPAN(ROWS, FILTER_H, STRIDE_H, DILATION_H)) * x_w * channels;
+    __global const float *next_y = gradient + (long)ROWS * y_w * channels;
+    for (int k = 0; k < channels; k += VEC, next_x += (long)LINES_X * x_w * VEC, next_y += (long)LINES_Y * y_w * VEC)
+      for (int t = 0; t < CHANNELS; t++)
         for (int i = 0; i < FILTER_H; i += CHUNK)
-          add_rows(from + k, gradient + k, parts + (long)k / VEC * BLOCK + c * TAPS * VEC, c, i, row0 + i * DILATION_H,
-                   y_h - row, pad_w, x_h, x_w, y_w, channels, channels - k);
+          add_rows(from + k, gradient + k, parts + (long)k / VEC * BLOCK + t * TAPS * VEC, next_x, next_y, t, i,
+                   row0 + i * DILATION_H, y_h - row, pad_w, x_h, x_w, y_w, channels, channels - k);
   }
 }
 
@@ -131,15 +128,15 @@ __kernel ONE_ITEM void direct_cpu_sum(__global const float *restrict parts, __gl
                                       const float alpha, const float beta, const int groups, const int count) {
   const int channels = groups * CHANNELS, first = get_global_id(0) * VEC;
   const long size = (long)(channels + VEC - 1) / VEC * BLOCK;
-  for (int c = 0; c < CHANNELS; c++) {
+  for (int t = 0; t < CHANNELS; t++) {
     for (int tap = 0; tap < TAPS; tap++) {
       float16 sum = 0.0f;
       for (int i = 0; i < count; i++)
-        sum += vload16(c * TAPS + tap, parts + i * size + get_global_id(0) * BLOCK);
+        sum += vload16(t * TAPS + tap, parts + i * size + get_global_id(0) * BLOCK);
       float lanes[VEC];
       vstore16(alpha * sum, 0, lanes);
       for (int lane = 0; lane < min(VEC, channels - first); lane++) {
-        __global float *to = w + ((long)(first + lane) * TAPS + tap) * CHANNELS + c;
+        __global float *to = w + ((long)(first + (lane ^ t)) * TAPS + tap) * CHANNELS + lane % CHANNELS;
         *to = beta != 0.0f ? fma(beta, *to, lanes[lane]) : lanes[lane];
       }
     }

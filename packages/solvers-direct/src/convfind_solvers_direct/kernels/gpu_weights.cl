@@ -22,6 +22,9 @@
 #ifndef UNITS
 #define UNITS 32          // CHANNELS_LAST: LANES of the weights' channels of a work-group: divides ITEMS
 #endif
+#ifndef STEPPED
+#define STEPPED 0         // 1, CHANNELS_LAST: pointers go from place to place; offsets of all would fill the registers
+#endif
 #ifndef SPLIT
 #define SPLIT 0           // 1: the sums are parts of the result, which direct_gpu_sum adds up
 #endif
@@ -44,6 +47,13 @@
 #define COLUMNS_MEET(p, j) MEET(p, j, FILTER_W, STRIDE_W, DILATION_W)
 #define COLUMN_TAP(p, j) (DISTANCE(p, j, FILTER_W, STRIDE_W, DILATION_W) / DILATION_W)
 #define SHARERS (ITEMS / UNITS)  // items with the same sums
+#if STEPPED
+#define AT(pointer, offset) (pointer)
+#define STEP(pointer, offset) ((pointer) += (offset))
+#else
+#define AT(pointer, offset) ((pointer) + (offset))
+#define STEP(pointer, offset) ((void)0)
+#endif
 #if LANES == 4
 #define LOAD_LANES(array, pointer) CF_LOAD4(array, pointer)
 #else
@@ -77,8 +87,10 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_weights(
     FOR_UNROLLED(o, ROWS) {
       FOR_UNROLLED(p, COLUMNS) {
         FOR_UNROLLED(l, LANES) gradient[o][p][l] = 0.0f;
-        if (o0 + o < y_h && p0 + p < y_w) LOAD_LANES(gradient[o][p], of + (o * y_w + p) * y_pixel);
+        if (o0 + o < y_h && p0 + p < y_w) LOAD_LANES(gradient[o][p], AT(of, (o * y_w + p) * y_pixel));
+        STEP(of, y_pixel);
       }
+      STEP(of, (y_w - COLUMNS) * y_pixel);
     }
     const int row = o0 * STRIDE_H - pad_h + chunk * DILATION_H, column = p0 * STRIDE_W - pad_w;
     CF_GLOBAL const ELEMENT *from = x + ((CF_LONG)image * x_h + row) * x_w * x_pixel + column * x_pixel;
@@ -87,8 +99,10 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_weights(
       float value[COLUMN_SPAN][LANES];
       FOR_UNROLLED(j, COLUMN_SPAN) {
         FOR_UNROLLED(l, LANES) value[j][l] = 0.0f;
-        if (inside && column + j >= 0 && column + j < x_w) LOAD_LANES(value[j], from + (r * x_w + j) * x_pixel);
+        if (inside && column + j >= 0 && column + j < x_w) LOAD_LANES(value[j], AT(from, (r * x_w + j) * x_pixel));
+        STEP(from, x_pixel);
       }
+      STEP(from, (x_w - COLUMN_SPAN) * x_pixel);
       FOR_UNROLLED(o, ROWS) {
         if (!MEETS(o, r)) continue;
         FOR_UNROLLED(j, COLUMN_SPAN) {

@@ -5,6 +5,7 @@
 // stays in the level-1 cache, padding as zeros; a register tile of MR x NR walks the filters.
 // Weights come in panels of NR filters from igemm_cpu_pack (PACKED 1), or each work-item packs a
 // block of them into private memory, which stays in the level-2 cache, when it comes to it (PACKED 0).
+// Large results are written past the caches, and so are the zeros between those of a strided gradient.
 #include "cpu_tile.h"
 
 #define CHANNELS_LAST 1
@@ -28,51 +29,82 @@
 #define PANEL_AHEAD 64      // rows of a panel in global memory that are asked for ahead
 #define PITCH (DEPTH + VEC) // floats from one position's window to the next: no power of two
 
-INLINE void tile(const int rows_, const int vectors, int depth, const float *windows,
-                 PANEL_SPACE const float *panel, __global float *y, const long *at, int rows,
-                 int columns, float alpha, float beta, Ahead ahead) {
+// The results up to the next position along each axis, which nothing reaches, and their steps in y.
+typedef struct {
+  bool is_wanted, is_streamed;
+  const int *d, *h, *w;  // of each position, itself included
+  long slice, row, pixel;
+} Gaps;
+
+// Those behind position i.
+INLINE void fill_gap(__global float *y, int i, Gaps gaps, int columns, float beta) {
+  for (int d = 0; d < gaps.d[i]; d++)
+    for (int h = 0; h < gaps.h[i]; h++)
+      for (int w = 0; w < gaps.w[i]; w++) {
+        if (d + h + w == 0) continue;
+        __global float *to = y + d * gaps.slice + h * gaps.row + w * gaps.pixel;
+        for (int j = 0; j < columns; j += VEC)
+          store_result((float16)(0.0f), to + j, columns - j, beta, gaps.is_streamed);
+      }
+}
+
+// With `fills`, gaps are filled between products, so that neither waits for the other.
+INLINE void tile(const int rows_, const int vectors, const bool fills, int depth, const float *windows,
+                 PANEL_SPACE const float *panel, __global float *y, const long *at, int rows, int columns,
+                 float alpha, float beta, Ahead ahead, Gaps gaps, bool is_streamed) {
   float16 sum[MR][VECTORS];
 #pragma unroll
   for (int i = 0; i < rows_; i++) {
-    PREFETCH(y + at[min(i, rows - 1)]);
-    PREFETCH(y + at[min(i, rows - 1)] + columns - 1);
+    if (!is_streamed) {
+      PREFETCH(y + at[min(i, rows - 1)]);
+      PREFETCH(y + at[min(i, rows - 1)] + columns - 1);
+    }
 #pragma unroll
     for (int j = 0; j < vectors; j++) sum[i][j] = 0.0f;
   }
-  for (int k = 0; k < depth; k++) {
-    float16 right[VECTORS];
+  const int parts = fills ? rows_ : 1;
+  for (int part = 0, k = 0; part < parts; part++) {
+    for (const int end = fills ? depth * (part + 1) / parts : depth; k < end; k++) {
+      float16 right[VECTORS];
 #pragma unroll
-    for (int j = 0; j < vectors; j++) {
-      right[j] = vload16(k * VECTORS + j, panel);
-      if (PACKED) PREFETCH(panel + (k + PANEL_AHEAD) * NR + j * VEC);
+      for (int j = 0; j < vectors; j++) {
+        right[j] = vload16(k * VECTORS + j, panel);
+        if (PACKED) PREFETCH(panel + (k + PANEL_AHEAD) * NR + j * VEC);
+      }
+      prefetch_line(ahead, k);
+#pragma unroll
+      for (int i = 0; i < rows_; i++) {
+        const float16 left = windows[i * PITCH + k];
+#pragma unroll
+        for (int j = 0; j < vectors; j++) sum[i][j] = fma(left, right[j], sum[i][j]);
+      }
     }
-    prefetch_line(ahead, k);
-#pragma unroll
-    for (int i = 0; i < rows_; i++) {
-      const float16 left = windows[i * PITCH + k];
-#pragma unroll
-      for (int j = 0; j < vectors; j++) sum[i][j] = fma(left, right[j], sum[i][j]);
-    }
+    if (fills) fill_gap(y + at[part], part, gaps, columns, beta);
   }
+  for (int i = 0; GRADIENT && !fills && gaps.is_wanted && i < rows; i++)
+    fill_gap(y + at[i], i, gaps, columns, beta);
 #pragma unroll
   for (int i = 0; i < rows_; i++)
     if (i < rows) {
 #pragma unroll
       for (int j = 0; j < vectors; j++)
-        store_part(sum[i][j] * alpha, y + at[i] + j * VEC, columns - j * VEC, beta);
+        store_result(sum[i][j] * alpha, y + at[i] + j * VEC, columns - j * VEC, beta, is_streamed);
     }
 }
 
 INLINE void tile_of_height(const int vectors, int depth, const float *windows,
                            PANEL_SPACE const float *panel, __global float *y, const long *at,
-                           int rows, int columns, float alpha, float beta,
-                           Ahead ahead) {
-  if (MR > 8 && rows > 8)
-    tile(MR, vectors, depth, windows, panel, y, at, rows, columns, alpha, beta, ahead);
+                           int rows, int columns, float alpha, float beta, Ahead ahead, Gaps gaps,
+                           bool is_streamed) {
+  if (GRADIENT && gaps.is_wanted && rows == MR)
+    tile(MR, vectors, true, depth, windows, panel, y, at, rows, columns, alpha, beta, ahead, gaps, is_streamed);
+  else if (MR > 8 && rows > 8)
+    tile(MR, vectors, false, depth, windows, panel, y, at, rows, columns, alpha, beta, ahead, gaps, is_streamed);
   else if (MR > 4 && rows > 4)
-    tile(MR < 8 ? MR : 8, vectors, depth, windows, panel, y, at, rows, columns, alpha, beta, ahead);
+    tile(MR < 8 ? MR : 8, vectors, false, depth, windows, panel, y, at, rows, columns, alpha, beta, ahead, gaps,
+         is_streamed);
   else
-    tile(4, vectors, depth, windows, panel, y, at, rows, columns, alpha, beta, ahead);
+    tile(4, vectors, false, depth, windows, panel, y, at, rows, columns, alpha, beta, ahead, gaps, is_streamed);
 }
 
 // One block of the weights of `columns` filters into panels [depth][NR]; w ends at `behind`.
@@ -155,13 +187,14 @@ INLINE bool is_inside(const Axis *axis, int size, int step) {
   return axis->pad == 0 && (long)(axis->out - 1) * step + (long)(axis->taps - 1) * axis->dilation < size;
 }
 
-// Global size: (runs of positions, runs of filters, groups * phases); `share` positions and `strip`
-// filters each, `strip` a multiple of NR.
+// Global size: (runs of positions, runs of filters, groups * phases, or groups: then the first phase has all taps
+// and the others are filled); `share` positions and `strip` filters each, `strip` a multiple of NR.
 __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
                                       __global const float *restrict weights,
                                       __global float *restrict y, GEOMETRY, const float alpha,
                                       const float beta, const int share, const int strip) {
-  const int phases = phases_of(GEOMETRY_NAMES), group = get_global_id(2) / phases;
+  const bool fills = GRADIENT && get_global_size(2) < groups * phases_of(GEOMETRY_NAMES);
+  const int phases = fills ? 1 : phases_of(GEOMETRY_NAMES), group = get_global_id(2) / phases;
   const Phase phase = phase_of(get_global_id(2) % phases, GEOMETRY_NAMES);
   const int out_d = phase.d.out, out_h = phase.h.out, out_w = phase.w.out;
   const int positions = images * out_d * out_h * out_w;
@@ -171,6 +204,8 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
   // Taps along the last axis that lie side by side in x.
   const int joined = groups == 1 && phase.w.dilation == 1 ? max(1, phase.w.taps) : 1;
   const long x_pixel = (long)groups * channels, y_pixel = (long)groups * filters;
+  // Nothing is read of y, and it will not stay near.
+  const bool is_large = beta == 0.0f && (long)images * o_d * o_h * o_w * y_pixel >= STREAMED_FLOATS;
   const long x_size = (long)images * x_d * x_h * x_w * x_pixel;
   y += (long)group * filters;
   const bool is_plain = phase.taps == 1 && is_inside(&phase.d, x_d, SOURCE_STEP(stride_d)) &&
@@ -201,7 +236,7 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
     for (int p = first; p < end; p += MR) {
       const int rows = min(MR, end - p);
       long base[MR], at[MR];
-      int in_d[MR], in_h[MR], in_w[MR];
+      int in_d[MR], in_h[MR], in_w[MR], gap_d[MR], gap_h[MR], gap_w[MR];
       for (int i = 0; is_flat && i < rows; i++) {
         base[i] = (p + i) * x_pixel + (long)group * channels;
         at[i] = (p + i) * y_pixel;
@@ -216,6 +251,11 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
             ((long)n * o_d + phase.d.first + s * RESULT_STEP(stride_d)) * o_h + phase.h.first +
             r * RESULT_STEP(stride_h);
         at[i] = (line * o_w + phase.w.first + o * RESULT_STEP(stride_w)) * y_pixel;
+        if (fills) {
+          gap_d[i] = min(stride_d, o_d - s * stride_d);
+          gap_h[i] = min(stride_h, o_h - r * stride_h);
+          gap_w[i] = min(stride_w, o_w - o * stride_w);
+        }
         if (++o == out_w) {
           o = 0;
           if (++r == out_h) {
@@ -233,6 +273,7 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
         gather(windows, x, base, in_d, in_h, in_w, rows, b, depth, channels, joined, x_size, x_pixel,
                x_d, x_h, x_w, phase.h.taps, phase.w.taps, phase.d.dilation, phase.h.dilation,
                phase.w.dilation);
+      const Gaps gaps = {fills && b == 0, is_large, gap_d, gap_h, gap_w, o_h * o_w * y_pixel, o_w * y_pixel, y_pixel};
       const int lines = min(DEPTH, MR * 16 / ((k1 - k0 + NR - 1) / NR) + 1);  // asked for by a tile
       for (int k = k0; k < k1; k += NR) {
 #if PACKED
@@ -241,6 +282,7 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
         const float *panel = panels + (k - k0) * depth;
 #endif
         const float scale = b == 0 ? beta : 1.0f;
+        const bool is_streamed = is_large && reduction <= DEPTH;
         Ahead ahead = {x, 0, 0, 0, 0};
         if (phase.taps == 1) {  // the windows of the next positions
           const long pixel = SOURCE_STEP(stride_w) * x_pixel;
@@ -248,9 +290,10 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
         }
         if (VECTORS > 1 && k1 - k > VEC)
           tile_of_height(VECTORS, depth, windows, panel, y + k, at, rows, min(NR, k1 - k), alpha, scale,
-                         ahead);
+                         ahead, gaps, is_streamed);
         else
-          tile_of_height(1, depth, windows, panel, y + k, at, rows, min(VEC, k1 - k), alpha, scale, ahead);
+          tile_of_height(1, depth, windows, panel, y + k, at, rows, min(VEC, k1 - k), alpha, scale, ahead,
+                         gaps, is_streamed);
       }
     }
   }

@@ -21,9 +21,30 @@
 #define JOINED_PHASES 0    // 1: the phases along w of a stride of 2 are computed together
 #endif
 
+#ifndef STREAMED_FLOATS
+#define STREAMED_FLOATS 524288  // smallest result that is written past the caches, which would not keep it
+#endif
+
 #define NR (VEC * VECTORS) // columns of the register tile
 
 #define NOINLINE __attribute__((noinline))
+
+#ifdef __has_builtin
+#if __has_builtin(__builtin_nontemporal_store)
+#define STORE_STREAMED(value, y) __builtin_nontemporal_store(value, (__global float16 *)(y))
+#endif
+#endif
+#ifndef STORE_STREAMED
+#define STORE_STREAMED(value, y) vstore16(value, 0, y)
+#endif
+
+// Like store_part; where `is_streamed` whole lines are written that nobody reads first.
+INLINE void store_result(float16 value, __global float *y, int count, float beta, bool is_streamed) {
+  if (is_streamed && count >= VEC && ((size_t)y & 63) == 0)
+    STORE_STREAMED(value, y);
+  else
+    store_part(value, y, count, beta);
+}
 
 // What is read soon: 16 lines, `step` floats apart, of each of some rows; a loop over products asks for `count`
 // of them from `first` on, one now and then. Asked for all at once they would keep it waiting.

@@ -1,0 +1,43 @@
+"""What the weight gradient's parts on GPUs come to: the second launch."""
+
+from __future__ import annotations
+
+from convfind.config import Config
+from convfind.defines import make_defines
+from convfind.kernel_source import KernelSource
+from convfind.kernel_spec import KernelSpec, Program
+from convfind.problem import ConvProblem
+from convfind.solution import BufferArg, Launch, Memory, f32, i32, i64
+from convfind.target import Target
+from convfind_solvers_direct.gpu_conv import PACKAGE
+
+#: Items of a work-group, of which some share a result.
+_ITEMS, _SHARERS = 128, 8
+
+
+def is_split(problem: ConvProblem, config: Config, limit: int | None) -> bool:
+    """Whether there are parts, which a limit leaves room for."""
+    fits = limit is None or limit >= 8 * problem.elements("w")
+    return config.integer("parts") > 1 and fits
+
+
+def sum_of_parts(problem: ConvProblem, target: Target, parts: int) -> Launch:
+    """Return the launch that adds up what the first one left in the workspace."""
+    size, items = problem.elements("w"), min(_ITEMS, target.max_work_group)
+    program = Program(
+        KernelSource(PACKAGE, "kernels/gpu_sum.cl"),
+        defines=make_defines({"DTYPE": problem.dtype.upper(), "ITEMS": items, "SHARERS": _SHARERS}),
+    )
+    return Launch(
+        KernelSpec(program, "direct_gpu_sum"),
+        (
+            BufferArg(Memory.WORKSPACE),
+            BufferArg(Memory.W),
+            f32(problem.alpha),
+            f32(problem.beta),
+            i64(size),
+            i32(parts),
+        ),
+        (-(-size // (items // _SHARERS)) * items,),
+        (items,),
+    )

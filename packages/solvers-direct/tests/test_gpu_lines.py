@@ -1,0 +1,177 @@
+"""The solvers whose items walk down columns keep the contract and are right on edges."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from gpu_on_cpu import as_gpu
+
+from convfind.applicability import Rejected
+from convfind.backend import Device
+from convfind.config import Config
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.target import DeviceKind, Target
+from convfind.testing import MOCK_TARGET, assert_solver
+from convfind.types import DataType, Direction, Layout
+from convfind_solvers_direct.gpu_lines import LinesConv
+from convfind_solvers_direct.gpu_whole import WholeConv
+
+pytest_plugins = ["convfind.testing.fixtures"]
+
+Walk = LinesConv | WholeConv
+DIRECTIONS = (Direction.FORWARD, Direction.BACKWARD_DATA)
+SOLVERS: list[Walk] = [kind(way) for kind in (LinesConv, WholeConv) for way in DIRECTIONS]
+GPU = replace(
+    MOCK_TARGET,
+    identity="",
+    backend="opencl",
+    kind=DeviceKind.GPU,
+    compute_units=132,
+    local_memory=48 * 1024,
+    max_work_group=1024,
+)
+each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
+
+
+def problem_of(
+    solver: Walk, x: tuple[int, ...], w: tuple[int, ...], **options: object
+) -> ConvProblem:
+    options = {"groups": x[1], **options}
+    return ConvProblem.create(solver.direction, x, w, **options)  # type: ignore[arg-type]
+
+
+class Banded(LinesConv):
+    """Few rows a band, few items, few rows at a time."""
+
+    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+        banded = Config(rows=8, items=32, batch=4, stages=3, unroll=1, guarded=1)
+        whole = banded.replace(rows=1024, guarded=0)
+        return banded if banded in self.search_space(problem, target) else whole
+
+
+class Alone(WholeConv):
+    """Work-groups of one wave."""
+
+    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+        usual = super().default_config(problem, target)
+        small = usual.replace(items=32)
+        return small if small in self.search_space(problem, target) else usual
+
+
+def gpu(device: Device) -> Device:
+    """The device, as if it were a GPU."""
+    if device.target.platform.startswith("Portable"):
+        pytest.skip("compiles for minutes; CPUs never get these kernels")
+    return as_gpu(device, compute_units=8, local_memory=48 * 1024)
+
+
+def line_shapes(solver: Walk) -> list[ConvProblem]:
+    """Edges of bands, stages and work-groups, which begin and end within a plane."""
+    return [
+        problem_of(solver, (3, 13, 9, 8), (13, 1, 3, 5), padding=(2, 2), alpha=0.5, beta=2.0),
+        problem_of(solver, (2, 3, 57, 56), (3, 1, 7, 7), padding=((0, 3), (3, 3))),
+        problem_of(solver, (1, 2, 24, 1000), (2, 1, 2, 5), padding=(1, 2)),
+        problem_of(solver, (2, 3, 20, 20), (3, 1, 4, 1), padding=(3, 0)),
+        problem_of(solver, (2, 7, 24), (7, 1, 5), padding=2, layout=Layout.NCW),
+    ]
+
+
+def whole_shapes(solver: Walk) -> list[ConvProblem]:
+    """Tensors that end within a quad, planes of odd sizes, rows of one item and of some."""
+    return [
+        problem_of(solver, (3, 13, 7, 7), (13, 1, 3, 3), padding=1, alpha=0.5, beta=2.0),
+        problem_of(solver, (5, 7, 14, 14), (7, 1, 7, 7), padding=3),
+        problem_of(solver, (3, 5, 6, 14), (5, 1, 5, 3), padding=(2, 1), alpha=0.5, beta=2.0),
+        problem_of(solver, (2, 3, 9, 4), (3, 1, 1, 5), padding=(0, 2)),
+        problem_of(solver, (2, 5, 12, 12), (5, 1, 3, 5), padding=((0, 2), (4, 0))),
+    ]
+
+
+@pytest.mark.parametrize("solver", [LinesConv(DIRECTIONS[0]), Banded(DIRECTIONS[1])])
+def test_edges_of_lines(solver: LinesConv, convfind_device: Device) -> None:
+    shapes = line_shapes(solver)
+    report = assert_solver(solver, gpu(convfind_device), shapes=shapes, every_variant=False)
+    assert len(report.problems) == len(shapes)
+
+
+@pytest.mark.parametrize("solver", [WholeConv(DIRECTIONS[0]), Alone(DIRECTIONS[1])])
+def test_edges_of_whole_planes(solver: WholeConv, convfind_device: Device) -> None:
+    shapes = whole_shapes(solver)
+    report = assert_solver(solver, gpu(convfind_device), shapes=shapes, every_variant=False)
+    assert len(report.problems) == len(shapes)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize(
+    ("kind", "size", "taps"),
+    [
+        *((LinesConv, size, taps) for size, taps in ((28, 5), (56, 7), (56, 9))),
+        *((WholeConv, size, taps) for size, taps in ((14, 7), (7, 3))),
+    ],
+)
+def test_usual_tiles_are_legal(
+    kind: type[Walk], size: int, taps: int, direction: Direction
+) -> None:
+    solver = kind(direction)
+    problem = problem_of(solver, (8, 96, size, size), (96, 1, taps, taps), padding=taps // 2)
+    assert solver.applicability(problem, GPU)
+    assert solver.default_config(problem, GPU) in solver.search_space(problem, GPU)
+
+
+def test_few_planes_are_cut_into_bands() -> None:
+    solver = LinesConv(Direction.FORWARD)
+    for images, is_whole in ((64, True), (1, False)):
+        problem = problem_of(solver, (images, 96, 56, 56), (96, 1, 7, 7), padding=3)
+        assert (solver.default_config(problem, GPU).integer("rows") >= 56) is is_whole
+
+
+@each_solver
+def test_other_problems_are_refused(solver: Walk) -> None:
+    small = problem_of(solver, (1, 4, 8, 8), (4, 1, 3, 3), padding=1)
+    assert solver.applicability(small, GPU)
+    last = {f"{name}_layout": Layout.NHWC for name in "xwy"}
+    for problem, reason in (
+        (replace(small, dtype=DataType.FLOAT16, y_dtype=DataType.FLOAT16), Reason.DTYPE),
+        (replace(small, **last), Reason.LAYOUT),  # type: ignore[arg-type]
+        (small.with_direction(Direction.BACKWARD_WEIGHTS), Reason.DIRECTION),
+        (problem_of(solver, (1, 8, 8, 8), (8, 2, 3, 3), padding=1, groups=4), Reason.CHANNELS),
+        (problem_of(solver, (1, 4, 8, 8), (4, 1, 3, 3), stride=2), Reason.STRIDE),
+        (problem_of(solver, (1, 4, 8, 8), (4, 1, 11, 11), padding=5), Reason.FILTER_SIZE),
+        (problem_of(solver, (1, 4, 8, 8), (4, 1, 3, 3)), Reason.PADDING),
+        (problem_of(solver, (1, 4, 201, 201), (4, 1, 3, 3), padding=1), Reason.SIZE_LIMIT),
+        (problem_of(solver, (1, 4, 8, 5), (4, 1, 3, 3), padding=1), Reason.SIZE_LIMIT),
+    ):
+        answer = solver.applicability(problem, GPU)
+        assert isinstance(answer, Rejected), problem
+        assert answer.reason == reason
+
+
+@pytest.mark.parametrize("rows", [3, 4])
+def test_rows_of_zeros_alone_are_refused(rows: int) -> None:
+    problem = problem_of(SOLVERS[0], (1, 4, 8, 8), (4, 1, 3, 3), padding=((rows, 0), (1, 1)))
+    answer = SOLVERS[0].applicability(problem, GPU)
+    assert isinstance(answer, Rejected)
+    assert answer.reason == Reason.PADDING
+
+
+def test_large_planes_are_not_taken_whole() -> None:
+    solver = WholeConv(Direction.FORWARD)
+    for size, is_taken in ((16, True), (20, False)):
+        problem = problem_of(solver, (1, 4, size, size), (4, 1, 3, 3), padding=1)
+        assert bool(solver.applicability(problem, GPU)) is is_taken
+
+
+def test_search_spaces_are_small() -> None:
+    lines = problem_of(SOLVERS[0], (32, 96, 56, 56), (96, 1, 7, 7), padding=3)
+    whole = problem_of(SOLVERS[2], (32, 384, 14, 14), (384, 1, 7, 7), padding=3)
+    assert 1 < len(list(SOLVERS[0].search_space(lines, GPU))) <= 300
+    assert 1 < len(list(SOLVERS[2].search_space(whole, GPU))) <= 20
+
+
+@each_solver
+def test_kernels_compile_alone(solver: Walk, convfind_device: Device) -> None:
+    problem = problem_of(solver, (1, 4, 8, 8), (4, 1, 3, 3), padding=1)
+    for program in solver.solution(problem, GPU).programs:
+        assert convfind_device.compile(replace(program, defines=()))
