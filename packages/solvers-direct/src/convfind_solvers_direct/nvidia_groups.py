@@ -198,4 +198,3 @@ def _work_groups(shape: Window, config: Config) -> int:
     channels = _OCTET * config.integer("octets")
     blocks = -(-shape.groups * shape.channels // channels)
     return shape.images * blocks * _strips_of(shape, config)
-
