@@ -16,7 +16,7 @@ from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.target import DeviceKind
 from convfind.testing import MOCK_TARGET, assert_solver
-from convfind.types import Layout
+from convfind.types import Direction, Layout
 from convfind_solvers_igemm.cpu_rows import CpuRows
 from convfind_solvers_igemm.cpu_solver import _REGISTER_TILES, CpuSolver
 from convfind_solvers_igemm.cpu_strassen import Strassen
