@@ -20,6 +20,13 @@ from convfind_backend_hip.compile_pool import CompilePool
 COMPILED = [arch for arch in ARCHITECTURES if arch != "gfx900"]
 
 
+def launched_programs() -> dict[str, set[Program]]:
+    """The programs of all solvers, of each architecture."""
+    from convfind_backend_hip.target import absent
+
+    return {arch: set().union(*programs_of(absent(arch)).values()) for arch in COMPILED}
+
+
 def test_every_solver_takes_part(hiprtc: CompilePool) -> None:
     assert hiprtc
     from convfind_backend_hip.target import absent
@@ -32,9 +39,7 @@ def test_every_solver_takes_part(hiprtc: CompilePool) -> None:
 
 def test_every_program_is_compiled_and_every_kind_for_each(hiprtc: CompilePool) -> None:
     assert hiprtc
-    from convfind_backend_hip.target import absent
-
-    launched = {arch: set().union(*programs_of(absent(arch)).values()) for arch in COMPILED}
+    launched = launched_programs()
     shares = shared_out(launched)
     assert set().union(*shares.values()) == set().union(*launched.values())
     for arch, programs in launched.items():
@@ -49,8 +54,7 @@ def test_every_kernel_compiles_and_none_spills(arch: str, hiprtc: CompilePool) -
 
     target = absent(arch)
     compiler = Compiler(target, hiprtc)
-    launched = {arch: set().union(*programs_of(absent(arch)).values()) for arch in COMPILED}
-    programs = shared_out(launched)[arch]
+    programs = shared_out(launched_programs())[arch]
     with ThreadPoolExecutor(2) as threads:
         binaries = threads.map(compiler.compile, programs)
     spilled = []

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from gpu_on_cpu import as_gpu
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from stand_in_gpus import PLAIN_GPU, as_gpu
 
 from convfind.applicability import Rejected
 from convfind.backend import Device
@@ -16,7 +16,7 @@ from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import TunableSolver
 from convfind.target import DeviceKind
-from convfind.testing import MOCK_TARGET, assert_solver, edge_cases
+from convfind.testing import assert_solver, edge_cases
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_direct.cpu_conv import CpuDirect
 from convfind_solvers_direct.gpu_conv import GpuDirect
@@ -37,20 +37,11 @@ SOLVERS = [
     for solver in solvers()
     if isinstance(solver, FewChannels) and not isinstance(solver, OF_FEW_SHAPES)
 ]
-GPU = replace(
-    MOCK_TARGET,
-    identity="",
-    backend="opencl",
-    kind=DeviceKind.GPU,
-    compute_units=132,
-    local_memory=48 * 1024,
-    max_work_group=1024,
-)
 each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
 
 
 def device_for(solver: FewChannels, device: Device) -> Device:
-    """The device, as if it were a GPU for kernels that are made for GPUs."""
+    """The device, as if it were a PLAIN_GPU for kernels that are made for GPUs."""
     if isinstance(solver, CpuDirect):
         if device.target.kind is not DeviceKind.CPU:
             pytest.skip(f"{device.target.name} is no CPU")
@@ -155,12 +146,16 @@ def test_drawn_shapes(solver: FewChannels, convfind_device: Device) -> None:
 @each_solver
 def test_other_problems_and_devices_are_refused(solver: FewChannels) -> None:
     is_cpu = isinstance(solver, CpuDirect)
-    target = replace(GPU, identity="", kind=DeviceKind.CPU) if is_cpu else GPU
+    target = replace(PLAIN_GPU, identity="", kind=DeviceKind.CPU) if is_cpu else PLAIN_GPU
     small = problem_of(solver, (1, 4, 8, 8), (4, 1, 3, 3), groups=4)
     assert solver.applicability(small, target)
     other = next(d for d in Direction if d is not solver.direction)
     for problem, device, reason in (
-        (small, GPU if is_cpu else replace(GPU, identity="", kind=DeviceKind.CPU), "device-kind"),
+        (
+            small,
+            PLAIN_GPU if is_cpu else replace(PLAIN_GPU, identity="", kind=DeviceKind.CPU),
+            "device-kind",
+        ),
         (small.with_direction(other), target, Reason.DIRECTION),
         (replace(small, dtype=DataType.FLOAT64, y_dtype=DataType.FLOAT64), target, Reason.DTYPE),
         (problem_of(solver, (1, 4, 8, 8), (4, 4, 3, 3)), target, Reason.GROUPS),
@@ -199,7 +194,7 @@ def test_the_index_is_between_last_resorts_and_the_peak(solver: FewChannels) -> 
         problem_of(solver, (1, 2, 1, 1), (2, 1, 1, 1), groups=2),
         problem_of(solver, (32, 256, 28, 28), (256, 8, 3, 3), groups=32, padding=1),
     ):
-        index = solver.wti(problem, GPU)
+        index = solver.wti(problem, PLAIN_GPU)
         assert index is not None
         assert 0.01 < index < 0.8
 
@@ -218,9 +213,9 @@ def test_default_configs_are_legal(solver: GpuDirect) -> None:
     ):
         padding = w[-1] // 2
         problem = problem_of(solver, x, w, groups=groups, stride=stride, padding=padding)
-        assert solver.applicability(problem, GPU), problem
-        config = solver.default_config(problem, GPU)
-        assert config in solver.search_space(problem, GPU), problem
+        assert solver.applicability(problem, PLAIN_GPU), problem
+        config = solver.default_config(problem, PLAIN_GPU)
+        assert config in solver.search_space(problem, PLAIN_GPU), problem
 
 
 @pytest.mark.parametrize(

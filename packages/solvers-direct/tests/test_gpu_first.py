@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from gpu_on_cpu import as_gpu
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from stand_in_gpus import PLAIN_GPU, as_gpu
 
 from convfind.applicability import Rejected
 from convfind.backend import Device
@@ -15,27 +15,18 @@ from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.target import DeviceKind
-from convfind.testing import MOCK_TARGET, assert_solver
+from convfind.testing import assert_solver
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_direct.gpu_first import GpuFirst
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
 SOLVERS = [GpuFirst(channels_last=channels_last) for channels_last in (False, True)]
-GPU = replace(
-    MOCK_TARGET,
-    identity="",
-    backend="opencl",
-    kind=DeviceKind.GPU,
-    compute_units=132,
-    local_memory=48 * 1024,
-    max_work_group=1024,
-)
 each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
 
 
 def gpu(device: Device) -> Device:
-    """The device, as if it were a GPU."""
+    """The device, as if it were a PLAIN_GPU."""
     if device.target.platform.startswith("Portable"):
         pytest.skip("compiles for minutes; CPUs never get these kernels")
     return as_gpu(device, compute_units=8, local_memory=48 * 1024)
@@ -114,9 +105,9 @@ def test_usual_tiles_are_legal(
     solver: GpuFirst, x: tuple[int, ...], w: tuple[int, ...], stride: int, padding: int
 ) -> None:
     problem = problem_of(solver, x, w, stride=stride, padding=padding)
-    assert solver.applicability(problem, GPU)
-    assert solver.default_config(problem, GPU) in solver.search_space(problem, GPU)
-    index = solver.wti(problem, GPU)
+    assert solver.applicability(problem, PLAIN_GPU)
+    assert solver.default_config(problem, PLAIN_GPU) in solver.search_space(problem, PLAIN_GPU)
+    index = solver.wti(problem, PLAIN_GPU)
     assert index is not None
     assert 0.01 < index < 1
 
@@ -124,15 +115,15 @@ def test_usual_tiles_are_legal(
 @each_solver
 def test_other_problems_and_devices_are_refused(solver: GpuFirst) -> None:
     first = problem_of(solver, (4, 3, 224, 224), (64, 3, 7, 7), padding=3, stride=2)
-    assert solver.applicability(first, GPU)
+    assert solver.applicability(first, PLAIN_GPU)
     for problem, device, reason in (
-        (first, replace(GPU, identity="", kind=DeviceKind.CPU), Reason.DEVICE_KIND),
-        (first.with_direction(Direction.BACKWARD_DATA), GPU, Reason.DIRECTION),
-        (replace(first, dtype=DataType.FLOAT64, y_dtype=DataType.FLOAT64), GPU, Reason.DTYPE),
-        (problem_of(solver, (1, 5, 8, 8), (4, 5, 3, 3)), GPU, Reason.CHANNELS),
-        (problem_of(solver, (1, 3, 64, 64), (4, 3, 16, 16)), GPU, Reason.FILTER_SIZE),
-        (first, replace(GPU, identity="", max_work_group=16), Reason.WORK_GROUP),
-        (first, replace(GPU, identity="", local_memory=32768), Reason.LOCAL_MEMORY),
+        (first, replace(PLAIN_GPU, identity="", kind=DeviceKind.CPU), Reason.DEVICE_KIND),
+        (first.with_direction(Direction.BACKWARD_DATA), PLAIN_GPU, Reason.DIRECTION),
+        (replace(first, dtype=DataType.FLOAT64, y_dtype=DataType.FLOAT64), PLAIN_GPU, Reason.DTYPE),
+        (problem_of(solver, (1, 5, 8, 8), (4, 5, 3, 3)), PLAIN_GPU, Reason.CHANNELS),
+        (problem_of(solver, (1, 3, 64, 64), (4, 3, 16, 16)), PLAIN_GPU, Reason.FILTER_SIZE),
+        (first, replace(PLAIN_GPU, identity="", max_work_group=16), Reason.WORK_GROUP),
+        (first, replace(PLAIN_GPU, identity="", local_memory=32768), Reason.LOCAL_MEMORY),
     ):
         answer = solver.applicability(problem, device)
         assert isinstance(answer, Rejected), problem

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from gpu_on_cpu import as_gpu
+from stand_in_gpus import PLAIN_GPU, as_gpu
 
 from convfind.applicability import Rejected
 from convfind.backend import Device
 from convfind.config import Config
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.target import DeviceKind, Target
-from convfind.testing import MOCK_TARGET, assert_solver
+from convfind.target import Target
+from convfind.testing import assert_solver
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_direct.gpu_lines import LinesConv
 from convfind_solvers_direct.gpu_whole import WholeConv
@@ -23,15 +23,6 @@ pytest_plugins = ["convfind.testing.fixtures"]
 Walk = LinesConv | WholeConv
 DIRECTIONS = (Direction.FORWARD, Direction.BACKWARD_DATA)
 SOLVERS: list[Walk] = [kind(way) for kind in (LinesConv, WholeConv) for way in DIRECTIONS]
-GPU = replace(
-    MOCK_TARGET,
-    identity="",
-    backend="opencl",
-    kind=DeviceKind.GPU,
-    compute_units=132,
-    local_memory=48 * 1024,
-    max_work_group=1024,
-)
 each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
 
 
@@ -61,7 +52,7 @@ class Alone(WholeConv):
 
 
 def gpu(device: Device) -> Device:
-    """The device, as if it were a GPU."""
+    """The device, as if it were a PLAIN_GPU."""
     if device.target.platform.startswith("Portable"):
         pytest.skip("compiles for minutes; CPUs never get these kernels")
     return as_gpu(device, compute_units=8, local_memory=48 * 1024)
@@ -116,21 +107,21 @@ def test_usual_tiles_are_legal(
 ) -> None:
     solver = kind(direction)
     problem = problem_of(solver, (8, 96, size, size), (96, 1, taps, taps), padding=taps // 2)
-    assert solver.applicability(problem, GPU)
-    assert solver.default_config(problem, GPU) in solver.search_space(problem, GPU)
+    assert solver.applicability(problem, PLAIN_GPU)
+    assert solver.default_config(problem, PLAIN_GPU) in solver.search_space(problem, PLAIN_GPU)
 
 
 def test_few_planes_are_cut_into_bands() -> None:
     solver = LinesConv(Direction.FORWARD)
     for images, is_whole in ((64, True), (1, False)):
         problem = problem_of(solver, (images, 96, 56, 56), (96, 1, 7, 7), padding=3)
-        assert (solver.default_config(problem, GPU).integer("rows") >= 56) is is_whole
+        assert (solver.default_config(problem, PLAIN_GPU).integer("rows") >= 56) is is_whole
 
 
 @each_solver
 def test_other_problems_are_refused(solver: Walk) -> None:
     small = problem_of(solver, (1, 4, 8, 8), (4, 1, 3, 3), padding=1)
-    assert solver.applicability(small, GPU)
+    assert solver.applicability(small, PLAIN_GPU)
     last = {f"{name}_layout": Layout.NHWC for name in "xwy"}
     for problem, reason in (
         (replace(small, dtype=DataType.FLOAT16, y_dtype=DataType.FLOAT16), Reason.DTYPE),
@@ -143,7 +134,7 @@ def test_other_problems_are_refused(solver: Walk) -> None:
         (problem_of(solver, (1, 4, 201, 201), (4, 1, 3, 3), padding=1), Reason.SIZE_LIMIT),
         (problem_of(solver, (1, 4, 8, 5), (4, 1, 3, 3), padding=1), Reason.SIZE_LIMIT),
     ):
-        answer = solver.applicability(problem, GPU)
+        answer = solver.applicability(problem, PLAIN_GPU)
         assert isinstance(answer, Rejected), problem
         assert answer.reason == reason
 
@@ -151,7 +142,7 @@ def test_other_problems_are_refused(solver: Walk) -> None:
 @pytest.mark.parametrize("rows", [3, 4])
 def test_rows_of_zeros_alone_are_refused(rows: int) -> None:
     problem = problem_of(SOLVERS[0], (1, 4, 8, 8), (4, 1, 3, 3), padding=((rows, 0), (1, 1)))
-    answer = SOLVERS[0].applicability(problem, GPU)
+    answer = SOLVERS[0].applicability(problem, PLAIN_GPU)
     assert isinstance(answer, Rejected)
     assert answer.reason == Reason.PADDING
 
@@ -160,18 +151,18 @@ def test_large_planes_are_not_taken_whole() -> None:
     solver = WholeConv(Direction.FORWARD)
     for size, is_taken in ((16, True), (20, False)):
         problem = problem_of(solver, (1, 4, size, size), (4, 1, 3, 3), padding=1)
-        assert bool(solver.applicability(problem, GPU)) is is_taken
+        assert bool(solver.applicability(problem, PLAIN_GPU)) is is_taken
 
 
 def test_search_spaces_are_small() -> None:
     lines = problem_of(SOLVERS[0], (32, 96, 56, 56), (96, 1, 7, 7), padding=3)
     whole = problem_of(SOLVERS[2], (32, 384, 14, 14), (384, 1, 7, 7), padding=3)
-    assert 1 < len(list(SOLVERS[0].search_space(lines, GPU))) <= 300
-    assert 1 < len(list(SOLVERS[2].search_space(whole, GPU))) <= 20
+    assert 1 < len(list(SOLVERS[0].search_space(lines, PLAIN_GPU))) <= 300
+    assert 1 < len(list(SOLVERS[2].search_space(whole, PLAIN_GPU))) <= 20
 
 
 @each_solver
 def test_kernels_compile_alone(solver: Walk, convfind_device: Device) -> None:
     problem = problem_of(solver, (1, 4, 8, 8), (4, 1, 3, 3), padding=1)
-    for program in solver.solution(problem, GPU).programs:
+    for program in solver.solution(problem, PLAIN_GPU).programs:
         assert convfind_device.compile(replace(program, defines=()))

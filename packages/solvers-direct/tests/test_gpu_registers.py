@@ -5,27 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from stand_in_gpus import H200
 
 from convfind.config import Config
 from convfind.problem import ConvProblem
-from convfind.target import DeviceKind
-from convfind.testing import MOCK_TARGET
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_direct.gpu_conv import GpuDirect
 from convfind_solvers_direct.gpu_pixels import PixelsConv
 from convfind_solvers_direct.gpu_weights import PixelsWeights, PlanesWeights
 
-H200 = replace(
-    MOCK_TARGET,
-    identity="",
-    backend="opencl",
-    kind=DeviceKind.GPU,
-    arch="sm_90",
-    compute_units=132,
-    local_memory=48 * 1024,
-    max_work_group=1024,
-    features=frozenset({"nv-ptx"}),
-)
 F32, F16 = DataType.FLOAT32, DataType.FLOAT16
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from gpu_on_cpu import as_gpu
+from stand_in_gpus import PLAIN_GPU, as_gpu
 
 from convfind.applicability import Rejected
 from convfind.backend import Device
 from convfind.config import Config
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.target import DeviceKind, Target
-from convfind.testing import MOCK_TARGET, assert_solver
+from convfind.target import Target
+from convfind.testing import assert_solver
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_direct.gpu_wide import WideConv
 from convfind_solvers_direct.gpu_wide_weights import WideWeights
@@ -23,15 +23,6 @@ pytest_plugins = ["convfind.testing.fixtures"]
 Wide = WideConv | WideWeights
 DIRECTIONS = (Direction.FORWARD, Direction.BACKWARD_DATA)
 SOLVERS: list[Wide] = [*(WideConv(direction) for direction in DIRECTIONS), WideWeights()]
-GPU = replace(
-    MOCK_TARGET,
-    identity="",
-    backend="opencl",
-    kind=DeviceKind.GPU,
-    compute_units=132,
-    local_memory=48 * 1024,
-    max_work_group=1024,
-)
 each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
 
 
@@ -50,7 +41,7 @@ class Chained(WideConv):
 
 
 def gpu(device: Device) -> Device:
-    """The device, as if it were a GPU."""
+    """The device, as if it were a PLAIN_GPU."""
     if device.target.platform.startswith("Portable"):
         pytest.skip("compiles for minutes; CPUs never get these kernels")
     return as_gpu(device, compute_units=8, local_memory=48 * 1024)
@@ -75,7 +66,7 @@ def test_edges_of_tiles(solver: Wide, convfind_device: Device) -> None:
 
 
 def test_weights_make_do_with_less_workspace() -> None:
-    solver, target = WideWeights(), replace(GPU, identity="", compute_units=16)
+    solver, target = WideWeights(), replace(PLAIN_GPU, identity="", compute_units=16)
     problem = problem_of(solver, (16, 16, 20, 20), (16, 1, 3, 3), padding=1)
     most = solver.workspace_size(problem, target)
     assert most >= 2 * problem.nbytes("w")
@@ -87,15 +78,15 @@ def test_weights_make_do_with_less_workspace() -> None:
 @pytest.mark.parametrize(("size", "taps"), [(112, 3), (28, 5), (56, 7), (56, 9), (512, 3)])
 def test_usual_tiles_are_legal(solver: Wide, size: int, taps: int) -> None:
     problem = problem_of(solver, (8, 96, size, size), (96, 1, taps, taps), padding=taps // 2)
-    assert solver.applicability(problem, GPU)
-    assert solver.default_config(problem, GPU) in solver.search_space(problem, GPU)
+    assert solver.applicability(problem, PLAIN_GPU)
+    assert solver.default_config(problem, PLAIN_GPU) in solver.search_space(problem, PLAIN_GPU)
 
 
 @each_solver
 def test_other_problems_are_refused(solver: Wide) -> None:
     other = Direction.FORWARD if isinstance(solver, WideWeights) else Direction.BACKWARD_WEIGHTS
     small = problem_of(solver, (1, 4, 8, 8), (4, 1, 3, 3), padding=1)
-    assert solver.applicability(small, GPU)
+    assert solver.applicability(small, PLAIN_GPU)
     last = {f"{name}_layout": Layout.NHWC for name in "xwy"}
     for problem, reason in (
         (replace(small, dtype=DataType.FLOAT16, y_dtype=DataType.FLOAT16), Reason.DTYPE),
@@ -106,14 +97,14 @@ def test_other_problems_are_refused(solver: Wide) -> None:
         (problem_of(solver, (1, 4, 8, 7), (4, 1, 3, 3), padding=1), Reason.SIZE_LIMIT),
         (problem_of(solver, (1, 4, 8, 8), (4, 1, 3, 3)), Reason.SIZE_LIMIT),
     ):
-        answer = solver.applicability(problem, GPU)
+        answer = solver.applicability(problem, PLAIN_GPU)
         assert isinstance(answer, Rejected), problem
         assert answer.reason == reason
 
 
 def test_rows_that_do_not_fit_are_refused() -> None:
     wide = problem_of(SOLVERS[0], (1, 4, 8, 8192), (4, 1, 3, 3), padding=1)
-    answer = SOLVERS[0].applicability(wide, GPU)
+    answer = SOLVERS[0].applicability(wide, PLAIN_GPU)
     assert isinstance(answer, Rejected)
     assert answer.reason == Reason.SIZE_LIMIT
 
@@ -121,5 +112,5 @@ def test_rows_that_do_not_fit_are_refused() -> None:
 @pytest.mark.parametrize("solver", SOLVERS[1:], ids=lambda s: s.solver_id)
 def test_kernels_compile_alone(solver: Wide, convfind_device: Device) -> None:
     problem = problem_of(solver, (1, 4, 8, 8), (4, 1, 3, 3), padding=1)
-    for program in solver.solution(problem, GPU).programs:
+    for program in solver.solution(problem, PLAIN_GPU).programs:
         assert convfind_device.compile(replace(program, defines=()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from stand_in_gpus import H200
 
 from convfind.applicability import Rejected
 from convfind.backend import Device
@@ -12,7 +13,7 @@ from convfind.config import Config
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solution import Launch, ScalarArg
-from convfind.target import DeviceKind, Target
+from convfind.target import Target
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_direct.nvidia_groups import GroupsConv
@@ -22,17 +23,6 @@ from convfind_solvers_direct.window import window
 pytest_plugins = ["convfind.testing.fixtures"]
 
 SOLVERS = [solver for solver in solvers() if isinstance(solver, GroupsConv)]
-H200 = replace(
-    MOCK_TARGET,
-    identity="",
-    backend="opencl",
-    kind=DeviceKind.GPU,
-    arch="sm_90",
-    compute_units=132,
-    local_memory=48 * 1024,
-    max_work_group=1024,
-    features=frozenset({"nv-ptx"}),
-)
 each = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
 
 

@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from stand_in_gpus import PLAIN_GPU
 
 from convfind.applicability import Rejected
 from convfind.backend import Device
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.target import DeviceKind
-from convfind.testing import MOCK_TARGET, check_solver
+from convfind.testing import check_solver
 from convfind.types import Direction, Layout
 from convfind_solvers_fft.gpu import GpuSolver
 from convfind_solvers_fft.gpu_depthwise import GpuDepthwise
@@ -24,15 +25,6 @@ pytest_plugins = ["convfind.testing.fixtures"]
 
 SOLVERS = [solver for solver in gpu_solvers() if isinstance(solver, GpuSolver)]
 each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
-H200 = replace(
-    MOCK_TARGET,
-    identity="",
-    backend="opencl",
-    kind=DeviceKind.GPU,
-    compute_units=132,
-    local_memory=48 * 1024,
-    max_work_group=1024,
-)
 
 
 @pytest.fixture(scope="session")
@@ -100,10 +92,10 @@ def test_the_default_tile_is_the_quickest_on_an_h200(layer: tuple[int, ...], til
     solver = next(s for s in SOLVERS if s.solver_id == "fft-gpu-nchw-fwd")
     x = (images, channels, size, size)
     problem = problem_for(solver, x, filters, (window, window), padding=window // 2)
-    assert solver.applicability(problem, H200)
-    config = solver.default_config(problem, H200)
+    assert solver.applicability(problem, PLAIN_GPU)
+    config = solver.default_config(problem, PLAIN_GPU)
     assert config.integer("tile") == tile
-    assert config in solver.search_space(problem, H200)
+    assert config in solver.search_space(problem, PLAIN_GPU)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +110,7 @@ def test_the_default_tile_is_the_quickest_on_an_h200(layer: tuple[int, ...], til
 def test_what_is_refused(change: dict[str, Any], options: dict[str, Any], reason: Reason) -> None:
     solver = next(s for s in SOLVERS if s.solver_id == "fft-gpu-nchw-fwd")
     problem = problem_for(solver, (2, 8, 30, 30), 8, (9, 9), padding=4, **options)
-    answer = solver.applicability(problem, replace(H200, identity="", **change))
+    answer = solver.applicability(problem, replace(PLAIN_GPU, identity="", **change))
     assert isinstance(answer, Rejected)
     assert answer.reason is reason
 
@@ -126,7 +118,7 @@ def test_what_is_refused(change: dict[str, Any], options: dict[str, Any], reason
 def test_dense_filters_fit_a_tile_in_local_memory() -> None:
     solver = next(s for s in SOLVERS if s.solver_id == "fft-gpu-nchw-fwd")
     problem = problem_for(solver, (2, 8, 60, 60), 8, (31, 31), padding=15)
-    answer = solver.applicability(problem, H200)
+    answer = solver.applicability(problem, PLAIN_GPU)
     assert isinstance(answer, Rejected)
     assert answer.reason is Reason.FILTER_SIZE
 
@@ -135,9 +127,9 @@ def test_dense_filters_fit_a_tile_in_local_memory() -> None:
 def test_parts_need_less_memory(solver: GpuSolver) -> None:
     groups = 32 if isinstance(solver, GpuDepthwise) else 1
     problem = problem_for(solver, (8, 32, 64, 64), 32, (9, 9), padding=4, groups=groups)
-    whole = solver.solution(problem, H200)
-    assert whole.total_workspace == solver.workspace_size(problem, H200)
+    whole = solver.solution(problem, PLAIN_GPU)
+    assert whole.total_workspace == solver.workspace_size(problem, PLAIN_GPU)
     if whole.workspace:
         limit = whole.total_workspace // 2
-        parts = solver.solution(problem, H200, workspace_limit=limit)
+        parts = solver.solution(problem, PLAIN_GPU, workspace_limit=limit)
         assert parts.total_workspace <= limit

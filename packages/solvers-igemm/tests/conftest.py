@@ -1,4 +1,4 @@
-"""How a CPU stands in for a GPU is what solvers' tests share."""
+"""GPUs for tests, `stand_in_gpus`, are what the packages of solvers share."""
 
 from __future__ import annotations
 

@@ -34,7 +34,9 @@ SOLVERS = [
 each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
 # These reject part of what the others take: wide filters, or strides.
 PARTIAL = (CpuRows, ChannelsFirstRowsBackwardWeights)
-LAST = [s for s in SOLVERS if s.channels_last and s.direction is not Direction.BACKWARD_WEIGHTS]
+CHANNELS_LAST = [
+    s for s in SOLVERS if s.channels_last and s.direction is not Direction.BACKWARD_WEIGHTS
+]
 
 
 def on_cpu(device: Device, *, compiles_much: bool = False) -> Device:
@@ -117,7 +119,7 @@ def test_sums_longer_than_a_block_and_strides_than_a_row(
     assert_solver(solver, device, shapes=shapes, every_variant=False)
 
 
-@pytest.mark.parametrize("solver", LAST, ids=lambda s: s.solver_id)
+@pytest.mark.parametrize("solver", CHANNELS_LAST, ids=lambda s: s.solver_id)
 def test_large_results_and_gaps_of_strided_gradients(
     solver: CpuSolver, convfind_device: Device
 ) -> None:

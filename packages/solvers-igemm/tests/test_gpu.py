@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import gpu_on_cpu
 import pytest
+import stand_in_gpus
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +20,7 @@ from convfind.reasons import Reason
 from convfind.reference import reference_convolution
 from convfind.target import DeviceKind
 from convfind.tensors import tensor_view
-from convfind.testing import MOCK_TARGET, assert_solver, edge_cases
+from convfind.testing import assert_solver, edge_cases
 from convfind.testing.guarded_run import POISON, GuardedRunner
 from convfind.testing.tensors import filled_memory
 from convfind.types import DataType, Direction, Layout
@@ -35,17 +35,7 @@ DOT = [solver for solver in solvers() if isinstance(solver, DotSolver)]
 SOLVERS = [s for s in solvers() if isinstance(s, GpuSolver) and not isinstance(s, DotSolver)]
 DYNAMIC = [solver for solver in SOLVERS if solver.is_dynamic]
 FIXED = [solver for solver in SOLVERS if not solver.is_dynamic]
-H200 = replace(
-    MOCK_TARGET,
-    identity="",
-    backend="opencl",
-    kind=DeviceKind.GPU,
-    arch="sm_90",
-    compute_units=132,
-    local_memory=48 * 1024,
-    max_work_group=1024,
-    features=frozenset({"nv-ptx", "dot4"}),
-)
+H200 = replace(stand_in_gpus.H200, identity="", features=frozenset({"nv-ptx", "dot4"}))
 
 
 def each(found: Sequence[GpuSolver]) -> pytest.MarkDecorator:
@@ -60,7 +50,7 @@ def as_gpu(convfind_device: Device) -> Device:
         # not found. CPUs never get these kernels.
         pytest.skip("wrong with PoCL 3.1 unless built with -cl-opt-disable")
     features = convfind_device.target.features | {"dot4"}
-    return gpu_on_cpu.as_gpu(
+    return stand_in_gpus.as_gpu(
         convfind_device, compute_units=8, local_memory=96 * 1024, features=features
     )
 
@@ -315,7 +305,7 @@ def test_nvidias_assembler_is_told_where_it_would_spill(dtype: DataType) -> None
         ("nhwc-bwd-data", (4, 64, 9, 9), (64, 64, 3, 3), "float16", (128, 64, 16, 16, 8), False),
     ],
 )
-def test_and_where_elements_take_more_registers(
+def test_the_assembler_is_told_where_elements_take_more_registers(
     solver_id: str,
     x: tuple[int, ...],
     w: tuple[int, ...],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from stand_in_gpus import H200
 
 from convfind.applicability import Applicability, Rejected
 from convfind.backend import Device
@@ -12,8 +13,7 @@ from convfind.config import Config
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solution import Launch, Memory
-from convfind.target import DeviceKind
-from convfind.testing import MOCK_TARGET, assert_solver
+from convfind.testing import assert_solver
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_igemm.gpu_geometry import without_patches
 from convfind_solvers_igemm.nvidia_conv import MatrixConvSolver, reciprocal
@@ -24,17 +24,6 @@ from convfind_solvers_igemm.solver_list import solvers
 pytest_plugins = ["convfind.testing.fixtures"]
 
 SOLVERS = [solver for solver in solvers() if isinstance(solver, MatrixConvSolver)]
-H200 = replace(
-    MOCK_TARGET,
-    identity="",
-    backend="opencl",
-    kind=DeviceKind.GPU,
-    arch="sm_90",
-    compute_units=132,
-    local_memory=48 * 1024,
-    max_work_group=1024,
-    features=frozenset({"nv-ptx"}),
-)
 each = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
 
 

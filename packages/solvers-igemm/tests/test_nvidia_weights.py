@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from stand_in_gpus import H200
 
 from convfind.applicability import Rejected
 from convfind.backend import Device
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.target import DeviceKind, Target
-from convfind.testing import MOCK_TARGET, assert_solver
+from convfind.target import Target
+from convfind.testing import assert_solver
 from convfind.types import DataType
 from convfind_solvers_igemm.nvidia_weights import MatrixWeightsSolver
 from convfind_solvers_igemm.solver_list import solvers
@@ -19,17 +20,6 @@ from convfind_solvers_igemm.solver_list import solvers
 pytest_plugins = ["convfind.testing.fixtures"]
 
 SOLVERS = [solver for solver in solvers() if isinstance(solver, MatrixWeightsSolver)]
-H200 = replace(
-    MOCK_TARGET,
-    identity="",
-    backend="opencl",
-    kind=DeviceKind.GPU,
-    arch="sm_90",
-    compute_units=132,
-    local_memory=48 * 1024,
-    max_work_group=1024,
-    features=frozenset({"nv-ptx"}),
-)
 each = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
+from stand_in_gpus import H200
 
 from convfind.accuracy import (
     Distribution,
@@ -27,7 +28,7 @@ from convfind.reference import reference_convolution, reference_magnitude
 from convfind.solution import Launch
 from convfind.target import DeviceKind, Target
 from convfind.tensors import tensor_view
-from convfind.testing import MOCK_TARGET, assert_solver
+from convfind.testing import assert_solver
 from convfind.testing.guarded_run import POISON, GuardedRunner
 from convfind.testing.tensors import filled_memory
 from convfind.types import AccuracyClass, DataType, Direction, Layout
@@ -53,17 +54,6 @@ SOLVERS = [
 Tuned = ConvSolver | WeightsSolver
 FUSED = [solver for solver in SOLVERS if isinstance(solver, FusedSolver)]
 ORDINARY = [s for s in SOLVERS if s.transform.n == 6 and isinstance(s, Tuned)]
-H200 = replace(
-    MOCK_TARGET,
-    identity="",
-    backend="opencl",
-    kind=DeviceKind.GPU,
-    arch="sm_90",
-    compute_units=132,
-    local_memory=48 * 1024,
-    max_work_group=1024,
-    features=frozenset({"nv-ptx"}),
-)
 
 
 def each(found: Sequence[GpuSolver]) -> pytest.MarkDecorator:

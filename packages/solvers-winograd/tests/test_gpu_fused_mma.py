@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from stand_in_gpus import H200
 
 from convfind.applicability import Rejected
 from convfind.backend import Device, InvokeArgs
@@ -15,7 +16,7 @@ from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solution import Launch
 from convfind.target import DeviceKind
-from convfind.testing import MOCK_TARGET, assert_solver
+from convfind.testing import assert_solver
 from convfind.types import Direction, Layout
 from convfind_solvers_winograd.algorithms import F4X3
 from convfind_solvers_winograd.gpu_fused_mma import FusedMmaSolver
@@ -25,17 +26,6 @@ pytest_plugins = ["convfind.testing.fixtures"]
 SOLVERS = [FusedMmaSolver(way) for way in (Direction.FORWARD, Direction.BACKWARD_DATA)]
 each = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
 POINTS = F4X3.n**2
-H200 = replace(
-    MOCK_TARGET,
-    identity="",
-    backend="opencl",
-    kind=DeviceKind.GPU,
-    arch="sm_90",
-    compute_units=132,
-    local_memory=48 * 1024,
-    max_work_group=1024,
-    features=frozenset({"nv-ptx"}),
-)
 
 
 def problem_for(

@@ -12,9 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from convfind.register_limit import OPTION
+
 #: Before an instruction that the compiler must not look at.
 MARK = b"//@"
-_LIMIT = "-cl-nv-maxrregcount="
 _REQUIRED_SIZE = re.compile(rb"^\s*\.reqntid\s.*$", re.MULTILINE)
 _TARGET = re.compile(rb"^(\s*\.target\s+sm_90)\b", re.MULTILINE)
 
@@ -36,7 +37,7 @@ def limit_registers(code: bytes, options: Iterable[str]) -> bytes:
     work-groups at a time.
     """
     for option in options:
-        if option.startswith(_LIMIT):
-            registers = int(option.removeprefix(_LIMIT))
+        if option.startswith(OPTION):
+            registers = int(option.removeprefix(OPTION))
             code = _REQUIRED_SIZE.sub(rb"\g<0>\n.maxnreg %d" % registers, code)
     return code

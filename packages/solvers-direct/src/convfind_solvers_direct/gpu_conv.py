@@ -14,6 +14,7 @@ from convfind.kernel_source import KernelSource
 from convfind.kernel_spec import KernelSpec, Program
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
+from convfind.register_limit import register_limit
 from convfind.search_space import Constraint, Parameter, SearchSpace
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, ScalarArg, f32
 from convfind.solver import TunableSolver
@@ -32,8 +33,6 @@ _LONGEST_WALK = 48
 #: Of one unit of an H200: FLOP/s at the peak, and bytes/s of memory.
 _UNIT_PEAK = 507e9
 _UNIT_BANDWIDTH = 32e9
-#: With any limit, NVIDIA's assembler does not look for one of its own, for which it may spill.
-_ALL_REGISTERS = "-cl-nv-maxrregcount=255"
 
 _FEWEST_ITEMS = 32
 ROWS = Parameter("rows", tuple(range(1, 17)), "rows of the result of an item")
@@ -106,7 +105,7 @@ class GpuConv(GpuDirect):
         program = Program(
             KernelSource(PACKAGE, f"kernels/{self._file}.cl"),
             defines=make_defines(macros),
-            options=all_registers(target) if self._is_squeezed(problem, chosen) else (),
+            options=register_limit(target) if self._is_squeezed(problem, chosen) else (),
         )
         sizes, groups = self._launch(shape, chosen)
         launch = Launch(
@@ -171,11 +170,6 @@ class GpuConv(GpuDirect):
 def most_weights(target: Target) -> int:
     """Weights that an item keeps in registers."""
     return _MOST_WEIGHTS_HIP if target.backend == "hip" else MOST_WEIGHTS
-
-
-def all_registers(target: Target) -> tuple[str, ...]:
-    """Return the option that lets NVIDIA's assembler take all registers; none elsewhere."""
-    return (_ALL_REGISTERS,) if target.has("nv-ptx") else ()
 
 
 def nvidia_sm(target: Target) -> int:

@@ -14,6 +14,7 @@ from convfind.kernel_source import KernelSource
 from convfind.kernel_spec import KernelSpec, Program
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
+from convfind.register_limit import register_limit
 from convfind.search_space import Constraint, Parameter, SearchSpace
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, ScalarArg, f32, i32
 from convfind.target import Target
@@ -24,7 +25,6 @@ from convfind_solvers_direct.gpu_conv import (
     PACKAGE,
     ROWS,
     GpuDirect,
-    all_registers,
     most_weights,
 )
 from convfind_solvers_direct.gpu_sum import is_split, sum_of_parts
@@ -125,7 +125,7 @@ class GpuWeights(GpuDirect):
         program = Program(
             KernelSource(PACKAGE, f"kernels/{self._file}.cl"),
             defines=make_defines(macros),
-            options=all_registers(target) if self._is_squeezed(problem, target) else (),
+            options=register_limit(target) if self._is_squeezed(problem, target) else (),
         )
         launch = Launch(
             KernelSpec(program, f"direct_{self._file}"),

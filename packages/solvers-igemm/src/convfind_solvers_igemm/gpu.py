@@ -12,6 +12,7 @@ from convfind.kernel_source import KernelSource
 from convfind.kernel_spec import KernelSpec, Program
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
+from convfind.register_limit import register_limit
 from convfind.search_space import Constraint, SearchSpace
 from convfind.solution import (
     BufferArg,
@@ -50,8 +51,6 @@ _MOST_GROUPS = 2**31 - 1
 #: Of one unit of an H200: FLOP/s at the peak, and bytes/s of memory.
 _UNIT_PEAK = 507e9
 _UNIT_BANDWIDTH = 32e9
-#: With any limit, NVIDIA's assembler does not look for one of its own.
-_ALL_REGISTERS = "-cl-nv-maxrregcount=255"
 #: A second launch, and the end of the first.
 _SUM_SECONDS = 5e-6
 
@@ -287,10 +286,11 @@ class GpuSolver(TunableSolver):
         if self.fixed:
             macros |= {"FIXED": True, **shape.sizes}
         defines: Defines = make_defines(macros)
-        is_limited = target.has("nv-ptx") and self._has_all_registers(problem, shape, tile)
-        options = (_ALL_REGISTERS,) if is_limited else ()
+        is_limited = self._has_all_registers(problem, shape, tile)
         return Program(
-            KernelSource(PACKAGE, f"kernels/{self._file}"), defines=defines, options=options
+            KernelSource(PACKAGE, f"kernels/{self._file}"),
+            defines=defines,
+            options=register_limit(target) if is_limited else (),
         )
 
     def _sum(

@@ -9,6 +9,7 @@ from convfind.kernel_source import KernelSource
 from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
+from convfind.register_limit import register_limit
 from convfind.search_space import SearchSpace
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32, i64
 from convfind.solver import TunableSolver
@@ -60,8 +61,6 @@ _LONGEST = 32768
 _MOST_PIECES = 2**31 - 2**16
 #: Packed floats are counted in 32 bits.
 _MOST_BYTES = 2**33
-#: Goes into the text that the driver assembles: see convfind_backend_opencl.ptx.
-_LIMIT = "-cl-nv-maxrregcount="
 #: A launch that packs the weights.
 _PACK_SECONDS = 4e-6
 #: Of one unit of an H200: FLOP/s at the peak of plain arithmetic, and bytes/s of memory.
@@ -174,7 +173,7 @@ class MatrixConvSolver(TunableSolver):
         problem = self._seen(problem)
         shape, tile = geometry_of(problem), MatrixTile.of(chosen)
         packed, filled = Filter(problem, shape), filled_bytes(problem, shape)
-        program = self._program(problem, shape, tile)
+        program = self._program(problem, target, shape, tile)
         product = MatrixProduct(shape, tile.lines == 1)
         position_tiles = -(-product.rows // tile.tile_m)
         channel_tiles = -(-product.columns // tile.tile_n)
@@ -209,7 +208,9 @@ class MatrixConvSolver(TunableSolver):
         """The problem as the kernel sees it: a dynamic program is that of problems of any size."""
         return without_patches(problem) if self.fixed else problem
 
-    def _program(self, problem: ConvProblem, shape: GpuGeometry, tile: MatrixTile) -> Program:
+    def _program(
+        self, problem: ConvProblem, target: Target, shape: GpuGeometry, tile: MatrixTile
+    ) -> Program:
         fused, is_last = MatrixProduct(shape).fused, shape.channels_last
         is_wide = is_last and not fused and whole(problem, shape.result_channels)
         macros: dict[str, DefineValue] = {
@@ -227,11 +228,12 @@ class MatrixConvSolver(TunableSolver):
         }
         if self.fixed:
             macros |= {"FIXED": True, **shape.sizes}
+        limit = self._most_registers(problem, shape, tile)
         return Program(
             KernelSource(PACKAGE, "kernels/nvidia_conv.cl"),
             KernelLanguage.OPENCL_C,
             make_defines(macros),
-            (f"{_LIMIT}{limit}",) if (limit := self._most_registers(problem, shape, tile)) else (),
+            () if limit is None else register_limit(target, limit),
         )
 
     def _most_registers(

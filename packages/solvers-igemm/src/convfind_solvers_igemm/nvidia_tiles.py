@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from convfind.config import Config
+from convfind.register_limit import ALL_REGISTERS
 from convfind.search_space import Constraint, Parameter
 
 #: Local memory that a kernel may declare on sm_90; the device reports 48 KiB.
@@ -17,7 +18,6 @@ _MOST_LINE_STAGES = 4
 #: Registers of a unit; what an item needs beside its sums, with split floats beside two of each.
 _REGISTERS = 64 * 1024
 _BESIDE_SUMS, _BESIDE_PARTS = 48, 64
-_MOST_REGISTERS = 255
 #: Local memory that each work-group takes beside its own.
 _RESERVED = 1024
 #: Bytes beside the tiles: for each row of a tile, and for the entries of GATHER_FLAT.
@@ -70,7 +70,7 @@ class MatrixTile:
         needed = 2 * sums + _BESIDE_PARTS if splits else sums + _BESIDE_SUMS
         memory = self.local_bytes(splits=splits, packed=splits) + _RESERVED
         places = min(LOCAL_MEMORY // memory, _REGISTERS // (needed * self.threads))
-        return min(_REGISTERS // (max(places, 1) * self.threads) // 8 * 8, _MOST_REGISTERS)
+        return min(_REGISTERS // (max(places, 1) * self.threads) // 8 * 8, ALL_REGISTERS)
 
     def count(self, rows: int, columns: int) -> int:
         """Work-groups of a product."""

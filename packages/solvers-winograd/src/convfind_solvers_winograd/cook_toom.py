@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from functools import cached_property
 from math import prod, sqrt
 
 Row = tuple[Fraction, ...]
@@ -31,7 +32,7 @@ class Spread(StrEnum):
     TAPS = "d2"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Transform:
     """F(m, r): ``result`` is A^T (m x n), ``filter`` G (n x r), ``data`` B^T (n x values)."""
 
@@ -75,7 +76,7 @@ class Transform:
             count -= 1
         return count
 
-    @property
+    @cached_property
     def growth(self) -> float:
         """How much larger than in plain summation rounding errors get along one axis, as an RMS.
 
@@ -93,7 +94,7 @@ class Transform:
         )
         return sqrt(worst / self.r)
 
-    @property
+    @cached_property
     def peak(self) -> float:
         """How much of one tap times one value passes through the products of one axis at most.
 

@@ -1,4 +1,4 @@
-"""A CPU as if it were a GPU: kernels for GPUs run on machines without one."""
+"""GPUs for the tests of solvers on machines without one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,19 @@ from typing import Any
 from convfind.backend import Device
 from convfind.kernel_spec import Program
 from convfind.target import DeviceKind
+from convfind.testing import MOCK_TARGET
+
+#: A GPU of nobody's, for what solvers say about one.
+PLAIN_GPU = replace(
+    MOCK_TARGET,
+    identity="",
+    backend="opencl",
+    kind=DeviceKind.GPU,
+    compute_units=132,
+    local_memory=48 * 1024,
+    max_work_group=1024,
+)
+H200 = replace(PLAIN_GPU, identity="", arch="sm_90", features=frozenset({"nv-ptx"}))
 
 
 def as_gpu(device: Device, **changes: Any) -> Device:
