@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from devices_for_tests import on_cpu
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -35,16 +36,6 @@ SOLVERS: list[First] = [
 each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
 
 
-def cpu(device: Device) -> Device:
-    if device.target.kind is not DeviceKind.CPU:
-        pytest.skip(f"{device.target.name} is no CPU")
-    return device
-
-
-def is_pocl(device: Device) -> bool:
-    return device.target.platform.startswith("Portable")
-
-
 def problem_of(
     solver: First, x: tuple[int, ...], w: tuple[int, ...], **options: object
 ) -> ConvProblem:
@@ -60,9 +51,7 @@ def test_edges_of_tiles(solver: First, convfind_device: Device) -> None:
         problem_of(solver, (2, 1, 12, 9), (5, 1, 3, 3), padding=1, beta=2.0, alpha=0.5),
         problem_of(solver, (2, 1, 300), (40, 1, 5), padding=2),
     ]
-    # PoCL compiles ten times as long.
-    shapes = shapes[2:3] if is_pocl(cpu(convfind_device)) else shapes
-    report = assert_solver(solver, convfind_device, shapes=shapes, every_variant=False)
+    report = assert_solver(solver, on_cpu(convfind_device), shapes=shapes, every_variant=False)
     assert len(report.problems) == len(shapes)
 
 
@@ -94,13 +83,12 @@ def problems(draw: st.DrawFn, solver: First) -> list[ConvProblem]:
 
 @each_solver
 def test_drawn_shapes(solver: First, convfind_device: Device) -> None:
-    if is_pocl(cpu(convfind_device)):
-        pytest.skip("every window compiles; the others run on it")
+    device = on_cpu(convfind_device)
 
     @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
     @given(shapes=problems(solver))
     def check(shapes: list[ConvProblem]) -> None:
-        assert_solver(solver, convfind_device, shapes=shapes, every_variant=False)
+        assert_solver(solver, device, shapes=shapes, every_variant=False)
 
     check()
 
@@ -153,14 +141,12 @@ def test_weights_make_do_with_less_workspace(channels_last: bool) -> None:
 def test_parts_of_long_rows_and_phases_without_taps(
     channels_last: bool, convfind_device: Device
 ) -> None:
-    if is_pocl(cpu(convfind_device)):
-        pytest.skip("the edges of tiles run on it")
     solver = CpuNarrow(Direction.BACKWARD_DATA, channels_last=channels_last)
     shapes = [
         problem_of(solver, x, (4, 2, 3, 2), stride=(5, 4), padding=padding, beta=-1.0)
         for x, padding in (((1, 2, 9, 9000), 0), ((2, 2, 1, 1), 40))
     ]
-    report = assert_solver(solver, convfind_device, shapes=shapes, every_variant=False)
+    report = assert_solver(solver, on_cpu(convfind_device), shapes=shapes, every_variant=False)
     assert len(report.problems) == len(shapes)
 
 
@@ -175,7 +161,7 @@ def test_last_layers(channels_last: bool, convfind_device: Device) -> None:
             (1, (5, 2), 0, 0.0),
         )
     ]
-    report = assert_solver(solver, cpu(convfind_device), shapes=shapes, every_variant=False)
+    report = assert_solver(solver, on_cpu(convfind_device), shapes=shapes, every_variant=False)
     assert len(report.problems) == len(shapes)
     target = convfind_device.target
     for problem, reason in (
@@ -198,8 +184,7 @@ def test_patches_of_vision_transformers_are_taken_channels_last() -> None:
 
 @each_solver
 def test_the_kernel_compiles_alone(solver: First, convfind_device: Device) -> None:
-    if is_pocl(cpu(convfind_device)):
-        pytest.skip("compiles as long as all others together")
+    device = on_cpu(convfind_device)
     problem = problem_of(solver, (1, 3, 8, 8), (4, 3, 3, 3))
-    for program in solver.solution(problem, convfind_device.target).programs:
-        assert convfind_device.compile(replace(program, defines=()))
+    for program in solver.solution(problem, device.target).programs:
+        assert device.compile(replace(program, defines=()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
+from devices_for_tests import on_cpu
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -37,12 +37,6 @@ def problem_of(x: tuple[int, ...], w: tuple[int, ...], **options: object) -> Con
     return ConvProblem.create(SOLVER.direction, x, w, layout=layout, **options)  # type: ignore[arg-type]
 
 
-def cpu(device: Device) -> Device:
-    if device.target.kind is not DeviceKind.CPU:
-        pytest.skip(f"{device.target.name} is no CPU")
-    return device
-
-
 def test_edges_of_tiles(convfind_device: Device) -> None:
     shapes = [
         problem_of((2, 3, 37, 41), (40, 3, 7, 7), padding=3, stride=2),
@@ -50,16 +44,12 @@ def test_edges_of_tiles(convfind_device: Device) -> None:
         problem_of((1, 3, 67, 70), (64, 3, 11, 11), padding=2, stride=4),
         problem_of((3, 3, 12, 5), (17, 3, 11, 11), padding=9, stride=4, alpha=0.5),
     ]
-    # PoCL compiles ten times as long.
-    if cpu(convfind_device).target.platform.startswith("Portable"):
-        shapes = shapes[:1]
-    report = assert_solver(SOLVER, convfind_device, shapes=shapes, every_variant=False)
+    report = assert_solver(SOLVER, on_cpu(convfind_device), shapes=shapes, every_variant=False)
     assert len(report.problems) == len(shapes)
 
 
 def test_drawn_shapes(convfind_device: Device) -> None:
-    if cpu(convfind_device).target.platform.startswith("Portable"):
-        pytest.skip("every window compiles; the others run on it")
+    device = on_cpu(convfind_device)
 
     @settings(max_examples=1, deadline=None, suppress_health_check=list(HealthCheck))
     @given(data=st.data())
@@ -79,7 +69,7 @@ def test_drawn_shapes(convfind_device: Device) -> None:
             )
             for _ in range(4)
         ]
-        assert_solver(SOLVER, convfind_device, shapes=shapes, every_variant=False)
+        assert_solver(SOLVER, device, shapes=shapes, every_variant=False)
 
     check()
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from devices_for_tests import PLAIN_GPU, as_gpu, on_cpu
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from stand_in_gpus import PLAIN_GPU, as_gpu
 
 from convfind.applicability import Rejected
 from convfind.backend import Device
@@ -43,16 +43,8 @@ each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_
 def device_for(solver: FewChannels, device: Device) -> Device:
     """The device, as if it were a PLAIN_GPU for kernels that are made for GPUs."""
     if isinstance(solver, CpuDirect):
-        if device.target.kind is not DeviceKind.CPU:
-            pytest.skip(f"{device.target.name} is no CPU")
-        return device
-    if is_pocl(device):
-        pytest.skip("compiles for minutes; CPUs never get these kernels")
+        return on_cpu(device)
     return as_gpu(device, compute_units=8, local_memory=48 * 1024)
-
-
-def is_pocl(device: Device) -> bool:
-    return device.target.platform.startswith("Portable")
 
 
 def problem_of(
@@ -81,8 +73,7 @@ def shapes_of(solver: FewChannels) -> list[ConvProblem]:
 @each_solver
 def test_edges_of_tiles(solver: FewChannels, convfind_device: Device) -> None:
     device = device_for(solver, convfind_device)
-    # PoCL compiles ten times as long.
-    shapes = shapes_of(solver)[1:2] if is_pocl(device) else shapes_of(solver)
+    shapes = shapes_of(solver)
     report = assert_solver(solver, device, shapes=shapes, every_variant=False)
     assert len(report.problems) >= min(len(shapes), 7)
 
@@ -90,8 +81,6 @@ def test_edges_of_tiles(solver: FewChannels, convfind_device: Device) -> None:
 @each_solver
 def test_types_and_edge_cases(solver: FewChannels, convfind_device: Device) -> None:
     device = device_for(solver, convfind_device)
-    if is_pocl(device):
-        pytest.skip("every case compiles; the others run on it")
     shapes = [case for case in edge_cases() if case.groups == case.x_shape[1] > 1]
     report = assert_solver(solver, device, shapes=shapes)
     assert len(report.problems) >= (3 if isinstance(solver, GpuDirect) else 1)
@@ -132,8 +121,6 @@ def problems(draw: st.DrawFn, solver: FewChannels) -> list[ConvProblem]:
 @each_solver
 def test_drawn_shapes(solver: FewChannels, convfind_device: Device) -> None:
     device = device_for(solver, convfind_device)
-    if is_pocl(device):
-        pytest.skip("every window compiles; the others run on it")
 
     @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
     @given(shapes=problems(solver))

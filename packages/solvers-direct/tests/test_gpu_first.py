@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from devices_for_tests import PLAIN_GPU, as_gpu
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from stand_in_gpus import PLAIN_GPU, as_gpu
 
 from convfind.applicability import Rejected
 from convfind.backend import Device
@@ -27,8 +27,6 @@ each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_
 
 def gpu(device: Device) -> Device:
     """The device, as if it were a PLAIN_GPU."""
-    if device.target.platform.startswith("Portable"):
-        pytest.skip("compiles for minutes; CPUs never get these kernels")
     return as_gpu(device, compute_units=8, local_memory=48 * 1024)
 
 

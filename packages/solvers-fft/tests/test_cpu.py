@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+from devices_for_tests import on_cpu
 
 from convfind.accuracy import (
     Distribution,
@@ -57,15 +58,6 @@ def takes_all(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(kind, "direct_share", 0.0)
 
 
-def on_cpu(device: Device, *, thorough: bool = False) -> Device:
-    """The device, if it is a CPU; PoCL, which takes long to compile, for a few checks only."""
-    if device.target.kind is not DeviceKind.CPU:
-        pytest.skip(f"{device.target.name} is no CPU")
-    if thorough and device.target.platform.startswith("Portable"):
-        pytest.skip("PoCL compiles for long")
-    return device
-
-
 def problem_for(
     solver: CpuSolver, x: tuple[int, ...], filters: int, window: tuple[int, ...], **options: Any
 ) -> ConvProblem:
@@ -103,8 +95,7 @@ def shapes_for(solver: CpuSolver) -> list[ConvProblem]:
 @pytest.mark.usefixtures("takes_all")
 @each_solver
 def test_the_conformance_kit_finds_nothing(solver: CpuSolver, convfind_device: Device) -> None:
-    thorough = solver.channels_last or solver.direction is not Direction.FORWARD
-    device = on_cpu(convfind_device, thorough=thorough)
+    device = on_cpu(convfind_device)
     shapes = shapes_for(solver)
     report = check_solver(solver, device, shapes=shapes, every_variant=False)
     assert report.ok, str(report)
@@ -120,7 +111,7 @@ def test_the_conformance_kit_finds_nothing(solver: CpuSolver, convfind_device: D
     ],
 )
 def test_larger_tiles(solver_id: str, size: int, convfind_device: Device) -> None:
-    device = on_cpu(convfind_device, thorough=True)
+    device = on_cpu(convfind_device)
     solver = next(s for s in SOLVERS if s.solver_id == solver_id)
     problem = small_problem(solver)
     first, second = random_data(problem, 1)
@@ -131,7 +122,7 @@ def test_larger_tiles(solver_id: str, size: int, convfind_device: Device) -> Non
 
 @pytest.mark.parametrize("solver_id", ["fft-cpu-nchw-fwd", "fft-depthwise-cpu-nhwc-bwd-data"])
 def test_errors_stay_in_the_stated_bound(solver_id: str, convfind_device: Device) -> None:
-    device = on_cpu(convfind_device, thorough=True)
+    device = on_cpu(convfind_device)
     solver = next(s for s in SOLVERS if s.solver_id == solver_id)
     loaded: dict[Program, object] = {}
     for channels in (3, 96):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import devices_for_tests
 import pytest
-from stand_in_gpus import PLAIN_GPU
+from devices_for_tests import PLAIN_GPU
 
 from convfind.applicability import Rejected
 from convfind.backend import Device
@@ -28,16 +27,9 @@ each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_
 
 
 @pytest.fixture(scope="session")
-def as_gpu(convfind_device: Device) -> Iterator[Device]:
-    """The device as if it were a GPU, whatever it is; not PoCL, which compiles for long."""
-    if convfind_device.target.kind is DeviceKind.GPU:
-        yield convfind_device
-        return
-    if convfind_device.target.platform.startswith("Portable"):
-        pytest.skip("PoCL compiles for long")
-    device = copy.copy(convfind_device)
-    device.target = replace(convfind_device.target, identity="", kind=DeviceKind.GPU)
-    yield device
+def as_gpu(convfind_device: Device) -> Device:
+    """The device as if it were a GPU, whatever it is."""
+    return devices_for_tests.as_gpu(convfind_device)
 
 
 def problem_for(

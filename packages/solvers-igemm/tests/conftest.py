@@ -1,4 +1,4 @@
-"""GPUs for tests, `stand_in_gpus`, are what the packages of solvers share."""
+"""The packages of solvers share `devices_for_tests`."""
 
 from __future__ import annotations
 

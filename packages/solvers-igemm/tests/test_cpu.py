@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import cycle
 
 import pytest
+from devices_for_tests import on_cpu
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -37,14 +38,6 @@ PARTIAL = (CpuRows, ChannelsFirstRowsBackwardWeights)
 CHANNELS_LAST = [
     s for s in SOLVERS if s.channels_last and s.direction is not Direction.BACKWARD_WEIGHTS
 ]
-
-
-def on_cpu(device: Device, *, compiles_much: bool = False) -> Device:
-    if device.target.kind is not DeviceKind.CPU:
-        pytest.skip(f"{device.target.name} is no CPU")
-    if compiles_much and device.target.platform.startswith("Portable"):
-        pytest.skip("PoCL compiles for minutes; the kit runs on it")
-    return device
 
 
 @each_solver
@@ -82,7 +75,7 @@ def problems(draw: st.DrawFn, solver: CpuSolver) -> ConvProblem:
 
 @each_solver
 def test_drawn_shapes(solver: CpuSolver, convfind_device: Device) -> None:
-    device = on_cpu(convfind_device, compiles_much=True)
+    device = on_cpu(convfind_device)
 
     # Many at a time: each call of the kit compiles the kernels once.
     @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
@@ -177,7 +170,7 @@ def test_register_tiles_of_other_instruction_sets(
     convfind_device: Device,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    device = on_cpu(convfind_device, compiles_much=True)
+    device = on_cpu(convfind_device)
     monkeypatch.setitem(_REGISTER_TILES, device.target.arch, tile)
     layout = Layout.of(2, channels_last=solver.channels_last)
     shapes = [

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from devices_for_tests import on_cpu
 
 from convfind.applicability import Applicable, Rejected
 from convfind.backend import Device, InvokeArgs
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.target import DeviceKind
 from convfind.testing import assert_solver
 from convfind.types import AccuracyClass, Direction, Layout
 from convfind_solvers_igemm.cpu_solver import _REGISTER_TILES
@@ -22,12 +22,6 @@ pytest_plugins = ["convfind.testing.fixtures"]
 
 SOLVERS = [solver for solver in cpu_solvers() if isinstance(solver, Strassen)]
 each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
-
-
-def on_cpu(device: Device) -> Device:
-    if device.target.kind is not DeviceKind.CPU:
-        pytest.skip(f"{device.target.name} is no CPU")
-    return device
 
 
 def shapes(solver: Strassen) -> list[ConvProblem]:
@@ -76,8 +70,6 @@ def test_narrow_register_tile(
     solver: Strassen, convfind_device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device = on_cpu(convfind_device)
-    if device.target.platform.startswith("Portable"):
-        pytest.skip("PoCL compiles for minutes; the kit runs on it")
     monkeypatch.setitem(_REGISTER_TILES, device.target.arch, (5, 1))
     assert_solver(solver, device, shapes=shapes(solver)[:5], every_variant=False)
 

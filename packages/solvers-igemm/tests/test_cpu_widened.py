@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from devices_for_tests import on_cpu
 
 from convfind.applicability import Rejected
 from convfind.backend import Device
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.target import DeviceKind
 from convfind.testing import assert_solver
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_igemm.cpu_widened import CpuWidened
@@ -20,12 +20,6 @@ pytest_plugins = ["convfind.testing.fixtures"]
 
 SOLVERS = [solver for solver in solvers() if isinstance(solver, CpuWidened)]
 each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
-
-
-def on_cpu(device: Device) -> Device:
-    if device.target.kind is not DeviceKind.CPU:
-        pytest.skip(f"{device.target.name} is no CPU")
-    return device
 
 
 @each_solver

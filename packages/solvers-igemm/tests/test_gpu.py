@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import devices_for_tests
 import pytest
-import stand_in_gpus
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -35,7 +35,7 @@ DOT = [solver for solver in solvers() if isinstance(solver, DotSolver)]
 SOLVERS = [s for s in solvers() if isinstance(s, GpuSolver) and not isinstance(s, DotSolver)]
 DYNAMIC = [solver for solver in SOLVERS if solver.is_dynamic]
 FIXED = [solver for solver in SOLVERS if not solver.is_dynamic]
-H200 = replace(stand_in_gpus.H200, identity="", features=frozenset({"nv-ptx", "dot4"}))
+H200 = replace(devices_for_tests.H200, identity="", features=frozenset({"nv-ptx", "dot4"}))
 
 
 def each(found: Sequence[GpuSolver]) -> pytest.MarkDecorator:
@@ -45,12 +45,8 @@ def each(found: Sequence[GpuSolver]) -> pytest.MarkDecorator:
 @pytest.fixture(scope="session")
 def as_gpu(convfind_device: Device) -> Device:
     """The device as if it were a GPU with few units, whatever it is."""
-    if convfind_device.target.platform.startswith("Portable"):
-        # One accumulator is wrong with optimisation, right without it and everywhere else; why is
-        # not found. CPUs never get these kernels.
-        pytest.skip("wrong with PoCL 3.1 unless built with -cl-opt-disable")
     features = convfind_device.target.features | {"dot4"}
-    return stand_in_gpus.as_gpu(
+    return devices_for_tests.as_gpu(
         convfind_device, compute_units=8, local_memory=96 * 1024, features=features
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from stand_in_gpus import H200
+from devices_for_tests import H200
 
 from convfind.applicability import Applicability, Rejected
 from convfind.backend import Device

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from devices_for_tests import on_cpu
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -69,22 +70,11 @@ DILATED = (
     "winograd-f4x3-cpu-nhwc-bwd-data-inline",
     "winograd-f3x4-cpu-nchw-bwd-weights",
 )
-#: PoCL takes long to compile.
-ON_POCL = ("winograd-f2x3-cpu-nchw-fwd-inline", "winograd-f7x4-1d-cpu-nhwc-bwd-weights")
 CPU = replace(MOCK_TARGET, backend="opencl", kind=DeviceKind.CPU, identity="")
 
 
 def each(ids: Collection[str]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("solver", [SOLVERS[name] for name in ids], ids=list(ids))
-
-
-def on_cpu(device: Device, solver: CpuSolver) -> Device:
-    """The device, if it is a CPU; PoCL, which takes long to compile, for a few solvers only."""
-    if device.target.kind is not DeviceKind.CPU:
-        pytest.skip(f"{device.target.name} is no CPU")
-    if device.target.platform.startswith("Portable") and solver.solver_id not in ON_POCL:
-        pytest.skip("PoCL compiles for minutes")
-    return device
 
 
 def windows(solver: CpuSolver) -> list[tuple[int, int]]:
@@ -122,9 +112,7 @@ def test_the_conformance_kit_finds_nothing(solver: CpuSolver, convfind_device: D
             problem_for(solver, (3, 70, 13, 17), 70, padding=(2, 0), window=window),
             problem_for(solver, (1, 4, 7, 70), 20, window=window, groups=2, alpha=0.5, beta=2.0),
         ]
-    report = check_solver(
-        solver, on_cpu(convfind_device, solver), shapes=shapes, every_variant=False
-    )
+    report = check_solver(solver, on_cpu(convfind_device), shapes=shapes, every_variant=False)
     assert report.ok, str(report)
     assert len(report.problems) == len(shapes)
 
@@ -143,9 +131,7 @@ def test_stride_2(solver: CpuSolver, convfind_device: Device) -> None:
             problem_for(solver, (1, 1, 3, 3), 1),
             problem_for(solver, (1, 6, 40, 33), 8, padding=((0, 1), (2, 0))),
         ]
-    report = check_solver(
-        solver, on_cpu(convfind_device, solver), shapes=shapes, every_variant=False
-    )
+    report = check_solver(solver, on_cpu(convfind_device), shapes=shapes, every_variant=False)
     assert report.ok, str(report)
     assert len(report.problems) == len(shapes)
 
@@ -159,9 +145,7 @@ def test_float16(solver: CpuSolver, convfind_device: Device) -> None:
         problem_for(solver, (1, 12, 8, 9), 16, padding=1, groups=2, dtype=half, alpha=0.5),
         problem_for(solver, (1, 1, 3, 3), 1, dtype=half),
     ]
-    report = check_solver(
-        solver, on_cpu(convfind_device, solver), shapes=shapes, every_variant=False
-    )
+    report = check_solver(solver, on_cpu(convfind_device), shapes=shapes, every_variant=False)
     assert report.ok, str(report)
     assert len(report.problems) == len(shapes)
 
@@ -184,9 +168,7 @@ def test_dilated_filters(solver: CpuSolver, convfind_device: Device) -> None:
         problem_for(solver, (1, 6, 15, 16), 8, padding=((7, 1), (0, 3)), dilation=7, groups=2),
         problem_for(solver, (1, 3, 8, 9), 4, padding=8, dilation=2),
     ]
-    report = check_solver(
-        solver, on_cpu(convfind_device, solver), shapes=shapes, every_variant=False
-    )
+    report = check_solver(solver, on_cpu(convfind_device), shapes=shapes, every_variant=False)
     assert report.ok, str(report)
     assert len(report.problems) == len(shapes)
 
@@ -209,7 +191,7 @@ def problems(draw: st.DrawFn, solver: CpuSolver) -> ConvProblem:
 
 @each(SOME)
 def test_drawn_shapes(solver: CpuSolver, convfind_device: Device) -> None:
-    device = on_cpu(convfind_device, solver)
+    device = on_cpu(convfind_device)
 
     # Many at a time: each call of the kit compiles the kernels once.
     @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
@@ -223,7 +205,7 @@ def test_drawn_shapes(solver: CpuSolver, convfind_device: Device) -> None:
 
 @each(SOME)
 def test_errors_stay_in_the_stated_bound(solver: CpuSolver, convfind_device: Device) -> None:
-    device = on_cpu(convfind_device, solver)
+    device = on_cpu(convfind_device)
     shapes = {
         Direction.FORWARD: ((1, 2048, 14, 14), 4),
         Direction.BACKWARD_DATA: ((1, 4, 14, 14), 2048),
@@ -246,7 +228,7 @@ def test_errors_stay_in_the_stated_bound(solver: CpuSolver, convfind_device: Dev
 def test_a_limit_keeps_data_from_being_transformed_ahead(
     solver: CpuSolver, convfind_device: Device
 ) -> None:
-    device = on_cpu(convfind_device, solver)
+    device = on_cpu(convfind_device)
     problem = problem_for(solver, (1, 8, 16, 16), 70, padding=1)
     ahead = solver.solution(problem, device.target)
     needed = solver.workspace_size(problem, device.target)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
+import devices_for_tests
 import pytest
-from stand_in_gpus import H200
+from devices_for_tests import H200
 
 from convfind.accuracy import (
     Distribution,
@@ -61,22 +61,9 @@ def each(found: Sequence[GpuSolver]) -> pytest.MarkDecorator:
 
 
 @pytest.fixture(scope="session")
-def as_gpu(convfind_device: Device) -> Iterator[Device]:
+def as_gpu(convfind_device: Device) -> Device:
     """The device as if it were a GPU with few units, whatever it is."""
-    if convfind_device.target.kind is DeviceKind.GPU:
-        yield convfind_device
-        return
-    if convfind_device.target.platform.startswith("Portable"):
-        pytest.skip("wrong with PoCL 3.1 unless built with -cl-opt-disable, as all such tiles")
-    device = copy.copy(convfind_device)
-    device.target = replace(
-        convfind_device.target,
-        identity="",
-        kind=DeviceKind.GPU,
-        compute_units=8,
-        local_memory=96 * 1024,
-    )
-    yield device
+    return devices_for_tests.as_gpu(convfind_device, compute_units=8, local_memory=96 * 1024)
 
 
 @pytest.fixture(scope="session")

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from stand_in_gpus import H200
+from devices_for_tests import H200, as_gpu
 
 from convfind.applicability import Rejected
 from convfind.backend import Device, InvokeArgs
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solution import Launch
-from convfind.target import DeviceKind
 from convfind.testing import assert_solver
 from convfind.types import Direction, Layout
 from convfind_solvers_winograd.algorithms import F4X3
@@ -40,12 +38,8 @@ def problem_for(
 def test_filters_lie_in_the_order_of_fragments(
     solver: FusedMmaSolver, convfind_device: Device
 ) -> None:
-    target = convfind_device.target
-    if target.platform.startswith("Portable"):
-        pytest.skip("wrong with PoCL 3.1 unless built with -cl-opt-disable, as all such tiles")
     problem = problem_for(solver, (1, 2 * 36, 4, 4), 2 * 40, groups=2)
-    device = copy.copy(convfind_device)
-    device.target = replace(target, identity="", kind=DeviceKind.GPU)
+    device = as_gpu(convfind_device)
     solution = solver.solution(problem, H200)
     (launch,) = (step for step in solution.prepare if isinstance(step, Launch))
     weights = np.random.default_rng(0).standard_normal((2, 40, 36, 3, 3), dtype=np.float32)

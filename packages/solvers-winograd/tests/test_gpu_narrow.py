@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 from typing import Any
 
+import devices_for_tests
 import pytest
 
 from convfind.applicability import Rejected
@@ -26,18 +26,7 @@ each = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
 @pytest.fixture
 def as_gpu(convfind_device: Device) -> Device:
     """The device as if it were a GPU with few units, whatever it is."""
-    if convfind_device.target.platform.startswith("Portable"):
-        pytest.skip("compiles what is unrolled so far for half a minute")
-    device = copy.copy(convfind_device)
-    if device.target.kind is not DeviceKind.GPU:
-        device.target = replace(
-            *(device.target,),
-            identity="",
-            kind=DeviceKind.GPU,
-            compute_units=2,
-            local_memory=48 * 1024,
-        )
-    return device
+    return devices_for_tests.as_gpu(convfind_device, compute_units=2, local_memory=48 * 1024)
 
 
 def problem_for(

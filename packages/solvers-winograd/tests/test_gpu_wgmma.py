@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from devices_for_tests import disguised
 
 from convfind.accuracy import (
     check_error,
@@ -38,19 +37,14 @@ POINTS = F4X3.n**2
 def hopper(convfind_device: Device) -> Device:
     """The device under the name of another."""
     target = convfind_device.target
-    if target.platform.startswith("Portable"):
-        pytest.skip("wrong with PoCL 3.1 unless built with -cl-opt-disable, as all such tiles")
-    device = copy.copy(convfind_device)
-    device.target = replace(
-        *(target,),
-        identity="",
+    return disguised(
+        convfind_device,
         backend="opencl",
         kind=DeviceKind.GPU,
         arch="sm_90",
         local_memory=max(target.local_memory, 48 * 1024),
         features=target.features | {"nv-ptx"},
     )
-    return device
 
 
 def split_filters(packed: Array) -> tuple[Array, Array, Array]:

@@ -1,0 +1,66 @@
+"""Devices for the tests of solvers: CPUs that pass for GPUs, compilers that do not take minutes."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from convfind.backend import Device
+from convfind.kernel_spec import Program
+from convfind.target import DeviceKind
+from convfind.testing import MOCK_TARGET
+
+#: A GPU of nobody's, for what solvers say about one.
+PLAIN_GPU = replace(
+    MOCK_TARGET,
+    identity="",
+    backend="opencl",
+    kind=DeviceKind.GPU,
+    compute_units=132,
+    local_memory=48 * 1024,
+    max_work_group=1024,
+)
+H200 = replace(PLAIN_GPU, identity="", arch="sm_90", features=frozenset({"nv-ptx"}))
+
+
+def as_gpu(device: Device, **changes: Any) -> Device:
+    """Return a CPU with a target changed to a GPU's, and a GPU as it is."""
+    if device.target.kind is DeviceKind.GPU:
+        return device
+    return disguised(device, kind=DeviceKind.GPU, **changes)
+
+
+def disguised(device: Device, **changes: Any) -> Device:
+    """Return a device with a changed target.
+
+    A CPU compiles `as_written`: what it optimises is the code of a CPU, which never gets these
+    kernels. On the stand-in ROCm they run optimised.
+    """
+    copied = copy.copy(device if device.target.kind is DeviceKind.GPU else as_written(device))
+    copied.target = replace(device.target, identity="", **changes)
+    return copied
+
+
+def on_cpu(device: Device) -> Device:
+    """Return a CPU, of PoCL one that compiles `as_written`, or skip the test."""
+    if device.target.kind is not DeviceKind.CPU:
+        pytest.skip(f"{device.target.name} is no CPU")
+    return as_written(device) if device.target.platform.startswith("Portable") else device
+
+
+def as_written(device: Device) -> Device:
+    """Return a device that compiles without optimisation, which takes a tenth of the time.
+
+    PoCL takes ten times as long as Intel's runtime with it, and PoCL 3.1 gets an accumulator of
+    GPUs' tiles wrong; why is not found.
+    """
+    copied = copy.copy(device)
+
+    def compile_as_written(program: Program) -> bytes:
+        return device.compile(replace(program, options=(*program.options, "-cl-opt-disable")))
+
+    copied.compile = compile_as_written  # type: ignore[method-assign]
+    return copied
