@@ -32,6 +32,7 @@ import msgspec
 import numpy as np
 
 import convfind
+from convfind.errors import ProblemError
 from convfind.heuristics.features import SIZES
 from convfind.heuristics.model_file import write_model
 from convfind.plugins.registry import default_registry
@@ -65,6 +66,10 @@ _CHANNELS = (
 )
 _FILTERS = (1,) * 11 + (3,) * 7 + (5, 7)
 _STRIDES = (1, 1, 1, 1, 2)
+_DILATIONS = (2, 2, 3, 4, 6, 8, 12, 18)
+_PATCHES = (2, 2, 2, 4, 4, 8, 14, 16, 16, 32)
+_LENGTHS = (100, 128, 200, 400, 512, 800, 1000, 1600, 3200, 4000)
+_DEPTHS = (4, 8, 8, 16)
 
 
 @click.group()
@@ -78,6 +83,7 @@ def main() -> None:
 @click.option("--to", "listed", required=True, type=_NEW)
 @click.option("--count", default=3000, show_default=True, help="Problems at most.")
 @click.option("--made", default=0, show_default=True, help="Problems of usual sizes, besides.")
+@click.option("--rare", default=0, show_default=True, help="Problems of rarer kinds, besides.")
 @click.option("--most-gmacs", default=2.0, show_default=True, help="Of one problem.")
 @click.option("--most-mb", default=1000.0, show_default=True, help="Of its tensors together.")
 @click.option("-n", "--batch", "batches", multiple=True, default=(1, 16), type=int)
@@ -91,6 +97,7 @@ def draw(
     listed: Path,
     count: int,
     made: int,
+    rare: int,
     most_gmacs: float,
     most_mb: float,
     batches: tuple[int, ...],
@@ -113,7 +120,11 @@ def draw(
     layers = [problem for problem in _layers(networks, batches) if fits(problem)]
     drawn = [layers[number] for number in generator.permutation(len(layers)).tolist()][:count]
     families = {family_of(problem) for problem in drawn}
-    others = [*_others(sources), *_made(made, batches, generator)]
+    others = [
+        *_others(sources),
+        *_made(made, batches, generator),
+        *_made_of_rare_kinds(rare, batches, generator),
+    ]
     for number in generator.permutation(len(others)).tolist():
         if len(drawn) >= count:
             break
@@ -161,6 +172,70 @@ def _made(
             padding=int(window) // 2,
             stride=int(stride),
         )
+
+
+def _made_of_rare_kinds(
+    count: int, batches: Sequence[int], generator: np.random.Generator
+) -> Iterator[ConvProblem]:
+    """Problems unlike most of a network's layers, as many of each kind: filters of one row or
+    column, large, dilated and even ones, patches, first layers, signals, volumes, odd sizes.
+    """
+
+    def some(*values: int) -> int:
+        return int(generator.choice(values))
+
+    while count > 0:
+        channels, filters, size = some(*_CHANNELS), some(*_CHANNELS), some(*_SIZES)
+        x: tuple[int, ...] = (size, size)
+        window: tuple[int, ...] = (3, 3)
+        stride, dilation = 1, 1
+        padding: int | tuple[int, ...] | None = None
+        match some(*range(9)):
+            case 0:
+                window = (1, some(3, 5, 7))[:: some(1, -1)]
+            case 1:
+                window = (some(5, 5, 7, 9),) * 2
+                stride = some(1, 1, 2)
+            case 2:
+                dilation = some(*_DILATIONS)
+            case 3:
+                stride = some(*_PATCHES)
+                window, padding = (stride, stride), 0
+                channels = some(3, channels)
+            case 4:
+                window, stride, padding = (4, 4), some(1, 2, 2), some(0, 1, 1, 2)
+            case 5:
+                window = (some(3, 5, 7, 9, 11),) * 2
+                channels, stride, padding = some(1, 3, 3, 4), some(1, 2, 4), some(0, 1, 2, 3, 5)
+                filters, x = min(filters, 128), (some(112, 128, 224, 227, 256, 299),) * 2
+            case 6:
+                x, window = (1, some(*_LENGTHS)), (1, some(1, 2, 3, 3, 5, 8, 10))
+                stride, padding = some(1, 1, 2, 5), some(0, window[1] // 2)
+                padding = (0, padding)
+            case 7:
+                size = some(7, 14, 28, 56, 112)
+                x = (some(*_DEPTHS), size, size)
+                window = ((3, 3, 3), (3, 3, 3), (1, 3, 3), (3, 1, 1), (1, 1, 1))[some(*range(5))]
+                stride, channels = some(1, 1, 2), some(3, channels, channels)
+            case _:
+                channels, filters = (some(*range(1, 300)) for _ in range(2))
+                x = (some(*range(5, 120)), some(*range(5, 120)))
+                window = (some(1, 2, 3, 3, 4, 5), some(1, 2, 3, 3, 4, 5))
+                stride, padding = some(1, 1, 2, 3), (some(0, 1, 2), some(0, 1, 2))
+        if padding is None:
+            padding = tuple(dilation * (taps // 2) for taps in window)
+        try:
+            yield ConvProblem.create(
+                list(Direction)[some(*range(3))],
+                (some(*batches), channels, *x),
+                (filters, channels, *window),
+                padding=padding,
+                stride=(1, stride) if x[0] == 1 else stride,
+                dilation=dilation,
+            )
+        except ProblemError:  # a filter that does not fit
+            continue
+        count -= 1
 
 
 def _channels_last(problem: ConvProblem) -> ConvProblem:
