@@ -20,7 +20,8 @@ from .conftest import applicable, fill
 
 pytest.importorskip("torch", reason="training needs PyTorch")
 from convfind_finddb_tools.heuristics.evaluation import evaluate
-from convfind_finddb_tools.heuristics.training import Form, Recipe, train
+from convfind_finddb_tools.heuristics.perceptrons import Form
+from convfind_finddb_tools.heuristics.training import Recipe, train
 
 SIBLING = "mock|sibling|8"
 

@@ -25,7 +25,8 @@ from convfind_finddb_tools.heuristics.dataset import read_dataset
 from .conftest import applicable, fill, law, random_problems
 
 pytest.importorskip("torch", reason="training needs PyTorch")
-from convfind_finddb_tools.heuristics.training import Form, Recipe, train
+from convfind_finddb_tools.heuristics.perceptrons import Form
+from convfind_finddb_tools.heuristics.training import Recipe, train
 
 Measured = Callable[[str, int, int], Path]
 
