@@ -33,6 +33,11 @@ def as_gpu(device: Device, **changes: Any) -> Device:
     return disguised(device, kind=DeviceKind.GPU, **changes)
 
 
+def as_small_gpu(device: Device) -> Device:
+    """Return a CPU as a GPU of few units and little memory, and a GPU as it is."""
+    return as_gpu(device, compute_units=8, local_memory=48 * 1024)
+
+
 def disguised(device: Device, **changes: Any) -> Device:
     """Return a device with a changed target.
 

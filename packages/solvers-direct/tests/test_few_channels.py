@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from devices_for_tests import PLAIN_GPU, as_gpu, on_cpu
+from devices_for_tests import PLAIN_GPU, as_small_gpu, on_cpu
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -44,7 +44,7 @@ def device_for(solver: FewChannels, device: Device) -> Device:
     """The device, as if it were a PLAIN_GPU for kernels that are made for GPUs."""
     if isinstance(solver, CpuDirect):
         return on_cpu(device)
-    return as_gpu(device, compute_units=8, local_memory=48 * 1024)
+    return as_small_gpu(device)
 
 
 def problem_of(

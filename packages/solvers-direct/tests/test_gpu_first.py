@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from devices_for_tests import PLAIN_GPU, as_gpu
+from devices_for_tests import PLAIN_GPU, as_small_gpu
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -25,11 +25,6 @@ SOLVERS = [GpuFirst(channels_last=channels_last) for channels_last in (False, Tr
 each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
 
 
-def gpu(device: Device) -> Device:
-    """The device, as if it were a PLAIN_GPU."""
-    return as_gpu(device, compute_units=8, local_memory=48 * 1024)
-
-
 def problem_of(
     solver: GpuFirst, x: tuple[int, ...], w: tuple[int, ...], **options: object
 ) -> ConvProblem:
@@ -46,7 +41,9 @@ def test_edges_of_tiles(solver: GpuFirst, convfind_device: Device) -> None:
         problem_of(solver, (2, 3, 40, 35), (33, 3, 3, 3), **half),
         problem_of(solver, (2, 1, 100), (5, 1, 5), padding=2),
     ]
-    report = assert_solver(solver, gpu(convfind_device), shapes=shapes, every_variant=False)
+    report = assert_solver(
+        solver, as_small_gpu(convfind_device), shapes=shapes, every_variant=False
+    )
     assert len(report.problems) == len(shapes)
 
 
@@ -78,7 +75,7 @@ def problems(draw: st.DrawFn, solver: GpuFirst) -> list[ConvProblem]:
 
 @each_solver
 def test_drawn_shapes(solver: GpuFirst, convfind_device: Device) -> None:
-    device = gpu(convfind_device)
+    device = as_small_gpu(convfind_device)
 
     @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
     @given(shapes=problems(solver))
@@ -129,7 +126,7 @@ def test_other_problems_and_devices_are_refused(solver: GpuFirst) -> None:
 
 
 def test_the_kernel_compiles_alone(convfind_device: Device) -> None:
-    device = gpu(convfind_device)
+    device = as_small_gpu(convfind_device)
     problem = problem_of(SOLVERS[0], (1, 3, 8, 8), (4, 3, 3, 3))
     for program in SOLVERS[0].solution(problem, device.target).programs:
         assert device.compile(replace(program, defines=()))

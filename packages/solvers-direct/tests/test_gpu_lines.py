@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from devices_for_tests import PLAIN_GPU, as_gpu
+from devices_for_tests import PLAIN_GPU, as_small_gpu
 
 from convfind.applicability import Rejected
 from convfind.backend import Device
@@ -51,11 +51,6 @@ class Alone(WholeConv):
         return small if small in self.search_space(problem, target) else usual
 
 
-def gpu(device: Device) -> Device:
-    """The device, as if it were a PLAIN_GPU."""
-    return as_gpu(device, compute_units=8, local_memory=48 * 1024)
-
-
 def line_shapes(solver: Walk) -> list[ConvProblem]:
     """Edges of bands, stages and work-groups, which begin and end within a plane."""
     return [
@@ -81,14 +76,18 @@ def whole_shapes(solver: Walk) -> list[ConvProblem]:
 @pytest.mark.parametrize("solver", [LinesConv(DIRECTIONS[0]), Banded(DIRECTIONS[1])])
 def test_edges_of_lines(solver: LinesConv, convfind_device: Device) -> None:
     shapes = line_shapes(solver)
-    report = assert_solver(solver, gpu(convfind_device), shapes=shapes, every_variant=False)
+    report = assert_solver(
+        solver, as_small_gpu(convfind_device), shapes=shapes, every_variant=False
+    )
     assert len(report.problems) == len(shapes)
 
 
 @pytest.mark.parametrize("solver", [WholeConv(DIRECTIONS[0]), Alone(DIRECTIONS[1])])
 def test_edges_of_whole_planes(solver: WholeConv, convfind_device: Device) -> None:
     shapes = whole_shapes(solver)
-    report = assert_solver(solver, gpu(convfind_device), shapes=shapes, every_variant=False)
+    report = assert_solver(
+        solver, as_small_gpu(convfind_device), shapes=shapes, every_variant=False
+    )
     assert len(report.problems) == len(shapes)
 
 

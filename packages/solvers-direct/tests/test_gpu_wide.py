@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from devices_for_tests import PLAIN_GPU, as_gpu
+from devices_for_tests import PLAIN_GPU, as_small_gpu
 
 from convfind.applicability import Rejected
 from convfind.backend import Device
@@ -40,11 +40,6 @@ class Chained(WideConv):
         return super().default_config(problem, target).replace(rows=2, results=1, chain=2)
 
 
-def gpu(device: Device) -> Device:
-    """The device, as if it were a PLAIN_GPU."""
-    return as_gpu(device, compute_units=8, local_memory=48 * 1024)
-
-
 def shapes_of(solver: Wide) -> list[ConvProblem]:
     """Edges of rows, strips, bands and runs; rows of whole fours."""
     return [
@@ -59,7 +54,9 @@ def shapes_of(solver: Wide) -> list[ConvProblem]:
 @pytest.mark.parametrize("solver", [WideConv(DIRECTIONS[0]), Chained(DIRECTIONS[1]), WideWeights()])
 def test_edges_of_tiles(solver: Wide, convfind_device: Device) -> None:
     shapes = shapes_of(solver)
-    report = assert_solver(solver, gpu(convfind_device), shapes=shapes, every_variant=False)
+    report = assert_solver(
+        solver, as_small_gpu(convfind_device), shapes=shapes, every_variant=False
+    )
     assert len(report.problems) == len(shapes)
 
 

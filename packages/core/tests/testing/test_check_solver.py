@@ -196,7 +196,7 @@ class Slow(MockDynamic):
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Add up numbers."""
-        return APPLICABLE if sum(n for n in range(2_000)) else Rejected(Reason.DIRECTION)
+        return APPLICABLE if sum(n for n in range(20_000)) else Rejected(Reason.DIRECTION)
 
 
 class Greedy(MockHungry):

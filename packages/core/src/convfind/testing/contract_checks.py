@@ -21,7 +21,7 @@ from convfind.types import Algorithm
 
 #: Calls of functions that an answer may take, about a tenth of a microsecond each. Counted, not
 #: timed: they are as many on a busy machine.
-MOST_CALLS = 500
+MOST_CALLS = 5000
 
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
 
