@@ -196,7 +196,15 @@ class Slow(MockDynamic):
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Add up numbers."""
-        return APPLICABLE if sum(n for n in range(20_000)) else Rejected(Reason.DIRECTION)
+        return APPLICABLE if sum(range(200_000)) else Rejected(Reason.DIRECTION)
+
+
+class Roundabout(MockDynamic):
+    """Calls for little."""
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Add up few numbers, one call each."""
+        return APPLICABLE if sum(n for n in range(1_100)) else Rejected(Reason.DIRECTION)
 
 
 class Greedy(MockHungry):
@@ -269,7 +277,15 @@ def test_answers_outside_the_vocabulary_are_reported() -> None:
 
 
 def test_slow_answers_are_reported() -> None:
-    assert list(failed_checks(Slow())) == ["applicability is quick"]
+    found = failed_checks(Slow())
+    assert list(found) == ["applicability is quick"]
+    assert "problems" in found["applicability is quick"]
+
+
+def test_answers_of_many_calls_are_reported() -> None:
+    found = failed_checks(Roundabout())
+    assert list(found) == ["applicability is quick"]
+    assert "calls of functions" in found["applicability is quick"]
 
 
 def test_understated_workspace_is_reported() -> None:

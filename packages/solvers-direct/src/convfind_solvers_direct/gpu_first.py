@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 from convfind.applicability import APPLICABLE, Applicability, Rejected
@@ -87,7 +88,7 @@ class GpuFirst(TunableSolver):
         shape = window(problem)
         if shape.images * math.prod(shape.out) >= 2**31:
             return Rejected(Reason.SIZE_LIMIT, "positions of all images")
-        if not any(self._fits(shape, config, target) for config in self._wanted(shape)):
+        if _usual_tile(self, shape, target.max_work_group) is None:
             return Rejected(Reason.FILTER_SIZE, "what a tile takes does not fit local memory")
         return APPLICABLE
 
@@ -100,11 +101,13 @@ class GpuFirst(TunableSolver):
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """Return the first of the usual tiles that fits local memory, or fills the device."""
         shape = window(problem)
-        config = next(config for config in self._wanted(shape) if self._fits(shape, config, target))
+        most = target.max_work_group
+        config = _usual_tile(self, shape, most)
+        assert config is not None, "asked for a problem that it does not take"
         for name in ("rows", "filter_items"):
             half = config.replace(**{name: max(config.integer(name) // 2, 1)})
             is_small = _groups(shape, config) < _FEWEST_GROUPS * target.compute_units
-            if is_small and self._fits(shape, half, target):
+            if is_small and self.fits(shape, half, most):
                 config = half
         if not self.channels_last and shape.stride[1] > 1:
             return config
@@ -120,7 +123,7 @@ class GpuFirst(TunableSolver):
             (
                 Constraint(
                     "tile",
-                    lambda config: self._fits(shape, config, target),
+                    lambda config: self.fits(shape, config, target.max_work_group),
                     "it has to fit work-group, registers and local memory",
                 ),
             ),
@@ -190,9 +193,9 @@ class GpuFirst(TunableSolver):
         copied = -(-image // (4 * _items(config))) * 4
         return _Tile(step, lead, depth, copied)
 
-    def _fits(self, shape: Window, config: Config, target: Target) -> bool:
+    def fits(self, shape: Window, config: Config, most_items: int) -> bool:
         """Whether a config's tile fits work-group, registers and local memory."""
-        if not _FEWEST_ITEMS <= _items(config) <= min(target.max_work_group, _MOST_ITEMS):
+        if not _FEWEST_ITEMS <= _items(config) <= min(most_items, _MOST_ITEMS):
             return False
         results = 4 * math.prod(config.integer(name) for name in ("rows", "columns", "quads"))
         if results > _MOST_RESULTS:
@@ -200,7 +203,7 @@ class GpuFirst(TunableSolver):
         tile = self._tile(shape, config)
         return tile.step % 4 == 0 and tile.depth > 0 and tile.copied <= _MOST_COPIED
 
-    def _wanted(self, shape: Window) -> Iterator[Config]:
+    def wanted(self, shape: Window) -> Iterator[Config]:
         """Yield tiles in order of preference, as they were measured on an H200.
 
         Channels last up to 64 filters share what is copied of the image, and of patches, of which
@@ -221,6 +224,13 @@ class GpuFirst(TunableSolver):
             yield _config(4, columns, 1, shared, 8, max(16 // shared, 1))
         for share, rows, down, across in product((4, 1), (4, 2, 1), (8, 4, 2, 1), (8, 4, 2, 1)):
             yield _config(rows, columns, 1, share, across, down)
+
+
+@lru_cache(maxsize=1024)
+def _usual_tile(solver: GpuFirst, shape: Window, most_items: int) -> Config | None:
+    """The first of the usual tiles that fits; kept, since a find asks for it several times."""
+    wanted = solver.wanted(shape)
+    return next((config for config in wanted if solver.fits(shape, config, most_items)), None)
 
 
 def _config(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pickle
 import re
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import FrameType
 
@@ -21,7 +22,10 @@ from convfind.types import Algorithm
 
 #: Calls of functions that an answer may take, about a tenth of a microsecond each. Counted, not
 #: timed: they are as many on a busy machine.
-MOST_CALLS = 5000
+MOST_CALLS = 1000
+#: What calls do not show, such as a file or a long loop of a library, is compared with making the
+#: problem anew, in the same moments: an answer may take as long as so many.
+MOST_PROBLEMS = 40
 
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
 
@@ -51,8 +55,23 @@ def check_applicability(
     if _state(solver) != state:
         report.fail("stateless", "", "asking changed the solver's attributes")
     for problem in asked[-3:]:
-        if (calls := _calls_of_answer(solver, problem, target)) > MOST_CALLS:
-            report.fail("applicability is quick", problem, f"takes {calls} calls of functions")
+        _check_effort(report, solver, problem, target)
+
+
+def _check_effort(
+    report: SolverReport, solver: Solver, problem: ConvProblem, target: Target
+) -> None:
+    def answer() -> None:
+        solver.applicability(problem, target)
+
+    if (calls := _calls(answer)) > MOST_CALLS:
+        report.fail("applicability is quick", problem, f"takes {calls} calls of functions")
+        return
+    turns = [(_seconds(answer), _seconds(lambda: replace(problem))) for _ in range(20)]
+    best, of_problem = map(min, zip(*turns, strict=True))
+    if best > MOST_PROBLEMS * of_problem:
+        as_many = f"takes as long as making {best / of_problem:.0f} problems"
+        report.fail("applicability is quick", problem, as_many)
 
 
 def _travelled(solution: ConvSolution) -> object:
@@ -188,7 +207,7 @@ def _state(solver: Solver) -> dict[str, object]:
     return dict(getattr(solver, "__dict__", {}))
 
 
-def _calls_of_answer(solver: Solver, problem: ConvProblem, target: Target) -> int:
+def _calls(action: Callable[[], object]) -> int:
     calls = 0
 
     def count(_frame: FrameType | None, event: str, _argument: object) -> None:
@@ -198,7 +217,13 @@ def _calls_of_answer(solver: Solver, problem: ConvProblem, target: Target) -> in
     before = sys.getprofile()
     sys.setprofile(count)
     try:
-        solver.applicability(problem, target)
+        action()
     finally:
         sys.setprofile(before)
     return calls
+
+
+def _seconds(action: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
