@@ -195,8 +195,8 @@ class Slow(MockDynamic):
     """Thinks for long."""
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Add up numbers."""
-        return APPLICABLE if sum(range(200_000)) else Rejected(Reason.DIRECTION)
+        """Add up numbers: some hundred times as long as making a problem takes."""
+        return APPLICABLE if sum(range(1_000_000)) else Rejected(Reason.DIRECTION)
 
 
 class Roundabout(MockDynamic):
