@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from devices_for_tests import on_cpu
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,10 +17,13 @@ from convfind.target import DeviceKind
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import AccuracyClass, Layout
 from convfind_solvers_direct.cpu_first_phases import CpuFirstPhases
+from convfind_solvers_direct.cpu_first_phases_weights import CpuFirstPhasesWeights
+from convfind_solvers_direct.phases import PhasesSolver
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
-SOLVER = CpuFirstPhases()
+SOLVERS = (CpuFirstPhases(), CpuFirstPhasesWeights())
+EACH = pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.solver_id)
 #: Channels, stride and filter of problems that are taken.
 WINDOWS = (
     (3, (2, 2), (7, 8)),
@@ -32,23 +36,29 @@ WINDOWS = (
 TARGET = replace(MOCK_TARGET, identity="", backend="opencl", kind=DeviceKind.CPU)
 
 
-def problem_of(x: tuple[int, ...], w: tuple[int, ...], **options: object) -> ConvProblem:
+def problem_of(
+    solver: PhasesSolver, x: tuple[int, ...], w: tuple[int, ...], **options: object
+) -> ConvProblem:
     layout = Layout.of(2, channels_last=True)
-    return ConvProblem.create(SOLVER.direction, x, w, layout=layout, **options)  # type: ignore[arg-type]
+    return ConvProblem.create(solver.direction, x, w, layout=layout, **options)  # type: ignore[arg-type]
 
 
-def test_edges_of_tiles(convfind_device: Device) -> None:
+@EACH
+def test_edges_of_tiles(solver: PhasesSolver, convfind_device: Device) -> None:
     shapes = [
-        problem_of((2, 3, 37, 41), (40, 3, 7, 7), padding=3, stride=2),
-        problem_of((1, 3, 130, 7), (5, 3, 7, 7), padding=((1, 2), (0, 4)), stride=2, beta=2.0),
-        problem_of((1, 3, 67, 70), (64, 3, 11, 11), padding=2, stride=4),
-        problem_of((3, 3, 12, 5), (17, 3, 11, 11), padding=9, stride=4, alpha=0.5),
+        problem_of(solver, (2, 3, 37, 41), (40, 3, 7, 7), padding=3, stride=2),
+        problem_of(
+            solver, (1, 3, 130, 7), (5, 3, 7, 7), padding=((1, 2), (0, 4)), stride=2, beta=2.0
+        ),
+        problem_of(solver, (1, 3, 67, 70), (64, 3, 11, 11), padding=2, stride=4),
+        problem_of(solver, (3, 3, 12, 5), (17, 3, 11, 11), padding=9, stride=4, alpha=0.5),
     ]
-    report = assert_solver(SOLVER, on_cpu(convfind_device), shapes=shapes, every_variant=False)
+    report = assert_solver(solver, on_cpu(convfind_device), shapes=shapes, every_variant=False)
     assert len(report.problems) == len(shapes)
 
 
-def test_drawn_shapes(convfind_device: Device) -> None:
+@EACH
+def test_drawn_shapes(solver: PhasesSolver, convfind_device: Device) -> None:
     device = on_cpu(convfind_device)
 
     @settings(max_examples=1, deadline=None, suppress_health_check=list(HealthCheck))
@@ -61,6 +71,7 @@ def test_drawn_shapes(convfind_device: Device) -> None:
         filters = some(1, 40)
         shapes = [
             problem_of(
+                solver,
                 (some(1, 2), channels, some(16, 60), some(16, 60)),
                 (filters, channels, *window),
                 stride=stride,
@@ -69,25 +80,26 @@ def test_drawn_shapes(convfind_device: Device) -> None:
             )
             for _ in range(4)
         ]
-        assert_solver(SOLVER, device, shapes=shapes, every_variant=False)
+        assert_solver(solver, device, shapes=shapes, every_variant=False)
 
     check()
 
 
-def test_what_does_not_pay_is_refused() -> None:
-    first = problem_of((4, 3, 224, 224), (64, 3, 7, 7), padding=3, stride=2)
-    assert SOLVER.applicability(first, TARGET)
-    index = SOLVER.wti(first, TARGET)
+@EACH
+def test_what_does_not_pay_is_refused(solver: PhasesSolver) -> None:
+    first = problem_of(solver, (4, 3, 224, 224), (64, 3, 7, 7), padding=3, stride=2)
+    assert solver.applicability(first, TARGET)
+    index = solver.wti(first, TARGET)
     assert index is not None
     assert 0.5 < index < 1.5
     for problem, reason in (
         (replace(first, accuracy=AccuracyClass.STRICT), Reason.ACCURACY),
-        (problem_of((4, 3, 224, 224), (64, 3, 7, 7)), Reason.STRIDE),
-        (problem_of((4, 4, 224, 224), (64, 4, 11, 11), stride=5), Reason.STRIDE),
-        (problem_of((4, 3, 224, 224), (64, 3, 4, 4), stride=4), Reason.FILTER_SIZE),
-        (problem_of((4, 3, 224, 224), (64, 3, 7, 5), stride=2), Reason.FILTER_SIZE),
-        (problem_of((4, 1, 224, 224), (64, 1, 7, 7), stride=2), Reason.FILTER_SIZE),
+        (problem_of(solver, (4, 3, 224, 224), (64, 3, 7, 7)), Reason.STRIDE),
+        (problem_of(solver, (4, 4, 224, 224), (64, 4, 11, 11), stride=5), Reason.STRIDE),
+        (problem_of(solver, (4, 3, 224, 224), (64, 3, 4, 4), stride=4), Reason.FILTER_SIZE),
+        (problem_of(solver, (4, 3, 224, 224), (64, 3, 7, 5), stride=2), Reason.FILTER_SIZE),
+        (problem_of(solver, (4, 1, 224, 224), (64, 1, 7, 7), stride=2), Reason.FILTER_SIZE),
     ):
-        answer = SOLVER.applicability(problem, TARGET)
+        answer = solver.applicability(problem, TARGET)
         assert isinstance(answer, Rejected), problem
         assert answer.reason == reason

@@ -7,6 +7,7 @@ from convfind.types import Direction
 from convfind_solvers_direct.cpu_conv import CPU_CONV_SOLVERS
 from convfind_solvers_direct.cpu_first import CpuFirst
 from convfind_solvers_direct.cpu_first_phases import CpuFirstPhases
+from convfind_solvers_direct.cpu_first_phases_weights import CpuFirstPhasesWeights
 from convfind_solvers_direct.cpu_first_weights import CpuFirstWeights
 from convfind_solvers_direct.cpu_narrow import CpuNarrow
 from convfind_solvers_direct.cpu_weights import CPU_WEIGHTS_SOLVERS
@@ -26,6 +27,7 @@ def solvers() -> list[Solver]:
     """Return one instance of each solver, in order of preference."""
     return [
         CpuFirstPhases(),
+        CpuFirstPhasesWeights(),
         *(CpuFirst(channels_last=channels_last) for channels_last in (False, True)),
         *(
             CpuNarrow(direction, channels_last=channels_last)

@@ -1,0 +1,117 @@
+"""The weight gradient of first layers with strides on CPUs, by Winograd over phases."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from convfind.config import Config
+from convfind.kernel_spec import KernelSpec
+from convfind.problem import ConvProblem
+from convfind.solution import BufferArg, ConvSolution, Launch, Memory, align, f32, i32
+from convfind.target import Target
+from convfind.types import Direction
+from convfind_solvers_direct.cpu_solver import VECTOR, items_wanted, program_of
+from convfind_solvers_direct.phases import BLOCK, FREQUENCIES, Phases, PhasesSolver
+from convfind_solvers_direct.window import window
+
+#: Tiles whose products are added at a time, and vectors of sums in registers.
+_TILES, _MOST_ROWS = 28, 8
+#: Tiles that a part takes longer for than for its sums, if there shall be more parts than cores.
+_TILES_OF_PART = 112
+
+
+class CpuFirstPhasesWeights(PhasesSolver):
+    """w from x and y: sums of parts, added up by a second launch in a fixed order."""
+
+    solver_id = "direct-cpu-first-phases-nhwc-bwd-weights"
+    direction = Direction.BACKWARD_WEIGHTS
+
+    def error_reach(self, problem: ConvProblem) -> int:
+        """The taps of a phase."""
+        phases = Phases(window(problem))
+        return (phases.taps[0] - 1) * max(phases.window.stride)
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the parts and of what their work-items transform: one at least."""
+        phases = Phases(window(problem))
+        parts, _ = _parts(phases, target, limit)
+        return _workspace(phases, parts)
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch for the parts, and one that adds them up."""
+        shape = window(problem)
+        phases = Phases(shape)
+        parts, share = _parts(phases, target, workspace_limit)
+        program = program_of(
+            "cpu_first_phases_weights",
+            replace(shape, filters=1),
+            POINTS=phases.taps[0],
+            TILES=_TILES,
+            ROWS=_rows(phases),
+        )
+        sums = Launch(
+            KernelSpec(program, "direct_cpu_first_phases_weights"),
+            (
+                BufferArg(Memory.X),
+                BufferArg(Memory.Y),
+                BufferArg(Memory.WORKSPACE),
+                BufferArg(Memory.WORKSPACE, align(parts * _part_bytes(phases))),
+                *map(i32, (shape.images, shape.filters, *shape.size, *shape.out, *shape.padding)),
+                i32(share),
+                i32(phases.pitch),
+            ),
+            (parts,),
+            (1,),
+        )
+        numbers = shape.channels * math.prod(shape.taps)
+        add_up = Launch(
+            KernelSpec(program, "direct_cpu_first_phases_sum"),
+            (
+                BufferArg(Memory.WORKSPACE),
+                BufferArg(Memory.W),
+                f32(problem.alpha),
+                f32(problem.beta),
+                i32(shape.filters),
+                i32(parts),
+            ),
+            (-(-shape.filters // VECTOR), -(-numbers // VECTOR)),
+            (1, 1),
+        )
+        workspace = _workspace(phases, parts)
+        return ConvSolution(self.solver_id, (sums, add_up), workspace=workspace)
+
+
+def _rows(phases: Phases) -> int:
+    """Numbers of a virtual pixel whose sums are in registers."""
+    return -(-phases.depth // -(-phases.depth // _MOST_ROWS))
+
+
+def _parts(phases: Phases, target: Target, limit: int | None) -> tuple[int, int]:
+    """Return how many parts there are, and the rows of tiles of each."""
+    most = items_wanted(target)
+    if phases.window.images * math.prod(phases.tiles) < most * _TILES_OF_PART:
+        most = target.compute_units
+    while limit is not None and most > 1 and _workspace(phases, most) > limit:
+        most -= 1
+    rows = phases.window.images * phases.tiles[0]
+    share = -(-rows // most)
+    return -(-rows // share), share
+
+
+def _part_bytes(phases: Phases) -> int:
+    return 4 * phases.filters * phases.window.channels * math.prod(phases.window.taps)
+
+
+def _workspace(phases: Phases, parts: int) -> int:
+    """Bytes of the parts; of each a transformed row, spectra of tiles of x and of y, and sums."""
+    sums = -(-phases.depth // _rows(phases)) * _rows(phases) * phases.filters
+    spectra = _TILES * phases.depth + VECTOR + _TILES * BLOCK + sums
+    work = 4 * (phases.row_floats + FREQUENCIES * spectra)
+    return align(parts * _part_bytes(phases)) + parts * work

@@ -1,0 +1,155 @@
+// First layers with strides by Winograd's algorithm over phases, channels last, on CPUs: the gradient of the weights.
+//
+// A work-item takes rows of tiles. It collects TILES tiles of x, transforms those of y that they meet for 2 vectors of
+// filters, and adds their products to the sums of each of the 36 frequencies, of which ROWS numbers of the image times
+// 2 vectors of filters are in registers. What it has of w in the end is a part, which another launch adds up.
+#define IS_WEIGHTS 1
+#include "cpu_first_phases.h"
+
+#ifndef ROWS
+#define ROWS 12  // numbers of a virtual pixel at a time: 1 and up
+#endif
+
+#define AHEAD 8  // tiles by which y is fetched early
+#define PASSES ((DEPTH + ROWS - 1) / ROWS)  // the last one may count what is no number, for nobody
+#define FACTOR_FLOATS (TILES * BLOCK)       // floats of a frequency of y
+#define SUMS (PASSES * ROWS * BLOCK)        // floats of a frequency of the sums
+#define NUMBERS (TAPS * CHANNELS)
+
+// A tile of y for a vector of filters; `rows`, `columns` and `count`: how many there are.
+INLINE void factor_of(__global const float *y, __global float *to, int rows, int columns, int y_w, int filters,
+                      int count) {
+  float16 g[FACTOR_SIDE][FACTOR_SIDE];
+#pragma unroll
+  for (int b = 0; b < FACTOR_SIDE; b++)
+#pragma unroll
+    for (int a = 0; a < FACTOR_SIDE; a++)
+      g[b][a] = a < rows && b < columns ? load_part(y + ((long)a * y_w + b) * filters, count) : (float16)(0.0f);
+  transform_factor(g, to, FACTOR_FLOATS);
+}
+
+// Where a tile of y begins; `line`: its row among those of all images.
+INLINE long first_pixel(int line, int column, int y_h, int y_w) {
+  const int height = (y_h + OUTPUTS - 1) / OUTPUTS;
+  return ((long)(line / height) * y_h + line % height * OUTPUTS) * y_w + column * OUTPUTS;
+}
+
+INLINE void fetch_tile(__global const float *y, int y_w, int filters) {
+#pragma unroll
+  for (int a = 0; a < FACTOR_SIDE; a++)
+#pragma unroll
+    for (int b = 0; b < FACTOR_SIDE; b++) {
+      PREFETCH(y + ((long)a * y_w + b) * filters);
+      PREFETCH(y + ((long)a * y_w + b) * filters + VEC);
+    }
+}
+
+// Products of `tiles` tiles, for ROWS numbers of the image and a block of filters.
+INLINE void add_tiles(__global float *restrict sums, __global const float *restrict value,
+                      __global const float *restrict factor, int tiles) {
+  float16 sum[ROWS][2];
+#pragma unroll
+  for (int d = 0; d < ROWS; d++) sum[d][0] = vload16(2 * d, sums), sum[d][1] = vload16(2 * d + 1, sums);
+  for (int t = 0; t < tiles; t++, value += DEPTH, factor += BLOCK) {
+    const float16 low = vload16(0, factor), high = vload16(1, factor);
+#pragma unroll
+    for (int d = 0; d < ROWS; d++) {
+      const float16 one = value[d];
+      sum[d][0] = fma(one, low, sum[d][0]);
+      sum[d][1] = fma(one, high, sum[d][1]);
+    }
+  }
+#pragma unroll
+  for (int d = 0; d < ROWS; d++) vstore16(sum[d][0], 2 * d, sums), vstore16(sum[d][1], 2 * d + 1, sums);
+}
+
+// Taps of a vector of filters from their sums: number of a filter, filter.
+INLINE void write_taps(__global const float *restrict sums, __global float *restrict part, int filters) {
+  for (int d = 0; d < DEPTH; d++) {
+    const int above = d / LINE, left = d % LINE / CHANNELS, c = d % CHANNELS;
+    float16 half_done[POINTS][SIDE];
+    transform_columns(half_done, sums + d * BLOCK, SUMS);
+#pragma unroll
+    for (int a = 0; a < POINTS; a++) {
+      const int i = a * STRIDE_H + above;
+      float16 taps[POINTS];
+      result_points(taps, half_done[a]);
+#pragma unroll
+      for (int b = 0; b < POINTS; b++) {
+        const int j = b * STRIDE_W + left;
+        if (i < FILTER_H && j < FILTER_W) vstore16(taps[b], 0, part + (long)((i * FILTER_W + j) * CHANNELS + c) * filters);
+      }
+    }
+  }
+}
+
+// Global size: (parts); each takes `share` rows of tiles, of all images. A part has a number of filters that is a
+// multiple of BLOCK.
+__kernel ONE_ITEM void direct_cpu_first_phases_weights(__global const float *restrict x, __global const float *restrict y,
+                                                       __global float *restrict parts, __global float *restrict work,
+                                                       const int images, const int filters, const int x_h,
+                                                       const int x_w, const int y_h, const int y_w, const int pad_h,
+                                                       const int pad_w, const int share, const int pitch) {
+  const int height = (y_h + OUTPUTS - 1) / OUTPUTS, width = (y_w + OUTPUTS - 1) / OUTPUTS;
+  const int blocks = (filters + BLOCK - 1) / BLOCK, lines_floats = SIDE * STRIDE_H * pitch;
+  const long sums_floats = (long)blocks * SIDE * SIDE * SUMS;
+  __global float *lines = work + get_global_id(0) * (lines_floats + SIDE * SIDE * (SPECTRUM + FACTOR_FLOATS) + sums_floats);
+  __global float *spectra = lines + lines_floats, *factors = spectra + SIDE * SIDE * SPECTRUM;
+  __global float *sums = factors + SIDE * SIDE * FACTOR_FLOATS;
+  for (int i = 0; i < lines_floats; i += VEC) vstore16((float16)(0.0f), 0, lines + i);
+  for (long i = 0; i < sums_floats; i += VEC) vstore16((float16)(0.0f), 0, sums + i);
+  const int first = get_global_id(0) * share, last = min(first + share, images * height);
+  const int tiles = (last - first) * width;
+  int collected = 0;
+  for (int row = first; row < last; row++) {
+    transform_lines(x + (long)(row / height) * x_h * x_w * CHANNELS, lines,
+                    row % height * OUTPUTS * STRIDE_H - pad_h, x_h, x_w, pad_w, pitch);
+    for (int next = 0; next < width; next++) {
+      transform_tile(lines + next * OUTPUTS * LINE, spectra + collected * DEPTH, pitch);
+      collected++;
+      const int end = (row - first) * width + next + 1;
+      if (collected < TILES && end < tiles) continue;
+      for (int block = 0; block < blocks; block++) {
+        for (int t = 0; t < collected; t++) {
+          const int tile = end - collected + t, ahead = min(tile + AHEAD, tiles - 1);
+          const int line = first + tile / width, column = tile % width;
+          __global const float *of_block = y + block * BLOCK;
+          __global const float *from = of_block + first_pixel(line, column, y_h, y_w) * filters;
+          fetch_tile(of_block + first_pixel(first + ahead / width, ahead % width, y_h, y_w) * filters, y_w, filters);
+          for (int v = 0; v < BLOCK; v += VEC)
+            factor_of(from + v, factors + t * BLOCK + v, y_h - line % height * OUTPUTS, y_w - column * OUTPUTS, y_w,
+                      filters, filters - block * BLOCK - v);
+        }
+        for (int f = 0; f < SIDE * SIDE; f++)
+          for (int pass = 0; pass < PASSES; pass++)
+            add_tiles(sums + ((long)block * SIDE * SIDE + f) * SUMS + pass * ROWS * BLOCK,
+                      spectra + f * SPECTRUM + pass * ROWS, factors + f * FACTOR_FLOATS, collected);
+      }
+      collected = 0;
+    }
+  }
+  parts += (long)get_global_id(0) * NUMBERS * blocks * BLOCK;
+  for (int k = 0; k < filters; k += VEC)
+    write_taps(sums + (long)(k / BLOCK) * SIDE * SIDE * SUMS + k % BLOCK, parts + k, blocks * BLOCK);
+}
+
+// Adds up the parts. Global size: (vectors of filters, vectors of a filter's numbers).
+__kernel ONE_ITEM void direct_cpu_first_phases_sum(__global const float *restrict parts, __global float *restrict w,
+                                                   const float alpha, const float beta, const int filters,
+                                                   const int count) {
+  const int first = get_global_id(0) * VEC, number = get_global_id(1) * VEC;
+  const int whole = (filters + BLOCK - 1) / BLOCK * BLOCK;
+  parts += (long)number * whole + first;
+  float16 sum[VEC];
+#pragma unroll
+  for (int n = 0; n < VEC; n++) {
+    sum[n] = 0.0f;
+    if (number + n >= NUMBERS) continue;
+    for (int i = 0; i < count; i++) sum[n] += vload16(0, parts + ((long)i * NUMBERS + n) * whole);
+  }
+  transpose(sum);
+#pragma unroll
+  for (int k = 0; k < VEC; k++)
+    if (first + k < filters)
+      store_part(alpha * sum[k], w + (long)(first + k) * NUMBERS + number, NUMBERS - number, beta);
+}
