@@ -22,6 +22,7 @@ from convfind_solvers_igemm.cpu_rows import CpuRows
 from convfind_solvers_igemm.cpu_solver import _REGISTER_TILES, CpuSolver
 from convfind_solvers_igemm.cpu_strassen import Strassen
 from convfind_solvers_igemm.cpu_weights import CpuBackwardWeights
+from convfind_solvers_igemm.cpu_weights_pointwise import ChannelsLastPointwiseBackwardWeights
 from convfind_solvers_igemm.cpu_weights_rows import ChannelsFirstRowsBackwardWeights
 from convfind_solvers_igemm.solver_list import solvers
 
@@ -30,7 +31,8 @@ pytest_plugins = ["convfind.testing.fixtures"]
 SOLVERS = [
     solver
     for solver in solvers()
-    if isinstance(solver, CpuSolver) and not isinstance(solver, Strassen)
+    if isinstance(solver, CpuSolver)
+    and not isinstance(solver, (Strassen, ChannelsLastPointwiseBackwardWeights))
 ]
 each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
 # These reject part of what the others take: wide filters, or strides.

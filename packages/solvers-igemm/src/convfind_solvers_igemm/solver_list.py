@@ -23,6 +23,7 @@ from convfind_solvers_igemm.cpu_weights import (
     ChannelsFirstBackwardWeights,
     ChannelsLastBackwardWeights,
 )
+from convfind_solvers_igemm.cpu_weights_pointwise import ChannelsLastPointwiseBackwardWeights
 from convfind_solvers_igemm.cpu_weights_rows import ChannelsFirstRowsBackwardWeights
 from convfind_solvers_igemm.cpu_widened import CpuWidened
 from convfind_solvers_igemm.gpu_conv import ConvSolver
@@ -59,6 +60,7 @@ def cpu_solvers() -> list[Solver]:
         ChannelsFirstRowsBackwardWeights(),
         ChannelsFirstBackwardWeights(),
         ChannelsLastBackwardWeights(),
+        ChannelsLastPointwiseBackwardWeights(),
         CpuWidened(ChannelsFirstForward()),
         CpuWidened(ChannelsLastForward()),
         CpuWidened(ChannelsFirstBackwardData()),

@@ -1,0 +1,118 @@
+"""The gradient of the weights of 1x1 convolutions on CPUs, channels last: nothing is copied."""
+
+from __future__ import annotations
+
+from convfind.applicability import APPLICABLE, Applicability, Rejected
+from convfind.config import Config
+from convfind.defines import make_defines
+from convfind.kernel_source import KernelSource
+from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
+from convfind.target import Target
+from convfind.types import Direction
+from convfind_solvers_igemm.cpu_geometry import geometry
+from convfind_solvers_igemm.cpu_solver import VECTOR, CpuSolver, busy_share, register_tile
+
+_SOURCE = KernelSource("convfind_solvers_igemm", "kernels/cpu_bwd_weights_pointwise.cl")
+_DEPTH = 48
+#: Filters of the smallest tile.
+_FOUR = 4
+#: Sums that stay in the level-2 cache.
+_MOST_SUMS = 65536
+_BEST_SHARE = 0.9
+_ITEMS_PER_CORE = 4
+
+
+class ChannelsLastPointwiseBackwardWeights(CpuSolver):
+    """w from x and y of 1x1 filters with stride 1, where the sums stay in the level-2 cache."""
+
+    solver_id = "igemm-cpu-nhwc-bwd-weights-pointwise"
+    channels_last = True
+    direction = Direction.BACKWARD_WEIGHTS
+    version = 1
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take one group of whole vectors of channels."""
+        answer = super().applicability(problem, target)
+        if not answer:
+            return answer
+        filters, channels = problem.w_shape[:2]
+        if max(problem.filter) > 1:
+            return Rejected(Reason.FILTER_SIZE, "is for 1x1 filters")
+        if max(problem.stride) > 1:
+            return Rejected(Reason.STRIDE, "is for stride 1")
+        if max(problem.padding) + max(problem.padding_end) > 0:
+            return Rejected(Reason.PADDING, "is for images without")
+        if problem.groups > 1:
+            return Rejected(Reason.GROUPS, "one group only")
+        if channels % VECTOR or filters % _FOUR:
+            return Rejected(
+                Reason.CHANNELS,
+                f"multiples of {VECTOR}, of {_FOUR} filters, not {channels} and {filters}",
+            )
+        if channels * filters > _MOST_SUMS:
+            return Rejected(Reason.SIZE_LIMIT, f"{channels * filters} weights, over {_MOST_SUMS}")
+        return APPLICABLE
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the sums: one w for each part of the positions."""
+        parts, _ = _parts(problem, target, limit)
+        return parts * _part_bytes(problem)
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """The share of time that arithmetic takes."""
+        return _BEST_SHARE * busy_share(problem, self.workspace_size(problem, target))
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch that computes parts, and one that adds them up."""
+        filters, channels = problem.w_shape[:2]
+        parts, span = _parts(problem, target, workspace_limit)
+        rows, vectors = register_tile(target)
+        defines = make_defines(MR=rows // _FOUR * _FOUR, VECTORS=vectors, DEPTH=_DEPTH)
+        program = Program(_SOURCE, KernelLanguage.OPENCL_C, defines)
+        positions = geometry(problem).positions
+        compute = Launch(
+            KernelSpec(program, "igemm_cpu_bwd_weights_pointwise"),
+            (
+                *map(BufferArg, (Memory.X, Memory.Y, Memory.WORKSPACE)),
+                *map(i32, (channels, filters, positions, span)),
+            ),
+            (parts,),
+            (1,),
+        )
+        size = filters * channels
+        add_up = Launch(
+            KernelSpec(program, "igemm_cpu_sum_pointwise"),
+            (
+                *map(BufferArg, (Memory.WORKSPACE, Memory.W)),
+                *map(i32, (size, parts)),
+                f32(problem.alpha),
+                f32(problem.beta),
+            ),
+            (-(-size // (16 * VECTOR)),),
+            (1,),
+        )
+        workspace = parts * _part_bytes(problem)
+        return ConvSolution(self.solver_id, (compute, add_up), workspace=workspace)
+
+
+def _parts(problem: ConvProblem, target: Target, limit: int | None) -> tuple[int, int]:
+    """Return how many parts there are, and the positions of each."""
+    most = 1 if target.compute_units == 1 else _ITEMS_PER_CORE * target.compute_units
+    if limit is not None:
+        most = max(1, min(most, limit // _part_bytes(problem)))
+    blocks = -(-geometry(problem).positions // _DEPTH)
+    share = -(-blocks // most)
+    return -(-blocks // share), share * _DEPTH
+
+
+def _part_bytes(problem: ConvProblem) -> int:
+    return 4 * problem.w_shape[0] * problem.w_shape[1]

@@ -1,0 +1,96 @@
+"""Gradients of the weights of 1x1 filters from where data lie: right, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from devices_for_tests import on_cpu
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from convfind.applicability import Rejected
+from convfind.backend import Device
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.target import DeviceKind
+from convfind.testing import MOCK_TARGET, assert_solver
+from convfind.types import Direction, Layout
+from convfind_solvers_igemm.cpu_weights_pointwise import ChannelsLastPointwiseBackwardWeights
+
+pytest_plugins = ["convfind.testing.fixtures"]
+
+SOLVER = ChannelsLastPointwiseBackwardWeights()
+TARGET = replace(MOCK_TARGET, identity="", backend="opencl", kind=DeviceKind.CPU)
+
+
+def problem_of(
+    images: int, channels: int, size: tuple[int, ...], filters: int, **options: object
+) -> ConvProblem:
+    """Return the gradient of 1x1 filters, unless options say otherwise."""
+    rank = len(size)
+    w = options.pop("w", (filters, channels, *(1,) * rank))
+    layout = Layout.of(rank, channels_last=True)
+    return ConvProblem.create(  # type: ignore[call-overload,no-any-return]
+        Direction.BACKWARD_WEIGHTS, (images, channels, *size), w, layout=layout, **options
+    )
+
+
+def test_edges_of_tiles(convfind_device: Device) -> None:
+    shapes = [
+        problem_of(2, 16, (5, 7), 4),
+        problem_of(3, 48, (31, 9), 20, beta=2.0),
+        problem_of(1, 272, (3, 3, 11), 68, alpha=0.5),
+        problem_of(4, 32, (49,), 1000),
+        problem_of(1, 64, (97, 101), 28),
+    ]
+    report = assert_solver(SOLVER, on_cpu(convfind_device), shapes=shapes)
+    assert len(report.problems) == len(shapes)
+
+
+def test_drawn_shapes(convfind_device: Device) -> None:
+    device = on_cpu(convfind_device)
+    sizes = st.lists(st.integers(1, 12), min_size=1, max_size=3).map(tuple)
+    problems = st.builds(
+        problem_of,
+        st.integers(1, 4),
+        st.integers(1, 12).map(lambda vectors: 16 * vectors),
+        sizes,
+        st.integers(1, 40).map(lambda fours: 4 * fours),
+        beta=st.sampled_from((0.0, 2.0)),
+    )
+
+    @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(shapes=st.lists(problems, min_size=8, max_size=16))
+    def check(shapes: list[ConvProblem]) -> None:
+        report = assert_solver(SOLVER, device, shapes=shapes, every_variant=False)
+        assert not report.rejected
+
+    check()
+
+
+@pytest.mark.parametrize(
+    ("problem", "reason"),
+    [
+        (problem_of(1, 64, (9, 9), 64, w=(64, 64, 3, 3)), Reason.FILTER_SIZE),
+        (problem_of(1, 64, (9, 9), 64, stride=2), Reason.STRIDE),
+        (problem_of(1, 64, (9, 9), 64, padding=1), Reason.PADDING),
+        (problem_of(1, 64, (9, 9), 64, w=(64, 32, 1, 1), groups=2), Reason.GROUPS),
+        (problem_of(1, 40, (9, 9), 64), Reason.CHANNELS),
+        (problem_of(1, 64, (9, 9), 66), Reason.CHANNELS),
+        (problem_of(1, 512, (9, 9), 256), Reason.SIZE_LIMIT),
+    ],
+)
+def test_what_it_refuses(problem: ConvProblem, reason: Reason) -> None:
+    answer = SOLVER.applicability(problem, TARGET)
+    assert isinstance(answer, Rejected)
+    assert answer.reason == reason
+
+
+def test_less_workspace_is_fewer_parts() -> None:
+    problem = problem_of(4, 64, (56, 56), 64)
+    whole = SOLVER.workspace_size(problem, TARGET)
+    least = 4 * 64 * 64
+    assert whole > 2 * least
+    assert SOLVER.workspace_size(problem, TARGET, 2 * least) == 2 * least
+    assert SOLVER.workspace_size(problem, TARGET, 0) == least
