@@ -13,9 +13,10 @@ from convfind.applicability import Rejected
 from convfind.backend import Device
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
+from convfind.solution import Launch
 from convfind.target import DeviceKind
 from convfind.testing import MOCK_TARGET, assert_solver
-from convfind.types import AccuracyClass, Layout
+from convfind.types import AccuracyClass, Direction, Layout
 from convfind_solvers_direct.cpu_first_phases import CpuFirstPhases
 from convfind_solvers_direct.cpu_first_phases_weights import CpuFirstPhasesWeights
 from convfind_solvers_direct.phases import PhasesSolver
@@ -103,3 +104,28 @@ def test_what_does_not_pay_is_refused(solver: PhasesSolver) -> None:
         answer = solver.applicability(problem, TARGET)
         assert isinstance(answer, Rejected), problem
         assert answer.reason == reason
+
+
+def test_sums_beyond_the_caches_are_refused() -> None:
+    solver = CpuFirstPhasesWeights()
+    many = problem_of(solver, (4, 3, 224, 224), (512, 3, 11, 11), stride=4)
+    answer = solver.applicability(many, TARGET)
+    assert isinstance(answer, Rejected)
+    assert answer.reason == Reason.SIZE_LIMIT
+    assert CpuFirstPhases().applicability(many.with_direction(Direction.FORWARD), TARGET)
+
+
+def test_few_tiles_are_as_many_parts_as_cores() -> None:
+    solver = CpuFirstPhasesWeights()
+    first = problem_of(solver, (1, 3, 224, 224), (64, 3, 11, 11), stride=4)
+    parts = {images: launched(solver, first.with_batch(images)) for images in (1, 16)}
+    assert parts == {1: TARGET.compute_units, 16: 4 * TARGET.compute_units}
+    least = solver.workspace_size(first, TARGET, 0)
+    assert launched(solver, first, least) == 1
+
+
+def launched(solver: PhasesSolver, problem: ConvProblem, limit: int | None = None) -> int:
+    """Work-items of the first launch."""
+    step = solver.solution(problem, TARGET, workspace_limit=limit).steps[0]
+    assert isinstance(step, Launch)
+    return step.global_size[0]

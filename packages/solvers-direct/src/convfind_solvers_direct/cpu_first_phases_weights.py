@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from convfind.applicability import APPLICABLE, Applicability, Rejected
 from convfind.config import Config
 from convfind.kernel_spec import KernelSpec
 from convfind.problem import ConvProblem
+from convfind.reasons import Reason
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, align, f32, i32
 from convfind.target import Target
 from convfind.types import Direction
@@ -17,6 +19,8 @@ from convfind_solvers_direct.window import window
 
 #: Tiles whose products are added at a time, and vectors of sums in registers.
 _TILES, _MOST_ROWS = 28, 8
+#: Floats of sums that a level-2 cache still has most of.
+_MOST_SUMS = 2**19
 #: Tiles that a part takes longer for than for its sums, if there shall be more parts than cores.
 _TILES_OF_PART = 112
 
@@ -26,6 +30,14 @@ class CpuFirstPhasesWeights(PhasesSolver):
 
     solver_id = "direct-cpu-first-phases-nhwc-bwd-weights"
     direction = Direction.BACKWARD_WEIGHTS
+
+    def judge(self, problem: ConvProblem) -> Applicability:
+        """Take no more filters than caches have room for."""
+        if not (answer := super().judge(problem)):
+            return answer
+        if (sums := _sums(Phases(window(problem)))) > _MOST_SUMS:
+            return Rejected(Reason.SIZE_LIMIT, f"{sums} sums of all frequencies, over {_MOST_SUMS}")
+        return APPLICABLE
 
     def error_reach(self, problem: ConvProblem) -> int:
         """The taps of a phase."""
@@ -105,13 +117,18 @@ def _parts(phases: Phases, target: Target, limit: int | None) -> tuple[int, int]
     return -(-rows // share), share
 
 
+def _sums(phases: Phases) -> int:
+    """Sums of all frequencies, whole register tiles."""
+    rows = _rows(phases)
+    return FREQUENCIES * -(-phases.depth // rows) * rows * phases.filters
+
+
 def _part_bytes(phases: Phases) -> int:
     return 4 * phases.filters * phases.window.channels * math.prod(phases.window.taps)
 
 
 def _workspace(phases: Phases, parts: int) -> int:
     """Bytes of the parts; of each a transformed row, spectra of tiles of x and of y, and sums."""
-    sums = -(-phases.depth // _rows(phases)) * _rows(phases) * phases.filters
-    spectra = _TILES * phases.depth + VECTOR + _TILES * BLOCK + sums
-    work = 4 * (phases.row_floats + FREQUENCIES * spectra)
+    spectra = FREQUENCIES * (_TILES * phases.depth + VECTOR + _TILES * BLOCK)
+    work = 4 * (phases.row_floats + spectra + _sums(phases))
     return align(parts * _part_bytes(phases)) + parts * work

@@ -77,7 +77,8 @@ INLINE void write_taps(__global const float *restrict sums, __global float *rest
 #pragma unroll
       for (int b = 0; b < POINTS; b++) {
         const int j = b * STRIDE_W + left;
-        if (i < FILTER_H && j < FILTER_W) vstore16(taps[b], 0, part + (long)((i * FILTER_W + j) * CHANNELS + c) * filters);
+        if (i >= FILTER_H || j >= FILTER_W) continue;
+        vstore16(taps[b], 0, part + (long)((i * FILTER_W + j) * CHANNELS + c) * filters);
       }
     }
   }
@@ -85,7 +86,8 @@ INLINE void write_taps(__global const float *restrict sums, __global float *rest
 
 // Global size: (parts); each takes `share` rows of tiles, of all images. A part has a number of filters that is a
 // multiple of BLOCK.
-__kernel ONE_ITEM void direct_cpu_first_phases_weights(__global const float *restrict x, __global const float *restrict y,
+__kernel ONE_ITEM void direct_cpu_first_phases_weights(__global const float *restrict x,
+                                                       __global const float *restrict y,
                                                        __global float *restrict parts, __global float *restrict work,
                                                        const int images, const int filters, const int x_h,
                                                        const int x_w, const int y_h, const int y_w, const int pad_h,
@@ -93,7 +95,8 @@ __kernel ONE_ITEM void direct_cpu_first_phases_weights(__global const float *res
   const int height = (y_h + OUTPUTS - 1) / OUTPUTS, width = (y_w + OUTPUTS - 1) / OUTPUTS;
   const int blocks = (filters + BLOCK - 1) / BLOCK, lines_floats = SIDE * STRIDE_H * pitch;
   const long sums_floats = (long)blocks * SIDE * SIDE * SUMS;
-  __global float *lines = work + get_global_id(0) * (lines_floats + SIDE * SIDE * (SPECTRUM + FACTOR_FLOATS) + sums_floats);
+  const long floats = lines_floats + SIDE * SIDE * (SPECTRUM + FACTOR_FLOATS) + sums_floats;
+  __global float *lines = work + get_global_id(0) * floats;
   __global float *spectra = lines + lines_floats, *factors = spectra + SIDE * SIDE * SPECTRUM;
   __global float *sums = factors + SIDE * SIDE * FACTOR_FLOATS;
   for (int i = 0; i < lines_floats; i += VEC) vstore16((float16)(0.0f), 0, lines + i);
