@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from devices_for_tests import on_cpu
@@ -25,14 +26,24 @@ TARGET = replace(MOCK_TARGET, identity="", backend="opencl", kind=DeviceKind.CPU
 
 
 def problem_of(
-    images: int, channels: int, size: tuple[int, ...], filters: int, **options: object
+    images: int,
+    channels: int,
+    size: tuple[int, ...],
+    filters: int,
+    *,
+    taps: int = 1,
+    groups: int = 1,
+    **options: Any,
 ) -> ConvProblem:
     """Return the gradient of 1x1 filters, unless options say otherwise."""
     rank = len(size)
-    w = options.pop("w", (filters, channels, *(1,) * rank))
-    layout = Layout.of(rank, channels_last=True)
-    return ConvProblem.create(  # type: ignore[call-overload,no-any-return]
-        Direction.BACKWARD_WEIGHTS, (images, channels, *size), w, layout=layout, **options
+    return ConvProblem.create(
+        Direction.BACKWARD_WEIGHTS,
+        (images, channels, *size),
+        (filters, channels // groups, *(taps,) * rank),
+        groups=groups,
+        layout=Layout.of(rank, channels_last=True),
+        **options,
     )
 
 
@@ -72,10 +83,10 @@ def test_drawn_shapes(convfind_device: Device) -> None:
 @pytest.mark.parametrize(
     ("problem", "reason"),
     [
-        (problem_of(1, 64, (9, 9), 64, w=(64, 64, 3, 3)), Reason.FILTER_SIZE),
+        (problem_of(1, 64, (9, 9), 64, taps=3), Reason.FILTER_SIZE),
         (problem_of(1, 64, (9, 9), 64, stride=2), Reason.STRIDE),
         (problem_of(1, 64, (9, 9), 64, padding=1), Reason.PADDING),
-        (problem_of(1, 64, (9, 9), 64, w=(64, 32, 1, 1), groups=2), Reason.GROUPS),
+        (problem_of(1, 64, (9, 9), 64, groups=2), Reason.GROUPS),
         (problem_of(1, 40, (9, 9), 64), Reason.CHANNELS),
         (problem_of(1, 64, (9, 9), 66), Reason.CHANNELS),
         (problem_of(1, 512, (9, 9), 256), Reason.SIZE_LIMIT),
