@@ -19,7 +19,7 @@ from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import AccuracyClass, Direction, Layout
 from convfind_solvers_direct.cpu_first_phases import CpuFirstPhases
 from convfind_solvers_direct.cpu_first_phases_weights import CpuFirstPhasesWeights
-from convfind_solvers_direct.phases import PhasesSolver
+from convfind_solvers_direct.cpu_phases_solver import PhasesSolver
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
@@ -42,6 +42,13 @@ def problem_of(
 ) -> ConvProblem:
     layout = Layout.of(2, channels_last=True)
     return ConvProblem.create(solver.direction, x, w, layout=layout, **options)  # type: ignore[arg-type]
+
+
+def launched(solver: PhasesSolver, problem: ConvProblem, limit: int | None = None) -> int:
+    """Work-items of the first launch."""
+    step = solver.solution(problem, TARGET, workspace_limit=limit).steps[0]
+    assert isinstance(step, Launch)
+    return step.global_size[0]
 
 
 @EACH
@@ -122,10 +129,3 @@ def test_few_tiles_are_as_many_parts_as_cores() -> None:
     assert parts == {1: TARGET.compute_units, 16: 4 * TARGET.compute_units}
     least = solver.workspace_size(first, TARGET, 0)
     assert launched(solver, first, least) == 1
-
-
-def launched(solver: PhasesSolver, problem: ConvProblem, limit: int | None = None) -> int:
-    """Work-items of the first launch."""
-    step = solver.solution(problem, TARGET, workspace_limit=limit).steps[0]
-    assert isinstance(step, Launch)
-    return step.global_size[0]

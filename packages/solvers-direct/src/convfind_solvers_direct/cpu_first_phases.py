@@ -10,8 +10,9 @@ from convfind.problem import ConvProblem
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, align, f32, i32
 from convfind.target import Target
 from convfind.types import Direction
+from convfind_solvers_direct.cpu_phases_solver import PhasesSolver
 from convfind_solvers_direct.cpu_solver import VECTOR, items_wanted, program_of
-from convfind_solvers_direct.phases import BLOCK, FREQUENCIES, SIDE, Phases, PhasesSolver
+from convfind_solvers_direct.phases import BLOCK, FREQUENCIES, SIDE, Phases
 from convfind_solvers_direct.window import window
 
 #: Tiles of a register tile, and rows of tiles whose columns are transformed at a time.

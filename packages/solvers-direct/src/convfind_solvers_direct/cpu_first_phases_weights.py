@@ -13,15 +13,16 @@ from convfind.reasons import Reason
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, align, f32, i32
 from convfind.target import Target
 from convfind.types import Direction
+from convfind_solvers_direct.cpu_phases_solver import PhasesSolver
 from convfind_solvers_direct.cpu_solver import VECTOR, items_wanted, program_of
-from convfind_solvers_direct.phases import BLOCK, FREQUENCIES, Phases, PhasesSolver
+from convfind_solvers_direct.phases import BLOCK, FREQUENCIES, Phases
 from convfind_solvers_direct.window import window
 
 #: Tiles whose products are added at a time, and vectors of sums in registers.
 _TILES, _MOST_ROWS = 28, 8
 #: Floats of sums that a level-2 cache still has most of.
 _MOST_SUMS = 2**19
-#: Tiles that a part takes longer for than for its sums, if there shall be more parts than cores.
+#: A part of fewer tiles spends its time on clearing and transforming sums: then a part a core.
 _TILES_OF_PART = 112
 
 

@@ -9,7 +9,7 @@ from convfind.defines import make_defines
 from convfind.kernel_source import KernelSource
 from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
 from convfind.problem import ConvProblem
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
+from convfind.solution import BufferArg, ConvSolution, Launch, Memory, ScalarArg, f32, i32
 from convfind.target import Target
 from convfind.types import Direction
 from convfind_solvers_igemm.blocking import Product, SplitCut, split_cut
@@ -88,20 +88,7 @@ class CpuBackwardWeights(CpuSolver):
         )
         if not plan.workspace:
             return ConvSolution(self.solver_id, (compute,))
-        filters = shape.groups * shape.filters
-        share = -(-filters // (4 * target.compute_units))
-        add_up = Launch(
-            KernelSpec(program, "igemm_cpu_sum"),
-            (
-                BufferArg(Memory.WORKSPACE),
-                BufferArg(Memory.W),
-                *map(i32, (filters, shape.channels, shape.taps, plan.pieces.parts)),
-                *scale,
-                i32(share),
-            ),
-            (-(-filters // share),),
-            (1,),
-        )
+        add_up = sum_of_parts(program, shape, target, plan.pieces.parts, scale)
         return ConvSolution(self.solver_id, (compute, add_up), workspace=plan.workspace)
 
     def _plan(self, shape: Geometry, target: Target, limit: int | None) -> _Plan:
@@ -119,6 +106,26 @@ class CpuBackwardWeights(CpuSolver):
         pieces = split_cut(product, shape.positions, _DEPTH, target.compute_units, most)
         reorders = shape.taps > 1 and shape.channels > 1 and not self.channels_last
         return _Plan(pieces, pieces.parts * part if reorders or pieces.parts > 1 else 0)
+
+
+def sum_of_parts(
+    program: Program, shape: Geometry, target: Target, parts: int, scale: tuple[ScalarArg, ...]
+) -> Launch:
+    """Return the launch that adds up parts in workspace; ``scale`` is alpha and beta."""
+    filters = shape.groups * shape.filters
+    share = -(-filters // (4 * target.compute_units))
+    return Launch(
+        KernelSpec(program, "igemm_cpu_sum"),
+        (
+            BufferArg(Memory.WORKSPACE),
+            BufferArg(Memory.W),
+            *map(i32, (filters, shape.channels, shape.taps, parts)),
+            *scale,
+            i32(share),
+        ),
+        (-(-filters // share),),
+        (1,),
+    )
 
 
 class ChannelsFirstBackwardWeights(CpuBackwardWeights):

@@ -14,11 +14,13 @@ from convfind.target import Target
 from convfind.types import Direction
 from convfind_solvers_igemm.cpu_geometry import geometry
 from convfind_solvers_igemm.cpu_solver import VECTOR, CpuSolver, busy_share, register_tile
+from convfind_solvers_igemm.cpu_weights import sum_of_parts
 
 _SOURCE = KernelSource("convfind_solvers_igemm", "kernels/cpu_bwd_weights_pointwise.cl")
+#: Positions at a time: what of both operands stays in the level-1 cache.
 _DEPTH = 48
 #: Filters of the smallest tile.
-_FOUR = 4
+_FILTERS = 4
 #: Sums that stay in the level-2 cache.
 _MOST_SUMS = 65536
 _BEST_SHARE = 0.9
@@ -47,10 +49,10 @@ class ChannelsLastPointwiseBackwardWeights(CpuSolver):
             return Rejected(Reason.PADDING, "is for images without")
         if problem.groups > 1:
             return Rejected(Reason.GROUPS, "one group only")
-        if channels % VECTOR or filters % _FOUR:
+        if channels % VECTOR or filters % _FILTERS:
             return Rejected(
                 Reason.CHANNELS,
-                f"multiples of {VECTOR}, of {_FOUR} filters, not {channels} and {filters}",
+                f"multiples of {VECTOR}, of {_FILTERS} filters, not {channels} and {filters}",
             )
         if channels * filters > _MOST_SUMS:
             return Rejected(Reason.SIZE_LIMIT, f"{channels * filters} weights, over {_MOST_SUMS}")
@@ -76,7 +78,7 @@ class ChannelsLastPointwiseBackwardWeights(CpuSolver):
         filters, channels = problem.w_shape[:2]
         parts, span = _parts(problem, target, workspace_limit)
         rows, vectors = register_tile(target)
-        defines = make_defines(MR=rows // _FOUR * _FOUR, VECTORS=vectors, DEPTH=_DEPTH)
+        defines = make_defines(MR=rows // _FILTERS * _FILTERS, VECTORS=vectors, DEPTH=_DEPTH)
         program = Program(_SOURCE, KernelLanguage.OPENCL_C, defines)
         positions = geometry(problem).positions
         compute = Launch(
@@ -88,18 +90,8 @@ class ChannelsLastPointwiseBackwardWeights(CpuSolver):
             (parts,),
             (1,),
         )
-        size = filters * channels
-        add_up = Launch(
-            KernelSpec(program, "igemm_cpu_sum_pointwise"),
-            (
-                *map(BufferArg, (Memory.WORKSPACE, Memory.W)),
-                *map(i32, (size, parts)),
-                f32(problem.alpha),
-                f32(problem.beta),
-            ),
-            (-(-size // (16 * VECTOR)),),
-            (1,),
-        )
+        scale = (f32(problem.alpha), f32(problem.beta))
+        add_up = sum_of_parts(program, geometry(problem), target, parts, scale)
         workspace = parts * _part_bytes(problem)
         return ConvSolution(self.solver_id, (compute, add_up), workspace=workspace)
 

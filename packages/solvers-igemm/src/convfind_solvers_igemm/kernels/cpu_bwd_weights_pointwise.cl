@@ -2,8 +2,9 @@
 //
 // A run of positions is a block of both matrices as they lie in memory, so nothing is copied. One work-item
 // takes a run of positions; for DEPTH of them at a time, which stay in the level-1 cache, tiles of MR filters by NR
-// channels of the sums come from the level-2 cache, and go back to it.
-#include "convfind_cpu_vector.h"
+// channels of the sums come from the level-2 cache, and go back to it. igemm_cpu_sum adds up the runs.
+#define CHANNELS_LAST 1
+#include "cpu_sum.h"
 
 #ifndef MR
 #define MR 12       // rows of the register tile, filters: 4, 8, 12
@@ -88,16 +89,5 @@ __kernel ONE_ITEM void igemm_cpu_bwd_weights_pointwise(__global const float *res
     for (; c + NR <= channels; c += NR)
       tiles(VECTORS, depth, from + c, gradient, sums + c, channels, filters, &soon);
     for (; c < channels; c += VEC) tiles(1, depth, from + c, gradient, sums + c, channels, filters, &soon);
-  }
-}
-
-// w = alpha * (parts added up, in order) + beta * w. Global size: (runs of 16 vectors).
-__kernel ONE_ITEM void igemm_cpu_sum_pointwise(__global const float *restrict sums, __global float *restrict w,
-                                               const int size, const int parts, const float alpha, const float beta) {
-  const int first = get_global_id(0) * 16 * VEC;
-  for (int at = first; at < min(first + 16 * VEC, size); at += VEC) {
-    float16 sum = vload16(0, sums + at);
-    for (int part = 1; part < parts; part++) sum += vload16(0, sums + (long)part * size + at);
-    store_part(alpha * sum, w + at, size - at, beta);
   }
 }

@@ -1,0 +1,48 @@
+// Adds up the parts of a gradient of the weights. The including kernel defines CHANNELS_LAST.
+#ifndef CPU_SUM_H
+#define CPU_SUM_H
+
+#include "convfind_cpu_vector.h"
+
+// w = alpha * (parts added up, in order) + beta * w. Global size: (runs of filters); `share` of all
+// groups' filters each.
+__kernel ONE_ITEM void igemm_cpu_sum(__global const float *restrict sums, __global float *restrict w,
+                                     const int filters, const int channels, const int taps,
+                                     const int parts, const float alpha, const float beta,
+                                     const int share) {
+  const int first = get_global_id(0) * share, end = min(filters, first + share);
+  const int window = channels * taps;
+  const long all = (long)filters * window;
+#if CHANNELS_LAST
+  for (long at = (long)first * window; at < (long)end * window; at += VEC) {
+    const int count = (int)min((long)VEC, (long)end * window - at);
+    float16 sum = load_part(sums + at, count);
+    for (int part = 1; part < parts; part++) sum += load_part(sums + part * all + at, count);
+    store_part(sum * alpha, w + at, count, beta);
+  }
+#else  // from taps of channels to channels of taps
+  for (int k = first; k < end; k++)
+    for (int c = 0; c < channels; c += VEC)
+      for (int tap = 0; tap < taps; tap += VEC) {
+        const int used = min(VEC, channels - c), count = min(VEC, taps - tap);
+        __global const float *from = sums + (long)k * window + (long)tap * channels + c;
+        float16 square[VEC];
+#pragma unroll
+        for (int i = 0; i < VEC; i++) {
+          square[i] = 0.0f;
+          if (i < count) {
+            square[i] = load_part(from + (long)i * channels, used);
+            for (int part = 1; part < parts; part++)
+              square[i] += load_part(from + part * all + (long)i * channels, used);
+          }
+        }
+        transpose(square);
+        __global float *to = w + (long)k * window + (long)c * taps + tap;
+#pragma unroll
+        for (int i = 0; i < VEC; i++)
+          if (i < used) store_part(square[i] * alpha, to + (long)i * taps, count, beta);
+      }
+#endif
+}
+
+#endif  // CPU_SUM_H
