@@ -58,7 +58,7 @@ LAYERS = (
     Layer((16, 3, 224, 224), (64, 3, 7, 7), Layout.NHWC, stride=2, solvers="direct*"),
     Layer((16, 512, 7, 7), (512, 512, 3, 3), Layout.NHWC),
     Layer((16, 3, 56, 56), (64, 3, 3, 3), Layout.NHWC, solvers="winograd-*-narrow"),
-    Layer((16, 64, 14, 14), (64, 1, 7, 7), groups=64, solvers="direct-gpu-whole*"),
+    Layer((16, 64, 14, 14), (64, 1, 7, 7), groups=64, solvers="direct-gpu-bands*"),
     Layer((16, 128, 56, 56), (128, 128, 3, 3), dtype=FLOAT16, stride=2),
     Layer((16, 256, 14, 14), (64, 256, 1, 1), Layout.NHWC, BFLOAT16),
     *(

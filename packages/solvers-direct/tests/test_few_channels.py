@@ -19,9 +19,9 @@ from convfind.target import DeviceKind
 from convfind.testing import assert_solver, edge_cases
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_direct.cpu_conv import CpuDirect
+from convfind_solvers_direct.gpu_bands import BandsConv
 from convfind_solvers_direct.gpu_conv import GpuDirect
 from convfind_solvers_direct.gpu_lines import LinesConv
-from convfind_solvers_direct.gpu_whole import WholeConv
 from convfind_solvers_direct.gpu_wide import WideConv
 from convfind_solvers_direct.gpu_wide_weights import WideWeights
 from convfind_solvers_direct.nvidia_groups import GroupsConv
@@ -31,7 +31,7 @@ pytest_plugins = ["convfind.testing.fixtures"]
 
 FewChannels = CpuDirect | GpuDirect
 # These have tests of their own.
-OF_FEW_SHAPES = WideConv | WideWeights | LinesConv | WholeConv | GroupsConv
+OF_FEW_SHAPES = WideConv | WideWeights | LinesConv | BandsConv | GroupsConv
 SOLVERS = [
     solver
     for solver in solvers()

@@ -1,4 +1,4 @@
-"""The solvers whose items walk down columns keep the contract and are right on edges."""
+"""The solvers of one channel a group for whole rows keep the contract and are right on edges."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from convfind.reasons import Reason
 from convfind.target import Target
 from convfind.testing import assert_solver
 from convfind.types import DataType, Direction, Layout
+from convfind_solvers_direct.gpu_bands import BandsConv
 from convfind_solvers_direct.gpu_lines import LinesConv
-from convfind_solvers_direct.gpu_whole import WholeConv
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
-Walk = LinesConv | WholeConv
+Walk = LinesConv | BandsConv
 DIRECTIONS = (Direction.FORWARD, Direction.BACKWARD_DATA)
-SOLVERS: list[Walk] = [kind(way) for kind in (LinesConv, WholeConv) for way in DIRECTIONS]
+SOLVERS: list[Walk] = [kind(way) for kind in (LinesConv, BandsConv) for way in DIRECTIONS]
 each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
 
 
@@ -42,13 +42,12 @@ class Banded(LinesConv):
         return banded if banded in self.search_space(problem, target) else whole
 
 
-class Alone(WholeConv):
-    """Work-groups of one wave."""
+class Alone(BandsConv):
+    """Work-groups of one wave, of the most rows an item that there are."""
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
-        usual = super().default_config(problem, target)
-        small = usual.replace(items=32)
-        return small if small in self.search_space(problem, target) else usual
+        legal = [c for c in self.search_space(problem, target) if c["items"] == 32]
+        return max(legal, key=lambda config: config.integer("rows"))
 
 
 def line_shapes(solver: Walk) -> list[ConvProblem]:
@@ -62,14 +61,19 @@ def line_shapes(solver: Walk) -> list[ConvProblem]:
     ]
 
 
-def whole_shapes(solver: Walk) -> list[ConvProblem]:
-    """Tensors that end within a quad, planes of odd sizes, rows of one item and of some."""
+def plane_shapes(solver: Walk) -> list[ConvProblem]:
+    """Tensors that end within a quad, planes of odd sizes, of one band and of some, and of all
+    vectors; the last band lower than the others.
+    """
     return [
         problem_of(solver, (3, 13, 7, 7), (13, 1, 3, 3), padding=1, alpha=0.5, beta=2.0),
         problem_of(solver, (5, 7, 14, 14), (7, 1, 7, 7), padding=3),
         problem_of(solver, (3, 5, 6, 14), (5, 1, 5, 3), padding=(2, 1), alpha=0.5, beta=2.0),
         problem_of(solver, (2, 3, 9, 4), (3, 1, 1, 5), padding=(0, 2)),
         problem_of(solver, (2, 5, 12, 12), (5, 1, 3, 5), padding=((0, 2), (4, 0))),
+        problem_of(solver, (3, 11, 28, 28), (11, 1, 3, 3), padding=1),
+        problem_of(solver, (2, 9, 1, 31), (9, 1, 1, 3), padding=(0, 1), beta=1.0),
+        problem_of(solver, (2, 9, 15), (9, 1, 3), padding=1, layout=Layout.NCW),
     ]
 
 
@@ -82,9 +86,9 @@ def test_edges_of_lines(solver: LinesConv, convfind_device: Device) -> None:
     assert len(report.problems) == len(shapes)
 
 
-@pytest.mark.parametrize("solver", [WholeConv(DIRECTIONS[0]), Alone(DIRECTIONS[1])])
-def test_edges_of_whole_planes(solver: WholeConv, convfind_device: Device) -> None:
-    shapes = whole_shapes(solver)
+@pytest.mark.parametrize("solver", [BandsConv(DIRECTIONS[0]), Alone(DIRECTIONS[1])])
+def test_edges_of_bands(solver: BandsConv, convfind_device: Device) -> None:
+    shapes = plane_shapes(solver)
     report = assert_solver(
         solver, as_small_gpu(convfind_device), shapes=shapes, every_variant=False
     )
@@ -96,7 +100,7 @@ def test_edges_of_whole_planes(solver: WholeConv, convfind_device: Device) -> No
     ("kind", "size", "taps"),
     [
         *((LinesConv, size, taps) for size, taps in ((28, 5), (56, 7), (56, 9))),
-        *((WholeConv, size, taps) for size, taps in ((14, 7), (7, 3))),
+        *((BandsConv, size, taps) for size, taps in ((14, 7), (7, 3), (28, 3))),
     ],
 )
 def test_usual_tiles_are_legal(
@@ -129,7 +133,6 @@ def test_other_problems_are_refused(solver: Walk) -> None:
         (problem_of(solver, (1, 4, 8, 8), (4, 1, 11, 11), padding=5), Reason.FILTER_SIZE),
         (problem_of(solver, (1, 4, 8, 8), (4, 1, 3, 3)), Reason.PADDING),
         (problem_of(solver, (1, 4, 201, 201), (4, 1, 3, 3), padding=1), Reason.SIZE_LIMIT),
-        (problem_of(solver, (1, 4, 8, 5), (4, 1, 3, 3), padding=1), Reason.SIZE_LIMIT),
     ):
         answer = solver.applicability(problem, PLAIN_GPU)
         assert isinstance(answer, Rejected), problem
@@ -144,18 +147,38 @@ def test_rows_of_zeros_alone_are_refused(rows: int) -> None:
     assert answer.reason == Reason.PADDING
 
 
-def test_large_planes_are_not_taken_whole() -> None:
-    solver = WholeConv(Direction.FORWARD)
-    for size, is_taken in ((16, True), (20, False)):
-        problem = problem_of(solver, (1, 4, size, size), (4, 1, 3, 3), padding=1)
-        assert bool(solver.applicability(problem, PLAIN_GPU)) is is_taken
+@pytest.mark.parametrize(
+    ("kind", "size", "is_taken"),
+    [
+        *((BandsConv, size, True) for size in (5, 14, 28, 31)),
+        *((BandsConv, size, False) for size in (16, 32, 33)),  # the same banks, too large
+        *((LinesConv, size, size % 4 == 0) for size in (5, 8, 14)),
+    ],
+)
+def test_sizes_of_planes(kind: type[Walk], size: int, is_taken: bool) -> None:
+    solver = kind(Direction.FORWARD)
+    answer = solver.applicability(
+        problem_of(solver, (1, 4, size, size), (4, 1, 3, 3), padding=1), PLAIN_GPU
+    )
+    assert (answer.reason if isinstance(answer, Rejected) else None) == (
+        None if is_taken else Reason.SIZE_LIMIT
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "taps", "rows"), [(28, 3, 1), (14, 3, 2), (14, 9, 2), (8, 3, 3), (7, 3, 4)]
+)
+def test_usual_bands(size: int, taps: int, rows: int) -> None:
+    solver = BandsConv(Direction.FORWARD)
+    problem = problem_of(solver, (64, 96, size, size), (96, 1, taps, taps), padding=taps // 2)
+    assert solver.default_config(problem, PLAIN_GPU) == Config(items=64, rows=rows)
 
 
 def test_search_spaces_are_small() -> None:
     lines = problem_of(SOLVERS[0], (32, 96, 56, 56), (96, 1, 7, 7), padding=3)
-    whole = problem_of(SOLVERS[2], (32, 384, 14, 14), (384, 1, 7, 7), padding=3)
+    bands = problem_of(SOLVERS[2], (32, 384, 14, 14), (384, 1, 7, 7), padding=3)
     assert 1 < len(list(SOLVERS[0].search_space(lines, PLAIN_GPU))) <= 300
-    assert 1 < len(list(SOLVERS[2].search_space(whole, PLAIN_GPU))) <= 20
+    assert 1 < len(list(SOLVERS[2].search_space(bands, PLAIN_GPU))) <= 30
 
 
 @each_solver

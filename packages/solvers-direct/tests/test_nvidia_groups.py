@@ -162,8 +162,18 @@ def test_other_devices_and_problems_are_refused(solver: GroupsConv) -> None:
         assert (answer.reason if isinstance(answer, Rejected) else None) is reason, problem
 
 
-def test_rounded_problems_take_one_product() -> None:
+@pytest.mark.parametrize(
+    ("options", "products", "bound"),
+    [({"allow_tf32": True}, 1, 1.0), ({"accuracy": "strict"}, 3, 1.0), ({}, 2, 2.0)],
+)
+def test_accuracy_chooses_products(options: dict[str, object], products: int, bound: float) -> None:
+    problem = problem_of(SOLVERS[0], (2, 16, 8, 8), (16, 4, 3, 3), groups=4, **options)
+    assert SOLVERS[0].applicability(problem, H200)
+    assert SOLVERS[0].error_bound(problem) == bound
+    (program,) = SOLVERS[0].solution(problem, H200).programs
+    assert dict(program.defines)["PRODUCTS"] == products
+
+
+def test_rounded_problems_take_short_sums() -> None:
     problem = problem_of(SOLVERS[0], (2, 16, 8, 8), (16, 4, 1, 3), groups=4, allow_tf32=True)
     assert SOLVERS[0].applicability(problem, H200)
-    (program,) = SOLVERS[0].solution(problem, H200).programs
-    assert dict(program.defines)["PRODUCTS"] == 1

@@ -14,10 +14,11 @@ from convfind.backend import InvokeArgs
 from convfind.errors import DeviceError, LaunchError
 from convfind.kernel_spec import KernelSpec, Program
 from convfind.solution import BufferArg, Fill, Launch, LocalArg, Memory, ScalarArg, Step
-from convfind.target import Target
+from convfind.target import DeviceKind, Target
 from convfind_backend_opencl.compiler import LoadedProgram
 from convfind_backend_opencl.cpu_threads import Caller
 from convfind_backend_opencl.errors import opencl_errors, translated
+from convfind_backend_opencl.eventless import EventlessLaunch
 from convfind_backend_opencl.memory import OpenCLBuffer, enqueue_fill
 
 
@@ -60,7 +61,7 @@ class OpenCLInvoker:
         try:
             self._bind(args)
             for step in self._steps:
-                step.enqueue(self._queue, args)
+                step.submit(self._queue, args)
         except cl.Error as exc:
             raise self._launch_error(exc) from exc
 
@@ -113,7 +114,7 @@ class OpenCLInvoker:
 class _ReadyLaunch:
     """A kernel object of its own, since arguments are its state, and where its buffers go."""
 
-    __slots__ = ("_buffers", "_global", "_kernel", "_local", "memories", "name")
+    __slots__ = ("_buffers", "_eventless", "_global", "_kernel", "_local", "memories", "name")
 
     def __init__(
         self,
@@ -146,6 +147,9 @@ class _ReadyLaunch:
                     self._kernel.set_arg(index, _scalar(self.name, index, argument))
         self._buffers = tuple(buffers)
         self.memories = {memory for _, memory, _ in buffers}
+        self._eventless: EventlessLaunch | None = None
+        if target.kind is DeviceKind.GPU:  # CPU runtimes make events in less than a call takes
+            self._eventless = EventlessLaunch(self._kernel, self._global, self._local)
 
     def bind(self, buffers: Mapping[Memory, OpenCLBuffer]) -> None:
         """Set the buffer arguments."""
@@ -159,6 +163,13 @@ class _ReadyLaunch:
             except cl.Error as exc:
                 doing = f"argument {index} of {self.name}, {memory} at byte {offset},"
                 raise translated(exc, doing, LaunchError) from exc
+
+    def submit(self, queue: cl.CommandQueue, args: InvokeArgs) -> None:
+        """Enqueue the kernel with what is bound."""
+        if self._eventless is None:
+            self.enqueue(queue, args)
+        else:
+            self._eventless.enqueue(queue)
 
     def enqueue(self, queue: cl.CommandQueue, args: InvokeArgs) -> tuple[cl.Event, cl.Event]:
         """Enqueue the kernel with what is bound; return the first and the last event."""
@@ -183,6 +194,10 @@ class _ReadyFill:
         if end > size:
             msg = f"{self.name} ends at byte {end}, past the end of its {size} bytes"
             raise LaunchError(msg)
+
+    def submit(self, queue: cl.CommandQueue, args: InvokeArgs) -> None:
+        """Enqueue the fill."""
+        self.enqueue(queue, args)
 
     def enqueue(self, queue: cl.CommandQueue, args: InvokeArgs) -> tuple[cl.Event, cl.Event]:
         """Enqueue the fill; return the first and the last event."""

@@ -133,7 +133,7 @@ class LinesConv(GpuDirect):
         return ConvSolution(self.solver_id, (launch,), config=chosen)
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
-        if not (answer := judge_walk(problem, shape, target)):
+        if not (answer := judge_rows(problem, shape, target)):
             return answer
         above, before = zeros_before(shape)
         if not 0 <= above < shape.taps[0]:
@@ -149,8 +149,8 @@ class LinesConv(GpuDirect):
         return APPLICABLE
 
 
-def judge_walk(problem: ConvProblem, shape: Window, target: Target) -> Applicability:
-    """Judge what the solvers whose items walk down the rows of one channel have in common."""
+def judge_rows(problem: ConvProblem, shape: Window, target: Target) -> Applicability:
+    """Judge what solvers of whole rows of one channel have in common."""
     if problem.dtype is not DataType.FLOAT32:
         return Rejected(Reason.DTYPE, "is float32 only")
     if shape.channels > 1 or shape.filters > 1:

@@ -23,6 +23,8 @@ from convfind_solvers_direct.gpu_conv import (
 from convfind_solvers_direct.window import Window, window
 
 _MOST_ALONG_AXIS = 65535
+#: Rows of the result up to which two work-groups walk down them.
+_LOW = 14
 #: Weights of a work-group in local memory.
 _MOST_KEPT = 12288
 
@@ -39,7 +41,10 @@ class PixelsConv(GpuConv):
         shape = window(problem)
         step = shape.stride[1] if shape.is_gradient else 1
         wide = self._can_be_wide(shape, problem.dtype) and math.prod(shape.taps) <= 9
-        if wide:
+        if wide and not shape.is_gradient and max(shape.stride) > 1 and shape.out[0] > _LOW:
+            # A row of the source is read once by most of the rows that it goes into.
+            rows, columns = 4 if target.backend == "hip" else 12, 1
+        elif wide:
             # hiprtc unrolls fewer rows before it spills.
             rows, columns = 4 if target.backend == "hip" else 7, 2
         elif shape.channels > 1:

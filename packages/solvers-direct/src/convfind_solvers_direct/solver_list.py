@@ -11,12 +11,12 @@ from convfind_solvers_direct.cpu_first_phases_weights import CpuFirstPhasesWeigh
 from convfind_solvers_direct.cpu_first_weights import CpuFirstWeights
 from convfind_solvers_direct.cpu_narrow import CpuNarrow
 from convfind_solvers_direct.cpu_weights import CPU_WEIGHTS_SOLVERS
+from convfind_solvers_direct.gpu_bands import BandsConv
 from convfind_solvers_direct.gpu_first import GpuFirst
 from convfind_solvers_direct.gpu_lines import LinesConv
 from convfind_solvers_direct.gpu_pixels import PixelsConv
 from convfind_solvers_direct.gpu_planes import PlanesConv
 from convfind_solvers_direct.gpu_weights import WEIGHTS_SOLVERS
-from convfind_solvers_direct.gpu_whole import WholeConv
 from convfind_solvers_direct.gpu_wide import WideConv
 from convfind_solvers_direct.gpu_wide_weights import WideWeights
 from convfind_solvers_direct.naive import NaiveBackwardData, NaiveBackwardWeights, NaiveForward
@@ -39,7 +39,7 @@ def solvers() -> list[Solver]:
         *(solver() for solver in (*CPU_CONV_SOLVERS, *CPU_WEIGHTS_SOLVERS)),
         *(
             solver(direction)
-            for solver in (GroupsConv, WideConv, LinesConv, WholeConv, PlanesConv, PixelsConv)
+            for solver in (GroupsConv, BandsConv, WideConv, LinesConv, PlanesConv, PixelsConv)
             for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
         ),
         WideWeights(),

@@ -1,4 +1,4 @@
-"""One channel a group and stride 1 on GPUs, channels first: small planes as a whole."""
+"""One channel a group and stride 1 on GPUs, channels first: bands of rows of small planes."""
 
 from __future__ import annotations
 
@@ -15,57 +15,61 @@ from convfind.search_space import Constraint, Parameter, SearchSpace
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
 from convfind.target import Target
 from convfind_solvers_direct.gpu_conv import PACKAGE, GpuDirect
-from convfind_solvers_direct.gpu_lines import MOST_FLOATS, judge_walk
+from convfind_solvers_direct.gpu_lines import MOST_FLOATS, judge_rows
 from convfind_solvers_direct.gpu_wide import copies_past_registers, zeros_before
 from convfind_solvers_direct.window import Window, window
 
+#: Registers of an item for sums, a row of values and weights.
+_MOST_REGISTERS = 150
+#: Multiply-adds of an item, all of them straight code.
+_LONGEST_CODE = 2800
 #: Rows, and columns, of the largest planes.
-_LARGEST = 16
-#: Registers of an item for sums, values and weights.
-_MOST_REGISTERS = 190
-#: Planes up to this width have one item each.
-_NARROW = 8
+_LARGEST = 32
 #: Planes that the kernel counts in 32 bits.
 _MOST_PLANES = 2**28
+#: Rows of so many floats, or twice as many, begin in the same banks of local memory.
+_BANKS = 16
+#: Results of an item: with more, registers leave room for fewer items.
+_USUAL_RESULTS = 32
 ITEMS = Parameter("items", (32, 64, 128, 256), "of a work-group")
-COLUMNS = Parameter("columns", (2, 4, 7, 8, 14), "columns of an item")
+ROWS = Parameter("rows", (1, 2, 3, 4, 5, 7, 8), "rows of an item")
 
 
-class WholeConv(GpuDirect):
+class BandsConv(GpuDirect):
     """Forward and backward-data.
 
-    A work-group copies neighbouring planes as they lie in memory, all at once. Each item walks down
-    the rows of some columns of one; with one item a plane the results take the source's place, and
-    the work-group copies them away. The sizes of a plane are compiled in.
+    A work-group copies neighbouring planes as they lie in memory, all at once. Each item has some
+    rows of one in registers; the results take the source's place, and the work-group copies them
+    away. The sizes of a plane are compiled in.
     """
 
     channels_last = False
-    prefix = "direct-gpu-whole"
+    prefix = "direct-gpu-bands"
     version = 1
-    arithmetic_share = 0.38
+    arithmetic_share = 0.47
     is_dynamic = False
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
-        """Whole narrow rows, else two columns; small work-groups."""
-        width = window(problem).size[1]
-        wanted, usual = (width, 64) if width <= _NARROW else (2, 128)
+        """Two waves, and few results an item; odd rows where even ones meet in memory banks."""
+        width, items = window(problem).size[1], min(64, target.max_work_group)
+        wanted = max(_USUAL_RESULTS // width, 1)
+        wanted -= width % 8 == 0 and wanted % 2 == 0
 
         def distance(config: Config) -> tuple[int, int]:
-            items, columns = config.integer("items"), config.integer("columns")
-            return abs(columns - wanted), abs(items - usual)
+            return abs(config.integer("rows") - wanted), abs(config.integer("items") - items)
 
         return min(self.search_space(problem, target), key=distance)
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
-        """Columns and work-groups."""
+        """Rows and work-groups."""
         shape = window(problem)
         return SearchSpace(
-            (ITEMS, COLUMNS),
+            (ITEMS, ROWS),
             (
                 Constraint(
                     "tile",
                     lambda config: _is_legal(shape, target, config),
-                    "it has to fit rows, work-group, registers and local memory",
+                    "it has to fit plane, work-group, registers and local memory",
                 ),
             ),
         )
@@ -80,27 +84,26 @@ class WholeConv(GpuDirect):
         """One launch, no workspace."""
         shape = window(problem)
         chosen = config or self.default_config(problem, target)
-        items, columns = chosen.integer("items"), chosen.integer("columns")
-        lanes = shape.size[1] // columns
+        items, held = chosen.integer("items"), _planes(shape, chosen)
         above, before = zeros_before(shape)
         macros = {
             **shape.macros,
             "BEFORE": before,
             "ABOVE": above,
             "HEIGHT": shape.size[0],
+            "WIDTH": shape.size[1],
             "ITEMS": items,
-            "COLUMNS": columns,
-            "LANES": lanes,
-            # Floats that lie aligned where every item's columns begin.
-            "VECTOR": math.gcd(columns, 4),
+            "ROWS": chosen.integer("rows"),
+            "PLANES": held,
+            "VECTOR": math.gcd(shape.size[1], 4),
             "ASYNC": copies_past_registers(target),
         }
         program = Program(
-            KernelSource(PACKAGE, "kernels/gpu_whole.cl"), defines=make_defines(macros)
+            KernelSource(PACKAGE, "kernels/gpu_bands.cl"), defines=make_defines(macros)
         )
         planes = shape.images * shape.groups
         launch = Launch(
-            KernelSpec(program, "direct_gpu_whole"),
+            KernelSpec(program, "direct_gpu_bands"),
             (
                 BufferArg(shape.source),
                 BufferArg(Memory.W),
@@ -110,31 +113,42 @@ class WholeConv(GpuDirect):
                 i32(planes),
                 i32(shape.groups),
             ),
-            (-(-planes // (items // lanes)) * items,),
+            (-(-planes // held) * items,),
             (items,),
         )
         return ConvSolution(self.solver_id, (launch,), config=chosen)
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
-        if not (answer := judge_walk(problem, shape, target)):
+        if not (answer := judge_rows(problem, shape, target)):
             return answer
         if min(zeros_before(shape)) < 0 or shape.size != shape.out:
             return Rejected(Reason.PADDING, "source and result must be equally large")
         if max(shape.size) > _LARGEST:
             return Rejected(Reason.SIZE_LIMIT, f"planes beyond {_LARGEST} x {_LARGEST}")
+        if shape.size[1] % _BANKS == 0:
+            return Rejected(Reason.SIZE_LIMIT, f"rows of {_BANKS} meet in the same memory banks")
         if shape.images * shape.groups > _MOST_PLANES:
             return Rejected(Reason.SIZE_LIMIT, f"more than {_MOST_PLANES} planes")
         if next(iter(self.search_space(problem, target)), None) is None:
-            return Rejected(Reason.SIZE_LIMIT, f"rows of {shape.size[1]} do not fit the items")
+            return Rejected(Reason.SIZE_LIMIT, "no band of rows fits registers and code")
         return APPLICABLE
 
 
+def _planes(shape: Window, config: Config) -> int:
+    """Planes of a work-group, which begins at a whole four."""
+    held = config.integer("items") // -(-shape.size[0] // config.integer("rows"))
+    return held - held % (4 // math.gcd(math.prod(shape.size), 4))
+
+
 def _is_legal(shape: Window, target: Target, config: Config) -> bool:
-    items, columns = config.integer("items"), config.integer("columns")
-    width, plane = shape.size[1], math.prod(shape.size)
-    if width % columns or items > target.max_work_group:
-        return False
-    floats = items // (width // columns) * plane
-    registers = math.prod(shape.taps) + (shape.taps[0] + 1) * columns + shape.taps[1]
-    # Work-groups begin at whole fours.
-    return floats % 4 == 0 and floats <= MOST_FLOATS and registers <= _MOST_REGISTERS
+    rows, width = config.integer("rows"), shape.size[1]
+    held = _planes(shape, config)
+    registers = (rows + 1) * width + math.prod(shape.taps)
+    code = rows * width * math.prod(shape.taps)
+    return (
+        config.integer("items") <= target.max_work_group
+        and rows <= shape.size[0]
+        and 0 < held * math.prod(shape.size) <= MOST_FLOATS - width
+        and registers <= _MOST_REGISTERS
+        and code <= _LONGEST_CODE
+    )
