@@ -166,7 +166,8 @@ def test_sizes_of_planes(kind: type[Walk], size: int, is_taken: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "taps", "rows"), [(28, 3, 1), (14, 3, 2), (14, 9, 2), (8, 3, 3), (7, 3, 4)]
+    ("size", "taps", "rows"),
+    [(28, 3, 1), (14, 3, 2), (14, 7, 3), (14, 9, 2), (8, 3, 3), (7, 3, 4), (7, 5, 7)],
 )
 def test_usual_bands(size: int, taps: int, rows: int) -> None:
     solver = BandsConv(Direction.FORWARD)

@@ -29,8 +29,10 @@ _LARGEST = 32
 _MOST_PLANES = 2**28
 #: Rows of so many floats, or twice as many, begin in the same banks of local memory.
 _BANKS = 16
-#: Results of an item: with more, registers leave room for fewer items.
-_USUAL_RESULTS = 32
+#: Results of an item, by whether the filter is small: with more, registers leave room for fewer
+#: items, and with fewer more of what is read is read twice.
+_USUAL_RESULTS = {True: 32, False: 49}
+_SMALL_TAPS = 9
 ITEMS = Parameter("items", (32, 64, 128, 256), "of a work-group")
 ROWS = Parameter("rows", (1, 2, 3, 4, 5, 7, 8), "rows of an item")
 
@@ -51,8 +53,9 @@ class BandsConv(GpuDirect):
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """Two waves, and few results an item; odd rows where even ones meet in memory banks."""
-        width, items = window(problem).size[1], min(64, target.max_work_group)
-        wanted = max(_USUAL_RESULTS // width, 1)
+        shape, items = window(problem), min(64, target.max_work_group)
+        width, is_small = shape.size[1], math.prod(shape.taps) <= _SMALL_TAPS
+        wanted = max(_USUAL_RESULTS[is_small] // width, 1)
         wanted -= width % 8 == 0 and wanted % 2 == 0
 
         def distance(config: Config) -> tuple[int, int]:
