@@ -275,7 +275,7 @@ def test_measured_tiles_are_in_the_search_space() -> None:
 
 @pytest.mark.parametrize("dtype", [DataType.FLOAT32, DataType.FLOAT16])
 def test_nvidias_assembler_is_told_where_it_would_spill(dtype: DataType) -> None:
-    (solver, *_) = (s for s in DYNAMIC if s.solver_id == "igemm-gpu-nchw-fwd")
+    (solver, *_) = (s for s in DYNAMIC if s.solver_id == "igemm-gpu-nhwc-fwd")
     problem = problem_of(solver, (64, 512, 7, 7), (512, 512, 3, 3), padding=1, dtype=dtype)
     crowded = Config(Tile(64, 64, 16, 8, 16).values, parts=1)
     elsewhere = replace(H200, identity="", features=frozenset())

@@ -20,14 +20,17 @@ from convfind.reference import reference_convolution, reference_magnitude
 from convfind_solvers_winograd.applicability import error_bound as stated_bound
 from convfind_solvers_winograd.cook_toom import Matrix, Spread, Transform
 from convfind_solvers_winograd.cpu import CpuSolver
-from convfind_solvers_winograd.solver_list import cpu_solvers
+from convfind_solvers_winograd.gpu import GpuSolver
+from convfind_solvers_winograd.solver_list import cpu_solvers, gpu_solvers
 
 _FILTERS = 4
 #: Each transform along the axes on which it is used.
 CASES = [
     pytest.param(transform, axes, id=f"{transform.name}-{axes}d")
     for transform, axes in dict.fromkeys(
-        (s.transform, s.axes) for s in cpu_solvers() if isinstance(s, CpuSolver)
+        (s.transform, s.axes)
+        for s in (*cpu_solvers(), *gpu_solvers())
+        if isinstance(s, CpuSolver | GpuSolver)
     )
 ]
 

@@ -41,6 +41,7 @@ from convfind_solvers_winograd.gpu_fused_mma import FusedMmaSolver
 from convfind_solvers_winograd.gpu_narrow import NarrowSolver
 from convfind_solvers_winograd.gpu_product import RATES, Tile
 from convfind_solvers_winograd.gpu_weights import WeightsSolver
+from convfind_solvers_winograd.gpu_weights_cover import cover
 from convfind_solvers_winograd.solver_list import solvers
 
 pytest_plugins = ["convfind.testing.fixtures"]
@@ -168,6 +169,21 @@ def test_every_tile(solver: Tuned, as_gpu: Device, runner: GuardedRunner) -> Non
         config = default.replace(**tile.values, **parts)
         assert config in solver.search_space(problem, as_gpu.target)
         check_run(runner, as_gpu.target, solver, problem, config)
+
+
+@each([s for s in SOLVERS if isinstance(s, WeightsSolver) and s.channels_last])
+def test_tiles_of_gradients_may_be_short(
+    solver: WeightsSolver, as_gpu: Device, runner: GuardedRunner
+) -> None:
+    """Of two rows of tiles one is, of three columns two."""
+    r, pad = solver.transform.r, taps_of(solver) // 2
+    size = (2 * r - 1, 3 * r - 2)
+    found = cover(solver.transform, 48, size, 16, channels_last=True)
+    assert found.whole == (1, 1)
+    problem = problem_for(solver, (48, 6, *size), 10, padding=pad, groups=2)
+    default = solver.default_config(problem, as_gpu.target)
+    for parts in (1, 3):
+        check_run(runner, as_gpu.target, solver, problem, default.replace(parts=parts))
 
 
 def test_fused_tiles(as_gpu: Device, runner: GuardedRunner) -> None:
@@ -330,9 +346,9 @@ def test_the_index_knows_waste(solver: GpuSolver) -> None:
         assert found is not None
         return found
 
-    assert index(48, 128) > 1.0
-    assert index(48, 128) > index(49, 128)
-    assert index(48, 128) > 4 * index(48, 4)
+    assert index(60, 128) > 1.0
+    assert index(60, 128) > index(61, 128)
+    assert index(60, 128) > 4 * index(60, 4)
 
 
 def test_kernels_compile_alone(as_gpu: Device) -> None:

@@ -12,7 +12,7 @@ from convfind.kernel_source import KernelSource
 from convfind.kernel_spec import KernelSpec, Program
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.register_limit import register_limit
+from convfind.register_limit import ALL_REGISTERS, register_limit
 from convfind.search_space import Constraint, SearchSpace
 from convfind.solution import (
     BufferArg,
@@ -202,7 +202,7 @@ class GpuSolver(TunableSolver):
         """The tensors read, in the kernel's order."""
 
     @abstractmethod
-    def _macros(self, shape: GpuGeometry, tile: Tile) -> dict[str, DefineValue]:
+    def _macros(self, problem: ConvProblem, target: Target, tile: Tile) -> dict[str, DefineValue]:
         """How the kernel reads: macros beside those of convfind_gpu_tile.h and gpu_geometry.h."""
 
     @abstractmethod
@@ -248,6 +248,11 @@ class GpuSolver(TunableSolver):
             return True
         return tile.narrow and (not is_float or problem.spatial_rank > 2)
 
+    def _most_registers(self, problem: ConvProblem, target: Target, tile: Tile) -> int | None:
+        """The limit of an item's registers to tell NVIDIA's assembler, if any."""
+        shape = self._geometry(problem)
+        return ALL_REGISTERS if self._has_all_registers(problem, shape, tile) else None
+
     def _most_groups(self, shape: GpuGeometry) -> int:
         return self._count(shape, _SMALLEST)
 
@@ -281,16 +286,16 @@ class GpuSolver(TunableSolver):
             "SPLIT": split,
             "STORES_FOUR": split or written is DataType.FLOAT32,
             **self._elements(problem, target),
-            **self._macros(shape, tile),
+            **self._macros(problem, target, tile),
         }
         if self.fixed:
             macros |= {"FIXED": True, **shape.sizes}
         defines: Defines = make_defines(macros)
-        is_limited = self._has_all_registers(problem, shape, tile)
+        limit = self._most_registers(problem, target, tile)
         return Program(
             KernelSource(PACKAGE, f"kernels/{self._file}"),
             defines=defines,
-            options=register_limit(target) if is_limited else (),
+            options=() if limit is None else register_limit(target, limit),
         )
 
     def _sum(

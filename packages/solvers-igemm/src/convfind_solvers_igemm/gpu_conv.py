@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from convfind.defines import DefineValue
 from convfind.problem import ConvProblem
+from convfind.register_limit import ALL_REGISTERS
 from convfind.solution import Memory, ScalarArg, i32
 from convfind.target import Target
 from convfind.types import DataType
 from convfind_solvers_igemm.gpu import GpuSolver
 from convfind_solvers_igemm.gpu_geometry import GpuGeometry
 from convfind_solvers_igemm.gpu_tiles import Tile
+from convfind_solvers_igemm.nvidia import compute_capability
 
 #: Values of GATHER in gpu_gather.h.
 _RUN, _CHANNELS, _POSITIONS, _TABLE = range(4)
@@ -28,6 +30,12 @@ _ORDINARY = Tile(64, 64, 16, 8, 8)
 _SHORT_LINE = 64
 _SHORT_LINE_EFFICIENCY = 0.75
 _SMALL_TABLE = 0.75
+#: Compute capability from which on NVIDIA's GPUs copy past the registers.
+_OLDEST_COPIES = 80
+#: Results of the largest items that do so, and the most elements that one copies at a time.
+_MOST_RESULTS, _MOST_COPIES = 64, 36
+#: Registers where they do and sizes are compiled in: four work-groups of 128 items a unit.
+_COPYING_REGISTERS = 128
 #: Sums are not split into parts shorter than this.
 _SHORTEST = 128
 
@@ -41,16 +49,40 @@ class ConvSolver(GpuSolver):
     def _reads(self, shape: GpuGeometry) -> tuple[Memory, Memory]:
         return shape.source, Memory.W
 
-    def _macros(self, shape: GpuGeometry, tile: Tile) -> dict[str, DefineValue]:
+    def _macros(self, problem: ConvProblem, target: Target, tile: Tile) -> dict[str, DefineValue]:
+        shape, fetches = self._geometry(problem), self._fetches(problem, target, tile)
+        filters = _filter(shape, tile)
         return {
             "BACKWARD": shape.by_phases,
             "FUSED": _is_fused(shape),
             "POINTWISE": shape.is_pointwise,
             "GATHER": _gather(shape, tile),
-            "FILTER": _filter(shape, tile),
+            "FILTER": _ONE if fetches and filters == _FOUR_SOURCE else filters,
+            "FETCH": fetches,
             "WHOLE_SOURCE": shape.source_channels % tile.tile_k == 0,
             "WHOLE_RESULT": shape.result_channels % _extents(shape, tile)[0] == 0,
         }
+
+    def _fetches(self, problem: ConvProblem, target: Target, tile: Tile) -> bool:
+        """Whether what is read goes to local memory past the registers: FETCH of gpu_gather.h.
+
+        That leaves registers for another work-group a unit, and where sizes are arguments it saves
+        additions of wide addresses. Where they are compiled in, loads find more in an instruction
+        than copies do, which takes items of few results longer.
+        """
+        if problem.dtype is not DataType.FLOAT32 or self.channels_last:
+            return False
+        if compute_capability(target) < _OLDEST_COPIES or tile.staged > _MOST_COPIES:
+            return False
+        results = tile.block[0] * tile.block[1]
+        suits = results == _MOST_RESULTS if self.fixed else results <= _MOST_RESULTS
+        return suits and _gather(self._geometry(problem), tile) != _TABLE
+
+    def _most_registers(self, problem: ConvProblem, target: Target, tile: Tile) -> int | None:
+        if self._fetches(problem, target, tile):
+            # With sizes as arguments some need more.
+            return _COPYING_REGISTERS if self.fixed else ALL_REGISTERS
+        return super()._most_registers(problem, target, tile)
 
     def _can_read(self, shape: GpuGeometry, tile: Tile) -> bool:
         channels, positions = _extents(shape, tile)

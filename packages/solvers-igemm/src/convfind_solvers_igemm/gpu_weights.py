@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from convfind.defines import DefineValue
+from convfind.problem import ConvProblem
 from convfind.solution import Memory, ScalarArg, i32
 from convfind.target import Target
 from convfind.types import Direction
@@ -31,7 +32,8 @@ class WeightsSolver(GpuSolver):
     def _reads(self, shape: GpuGeometry) -> tuple[Memory, Memory]:
         return Memory.X, Memory.Y
 
-    def _macros(self, shape: GpuGeometry, tile: Tile) -> dict[str, DefineValue]:
+    def _macros(self, problem: ConvProblem, target: Target, tile: Tile) -> dict[str, DefineValue]:
+        shape = self._geometry(problem)
         return {
             "GATHER": _gather(shape, tile),
             "WHOLE_RESULT": shape.result_channels % tile.tile_m == 0,

@@ -11,7 +11,7 @@ from convfind.kernel_source import KernelSource
 from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
 from convfind.problem import ConvProblem
 from convfind.search_space import Constraint, Parameter
-from convfind.solution import BufferArg, Launch, i32, i64
+from convfind.solution import BufferArg, Launch, ScalarArg, i32, i64
 from convfind.target import Target
 
 #: The depth of a sum is a multiple of it, other sizes of `ROW_UNIT`: what is read at a time.
@@ -217,8 +217,13 @@ class Product:
         add: bool = False,
         columns_first: bool = False,
         products: int = 3,
+        spans: int = 0,
+        ends: tuple[ScalarArg, ...] = (),
     ) -> Launch:
-        """Return ``c = a * b``, or ``c += a * b``; rows of c are filled up to `ROW_UNIT`."""
+        """Return ``c = a * b``, or ``c += a * b``; rows of c are filled up to `ROW_UNIT`.
+
+        Of ``spans`` points along an axis each has its own part of the sum: see gpu_spans.h.
+        """
         macros: dict[str, DefineValue] = {
             name.upper(): value for name, value in tile.values.items() if name != "mma"
         }
@@ -227,6 +232,8 @@ class Product:
             "B_ALONG_DEPTH": b.along_depth,
             "COLUMNS_FIRST": columns_first,
         }
+        if spans:
+            macros["SPANS"] = spans
         if tile.mma:
             macros |= {"PRODUCTS": products, "STAGES": STAGES}
         program = Program(
@@ -245,6 +252,7 @@ class Product:
                 *map(i32, (a.step, b.step, padded(self.columns, ROW_UNIT))),
                 *map(i64, (a.matrix, b.matrix)),
                 *map(i32, (self.matrices, parts, int(add))),
+                *ends,
             ),
             (self.count(tile) * parts * tile.threads,),
             (tile.threads,),

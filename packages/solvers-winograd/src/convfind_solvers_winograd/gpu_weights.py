@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 
 from convfind.config import Config
@@ -34,6 +35,7 @@ from convfind_solvers_winograd.gpu_product import (
     padded,
     tensor_core_products,
 )
+from convfind_solvers_winograd.gpu_weights_cover import Cover, cover
 from convfind_solvers_winograd.gpu_weights_wgmma import (
     BLOCK_UNIT,
     Stream,
@@ -47,6 +49,11 @@ _SHORTEST = 128
 #: What reading a part takes beside its bytes.
 _PART_SECONDS = 0.7e-6
 _CHANNELS = 32  # of a work-group of the result's transform
+#: The host's part in a launch, beside which the device works.
+_HOST_SECONDS = 7e-6
+#: Of tiles of more than 4 x 4 gradients, whose transforms leave places on a unit free, bytes take
+#: so many times as long.
+_LARGE_TILES = 1.15
 #: Items of the transforms to blocks; tiles of a group of them, channels last or first.
 _BLOCK_GROUP = 256
 _GROUP_TILES = {True: 16, False: 32}
@@ -54,7 +61,7 @@ _GROUP_TILES = {True: 16, False: 32}
 _OWN_FILTERS = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Sizes:
     """The transformed tensors of so many images, and the sums of products."""
 
@@ -82,15 +89,12 @@ class _Sizes:
     def padded_channels(self) -> int:
         return padded(self.channels, self._row_unit)
 
-    @property
-    def tiles_of_image(self) -> tuple[int, int]:
-        height, width = (-(-size // self.transform.r) for size in self.problem.y_shape[2:])
-        return height, width
-
-    @property
-    def tiles(self) -> int:
+    @cached_property
+    def cover(self) -> Cover:
+        height, width = self.problem.y_shape[2:]
         unit = BLOCK_UNIT if self.tile else DEPTH_UNIT
-        return padded(self.images * prod(self.tiles_of_image), unit)
+        size = (height, width)
+        return cover(self.transform, self.images, size, unit, channels_last=self.channels_last)
 
     @property
     def points(self) -> int:
@@ -102,23 +106,28 @@ class _Sizes:
         one = 4 * self.points * self.problem.groups
         sums = one * self.filters * self.padded_channels * self.parts
         return (
-            one * self.padded_channels * self.tiles,
-            one * self.padded_filters * self.tiles,
+            one * self.padded_channels * self.cover.tiles,
+            one * self.padded_filters * self.cover.tiles,
             self.stream.sums_bytes if self.tile else sums,
         )
 
     @property
-    def product(self) -> Product:
-        matrices = self.points * self.problem.groups
-        return Product(matrices, self.filters, self.channels, self.tiles)
+    def moved_bytes(self) -> int:
+        """Of x and of y, transformed, less what no product asks for."""
+        one = 4 * self.problem.groups * self.cover.products
+        return one * (self.padded_channels + self.padded_filters)
 
-    @property
+    def product(self, depth: int) -> Product:
+        """The products that are not shared out by `Stream`, of sums of so many tiles."""
+        matrices = self.points * self.problem.groups
+        return Product(matrices, self.filters, self.channels, depth)
+
+    @cached_property
     def stream(self) -> Stream:
         """The products on Hopper's matrix units."""
         assert self.tile
-        matrices = self.points * self.problem.groups
-        sizes = (matrices, self.filters, self.channels, self.tiles, self.units)
-        return Stream(self.tile, *sizes)
+        sizes = (self.problem.groups, self.filters, self.channels, self.units)
+        return Stream(self.tile, self.cover, *sizes)
 
     @property
     def _row_unit(self) -> int:
@@ -128,7 +137,7 @@ class _Sizes:
 class WeightsSolver(GpuSolver, TunableSolver):
     """w from x and y."""
 
-    version = 2
+    version = 3
 
     def __init__(self, transform: Transform, *, channels_last: bool) -> None:
         """Take the variant."""
@@ -142,7 +151,7 @@ class WeightsSolver(GpuSolver, TunableSolver):
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Tiles of the product, parts of its sum, and parts of the batch."""
         parts = Parameter("parts", _PARTS, "parts of the sum, computed side by side")
-        streamed = stream_tiles(problem, target)
+        streamed = stream_tiles(problem, self.transform, target)
         takes = (
             Constraint(
                 "problem",
@@ -160,7 +169,7 @@ class WeightsSolver(GpuSolver, TunableSolver):
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """The tile and the parts that are expected to be quickest."""
         _, tile, parts = self._best(problem, target)
-        return Config(tile.values, parts=parts, chunk_mib=DEFAULT_CHUNK)
+        return _config(tile, parts)
 
     def solution(
         self,
@@ -190,14 +199,15 @@ class WeightsSolver(GpuSolver, TunableSolver):
         return ConvSolution(self.solver_id, tuple(steps), workspace=workspace, config=chosen)
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """The time of products, of transforms and of launches."""
-        seconds, _, _ = self._best(problem, target)
-        sizes = self._sizes(problem, target, self.default_config(problem, target), None)
+        """The time of products and their sums, of transforms and of launches."""
+        seconds, tile, parts = self._best(problem, target)
+        sizes = self._sizes(problem, target, _config(tile, parts), None)
         batches = -(-problem.x_shape[0] // sizes.images)
-        x, y, sums = sizes.region_bytes
-        moved = problem.traffic + batches * (x + y) + 2 * sums
+        pace = _LARGE_TILES if self.transform.r > 4 else 1.0
+        moved = round(pace * (problem.traffic + batches * sizes.moved_bytes))
         launches = 1 + (2 if sizes.tile else 3) * batches
-        return index(problem, target, seconds, moved, launches)
+        device = index(problem, target, seconds, moved, launches)
+        return min(device, index(problem, target, launches * _HOST_SECONDS, 0, 0))
 
     def _sizes(
         self, problem: ConvProblem, target: Target, config: Config, limit: int | None
@@ -221,12 +231,12 @@ class WeightsSolver(GpuSolver, TunableSolver):
 
     def _best(self, problem: ConvProblem, target: Target) -> tuple[float, Tile, int]:
         sizes = _Sizes(problem, self.transform, problem.x_shape[0], self.channels_last, 1)
-        product = sizes.product
+        product = sizes.product(sizes.cover.mean_depth)
         fitting = tuple(n for n in _PARTS if n == 1 or product.depth >= n * _SHORTEST)
         bandwidth = UNIT_BANDWIDTH * target.compute_units
         moved = 2 * sizes.region_bytes[2] / bandwidth
         found = [product.best(target, fitting, moved + _PART_SECONDS)]
-        for tile in stream_tiles(problem, target):
+        for tile in stream_tiles(problem, self.transform, target):
             stream = replace(sizes, tile=tile, units=target.compute_units).stream
             found.append((stream.seconds + 2 * stream.sums_bytes / bandwidth, tile, 1))
         return min(found, key=lambda choice: choice[0])
@@ -234,9 +244,10 @@ class WeightsSolver(GpuSolver, TunableSolver):
     def _largest(self, problem: ConvProblem) -> int:
         sizes = _Sizes(problem, self.transform, 1, self.channels_last, 1)
         image = max(problem.elements(name) for name in "xy") // problem.x_shape[0]
-        points = max(sizes.region_bytes) // (4 * sizes.points)
-        filled_up = problem.groups * max(map(filled, (sizes.filters, sizes.channels)))
-        points = max(points, filled_up * filled(prod(sizes.tiles_of_image)))
+        tiles = prod(-(-size // self.transform.r) for size in problem.y_shape[2:])
+        channels = max(filled(sizes.channels), filled(sizes.filters))
+        # What fills up the four regions of tiles, at most.
+        points = problem.groups * channels * (tiles + 4 * BLOCK_UNIT)
         padding = max(abs(pad) for pad in problem.padding)
         return max(image, points, problem.elements("w"), padding)
 
@@ -248,17 +259,19 @@ class WeightsSolver(GpuSolver, TunableSolver):
             channels = (sizes.filters, sizes.padded_filters)
         height, width = (problem.x_shape if is_x else problem.y_shape)[2:]
         above, left = problem.padding if is_x else (0, 0)
-        return self._transformed(
+        numbers = (
+            *(first, sizes.images, problem.groups, channels[0]),
+            *(height, width, above, left, channels[1]),
+        )
+        return self._elementwise(
             KernelSpec(
                 self._transforms(), "winograd_gpu_data" if is_x else "winograd_gpu_gradient"
             ),
+            problem.groups * channels[1] * sizes.cover.tiles,
             BufferArg(memory),
             to,
-            (first, sizes.images),
-            (problem.groups, *channels),
-            (height, width),
-            (above, left),
-            (*sizes.tiles_of_image, sizes.tiles),
+            *map(i32, numbers),
+            *sizes.cover.arguments,
         )
 
     def _blocks(self, sizes: _Sizes, images: tuple[int, int], x: BufferArg, y: BufferArg) -> Launch:
@@ -267,17 +280,20 @@ class WeightsSolver(GpuSolver, TunableSolver):
 
         def groups(channels: int) -> int:
             blocks = -(-channels // (_BLOCK_GROUP // group_tiles))
-            return problem.groups * blocks * (sizes.tiles // group_tiles)
+            return problem.groups * blocks * (sizes.cover.tiles // group_tiles)
 
         numbers = (
             *(*images, problem.groups, sizes.channels, sizes.filters),
             *(*problem.x_shape[2:], *problem.padding, *problem.y_shape[2:]),
-            *(*sizes.tiles_of_image, sizes.padded_channels, sizes.padded_filters, sizes.tiles),
-            groups(sizes.channels),
+            *(sizes.padded_channels, sizes.padded_filters, groups(sizes.channels)),
         )
         return Launch(
             KernelSpec(self._programs(sizes), "winograd_gpu_blocks"),
-            (BufferArg(Memory.X), BufferArg(Memory.Y), x, y, *map(i32, numbers)),
+            (
+                *(BufferArg(Memory.X), BufferArg(Memory.Y), x, y),
+                *map(i32, numbers),
+                *sizes.cover.arguments,
+            ),
             ((groups(sizes.channels) + groups(sizes.filters)) * _BLOCK_GROUP,),
             (_BLOCK_GROUP,),
         )
@@ -292,11 +308,11 @@ class WeightsSolver(GpuSolver, TunableSolver):
             stream = sizes.stream
             numbers = (
                 *(problem.groups, sizes.filters, sizes.channels, w_channel, w_tap),
-                *(stream.pairs, *stream.share),
+                *stream.share,
             )
             return Launch(
                 KernelSpec(self._programs(sizes), "winograd_gpu_weights"),
-                (*where, *map(i32, numbers)),
+                (*where, *map(i32, numbers), *stream.ends),
                 (across, -(-sizes.filters // _OWN_FILTERS), problem.groups),
                 (group, 1, 1),
             )
@@ -318,13 +334,22 @@ class WeightsSolver(GpuSolver, TunableSolver):
         return self._transforms(BLOCKS=1, TILE_M=sizes.tile.tile_m, TILE_N=sizes.tile.tile_n)
 
 
+def _config(tile: Tile, parts: int) -> Config:
+    return Config(tile.values, parts=parts, chunk_mib=DEFAULT_CHUNK)
+
+
 def _multiplied(
     sizes: _Sizes, tile: Tile, x: BufferArg, y: BufferArg, sums: BufferArg, *, add: bool
 ) -> Launch:
-    last = sizes.channels_last
+    last, tiles = sizes.channels_last, sizes.cover.tiles
     rows, columns = sizes.padded_filters, sizes.padded_channels
-    a = Operand(y, rows if last else sizes.tiles, rows * sizes.tiles, along_depth=not last)
-    b = Operand(x, columns if last else sizes.tiles, columns * sizes.tiles, along_depth=not last)
-    return sizes.product.launch(
-        tile, a, b, sums, parts=sizes.parts, add=add, products=tensor_core_products(sizes.problem)
+    a = Operand(y, rows if last else tiles, rows * tiles, along_depth=not last)
+    b = Operand(x, columns if last else tiles, columns * tiles, along_depth=not last)
+    return sizes.product(tiles).launch(
+        *(tile, a, b, sums),
+        parts=sizes.parts,
+        add=add,
+        products=tensor_core_products(sizes.problem),
+        spans=sizes.transform.n,
+        ends=tuple(map(i32, (sizes.problem.groups, *sizes.cover.ends[:3]))),
     )

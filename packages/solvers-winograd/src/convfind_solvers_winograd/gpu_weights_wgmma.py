@@ -8,17 +8,19 @@ from convfind.defines import DefineValue, make_defines
 from convfind.kernel_source import KernelSource
 from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
 from convfind.problem import ConvProblem
-from convfind.solution import BufferArg, Launch, i32
+from convfind.solution import BufferArg, Launch, ScalarArg, i32
 from convfind.target import Target
+from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.gpu_product import Tile
+from convfind_solvers_winograd.gpu_weights_cover import Cover
 
 #: Tiles of the image that a step of the kernel takes, and steps that stay together.
 _STEP, _TOGETHER = 32, 2
 #: What rows, columns and the sum are filled up to.
 BLOCK_UNIT = 64
 #: Small products in bfloat16, of parts cut off, lose less than the rounding of plain sums from
-#: these lengths on, for filters of so many taps along an axis.
-_SHORTEST = {3: 2048, 5: 4096}
+#: these lengths on, of F(m, r).
+_SHORTEST = {(3, 4): 2048, (3, 5): 4096, (3, 6): 8192, (5, 4): 4096}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,35 +30,37 @@ class StreamRate:
     full: int  # GFLOP/s a unit, with every place on it taken
     resident: int  # places
     stages: int  # steps in local memory or on their way there
-    around: int  # the begin and the end of a tile take as long as so many products along the sum
 
 
 STREAM_RATES = {
-    Tile(128, 128, 32, 32, 8, 2): StreamRate(980, 1, 4, 64),
-    Tile(128, 64, 32, 32, 8, 2): StreamRate(690, 1, 6, 64),
-    Tile(64, 64, 32, 16, 8, 2): StreamRate(560, 2, 4, 64),
+    Tile(128, 128, 32, 32, 8, 2): StreamRate(980, 1, 4),
+    Tile(128, 64, 32, 32, 8, 2): StreamRate(690, 1, 6),
+    Tile(64, 64, 32, 16, 8, 2): StreamRate(560, 2, 4),
 }
 
 
-def streams(problem: ConvProblem) -> bool:
-    """Say whether split floats are precise enough; where TF32 is allowed, others are quicker."""
-    return not problem.allow_tf32 and problem.reduction >= _SHORTEST[problem.filter[0]]
+def stream_tiles(problem: ConvProblem, transform: Transform, target: Target) -> list[Tile]:
+    """Return those that a problem may have on a device.
 
-
-def stream_tiles(problem: ConvProblem, target: Target) -> list[Tile]:
-    """Return those that a problem may have on a device."""
-    return [tile for tile in STREAM_RATES if streams(problem) and tile.fits(target)]
+    Split floats must be precise enough; where TF32 is allowed, other products are quicker.
+    """
+    if problem.allow_tf32 or problem.reduction < _SHORTEST[transform.m, transform.r]:
+        return []
+    return [tile for tile in STREAM_RATES if tile.fits(target)]
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """The steps of all tiles of so many products, shared out among the work-groups."""
+    """The turns of all tiles of so many products, shared out among the work-groups.
+
+    A tile has one for each pair of steps, and one for its end: see gpu_weights_pairs.h.
+    """
 
     tile: Tile
-    matrices: int
+    cover: Cover  # its regions are filled up to BLOCK_UNIT
+    groups: int
     rows: int
     columns: int
-    depth: int  # filled up to BLOCK_UNIT
     units: int
 
     @property
@@ -70,24 +74,35 @@ class Stream:
         return -(-self.columns // self.tile.tile_n)
 
     @property
-    def count(self) -> int:
-        """Tiles of all products."""
-        return self.matrices * self.row_tiles * self.column_tiles
+    def tiles_of_point(self) -> int:
+        """Tiles of the products of one point, of all groups."""
+        return self.groups * self.row_tiles * self.column_tiles
 
     @property
-    def pairs(self) -> int:
-        """Steps of a tile, by those that stay together."""
-        return self.depth // (_STEP * _TOGETHER)
+    def count(self) -> int:
+        """Tiles of all products."""
+        return self.cover.transform.n**2 * self.tiles_of_point
+
+    @property
+    def turns(self) -> int:
+        """Of all tiles."""
+        pairs = self.cover.products // (_STEP * _TOGETHER)
+        return self.tiles_of_point * pairs + self.count
+
+    @property
+    def ends(self) -> tuple[ScalarArg, ...]:
+        """Ends of the regions of the sum, in pairs."""
+        return tuple(i32(end // (_STEP * _TOGETHER)) for end in self.cover.ends)
 
     @property
     def work_groups(self) -> int:
-        """As many as run at a time, if there is something for each."""
-        return min(self.count * self.pairs, self.units * STREAM_RATES[self.tile].resident)
+        """As many as run at a time, if there are steps for each: of two turns one is not an end."""
+        return min(self.turns // 2, self.units * STREAM_RATES[self.tile].resident)
 
     @property
     def share(self) -> tuple[int, int]:
-        """Pairs of a work-group, and how many work-groups have one more."""
-        return divmod(self.count * self.pairs, self.work_groups)
+        """Turns of a work-group, and how many work-groups have one more."""
+        return divmod(self.turns, self.work_groups)
 
     @property
     def sums_bytes(self) -> int:
@@ -99,9 +114,8 @@ class Stream:
         """Expected time."""
         rate = STREAM_RATES[self.tile]
         share, longer = self.share
-        steps = share + bool(longer)
-        tiles = 1 + steps / self.pairs
-        depth = steps * _STEP * _TOGETHER + tiles * rate.around
+        turns = share + bool(longer) + 1  # for the work-group's own end
+        depth = turns * _STEP * _TOGETHER
         flops = 2 * self.tile.tile_m * self.tile.tile_n * depth * rate.resident
         return flops / rate.full * 1e-9
 
@@ -113,6 +127,7 @@ class Stream:
             "TILE_M": self.tile.tile_m,
             "TILE_N": self.tile.tile_n,
             "STAGES": STREAM_RATES[self.tile].stages,
+            "SIZE": self.cover.transform.n,
         }
         program = Program(
             KernelSource("convfind_solvers_winograd", "kernels/gpu_weights_wgmma.cl"),
@@ -120,13 +135,13 @@ class Stream:
             make_defines(macros),
         )
         numbers = (
-            *(self.row_tiles, self.column_tiles),
-            *(filled(self.rows), filled(self.columns), _TOGETHER * self.pairs),
+            *(self.groups, self.row_tiles, self.column_tiles),
+            *(filled(self.rows), filled(self.columns)),
             *(*self.share, int(add)),
         )
         return Launch(
             KernelSpec(program, "winograd_gpu_product"),
-            (filters, channels, sums, *map(i32, numbers)),
+            (filters, channels, sums, *map(i32, numbers), *self.ends),
             (self.work_groups * self.tile.threads,),
             (self.tile.threads,),
         )

@@ -9,6 +9,8 @@ from convfind_solvers_winograd.algorithms import (
     F2X3_S2,
     F3X2_D2,
     F3X4,
+    F3X5,
+    F3X6,
     F4X3,
     F4X3_S2,
     F4X3_UP2,
@@ -62,6 +64,13 @@ _CPU_WEIGHTS_VARIANTS = (
     (F3X4, 1, (False, True)),
     (F3X2_D2, 2, (True,)),
 )
+#: Transform of a weight gradient; layouts. Channels first larger tiles take long to transform.
+_GPU_WEIGHTS_VARIANTS = (
+    (F3X4, (False, True)),
+    (F3X5, (True,)),
+    (F3X6, (True,)),
+    (F5X4, (False, True)),
+)
 
 
 def cpu_solvers() -> list[Solver]:
@@ -108,8 +117,8 @@ def gpu_solvers() -> list[Solver]:
     ]
     weights = [
         WeightsSolver(transform, channels_last=last)
-        for transform in (F3X4, F5X4)
-        for last in (False, True)
+        for transform, layouts in _GPU_WEIGHTS_VARIANTS
+        for last in layouts
     ]
     special = [
         solver(direction)

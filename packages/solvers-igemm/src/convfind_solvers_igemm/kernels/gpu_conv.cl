@@ -16,6 +16,15 @@
 #define A_FLOATS TILE_FLOATS(TILE_M, A_SKEW)
 #define B_FLOATS TILE_FLOATS(TILE_N, B_SKEW)
 
+// Where an item puts what it reads for one of the two tiles.
+#if FETCH
+#define WINDOWS_TO(tile) (windows_to + (tile) * 4 * B_FLOATS)
+#define FILTER_TO(tile) (filter_to + (tile) * 4 * A_FLOATS)
+#else
+#define WINDOWS_TO(tile) windows_part
+#define FILTER_TO(tile) filter_part
+#endif
+
 #if GATHER == GATHER_TABLE
 // An index that is in bounds nowhere.
 #define NOWHERE (1 << 30)
@@ -40,20 +49,20 @@ CF_INLINE void fill_table(CF_LOCAL_PTR Table *table, int item, Place at, int cha
   table->filter[item] = there ? at.image * filter_source_step + number * filter_tap_step : -1;
 }
 // Step after step.
-#define FILL_TABLE(step)                                                                                         \
-  do {                                                                                                           \
-    fill_table(&table[(step) % 3], item, along, SOURCE_CHANNELS, d, h, w, SOURCE_H, SOURCE_W,                    \
-               SOURCE_POSITION_STEP, SOURCE_CHANNEL_STEP, WINDOW_H, WINDOW_W, FILTER_SOURCE_STEP,                \
-               FILTER_TAP_STEP);                                                                                 \
-    along = moved_place(along, by, max(d.taps, 1), max(h.taps, 1), max(w.taps, 1));                              \
-  } while (0)
-#define READ(step)                                                                                                 \
+#define FILL_TABLE(step)                                                                                           \
   do {                                                                                                             \
-    gather(windows_part, &windows, &table[(step) % 3], item, SOURCE_D, SOURCE_H, SOURCE_W);                        \
-    read_filter(filter_part, filter, &table[(step) % 3], item, last_channel, TILE_K, FILTER_RESULT_STEP, 0); \
+    fill_table(&table[(step) % 3], item, along, SOURCE_CHANNELS, d, h, w, SOURCE_H, SOURCE_W,                      \
+               SOURCE_POSITION_STEP, SOURCE_CHANNEL_STEP, WINDOW_H, WINDOW_W, FILTER_SOURCE_STEP,                  \
+               FILTER_TAP_STEP);                                                                                   \
+    along = moved_place(along, by, max(d.taps, 1), max(h.taps, 1), max(w.taps, 1));                                \
+  } while (0)
+#define READ(step, into)                                                                                           \
+  do {                                                                                                             \
+    gather(WINDOWS_TO(into), &windows, &table[(step) % 3], item, SOURCE_D, SOURCE_H, SOURCE_W);                    \
+    read_filter(FILTER_TO(into), filter, &table[(step) % 3], item, last_channel, TILE_K, FILTER_RESULT_STEP, 0);   \
   } while (0)
 #elif FUSED
-#define READ(step)                                                                                                 \
+#define READ(step, into)                                                                                           \
   do {                                                                                                             \
     const int room = SOURCE_CHANNELS - tap.block * TILE_K;                                                         \
     const int shift = tap_shift(tap, d, h, w, SOURCE_H, SOURCE_W) * SOURCE_POSITION_STEP +                         \
@@ -61,20 +70,20 @@ CF_INLINE void fill_table(CF_LOCAL_PTR Table *table, int item, Place at, int cha
     const int r_d = own.d + tap.d * d.w_step, r_h = own.h + tap.h * h.w_step, r_w = own.w + tap.w * w.w_step;      \
     const int there = is_inside(r_d, WINDOW_D) && is_inside(r_h, WINDOW_H) && is_inside(r_w, WINDOW_W);            \
     const int number = (r_d * WINDOW_H + r_h) * WINDOW_W + r_w;                                                    \
-    gather(windows_part, &windows, tap.number, shift, room, item, SOURCE_CHANNEL_STEP);                            \
-    read_filter(filter_part, filter + (tap.block * TILE_K * FILTER_SOURCE_STEP + number * FILTER_TAP_STEP), 0,     \
+    gather(WINDOWS_TO(into), &windows, tap.number, shift, room, item, SOURCE_CHANNEL_STEP);                        \
+    read_filter(FILTER_TO(into), filter + (tap.block * TILE_K * FILTER_SOURCE_STEP + number * FILTER_TAP_STEP), 0, \
                 item, 0, there ? room : 0, FILTER_RESULT_STEP, FILTER_SOURCE_STEP);                                \
   } while (0)
 #else
-#define READ(step)                                                                                                 \
+#define READ(step, into)                                                                                           \
   do {                                                                                                             \
     const int room = SOURCE_CHANNELS - tap.block * TILE_K;                                                         \
     const int shift = tap_shift(tap, d, h, w, SOURCE_H, SOURCE_W) * SOURCE_POSITION_STEP +                         \
                       tap.block * TILE_K * SOURCE_CHANNEL_STEP;                                                    \
     const int number = ((d.w_first + tap.d * d.w_step) * WINDOW_H + h.w_first + tap.h * h.w_step) * WINDOW_W +     \
                        w.w_first + tap.w * w.w_step;                                                               \
-    gather(windows_part, &windows, tap.number, shift, room, item, SOURCE_CHANNEL_STEP);                            \
-    read_filter(filter_part, filter + (tap.block * TILE_K * FILTER_SOURCE_STEP + number * FILTER_TAP_STEP), 0,     \
+    gather(WINDOWS_TO(into), &windows, tap.number, shift, room, item, SOURCE_CHANNEL_STEP);                        \
+    read_filter(FILTER_TO(into), filter + (tap.block * TILE_K * FILTER_SOURCE_STEP + number * FILTER_TAP_STEP), 0, \
                 item, last_channel, room, FILTER_RESULT_STEP, FILTER_SOURCE_STEP);                                 \
   } while (0)
 #endif
@@ -163,7 +172,13 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_gpu_conv(
 
   VALUE sum[BLOCK_M][BLOCK_N];
   clear(sum);
+#if FETCH
+  const CF_UINT windows_to = CF_SHARED(b_tile[0] + FIRST_CHANNEL(item) * TILE_P + PLACE_OF(item, 0));
+  const CF_UINT filter_to = CF_SHARED(a_tile[0] + FILTER_K(item) * TILE_C + SKEW(FILTER_SKEW, FILTER_K(item)) +
+                                      FILTER_X(item));
+#else
   float windows_part[GATHERED], filter_part[FILTERED];
+#endif
   const int taps = d.taps * h.taps * w.taps;
   const int steps = GATHER == GATHER_TABLE ? (SOURCE_CHANNELS * taps + TILE_K - 1) / TILE_K
                                            : (SOURCE_CHANNELS + TILE_K - 1) / TILE_K * taps;
@@ -180,19 +195,37 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_gpu_conv(
   Tap tap = tap_of(step, d.taps, h.taps, w.taps);
 #endif
   if (step < end) {
-    READ(step);
+    READ(step, 0);
+#if FETCH
+    CF_COPIES_COMMIT();
+#else
     put_windows(CHANNELS_LAST ? a_tile[0] : b_tile[0], windows_part, item);
     put_filter(CHANNELS_LAST ? b_tile[0] : a_tile[0], filter_part, item);
+#endif
   }
+#if FETCH
+  for (int now = 0; step < end; ++step) {
+    // What this step multiplies has arrived, and no item multiplies the other tiles any more.
+    CF_COPIES_WAIT(0);
+    CF_BARRIER();
+    if (step + 1 < end) {
+      tap = next_tap(tap, d.taps, h.taps, w.taps);
+      READ(step + 1, now ^ 1);
+      CF_COPIES_COMMIT();
+    }
+    multiply(sum, a_tile[now] + m, b_tile[now] + n, A_SKEW, B_SKEW);
+    now ^= 1;
+  }
+#else
   // Reads stand before the barrier: a compiler may not move them behind the multiplication, which hides how long they
   // take. The last ones are made once more, for nothing, which is quicker than a condition around the writes.
   for (int now = 0; step < end; ++step) {
 #if GATHER == GATHER_TABLE
-    READ(step + 1);
+    READ(step + 1, now ^ 1);
     FILL_TABLE(step + 2);
 #else
     if (step + 1 < end) tap = next_tap(tap, d.taps, h.taps, w.taps);
-    READ(step + 1);
+    READ(step + 1, now ^ 1);
 #endif
     CF_BARRIER();
     multiply(sum, a_tile[now] + m, b_tile[now] + n, A_SKEW, B_SKEW);
@@ -200,6 +233,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_gpu_conv(
     put_windows(CHANNELS_LAST ? a_tile[now] : b_tile[now], windows_part, item);
     put_filter(CHANNELS_LAST ? b_tile[now] : a_tile[now], filter_part, item);
   }
+#endif
   CF_BARRIER();
 
   result += (CF_LONG)group * RESULT_CHANNELS * RESULT_CHANNEL_STEP;

@@ -4,6 +4,7 @@
 //   FILTER_ONE     single elements
 //   FILTER_SOURCE  four channels of the source: they are neighbours, and a multiple of four
 //   FILTER_RESULT  four channels of the result, likewise
+// With FETCH, elements travel to local memory past the registers; not with FILTER_SOURCE, as the four belong apart.
 #include "gpu_geometry.h"
 #include "convfind_gpu_tile.h"
 
@@ -60,6 +61,34 @@
 #endif
 #define CLAMPED(x, last) (WHOLE_RESULT ? (x) : min(x, last))
 
+#if FETCH
+// Copies the elements of a step to the tile, `to` the place of the item's first; for the others see below.
+CF_INLINED void read_filter(const CF_UINT to, CF_GLOBAL const ELEMENT *from, CF_LOCAL_PTR const Table *table, int item,
+                            int last, int room, int result_step, int source_step) {
+  const int x = FILTER_X(item), k = FILTER_K(item);
+#if FILTER == FILTER_RESULT
+  from += CLAMPED(x, last - 3) + k * source_step;
+  FOR_UNROLLED(i, FILTERED / 4) {
+    cf_copy_16(to + 4 * i * FILTER_STRIDE * TILE_C, from, FILTER_HAS(k + i * FILTER_STRIDE) ? 16 : 0);
+    from += FILTER_STRIDE * source_step;
+  }
+#elif BACKWARD
+  if (!FUSED) from += CLAMPED(x, last) * result_step;
+  from += k * source_step;
+  FOR_UNROLLED(i, FILTERED) {
+    const int there = FILTER_HAS(k + i * FILTER_STRIDE);
+    cf_copy_4(to + 4 * i * FILTER_STRIDE * TILE_C, from + (CF_LONG)(i * FILTER_STRIDE) * source_step, there ? 4 : 0);
+  }
+#else
+  const CF_UINT size = FILTER_HAS(k) ? 4 : 0;
+  from += CLAMPED(x, last) * result_step + FILTER_AT(k);
+  FOR_UNROLLED(i, FILTERED) {
+    cf_copy_4(to + 4 * i * FILTER_STRIDE, from, size);
+    if (WHOLE_RESULT || x + (i + 1) * FILTER_STRIDE <= last) from += FILTER_STRIDE * result_step;
+  }
+#endif
+}
+#else
 // The elements of a step; `from` is what channel 0 of the source's block, and of the tile's, has at the tap.
 // Channels of the result behind the `last` are read as the last one, those of the source are zero.
 CF_INLINE void read_filter(float *part, CF_GLOBAL const ELEMENT *from, CF_LOCAL_PTR const Table *table, int item,
@@ -121,3 +150,4 @@ CF_INLINE void put_filter(CF_LOCAL_PTR float *tile, const float *part, int item)
   FOR_UNROLLED(i, FILTERED) to[i * FILTER_STRIDE] = part[i];
 #endif
 }
+#endif

@@ -6,6 +6,8 @@
 //   GATHER_CHANNELS   channels last: an item reads four neighbouring channels at a time, for a few positions.
 //   GATHER_POSITIONS  1x1, channels first: an item reads four neighbouring positions at a time.
 //   GATHER_TABLE      channels and taps are one axis; what lies where is looked up in a table of the step.
+// With FETCH, elements travel to local memory past the registers, four where GATHER_POSITIONS has them aligned, else
+// one by one. That leaves registers for another work-group a unit, and no address that has to outlive a product.
 #include "gpu_geometry.h"
 #include "convfind_gpu_tile.h"
 
@@ -21,6 +23,12 @@
 #endif
 #ifndef WHOLE_SOURCE
 #define WHOLE_SOURCE 0  // 1: SOURCE_CHANNELS is a multiple of TILE_K
+#endif
+#ifndef FETCH
+#define FETCH 0  // 1, for floats, channels first, GATHER_RUN or GATHER_POSITIONS, on NVIDIA's GPUs from sm_80 on
+#endif
+#if FETCH
+#include "convfind_nvidia.h"
 #endif
 
 #define TILE_P (CHANNELS_LAST ? TILE_M : TILE_N)  // positions
@@ -154,6 +162,44 @@ CF_INLINE void gather(float *part, const Windows *windows, CF_LOCAL_PTR const Ta
     }
   }
 }
+#elif FETCH
+// Copies what the windows hold at a tap, `shift` elements behind the first, `room` channels up to the last, to the
+// tile; `to` is where the item's first element belongs.
+CF_INLINED void gather(const CF_UINT to, const Windows *windows, int tap, int shift, int room, int item,
+                       int channel_step) {
+  const int first = FIRST_CHANNEL(item);
+#if GATHER == GATHER_POSITIONS
+  CF_GLOBAL const ELEMENT *from = windows->at[0] + shift;
+  // The loops stand apart: a condition inside of one is asked at every copy.
+  if (windows->wide) {
+    FOR_UNROLLED(i, RUN) {
+      const int there = WHOLE_SOURCE || first + i * CHANNEL_STRIDE < room;
+      cf_copy_16(to + 4 * i * CHANNEL_STRIDE * TILE_P, from, there ? 16 : 0);
+      from += CHANNEL_STRIDE * channel_step;
+    }
+  } else {
+    FOR_UNROLLED(i, RUN) {
+      const int there = WHOLE_SOURCE || first + i * CHANNEL_STRIDE < room;
+      FOR_UNROLLED(q, 4) {
+        cf_copy_4(to + 4 * (i * CHANNEL_STRIDE * TILE_P + q), from + windows->behind[q], there ? 4 : 0);
+      }
+      from += CHANNEL_STRIDE * channel_step;
+    }
+  }
+#else
+  CF_UNROLL
+  for (int q = 0; q < PLACES; ++q) {
+    CF_GLOBAL const ELEMENT *from = windows->at[q] + shift;
+    const int inside = POINTWISE || (windows->mask[q] >> tap & 1u);
+    const int left = inside ? room - first : 0;
+    const CF_UINT all = inside ? 4 : 0;
+    FOR_UNROLLED(i, RUN) {
+      const CF_UINT size = WHOLE_SOURCE ? all : i < left ? 4 : 0;
+      cf_copy_4(to + 4 * (i * TILE_P + PLACE_OF(0, q)), from + (CF_LONG)i * channel_step, size);
+    }
+  }
+#endif
+}
 #else
 // What the windows hold at a tap: `shift` elements behind the first, `room` channels up to the last.
 CF_INLINE void gather(float *part, const Windows *windows, int tap, int shift, int room, int item,
@@ -193,6 +239,7 @@ CF_INLINE void gather(float *part, const Windows *windows, int tap, int shift, i
 }
 #endif
 
+#if !FETCH
 CF_INLINE void put_windows(CF_LOCAL_PTR float *tile, const float *part, int item) {
   const int first = FIRST_CHANNEL(item);
 #if GATHER == GATHER_POSITIONS
@@ -207,3 +254,4 @@ CF_INLINE void put_windows(CF_LOCAL_PTR float *tile, const float *part, int item
   }
 #endif
 }
+#endif

@@ -22,106 +22,118 @@
 
 // The `number`-th work-group's: channels of a group by GROUP_CHANNELS, tiles by GROUP_TILES, groups. See
 // TRANSFORM_TILES for the rest.
-#define TRANSFORM_BLOCKS(name, function, EXTENT)                                                                    \
-  CF_INLINE void name(                                                                                              \
-      CF_LOCAL_PTR float *between, const CF_UINT number, CF_GLOBAL const ELEMENT *tensor, CF_GLOBAL float *points,  \
-      const int first_image, const int images, const int groups, const int channels, const int height,              \
-      const int width, const int pad_h, const int pad_w, const int tiles_h, const int tiles_w,                      \
-      const int padded_channels, const int padded_tiles) {                                                          \
-    const int item = (int)CF_LOCAL_ID(0);                                                                           \
-    const CF_UINT channel_groups = (channels + GROUP_CHANNELS - 1) / GROUP_CHANNELS;                                \
-    const CF_UINT tile_groups = padded_tiles / GROUP_TILES;                                                         \
-    const int first_channel = (int)(number % channel_groups) * GROUP_CHANNELS;                                      \
-    const int first_tile = (int)(number / channel_groups % tile_groups) * GROUP_TILES;                              \
-    const int group = (int)(number / channel_groups / tile_groups);                                                 \
-    {                                                                                                               \
-      const int own_tile = CHANNELS_LAST ? item / GROUP_CHANNELS : item % GROUP_TILES;                              \
-      const int own_channel = CHANNELS_LAST ? item % GROUP_CHANNELS : item / GROUP_TILES;                           \
-      const int tile = first_tile + own_tile, channel = first_channel + own_channel;                                \
-      const int above = tile / tiles_w, image = above / tiles_h;                                                    \
-      const int top = above % tiles_h * STRIDE - pad_h, left = tile % tiles_w * STRIDE - pad_w;                     \
-      const int there = channel < channels && image < images;                                                       \
-      const int column_step = CHANNELS_LAST ? groups * channels : 1, row_step = width * column_step;                \
-      if (there) {                                                                                                  \
-        tensor += (CF_LONG)(first_image + image) * height * width * groups * channels +                             \
-                  (CF_LONG)(group * channels + channel) * (CHANNELS_LAST ? 1 : height * width);                     \
-      }                                                                                                             \
-      FOR_UNROLLED(j, EXTENT) {                                                                                     \
-        VALUE values[EXTENT], results[SIZE];                                                                        \
-        FOR_UNROLLED(i, EXTENT) {                                                                                   \
-          const int inside = (CF_UINT)(top + i) < (CF_UINT)(there ? height : 0) &&                                  \
-                             (CF_UINT)(left + j) < (CF_UINT)width;                                                  \
-          const float value = CF_LOAD(DTYPE, tensor, inside ? (top + i) * row_step + (left + j) * column_step : 0); \
-          values[i] = inside ? value : 0.0f;                                                                        \
-        }                                                                                                           \
-        function(values, 1, results, 1);                                                                            \
-        FOR_UNROLLED(i, SIZE)                                                                                       \
-        between[(i * (EXTENT) + j) * BETWEEN_PITCH + own_channel * (GROUP_TILES + 1) + own_tile] = results[i];      \
-      }                                                                                                             \
-    }                                                                                                               \
-    CF_BARRIER();                                                                                                   \
-    const int own_tile = item % GROUP_TILES, own_channel = item / GROUP_TILES;                                      \
-    const int tile = first_tile + own_tile, channel = first_channel + own_channel;                                  \
-    if (channel >= channels) return;                                                                                \
-    const CF_LONG point = (CF_LONG)groups * padded_tiles * padded_channels;                                         \
-    points += ((CF_LONG)group * (padded_tiles / BLOCK) + tile / BLOCK) * padded_channels * BLOCK + channel * BLOCK + \
-              BLOCK_PLACE(tile % BLOCK, channel);                                                                   \
-    FOR_UNROLLED(i, SIZE) {                                                                                         \
-      VALUE values[EXTENT], results[SIZE];                                                                          \
-      FOR_UNROLLED(j, EXTENT)                                                                                       \
-      values[j] = between[(i * (EXTENT) + j) * BETWEEN_PITCH + own_channel * (GROUP_TILES + 1) + own_tile];         \
-      function(values, 1, results, 1);                                                                              \
-      FOR_UNROLLED(j, SIZE) points[(i * SIZE + j) * point] = results[j];                                            \
-    }                                                                                                               \
+#define TRANSFORM_BLOCKS(name, function, EXTENT, LACKS)                                                                \
+  CF_INLINE void name(                                                                                                 \
+      CF_LOCAL_PTR float *between, const CF_UINT number, CF_GLOBAL const ELEMENT *tensor, CF_GLOBAL float *points,     \
+      const int first_image, const int images, const int groups, const int channels, const int height,                 \
+      const int width, const int pad_h, const int pad_w, const int padded_channels, const int tiles_h,                 \
+      const int tiles_w, const int whole_h, const int whole_w, const Ends ends) {                                      \
+    const int item = (int)CF_LOCAL_ID(0);                                                                              \
+    const CF_UINT channel_groups = (channels + GROUP_CHANNELS - 1) / GROUP_CHANNELS;                                   \
+    const CF_UINT tile_groups = ends.last / GROUP_TILES;                                                               \
+    const int first_channel = (int)(number % channel_groups) * GROUP_CHANNELS;                                         \
+    const int first_tile = (int)(number / channel_groups % tile_groups) * GROUP_TILES;                                 \
+    const int group = (int)(number / channel_groups / tile_groups);                                                    \
+    {                                                                                                                  \
+      const int own_tile = CHANNELS_LAST ? item / GROUP_CHANNELS : item % GROUP_TILES;                                 \
+      const int own_channel = CHANNELS_LAST ? item % GROUP_CHANNELS : item / GROUP_TILES;                              \
+      const int tile = first_tile + own_tile, channel = first_channel + own_channel;                                   \
+      const GradientTile at = tile_of(tile, tiles_h, tiles_w, whole_h, whole_w, ends);                                 \
+      const int top = at.top - pad_h, left = at.left - pad_w;                                                          \
+      const int there = channel < channels && at.image < images;                                                       \
+      const int until_row = LACKS && at.short_rows ? min(height, at.top + (EXTENT) - 1) : height;                      \
+      const int until_column = LACKS && at.short_columns ? min(width, at.left + (EXTENT) - 1) : width;                 \
+      const int column_step = CHANNELS_LAST ? groups * channels : 1, row_step = width * column_step;                   \
+      if (there) {                                                                                                     \
+        tensor += (CF_LONG)(first_image + at.image) * height * width * groups * channels +                             \
+                  (CF_LONG)(group * channels + channel) * (CHANNELS_LAST ? 1 : height * width);                        \
+      }                                                                                                                \
+      FOR_UNROLLED(j, EXTENT) {                                                                                        \
+        VALUE values[EXTENT], results[SIZE];                                                                           \
+        FOR_UNROLLED(i, EXTENT) {                                                                                      \
+          const int inside = (CF_UINT)(top + i) < (CF_UINT)(there ? until_row : 0) &&                                  \
+                             (CF_UINT)(left + j) < (CF_UINT)until_column;                                              \
+          const float value = CF_LOAD(DTYPE, tensor, inside ? (top + i) * row_step + (left + j) * column_step : 0);    \
+          values[i] = inside ? value : 0.0f;                                                                           \
+        }                                                                                                              \
+        function(values, 1, results, 1);                                                                               \
+        FOR_UNROLLED(i, SIZE)                                                                                          \
+        between[(i * (EXTENT) + j) * BETWEEN_PITCH + own_channel * (GROUP_TILES + 1) + own_tile] = results[i];         \
+      }                                                                                                                \
+    }                                                                                                                  \
+    CF_BARRIER();                                                                                                      \
+    const int own_tile = item % GROUP_TILES, own_channel = item / GROUP_TILES;                                         \
+    const int tile = first_tile + own_tile, channel = first_channel + own_channel;                                     \
+    if (channel >= channels) return;                                                                                   \
+    const GradientTile at = tile_of(tile, tiles_h, tiles_w, whole_h, whole_w, ends);                                   \
+    const CF_LONG point = (CF_LONG)groups * ends.last * padded_channels;                                               \
+    points += ((CF_LONG)group * (ends.last / BLOCK) + tile / BLOCK) * padded_channels * BLOCK + channel * BLOCK +      \
+              BLOCK_PLACE(tile % BLOCK, channel);                                                                      \
+    FOR_UNROLLED(i, SIZE) {                                                                                            \
+      VALUE values[EXTENT], results[SIZE];                                                                             \
+      FOR_UNROLLED(j, EXTENT)                                                                                          \
+      values[j] = between[(i * (EXTENT) + j) * BETWEEN_PITCH + own_channel * (GROUP_TILES + 1) + own_tile];            \
+      function(values, 1, results, 1);                                                                                 \
+      FOR_UNROLLED(j, SIZE) {                                                                                          \
+        if (COUNTS(at, i * SIZE + j)) points[(i * SIZE + j) * point] = results[j];                                     \
+      }                                                                                                                \
+    }                                                                                                                  \
   }
 
-TRANSFORM_BLOCKS(data_to_blocks, transform_data, SIZE)
-TRANSFORM_BLOCKS(gradient_to_blocks, transform_filter, TAPS)
+TRANSFORM_BLOCKS(data_to_blocks, transform_data, SIZE, 0)
+TRANSFORM_BLOCKS(gradient_to_blocks, transform_filter, TAPS, 1)
 
 // x and y, in one launch, as each is short: one-dimensional grid, the first x_groups work-groups are for x.
 CF_KERNEL CF_WORK_GROUP_SIZE(BLOCK_GROUP, 1, 1) void winograd_gpu_blocks(
     CF_GLOBAL const ELEMENT *x, CF_GLOBAL const ELEMENT *y, CF_GLOBAL float *x_points, CF_GLOBAL float *y_points,
     const int first_image, const int images, const int groups, const int channels, const int filters, const int height,
-    const int width, const int pad_h, const int pad_w, const int out_height, const int out_width, const int tiles_h,
-    const int tiles_w, const int padded_channels, const int padded_filters, const int padded_tiles,
-    const int x_groups) {
+    const int width, const int pad_h, const int pad_w, const int out_height, const int out_width,
+    const int padded_channels, const int padded_filters, const int x_groups, const int tiles_h, const int tiles_w,
+    const int whole_h, const int whole_w, const int first_end, const int second_end, const int third_end,
+    const int last_end) {
   CF_LOCAL float between[SIZE * SIZE * BETWEEN_PITCH];
   const int number = (int)CF_GROUP_ID(0);
+  const Ends ends = {first_end, second_end, third_end, last_end};
   if (number < x_groups) {
     data_to_blocks(between, number, x, x_points, first_image, images, groups, channels, height, width, pad_h, pad_w,
-                   tiles_h, tiles_w, padded_channels, padded_tiles);
+                   padded_channels, tiles_h, tiles_w, whole_h, whole_w, ends);
   } else {
     gradient_to_blocks(between, number - x_groups, y, y_points, first_image, images, groups, filters, out_height,
-                       out_width, 0, 0, tiles_h, tiles_w, padded_filters, padded_tiles);
+                       out_width, 0, 0, padded_filters, tiles_h, tiles_w, whole_h, whole_w, ends);
   }
 }
 
-// Which work-group of gpu_weights_wgmma.cl has a pair of blocks.
-CF_INLINE int holder_of(const CF_UINT pair, const CF_UINT share, const CF_UINT longer) {
+#include "gpu_weights_pairs.h"
+
+// Which work-group of gpu_weights_wgmma.cl has a turn.
+CF_INLINE int holder_of(const CF_UINT turn, const CF_UINT share, const CF_UINT longer) {
   const CF_UINT of_longer = longer * (share + 1);
-  return (int)(pair < of_longer ? pair / (share + 1) : longer + (pair - of_longer) / share);
+  return (int)(turn < of_longer ? turn / (share + 1) : longer + (turn - of_longer) / share);
 }
 
 #define OWN_FILTERS 4  // of a work-group of the result's transform: they are of one tile
 
 // Sums of products to weights: w = alpha * transformed + beta * w. There are as many parts of a tile's sums as
-// work-groups had a share in it; `pairs` are those of blocks, of a tile. Three-dimensional grid: CHANNELS channels by
-// SIZE lines of points, OWN_FILTERS filters, groups.
+// work-groups had a share in it; ends are those of regions, in pairs of blocks. Three-dimensional grid: CHANNELS
+// channels by SIZE lines of points, OWN_FILTERS filters, groups.
 CF_KERNEL CF_WORK_GROUP_SIZE(RESULT_GROUP, 1, 1) void winograd_gpu_weights(
     CF_GLOBAL const float *sums, CF_GLOBAL float *weights, const float alpha, const float beta, const int groups,
-    const int filters, const int channels, const int w_channel_step, const int w_tap_step, const int pairs,
-    const int share, const int longer) {
+    const int filters, const int channels, const int w_channel_step, const int w_tap_step, const int share,
+    const int longer, const int first_end, const int second_end, const int third_end, const int last_end) {
   CF_LOCAL float lines[OWN_FILTERS][SIZE][OUTPUTS][CHANNELS];
   CF_LOCAL int places[2][POINTS];  // of a point's first and last part
   const int item = (int)CF_LOCAL_ID(0), lane = item % CHANNELS, line = item / CHANNELS;
   const int group = (int)CF_GROUP_ID(2), first_filter = (int)CF_GROUP_ID(1) * OWN_FILTERS;
   const int first_channel = (int)CF_GROUP_ID(0) * CHANNELS, channel = first_channel + lane;
+  const Ends pairs = {first_end, second_end, third_end, last_end};
   if (item < 2 * POINTS) {
     const int row_tiles = (filters + TILE_M - 1) / TILE_M, column_tiles = (channels + TILE_N - 1) / TILE_N;
-    const int point = item % POINTS, row_tile = (point * groups + group) * row_tiles + first_filter / TILE_M;
-    const CF_UINT tile = row_tile * column_tiles + first_channel / TILE_N;
+    const int point = item % POINTS, row_tile = group * row_tiles + first_filter / TILE_M;
+    const int tile = row_tile * column_tiles + first_channel / TILE_N, tiles = groups * row_tiles * column_tiles;
+    const int tile_pairs = pairs_of(pairs, point / SIZE, point % SIZE);
+    const CF_UINT first = first_turn_of(pairs, tiles, point) + (CF_UINT)(tile * (tile_pairs + 1));
     places[item / POINTS][point] =
-        (int)tile + holder_of(item < POINTS ? tile * pairs : (tile + 1) * pairs - 1, share, longer);
+        point * tiles + tile + holder_of(item < POINTS ? first : first + tile_pairs - 1, share, longer);
   }
   CF_BARRIER();
   VALUE values[OWN_FILTERS][SIZE];
@@ -129,7 +141,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(RESULT_GROUP, 1, 1) void winograd_gpu_weights(
   if (channel < channels) {
     sums += first_filter % TILE_M * TILE_N + channel % TILE_N;
     // Of all points first parts, then, of few of them or all, others. All reads of a round are under way together.
-    for (int part = 0; part <= (pairs + share - 2) / share; ++part) {
+    for (int part = 0; part <= (last_end + share - 2) / share; ++part) {
       VALUE read[OWN_FILTERS][SIZE];
       FOR_UNROLLED(p, SIZE) {
         const int place = places[0][line * SIZE + p] + part, there = place <= places[1][line * SIZE + p];

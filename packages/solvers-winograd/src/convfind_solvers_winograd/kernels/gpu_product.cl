@@ -3,6 +3,7 @@
 //
 // The depth of the sum is a multiple of 16: what is transformed is filled up with zeros. Rows and columns end anywhere.
 #include "convfind_gpu_tile.h"
+#include "gpu_spans.h"
 
 #ifndef A_ALONG_DEPTH
 #define A_ALONG_DEPTH 0  // 1: a lies as [row][depth]; 0: as [depth][row]
@@ -12,6 +13,14 @@
 #endif
 #ifndef COLUMNS_FIRST
 #define COLUMNS_FIRST 0  // 1: neighbouring work-groups share rows; 0: columns
+#endif
+#ifndef SPANS
+#define SPANS 0  // points along an axis of a weight gradient, each with its own part of the sum: see gpu_spans.h
+#endif
+#if SPANS
+#define SPAN_ARGUMENTS , const int groups, const int first_end, const int second_end, const int third_end
+#else
+#define SPAN_ARGUMENTS
 #endif
 
 #define A_READ (TILE_M * TILE_K / THREADS)  // elements of a that an item reads: a multiple of 4
@@ -62,7 +71,7 @@ CF_INLINE void put_four(CF_LOCAL_PTR float *tile, const float *four, int along, 
 CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void winograd_gpu_product(
     CF_GLOBAL const float *a, CF_GLOBAL const float *b, CF_GLOBAL float *c, const int rows, const int columns,
     const int depth, const int a_step, const int b_step, const int c_step, const CF_LONG a_matrix,
-    const CF_LONG b_matrix, const int matrices, const int parts, const int add) {
+    const CF_LONG b_matrix, const int matrices, const int parts, const int add SPAN_ARGUMENTS) {
   CF_LOCAL float a_tile[2][A_FLOATS] __attribute__((aligned(16)));
   CF_LOCAL float b_tile[2][B_FLOATS] __attribute__((aligned(16)));
 
@@ -73,9 +82,15 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void winograd_gpu_product(
   const int top = (COLUMNS_FIRST ? tile / column_tiles : tile % row_tiles) * TILE_M;
   const int left = (COLUMNS_FIRST ? tile % column_tiles : tile / row_tiles) * TILE_N;
   const int matrix = (int)(at % (CF_UINT)matrices), part = (int)(at / (CF_UINT)matrices);
-  const int steps = depth / TILE_K;
-  int step = (int)((CF_LONG)steps * part / parts);
-  const int end = (int)((CF_LONG)steps * (part + 1) / parts);
+  int first_step = 0, steps = depth / TILE_K;
+#if SPANS
+  const Ends ends = {first_end / TILE_K, second_end / TILE_K, third_end / TILE_K, steps};
+  const int last_row = matrix / groups / SPANS == SPANS - 1, last_column = matrix / groups % SPANS == SPANS - 1;
+  first_step = span_begin(ends, last_column);
+  steps = span_of(ends, last_row, last_column);
+#endif
+  int step = first_step + (int)((CF_LONG)steps * part / parts);
+  const int end = first_step + (int)((CF_LONG)steps * (part + 1) / parts);
 
   const int item = (int)CF_LOCAL_ID(0);
   const CF_LONG a_advance = A_ALONG_DEPTH ? TILE_K : TILE_K * (CF_LONG)a_step;

@@ -2,6 +2,7 @@
 //
 // A warp computes a part of the work-group's tile, in pieces of 16 x 8; of each an item has two pairs of neighbours.
 #include "gpu_mma.h"
+#include "gpu_spans.h"
 
 #ifndef TILE_M
 #define TILE_M 128  // rows of a work-group: 16 * THREADS_M / 8 * {1, 2, 3, 4}
@@ -29,6 +30,14 @@
 #endif
 #ifndef COLUMNS_FIRST
 #define COLUMNS_FIRST 0  // 1: neighbouring work-groups share rows; 0: columns
+#endif
+#ifndef SPANS
+#define SPANS 0  // points along an axis of a weight gradient, each with its own part of the sum: see gpu_spans.h
+#endif
+#if SPANS
+#define SPAN_ARGUMENTS , const int groups, const int first_end, const int second_end, const int third_end
+#else
+#define SPAN_ARGUMENTS
 #endif
 
 #define THREADS (THREADS_M * THREADS_N)
@@ -70,7 +79,7 @@ CF_INLINE int from_of(int along, int line, int depth, int lines, int step) {
 CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void winograd_gpu_product(
     CF_GLOBAL const float *a, CF_GLOBAL const float *b, CF_GLOBAL float *c, const int rows, const int columns,
     const int depth, const int a_step, const int b_step, const int c_step, const CF_LONG a_matrix,
-    const CF_LONG b_matrix, const int matrices, const int parts, const int add) {
+    const CF_LONG b_matrix, const int matrices, const int parts, const int add SPAN_ARGUMENTS) {
   CF_LOCAL float tiles[STAGES * (A_FLOATS + B_FLOATS)] __attribute__((aligned(16)));
 
   const int row_tiles = (rows + TILE_M - 1) / TILE_M, column_tiles = (columns + TILE_N - 1) / TILE_N;
@@ -80,8 +89,15 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void winograd_gpu_product(
   const int top = (COLUMNS_FIRST ? tile / column_tiles : tile % row_tiles) * TILE_M;
   const int left = (COLUMNS_FIRST ? tile % column_tiles : tile / row_tiles) * TILE_N;
   const int matrix = (int)(at % (CF_UINT)matrices), part = (int)(at / (CF_UINT)matrices);
-  const int steps = depth / TILE_K;
-  const int first = (int)((CF_LONG)steps * part / parts), end = (int)((CF_LONG)steps * (part + 1) / parts);
+  int first_step = 0, steps = depth / TILE_K;
+#if SPANS
+  const Ends ends = {first_end / TILE_K, second_end / TILE_K, third_end / TILE_K, steps};
+  const int last_row = matrix / groups / SPANS == SPANS - 1, last_column = matrix / groups % SPANS == SPANS - 1;
+  first_step = span_begin(ends, last_column);
+  steps = span_of(ends, last_row, last_column);
+#endif
+  const int first = first_step + (int)((CF_LONG)steps * part / parts);
+  const int end = first_step + (int)((CF_LONG)steps * (part + 1) / parts);
 
   const int item = (int)CF_LOCAL_ID(0);
   const CF_LONG a_advance = A_ALONG_DEPTH ? TILE_K : TILE_K * (CF_LONG)a_step;

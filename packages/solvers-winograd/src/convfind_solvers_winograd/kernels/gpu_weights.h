@@ -2,6 +2,7 @@
 // window, and the r taps are results: tiles of y are filters that are used once.
 #define STRIDE TAPS
 #include "gpu_transform.h"
+#include "gpu_weights_tiles.h"
 
 #ifndef BLOCKS
 #define BLOCKS 0  // 1: tiles lie in blocks for gpu_weights_wgmma.cl, and sums as it leaves them: see gpu_blocks.h
@@ -23,8 +24,39 @@ CF_INLINE void store_taps(CF_GLOBAL float *to, const VALUE result[OUTPUTS], cons
 #if BLOCKS
 #include "gpu_blocks.h"
 #else
-TRANSFORM_TILES(winograd_gpu_data, transform_data, SIZE)
-TRANSFORM_TILES(winograd_gpu_gradient, transform_filter, TAPS)
+// A tensor's tiles to its points, of x (LACKS 0) or of y, whose short tiles lack elements. One item an element of
+// [group][channel][tile]; `tiles` and `whole` are of an image.
+#define TRANSFORM_TILES_OF(name, function, EXTENT, LACKS)                                                              \
+  CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void name(                                                                 \
+      CF_GLOBAL const float *tensor, CF_GLOBAL float *points, const int first_image, const int images,                 \
+      const int groups, const int channels, const int height, const int width, const int pad_h, const int pad_w,       \
+      const int padded_channels, const int tiles_h, const int tiles_w, const int whole_h, const int whole_w,           \
+      const int first_end, const int second_end, const int third_end, const int last_end) {                            \
+    const CF_UINT number = (CF_UINT)CF_GLOBAL_ID(0);                                                                   \
+    const CF_UINT count = (CF_UINT)groups * padded_channels * last_end;                                                \
+    if (number >= count) return;                                                                                       \
+    const Ends ends = {first_end, second_end, third_end, last_end};                                                    \
+    const Element element = element_of(number, padded_channels, last_end);                                             \
+    const GradientTile at = tile_of(element.tile, tiles_h, tiles_w, whole_h, whole_w, ends);                           \
+    const int there = element.channel < channels && at.image < images;                                                 \
+    const int position_step = CHANNELS_LAST ? groups * channels : 1;                                                   \
+    if (there) {                                                                                                       \
+      tensor += (CF_LONG)(first_image + at.image) * height * width * groups * channels +                               \
+                (CF_LONG)(element.group * channels + element.channel) * (CHANNELS_LAST ? 1 : height * width);          \
+    }                                                                                                                  \
+    const int until_row = LACKS && at.short_rows ? min(height, at.top + (EXTENT) - 1) : height;                        \
+    const int until_column = LACKS && at.short_columns ? min(width, at.left + (EXTENT) - 1) : width;                   \
+    VALUE patch[AREA(EXTENT)], result[POINTS];                                                                         \
+    READ_PATCH(patch, tensor, EXTENT, at.top - pad_h, at.left - pad_w, 1, 1, there ? until_row : 0, until_column,      \
+               width * position_step, position_step);                                                                  \
+    TRANSFORM(function, patch, EXTENT, result, SIZE);                                                                  \
+    points += number;                                                                                                  \
+    FOR_UNROLLED(p, POINTS) {                                                                                          \
+      if (COUNTS(at, p)) points[(CF_LONG)p * count] = result[p];                                                       \
+    }                                                                                                                  \
+  }
+TRANSFORM_TILES_OF(winograd_gpu_data, transform_data, SIZE, 0)
+TRANSFORM_TILES_OF(winograd_gpu_gradient, transform_filter, TAPS, 1)
 
 // Parts of sums of products, as [part][point][group][filter][channel], to weights: w = alpha * transformed + beta * w.
 // Two-dimensional grid: CHANNELS channels by SIZE lines of points, and the filters of all groups.

@@ -6,9 +6,9 @@
 // columns stay as they came, as the matrix units cut them off: what is lost is twice as much, within the rounding that
 // a plain sum of 2048 products may have.
 //
-// The steps of all tiles, one behind the other, are shared out evenly: a work-group begins and ends within a tile. What
-// it has summed up of one goes to a place of its own, the tile's number plus its own, and the transform of results adds
-// up.
+// The turns of all tiles (see gpu_weights_pairs.h), one behind the other, are shared out evenly: a work-group begins
+// and ends within a tile. What it has summed up of one goes to a place of its own, the tile's number plus its own, and
+// the transform of results adds up.
 #define PRODUCTS 2
 #ifndef STAGES
 #define STAGES 4  // steps in local memory or on their way there: 3 or more
@@ -16,6 +16,7 @@
 #include "convfind_nvidia_tile.h"
 #include "gpu_pipeline.h"
 #include "gpu_split_half.h"
+#include "gpu_weights_pairs.h"
 
 #define WAVES (THREADS / 32)
 #define WHOLE_STAGE (ROWS_BYTES + 2 * COLUMNS_BYTES)
@@ -30,19 +31,24 @@
 #define SPLIT(step) (COME(step) + 8)
 #define FREE(step) (COME(step) + 16)
 
-// Where a step is: a tile, a place in it along the sum, and what is copied for it.
+// Where a step is: a tile, a block along the sum and where the tile's end, and what is copied for it.
 typedef struct {
-  int tile, block;
+  int tile, block, end;
   CF_LONG rows_at, columns_at;
   CF_UINT rows_bytes, columns_bytes;
 } Cursor;
 
-// Where a tile's rows and columns are.
-CF_INLINED void enter_tile(Cursor *at, const int row_tiles, const int column_tiles, const int padded_rows,
-                           const int padded_columns, const int blocks) {
+// Where a tile's rows and columns are, from its `in_tile`-th block on.
+CF_INLINED void enter_tile(Cursor *at, const int in_tile, const int groups, const int row_tiles,
+                           const int column_tiles, const int padded_rows, const int padded_columns,
+                           const Ends pairs) {
+  const int point = at->tile / (groups * row_tiles * column_tiles);
+  const int last_row = point / SIZE == SIZE - 1, last_column = point % SIZE == SIZE - 1;
+  at->block = PER_PART * span_begin(pairs, last_column) + in_tile;
+  at->end = PER_PART * span_end(pairs, last_row, last_column);
   const int left = at->tile % column_tiles * TILE_N, rest = at->tile / column_tiles;
   const int top = rest % row_tiles * TILE_M;
-  const CF_LONG block = (CF_LONG)(rest / row_tiles) * blocks + at->block;
+  const CF_LONG block = (CF_LONG)(rest / row_tiles) * (PER_PART * pairs.last) + at->block;
   at->rows_at = (block * padded_rows + top) * 32;
   at->columns_at = (block * padded_columns + left) * 32;
   at->rows_bytes = min(TILE_M, padded_rows - top) * 128;
@@ -58,10 +64,9 @@ CF_INLINED void enter_tile(Cursor *at, const int row_tiles, const int column_til
     copy_to_barrier(COLUMNS_AT(step), channels + next.columns_at, next.columns_bytes, COME(step)); \
     next.rows_at += padded_rows * 32;                                                              \
     next.columns_at += padded_columns * 32;                                                        \
-    if (++next.block == blocks) {                                                                  \
-      next.block = 0;                                                                              \
+    if (++next.block == next.end) {                                                                \
       ++next.tile;                                                                                 \
-      enter_tile(&next, row_tiles, column_tiles, padded_rows, padded_columns, blocks);             \
+      enter_tile(&next, 0, groups, row_tiles, column_tiles, padded_rows, padded_columns, pairs);   \
     }                                                                                              \
   } while (0)
 
@@ -115,19 +120,20 @@ CF_INLINED void make_pairs(const CF_UINT columns, const int item) {
 #define SPLIT_HALF(to, step, second) split_half(to, STAGE_AT(step), second, item)
 #define MULTIPLY_HALF(half, step, second, more) multiply_half(parts, half, COLUMNS_AT(step), second, more)
 
-// One-dimensional grid of as many work-groups of THREADS items as run at a time. `blocks` are those of the sum, an even
-// number; of pairs of blocks each work-group takes `share`, the first `longer` ones take one more. Rows and columns are
-// filled up to multiples of 64. With `add` the sums go on from those of the places.
+// One-dimensional grid of as many work-groups of THREADS items as run at a time. Ends are those of regions of the sum,
+// in pairs of blocks; of all turns each work-group takes `share`, 2 or more, the first `longer` ones take one more.
+// Rows and columns are filled up to multiples of 64. With `add` the sums go on from those of the places.
 CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void winograd_gpu_product(
-    CF_GLOBAL const float *filters, CF_GLOBAL const float *channels, CF_GLOBAL float *sums_to, const int row_tiles,
-    const int column_tiles, const int padded_rows, const int padded_columns, const int blocks, const int share,
-    const int longer, const int add) {
+    CF_GLOBAL const float *filters, CF_GLOBAL const float *channels, CF_GLOBAL float *sums_to, const int groups,
+    const int row_tiles, const int column_tiles, const int padded_rows, const int padded_columns, const int share,
+    const int longer, const int add, const int first_end, const int second_end, const int third_end,
+    const int last_end) {
   CF_LOCAL unsigned char memory[STAGES * WHOLE_STAGE] __attribute__((aligned(1024)));
   CF_LOCAL ulong barriers[3 * STAGES];
   const CF_UINT memory_at = CF_SHARED(memory), barriers_at = CF_SHARED(barriers);
   const int item = (int)CF_LOCAL_ID(0), number = (int)CF_GROUP_ID(0);
-  const int first_pair = number * share + min(number, longer);
-  const CF_UINT steps = (CF_UINT)(PER_PART * (share + (number < longer)));
+  const CF_UINT first_turn = number * share + min(number, longer);
+  const CF_UINT last_turn = first_turn + share + (number < longer);  // and not that one
   if (item == 0) {
     CF_UNROLL for (int stage = 0; stage < STAGES; ++stage) {
       barrier_start(COME(stage), 1);
@@ -138,10 +144,19 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void winograd_gpu_product(
   }
   CF_BARRIER();
 
+  const Ends pairs = {first_end, second_end, third_end, last_end};
+  const int tiles = groups * row_tiles * column_tiles;
+  int in_tile, tile = tile_with(pairs, tiles, first_turn, &in_tile), unused;
+  // Before a turn there are as many ends as tiles.
+  const int ends = tile_with(pairs, tiles, last_turn, &unused) - tile;
+  const CF_UINT steps = PER_PART * (last_turn - first_turn - ends);
+  if (in_tile == pairs_of(pairs, tile / tiles / SIZE, tile / tiles % SIZE)) {
+    in_tile = 0;
+    ++tile;
+  }
   Cursor next;
-  next.tile = PER_PART * first_pair / blocks;
-  next.block = PER_PART * first_pair % blocks;
-  enter_tile(&next, row_tiles, column_tiles, padded_rows, padded_columns, blocks);
+  next.tile = tile;
+  enter_tile(&next, PER_PART * in_tile, groups, row_tiles, column_tiles, padded_rows, padded_columns, pairs);
   if (item == 0) {
     for (CF_UINT step = 0; step < STAGES - 1 && step < steps; ++step) FETCH(step);
   }
@@ -150,7 +165,6 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void winograd_gpu_product(
   float held[SUMS], parts[SUMS];
   SplitHalf first, second;
   CF_UINT step = 0;
-  int tile = PER_PART * first_pair / blocks, block = PER_PART * first_pair % blocks;
   MAKE_PAIRS(0);
   ENTER_STEP(0);
   SPLIT_HALF(&first, 0, 0);
@@ -159,7 +173,8 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void winograd_gpu_product(
     to += OWN_ROW(item) * TILE_N + OWN_COLUMN(item);
     CF_UNROLL for (int i = 0; i < SUMS; ++i)
       held[i] = add ? to[i / 2 % 2 * 8 * TILE_N + i / 4 * 8 + i % 2] : 0.0f;
-    for (; block < blocks && step < steps; block += PER_PART, step += PER_PART) {
+    const int own_pairs = pairs_of(pairs, tile / tiles / SIZE, tile / tiles % SIZE);
+    for (; in_tile < own_pairs && step < steps; ++in_tile, step += PER_PART) {
       MULTIPLY_HALF(&first, step, 0, 0);
       SPLIT_HALF(&second, step, 1);
       MULTIPLY_HALF(&second, step, 1, 1);
@@ -182,7 +197,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void winograd_gpu_product(
       FETCH_AHEAD(step + 1);
       CF_UNROLL for (int i = 0; i < SUMS; ++i) held[i] += parts[i];
     }
-    block = 0;
+    in_tile = 0;
     ++tile;
     CF_UNROLL for (int i = 0; i < SUMS; i += 2)
       cf_store_pair(to + i / 2 % 2 * 8 * TILE_N + i / 4 * 8, held[i], held[i + 1]);
