@@ -11,20 +11,22 @@ of problems made of sizes that are usual in networks.
 Each of the two is shuffled, so that whatever a budget leaves room for is a fair sample. `collect`
 measures every solver on them, and goes on where it was interrupted; after solvers have changed it
 measures those that have. `model` holds out each network in turn, with every problem of its shape
-families, trains on the rest, scores, and compares with the weighted throughput index; then it
-trains the model. It does not need the device that measured. `agree` compares two measurements of
-the same problems: who chooses by one of them, and pays by the other, is as good as can be.
+families, trains on the rest, scores the whole and each layout, and compares with the weighted
+throughput index; then it trains the model. Models that saw four fifths of the families each say in
+which regions the index chooses better: there the model refuses, and the index answers. `model` does
+not need the device that measured. `agree` compares two measurements of the same problems: who
+chooses by one of them, and pays by the other, is as good as can be.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -33,7 +35,7 @@ import numpy as np
 
 import convfind
 from convfind.heuristics.features import SIZES
-from convfind.heuristics.model_file import write_model
+from convfind.heuristics.model_file import Model, write_model
 from convfind.plugins.registry import default_registry
 from convfind.problem import ConvProblem
 from convfind.problem_text.layer_file import read_layer_file
@@ -42,14 +44,18 @@ from convfind.target import Target
 from convfind.types import DataType, Direction, Layout
 from convfind_finddb_tools.cli.tune_options import seconds
 from convfind_finddb_tools.heuristics.dataset import Dataset, read_dataset
-from convfind_finddb_tools.heuristics.evaluation import evaluate
+from convfind_finddb_tools.heuristics.evaluation import evaluate, first_choices
 from convfind_finddb_tools.heuristics.family import family_of
+from convfind_finddb_tools.heuristics.regions import Costs, unseen_choices, weak_regions
 from convfind_finddb_tools.heuristics.training import Recipe, train
 from convfind_finddb_tools.tune.sources import read_source
 from made_problems import rare_problems, usual_problems
 
-_SHOWN = ("problems", "top1", "within5pct", "geomean_slowdown", "p95_slowdown", "p99_slowdown")
-_INDEX = ("index_slowdown", "index_p95")
+_SHOWN = (
+    *("problems", "not_applicable", "top1", "within5pct"),
+    *("geomean_slowdown", "p95_slowdown", "p99_slowdown"),
+)
+_INDEX = ("with_index_slowdown", "index_slowdown", "index_p95")
 _PATH = click.Path(path_type=Path, exists=True)
 _NEW = click.Path(path_type=Path)
 _LAYERS = Path(__file__).parent / "layers"
@@ -143,7 +149,7 @@ def _layers(networks: Path, batches: Sequence[int]) -> list[ConvProblem]:
 
 def _channels_last(problem: ConvProblem) -> ConvProblem:
     layout = Layout.of(problem.spatial_rank, channels_last=True)
-    return dataclasses.replace(problem, x_layout=layout, w_layout=layout, y_layout=layout)
+    return replace(problem, x_layout=layout, w_layout=layout, y_layout=layout)
 
 
 @main.command()
@@ -239,9 +245,13 @@ def model(
         known = ", ".join(device.identity for device in dataset.devices)
         msg = f"{data[0]} holds times of {known}, not of {target.identity} alone"
         raise click.ClickException(msg)
-    found = {path.stem: _without(dataset, path, target, seed) for path in _layer_files(networks)}
-    found = {network: scores for network, scores in found.items() if scores}
-    trained = train(dataset, Recipe(seed=seed))
+    recipe = Recipe(seed=seed)
+    index = _index_costs(dataset, target)
+    unseen = unseen_choices(dataset, recipe)
+    found: dict[str, dict[str, float]] = {}
+    for path in _layer_files(networks):
+        found |= _without(dataset, path, recipe, unseen, index)
+    trained = train(dataset, recipe, weak=weak_regions(dataset, unseen, index))
     write_model(file, trained)
     found["held-out families"] = {
         name: trained.training.scores[target.identity][name] for name in _SHOWN
@@ -250,10 +260,10 @@ def model(
         click.echo(json.dumps(found, indent=2))
         return
     names = (*_SHOWN, *_INDEX)
-    click.echo(f"{'':20}" + "".join(f"{name:>22}" for name in names))
+    click.echo(f"{'':32}" + "".join(f"{name:>22}" for name in names))
     for network, scores in found.items():
         cells = "".join(f"{scores[name]:>22.4f}" for name in names if name in scores)
-        click.echo(f"{network:20}{cells}")
+        click.echo(f"{network:32}{cells}")
 
 
 @main.command()
@@ -291,35 +301,56 @@ def agree(data: Path, again: Path, most_groups: int) -> None:
     click.echo(f"times differ by   {np.expm1(np.median(apart)):.4f} (median)")
 
 
-def _without(dataset: Dataset, network: Path, target: Target, seed: int) -> dict[str, float]:
-    """Scores on the problems of a network's shape families; none where no problem is of it."""
+def _without(
+    dataset: Dataset, network: Path, recipe: Recipe, unseen: Costs, index: Costs
+) -> dict[str, dict[str, float]]:
+    """Scores on the problems of a network's shape families, where there are any; if they are of two
+    layouts, of each by itself too.
+
+    What choosing ``unseen`` problems and by the index costs says where the model is weak.
+    """
     families = {family_of(layer.problem.plain()) for layer in read_layer_file(network)}
-    unseen = np.isin(dataset.family, np.array(sorted(families), np.uint64))
-    part = dataset.select(unseen)
-    if not len(part):
+    chosen = np.isin(dataset.family, np.array(sorted(families), np.uint64))
+    if not chosen.any():
         return {}
-    trained = train(dataset.select(~unseen), Recipe(seed=seed, held_out=0.0))
-    scores = evaluate(trained, part)[target.identity]
-    return {name: getattr(scores, name) for name in _SHOWN} | _throughput_index(part, target)
+    rest = dataset.select(~chosen)
+    weak = weak_regions(rest, unseen[~chosen], index[~chosen])
+    trained = train(rest, replace(recipe, held_out=0.0), weak=weak)
+    last = dataset.rows[:, SIZES.index("x_channels_last")] == 1
+    layouts = {"channels first": chosen & ~last, "channels last": chosen & last}
+    parts = {network.stem: chosen}
+    if all(part.any() for part in layouts.values()):
+        parts |= {f"{network.stem}, {layout}": part for layout, part in layouts.items()}
+    return {
+        name: _scores(trained, dataset.select(part), index[part]) for name, part in parts.items()
+    }
 
 
-def _throughput_index(part: Dataset, target: Target) -> dict[str, float]:
-    """What choosing by the index costs, among the solvers that a record holds."""
+def _scores(model: Model, part: Dataset, index: Costs) -> dict[str, float]:
+    """Scores of the model, of it with the index where it refuses, and of the index."""
+    scores = evaluate(model, part)[model.devices[0].identity]
+    ours = first_choices(model, part)
+    together = np.where(np.isnan(ours), index, ours)
+    values = (together.mean(), index.mean(), np.quantile(index, 0.95))
+    return {name: getattr(scores, name) for name in _SHOWN} | {
+        name: float(np.exp(value)) for name, value in zip(_INDEX, values, strict=True)
+    }
+
+
+def _index_costs(dataset: Dataset, target: Target) -> Costs:
+    """What choosing by the throughput index among the solvers of a record costs: log slowdowns."""
     installed = default_registry().solvers_for(target)[0]
     solvers = {versioned_id(solver): solver for solver in installed}
-    names = [name for name in part.solvers if name in solvers]
-    slowdowns = []
-    for text, times in zip(part.texts.tolist(), part.log_times(names), strict=True):
+    names = [name for name in dataset.solvers if name in solvers]
+    costs = np.full(len(dataset), np.nan)
+    texts, table = dataset.texts.tolist(), dataset.log_times(names)
+    for number, (text, times) in enumerate(zip(texts, table, strict=True)):
         measured = np.flatnonzero(np.isfinite(times))
-        if not len(measured):
-            continue
-        problem = ConvProblem.from_key(text)
-        indices = [solvers[names[place]].wti(problem, target) or 0.0 for place in measured]
-        slowdowns.append(times[measured[int(np.argmax(indices))]] - times.min())
-    if not slowdowns:
-        return {}
-    values = (np.exp(np.mean(slowdowns)), np.exp(np.quantile(slowdowns, 0.95)))
-    return dict(zip(_INDEX, map(float, values), strict=True))
+        if len(measured):
+            problem = ConvProblem.from_key(text)
+            indices = [solvers[names[place]].wti(problem, target) or 0.0 for place in measured]
+            costs[number] = times[measured[int(np.argmax(indices))]] - times.min()
+    return costs
 
 
 if __name__ == "__main__":

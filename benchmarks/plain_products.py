@@ -2,7 +2,7 @@
 
     python benchmarks/plain_products.py benchmarks/layers/headline.txt --device opencl:nvidia \
         --peers pytorch --direction fwd,bwd-data,bwd-weights --solvers \
-        "igemm-gpu-*-fixed,winograd-f4x3-gpu-*-fwd,winograd-f4x3-gpu-*-bwd-data,winograd-f3x4-gpu-*"
+        "igemm-gpu-*-fixed,winograd-f4x3-gpu-*-fwd,winograd-f4x3-gpu-*-bwd-data,winograd-f3x?-gpu-*"
 
 Of most families `--solvers` takes those without matrix instructions. Winograd's unfused solvers
 choose tiles with them where these are expected to be quicker: here none fits the device, and no

@@ -14,6 +14,7 @@ import pytest
 
 from convfind.errors import ModelError
 from convfind.heuristics import HeuristicWarning, NotApplicable, TrainedHeuristic
+from convfind.heuristics.domain import region_of
 from convfind.heuristics.features import sizes
 from convfind.heuristics.model_file import Model, read_model, write_model
 from convfind.problem import ConvProblem
@@ -193,6 +194,30 @@ def test_what_it_was_not_trained_on_is_refused(
 ) -> None:
     heuristic = TrainedHeuristic("model", make_model())
     assert why in refusal(heuristic.predict(problem, target, mock_solvers()))
+
+
+def test_regions_in_which_it_is_weak_are_refused(
+    make_model: Make, target: Target, tmp_path: Path
+) -> None:
+    model = read_model(make_model())
+    (network,) = model.networks
+    line = ConvProblem.forward((2, 4, 8, 8), (8, 4, 1, 3))
+    domain = dataclasses.replace(network.domain, weak=frozenset({region_of(sizes(line))}))
+    weak = dataclasses.replace(model, networks=(dataclasses.replace(network, domain=domain),))
+    path = tmp_path / "weak.npz"
+    write_model(path, weak)
+    heuristic = TrainedHeuristic("weak", path)
+    column = ConvProblem.forward((2, 4, 8, 8), (8, 4, 3, 1))
+    for problem in (line, column):
+        reason = refusal(heuristic.predict(problem, target, mock_solvers()))
+        assert reason == (
+            "weak at held-out 2-D float32 with x channels first w channels first y channels first, "
+            "axes of the filter longer than 1: 1"
+        )
+    point = ConvProblem.forward((2, 4, 8, 8), (8, 4, 1, 1))
+    half = ConvProblem.forward((2, 4, 8, 8), (8, 4, 1, 3), dtype="float16")
+    for problem in (PROBLEM, point, half):
+        assert not isinstance(heuristic.predict(problem, target, mock_solvers()), NotApplicable)
 
 
 # -- files that cannot be used ---------------------------------------------------------------------

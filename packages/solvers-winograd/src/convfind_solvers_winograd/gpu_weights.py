@@ -137,7 +137,7 @@ class _Sizes:
 class WeightsSolver(GpuSolver, TunableSolver):
     """w from x and y."""
 
-    version = 3
+    version = 2
 
     def __init__(self, transform: Transform, *, channels_last: bool) -> None:
         """Take the variant."""
@@ -332,6 +332,12 @@ class WeightsSolver(GpuSolver, TunableSolver):
         if not sizes.tile:
             return self._transforms()
         return self._transforms(BLOCKS=1, TILE_M=sizes.tile.tile_m, TILE_N=sizes.tile.tile_n)
+
+
+class ShortWeightsSolver(WeightsSolver):
+    """Of 3x3 filters with channels last: tiles that would hang over an edge are shortened."""
+
+    version = 3
 
 
 def _config(tile: Tile, parts: int) -> Config:

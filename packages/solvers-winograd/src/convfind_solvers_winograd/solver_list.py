@@ -27,7 +27,7 @@ from convfind_solvers_winograd.gpu_conv import ConvSolver
 from convfind_solvers_winograd.gpu_fused import FusedSolver
 from convfind_solvers_winograd.gpu_fused_mma import FusedMmaSolver
 from convfind_solvers_winograd.gpu_narrow import NarrowSolver
-from convfind_solvers_winograd.gpu_weights import WeightsSolver
+from convfind_solvers_winograd.gpu_weights import ShortWeightsSolver, WeightsSolver
 
 
 def solvers() -> list[Solver]:
@@ -116,7 +116,9 @@ def gpu_solvers() -> list[Solver]:
         for last in (False, True)
     ]
     weights = [
-        WeightsSolver(transform, channels_last=last)
+        (ShortWeightsSolver if last and transform.m == F3X4.m else WeightsSolver)(
+            transform, channels_last=last
+        )
         for transform, layouts in _GPU_WEIGHTS_VARIANTS
         for last in layouts
     ]

@@ -14,6 +14,11 @@ from convfind.heuristics.features import SIZES
 from convfind.types import DataType
 
 _KIND = SIZES.index("spatial_rank")
+_FILTER = SIZES.index("filter_depth")
+
+#: A part of the problems of one direction: their kind, and how many axes of the filter are longer
+#: than 1. Pointwise filters have none of them, those of one row one.
+Region = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -24,11 +29,13 @@ class Domain:
         low: smallest value of each field of `SIZES` before the spatial rank.
         high: largest one.
         kinds: the combinations of the other fields: rank, data type and layouts.
+        weak: the regions in which other ways to choose were better on problems not trained on.
     """
 
     low: tuple[int, ...]
     high: tuple[int, ...]
     kinds: frozenset[tuple[int, ...]]
+    weak: frozenset[Region] = frozenset()
 
     @classmethod
     def of(cls, rows: NDArray[np.int32]) -> Domain:
@@ -49,8 +56,16 @@ class Domain:
             if low > (0 if name.startswith("padding") else 1)
         )
 
+    @cached_property
+    def _weak_kinds(self) -> frozenset[tuple[int, ...]]:
+        return frozenset(region[:-1] for region in self.weak)
+
     def refusal(self, row: Sequence[int]) -> str | None:
         """Say what about a problem of these kinds is outside, None where nothing is."""
+        # A region costs twice as much to name as a kind, and most kinds have no weak one.
+        if self.weak and kind_of(row) in self._weak_kinds and region_of(row) in self.weak:
+            long = region_of(row)[-1]
+            return f"weak at held-out {kind_text(row)}, axes of the filter longer than 1: {long}"
         if any(map(gt, row, self.high)) or any([row[place] < low for place, low in self._lows]):
             name, value, low, high = next(
                 fields
@@ -66,8 +81,14 @@ def kind_of(row: Sequence[int]) -> tuple[int, ...]:
     return tuple(row[_KIND:])
 
 
+def region_of(row: Sequence[int]) -> Region:
+    """The region of a problem from its `sizes`."""
+    depth, height, width = row[_FILTER : _FILTER + 3]
+    return (*row[_KIND:], (depth > 1) + (height > 1) + (width > 1))
+
+
 def kind_text(row: Sequence[int]) -> str:
-    """The same in words."""
+    """Rank, data type and layouts in words."""
     rank, dtype, *last = row[_KIND:]
     layouts = " ".join(
         f"{name} channels {'last' if flag else 'first'}"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from convfind.cached import cached_property
 from convfind.errors import ModelError
-from convfind.heuristics.domain import Domain, kind_of, kind_text
+from convfind.heuristics.domain import Domain, Region, kind_of, kind_text
 from convfind.heuristics.features import FEATURES, FEATURES_VERSION, SIZES
 from convfind.heuristics.neighbours import MORE_INPUTS, Relation
 from convfind.heuristics.network import Network
@@ -55,6 +55,7 @@ class _NetworkHead(msgspec.Struct, frozen=True, kw_only=True):
     sharpness: float
     layers: int
     evidence: tuple[tuple[Relation, tuple[str, ...]], ...]
+    weak: tuple[Region, ...] = ()
 
 
 class _Head(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,6 +143,7 @@ def write_model(path: Path, model: Model) -> None:
                 sharpness=network.sharpness,
                 layers=len(network.weights),
                 evidence=network.evidence,
+                weak=tuple(sorted(network.domain.weak)),
             )
         )
         arrays[f"{place}.ramp_feature"] = network.ramps.feature
@@ -221,7 +223,7 @@ def _network(place: int, head: _NetworkHead, arrays: Mapping[str, NDArray[Any]])
     return Network(
         head.direction,
         head.solvers,
-        Domain(head.low, head.high, frozenset(head.kinds)),
+        Domain(head.low, head.high, frozenset(head.kinds), frozenset(head.weak)),
         head.sharpness,
         numbers("mean"),
         numbers("scale"),

@@ -90,10 +90,14 @@ class Dataset:
         """The problems of one direction."""
         return self.select(self.directions == _DIRECTIONS.index(direction))
 
+    def of_device(self, identity: str) -> NDArray[np.bool_]:
+        """Whether each problem was measured on this device."""
+        index = [device.identity for device in self.devices].index(identity)
+        return np.asarray(self.device == index, np.bool_)
+
     def on_device(self, identity: str) -> Dataset:
         """The problems measured on one device."""
-        index = [device.identity for device in self.devices].index(identity)
-        return self.select(self.device == index)
+        return self.select(self.of_device(identity))
 
     def log_times(self, solvers: Sequence[str]) -> NDArray[np.float32]:
         """Natural logarithms of the times, (problems, solvers); infinite where there is none."""

@@ -95,10 +95,11 @@ def evaluate(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The problems about which one network is asked."""
+    """The problems about which one network is asked, and their places among those of a device."""
 
     network: Network
     problems: Dataset
+    places: NDArray[np.int64]
     told: Floats | None
 
 
@@ -125,7 +126,8 @@ def _asked(
         if len(problems):
             neighbours = {relation: found.select(chosen) for relation, found in near.items()}
             columns = feature_columns(problems.rows, units, network.direction)
-            yield _Asked(network, problems, told(network, neighbours, columns))
+            places = np.flatnonzero(chosen)
+            yield _Asked(network, problems, places, told(network, neighbours, columns))
 
 
 def _scores(model: Model, part: Dataset, identity: str, near: dict[Relation, Nearest]) -> Scores:
@@ -160,6 +162,27 @@ def _scores(model: Model, part: Dataset, identity: str, near: dict[Relation, Nea
         ),
         calibration_error=calibration_error(confidence, rank == 0),
     )
+
+
+def first_choices(model: Model, dataset: Dataset) -> NDArray[np.float64]:
+    """What the first choice for each problem costs, as the logarithm of the slowdown.
+
+    It is not a number where the model refuses the problem, or knows none of its solvers or devices.
+    """
+    costs = np.full(len(dataset), np.nan)
+    known = {device.identity for device in dataset.devices}
+    for index, (name, units) in enumerate((d.identity, d.compute_units) for d in model.devices):
+        if name not in known:
+            continue
+        rows = np.flatnonzero(dataset.of_device(name))
+        for asked in _asked(model, dataset.on_device(name), units, {}):
+            network, problems = asked.network, asked.problems
+            times = problems.log_times(network.solvers)
+            listed = np.isfinite(times).any(axis=1)
+            predicted = network.batch(problems.rows[listed], units, index)
+            chosen = _choices(predicted, times[listed], network.sharpness)
+            costs[rows[asked.places[listed]]] = np.log(chosen.slowdown)
+    return costs
 
 
 def _choices(

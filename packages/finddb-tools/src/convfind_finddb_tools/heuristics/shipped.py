@@ -11,5 +11,8 @@ _FOLDER = Path(__file__).parents[1] / "models"
 
 
 def shipped_models() -> list[TrainedHeuristic]:
-    """A model for each device that there is one for, by the name of its file; none is read yet."""
-    return [TrainedHeuristic(file.stem, file) for file in sorted(_FOLDER.glob(f"*{SUFFIX}"))]
+    """Models of devices by the names of their files, which is the order in which they are asked: a
+    later one of a device answers where the first does not know a solver. None is read yet.
+    """
+    files = sorted(_FOLDER.glob(f"*{SUFFIX}"), key=lambda file: file.stem)
+    return [TrainedHeuristic(file.stem, file) for file in files]
