@@ -19,10 +19,10 @@ from convfind_solvers_direct.gpu_lines import MOST_FLOATS, judge_rows
 from convfind_solvers_direct.gpu_wide import copies_past_registers, zeros_before
 from convfind_solvers_direct.window import Window, window
 
-#: Registers of an item for sums, a row of values and weights.
-_MOST_REGISTERS = 150
-#: Multiply-adds of an item, all of them straight code.
-_LONGEST_CODE = 2800
+#: Registers of an item for sums, a row of values and weights, and its multiply-adds, all of them
+#: straight code; where hiprtc compiles, which spills sooner, fewer.
+_MOST_REGISTERS, _LONGEST_CODE = 150, 2800
+_MOST_REGISTERS_HIP, _LONGEST_CODE_HIP = 100, 1400
 #: Rows, and columns, of the largest planes.
 _LARGEST = 32
 #: Planes that the kernel counts in 32 bits.
@@ -148,10 +148,11 @@ def _is_legal(shape: Window, target: Target, config: Config) -> bool:
     held = _planes(shape, config)
     registers = (rows + 1) * width + math.prod(shape.taps)
     code = rows * width * math.prod(shape.taps)
+    is_hip = target.backend == "hip"
     return (
         config.integer("items") <= target.max_work_group
         and rows <= shape.size[0]
         and 0 < held * math.prod(shape.size) <= MOST_FLOATS - width
-        and registers <= _MOST_REGISTERS
-        and code <= _LONGEST_CODE
+        and registers <= (_MOST_REGISTERS_HIP if is_hip else _MOST_REGISTERS)
+        and code <= (_LONGEST_CODE_HIP if is_hip else _LONGEST_CODE)
     )
