@@ -14,14 +14,6 @@
 #ifndef COLUMNS_FIRST
 #define COLUMNS_FIRST 0  // 1: neighbouring work-groups share rows; 0: columns
 #endif
-#ifndef SPANS
-#define SPANS 0  // points along an axis of a weight gradient, each with its own part of the sum: see gpu_spans.h
-#endif
-#if SPANS
-#define SPAN_ARGUMENTS , const int groups, const int first_end, const int second_end, const int third_end
-#else
-#define SPAN_ARGUMENTS
-#endif
 
 #define A_READ (TILE_M * TILE_K / THREADS)  // elements of a that an item reads: a multiple of 4
 #define B_READ (TILE_N * TILE_K / THREADS)  // and of b

@@ -31,14 +31,6 @@
 #ifndef COLUMNS_FIRST
 #define COLUMNS_FIRST 0  // 1: neighbouring work-groups share rows; 0: columns
 #endif
-#ifndef SPANS
-#define SPANS 0  // points along an axis of a weight gradient, each with its own part of the sum: see gpu_spans.h
-#endif
-#if SPANS
-#define SPAN_ARGUMENTS , const int groups, const int first_end, const int second_end, const int third_end
-#else
-#define SPAN_ARGUMENTS
-#endif
 
 #define THREADS (THREADS_M * THREADS_N)
 #define PIECES_M (TILE_M / (THREADS_M / 8) / 16)  // of a warp

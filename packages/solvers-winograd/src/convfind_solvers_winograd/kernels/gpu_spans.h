@@ -7,6 +7,15 @@
 #ifndef GPU_SPANS_H
 #define GPU_SPANS_H
 
+#ifndef SPANS
+#define SPANS 0  // points along an axis of a product that has spans: each has its own part of the sum
+#endif
+#if SPANS
+#define SPAN_ARGUMENTS , const int groups, const int first_end, const int second_end, const int third_end
+#else
+#define SPAN_ARGUMENTS
+#endif
+
 // Where the regions end; the last end is the number of tiles.
 typedef struct {
   int first, second, third, last;
