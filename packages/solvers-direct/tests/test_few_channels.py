@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -22,6 +23,7 @@ from convfind_solvers_direct.cpu_conv import CpuDirect
 from convfind_solvers_direct.gpu_bands import BandsConv
 from convfind_solvers_direct.gpu_conv import GpuDirect
 from convfind_solvers_direct.gpu_lines import LinesConv
+from convfind_solvers_direct.gpu_pixels import PixelsConv
 from convfind_solvers_direct.gpu_wide import WideConv
 from convfind_solvers_direct.gpu_wide_weights import WideWeights
 from convfind_solvers_direct.nvidia_groups import GroupsConv
@@ -230,3 +232,15 @@ def test_kernels_compile_alone(solver: FewChannels, convfind_device: Device) -> 
     problem = problem_of(solver, (1, 4, 8, 8), (4, 1, 3, 3), groups=4)
     for program in solver.solution(problem, device.target).programs:
         assert device.compile(replace(program, defines=()))
+
+
+@pytest.mark.parametrize("direction", [Direction.FORWARD, Direction.BACKWARD_DATA])
+def test_default_configs_are_legal_at_every_stride(direction: Direction) -> None:
+    solver = PixelsConv(direction)
+    for stride in itertools.product(range(1, 9), repeat=2):
+        for channels, taps in itertools.product((2, 4), (1, 3, 7)):
+            x, w = (1, channels, 20, 20), (channels, 1, taps, taps)
+            problem = problem_of(solver, x, w, groups=channels, stride=stride, padding=taps // 2)
+            assert solver.applicability(problem, PLAIN_GPU)
+            config = solver.default_config(problem, PLAIN_GPU)
+            assert solver.search_space(problem, PLAIN_GPU).broken_constraint(config) is None

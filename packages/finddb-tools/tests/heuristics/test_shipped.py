@@ -17,3 +17,8 @@ def test_a_shipped_model_is_sound_and_registered(shipped: TrainedHeuristic) -> N
     assert scores["geomean_slowdown"] < 1.2
     assert all(not name.endswith("@0") for network in model.networks for name in network.solvers)
     assert shipped.name in {heuristic.name for heuristic in default_registry().heuristics}
+
+
+def test_later_data_of_a_device_are_asked_last() -> None:
+    names = [shipped.name for shipped in shipped_models()]
+    assert names.index("h200") < names.index("h200-recent")

@@ -24,10 +24,10 @@ from convfind_solvers_direct.window import Window, window
 _MOST_REGISTERS, _LONGEST_CODE = 150, 2800
 _MOST_REGISTERS_HIP, _LONGEST_CODE_HIP = 100, 1400
 #: Rows, and columns, of the largest planes.
-_LARGEST = 32
+_LARGEST = 31
 #: Planes that the kernel counts in 32 bits.
 _MOST_PLANES = 2**28
-#: Rows of so many floats, or twice as many, begin in the same banks of local memory.
+#: Rows of so many floats begin in the same banks of local memory.
 _BANKS = 16
 #: Results of an item, by whether the filter is small: with more, registers leave room for fewer
 #: items, and with fewer more of what is read is read twice.
@@ -128,7 +128,7 @@ class BandsConv(GpuDirect):
             return Rejected(Reason.PADDING, "source and result must be equally large")
         if max(shape.size) > _LARGEST:
             return Rejected(Reason.SIZE_LIMIT, f"planes beyond {_LARGEST} x {_LARGEST}")
-        if shape.size[1] % _BANKS == 0:
+        if shape.size[1] == _BANKS:
             return Rejected(Reason.SIZE_LIMIT, f"rows of {_BANKS} meet in the same memory banks")
         if shape.images * shape.groups > _MOST_PLANES:
             return Rejected(Reason.SIZE_LIMIT, f"more than {_MOST_PLANES} planes")

@@ -23,6 +23,8 @@ from convfind_solvers_direct.gpu_conv import (
 from convfind_solvers_direct.window import Window, window
 
 _MOST_ALONG_AXIS = 65535
+#: Results of an item.
+_MOST_RESULTS = 64
 #: Rows of the result up to which two work-groups walk down them.
 _LOW = 14
 #: Weights of a work-group in local memory.
@@ -39,24 +41,30 @@ class PixelsConv(GpuConv):
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """Four channels of few results with small filters; else one channel of many."""
         shape = window(problem)
-        step = shape.stride[1] if shape.is_gradient else 1
-        wide = self._can_be_wide(shape, problem.dtype) and math.prod(shape.taps) <= 9
-        if wide and not shape.is_gradient and max(shape.stride) > 1 and shape.out[0] > _LOW:
-            # A row of the source is read once by most of the rows that it goes into.
-            rows, columns = 4 if target.backend == "hip" else 12, 1
+        row_step, step = shape.stride if shape.is_gradient else (1, 1)
+        wide = (
+            self._can_be_wide(shape, problem.dtype)
+            and math.prod(shape.taps) <= 9
+            and 4 * row_step * _whole(2, step) <= _MOST_RESULTS
+        )
+        if wide and target.backend == "hip":
+            rows, columns = 4, 2  # hiprtc unrolls fewer rows before it spills
+        elif wide and not shape.is_gradient and max(shape.stride) > 1 and shape.out[0] > _LOW:
+            rows, columns = 12, 1  # reads fewer rows twice, which with strides are longer
         elif wide:
-            # hiprtc unrolls fewer rows before it spills.
-            rows, columns = 4 if target.backend == "hip" else 7, 2
+            rows, columns = 7, 2
         elif shape.channels > 1:
             rows, columns = 4, 2
         else:
             taps = min(math.prod(shape.taps), MOST_WEIGHTS)
             rows, columns = 8 if 49 <= taps <= most_weights(target) else 4, 4
+        columns, lanes = _whole(columns, step), 4 if wide else 1
+        most = _MOST_RESULTS // (lanes * columns) // row_step * row_step
         return Config(
-            rows=rows_of(shape, rows),
+            rows=min(rows_of(shape, rows), most),
             items=min(128, target.max_work_group),
-            columns=-(-columns // step) * step,
-            lanes=4 if wide else 1,
+            columns=columns,
+            lanes=lanes,
         )
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
@@ -138,7 +146,7 @@ class PixelsConv(GpuConv):
                 "registers",
                 lambda config: (
                     config.integer("lanes") * config.integer("rows") * config.integer("columns")
-                    <= 64
+                    <= _MOST_RESULTS
                     and (
                         not is_unrolled(shape, config)
                         or config.integer("lanes") * math.prod(shape.taps) <= MOST_WEIGHTS
@@ -147,3 +155,8 @@ class PixelsConv(GpuConv):
                 "sums and weights have to fit them",
             ),
         )
+
+
+def _whole(count: int, step: int) -> int:
+    """Round up to whole steps."""
+    return -(-count // step) * step
