@@ -16,10 +16,8 @@ from convfind.ranking import merged
 from convfind.recall import Recalled, recall, unmeasured
 from convfind.recording import record
 from convfind.screening import screen
-from convfind.search import Search
 from convfind.session import Progress, Session, silent
 from convfind.tally import Tally
-from convfind.trust import still_true
 
 
 def find(
@@ -42,6 +40,8 @@ def find(
         return tally.result(solutions, FindOrigin.FALLBACK, screening.rejected)
 
     if known.answers and policy.check_hit is not CheckHit.NO:
+        from convfind.trust import still_true
+
         if still_true(plain, session, policy, known, tally):
             return tally.result(known.solutions, known.origin, known.rejected)
         policy, known = replace(policy, retune=True, replace=True), Recalled()
@@ -52,6 +52,9 @@ def find(
             return tally.result(known.solutions, known.origin, known.rejected)
     else:
         screening = screen(plain, session, policy)
+    # What measures is imported where something is measured: a database's answers do without.
+    from convfind.search import Search
+
     session.registry.find_started(plain, session.target, len(screening.candidates))
     outcome = Search(plain, session, policy, progress).run(screening)
     tally.measured += len(outcome.trials)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from convfind.backend import Device
 from convfind.errors import ConvfindError, KernelBuildError
@@ -86,6 +85,8 @@ class KernelCache:
     ) -> Iterable[tuple[Program, bytes | KernelBuildError]]:
         if not programs:
             return
+        from concurrent.futures import ThreadPoolExecutor, as_completed
+
         with ThreadPoolExecutor(min(self._level, len(programs))) as pool:
             futures = {pool.submit(self._compile_one, program): program for program in programs}
             for future in as_completed(futures):

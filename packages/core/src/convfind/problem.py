@@ -289,6 +289,8 @@ class ConvProblem:
 
     def elements(self, tensor: str) -> int:
         """Elements that the tensor spans in memory, gaps included."""
+        if self.is_packed:
+            return math.prod(self.shape(tensor))
         shape, strides = self.shape(tensor), self.strides(tensor)
         return 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
 

@@ -16,7 +16,7 @@ from convfind.reasons import Reason
 from convfind.screening import Screening, ask, screen
 from convfind.session import Session
 from convfind.solution import Solution, TimeOrigin
-from convfind.solver import Solver, versioned_id
+from convfind.solver import Solver
 from convfind.types import Algorithm
 
 
@@ -127,11 +127,10 @@ def unmeasured(
     problem: ConvProblem, session: Session, policy: Policy, recalled: Recalled
 ) -> Screening:
     """Which solvers no search has decided about yet, that the policy would measure."""
-    solvers, _ = session.registry.solvers_for(session.target)
     unknown = [
         solver
-        for solver in solvers
-        if versioned_id(solver) not in recalled.considered
+        for versioned, solver in session.registry.versions_for(session.target).items()
+        if versioned not in recalled.considered
         and not solver.is_last_resort
         and (solver.is_dynamic or not policy.dynamic_only)
         and policy.allows(solver.solver_id, solver.algorithm)

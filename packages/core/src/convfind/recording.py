@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 from convfind.find_policy import Policy
 from convfind.finddb import FindEntry, FindRecord
 from convfind.problem import ConvProblem
-from convfind.search import SearchOutcome, Trial
 from convfind.session import Session
+
+if TYPE_CHECKING:
+    from convfind.search import SearchOutcome, Trial
 
 
 def record(problem: ConvProblem, session: Session, policy: Policy, outcome: SearchOutcome) -> None:

@@ -33,6 +33,7 @@ class Tally:
     ) -> FindResult:
         """Return the result and tell the listeners."""
         key = self._problem.key
+        solved = {solution.solver for solution in solutions}
         result = FindResult(
             problem=key,
             device=self._session.target.identity,
@@ -42,9 +43,7 @@ class Tally:
                 solution if solution.problem == key else replace(solution, problem=key)
                 for solution in solutions
             ),
-            rejected={
-                s: why for s, why in rejected.items() if s not in {x.solver for x in solutions}
-            },
+            rejected={s: why for s, why in rejected.items() if s not in solved},
             compiled=self._session.kernels.compiled - self._compiled_before,
             measured=self.measured,
             elapsed=time.perf_counter() - self._began,

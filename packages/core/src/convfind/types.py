@@ -132,15 +132,13 @@ class Layout(StrEnum):
     NCDHW = "NCDHW"
     NDHWC = "NDHWC"
 
-    @property
-    def spatial_rank(self) -> int:
-        """Number of spatial dimensions, 1 to 3."""
-        return len(self.value) - 2
+    # Attributes, because every solver asks for them about every problem.
+    spatial_rank: int  # 1 to 3
+    channels_last: bool  # channels are the fastest dimension
 
-    @property
-    def channels_last(self) -> bool:
-        """True where channels are the fastest dimension."""
-        return self.value.endswith("C")
+    def __init__(self, letters: str) -> None:
+        self.spatial_rank = len(letters) - 2
+        self.channels_last = letters.endswith("C")
 
     @classmethod
     def of(cls, spatial_rank: int, *, channels_last: bool = False) -> Layout:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import prod
 
 from convfind.problem import ConvProblem
@@ -37,6 +37,7 @@ class Geometry:
     flipped: bool
 
 
+@lru_cache(maxsize=64)
 def geometry(problem: ConvProblem) -> Geometry:
     """Return the convolution that computes a forward problem or a data gradient in two axes."""
     k, c = problem.w_shape[0] // problem.groups, problem.w_shape[1]
@@ -118,8 +119,9 @@ def tiling_of(problem: ConvProblem, tile: int) -> Tiling:
     return Tiling(tile, geometry(problem))
 
 
-def useful_tilings(problem: ConvProblem, sizes: Iterable[int]) -> list[Tiling]:
+@lru_cache(maxsize=64)
+def useful_tilings(problem: ConvProblem, sizes: tuple[int, ...]) -> tuple[Tiling, ...]:
     """Return those of sizes of tiles that pay."""
     shape = geometry(problem)
     tilings = (Tiling(size, shape) for size in sizes)
-    return [tiling for tiling in tilings if tiling.is_useful]
+    return tuple(tiling for tiling in tilings if tiling.is_useful)

@@ -103,7 +103,7 @@ class GpuSolver(TunableSolver):
 
     def _tiles(self, problem: ConvProblem, target: Target) -> tuple[int, ...]:
         few = target.backend == "hip" and not target.has("mfma")
-        sizes = [size for size in self.units if size < _LARGEST_TILE or not few]
+        sizes = tuple(size for size in self.units if size < _LARGEST_TILE or not few)
         return tuple(tiling.tile for tiling in useful_tilings(problem, sizes))
 
     def _best_tile(self, problem: ConvProblem, target: Target) -> int:

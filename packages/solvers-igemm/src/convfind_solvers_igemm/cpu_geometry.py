@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from convfind.problem import ConvProblem
 from convfind.solution import Memory, ScalarArg, i32
@@ -103,6 +104,7 @@ class Geometry:
         )
 
 
+@lru_cache(maxsize=64)
 def geometry(problem: ConvProblem) -> Geometry:
     """Return the geometry of a problem; that of backward-weights is the forward problem's."""
     k, c = problem.w_shape[0] // problem.groups, problem.w_shape[1]

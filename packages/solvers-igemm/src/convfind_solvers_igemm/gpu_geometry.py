@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from convfind.problem import ConvProblem
 from convfind.solution import Memory, ScalarArg, i32
@@ -174,6 +175,7 @@ def without_patches(problem: ConvProblem) -> ConvProblem:
     )
 
 
+@lru_cache(maxsize=64)
 def gpu_geometry(problem: ConvProblem) -> GpuGeometry:
     """Return what the kernels compute for a plain, packed problem of one layout."""
     k, c = problem.w_shape[0] // problem.groups, problem.w_shape[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from convfind.kernel_spec import KernelSpec, Program
 from convfind.problem import ConvProblem
@@ -185,6 +186,7 @@ def _has_pieces(problem: ConvProblem, plain: GpuGeometry) -> bool:
     return problem.dtype is DataType.FLOAT32 or whole(problem, plain.source_channels)
 
 
+@lru_cache(maxsize=64)
 def geometry_of(problem: ConvProblem) -> GpuGeometry:
     """The convolution that is computed."""
     plain = gpu_geometry(problem)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import sqrt
 
 from convfind.accuracy import ROUNDING_SPREAD, SCALING_ROUNDINGS
@@ -37,10 +38,9 @@ def judge(
         return Rejected(Reason.DTYPE, f"is for {' and '.join(dtypes)}")
     # The results of a weight gradient's transform are the taps of the window.
     taps = transform.m if direction is Direction.BACKWARD_WEIGHTS else transform.r
-    windows = [(taps, taps)] if axes == 2 else [(1, taps), (taps, 1)]
+    windows, others = _windows(taps, axes)
     if problem.filter not in windows:
-        sizes = " and ".join(f"{rows}x{columns}" for rows, columns in windows)
-        return Rejected(Reason.FILTER_SIZE, f"is for {sizes} filters")
+        return others
     stride = 2 if transform.spread else 1
     if set(problem.stride) != {stride}:
         return Rejected(Reason.STRIDE, f"is for stride {stride}")
@@ -55,20 +55,23 @@ def judge(
     return _judge_accuracy(problem, transform, axes)
 
 
+@cache
+def _windows(taps: int, axes: int) -> tuple[tuple[tuple[int, int], ...], Rejected]:
+    """Return the filters of a transform, and the refusal of all others."""
+    windows = ((taps, taps),) if axes == 2 else ((1, taps), (taps, 1))
+    sizes = " and ".join(f"{rows}x{columns}" for rows, columns in windows)
+    return windows, Rejected(Reason.FILTER_SIZE, f"is for {sizes} filters")
+
+
 def _judge_accuracy(problem: ConvProblem, transform: Transform, axes: int) -> Applicability:
-    name = f"F({transform.m}, {transform.r})"
     growth = error_factor(transform, axes)
     if problem.accuracy is AccuracyClass.STRICT:
-        return Rejected(
-            Reason.ACCURACY, f"{name} transforms, and accuracy=strict wants the direct formula"
-        )
-    if growth > _RELAXED_GROWTH and problem.accuracy is not AccuracyClass.RELAXED:
-        return Rejected(
-            Reason.ACCURACY,
-            f"{name} may have {growth:.0f} times the error of plain sums; "
-            "accuracy=relaxed allows it",
-        )
-    return APPLICABLE
+        why = "transforms, and accuracy=strict wants the direct formula"
+    elif growth > _RELAXED_GROWTH and problem.accuracy is not AccuracyClass.RELAXED:
+        why = f"may have {growth:.0f} times the error of plain sums; accuracy=relaxed allows it"
+    else:
+        return APPLICABLE
+    return Rejected(Reason.ACCURACY, f"F({transform.m}, {transform.r}) {why}")
 
 
 def error_factor(transform: Transform, axes: int = 2) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from convfind.applicability import APPLICABLE, Applicability, Rejected
 from convfind.defines import make_defines
 from convfind.kernel_source import KernelSource
@@ -75,7 +77,7 @@ class CpuSolver(TunableSolver):
         if self.transform.spread is Spread.DATA and not all(pad % 2 for pad in problem.padding):
             return Rejected(Reason.PADDING, "data gradients of stride 2 are for odd padding")
         shape = geometry(problem)
-        largest = max(problem.elements(name) for name in "xy") // shape.images
+        largest = max(prod(problem.x_shape[1:]), prod(problem.y_shape[1:]))
         if max(largest, shape.tiles(self.tile(problem)), *map(abs, shape.padding)) > _LARGEST:
             return Rejected(Reason.SIZE_LIMIT, f"an image of {largest} elements")
         return APPLICABLE
@@ -113,8 +115,8 @@ class CpuSolver(TunableSolver):
         """Rows and columns of results behind a tile; in weight gradients of y."""
         of_y = self.direction is Direction.BACKWARD_WEIGHTS
         size = self.transform.r if of_y else self.transform.m
-        rows, columns = (size if taps > 1 else 1 for taps in problem.filter)
-        return rows, columns
+        height, width = problem.filter
+        return size if height > 1 else 1, size if width > 1 else 1
 
     def program(self, problem: ConvProblem, **defines: int) -> Program:
         """Return the kernels of the transform along the axes of a problem's filters."""

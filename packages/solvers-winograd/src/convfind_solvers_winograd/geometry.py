@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 from convfind.problem import ConvProblem
@@ -35,17 +36,17 @@ class Geometry:
 
     def tiles(self, tile: Axes) -> int:
         """Tiles of so many results over all images; those of dilated filters lie apart."""
-        rows, columns = (
-            apart * -(-size // (part * apart))
-            for size, part, apart in zip(self.out, tile, self.dilation, strict=True)
-        )
-        return self.images * rows * columns
+        count = self.images
+        for size, part, apart in zip(self.out, tile, self.dilation, strict=True):
+            count *= apart * -(-size // (part * apart))
+        return count
 
     def fill(self, tile: Axes) -> float:
         """Share of the tiles' results that exist."""
         return self.images * prod(self.out) / (self.tiles(tile) * prod(tile))
 
 
+@lru_cache(maxsize=64)
 def geometry(problem: ConvProblem) -> Geometry:
     """Return the convolution that computes a problem in two axes, or whose weights it is after.
 

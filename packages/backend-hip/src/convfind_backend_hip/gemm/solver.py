@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import ClassVar
 
 from convfind.applicability import APPLICABLE, Applicability, Rejected
@@ -81,6 +82,7 @@ class GemmSolver(Solver):
         return problem.traffic
 
 
+@lru_cache(maxsize=64)
 def whole_gemm(problem: ConvProblem) -> Gemm:
     """Return the product for the whole batch at once."""
     return gemm_of(problem, whole(Shape.of(problem)), BufferArg(Memory.X))

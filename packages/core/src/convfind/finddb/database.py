@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -15,7 +16,7 @@ from convfind.finddb.key import SCHEMA, database_key, identity_key, stored_key
 from convfind.finddb.merge import StoredEntry, layer_entries, merge_entries
 from convfind.finddb.record import FindEntry, QuarantineRecord, TunedConfig
 from convfind.finddb.table import CONFIG, FIND, QUARANTINE, Table
-from convfind.finddb.user_layer import UserLayer
+from convfind.finddb.user_layer import Stored, UserLayer, value_of
 from convfind.problem import ConvProblem
 from convfind.target import Target
 
@@ -70,16 +71,14 @@ class FindDb:
 
     def lookup(self, target: Target, problem: ConvProblem) -> StoredEntry | None:
         """Everything recorded for a problem on a device, None where nothing is."""
-        key = database_key(target, problem)
-        return layer_entries(self._user.get(FIND, key), self._shipped(FIND, key))
+        return self._entry(database_key(target, problem))
 
     def times(self, identity: str, problem: ConvProblem) -> dict[str, float]:
         """The fastest time of each solver, by versioned id, on a device that may not be here.
 
         Without constant weights. Milliseconds; empty where nothing is recorded.
         """
-        key = identity_key(identity, problem)
-        stored = layer_entries(self._user.get(FIND, key), self._shipped(FIND, key))
+        stored = self._entry(identity_key(identity, problem))
         found: dict[str, float] = {}
         for record in () if stored is None else stored.entry.records:  # fastest first
             if not record.constant_weights:
@@ -231,10 +230,30 @@ class FindDb:
     ) -> None:
         self.close()
 
+    def _entry(self, key: bytes) -> StoredEntry | None:
+        user, shipped = self._user.stored(FIND, key), self._sealed(FIND, key)
+        return None if user is None and not shipped else _as_one(key, user, shipped)
+
+    def _sealed(self, table: Table[T], key: bytes) -> tuple[bytes, ...]:
+        """Values of the layers that packages ship, as they are stored."""
+        stored = stored_key(key)
+        found = [file.get(table.name, stored) for file in self._system]
+        return tuple([sealed for sealed in found if sealed is not None])
+
     def _shipped(self, table: Table[T], key: bytes) -> list[T]:
-        values = []
-        for file in self._system:
-            value = table.unpack(key, file.get(table.name, stored_key(key)))
-            if value is not None:
-                values.append(value)
-        return values
+        return _decoded(table, key, self._sealed(table, key))
+
+
+def _decoded(table: Table[T], key: bytes, sealed: tuple[bytes, ...]) -> list[T]:
+    values = [table.unpack(key, one) for one in sealed]
+    return [value for value in values if value is not None]
+
+
+@lru_cache(maxsize=256)
+def _as_one(key: bytes, user: Stored[FindEntry], shipped: tuple[bytes, ...]) -> StoredEntry | None:
+    """Decode what the layers hold and unite it.
+
+    A function of nothing but the bytes, which every look reads anew: what was decoded before is
+    right as long as they are the same, whoever writes to the files.
+    """
+    return layer_entries(value_of(FIND, key, user), _decoded(FIND, key, shipped))

@@ -56,9 +56,9 @@ def unseal(key: bytes, sealed: bytes) -> bytes | None:
     """Return the payload, or None where the value is damaged or belongs to another key."""
     length = int.from_bytes(sealed[_CHECKSUM:_HEAD], "little")
     payload = sealed[_HEAD + length :]
-    if sealed[:_CHECKSUM] != blake2b(key + payload, digest_size=_CHECKSUM).digest():
-        return None
-    return payload
+    checksum = blake2b(key, digest_size=_CHECKSUM)
+    checksum.update(payload)
+    return payload if sealed[:_CHECKSUM] == checksum.digest() else None
 
 
 def full_key(stored: bytes, sealed: bytes) -> bytes:

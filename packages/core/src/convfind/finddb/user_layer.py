@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from convfind.finddb.database_file import DatabaseFile
 from convfind.finddb.environment import Environment, Transaction
@@ -18,8 +18,8 @@ _BATCH = 1000  # values read in one transaction: a long one would keep the file 
 _keeping = fork_safe_lock()  # guards what layers keep in memory
 
 
-class _Kept(Generic[T]):
-    """A value in memory that stands for the one on disk; None for a removed one."""
+class Kept(Generic[T]):
+    """A value in memory that stands for the one on disk; None for a removed one. Never changed."""
 
     __slots__ = ("value",)
 
@@ -27,22 +27,33 @@ class _Kept(Generic[T]):
         self.value = value
 
 
+#: A value as a layer has it: sealed bytes of a file, or what memory keeps in their place.
+Stored: TypeAlias = bytes | Kept[T] | None
+
+
+def value_of(table: Table[T], key: bytes, stored: Stored[T]) -> T | None:
+    """Decode a stored value; None where there is none or it is damaged."""
+    return stored.value if isinstance(stored, Kept) else table.unpack(key, stored)
+
+
 class UserLayer:
     """Tables of values by key. A change that does not reach the disk is kept in memory instead."""
 
     def __init__(self, file: DatabaseFile | None) -> None:
         self.file = file
-        self._kept: dict[tuple[str, bytes], _Kept[Any]] = {}
+        self._kept: dict[tuple[str, bytes], Kept[Any]] = {}
 
     def get(self, table: Table[T], key: bytes) -> T | None:
         """Read a value; None where there is none or it is damaged."""
+        return value_of(table, key, self.stored(table, key))
+
+    def stored(self, table: Table[T], key: bytes) -> Stored[T]:
+        """Read a value as it is stored, without decoding it."""
         if self._kept:
             kept = self._kept.get((table.name, key))
             if kept is not None:
-                return cast("T | None", kept.value)
-        if self.file is None:
-            return None
-        return table.unpack(key, self.file.get(table.name, stored_key(key)))
+                return kept
+        return None if self.file is None else self.file.get(table.name, stored_key(key))
 
     def update(self, table: Table[T], key: bytes, change: Callable[[T | None], T | None]) -> None:
         """Replace a value by what ``change`` makes of it, None to remove it; may call it again."""
@@ -64,7 +75,7 @@ class UserLayer:
         on_disk = self.get(table, key)
         with _keeping:
             kept = self._kept.get(place)
-            self._kept[place] = _Kept(change(kept.value if kept else on_disk))
+            self._kept[place] = Kept(change(kept.value if kept else on_disk))
 
     def items(self, table: Table[T], prefix: bytes) -> Iterator[tuple[bytes, T]]:
         """Every readable value whose full key starts so; those in memory only come last."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from convfind.heuristics.model import TrainedHeuristic
+if TYPE_CHECKING:
+    from convfind.heuristics.model import TrainedHeuristic
 
 SUFFIX = ".npz"
 
@@ -32,4 +34,6 @@ def installed_models(user_path: Path) -> tuple[TrainedHeuristic, ...]:
 @lru_cache(maxsize=64)
 def _model(file: Path, stamp: int) -> TrainedHeuristic:
     """The model of a file as it was at that time: handles share it, and it warns once."""
+    from convfind.heuristics.model import TrainedHeuristic
+
     return TrainedHeuristic(f"{_FOLDER}/{file.name}", file)

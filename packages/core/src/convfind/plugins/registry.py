@@ -24,7 +24,7 @@ from convfind.plugins.registers import (
 )
 from convfind.reasons import Reason
 from convfind.settings import PluginSelection, plugin_selection
-from convfind.solver import Solver
+from convfind.solver import Solver, versioned_id
 from convfind.target import Target
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class Registry:
         self._solvers = {solver.solver_id: solver for solver in self.solvers}
         self._packages = {solver_id: info.package for solver_id, (_, info) in solvers.items()}
         self._by_backend: dict[str, tuple[tuple[Solver, ...], Mapping[str, Rejected]]] = {}
+        self._versions: dict[str, Mapping[str, Solver]] = {}
         self._databases = tuple(_databases(manager))
         self._started = manager.hooks("convfind_find_started")
         self._measured = manager.hooks("convfind_candidate_measured")
@@ -141,6 +142,15 @@ class Registry:
             }
             candidates = tuple(s for s in self.solvers if s.solver_id not in rejected)
             found = self._by_backend[target.backend] = (candidates, MappingProxyType(rejected))
+        return found
+
+    def versions_for(self, target: Target) -> Mapping[str, Solver]:
+        """Return the same solvers by versioned id, as a database entry's ``considered`` has it."""
+        found = self._versions.get(target.backend)
+        if found is None:
+            solvers, _ = self.solvers_for(target)
+            found = MappingProxyType({versioned_id(solver): solver for solver in solvers})
+            self._versions[target.backend] = found
         return found
 
     # -- databases and commands -------------------------------------------------------------------

@@ -1,0 +1,25 @@
+"""What ``import convfind`` leaves for those who need it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import convfind.heuristics
+from convfind.heuristics.model import TrainedHeuristic
+
+
+def test_importing_convfind_imports_neither_search_nor_models() -> None:
+    code = "import sys, convfind; print(*(name for name in sys.modules if 'convfind' in name))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    imported = set(done.stdout.split())
+    assert "convfind.finder" in imported
+    assert imported.isdisjoint({"convfind.search", "convfind.trust", "convfind.heuristics.model"})
+
+
+def test_models_are_imported_by_their_names() -> None:
+    assert convfind.heuristics.TrainedHeuristic is TrainedHeuristic
+    with pytest.raises(AttributeError, match="has no attribute 'Model'"):
+        _ = convfind.heuristics.Model  # type: ignore[attr-defined]
