@@ -29,6 +29,7 @@ from convfind_finddb_tools.removal import remove
 _PACKAGES = Path(__file__).parents[1] / "packages"
 #: The packages by the algorithm of their solvers.
 _FAMILIES = {
+    "gemm": "backend-opencl/src/convfind_backend_opencl",
     "implicit-gemm": "solvers-igemm/src/convfind_solvers_igemm",
     "winograd": "solvers-winograd/src/convfind_solvers_winograd",
     "direct": "solvers-direct/src/convfind_solvers_direct",

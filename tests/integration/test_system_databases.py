@@ -15,6 +15,7 @@ PACKS = default_registry().system_databases()
 
 def test_every_family_ships_records() -> None:
     assert {path.parents[1].name for path in PACKS} >= {
+        "convfind_backend_opencl",
         "convfind_solvers_direct",
         "convfind_solvers_fft",
         "convfind_solvers_igemm",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from convfind.plugins import hookimpl
@@ -23,3 +24,9 @@ def convfind_register_solvers(register: SolverRegistry) -> None:
     from convfind_backend_opencl.gemm.solver_list import solvers
 
     register.extend(solvers())
+
+
+@hookimpl
+def convfind_system_databases() -> list[Path]:
+    """Name what was measured of the GEMM solvers on devices and packed into the package."""
+    return sorted((Path(__file__).parent / "databases").glob("*.lmdb"))
