@@ -1,7 +1,7 @@
 """Heuristic models of MIOpen's solvers, trained and scored on MIOpen's find databases.
 
     python benchmarks/heuristics.py FOLDER [--device gfx90a68.HIP] [--sibling gfx90878.HIP]
-        [--seed 0 --seed 1] [--models KEPT] [--json]
+        [--seed 0 --seed 1] [--teachers 24] [--models KEPT] [--json]
 
 FOLDER holds *.fdb.txt.bz2 files. For each device and seed a model is trained on all but a fifth of
 the shape families, which the seed chooses, and scored on that fifth among the solvers of each
@@ -9,7 +9,8 @@ record: alone, and told of the neighbours that are known: the record of the same
 batch size, and with --sibling on another device. With several seeds the mean and the standard
 deviation are shown. The models are for comparing with what is published about MIOpen's own; nothing
 runs its solvers. With --models they are kept, and what is kept is scored and timed without training
-again: an idle machine's times take a minute.
+again: an idle machine's times take a minute. With --teachers, so many large networks teach those of
+the model, which wants a GPU.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from convfind.heuristics.model_file import write_model
 from convfind_finddb_tools.heuristics.dataset import Dataset, read_dataset
 from convfind_finddb_tools.heuristics.evaluation import Scores, evaluate, query_times
 from convfind_finddb_tools.heuristics.split import held_out
+from convfind_finddb_tools.heuristics.teaching import Teaching
 from convfind_finddb_tools.heuristics.training import Recipe, train
 
 DEVICES = ("gfx90a68.HIP", "gfx90878.HIP", "gfx942130.HIP")
@@ -36,17 +38,16 @@ _WIDTH = 30
 
 
 def measure(
-    dataset: Dataset, seed: int, path: Path, siblings: Dataset | None = None
+    dataset: Dataset, recipe: Recipe, path: Path, siblings: Dataset | None = None
 ) -> dict[str, dict[str, Any]]:
     """Train unless there is a model, and return the scores on what was held out by which
     neighbours are known.
     """
-    recipe = Recipe(seed=seed)
     start = time.perf_counter()
     if not path.exists():
         write_model(path, train(dataset, recipe, siblings=siblings))
     elapsed = time.perf_counter() - start
-    unseen = dataset.select(held_out(dataset, recipe.split, recipe.held_out, seed))
+    unseen = dataset.select(held_out(dataset, recipe.split, recipe.held_out, recipe.seed))
     heuristic = TrainedHeuristic("benchmark", path)
     trained = heuristic.model()  # weights as they are stored
     found = {}
@@ -72,6 +73,7 @@ def main() -> None:
     parser.add_argument("--device", action="append", help="name of a file, without endings")
     parser.add_argument("--sibling", help="name of a file; of a device that is not measured")
     parser.add_argument("--seed", action="append", type=int)
+    parser.add_argument("--teachers", type=int, default=0, help="large networks that teach")
     parser.add_argument("--models", type=Path, help="folder in which models are kept")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
@@ -93,12 +95,14 @@ def _measure_all(given: argparse.Namespace, models: Path) -> dict[str, dict[int,
         return read_dataset([given.folder / f"{device}.fdb.txt.bz2"])
 
     siblings = read(given.sibling) if given.sibling else None
+    taught = f"-{given.teachers}" if given.teachers else ""
     measured: dict[str, dict[int, dict[str, Any]]] = {}
     for device in given.device or DEVICES:
         dataset = read(device)
         for seed in given.seed or [0]:
-            path = models / f"{device}-{given.sibling or 'alone'}-{seed}.npz"
-            for known, scores in measure(dataset, seed, path, siblings).items():
+            path = models / f"{device}-{given.sibling or 'alone'}-{seed}{taught}.npz"
+            recipe = Recipe(seed=seed, teaching=Teaching.by(given.teachers))
+            for known, scores in measure(dataset, recipe, path, siblings).items():
                 measured.setdefault(f"{device} {known}", {})[seed] = scores
     return measured
 

@@ -47,6 +47,7 @@ from convfind_finddb_tools.heuristics.dataset import Dataset, read_dataset
 from convfind_finddb_tools.heuristics.evaluation import evaluate, first_choices
 from convfind_finddb_tools.heuristics.family import family_of
 from convfind_finddb_tools.heuristics.regions import Costs, unseen_choices, weak_regions
+from convfind_finddb_tools.heuristics.teaching import Teaching
 from convfind_finddb_tools.heuristics.training import Recipe, train
 from convfind_finddb_tools.tune.sources import read_source
 from made_problems import rare_problems, usual_problems
@@ -223,6 +224,7 @@ def _others(sources: Sequence[Path]) -> Iterator[ConvProblem]:
 @click.option("--to", "file", required=True, type=_NEW)
 @click.option("--with-older", is_flag=True, help="Estimate from older versions what is missing.")
 @click.option("--most-groups", default=2**31 - 1, help="Leave problems of more groups out.")
+@click.option("--teachers", default=0, show_default=True, help="Large networks that teach.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True)
 def model(
@@ -231,6 +233,7 @@ def model(
     file: Path,
     with_older: bool,
     most_groups: int,
+    teachers: int,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -245,7 +248,7 @@ def model(
         known = ", ".join(device.identity for device in dataset.devices)
         msg = f"{data[0]} holds times of {known}, not of {target.identity} alone"
         raise click.ClickException(msg)
-    recipe = Recipe(seed=seed)
+    recipe = Recipe(seed=seed, teaching=Teaching.by(teachers))
     index = _index_costs(dataset, target)
     unseen = unseen_choices(dataset, recipe)
     found: dict[str, dict[str, float]] = {}

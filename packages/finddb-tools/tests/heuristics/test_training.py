@@ -25,7 +25,10 @@ from convfind_finddb_tools.heuristics.dataset import read_dataset
 from .conftest import applicable, fill, law, random_problems
 
 pytest.importorskip("torch", reason="training needs PyTorch")
+import torch
+
 from convfind_finddb_tools.heuristics.perceptrons import Form
+from convfind_finddb_tools.heuristics.teaching import Teaching
 from convfind_finddb_tools.heuristics.training import Recipe, train
 
 Measured = Callable[[str, int, int], Path]
@@ -173,6 +176,44 @@ def test_a_form_of_members_makes_the_mean_of_small_networks() -> None:
             assert middle[member, :, other].any() == (member == other)
 
 
+def test_of_taught_networks_each_data_type_has_its_own() -> None:
+    everything = read_dataset([Path(__file__).parents[1] / "data/gfx90a68.HIP.fdb.txt"])
+    dataset = everything.in_direction(Direction.FORWARD)
+    teacher, student = (Form(hidden=(8, 6), dropout=0.0, decay=0.1, members=n) for n in (2, 1))
+    column = SIZES.index("dtype")
+    types, counts = np.unique(dataset.rows[:, column], return_counts=True)
+    teaching = Teaching(
+        teacher=teacher, student=student, fewest=1, apart=counts.max(), made=300, steps=2
+    )
+    recipe = Recipe(epochs=3, held_out=0.0, teaching=teaching)
+    reported = []
+    model = train(dataset, recipe, lambda done, total: reported.append((done, total)))
+    kinds = [{kind[1] for kind in network.domain.kinds} for network in model.networks]
+    assert kinds == [{types[counts.argmax()]}, {*types[counts < counts.max()]}]
+    assert reported == [(done, 6) for done in range(1, 7)]
+    for row in dataset.rows.tolist():
+        assert not isinstance(model.network(Direction.FORWARD, row), str)
+    assert len({(network.domain.low, network.domain.high) for network in model.networks}) == 1
+    first, second = (network.weights[0] for network in model.networks)
+    assert first.shape == second.shape
+    assert first.shape[0] == student.hidden[0]
+    assert (first != second).any()
+    teaching = replace(teaching, fewest=len(dataset) + 1)
+    assert len(train(dataset, replace(recipe, teaching=teaching)).networks) == 1
+
+
+def test_the_program_has_networks_taught(shell: Any, measured: Measured, tmp_path: Path) -> None:
+    data = measured("tuned", 1600, 1)
+    words = ["--epochs", 1, "--held-out", 0, "--device", "cpu", "--output"]
+    shell("heuristics", "train", data, *words, tmp_path / "alone.npz")
+    shell("heuristics", "train", data, *words, tmp_path / "taught.npz", "--teachers", 2)
+    (alone,), (taught,) = (
+        read_model(tmp_path / f"{name}.npz").networks for name in ("alone", "taught")
+    )
+    assert [len(weights) for weights in alone.weights] == [len(w) for w in taught.weights]
+    assert any((a != b).any() for a, b in zip(alone.weights, taught.weights, strict=True))
+
+
 @pytest.mark.parametrize("command", ["train", "evaluate"])
 def test_what_is_wrong_is_said_in_a_line(
     shell: Any, model: Path, tmp_path: Path, command: str
@@ -180,6 +221,12 @@ def test_what_is_wrong_is_said_in_a_line(
     missing = tmp_path / "missing.fdb.txt"
     words = [missing, "--output", tmp_path / "x"] if command == "train" else [model, missing]
     assert "missing.fdb.txt" in shell.error("heuristics", command, *words)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="PyTorch sees a GPU")
+def test_a_missing_gpu_is_said_in_a_line(shell: Any, tmp_path: Path) -> None:
+    words = ["train", tmp_path, "--output", tmp_path / "x.npz", "--device", "cuda"]
+    assert "PyTorch sees no GPU" in shell.error("heuristics", *words)
 
 
 def test_an_unusable_model_is_said_in_a_line(shell: Any, tmp_path: Path) -> None:

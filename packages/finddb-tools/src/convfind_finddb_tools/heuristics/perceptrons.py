@@ -5,7 +5,8 @@ measured times; that of their distances from the fastest one; the cross-entropy 
 the measured solvers, whose targets are shares that fall with the twentieth power of the time; the
 expected regret, which is the log slowdown of a choice by these odds; and, for solvers without a
 time, by how much they are predicted to be faster than a little behind the best: they cannot run the
-problem, or were slower than what was recorded.
+problem, or were slower than what was recorded. Where a teacher gives lessons, half of that counts,
+and beside it how far the perceptron is from what the teacher says (`Lessons.distance`).
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from convfind.heuristics.network import Floats
+from convfind_finddb_tools.heuristics.descent import Descent
+from convfind_finddb_tools.heuristics.lessons import SHARE, Lessons, apart, size
 
 SHARPNESS = 8.0  # log times to odds while training
 
@@ -31,8 +33,8 @@ _REGRET = 2.0  # weight of the expected regret
 _MOST_REGRET = 2.0  # log times further than this from the best are no worse
 _BEHIND = 0.2  # log time by which a solver without a time should be behind the best
 _CENSORED = 0.1  # weight of that
-_ROUND = 0.1  # errors below it count by their square
 _FEWEST_STEPS = 40  # of an epoch with little data
+_BLOCK = 2048  # problems whose intermediate values fit into memory, for many members
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +51,16 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast perceptrons learn: epochs, problems of a step, rate, and a seed for the order."""
+    """How fast perceptrons learn: epochs, problems of a step, rate, and a seed for the order.
+
+    ``steps`` are those of an epoch; 0: as many as there are problems for, and 40 at least.
+    """
 
     epochs: int
     batch: int
     rate: float
     seed: int
+    steps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +74,24 @@ class Examples:
     regret: torch.Tensor  # log times behind the best; 0 where there is none
 
     @classmethod
-    def of(cls, inputs: Floats, times: Floats, base: Floats) -> Examples:
+    def of(cls, inputs: Floats, times: Floats, base: Floats, device: str = "cpu") -> Examples:
         """Inputs, log times of all solvers, infinite where there is none, and log works."""
         measured = np.isfinite(times)
         behind = np.clip(times - times.min(axis=1, keepdims=True), 0.0, _FAR)
         shares = np.where(measured, np.exp(-_CONTRAST * behind), 0.0)
         shares /= shares.sum(axis=1, keepdims=True)
         relative = np.where(measured, times - base[:, None], 0.0)
+        regret = np.where(measured, behind.clip(0.0, _MOST_REGRET), 0.0)
+
+        def moved(values: NDArray[np.generic]) -> torch.Tensor:
+            return torch.from_numpy(values).to(device)
+
         return cls(
-            torch.from_numpy(inputs),
-            torch.from_numpy(relative.astype(np.float32)),
-            torch.from_numpy(measured),
-            torch.from_numpy(shares.astype(np.float32)),
-            torch.from_numpy(np.where(measured, behind.clip(0.0, _MOST_REGRET), 0.0)),
+            moved(inputs),
+            moved(relative.astype(np.float32)),
+            moved(measured),
+            moved(shares.astype(np.float32)),
+            moved(regret.astype(np.float32)),
         )
 
     @property
@@ -96,16 +107,20 @@ class Perceptrons:
     """
 
     def __init__(self, form: Form, widths: Sequence[int], start: torch.Tensor) -> None:
-        """Take the units of each layer, with the inputs, and what outputs start from."""
+        """Take the units of each layer, with the inputs, and what outputs start from.
+
+        They learn on the device that ``start`` is on.
+        """
         self.form = form
+        self._device = start.device
         self.weights: list[torch.nn.Parameter] = []
         self.biases: list[torch.nn.Parameter] = []
         for inputs, outputs in itertools.pairwise((*widths, len(start))):
             bound = inputs**-0.5
             weight = torch.empty(form.members, inputs, outputs).uniform_(-bound, bound)
             bias = torch.empty(form.members, 1, outputs).uniform_(-bound, bound)
-            self.weights.append(torch.nn.Parameter(weight))
-            self.biases.append(torch.nn.Parameter(bias))
+            self.weights.append(torch.nn.Parameter(weight.to(self._device)))
+            self.biases.append(torch.nn.Parameter(bias.to(self._device)))
         with torch.no_grad():
             self.weights[-1].mul_(0.3)
             self.biases[-1][:] = start
@@ -119,51 +134,69 @@ class Perceptrons:
             values = torch.nn.functional.dropout(values, dropout, torch.is_grad_enabled())
         return torch.baddbmm(layers[-1][1], values, layers[-1][0])
 
-    def mean(self, inputs: torch.Tensor) -> torch.Tensor:
-        """The mean of the members' outputs, (rows, solvers)."""
+    def mean(self, inputs: Floats, members: slice = slice(None)) -> Floats:
+        """The mean of the outputs of these members, (rows, solvers)."""
+        found = np.empty((len(inputs), self.biases[-1].shape[2]), np.float32)
         with torch.no_grad():
-            return self(inputs.expand(self.form.members, -1, -1)).mean(0)
+            for start in range(0, len(inputs), _BLOCK):
+                block = torch.from_numpy(inputs[start : start + _BLOCK]).to(self._device)
+                outputs = self(block.expand(self.form.members, -1, -1))[members]
+                found[start : start + _BLOCK] = outputs.mean(0).cpu().numpy()
+        return found
 
-    def side_by_side(self) -> tuple[list[Floats], list[Floats]]:
+    def side_by_side(self, members: slice = slice(None)) -> tuple[list[Floats], list[Floats]]:
         """Weights, (outputs, inputs), and biases of the one perceptron that is their mean."""
-        matrices: list[Floats] = [w.detach().numpy().transpose(0, 2, 1) for w in self.weights]
-        first, *middle, last = matrices
-        *biases, typical = (bias.detach().numpy() for bias in self.biases)
+        weights, biases = (
+            [values[members].detach().cpu().numpy() for values in parameters]
+            for parameters in (self.weights, self.biases)
+        )
+        first, *middle, last = (matrices.transpose(0, 2, 1) for matrices in weights)
+        *before, typical = biases
         count = np.float32(len(first))
         return (
             [np.vstack(list(first)), *map(_block_diagonal, middle), np.hstack(list(last)) / count],
-            [*(bias.reshape(-1) for bias in biases), typical.mean(axis=0).reshape(-1)],
+            [*(bias.reshape(-1) for bias in before), typical.mean(axis=0).reshape(-1)],
         )
 
     def learn(
         self,
         examples: Examples,
-        rows: NDArray[np.int64],
+        rows: Sequence[NDArray[np.int64]],
         pace: Pace,
         on_epoch: Callable[[], None],
+        lessons: Lessons | None = None,
     ) -> None:
-        """Adam with a rate that rises and falls once; each member has an order of its own."""
-        batch = max(8, min(pace.batch, len(rows) // 16))
-        steps = max(1, len(rows) // batch)
-        rounds = math.ceil(_FEWEST_STEPS / steps)
-        parameters = self.weights + self.biases
-        optimizer = torch.optim.AdamW(parameters, pace.rate, weight_decay=self.form.decay)
-        total = pace.epochs * rounds * steps + 1
-        schedule = torch.optim.lr_scheduler.OneCycleLR(
-            optimizer, pace.rate, total_steps=total, pct_start=0.1
+        """Learn from examples, of which each member has its own ``rows`` in an order of its own."""
+        typical = sum(map(len, rows)) // len(rows)
+        batch = max(8, min(pace.batch, typical // 16))
+        steps = pace.steps or max(1, typical // batch)
+        rounds = 1 if pace.steps else math.ceil(_FEWEST_STEPS / steps)
+        memory = [torch.zeros((len(rows), batch), dtype=torch.int64, device=self._device)]
+        if lessons is not None:
+            memory.append(torch.zeros_like(memory[0]))
+
+        def loss(chosen: torch.Tensor, asked: torch.Tensor | None = None) -> torch.Tensor:
+            total = self._loss(examples, chosen)
+            if lessons is None or asked is None:
+                return total
+            predicted = self(lessons.inputs[asked]).flatten(0, 1)
+            return SHARE * total + lessons.distance(predicted, asked.flatten()) / batch
+
+        descent = Descent(
+            *(self.weights + self.biases, loss, memory),
+            rate=pace.rate,
+            decay=self.form.decay,
+            steps=pace.epochs * rounds * steps,
         )
         generator = np.random.default_rng(pace.seed)
         for _ in range(pace.epochs):
             for _ in range(rounds):
-                orders = [generator.permutation(rows) for _ in self.weights[0]]
-                order = torch.from_numpy(np.stack(orders))
-                for step in range(steps):
-                    chosen = order[:, step * batch : (step + 1) * batch]
-                    loss: Any = self._loss(examples, chosen)
-                    optimizer.zero_grad()
-                    loss.backward()
-                    optimizer.step()
-                    schedule.step()
+                drawn = [np.stack([_order(own, steps * batch, generator) for own in rows])]
+                if lessons is not None:
+                    drawn.append(lessons.draw(steps * batch, generator))
+                orders = [torch.from_numpy(numbers).to(self._device) for numbers in drawn]
+                for first in range(0, steps * batch, batch):
+                    descent.step(*(order[:, first : first + batch] for order in orders))
             on_epoch()
 
     def _loss(self, examples: Examples, chosen: torch.Tensor) -> torch.Tensor:
@@ -179,15 +212,18 @@ class Perceptrons:
         errors = torch.where(measured, predicted - times, zero)
         none = torch.full_like(errors, math.inf)
         best, fastest = torch.where(measured, times, none).min(1, keepdim=True)
-        apart = torch.where(measured, errors - errors.gather(1, fastest), zero)
-        error = _size(errors).sum() + self.form.distance * _size(apart).sum()
+        behind = torch.where(measured, apart(errors, fastest), zero)
+        error = size(errors).sum() + self.form.distance * size(behind).sum()
         early = torch.where(measured, zero, best + _BEHIND - predicted).clamp(min=0.0).sum()
         return (choice + _REGRET * regret + error + _CENSORED * early) / chosen.shape[1]
 
 
-def _size(errors: torch.Tensor) -> torch.Tensor:
-    zero = torch.zeros_like(errors)
-    return torch.nn.functional.smooth_l1_loss(errors, zero, beta=_ROUND, reduction="none")
+def _order(
+    rows: NDArray[np.int64], count: int, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """So many rows: all of them in an order of chance, then again in another one."""
+    rounds = range(math.ceil(count / len(rows)))
+    return np.concatenate([generator.permutation(rows) for _ in rounds])[:count]
 
 
 def _block_diagonal(blocks: Floats) -> Floats:

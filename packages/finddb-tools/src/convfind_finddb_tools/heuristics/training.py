@@ -9,32 +9,27 @@ from importlib.metadata import version
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from convfind.heuristics.domain import Domain, Region
-from convfind.heuristics.features import REMAINDERS, SIZES, feature_columns
+from convfind.heuristics.domain import Region
+from convfind.heuristics.features import SIZES
 from convfind.heuristics.model_file import Model, Training
 from convfind.heuristics.neighbours import Relation
-from convfind.heuristics.network import UNSEEN, Floats, Network, log_work
-from convfind.heuristics.ramps import Ramps
+from convfind.heuristics.network import Network
 from convfind.types import Direction
 from convfind_finddb_tools.heuristics.dataset import Dataset
 from convfind_finddb_tools.heuristics.evaluation import evaluate
-from convfind_finddb_tools.heuristics.nearest import Nearest, nearest, told
-from convfind_finddb_tools.heuristics.perceptrons import (
-    SHARPNESS,
-    Examples,
-    Form,
-    Pace,
-    Perceptrons,
-)
+from convfind_finddb_tools.heuristics.lessons import Lessons
+from convfind_finddb_tools.heuristics.made_problems import made_problems
+from convfind_finddb_tools.heuristics.nearest import Nearest, nearest
+from convfind_finddb_tools.heuristics.perceptrons import Form, Pace, Perceptrons
 from convfind_finddb_tools.heuristics.split import Split, held_out
+from convfind_finddb_tools.heuristics.task import Task
+from convfind_finddb_tools.heuristics.teaching import Teaching
 
-_FINE = 0.25  # size of ramps and remainders: as large as the features they spoil rare cases
-
-_RANK = SIZES.index("spatial_rank")
+_RANK, _DTYPE = SIZES.index("spatial_rank"), SIZES.index("dtype")
 _NOBODY: Mapping[Relation, Nearest] = {}
 _NOWHERE: Mapping[Direction, frozenset[Region]] = {}
-_NOTHING = (np.zeros(0, np.float32), np.ones(0, np.float32))
 
 Progress = Callable[[int, int], None]
 
@@ -59,10 +54,17 @@ class Recipe:
     calibration: float = 0.03  # share of the families by which the confidence is calibrated
     held_out: float = 0.2  # share that is not trained on
     split: Split = "family"
+    teaching: Teaching | None = None  # None: networks learn by themselves
+    device: str | None = None  # of PyTorch; None: a GPU that it sees, else the CPU
 
     def form(self, problems: int) -> Form:
         """That of a network which learns from so many problems."""
         return next(form for fewest, form in self.forms if problems >= fewest)
+
+    def teaching_of(self, problems: int) -> Teaching | None:
+        """How networks that learn from so many problems are taught."""
+        is_taught = self.teaching is not None and problems >= self.teaching.fewest
+        return self.teaching if is_taught else None
 
 
 def train(
@@ -85,11 +87,15 @@ def train(
         for part in _parts(seen.in_direction(direction), recipe.apart)
         for near in _neighbourhoods(part, siblings, recipe.neighbours)
     ]
-    total = recipe.epochs * len(parts)
+    trainings = [1 if recipe.teaching_of(len(part)) is None else 2 for _, part, _ in parts]
+    total = recipe.epochs * sum(trainings)
     done = itertools.count(1)
     networks = [
-        train_network(part, direction, recipe, lambda: on_progress(next(done), total), near)
+        network
         for direction, part, near in parts
+        for network in train_networks(
+            *(part, direction, recipe, lambda: on_progress(next(done), total), near)
+        )
     ]
     for place, network in enumerate(networks):
         domain = replace(network.domain, weak=weak.get(network.direction, frozenset()))
@@ -113,11 +119,15 @@ def _parts(problems: Dataset, apart: int) -> list[Dataset]:
     """The problems that share a network: those of a spatial rank if there are so many, and all
     others.
     """
-    ranks = problems.rows[:, _RANK]
-    found, counts = np.unique(ranks, return_counts=True)
-    own = found[counts >= apart]
-    chosen = [*(ranks == rank for rank in own), ~np.isin(ranks, own)]
-    return [problems.select(flags) for flags in chosen if flags.any()]
+    return [problems.select(flags) for flags in _shares(problems.rows[:, _RANK], apart)]
+
+
+def _shares(values: NDArray[np.int32], fewest: int) -> list[NDArray[np.bool_]]:
+    """Where each value is that occurs so often, and where all others are."""
+    found, counts = np.unique(values, return_counts=True)
+    own = found[counts >= fewest]
+    chosen = [*(values == value for value in own), ~np.isin(values, own)]
+    return [flags for flags in chosen if flags.any()]
 
 
 def _neighbourhoods(
@@ -134,89 +144,58 @@ def _neighbourhoods(
     return chosen
 
 
-def train_network(
+def train_networks(
     part: Dataset,
     direction: Direction,
     recipe: Recipe,
     on_epoch: Callable[[], None] = lambda: None,
     near: Mapping[Relation, Nearest] = _NOBODY,
-) -> Network:
-    """Train on problems of one direction, also on those that lack some of the neighbours."""
-    solvers = part.used_solvers()
-    evidence = tuple((relation, _evidence(found)) for relation, found in near.items())
-    form = recipe.form(len(part))
-    untrained = Network(direction, solvers, Domain.of(part.rows), 0.0, *_NOTHING, (), (), evidence)
-    inputs, ramps, mean, scale, base = _inputs(part, untrained, near, is_fine=form.is_fine)
-    times = part.log_times(solvers)
-    examples = Examples.of(inputs, times, base)
+) -> list[Network]:
+    """Train on problems of one direction, also on those that lack some of the neighbours.
+
+    One network knows all of them, or where they are taught one the problems of each data type.
+    """
+    teaching = recipe.teaching_of(len(part))
+    form = recipe.form(len(part)) if teaching is None else teaching.student
     fitting = held_out(part, "family", recipe.calibration, recipe.seed + 1)
     if fitting.all() or not fitting.any():
         fitting = np.zeros(len(part), np.bool_)
-    widths = (min(most, recipe.units_per_solver * len(solvers)) for most in form.hidden)
-    net = Perceptrons(form, (inputs.shape[1], *widths), examples.typical)
+    device = recipe.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    task = Task.of(part, direction, near, fitting, device, is_fine=form.is_fine)
     pace = Pace(recipe.epochs, recipe.batch, recipe.rate, recipe.seed)
-    net.learn(examples, np.flatnonzero(~fitting), pace, on_epoch)
-    weights, biases = net.side_by_side()
-    count = len(mean)
-    # What a device adds to the first layer is one number for each unit: a bias of its own.
-    biases[0] = biases[0] + weights[0][:, count:].T
-    weights[0] = np.ascontiguousarray(weights[0][:, :count])
-    return replace(
-        untrained,
-        sharpness=_fit_sharpness(net.mean(examples.inputs[fitting]).numpy(), times[fitting]),
-        mean=mean,
-        scale=scale,
-        weights=tuple(weights),
-        biases=tuple(biases),
-        ramps=ramps,
-    )
+    net = task.perceptrons(form if teaching is None else teaching.teacher, recipe.units_per_solver)
+    net.learn(task.examples, [np.flatnonzero(~fitting)] * net.form.members, pace, on_epoch)
+    if teaching is None:
+        return [task.network(net, slice(None), np.ones(len(part), np.bool_))]
+    shares = _shares(part.rows[:, _DTYPE], teaching.apart)
+    # What is rare is too little to learn from: its student learns from everything.
+    own = [chosen & ~fitting for chosen in shares]
+    own = [flags if 2 * flags.sum() >= teaching.apart else ~fitting for flags in own]
+    lessons = _lessons(task, net, own, teaching.made, recipe.seed)
+    form = replace(form, members=len(shares))
+    students = task.perceptrons(form, recipe.units_per_solver)
+    pace = replace(pace, steps=teaching.steps)
+    students.learn(task.examples, list(map(np.flatnonzero, own)), pace, on_epoch, lessons)
+    return [
+        task.network(students, slice(place, place + 1), chosen)
+        for place, chosen in enumerate(shares)
+    ]
 
 
-def _evidence(near: Nearest) -> tuple[str, ...]:
-    """The solvers that occur among neighbours."""
-    chosen = np.zeros(len(near.source), np.bool_)
-    chosen[near.place[near.known]] = True
-    return near.source.select(chosen).used_solvers()
+def _lessons(
+    task: Task, teacher: Perceptrons, own: list[NDArray[np.bool_]], made: int, seed: int
+) -> Lessons:
+    """Ask a teacher about the problems and so many made ones.
 
-
-def _inputs(
-    part: Dataset, network: Network, near: Mapping[Relation, Nearest], *, is_fine: bool
-) -> tuple[Floats, Ramps, Floats, Floats, Floats]:
-    """Normalised ramps and features, what is told of neighbours, then one column for each device;
-    ramps; mean and scale; log of the work.
+    Each student learns from those of the data types of its ``own`` problems.
     """
-    units = np.array([device.compute_units for device in part.devices], np.float32)
-    columns = feature_columns(part.rows, units[part.device], network.direction)
-    ramps = Ramps.of(columns) if is_fine else Ramps.none()
-    values = np.vstack([ramps.of_columns(columns), columns])
-    mean = values.mean(axis=1, dtype=np.float64).astype(np.float32)
-    scale = values.std(axis=1, dtype=np.float64).astype(np.float32)
-    scale[scale < 1e-5] = 1.0
-    scale[: len(ramps)] /= _FINE
-    scale[-REMAINDERS:] = scale[-REMAINDERS:] / _FINE if is_fine else UNSEEN
-    inputs = ((values - mean[:, None]) / scale[:, None]).T
-    more = told(network, near, columns)
-    if more is not None:
-        inputs = np.hstack([inputs, more])
-        mean = np.pad(mean, (0, more.shape[1]))
-        scale = np.pad(scale, (0, more.shape[1]), constant_values=1.0)
-    flags = np.zeros((len(part), len(part.devices)), np.float32)
-    flags[np.arange(len(part)), part.device] = 1.0
-    return np.hstack([inputs, flags]), ramps, mean, scale, log_work(columns)
-
-
-def _fit_sharpness(predicted: Floats, times: Floats) -> float:
-    """The sharpness by which the confidence is most likely, on problems not trained on."""
-    several = np.isfinite(times).sum(axis=1) > 1
-    if not several.any():
-        return SHARPNESS
-    predicted, times = predicted[several], times[several]
-    best = times.argmin(axis=1)
-    candidates = np.geomspace(0.5, 64.0, 57)
-    costs = []
-    for sharpness in candidates:
-        odds = np.where(np.isfinite(times), -sharpness * predicted, -np.inf)
-        odds = odds - odds.max(axis=1, keepdims=True)
-        total = np.log(np.exp(odds).sum(axis=1))
-        costs.append(float((total - odds[np.arange(len(odds)), best]).mean()))
-    return float(candidates[int(np.argmin(costs))])
+    part = task.part
+    rows, source = made_problems(part.rows, made, seed)
+    others, _ = task.sight.inputs(rows, part.device[source], task.told[source])
+    asked = np.vstack([task.inputs, others])
+    types = np.concatenate([part.rows[:, _DTYPE], rows[:, _DTYPE]])
+    return Lessons(
+        torch.from_numpy(asked).to(task.device),
+        torch.from_numpy(teacher.mean(asked)).to(task.device),
+        [np.flatnonzero(np.isin(types, part.rows[flags, _DTYPE])) for flags in own],
+    )

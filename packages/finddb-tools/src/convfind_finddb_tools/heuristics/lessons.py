@@ -1,0 +1,67 @@
+"""`Lessons`: what a teacher says of problems, for perceptrons to learn from. Needs PyTorch.
+
+How far perceptrons are from their teacher has two parts: the errors of all solvers' times and of
+their distances from the fastest one, which weigh less the slower the teacher takes a solver to be;
+and the cross-entropy of the teacher's choice (G. Hinton, O. Vinyals and J. Dean, "Distilling the
+knowledge in a neural network", 2015).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+SHARE = 0.5  # weight of measured times beside what a teacher says
+
+_SHARPNESS = 10.0  # log times to odds of the teacher's choice
+_DECAY = 1.5  # power of the speed in the weights of the errors
+_ROUND = 0.1  # errors below it count by their square
+
+
+@dataclass(frozen=True, slots=True)
+class Lessons:
+    """What a teacher says of problems, measured or not, a row for each.
+
+    Attributes:
+        inputs: what perceptrons see of them.
+        times: of all solvers: logarithms less that of the work.
+        rows: those from which each perceptron learns.
+    """
+
+    inputs: torch.Tensor
+    times: torch.Tensor
+    rows: Sequence[NDArray[np.int64]]
+
+    def draw(self, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
+        """So many rows for each perceptron, (perceptrons, rows)."""
+        drawn = [rows[generator.integers(len(rows), size=count)] for rows in self.rows]
+        return np.stack(drawn)
+
+    def distance(self, predicted: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """Sum over rows of how far predictions, (rows, solvers), are from what the teacher says."""
+        times = self.times[rows]
+        best, fastest = times.min(1, keepdim=True)
+        errors = predicted - times
+        weights = torch.exp(_DECAY * (best - times))
+        error = (weights * (size(errors) + size(apart(errors, fastest)))).sum()
+        odds = torch.softmax(-_SHARPNESS * times, 1)
+        return error - (odds * torch.log_softmax(-_SHARPNESS * predicted, 1)).sum()
+
+
+def apart(errors: torch.Tensor, fastest: torch.Tensor) -> torch.Tensor:
+    """Errors of the distances from the fastest solvers, (rows, 1).
+
+    The gradient of `torch.gather` would be a sum in no fixed order on GPUs.
+    """
+    chosen = torch.zeros_like(errors).scatter(1, fastest, 1.0)
+    return errors - (errors * chosen).sum(1, keepdim=True)
+
+
+def size(errors: torch.Tensor) -> torch.Tensor:
+    """How much each error counts: its square if it is small, itself if it is large."""
+    zero = torch.zeros_like(errors)
+    return torch.nn.functional.smooth_l1_loss(errors, zero, beta=_ROUND, reduction="none")
