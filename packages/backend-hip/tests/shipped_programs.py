@@ -56,9 +56,11 @@ LAYERS = (
     Layer((16, 256, 56, 56), (64, 256, 1, 1)),
     Layer((16, 3, 224, 224), (64, 3, 7, 7), stride=2),
     Layer((16, 3, 224, 224), (64, 3, 7, 7), Layout.NHWC, stride=2, solvers="direct*"),
+    Layer((16, 3, 35, 35), (96, 3, 4, 4), Layout.NHWC, stride=4, solvers="direct-gpu-first-*"),
     Layer((16, 512, 7, 7), (512, 512, 3, 3), Layout.NHWC),
     Layer((16, 3, 56, 56), (64, 3, 3, 3), Layout.NHWC, solvers="winograd-*-narrow"),
     Layer((16, 64, 14, 14), (64, 1, 7, 7), groups=64, solvers="direct-gpu-bands*"),
+    Layer((16, 64, 28, 28), (64, 1, 5, 5), stride=2, groups=64, solvers="direct-gpu-up*"),
     Layer((16, 128, 56, 56), (128, 128, 3, 3), dtype=FLOAT16, stride=2),
     Layer((16, 256, 14, 14), (64, 256, 1, 1), Layout.NHWC, BFLOAT16),
     *(

@@ -106,7 +106,7 @@ def test_what_does_not_pay_is_refused(solver: PhasesSolver) -> None:
         (problem_of(solver, (4, 4, 224, 224), (64, 4, 11, 11), stride=5), Reason.STRIDE),
         (problem_of(solver, (4, 3, 224, 224), (64, 3, 4, 4), stride=4), Reason.FILTER_SIZE),
         (problem_of(solver, (4, 3, 224, 224), (64, 3, 7, 5), stride=2), Reason.FILTER_SIZE),
-        (problem_of(solver, (4, 1, 224, 224), (64, 1, 7, 7), stride=2), Reason.FILTER_SIZE),
+        (problem_of(solver, (4, 1, 224, 224), (64, 1, 5, 5), stride=2), Reason.FILTER_SIZE),
     ):
         answer = solver.applicability(problem, TARGET)
         assert isinstance(answer, Rejected), problem

@@ -14,16 +14,24 @@ from convfind.solution import BufferArg, ConvSolution, Launch, Memory, align, f3
 from convfind.target import Target
 from convfind.types import Direction
 from convfind_solvers_direct.cpu_phases_solver import PhasesSolver
-from convfind_solvers_direct.cpu_solver import VECTOR, items_wanted, program_of
+from convfind_solvers_direct.cpu_solver import (
+    VECTOR,
+    arithmetic_share,
+    fill,
+    items_wanted,
+    program_of,
+)
 from convfind_solvers_direct.phases import BLOCK, FREQUENCIES, Phases
 from convfind_solvers_direct.window import window
 
-#: Tiles whose products are added at a time, and vectors of sums in registers.
-_TILES, _MOST_ROWS = 28, 8
+#: Tiles whose products are added at a time, and pairs of vectors of sums in registers.
+_TILES, _MOST_ROWS, _MOST_ROWS_OF_BLOCKS = 28, 8, 9
 #: Floats of sums that a level-2 cache still has most of.
 _MOST_SUMS = 2**19
 #: A part of fewer tiles spends its time on clearing and transforming sums: then a part a core.
 _TILES_OF_PART = 112
+#: What pixels of y cost beside their products, in products of a filter: their transforms.
+_REST = 21.0
 
 
 class CpuFirstPhasesWeights(PhasesSolver):
@@ -31,23 +39,34 @@ class CpuFirstPhasesWeights(PhasesSolver):
 
     solver_id = "direct-cpu-first-phases-nhwc-bwd-weights"
     direction = Direction.BACKWARD_WEIGHTS
+    version = 2
 
     def judge(self, problem: ConvProblem) -> Applicability:
         """Take no more filters than caches have room for."""
         if not (answer := super().judge(problem)):
             return answer
-        if (sums := _sums(Phases(window(problem)))) > _MOST_SUMS:
+        if (sums := _sums(self.cut(window(problem)))) > _MOST_SUMS:
             return Rejected(Reason.SIZE_LIMIT, f"{sums} sums of all frequencies, over {_MOST_SUMS}")
         return APPLICABLE
 
+    def gain(self, phases: Phases) -> float:
+        """The peak's share, counted by the direct formula, where vectors are filled."""
+        return phases.gain(_REST) / phases.covered
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """The share of the peak, times that of the time that arithmetic takes."""
+        phases = self.cut(window(problem))
+        filled = fill(phases.window.filters, VECTOR)
+        return max(self.gain(phases) * filled * arithmetic_share(problem), 0.02)
+
     def error_reach(self, problem: ConvProblem) -> int:
-        """The taps of a phase."""
-        phases = Phases(window(problem))
+        """The taps of a piece."""
+        phases = self.cut(window(problem))
         return (phases.taps[0] - 1) * max(phases.window.stride)
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the parts and of what their work-items transform: one at least."""
-        phases = Phases(window(problem))
+        phases = self.cut(window(problem))
         parts, _ = _parts(phases, target, limit)
         return _workspace(phases, parts)
 
@@ -60,12 +79,13 @@ class CpuFirstPhasesWeights(PhasesSolver):
     ) -> ConvSolution:
         """One launch for the parts, and one that adds them up."""
         shape = window(problem)
-        phases = Phases(shape)
+        phases = self.cut(shape)
         parts, share = _parts(phases, target, workspace_limit)
         program = program_of(
             "cpu_first_phases_weights",
             replace(shape, filters=1),
             POINTS=phases.taps[0],
+            IN_BLOCKS=phases.in_blocks,
             TILES=_TILES,
             ROWS=_rows(phases),
         )
@@ -103,7 +123,8 @@ class CpuFirstPhasesWeights(PhasesSolver):
 
 def _rows(phases: Phases) -> int:
     """Numbers of a virtual pixel whose sums are in registers."""
-    return -(-phases.depth // -(-phases.depth // _MOST_ROWS))
+    most = _MOST_ROWS_OF_BLOCKS if phases.in_blocks else _MOST_ROWS
+    return -(-phases.depth // -(-phases.depth // most))
 
 
 def _parts(phases: Phases, target: Target, limit: int | None) -> tuple[int, int]:
@@ -130,6 +151,6 @@ def _part_bytes(phases: Phases) -> int:
 
 def _workspace(phases: Phases, parts: int) -> int:
     """Bytes of the parts; of each a transformed row, spectra of tiles of x and of y, and sums."""
-    spectra = FREQUENCIES * (_TILES * phases.depth + VECTOR + _TILES * BLOCK)
+    spectra = FREQUENCIES * (phases.spectrum(_TILES) + _TILES * BLOCK)
     work = 4 * (phases.row_floats + spectra + _sums(phases))
     return align(parts * _part_bytes(phases)) + parts * work

@@ -50,10 +50,13 @@ class CpuFirstWeights(CpuSolver):
     """w from x and y: sums of parts, added up by a second launch in a fixed order."""
 
     direction = Direction.BACKWARD_WEIGHTS
+    version = 2
 
     def __init__(self, *, channels_last: bool) -> None:
         self.channels_last = channels_last
         self.solver_id = f"direct-cpu-first-{'nhwc' if channels_last else 'nchw'}-bwd-weights"
+        if not channels_last:
+            self.version = 1  # type: ignore[misc]  # version 2 fetches channels last ahead
 
     def judge(self, problem: ConvProblem) -> Applicability:
         """Take packed tensors of few channels in one group."""

@@ -149,14 +149,16 @@ class LinesConv(GpuDirect):
         return APPLICABLE
 
 
-def judge_rows(problem: ConvProblem, shape: Window, target: Target) -> Applicability:
+def judge_rows(
+    problem: ConvProblem, shape: Window, target: Target, largest_stride: int = 1
+) -> Applicability:
     """Judge what solvers of whole rows of one channel have in common."""
     if problem.dtype is not DataType.FLOAT32:
         return Rejected(Reason.DTYPE, "is float32 only")
     if shape.channels > 1 or shape.filters > 1:
         return Rejected(Reason.CHANNELS, "is for one channel a group")
-    if max(*shape.stride, *shape.dilation) > 1:
-        return Rejected(Reason.STRIDE, "is for strides and dilations of 1")
+    if max(shape.stride) > largest_stride or max(shape.dilation) > 1:
+        return Rejected(Reason.STRIDE, f"is for strides up to {largest_stride} and dilations of 1")
     most = most_weights(target)
     if math.prod(shape.taps) > most:
         return Rejected(Reason.FILTER_SIZE, f"is for {most} taps at most")

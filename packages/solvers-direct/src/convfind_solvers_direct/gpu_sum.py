@@ -21,12 +21,18 @@ def is_split(problem: ConvProblem, config: Config, limit: int | None) -> bool:
     return config.integer("parts") > 1 and fits
 
 
-def sum_of_parts(problem: ConvProblem, target: Target, parts: int) -> Launch:
+def sum_of_parts(
+    problem: ConvProblem,
+    target: Target,
+    parts: int,
+    wanted_items: int = _ITEMS,
+    sharers: int = _SHARERS,
+) -> Launch:
     """Return the launch that adds up what the first one left in the workspace."""
-    size, items = problem.elements("w"), min(_ITEMS, target.max_work_group)
+    size, items = problem.elements("w"), min(wanted_items, target.max_work_group)
     program = Program(
         KernelSource(PACKAGE, "kernels/gpu_sum.cl"),
-        defines=make_defines({"DTYPE": problem.dtype.upper(), "ITEMS": items, "SHARERS": _SHARERS}),
+        defines=make_defines({"DTYPE": problem.dtype.upper(), "ITEMS": items, "SHARERS": sharers}),
     )
     return Launch(
         KernelSpec(program, "direct_gpu_sum"),
@@ -38,6 +44,6 @@ def sum_of_parts(problem: ConvProblem, target: Target, parts: int) -> Launch:
             i64(size),
             i32(parts),
         ),
-        (-(-size // (items // _SHARERS)) * items,),
+        (-(-size // (items // sharers)) * items,),
         (items,),
     )

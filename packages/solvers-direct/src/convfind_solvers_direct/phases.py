@@ -1,9 +1,11 @@
-"""`Phases`: a strided convolution of few channels as one of stride 1, for Winograd's algorithm."""
+"""`Phases` and `Blocks`: convolutions of few channels in pieces for Winograd's algorithm."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
 
 from convfind_solvers_direct.cpu_solver import VECTOR
 from convfind_solvers_direct.window import Axes, Window
@@ -11,10 +13,12 @@ from convfind_solvers_direct.window import Axes, Window
 #: Elements of a tile of the image along an axis, and its frequencies.
 SIDE = 6
 FREQUENCIES = SIDE * SIDE
+#: Taps along an axis that the transforms are for.
+POINTS = (3, 4)
 #: Filters of a register tile.
 BLOCK = 2 * VECTOR
-#: The share of the peak that products reach, and what the rest of a result costs, in products.
-PRODUCT_SHARE, _REST = 0.8, 90.0
+#: The share of the peak that products reach.
+PRODUCT_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,7 @@ class Phases:
     """
 
     window: Window
+    in_blocks: ClassVar[bool] = False
 
     @property
     def taps(self) -> Axes:
@@ -33,6 +38,11 @@ class Phases:
         sizes = zip(self.window.taps, self.window.stride, strict=True)
         height, width = (-(-taps // step) for taps, step in sizes)
         return height, width
+
+    @property
+    def pieces(self) -> Axes:
+        """Phases along both axes."""
+        return self.window.stride
 
     @property
     def outputs(self) -> int:
@@ -48,12 +58,12 @@ class Phases:
     @property
     def line(self) -> int:
         """Numbers of a virtual pixel in a row of the image."""
-        return self.window.channels * self.window.stride[1]
+        return self.window.channels * self.pieces[1]
 
     @property
     def depth(self) -> int:
-        """Channels of the convolution of stride 1."""
-        return self.line * self.window.stride[0]
+        """Channels of all pieces."""
+        return self.line * self.pieces[0]
 
     @property
     def pitch(self) -> int:
@@ -65,7 +75,11 @@ class Phases:
     @property
     def row_floats(self) -> int:
         """Floats of a row of tiles whose columns are transformed."""
-        return SIDE * self.window.stride[0] * self.pitch
+        return SIDE * self.pieces[0] * self.pitch
+
+    def spectrum(self, tiles: int) -> int:
+        """Floats of a frequency of so many tiles."""
+        return tiles * self.depth + VECTOR
 
     @property
     def filters(self) -> int:
@@ -73,8 +87,61 @@ class Phases:
         return -(-self.window.filters // BLOCK) * BLOCK
 
     @property
-    def gain(self) -> float:
-        """Products of the direct formula to the time of a pixel of y in products."""
+    def covered(self) -> float:
+        """Pixels of all tiles to those of y: tiles at the edges reach past it."""
+        return math.prod(self.tiles) * self.outputs**2 / math.prod(self.window.out)
+
+    def gain(self, rest: float) -> float:
+        """Products of the direct formula to the time of a pixel of y in products.
+
+        ``rest``: what is no product of the algorithm's, for a pixel and a filter.
+        """
         products = FREQUENCIES * self.depth / self.outputs**2
         all_taps = math.prod(self.window.taps)
-        return self.window.channels * all_taps / (products / PRODUCT_SHARE + _REST)
+        return self.window.channels * all_taps / (products / PRODUCT_SHARE + rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks(Phases):
+    """A window of stride 1 whose filter is cut into blocks: 9x9 has nine of 3x3 taps.
+
+    Each is a filter of its own of an image that begins so many pixels further on. All of them meet
+    the same pixels of y, whose tiles are transformed once.
+    """
+
+    in_blocks: ClassVar[bool] = True
+
+    @property
+    def taps(self) -> Axes:
+        """Of a block, along both axes."""
+        return _blocks(self.window.taps)[0]
+
+    @property
+    def pieces(self) -> Axes:
+        """Blocks along both axes."""
+        return _blocks(self.window.taps)[1]
+
+    @property
+    def pitch(self) -> int:
+        """Floats of a transformed row: whole vectors of places, and what the last of them meet."""
+        places = self.tiles[1] * self.outputs * self.window.channels + self._halo
+        read = places + VECTOR + SIDE * self.window.channels
+        written = (self.window.padding[1] + self.window.size[1]) * self.window.channels
+        return (max(read, written) // VECTOR + 2) * VECTOR
+
+    def spectrum(self, tiles: int) -> int:
+        """Floats of a frequency of so many tiles, each of another row at worst."""
+        places = self.outputs * self.window.channels + self._halo
+        return self.pieces[0] * (tiles * places + VECTOR)
+
+    @property
+    def _halo(self) -> int:
+        """Numbers behind neighbouring tiles that blocks on their right meet."""
+        return (self.pieces[1] - 1) * self.taps[1] * self.window.channels
+
+
+@lru_cache(maxsize=64)
+def _blocks(taps: Axes) -> tuple[Axes, Axes]:
+    """Return taps of a block, and blocks, along both axes: the fewest products for a result."""
+    cuts = [((size, size), (-(-taps[0] // size), -(-taps[1] // size))) for size in POINTS]
+    return min(cuts, key=lambda cut: math.prod(cut[1]) / (SIDE + 1 - cut[0][0]) ** 2)

@@ -6,6 +6,7 @@ from convfind.solver import Solver
 from convfind.types import Direction
 from convfind_solvers_direct.cpu_conv import CPU_CONV_SOLVERS
 from convfind_solvers_direct.cpu_first import CpuFirst
+from convfind_solvers_direct.cpu_first_blocks_weights import CpuFirstBlocksWeights
 from convfind_solvers_direct.cpu_first_phases import CpuFirstPhases
 from convfind_solvers_direct.cpu_first_phases_weights import CpuFirstPhasesWeights
 from convfind_solvers_direct.cpu_first_weights import CpuFirstWeights
@@ -13,9 +14,11 @@ from convfind_solvers_direct.cpu_narrow import CpuNarrow
 from convfind_solvers_direct.cpu_weights import CPU_WEIGHTS_SOLVERS
 from convfind_solvers_direct.gpu_bands import BandsConv
 from convfind_solvers_direct.gpu_first import GpuFirst
+from convfind_solvers_direct.gpu_first_weights import GpuFirstWeights
 from convfind_solvers_direct.gpu_lines import LinesConv
 from convfind_solvers_direct.gpu_pixels import PixelsConv
 from convfind_solvers_direct.gpu_planes import PlanesConv
+from convfind_solvers_direct.gpu_upsampled import UpsampledConv
 from convfind_solvers_direct.gpu_weights import WEIGHTS_SOLVERS
 from convfind_solvers_direct.gpu_wide import WideConv
 from convfind_solvers_direct.gpu_wide_weights import WideWeights
@@ -28,6 +31,7 @@ def solvers() -> list[Solver]:
     return [
         CpuFirstPhases(),
         CpuFirstPhasesWeights(),
+        CpuFirstBlocksWeights(),
         *(CpuFirst(channels_last=channels_last) for channels_last in (False, True)),
         *(
             CpuNarrow(direction, channels_last=channels_last)
@@ -36,7 +40,9 @@ def solvers() -> list[Solver]:
         ),
         *(CpuFirstWeights(channels_last=channels_last) for channels_last in (False, True)),
         *(GpuFirst(channels_last=channels_last) for channels_last in (False, True)),
+        *(GpuFirstWeights(channels_last=channels_last) for channels_last in (False, True)),
         *(solver() for solver in (*CPU_CONV_SOLVERS, *CPU_WEIGHTS_SOLVERS)),
+        UpsampledConv(),
         *(
             solver(direction)
             for solver in (GroupsConv, BandsConv, WideConv, LinesConv, PlanesConv, PixelsConv)

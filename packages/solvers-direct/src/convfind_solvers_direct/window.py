@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from convfind.applicability import APPLICABLE, Applicability, Rejected
 from convfind.problem import ConvProblem
@@ -83,6 +84,7 @@ class Window:
         }
 
 
+@lru_cache(maxsize=64)
 def window(problem: ConvProblem) -> Window:
     """Return what the kernels compute for a plain, packed problem of one layout."""
     k, c = problem.w_shape[0] // problem.groups, problem.w_shape[1]

@@ -4,8 +4,10 @@
 // zeros around them; there the taps of a line (of a row of taps, channels last of all channels) are
 // neighbours. Sums of TAPS_AT_ONCE of these times VECTORS vectors of filters stay in registers over all pixels of
 // a tile of the band; values of x are broadcast. STAGED copies the tile of y, too: into pixels of vectors of filters.
+// Channels last what the next band takes comes to the level-2 cache meanwhile, in the order of memory, a line a pixel.
 #include "convfind_cpu_vector.h"
 #include "window.h"
+#include "cpu_lanes.h"  // takes CHANNELS
 
 #ifndef CHANNELS_LAST
 #define CHANNELS_LAST 0     // 0: channels first; 1: channels last
@@ -39,9 +41,9 @@
 #define PIXELS __global const float
 #endif
 
-// Adds a tile of `rows` by `columns` pixels to the sums of some taps.
+// Adds a tile of `rows` by `columns` pixels to the sums of some taps; fetches what is `ahead`, `step` floats a pixel.
 INLINE void add_tile(__global float *sums, const float *x, PIXELS *y, int rows, int columns, int x_row, long y_row,
-                     int y_pixel) {
+                     int y_pixel, __global const float *ahead, int step) {
   float16 sum[TAPS_AT_ONCE][VECTORS];
 #pragma unroll
   for (int t = 0; t < TAPS_AT_ONCE; t++)
@@ -52,6 +54,10 @@ INLINE void add_tile(__global float *sums, const float *x, PIXELS *y, int rows, 
     PIXELS *gradient = y + row * y_row;
     for (int p = 0; p < columns; p++, from += STEP, gradient += y_pixel) {
       float16 g[VECTORS];
+#if CHANNELS_LAST
+      fetch_lines(ahead, 1);
+      ahead += step;
+#endif
 #pragma unroll
       for (int v = 0; v < VECTORS; v++) g[v] = vload16(v, gradient);
 #pragma unroll
@@ -140,6 +146,9 @@ __kernel ONE_ITEM void direct_cpu_first_weights(__global const float *restrict x
         }
       }
     }
+    __global const float *y_ahead = y + ((long)image * y_h + bottom) * y_w * filters;
+    __global const float *x_ahead = x + ((long)image * x_h + min(above + held, x_h)) * line;
+    __global const float *x_end = x_ahead + band * STRIDE_H * line;
     for (int k = 0; k < filters; k += BLOCK) {
       __global float *sums = parts + (long)(k / BLOCK) * SUMS;
       for (int row = top; row < bottom; row += high) {
@@ -160,10 +169,23 @@ __kernel ONE_ITEM void direct_cpu_first_weights(__global const float *restrict x
 #endif
           const float *window = rows + (row - top) * STRIDE_H * pitch + column * STEP;
           for (int l = 0; l < LINES; l++)
-            for (int pass = 0; pass < PASSES; pass++)
+            for (int pass = 0; pass < PASSES; pass++) {
+              __global const float *ahead = x_ahead;
+              int step = 0;
+#if CHANNELS_LAST
+              const int fetched = tile_rows * tile_columns * VEC;
+              if (l * PASSES + pass < VECTORS) {
+                ahead = y_ahead, step = VEC;
+                y_ahead += fetched;
+              } else if (x_ahead < x_end) {
+                step = VEC;
+                x_ahead += fetched;
+              }
+#endif
               add_tile(sums + (l * PASSES + pass) * TAPS_AT_ONCE * BLOCK,
                        window + l / FILTER_H * plane + l % FILTER_H * pitch + pass * TAPS_AT_ONCE, gradient, tile_rows,
-                       tile_columns, STRIDE_H * pitch, row_step, y_step);
+                       tile_columns, STRIDE_H * pitch, row_step, y_step, ahead, step);
+            }
         }
       }
     }
