@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
 from convfind.applicability import APPLICABLE, Applicability, Rejected
 from convfind.config import Config
@@ -123,7 +124,8 @@ class GpuFirstWeights(TunableSolver):
         shape = window(problem)
         if shape.images * math.prod(shape.out) >= 2**31:
             return Rejected(Reason.SIZE_LIMIT, "positions of all images")
-        if _usual(self, shape, min(target.max_work_group, _MOST_ITEMS)) is None:
+        most = min(target.max_work_group, _MOST_ITEMS)
+        if not any(self.fits(shape, tile, most) for tile in self._smallest(shape, most)):
             return Rejected(Reason.FILTER_SIZE, "sums do not fit registers or items")
         return APPLICABLE
 
@@ -262,25 +264,30 @@ class GpuFirstWeights(TunableSolver):
 
     def wanted(self, shape: Window, most_items: int) -> Iterator[Config]:
         """Yield shapes of tiles, best first: those of the most items, whose columns divide rows."""
-        counts = range(1, shape.out[1] // 8 + 2)
-        columns = sorted({-(-shape.out[1] // (4 * count)) * 4 for count in counts})
-        for kept in (8, 4):
-            for own in (3, 2, 1):
-                base = Config(kept=kept, own=own, sharers=1, rows=1, columns=4, parts=1)
-                one = self.blocking(shape, base)
-                lines = shape.taps[0] * (1 if self.channels_last else shape.channels)
-                if own > 1 and (one.sums > _WANTED_SUMS or lines % own):
-                    continue
-                most = max(most_items // one.items, 1)
-                for sharers in (int(v) for v in reversed(SHARERS.values) if int(v) <= most):
-                    tiles = (
-                        base.replace(sharers=sharers, rows=rows, columns=width)
-                        for rows in (int(v) for v in ROWS.values if int(v) <= shape.out[0])
-                        for width in columns
-                        if rows * width <= _MOST_POSITIONS or rows == 1
-                    )
-                    legal = (tile for tile in tiles if self.fits(shape, tile, most_items))
-                    yield from sorted(legal, key=lambda tile: self._cost(shape, tile))
+        columns = _columns(shape)
+        for smallest in self._smallest(shape, most_items):
+            tiles = (
+                smallest.replace(rows=rows, columns=width)
+                for rows in (int(v) for v in ROWS.values if int(v) <= shape.out[0])
+                for width in columns
+                if rows * width <= _MOST_POSITIONS or rows == 1
+            )
+            legal = (tile for tile in tiles if self.fits(shape, tile, most_items))
+            yield from sorted(legal, key=lambda tile: self._cost(shape, tile))
+
+    def _smallest(self, shape: Window, most_items: int) -> Iterator[Config]:
+        """Yield the smallest tiles of all shares of the sums, in the order of `wanted`."""
+        columns = _columns(shape)[0]
+        lines = shape.taps[0] * (1 if self.channels_last else shape.channels)
+        for kept, own in product((8, 4), (3, 2, 1)):
+            tile = Config(kept=kept, own=own, sharers=1, rows=1, columns=columns, parts=1)
+            one = self.blocking(shape, tile)
+            if own > 1 and (one.sums > _WANTED_SUMS or lines % own):
+                continue
+            most = max(most_items // one.items, 1)
+            for sharers in reversed(SHARERS.values):
+                if int(sharers) <= most:
+                    yield tile.replace(sharers=sharers)
 
     def _cost(self, shape: Window, config: Config) -> float:
         """What all tiles take, in copies of an item."""
@@ -315,6 +322,12 @@ class GpuFirstWeights(TunableSolver):
             parts = min(parts, limit // (4 * problem.elements("w")))
         per_part = -(-tiles // parts)
         return -(-tiles // per_part), per_part
+
+
+def _columns(shape: Window) -> list[int]:
+    """Columns of tiles that divide rows evenly, in whole fours; the fewest first."""
+    counts = range(1, shape.out[1] // 8 + 2)
+    return sorted({-(-shape.out[1] // (4 * count)) * 4 for count in counts})
 
 
 @lru_cache(maxsize=1024)
