@@ -59,6 +59,36 @@ class _Tile:
     copied: int  # elements of the image that an item copies
 
 
+def judge_first_on_gpu(
+    problem: ConvProblem,
+    target: Target,
+    direction: Direction,
+    *,
+    channels_last: bool,
+    items: int,
+    floats: int,
+) -> Applicability:
+    """Judge packed tensors of few channels in one group, on GPUs with so many work-items a group
+    and so many floats of local memory.
+    """
+    if target.kind is DeviceKind.CPU:
+        return Rejected(Reason.DEVICE_KIND, "is for GPUs")
+    if problem.direction is not direction:
+        return Rejected(Reason.DIRECTION, f"{problem.direction} is not {direction}")
+    if problem.dtype not in _DTYPES:
+        return Rejected(Reason.DTYPE, f"not {problem.dtype}")
+    if not (answer := judge_first(problem, channels_last=channels_last)):
+        return answer
+    if target.max_work_group < items:
+        return Rejected(Reason.WORK_GROUP, f"needs {items} work-items")
+    if target.local_memory < 4 * floats:
+        return Rejected(Reason.LOCAL_MEMORY, f"needs {4 * floats} bytes")
+    shape = window(problem)
+    if shape.images * math.prod(shape.out) >= 2**31:
+        return Rejected(Reason.SIZE_LIMIT, "positions of all images")
+    return APPLICABLE
+
+
 class GpuFirst(TunableSolver):
     """Forward in one family of layouts."""
 
@@ -73,21 +103,17 @@ class GpuFirst(TunableSolver):
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take packed tensors of few channels in one group, on GPUs."""
-        if target.kind is DeviceKind.CPU:
-            return Rejected(Reason.DEVICE_KIND, "is for GPUs")
-        if problem.direction is not Direction.FORWARD:
-            return Rejected(Reason.DIRECTION, f"{problem.direction} is not forward")
-        if problem.dtype not in _DTYPES:
-            return Rejected(Reason.DTYPE, f"not {problem.dtype}")
-        if not (answer := judge_first(problem, channels_last=self.channels_last)):
+        answer = judge_first_on_gpu(
+            problem,
+            target,
+            Direction.FORWARD,
+            channels_last=self.channels_last,
+            items=_FEWEST_ITEMS,
+            floats=_MOST_FLOATS,
+        )
+        if not answer:
             return answer
-        if target.max_work_group < _FEWEST_ITEMS:
-            return Rejected(Reason.WORK_GROUP, f"needs {_FEWEST_ITEMS} work-items")
-        if target.local_memory < 4 * _MOST_FLOATS:
-            return Rejected(Reason.LOCAL_MEMORY, f"needs {4 * _MOST_FLOATS} bytes")
         shape = window(problem)
-        if shape.images * math.prod(shape.out) >= 2**31:
-            return Rejected(Reason.SIZE_LIMIT, "positions of all images")
         if _usual_tile(self, shape, target.max_work_group) is None:
             return Rejected(Reason.FILTER_SIZE, "what a tile takes does not fit local memory")
         return APPLICABLE

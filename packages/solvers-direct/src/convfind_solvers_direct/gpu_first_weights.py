@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,15 +18,14 @@ from convfind.register_limit import ALL_REGISTERS, register_limit
 from convfind.search_space import Constraint, Parameter, SearchSpace
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
 from convfind.solver import TunableSolver
-from convfind.target import DeviceKind, Target
+from convfind.target import Target
 from convfind.types import Algorithm, DataType, Direction
-from convfind_solvers_direct.cpu_first import judge_first
 from convfind_solvers_direct.gpu_conv import PACKAGE
+from convfind_solvers_direct.gpu_first import judge_first_on_gpu
 from convfind_solvers_direct.gpu_sum import is_split, sum_of_parts
 from convfind_solvers_direct.gpu_wide import copies_past_registers
 from convfind_solvers_direct.window import Window, window
 
-_DTYPES = (DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16)
 #: Floats of a tile, which all devices have room for.
 _FLOATS = 12288
 #: Sums of an item, and items of a work-group: NVIDIA's OpenCL launches no more of this kernel.
@@ -109,21 +107,17 @@ class GpuFirstWeights(TunableSolver):
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take packed tensors of few channels in one group, on GPUs."""
-        if target.kind is DeviceKind.CPU:
-            return Rejected(Reason.DEVICE_KIND, "is for GPUs")
-        if problem.direction is not Direction.BACKWARD_WEIGHTS:
-            return Rejected(Reason.DIRECTION, f"{problem.direction} is not backward-weights")
-        if problem.dtype not in _DTYPES:
-            return Rejected(Reason.DTYPE, f"not {problem.dtype}")
-        if not (answer := judge_first(problem, channels_last=self.channels_last)):
+        answer = judge_first_on_gpu(
+            problem,
+            target,
+            Direction.BACKWARD_WEIGHTS,
+            channels_last=self.channels_last,
+            items=_FEWEST_ITEMS,
+            floats=_FLOATS,
+        )
+        if not answer:
             return answer
-        if target.max_work_group < _FEWEST_ITEMS:
-            return Rejected(Reason.WORK_GROUP, f"needs {_FEWEST_ITEMS} work-items")
-        if target.local_memory < 4 * _FLOATS:
-            return Rejected(Reason.LOCAL_MEMORY, f"needs {4 * _FLOATS} bytes")
         shape = window(problem)
-        if shape.images * math.prod(shape.out) >= 2**31:
-            return Rejected(Reason.SIZE_LIMIT, "positions of all images")
         most = min(target.max_work_group, _MOST_ITEMS)
         if not any(self.fits(shape, tile, most) for tile in self._smallest(shape, most)):
             return Rejected(Reason.FILTER_SIZE, "sums do not fit registers or items")
