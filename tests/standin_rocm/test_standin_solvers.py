@@ -38,7 +38,9 @@ MATRIX_DEVICES = [
 
 
 def cases() -> list[ConvProblem]:
-    """Return edge cases, filters as large as some solvers want them, channels and rows in fours."""
+    """Return edge cases and what some solvers want: large filters, channels and rows in fours, one
+    channel a group behind a stride.
+    """
     large = (
         ConvProblem.create(way, (2, 3, 12, 13), (3, 1, 9, 9), groups=3, padding=4)
         for way in Direction
@@ -48,7 +50,10 @@ def cases() -> list[ConvProblem]:
         ConvProblem.create(way, (2, 3, 7, 8), (3, 1, 3, 5), groups=3, padding=(1, 2))
         for way in Direction
     )
-    return [*edge_cases(), *large, fours, *rows]
+    strided = ConvProblem.create(
+        Direction.BACKWARD_DATA, (2, 3, 9, 14), (3, 1, 3, 3), groups=3, padding=1, stride=2
+    )
+    return [*edge_cases(), *large, fours, *rows, strided]
 
 
 def taken(solver: Solver, target: Target) -> list[ConvProblem]:
