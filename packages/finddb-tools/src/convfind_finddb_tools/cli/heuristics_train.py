@@ -89,16 +89,12 @@ def heuristics_train(
         --sibling gfx90878.HIP.fdb.txt.bz2 --teachers 24
     """
     try:
-        from torch.cuda import is_available
-
         from convfind_finddb_tools.heuristics.teaching import Teaching
-        from convfind_finddb_tools.heuristics.training import Recipe, train
+        from convfind_finddb_tools.heuristics.training import Recipe, train, training_device
     except ModuleNotFoundError as exc:
         msg = f'training needs {exc.name}: pip install "convfind-finddb-tools[train]"'
         raise ModelError(msg) from exc
-    if device == "cuda" and not is_available():
-        msg = "PyTorch sees no GPU: train with --device cpu"
-        raise ModelError(msg)
+    device = training_device(device)
     dataset = read_with_progress(data)
     others = read_with_progress(siblings) if siblings else None
     recipe = Recipe(

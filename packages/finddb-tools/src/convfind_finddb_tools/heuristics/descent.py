@@ -78,7 +78,8 @@ class Descent:
 
     def _warm_up(self) -> None:
         """A step on a stream of its own, as PyTorch asks for before a recording."""
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        cuda: Any = torch.cuda
+        stream = cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             self._descend()

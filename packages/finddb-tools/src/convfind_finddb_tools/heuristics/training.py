@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from convfind.errors import ModelError
 from convfind.heuristics.domain import Region
 from convfind.heuristics.features import SIZES
 from convfind.heuristics.model_file import Model, Training
@@ -65,6 +66,19 @@ class Recipe:
         """How networks that learn from so many problems are taught."""
         is_taught = self.teaching is not None and problems >= self.teaching.fewest
         return self.teaching if is_taught else None
+
+
+def training_device(wanted: str | None) -> str:
+    """The device to train on, in PyTorch's words; without a wish a GPU that it sees, else the CPU.
+
+    Raises:
+        ModelError: a GPU is wanted, and PyTorch sees none.
+    """
+    is_there = torch.cuda.is_available()
+    if wanted == "cuda" and not is_there:
+        msg = "PyTorch sees no GPU: train with --device cpu"
+        raise ModelError(msg)
+    return wanted or ("cuda" if is_there else "cpu")
 
 
 def train(
@@ -160,7 +174,7 @@ def train_networks(
     fitting = held_out(part, "family", recipe.calibration, recipe.seed + 1)
     if fitting.all() or not fitting.any():
         fitting = np.zeros(len(part), np.bool_)
-    device = recipe.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    device = training_device(recipe.device)
     task = Task.of(part, direction, near, fitting, device, is_fine=form.is_fine)
     pace = Pace(recipe.epochs, recipe.batch, recipe.rate, recipe.seed)
     net = task.perceptrons(form if teaching is None else teaching.teacher, recipe.units_per_solver)
