@@ -135,7 +135,8 @@ def unmeasured(
         and (solver.is_dynamic or not policy.dynamic_only)
         and policy.allows(solver.solver_id, solver.algorithm)
     ]
-    if not unknown:
+    # Most solvers that came after a record was shipped do not take its problem at all.
+    if not any(ask(solver, problem, session.target) for solver in unknown):
         return Screening(())
     screening = screen(problem, session, policy)
     return Screening(

@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
+from convfind.applicability import Applicability, Rejected
 from convfind.errors import SettingsError
 from convfind.find_policy import FindMode
 from convfind.find_result import FindOrigin
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solution import TimeOrigin
+from convfind.target import Target
+from convfind.testing import MockSolver
 
 ALL = ["mock-packing", "mock-static", "mock-dynamic", "mock-last-resort"]
 
@@ -87,6 +90,31 @@ def test_a_newly_installed_solver_is_measured_once(bench: Any, problem: ConvProb
     found = bench.open("mock-dynamic", "mock-packing").find(problem)
     assert (found.measured, found.best.solver) == (1, "mock-packing")
     assert bench.open("mock-dynamic", "mock-packing").find(problem).measured == 0
+
+
+class Refusing(MockSolver):
+    """Takes nothing, and counts how often it is asked."""
+
+    is_dynamic = True
+
+    def __init__(self, solver_id: str) -> None:
+        self.solver_id = solver_id
+        self.asked = 0
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        self.asked += 1
+        return Rejected(Reason.LAYOUT, "none suits")
+
+
+def test_a_newly_installed_solver_that_refuses_costs_one_question(
+    bench: Any, problem: ConvProblem
+) -> None:
+    old, new = Refusing("mock-refusing"), Refusing("mock-refusing-too")
+    bench.open("mock-dynamic", extra=[old]).find(problem)
+    asked = old.asked
+    found = bench.open("mock-dynamic", extra=[old, new]).find(problem)
+    assert (found.measured, found.best.solver) == (0, "mock-dynamic")
+    assert (old.asked - asked, new.asked) == (0, 1)
 
 
 def test_trust_verify_runs_the_winner_once_and_trusts_it(bench: Any, problem: ConvProblem) -> None:
