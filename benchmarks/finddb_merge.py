@@ -15,7 +15,6 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import click
-import msgspec
 from rich.console import Console
 from rich.table import Table
 
@@ -30,9 +29,8 @@ DEVICE = "opencl|NVIDIA CUDA|NVIDIA H200|sm_90|132"
 BATCH = 100_000
 
 
-def items(first: int, count: int, entry: FindEntry) -> Iterator[tuple[bytes, bytes]]:
+def items(first: int, count: int, payload: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Sealed entries of so many problems, in the order of their keys."""
-    payload = msgspec.msgpack.encode(entry)
     for number in range(first, first + count):
         shape = f"{1 + number // 65536:05}x64x{1 + number // 256 % 256:03}x{1 + number % 256:03}"
         key = f"{SCHEMA}|{DEVICE}|fwd-{shape}-64x64x3x3-s1x1-p1x1-d1x1-g1-NCHW-float32".encode()
@@ -58,8 +56,9 @@ def build(folder: Path, first: int, count: int, samples: int) -> None:
     )
     entry = FindEntry(records=(record,), considered=("igemm-nchw-fwd@1", "opencl-gemm@1"))
     with Writer(folder, room=1 << 30) as writer:
+        payload = writer.change(lambda change: FIND.encode(entry, change))
         for start in range(0, count, BATCH):
-            part = list(items(first + start, min(BATCH, count - start), entry))
+            part = list(items(first + start, min(BATCH, count - start), payload))
 
             def put(transaction: Transaction, part: list[tuple[bytes, bytes]] = part) -> None:
                 transaction.cursor(writer.table(FIND.name)).putmulti(part, append=True)

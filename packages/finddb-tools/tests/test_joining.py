@@ -165,6 +165,14 @@ def test_merge_in_any_order_gives_one_database(
     assert b'"time_ms":2.0' in texts[0]
 
 
+def test_a_database_that_is_named_twice_counts_once(
+    shell: Any, store: Callable[..., Path], record: Callable[..., FindRecord], tmp_path: Path
+) -> None:
+    folder = store("a", record())
+    report = shell.json("db", "merge", folder, folder / "finddb.lmdb", "--to", tmp_path / "out")
+    assert (report["read"], report["changed"]) == (1, 1)
+
+
 def test_merge_refuses_its_own_output_and_missing_sources(
     shell: Any, store: Callable[..., Path], record: Callable[..., FindRecord], tmp_path: Path
 ) -> None:

@@ -17,7 +17,9 @@ import pytest
 import convfind
 from convfind import Config
 from convfind.finddb import FindDb, FindEntry, FindRecord, QuarantineRecord
+from convfind.finddb.change import Change
 from convfind.finddb.packs import installed_packs, pack_prefix, packs_folder
+from convfind.finddb.roster import NEWEST, ROSTER, roster_names
 from convfind.finddb.table import FIND
 from convfind.plugins import hookimpl
 from convfind.plugins.registry import BackendRegistry, Registry
@@ -26,6 +28,7 @@ from convfind.settings import Settings
 from convfind.target import Target
 from convfind.testing import MockBackend
 from convfind_finddb_tools.database import Snapshot
+from convfind_finddb_tools.entry import own_entries
 from convfind_finddb_tools.pack import read_pack
 from convfind_finddb_tools.packing import write_pack
 from convfind_finddb_tools.selection import Selection
@@ -124,10 +127,10 @@ def test_who_is_left_out_does_not_count_as_considered(
     with Snapshot(tmp_path / "db") as snapshot:
         write_pack(snapshot, target.identity, Selection(solver="a"), tmp_path / "a.lmdb")
     with Snapshot(tmp_path / "a.lmdb") as snapshot:
-        ((key, sealed),) = snapshot.items(FIND.name)
-    found = FIND.unpack(key, sealed)
-    assert found is not None
+        (found,) = own_entries(snapshot)
+        rosters = [roster_names(*item) for item in snapshot.items(ROSTER) if item[0] != NEWEST]
     assert found.considered == ("a@1", "c@1")
+    assert rosters == [("a@1", "c@1")]
 
 
 def test_the_device_to_pack_must_be_one(shell: Any, packed: Path, tmp_path: Path) -> None:
@@ -375,7 +378,8 @@ def test_values_that_no_search_records_are_refused(
             transaction.put(b"schema", b"1", db=meta)
             find = environment.open_db(b"find", txn=transaction)
             key = f"1|{target.identity}|{problem.key}".encode()
-            transaction.put(key, FIND.pack(key, entry), db=find)
+            change = Change({"find": find}.get, transaction)
+            change.put("find", key, FIND.pack(key, entry, change))
         with (tmp_path / "copy").open("wb") as copy:
             environment.copyfd(copy.fileno(), compact=True)
     bad = resealed(

@@ -13,6 +13,7 @@ import pytest
 
 from convfind.config import Config
 from convfind.finddb import FindDb, FindEntry, QuarantineRecord
+from convfind.finddb.change import Change
 from convfind.finddb.database import FILE_NAME
 from convfind.finddb.environment import Environment, Transaction
 from convfind.finddb.key import database_key
@@ -186,10 +187,10 @@ def test_entries_of_many_batches(
     count = 2050
 
     def fill(environment: Environment, transaction: Transaction) -> None:
-        handle = environment.table(FIND.name)
+        change = Change(environment.table, transaction)
         for batch in range(1, count + 1):
             key = database_key(target, problem(batch))
-            transaction.put(key, FIND.pack(key, entry(a=float(batch))), db=handle)
+            change.put(FIND.name, key, FIND.pack(key, entry(a=float(batch)), change))
 
     assert db._user.file is not None
     assert db._user.file.write(fill)

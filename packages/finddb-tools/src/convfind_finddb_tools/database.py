@@ -11,6 +11,7 @@ from typing import Self, TypeVar
 import lmdb
 
 from convfind.errors import FindDbCorruptError, FindDbError, FindDbVersionError
+from convfind.finddb.change import Change
 from convfind.finddb.database import FILE_NAME
 from convfind.finddb.database import LAYOUT as CORE_LAYOUT
 from convfind.finddb.database_file import file_in, make_private_folder
@@ -174,6 +175,10 @@ class Writer:
         """Run a change in one transaction, all or nothing; ``work`` may run again."""
         with plain_errors(self.path):
             return self._environment.write(work)
+
+    def change(self, work: Callable[[Change], Result]) -> Result:
+        """The same for work on sealed values."""
+        return self.write(lambda transaction: work(Change(self.table, transaction)))
 
     def get(self, table: str, key: bytes) -> bytes | None:
         """Read the sealed value of a full key."""

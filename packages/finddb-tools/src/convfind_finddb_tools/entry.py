@@ -119,7 +119,7 @@ def foreign_entry(key: bytes, values: bytes) -> Entry:
 def own_entries(snapshot: Snapshot, prefix: bytes = b"") -> Iterator[Entry]:
     """Read convfind's own find records; damaged ones are left out."""
     for key, sealed in snapshot.items(FIND.name, prefix):
-        found = FIND.unpack(key, sealed)
+        found = FIND.unpack(key, sealed, snapshot.get)
         if found is not None:
             yield own_entry(key, found)
 

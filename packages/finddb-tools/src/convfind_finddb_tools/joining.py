@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Generic, TypeVar
 
-import lmdb
 import msgspec
 
-from convfind.finddb.environment import Transaction
+from convfind.finddb.change import Change, Get
 from convfind.finddb.key import seal, stored_key
 from convfind.finddb.record import FindEntry, FindRecord, QuarantineRecord, TunedConfig
 from convfind.finddb.table import CONFIG, FIND, QUARANTINE, Table
@@ -36,8 +34,8 @@ class Join(Generic[T]):
     """Reading, writing and joining the values of one sub-database."""
 
     join: Callable[[T, T], T]
-    pack: Callable[[bytes, T], bytes]
-    unpack: Callable[[bytes, bytes], T | None]
+    pack: Callable[[bytes, T, Change], bytes]
+    unpack: Callable[[bytes, bytes, Get], T | None]
 
 
 def join_entries(first: FindEntry, second: FindEntry) -> FindEntry:
@@ -123,8 +121,8 @@ class _Descending:
         return bool(self.value < other.value)
 
 
-def _bytes(record: msgspec.Struct) -> bytes:
-    return _encoder.encode(record)
+def _bytes(value: Any) -> bytes:
+    return _encoder.encode(value)
 
 
 def _best(
@@ -143,32 +141,42 @@ def _of_table(table: Table[T], join: Callable[[T, T], T]) -> Join[T]:
     return Join(join, table.pack, table.unpack)
 
 
+def _of_foreign(table: str, join: Callable[[bytes, bytes], bytes]) -> Join[bytes]:
+    return Join(
+        join,
+        lambda key, text, change: seal(key, text),
+        lambda key, sealed, get: open_foreign(key, sealed, table),
+    )
+
+
 #: For every sub-database that records lie in.
 JOINS: dict[str, Join[Any]] = {
     FIND.name: _of_table(FIND, join_entries),
     CONFIG.name: _of_table(CONFIG, join_configs),
     QUARANTINE.name: _of_table(QUARANTINE, join_quarantines),
-    FOREIGN: Join(join_foreign, seal, open_foreign),
-    FOREIGN_CONFIG: Join(join_foreign_configs, seal, partial(open_foreign, table=FOREIGN_CONFIG)),
+    FOREIGN: _of_foreign(FOREIGN, join_foreign),
+    FOREIGN_CONFIG: _of_foreign(FOREIGN_CONFIG, join_foreign_configs),
 }
 
 
 def join_into(
-    transaction: Transaction,
-    handle: lmdb._Database,
-    join: Join[T],
+    change: Change,
+    table: str,
     key: bytes,
-    value: T,
-    on_meeting: Callable[[T, T], None] = lambda old, new: None,
+    value: Any,
+    on_meeting: Callable[[Any, Any], None] = lambda old, new: None,
 ) -> bool:
     """Join a value into a sub-database; False where nothing changed. A damaged value gives way."""
-    stored = stored_key(key)
-    sealed = transaction.get(stored, db=handle)
-    old = None if sealed is None else join.unpack(key, sealed)
-    if old is not None:
+    join, stored = JOINS[table], stored_key(key)
+    sealed = change.get(table, stored)
+    old = None if sealed is None else join.unpack(key, sealed, change.get)
+    if old is None:
+        joined = join.join(value, value)
+    else:
         on_meeting(old, value)
-    joined = join.pack(key, join.join(value if old is None else old, value))
-    if joined == sealed:
-        return False
-    transaction.put(stored, joined, db=handle)
+        joined = join.join(old, value)
+        # In another roster than the newest it is the same too.
+        if joined == old and _bytes(joined) == _bytes(old):
+            return False
+    change.put(table, stored, join.pack(key, joined, change))
     return True

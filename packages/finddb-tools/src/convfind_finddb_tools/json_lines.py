@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, cast
 import msgspec
 
 from convfind.errors import FindDbError, ProblemError
+from convfind.finddb.change import Change
 from convfind.finddb.record import FindEntry, FindRecord, QuarantineRecord, TunedConfig
 from convfind.finddb.table import CONFIG, FIND, QUARANTINE
 from convfind_finddb_tools.database import Snapshot, Writer
@@ -57,7 +58,7 @@ def export_json_lines(
 def _lines(snapshot: Snapshot, selection: Selection) -> Iterator[_Line | None]:
     for table, join in JOINS.items():
         for key, sealed in snapshot.items(table):
-            value = join.unpack(key, sealed)
+            value = join.unpack(key, sealed, snapshot.get)
             if value is None:
                 yield None
                 continue
@@ -87,7 +88,7 @@ def import_json_lines(
     text = TextFile(file)
     with Writer(database, room=4 * file.stat().st_size) as writer:
 
-        def work(transaction: Any) -> ImportReport:
+        def work(change: Change) -> ImportReport:
             report = ImportReport(file, "convfind")
             for block in text.blocks():
                 for number, line in enumerate(block.text.split(b"\n")[:-1], block.first_line):
@@ -99,7 +100,7 @@ def import_json_lines(
                     except _MALFORMED as exc:
                         report.refuse(number, str(exc))
                         continue
-                    if join_into(transaction, writer.table(table), JOINS[table], key, value):
+                    if join_into(change, table, key, value):
                         report.added += 1
                     else:
                         report.unchanged += 1
@@ -107,7 +108,7 @@ def import_json_lines(
             report.require_records()
             return report
 
-        return writer.write(work)
+        return writer.change(work)
 
 
 def _read(text: bytes) -> tuple[str, bytes, Any]:

@@ -104,7 +104,7 @@ def _spelled(
 
 def _read(snapshot: Snapshot, selection: Selection, table: str, key: bytes) -> Any:
     sealed = snapshot.get(table, key)
-    value = None if sealed is None else JOINS[table].unpack(key, sealed)
+    value = None if sealed is None else JOINS[table].unpack(key, sealed, snapshot.get)
     return None if value is None else selection.narrowed(table, key, value)
 
 

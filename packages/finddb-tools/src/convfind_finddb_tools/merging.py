@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from convfind.errors import FindDbError
+from convfind.finddb.change import Change
 from convfind.finddb.database import FILE_NAME
 from convfind.finddb.database_file import file_in
-from convfind.finddb.environment import Transaction
 from convfind.finddb.record import FindEntry
 from convfind_finddb_tools.database import Snapshot, Writer, database_path
 from convfind_finddb_tools.entry import split_key
@@ -95,17 +95,17 @@ def _merge_table(
     total: int,
     on_progress: Callable[[int, int], None],
 ) -> None:
-    join, handle = JOINS[table], writer.table(table)
+    join = JOINS[table]
     items = snapshot.items(table)
     while batch := list(islice(items, _BATCH)):
 
         def work(
-            transaction: Transaction, batch: list[tuple[bytes, bytes]] = batch
+            change: Change, batch: list[tuple[bytes, bytes]] = batch
         ) -> tuple[int, int, list[Conflict]]:
             changed = damaged = 0
             conflicts: list[Conflict] = []
             for key, sealed in batch:
-                value = join.unpack(key, sealed)
+                value = join.unpack(key, sealed, snapshot.get)
                 if value is None:
                     damaged += 1
                     continue
@@ -117,10 +117,10 @@ def _merge_table(
                     if isinstance(old, FindEntry):
                         conflicts.extend(find_conflicts(key, old, new))
 
-                changed += join_into(transaction, handle, join, key, value, compare)
+                changed += join_into(change, table, key, value, compare)
             return changed, damaged, conflicts
 
-        changed, damaged, conflicts = writer.write(work)
+        changed, damaged, conflicts = writer.change(work)
         report.read += len(batch)
         report.changed += changed
         report.damaged += damaged

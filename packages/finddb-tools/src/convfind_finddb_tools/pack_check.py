@@ -12,6 +12,7 @@ from lmdb.verify import VerifyError, verify
 from convfind.errors import FindDbCorruptError, FindDbError
 from convfind.finddb.file_check import fault
 from convfind.finddb.key import SCHEMA
+from convfind.finddb.roster import NEWEST, ROSTER, roster_names
 from convfind.finddb.table import FIND
 from convfind_finddb_tools.database import Snapshot
 from convfind_finddb_tools.pack import SUFFIX, Pack
@@ -52,9 +53,12 @@ def _content_fault(pack: Pack, snapshot: Snapshot) -> str | None:
     manifest = pack.manifest
     begin = f"{SCHEMA}|{manifest.device}|".encode()
     counts: Counter[str] = Counter()
+    for key, sealed in snapshot.items(ROSTER):
+        if key != NEWEST and not roster_names(key, sealed):
+            return f"its roster {key.hex()} is damaged"
     for table in TABLES:
         for key, sealed in snapshot.items(table.name):
-            value = table.unpack(key, sealed)
+            value = table.unpack(key, sealed, snapshot.get)
             name = key.decode(errors="replace")
             if value is None:
                 return f"the value of {name[:120]!r} in {table.name!r} is damaged"

@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import lmdb
 
 from convfind.errors import FindDbError
+from convfind.finddb.change import Change
 from convfind.finddb.key import SCHEMA, stored_key
+from convfind.finddb.roster import ROSTER, enrol
 from convfind.finddb.table import CONFIG, FIND, QUARANTINE, Table
 from convfind_finddb_tools.database import Snapshot, plain_errors
 from convfind_finddb_tools.entry import first_keys, split_key
@@ -20,6 +22,8 @@ from convfind_finddb_tools.exporting import replacing
 from convfind_finddb_tools.pack import SUFFIX, VERSION, Manifest, Pack, append_manifest, read_pack
 from convfind_finddb_tools.selection import Selection
 from convfind_finddb_tools.validity import key_fault, value_fault
+
+T = TypeVar("T")
 
 TABLES: tuple[Table[Any], ...] = (FIND, CONFIG, QUARANTINE)
 
@@ -72,17 +76,9 @@ def write_pack(snapshot: Snapshot, device: str, selection: Selection, output: Pa
     packages: set[str] = set()
     newest = [0]
 
-    def counted(table: Table[Any]) -> Iterator[tuple[bytes, bytes]]:
-        prefix = f"{SCHEMA}|{device}|".encode()
-        for key, sealed in snapshot.items(table.name, prefix):
-            value = table.unpack(key, sealed)
-            if value is None or key_fault(key.decode(errors="replace")):
-                counts["damaged"] += 1
-                continue
-            value = selection.narrowed(table.name, key, value)
+    def counted(table: Table[Any]) -> Iterator[tuple[bytes, Any]]:
+        for key, value in _chosen(snapshot, table, device, selection):
             if value is None:
-                continue
-            if value_fault(table.name, value):
                 counts["damaged"] += 1
                 continue
             counts[table.name] += 1
@@ -92,12 +88,14 @@ def write_pack(snapshot: Snapshot, device: str, selection: Selection, output: Pa
                 packages.update(record.package for record in value.records)
                 newest.extend(record.created for record in value.records)
                 newest[:] = [max(newest)]
-            yield stored_key(key), table.pack(key, value)
+            yield key, value
 
     with tempfile.TemporaryDirectory(prefix="convfind-pack-") as folder:
         draft = Path(folder) / "draft.lmdb"
         room = 4 * snapshot.path.stat().st_size + _ROOM
-        _write_pages(draft, {table.name: counted(table) for table in TABLES}, room)
+        entries = _chosen(snapshot, FIND, device, selection)
+        names = {name for _, entry in entries if entry for name in entry.considered}
+        _write_pages(draft, counted, tuple(sorted(names)), room)
         if not counts["records"]:
             msg = f"{snapshot.path} has no records of {device} that the filters choose"
             raise FindDbError(msg)
@@ -126,8 +124,27 @@ def copy_file(source: Path, output: Path) -> None:
             file.write(chunk)
 
 
-def _write_pages(draft: Path, tables: dict[str, Iterator[tuple[bytes, bytes]]], room: int) -> None:
-    """Write a database without free space."""
+def _chosen(
+    snapshot: Snapshot, table: Table[T], device: str, selection: Selection
+) -> Iterator[tuple[bytes, T | None]]:
+    """Keys of a device and what is selected of their values, None for a damaged one."""
+    for key, sealed in snapshot.items(table.name, f"{SCHEMA}|{device}|".encode()):
+        value = table.unpack(key, sealed, snapshot.get)
+        if value is None or key_fault(key.decode(errors="replace")):
+            yield key, None
+            continue
+        value = selection.narrowed(table.name, key, value)
+        if value is not None:
+            yield key, None if value_fault(table.name, value) else value
+
+
+def _write_pages(
+    draft: Path,
+    items: Callable[[Table[Any]], Iterator[tuple[bytes, Any]]],
+    names: tuple[str, ...],
+    room: int,
+) -> None:
+    """Write a database without free space, with one roster of all names that its entries have."""
     grown = draft.with_name("grown.lmdb")
     with plain_errors(draft):
         with (
@@ -135,7 +152,7 @@ def _write_pages(draft: Path, tables: dict[str, Iterator[tuple[bytes, bytes]]], 
                 *(str(grown),),
                 subdir=False,
                 map_size=room,
-                max_dbs=len(tables) + 1,
+                max_dbs=len(TABLES) + 2,
                 lock=False,
                 sync=False,
                 lib_version=0,  # the format of LMDB 0.9
@@ -144,9 +161,17 @@ def _write_pages(draft: Path, tables: dict[str, Iterator[tuple[bytes, bytes]]], 
         ):
             meta = environment.open_db(b"meta", txn=transaction)
             transaction.put(b"schema", str(SCHEMA).encode(), db=meta)
-            for name, items in tables.items():
-                handle = environment.open_db(name.encode(), txn=transaction)
-                transaction.cursor(handle).putmulti(items, append=True)
+            handles = {
+                name: environment.open_db(name.encode(), txn=transaction)
+                for name in (*(table.name for table in TABLES), ROSTER)
+            }
+            change = Change(handles.get, transaction)
+            enrol(names, change)
+            for table in TABLES:
+                sealed = (
+                    (stored_key(key), table.pack(key, value, change)) for key, value in items(table)
+                )
+                transaction.cursor(handles[table.name]).putmulti(sealed, append=True)
         with (
             lmdb.open(str(grown), subdir=False, readonly=True, lock=False) as environment,
             draft.open("xb") as file,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from convfind.finddb.environment import Transaction
+from convfind.finddb.change import Change
 from convfind.finddb.key import SCHEMA, seal, stored_key
 from convfind.finddb.record import FindEntry
 from convfind.finddb.table import FIND
@@ -22,30 +22,32 @@ def remove(database: Path, entries: Sequence[Entry]) -> int:
     """
     with Writer(database) as writer:
 
-        def work(transaction: Transaction) -> int:
-            return sum(_remove(writer, transaction, entry) for entry in entries)
+        def work(change: Change) -> int:
+            return sum(_remove(change, entry) for entry in entries)
 
-        return writer.write(work)
+        return writer.change(work)
 
 
-def _remove(writer: Writer, transaction: Transaction, entry: Entry) -> int:
+def _remove(change: Change, entry: Entry) -> int:
     key = f"{SCHEMA}|{entry.device}|{entry.problem}".encode()
-    handle = writer.table(FIND.name if entry.origin == "convfind" else FOREIGN)
-    sealed = transaction.get(stored_key(key), db=handle)
+    table = FIND.name if entry.origin == "convfind" else FOREIGN
+    sealed = change.get(table, stored_key(key))
     if sealed is None:
         return 0
     shrink = _without_records if entry.origin == "convfind" else _without_foreign
-    removed, left = shrink(key, sealed, entry)
+    removed, left = shrink(change, key, sealed, entry)
     if left is None:
-        transaction.delete(stored_key(key), db=handle)
+        change.delete(table, stored_key(key))
     elif removed:
-        transaction.put(stored_key(key), left, db=handle)
+        change.put(table, stored_key(key), left)
     return removed
 
 
-def _without_records(key: bytes, sealed: bytes, entry: Entry) -> tuple[int, bytes | None]:
+def _without_records(
+    change: Change, key: bytes, sealed: bytes, entry: Entry
+) -> tuple[int, bytes | None]:
     """How many results go, and the value that is left."""
-    old = FIND.unpack(key, sealed)
+    old = FIND.unpack(key, sealed, change.get)
     if old is None:
         return 0, None
     gone = [result.record for result in entry.results]
@@ -55,10 +57,12 @@ def _without_records(key: bytes, sealed: bytes, entry: Entry) -> tuple[int, byte
         return removed, None
     forgotten = {f"{record.solver}@{record.solver_version}" for record in gone if record}
     considered = tuple(name for name in old.considered if name not in forgotten)
-    return removed, FIND.pack(key, FindEntry(records=kept, considered=considered))
+    return removed, FIND.pack(key, FindEntry(records=kept, considered=considered), change)
 
 
-def _without_foreign(key: bytes, sealed: bytes, entry: Entry) -> tuple[int, bytes | None]:
+def _without_foreign(
+    change: Change, key: bytes, sealed: bytes, entry: Entry
+) -> tuple[int, bytes | None]:
     old = open_foreign(key, sealed)
     if old is None:
         return 0, None

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from convfind.errors import FindDbError
+from convfind.finddb.change import Change
 from convfind.finddb.database import FILE_NAME
 from convfind.finddb.database_file import file_in
-from convfind.finddb.environment import Transaction
 from convfind.finddb.key import SCHEMA, full_key
+from convfind.finddb.roster import roster_names
 from convfind_finddb_tools.database import Writer
 from convfind_finddb_tools.joining import JOINS, join_into
 from convfind_finddb_tools.merging import check_distinct
@@ -43,22 +44,20 @@ def salvage(source: Path, output: Path) -> Counter[str]:
     with Writer(output, room=2 * file.stat().st_size) as writer:
         while batch:
 
-            def work(
-                transaction: Transaction, batch: list[tuple[str, bytes, Any]] = batch
-            ) -> Counter[str]:
+            def work(change: Change, batch: list[tuple[str, bytes, Any]] = batch) -> Counter[str]:
                 changed: Counter[str] = Counter()
                 for table, key, value in batch:
-                    handle = writer.table(table)
-                    changed[table] += join_into(transaction, handle, JOINS[table], key, value)
+                    changed[table] += join_into(change, table, key, value)
                 return changed
 
-            saved += writer.write(work)
+            saved += writer.change(work)
             batch = list(islice(values, _BATCH))
     return saved
 
 
 def _whole_values(file: Path) -> Iterator[tuple[str, bytes, Any]]:
     """Sub-database, full key and content of what is whole; an empty value is of no use."""
+    rosters = {key: sealed for key, sealed in leaf_values(file) if roster_names(key, sealed)}
     for stored, sealed in leaf_values(file):
         if not stored.startswith(_PREFIX):
             continue
@@ -66,7 +65,7 @@ def _whole_values(file: Path) -> Iterator[tuple[str, bytes, Any]]:
         for table, join in JOINS.items():
             if (table in KINDS) != key.startswith(_PREFIX + b"miopen|"):
                 continue
-            value = join.unpack(key, sealed)
+            value = join.unpack(key, sealed, lambda _, digest: rosters.get(digest))
             if value:
                 yield table, key, value
                 break

@@ -15,15 +15,16 @@ from convfind.finddb.environment import Layout
 from convfind.finddb.key import SCHEMA, database_key, identity_key, stored_key
 from convfind.finddb.merge import StoredEntry, layer_entries, merge_entries
 from convfind.finddb.record import FindEntry, QuarantineRecord, TunedConfig
+from convfind.finddb.roster import ROSTER
 from convfind.finddb.table import CONFIG, FIND, QUARANTINE, Table
-from convfind.finddb.user_layer import Stored, UserLayer, value_of
+from convfind.finddb.user_layer import Stored, UserLayer
 from convfind.problem import ConvProblem
 from convfind.target import Target
 
 T = TypeVar("T")
 
 FILE_NAME = "finddb.lmdb"
-LAYOUT = Layout(tables=(FIND.name, CONFIG.name, QUARANTINE.name), schema=SCHEMA)
+LAYOUT = Layout(tables=(FIND.name, CONFIG.name, QUARANTINE.name, ROSTER), schema=SCHEMA)
 
 
 class FindDb:
@@ -36,6 +37,7 @@ class FindDb:
     def __init__(self, user: DatabaseFile | None, system: Sequence[DatabaseFile]) -> None:
         self._user = UserLayer(user)
         self._system = tuple(system)
+        self._as_one = lru_cache(maxsize=256)(self._united)
 
     @classmethod
     def open(
@@ -95,8 +97,8 @@ class FindDb:
         key = database_key(target, problem)
         user = self._user.file
         found = [(None if user is None else user.path, self._user.get(FIND, key))]
-        for file in self._system:
-            found.append((file.path, FIND.unpack(key, file.get(FIND.name, stored_key(key)))))
+        for file, sealed in zip(self._system, self._sealed(FIND, key), strict=True):
+            found.append((file.path, FIND.unpack(key, sealed, file.get)))
         return tuple(found)
 
     def own(
@@ -232,28 +234,33 @@ class FindDb:
 
     def _entry(self, key: bytes) -> StoredEntry | None:
         user, shipped = self._user.stored(FIND, key), self._sealed(FIND, key)
-        return None if user is None and not shipped else _as_one(key, user, shipped)
+        return None if user is None and not any(shipped) else self._as_one(key, user, shipped)
 
-    def _sealed(self, table: Table[T], key: bytes) -> tuple[bytes, ...]:
+    def _united(
+        self, key: bytes, user: Stored[FindEntry], shipped: tuple[bytes | None, ...]
+    ) -> StoredEntry | None:
+        """Decode what the layers hold and unite it.
+
+        A function of nothing but the bytes, which every look reads anew, and of rosters, which
+        never change: what was decoded before is right as long as the bytes are the same, whoever
+        writes to the files. Of a roster that was damaged then, nobody counts as considered.
+        """
+        return layer_entries(
+            self._user.value_of(FIND, key, user), self._decoded(FIND, key, shipped)
+        )
+
+    def _sealed(self, table: Table[T], key: bytes) -> tuple[bytes | None, ...]:
         """Values of the layers that packages ship, as they are stored."""
         stored = stored_key(key)
-        found = [file.get(table.name, stored) for file in self._system]
-        return tuple([sealed for sealed in found if sealed is not None])
+        return tuple([file.get(table.name, stored) for file in self._system])
 
     def _shipped(self, table: Table[T], key: bytes) -> list[T]:
-        return _decoded(table, key, self._sealed(table, key))
+        return self._decoded(table, key, self._sealed(table, key))
 
-
-def _decoded(table: Table[T], key: bytes, sealed: tuple[bytes, ...]) -> list[T]:
-    values = [table.unpack(key, one) for one in sealed]
-    return [value for value in values if value is not None]
-
-
-@lru_cache(maxsize=256)
-def _as_one(key: bytes, user: Stored[FindEntry], shipped: tuple[bytes, ...]) -> StoredEntry | None:
-    """Decode what the layers hold and unite it.
-
-    A function of nothing but the bytes, which every look reads anew: what was decoded before is
-    right as long as they are the same, whoever writes to the files.
-    """
-    return layer_entries(value_of(FIND, key, user), _decoded(FIND, key, shipped))
+    def _decoded(self, table: Table[T], key: bytes, sealed: tuple[bytes | None, ...]) -> list[T]:
+        values = [
+            table.unpack(key, one, file.get)
+            for file, one in zip(self._system, sealed, strict=True)
+            if one is not None
+        ]
+        return [value for value in values if value is not None]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from convfind.finddb.record import FindEntry, FindRecord
 
@@ -38,21 +39,24 @@ def layer_entries(user: FindEntry | None, shipped: Sequence[FindEntry]) -> Store
     return StoredEntry(_united((user, *shipped)), own)
 
 
-def _united(entries: Iterable[FindEntry]) -> FindEntry:
+def _united(entries: Sequence[FindEntry]) -> FindEntry:
     """Unite entries; earlier ones win.
 
     A solver may have several records: with constant weights or without, and with different amounts
     of workspace, so that a search under a workspace limit never hides what it could not use.
     """
     records: dict[tuple[str, int, bool, int], FindRecord] = {}
-    considered: set[str] = set()
     for entry in entries:
         for record in entry.records:
             records.setdefault(_identity(record), record)
-        considered.update(entry.considered)
-    return FindEntry(
-        records=tuple(sorted(records.values(), key=_speed)), considered=tuple(sorted(considered))
-    )
+    considered = _any_of(tuple([entry.considered for entry in entries]))
+    return FindEntry(records=tuple(sorted(records.values(), key=_speed)), considered=considered)
+
+
+@lru_cache(maxsize=64)
+def _any_of(lists: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+    """Unite lists of names, hundreds each, of which few combinations occur."""
+    return tuple(sorted(set[str]().union(*lists)))
 
 
 def _identity(record: FindRecord) -> tuple[str, int, bool, int]:

@@ -43,6 +43,18 @@ class FindEntry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     considered: tuple[str, ...] = ()
 
 
+class EntryInFile(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A `FindEntry` as files have it: considered are those names of a roster whose bits are set.
+
+    Entries of earlier versions name them in ``considered``, where programs of that time look.
+    """
+
+    records: tuple[FindRecord, ...]
+    considered: tuple[str, ...] = ()
+    roster: bytes = b""  # digest
+    bits: bytes = b""
+
+
 class QuarantineRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """A solver that crashed, hung or gave a wrong result for a problem, and is not tried again."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from convfind.finddb.change import Change
 from convfind.finddb.database_file import DatabaseFile
 from convfind.finddb.environment import Environment, Transaction
 from convfind.finddb.fork_safety import fork_safe_lock
@@ -31,11 +32,6 @@ class Kept(Generic[T]):
 Stored: TypeAlias = bytes | Kept[T] | None
 
 
-def value_of(table: Table[T], key: bytes, stored: Stored[T]) -> T | None:
-    """Decode a stored value; None where there is none or it is damaged."""
-    return stored.value if isinstance(stored, Kept) else table.unpack(key, stored)
-
-
 class UserLayer:
     """Tables of values by key. A change that does not reach the disk is kept in memory instead."""
 
@@ -45,7 +41,13 @@ class UserLayer:
 
     def get(self, table: Table[T], key: bytes) -> T | None:
         """Read a value; None where there is none or it is damaged."""
-        return value_of(table, key, self.stored(table, key))
+        return self.value_of(table, key, self.stored(table, key))
+
+    def value_of(self, table: Table[T], key: bytes, stored: Stored[T]) -> T | None:
+        """Decode a value that was read; None where there was none or it is damaged."""
+        if isinstance(stored, Kept):
+            return stored.value
+        return None if self.file is None else table.unpack(key, stored, self.file.get)
 
     def stored(self, table: Table[T], key: bytes) -> Stored[T]:
         """Read a value as it is stored, without decoding it."""
@@ -60,14 +62,14 @@ class UserLayer:
         place = (table.name, key)
 
         def work(environment: Environment, transaction: Transaction) -> None:
-            handle, stored = environment.table(table.name), stored_key(key)
+            values, stored = Change(environment.table, transaction), stored_key(key)
             kept = self._kept.get(place)
-            old = kept.value if kept else table.unpack(key, transaction.get(stored, db=handle))
-            new = change(old)
+            sealed = None if kept else values.get(table.name, stored)
+            new = change(kept.value if kept else table.unpack(key, sealed, values.get))
             if new is None:
-                transaction.delete(stored, db=handle)
+                values.delete(table.name, stored)
             else:
-                transaction.put(stored, table.pack(key, new), db=handle)
+                values.put(table.name, stored, table.pack(key, new, values))
 
         if self.file is not None and self.file.write(work):
             self._kept.pop(place, None)
@@ -85,7 +87,7 @@ class UserLayer:
             if not key.startswith(prefix):
                 continue
             shadow = kept.pop(key, None)
-            value = shadow.value if shadow else table.unpack(key, sealed)
+            value = self.value_of(table, key, shadow or sealed)
             if value is not None:
                 yield key, value
         for key, shadow in sorted(kept.items(), key=lambda item: item[0]):

@@ -124,7 +124,7 @@ def _failures(snapshot: Snapshot, device: str, selection: Selection) -> list[Fai
     for key, sealed in snapshot.items(QUARANTINE.name):
         if split_key(key)[0] != device:
             continue
-        value = QUARANTINE.unpack(key, sealed)
+        value = QUARANTINE.unpack(key, sealed, snapshot.get)
         value = None if value is None else selection.narrowed(QUARANTINE.name, key, value)
         for record in value or ():
             name = (record.solver, record.solver_version, record.reason)

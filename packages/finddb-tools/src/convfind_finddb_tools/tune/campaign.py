@@ -18,13 +18,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from convfind.errors import FindDbError
+from convfind.finddb.change import Change
 from convfind.finddb.database import FILE_NAME
 from convfind.finddb.database_file import file_in, make_private_folder
-from convfind.finddb.environment import Transaction
 from convfind.finddb.key import SCHEMA
 from convfind.finddb.table import CONFIG, FIND, QUARANTINE
 from convfind_finddb_tools.database import Writer
-from convfind_finddb_tools.joining import JOINS, join_into
+from convfind_finddb_tools.joining import join_into
 from convfind_finddb_tools.tune.journal import Journal, Past, place
 from convfind_finddb_tools.tune.order import Identity, Known, Outcome
 from convfind_finddb_tools.tune.shard import read_shard, values
@@ -68,7 +68,7 @@ class Campaign:
 
         def read(table: Any) -> Any:
             sealed = self._writer.get(table.name, key)
-            return None if sealed is None else table.unpack(key, sealed)
+            return table.unpack(key, sealed, self._writer.get)
 
         return Known(
             entry=read(FIND), configs=read(CONFIG) or (), quarantine=read(QUARANTINE) or ()
@@ -92,7 +92,7 @@ class Campaign:
         """Merge what came in into the target database, then note it in the journal."""
         if self._pending:
             pending = self._pending
-            self._writer.write(lambda transaction: self._join(transaction, pending))
+            self._writer.change(lambda change: self._join(change, pending))
             for outcome in pending:
                 self._note(outcome)
             self.journal.write("checkpoint", problems=len(pending))
@@ -137,10 +137,10 @@ class Campaign:
             self._writer.__exit__(kind, error, traceback)
             os.close(self._lock)
 
-    def _join(self, transaction: Transaction, outcomes: Sequence[Outcome]) -> None:
+    def _join(self, change: Change, outcomes: Sequence[Outcome]) -> None:
         for outcome in outcomes:
             for table, key, value in values(outcome):
-                join_into(transaction, self._writer.table(table), JOINS[table], key, value)
+                join_into(change, table, key, value)
 
     def _note(self, outcome: Outcome) -> None:
         entry = outcome.found.entry

@@ -100,7 +100,7 @@ class ReplayStation:
 
         def read(table: Any) -> Any:
             sealed = self._snapshot.get(table.name, key)
-            return None if sealed is None else table.unpack(key, sealed)
+            return table.unpack(key, sealed, self._snapshot.get)
 
         entry: FindEntry | None = read(FIND)
         tunes = self._order.strategy is not Strategy.DEFAULTS and task.seed is None

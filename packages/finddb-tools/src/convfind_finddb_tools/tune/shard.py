@@ -10,6 +10,7 @@ from typing import Any
 import lmdb
 import msgspec
 
+from convfind.finddb.change import Change
 from convfind.finddb.database import FILE_NAME
 from convfind.finddb.database_file import make_private_folder
 from convfind.finddb.environment import (
@@ -24,7 +25,7 @@ from convfind.finddb.file_check import fault, folder_lock
 from convfind.finddb.key import SCHEMA, full_key, seal, stored_key, unseal
 from convfind.finddb.table import CONFIG, FIND, QUARANTINE
 from convfind_finddb_tools.database import LAYOUT
-from convfind_finddb_tools.joining import JOINS, join_into
+from convfind_finddb_tools.joining import join_into
 from convfind_finddb_tools.tune.order import Known, Outcome
 
 _FINISHED = "finished"  # outcomes without what was found, which lies where every database has it
@@ -49,18 +50,13 @@ class Shard:
         """Write results and that they are finished, all or nothing, to the disk."""
 
         def work(transaction: Transaction) -> None:
+            change = Change(self._environment.table, transaction)
             for outcome in outcomes:
                 for table, key, value in values(outcome):
-                    handle = self._environment.table(table)
-                    assert handle is not None
-                    join_into(transaction, handle, JOINS[table], key, value)
+                    join_into(change, table, key, value)
                 name = _name(outcome)
                 mark = msgspec.structs.replace(outcome, found=Known())
-                transaction.put(
-                    stored_key(name),
-                    seal(name, _encoder.encode(mark)),
-                    db=self._environment.table(_FINISHED),
-                )
+                change.put(_FINISHED, stored_key(name), seal(name, _encoder.encode(mark)))
 
         self._environment.write(work)
 
@@ -112,6 +108,10 @@ def read_shard(path: Path) -> ShardReading:
 def _outcomes(environment: Environment, reading: Transaction) -> Iterator[Outcome]:
     finished = environment.table(_FINISHED)
     assert finished is not None
+
+    def get(table: str, key: bytes) -> bytes | None:
+        return reading.get(key, db=environment.table(table))
+
     for stored, sealed in reading.cursor(finished):
         name = full_key(stored, sealed)
         payload = unseal(name, sealed)
@@ -121,9 +121,7 @@ def _outcomes(environment: Environment, reading: Transaction) -> Iterator[Outcom
         key = f"{SCHEMA}|{mark.identity.device}|{mark.problem}".encode()
 
         def read(table: Any, key: bytes = key) -> Any:
-            handle = environment.table(table.name)
-            assert handle is not None
-            return table.unpack(key, reading.get(stored_key(key), db=handle))
+            return table.unpack(key, get(table.name, stored_key(key)), get)
 
         configs, quarantine = read(CONFIG) or (), read(QUARANTINE) or ()
         known = Known(entry=read(FIND), configs=configs, quarantine=quarantine)
