@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from convfind.plugins import hookimpl
@@ -51,6 +52,21 @@ def test_measuring_compiles_only_what_fails(
     assert outcome.compiled == backend.counters.compiles == (1 if seed is None else 0)
     assert outcome.failure == ""
     assert outcome.measured == (1 if seed is not None else outcome.measured)
+
+
+def test_what_is_recorded_is_not_compiled_again(tmp_path: Path) -> None:
+    station, _ = _station(tmp_path / "here", Strategy.DEFAULTS)
+    measured = station.measure(Task(problem=_PROBLEM.key)).found
+    assert measured.entry is not None
+    again, backend = _station(tmp_path / "there", Strategy.DEFAULTS)
+    assert again.compile([Task(problem=_PROBLEM.key, known=measured)]) == ()
+    # A solver that no search has decided about is compiled, and nothing else.
+    newer = msgspec.structs.replace(
+        measured.entry,
+        considered=tuple(one for one in measured.entry.considered if "mock-tunable" not in one),
+    )
+    task = Task(problem=_PROBLEM.key, known=msgspec.structs.replace(measured, entry=newer))
+    assert len(again.compile([task])) == backend.counters.compiles == 1
 
 
 def test_a_config_of_a_neighbour_is_taken_where_it_is_legal(tmp_path: Path) -> None:

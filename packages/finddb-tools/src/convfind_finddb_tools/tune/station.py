@@ -20,6 +20,7 @@ from convfind.finder import find
 from convfind.kernel_cache import KernelCache
 from convfind.kernel_spec import Program
 from convfind.problem import ConvProblem
+from convfind.recall import Recalled, recall, unmeasured
 from convfind.recording import record
 from convfind.screening import screen
 from convfind.search import Search
@@ -181,7 +182,12 @@ class DeviceStation:
         policy = self._policy if seed is None else self._seeded(seed)
         given = {} if seed is None else self._legal_configs(problem, seed)
         tunes = seed is None and self._order.strategy is not Strategy.DEFAULTS
-        for solver in screen(problem, session, policy).candidates:
+        known = Recalled() if tunes or seed is not None else recall(problem, session, policy)
+        if known.answers:  # then a find measures only what is new
+            screening = unmeasured(problem, session, policy, known)
+        else:
+            screening = screen(problem, session, policy)
+        for solver in screening.candidates:
             if solver.is_last_resort:
                 continue
             configs = [given.get(solver.solver_id)]
