@@ -17,7 +17,12 @@ from convfind.testing import assert_solver
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_igemm.gpu_geometry import without_patches
 from convfind_solvers_igemm.nvidia_conv import MatrixConvSolver, reciprocal
-from convfind_solvers_igemm.nvidia_form import can_share_rows, geometry_of, line_size
+from convfind_solvers_igemm.nvidia_form import (
+    MOST_TAPS,
+    can_share_rows,
+    geometry_of,
+    line_size,
+)
 from convfind_solvers_igemm.nvidia_tiles import LOCAL_MEMORY, NARROW, RATES, MatrixTile
 from convfind_solvers_igemm.solver_list import solvers
 
@@ -235,6 +240,25 @@ def test_phases_of_few_channels_are_columns() -> None:
     rows = 8 * 32 * (line_size(geometry_of(problem)) if config.integer("lines") else 32)
     tile = MatrixTile.of(config)
     assert launch.global_size == (-(-rows // tile.tile_m) * tile.threads,)
+
+
+def test_taps_of_a_phase_count_not_those_of_the_window() -> None:
+    solver = MatrixConvSolver(Direction.BACKWARD_DATA, channels_last=True, fixed=True)
+    for channels, taps, options, phase_taps in (
+        (3, 11, {"stride": 4, "padding": 2}, 9),
+        (32, 9, {"stride": 2, "padding": 4}, 25),
+        (32, 10, {"stride": 3, "dilation": 2}, 16),
+        (32, 15, {"stride": 2}, 64),
+        (32, 9, {"stride": 2, "dilation": 2}, 81),  # a phase has all taps or none
+    ):
+        shape = (1, channels, 40, 40), (32, channels, taps, taps)
+        problem = problem_of(solver, *shape, **options)
+        assert geometry_of(problem).phase_taps == phase_taps
+        reason = Reason.FILTER_SIZE if phase_taps > MOST_TAPS else None
+        assert refused(solver.applicability(problem, H200)) is reason
+    forward = MatrixConvSolver(Direction.FORWARD, channels_last=True, fixed=True)
+    problem = problem_of(forward, (1, 32, 40, 40), (32, 32, 9, 9), stride=2)
+    assert refused(forward.applicability(problem, H200)) is Reason.FILTER_SIZE
 
 
 def test_windows_side_by_side_are_channels_of_fixed_forms() -> None:

@@ -55,6 +55,16 @@ class GpuGeometry:
         return math.prod(self.stride) if self.by_phases else 1
 
     @property
+    def phase_taps(self) -> int:
+        """Taps of the phase that has the most; of the window where there are no phases."""
+        if not self.by_phases:
+            return self.taps
+        repeats = map(_repeat, self.stride, self.dilation)
+        return math.prod(
+            -(-size // repeat) for size, repeat in zip(self.window, repeats, strict=True)
+        )
+
+    @property
     def fused_taps(self) -> int | None:
         """Taps that any phase has, where all phases can be computed together; else None."""
         taps = 1

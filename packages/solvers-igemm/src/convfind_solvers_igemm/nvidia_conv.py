@@ -107,8 +107,8 @@ class MatrixConvSolver(TunableSolver):
             return Rejected(Reason.ACCURACY, detail)
         problem = self._seen(problem)
         shape = geometry_of(problem)
-        if shape.taps > MOST_TAPS:
-            return Rejected(Reason.FILTER_SIZE, f"{shape.taps} taps, more than {MOST_TAPS}")
+        if shape.taps > MOST_TAPS and (taps := shape.phase_taps) > MOST_TAPS:
+            return Rejected(Reason.FILTER_SIZE, f"{taps} taps, more than {MOST_TAPS}")
         if problem.dtype is not DataType.FLOAT32 and not self.channels_last:
             return Rejected(Reason.LAYOUT, f"{problem.dtype} is read channels last")
         if (size := shape.too_large) is not None:
