@@ -75,6 +75,19 @@ def test_two_processes_at_once_both_finish_and_leave_one_good_entry(tmp_path: Pa
     assert len(names) == len(set(names)) > 0
 
 
+def test_results_that_cancel_are_not_taken_for_wrong(tmp_path: Path) -> None:
+    """Of a flat image an edge filter leaves rounding errors alone."""
+    w = np.full((4, 4, 3, 3), 0.1, np.float32)
+    w[:, :, 1, 1] = -0.8
+    np.save(tmp_path / "x.npy", np.full((1, 4, 12, 12), 0.1, np.float32))
+    np.save(tmp_path / "w.npy", w)
+    shapes = ("--x", "1,4,12,12", "--w", "4,4,3,3", "--solver", "winograd-f4x3-cpu-nchw-fwd")
+    files = [f"--{name}-file={tmp_path / name}.npy" for name in "xw"]
+    ran = _json(_start(tmp_path, "run", *shapes, *files, "--device", "opencl:cpu", "--json"))
+    assert ran["correct"] is True
+    assert 0 < ran["error"] <= ran["bound"]
+
+
 @pytest.mark.parametrize("direction", ["forward", "backward-data", "backward-weights"])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_every_solution_gives_the_right_numbers(

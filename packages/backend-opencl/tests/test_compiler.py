@@ -129,3 +129,25 @@ def test_the_build_log_is_kept(device: OpenCLDevice) -> None:
         assert "registers" in device.build_log(program)
     elif device.target.platform == "Intel(R) OpenCL":
         assert "spin" in device.build_log(program)
+
+
+@pytest.mark.parametrize("spoiled", ["folder", "file"])
+def test_the_cache_of_pyopencl_is_never_fatal(
+    device: OpenCLDevice, tmp_path: Path, python: Callable[..., str], spoiled: str
+) -> None:
+    """A home folder that is read-only, and a file of it that is damaged."""
+    program, home = Program(STEPS), tmp_path / "home"
+    binary = tmp_path / "binary"
+    binary.write_bytes(device.compile(program))
+    words = (LOAD_ELSEWHERE, str(binary), device.target.identity)
+    # PoCL has a cache of its own, without which it shows no device.
+    folders = {"XDG_CACHE_HOME": str(home), "POCL_CACHE_DIR": str(tmp_path)}
+    if spoiled == "folder":
+        home.write_text("no folder")
+    else:
+        expected = python(*words, **folders)
+        (cache,) = home.glob("pytools/pdict*invoker*")
+        cache.write_bytes(b"no database" * 1000)
+    printed = python(*words, **folders)
+    assert printed == " ".join(str(2 * number + 1) for number in range(16))
+    assert spoiled == "folder" or printed == expected

@@ -13,6 +13,7 @@ from hypothesis import given
 
 from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
+from convfind.reference import reference_convolution
 from convfind.types import ConvMode, DataType, Direction, Layout
 
 
@@ -257,3 +258,28 @@ def test_layouts_reorder_without_loss(problem: ConvProblem) -> None:
         assert steps[-1] == 1
         assert list(steps) == sorted(steps, reverse=True)
         assert steps[0] * shape[0] == math.prod(shape)
+
+
+@pytest.mark.parametrize(
+    ("size", "taps", "options", "expected"),
+    [
+        (3, 3, {"padding": 1}, False),
+        (1, 3, {"padding": 1}, True),
+        (4, 3, {"padding": 3}, False),
+        (3, 3, {"padding": 2, "dilation": 2}, False),
+        (2, 3, {"padding": 2, "dilation": 2}, True),
+        (2, 9, {"padding": 4}, True),
+        (5, 9, {"padding": 4}, False),
+        (2, 2, {"padding": 1, "stride": 2}, False),
+        (1, 2, {"padding": 1, "stride": 2}, True),  # the first tap is past x
+        (7, 3, {"stride": 9}, False),
+    ],
+)
+def test_taps_that_meet_padding_only(
+    size: int, taps: int, options: dict[str, Any], expected: bool
+) -> None:
+    x, w = np.ones((1, 1, size)), np.ones((1, 1, taps))
+    problem = ConvProblem.backward_weights(x.shape, w.shape, **options)
+    gradient = reference_convolution(problem, x, np.ones(problem.y_shape))
+    assert bool((gradient == 0).any()) is expected
+    assert problem.has_idle_taps is expected

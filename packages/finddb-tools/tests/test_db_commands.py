@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
@@ -245,6 +246,25 @@ def test_json_lines_round_trip_exactly(
         assert first.lookup(target, problem) == second.lookup(target, problem)
     (report,) = shell.json("db", "import", text, "--to", folder)["files"]
     assert report["unchanged"] == written
+
+
+def test_what_is_written_replaces_files_and_nothing_else(
+    shell: Any, store: Store, record: Make, tmp_path: Path
+) -> None:
+    words = ("db", "export", store("a", record()), "--format", "jsonl", "--output")
+    text, link, pipe = (tmp_path / name for name in ("text", "link", "pipe"))
+    text.write_text("older")
+    link.symlink_to(text)
+    shell(*words, link)
+    assert link.is_symlink()
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    shell(*words, pipe)
+    assert os.read(reader, 1 << 16) == text.read_bytes() != b"older"
+    os.close(reader)
+    assert pipe.is_fifo()
+    missing = tmp_path / "missing" / "text"
+    assert f"{missing} cannot be written: No such file" in shell.error(*words, missing)
 
 
 def test_malformed_json_lines_are_listed(

@@ -115,6 +115,7 @@ def test_what_does_not_pay_is_refused() -> None:
         (problem_of((4, 2, 112, 112), (64, 2, 3, 3), padding=1), Reason.FILTER_SIZE),
         (problem_of((4, 3, 112, 112), (64, 3, 1, 1)), Reason.FILTER_SIZE),
         (problem_of((4, 3, 3, 41), (64, 3, 3, 3)), Reason.FILTER_SIZE),
+        (problem_of((8, 2, 2, 40), (120, 2, 9, 9), padding=4), Reason.PADDING),
         (problem_of((1, 4, 64, 64), (1024, 4, 11, 11)), Reason.SIZE_LIMIT),
     ):
         answer = SOLVER.applicability(problem, TARGET)

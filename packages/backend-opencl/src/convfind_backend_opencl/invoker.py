@@ -216,7 +216,7 @@ def _kernel(spec: KernelSpec, loaded: Mapping[Program, object]) -> cl.Kernel:
         msg = f"{spec.program.source} has no kernel {spec.entry!r}; it has: {entries}"
         raise LaunchError(msg)
     with opencl_errors(f"kernel {spec.entry} of {spec.program.source}", LaunchError):
-        return cl.Kernel(program.native, spec.entry)
+        return program.kernel(spec.entry)
 
 
 def _check_sizes(name: str, kernel: cl.Kernel, device: cl.Device, launch: Launch) -> None:

@@ -24,8 +24,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from convfind.reasons import Reason
+
 if TYPE_CHECKING:
     from convfind.applicability import Rejected
+
+
+#: Refusals that a message tells of; callers get all.
+_MOST_TOLD = 8
 
 
 class ConvfindError(Exception):
@@ -46,13 +52,19 @@ class ProblemError(ConvfindError, ValueError):
 
 
 class NoSolverError(ConvfindError):
-    """No solver takes the problem on this device."""
+    """No solver takes the problem on this device.
+
+    ``rejected`` has every refusal; the message tells of a few that are about the problem.
+    """
 
     def __init__(self, problem: str, device: str, rejected: Mapping[str, Rejected]) -> None:
-        reasons = "; ".join(f"{solver}: {why}" for solver, why in rejected.items())
-        super().__init__(
-            f"no solver takes {problem} on {device}: {reasons or 'no solver package is installed'}"
-        )
+        others = (Reason.DENIED, Reason.BACKEND)
+        telling = {s: why for s, why in rejected.items() if why.reason not in others} or rejected
+        reasons = [f"{solver}: {why}" for solver, why in telling.items()][:_MOST_TOLD]
+        if len(rejected) > len(reasons):
+            reasons.append(f"{len(rejected) - len(reasons)} more; `convfind explain` says why")
+        text = "; ".join(reasons) or "no solver package is installed"
+        super().__init__(f"no solver takes {problem} on {device}: {text}")
         self.problem = problem
         self.device = device
         self.rejected = dict(rejected)

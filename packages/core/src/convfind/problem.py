@@ -268,6 +268,25 @@ class ConvProblem:
             and not any(self.padding_end)
         )
 
+    @cached_property
+    def has_idle_taps(self) -> bool:
+        """True where a tap of the filter meets nothing but padding; each tap is looked at.
+
+        What transforms tiles adds its error to results that such a tap has no part in.
+        """
+        plain = self.plain()
+        axes = zip(
+            *(plain.filter, plain.stride, plain.dilation, plain.padding),
+            *(plain.x_shape[2:], plain.y_shape[2:]),
+            strict=True,
+        )
+        for taps, step, apart, pad, size, count in axes:
+            for begin in range(-pad, taps * apart - pad, apart):
+                position = max(0, -(begin // step))  # the first in which it is not before x
+                if position >= count or begin + position * step >= size:
+                    return True
+        return False
+
     def shape(self, tensor: str) -> tuple[int, ...]:
         """Shape of ``x``, ``w`` or ``y`` in N, C, spatial order."""
         return {"x": self.x_shape, "w": self.w_shape, "y": self.y_shape}[tensor]

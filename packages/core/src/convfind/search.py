@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from convfind.applicability import Rejected
 from convfind.config import Config
-from convfind.errors import ConvfindError, VerificationError
+from convfind.errors import ConvfindError, DeviceError, VerificationError
 from convfind.find_policy import Policy
 from convfind.finddb import QuarantineRecord
 from convfind.kernel_cache import Failures, Loaded
@@ -84,7 +84,21 @@ class Search:
         )
 
     def run(self, screening: Screening) -> SearchOutcome:
-        """Measure the candidates; the last resorts only where nothing else ran."""
+        """Measure the candidates; the last resorts only where nothing else ran.
+
+        Raises:
+            DeviceError: the host has no memory for the tensors or for their reference.
+        """
+        try:
+            return self._run(screening)
+        except MemoryError as exc:
+            msg = (
+                f"the host has no memory to measure {self._problem}, {self._problem.traffic} bytes "
+                f"({exc}); take a smaller batch, or mode FAST, which estimates"
+            )
+            raise DeviceError(msg) from exc
+
+    def _run(self, screening: Screening) -> SearchOutcome:
         ordinary = [solver for solver in screening.candidates if not solver.is_last_resort]
         last_resorts = [solver for solver in screening.candidates if solver.is_last_resort]
         self._settle(screening.rejected)

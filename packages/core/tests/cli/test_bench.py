@@ -73,6 +73,15 @@ def test_a_layer_without_a_solver_does_not_stop_the_others(
     assert all("no solver" in layer["failure"] for layer in document["layers"])
 
 
+def test_a_layer_beyond_memory_does_not_stop_the_others(
+    shell: Any, layer_file: Callable[[str], Path]
+) -> None:
+    path = layer_file(LAYERS.replace("-n 64 -c 4 -H 6 -W 6 -k 8", f"-n {2**40} -c 1024 -k 8"))
+    document = shell.json("bench", path, code=1)
+    assert [bool(layer["failure"]) for layer in document["layers"]] == [False, True]
+    assert "no memory" in document["layers"][1]["failure"]
+
+
 def test_people_get_a_table_and_totals(shell: Any, layer_file: Callable[[str], Path]) -> None:
     text = shell("bench", layer_file(LAYERS), "-n", "2").stdout
     assert "2x4x6x6 * 4x4x3x3" in text

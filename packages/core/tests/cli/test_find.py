@@ -77,6 +77,13 @@ def test_every_option_of_the_problem_is_heard(shell: Any) -> None:
     )
 
 
+@pytest.mark.parametrize("option", ["stride", "dilation", "groups"])
+def test_a_zero_is_refused_and_not_left_out(shell: Any, option: str) -> None:
+    result = shell("find", *SHAPES, f"--{option}", "0", code=2)
+    assert result.stderr == f"error: {option}: 0 is not possible; allowed: 1 to {2**40}\n"
+    assert "cannot change" in shell("find", "--padding", "0", LINE, code=2).stderr
+
+
 def test_all_directions_make_a_list(shell: Any) -> None:
     documents = shell.json("find", "--direction", "all", LINE)
     assert [document["problem"].split("-2x4")[0] for document in documents] == [

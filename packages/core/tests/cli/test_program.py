@@ -8,6 +8,7 @@ from typing import Any
 import click
 import pytest
 
+from convfind.cli import main
 from convfind.cli.app import App, Command
 from convfind.errors import DeviceError
 from convfind.log import logger
@@ -21,6 +22,13 @@ def test_help_without_a_command(shell: Any) -> None:
     assert text == shell("--help").stdout
     for command in COMMANDS:
         assert f"\n  {command} " in text
+
+
+def test_help_of_a_group_without_a_command(shell: Any) -> None:
+    result = shell("tools", extra=(Tools(),))
+    assert result.stdout == shell("tools", "--help", extra=(Tools(),)).stdout
+    assert "\n  saw" in result.stdout
+    assert result.stderr == ""
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -49,6 +57,14 @@ class Tools:
         @cli.command("bug", cls=Command)
         def bug() -> None:
             raise ZeroDivisionError("oops")
+
+        @cli.group("tools")
+        def tools() -> None:
+            pass
+
+        @tools.command("saw", cls=Command)
+        def saw() -> None:
+            pass
 
         @cli.command("abort", cls=Command)
         def abort() -> None:
@@ -87,3 +103,16 @@ def test_verbose_lets_the_library_speak(shell: Any) -> None:
 
 def test_an_unknown_command_is_refused(shell: Any) -> None:
     assert "No such command 'fnd'" in shell("fnd", code=2).stderr
+
+
+def test_an_interrupt_before_the_command_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("convfind.cli.program.default_registry", interrupted)
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 1
+    assert capsys.readouterr().err == "Aborted.\n"

@@ -38,6 +38,27 @@ def test_tensors_come_from_files_and_go_to_one(shell: Any, tmp_path: Path) -> No
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), reference_convolution(problem, x, w))
 
 
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_nothing_is_compared_on_numbers_that_are_not_finite(
+    shell: Any, tmp_path: Path, number: float
+) -> None:
+    x = np.zeros((2, 4, 6, 6), np.float32)
+    x[1, 2, 3, 4] = number
+    np.save(tmp_path / "x.npy", x)
+    words = ("run", *SHAPES, "--x-file", tmp_path / "x.npy")
+    assert "finite numbers, or --no-verify" in shell(*words, code=2).stderr
+    assert "not checked" in shell(*words, "--no-verify").stdout
+
+
+def test_results_go_to_the_file_that_was_named(shell: Any, tmp_path: Path) -> None:
+    shell("run", *SHAPES, "--output", tmp_path / "y")
+    assert np.load(tmp_path / "y").shape == (2, 4, 6, 6)
+    missing = tmp_path / "missing" / "y.npy"
+    stderr = shell("run", *SHAPES, "--output", missing, code=1).stderr
+    assert stderr == f"error: cannot write {missing}: No such file or directory\n"
+    assert "--seed" in shell("run", *SHAPES, "--seed", "-1", code=2).stderr
+
+
 def test_a_wrong_result_fails(shell: Any) -> None:
     shell("find", *SHAPES)
     shell.backend.faults.result = lambda launch: True

@@ -30,3 +30,15 @@ def test_a_right_result_passes_and_a_wrong_one_does_not(
     everywhere = not limit
     result[(0, -1)[direction is not Direction.BACKWARD_WEIGHTS]].flat[0] += 1
     assert not check_error(spot_check(problem, tensors, result, limit), bound), everywhere
+
+
+def test_a_single_result_near_zero_is_judged_by_what_it_is_a_sum_of() -> None:
+    problem = ConvProblem.forward((1, 64, 1, 1), (1, 64, 1, 1))
+    x, w = random_data(problem, seed=0)
+    w[0, -1] -= (float(np.vdot(x, w)) - 0.01) / x[0, -1]
+    right = reference_convolution(problem, x, w)
+    assert abs(right.item()) < 0.02
+    tensors = {"x": x, "w": w}
+    for error, is_right in ((1e-6, True), (1e-3, False)):
+        report = spot_check(problem, tensors, (right + error).astype(np.float32))
+        assert check_error(report, error_bound(problem)) is is_right

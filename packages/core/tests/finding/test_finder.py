@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from convfind.applicability import Applicability
-from convfind.errors import NoSolverError, SettingsError
+from convfind.errors import DeviceError, NoSolverError, SettingsError
 from convfind.find_result import FindOrigin
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -96,6 +96,21 @@ def test_without_any_solver_best_carries_all_refusals(bench: Any, problem: ConvP
     with pytest.raises(NoSolverError, match="mock-broken") as caught:
         _ = found.best
     assert caught.value.rejected["mock-broken"].reason is Reason.BUILD_FAILED
+
+
+def test_the_message_is_about_the_problem(bench: Any, problem: ConvProblem) -> None:
+    found = bench.open().find(problem, solvers={"mock-broken"})
+    with pytest.raises(NoSolverError) as caught:
+        _ = found.best
+    _, _, reasons = str(caught.value).partition("|")
+    assert reasons.count("mock-") == 1
+    assert f"{len(found.rejected) - 1} more; `convfind explain` says why" in reasons
+
+
+def test_a_problem_beyond_memory_is_an_error_that_says_so(bench: Any) -> None:
+    huge = ConvProblem.forward(x=(2**40, 2**10, 1, 1), w=(1, 2**10, 1, 1))
+    with pytest.raises(DeviceError, match=r"no memory to measure fwd-1099.*mode FAST"):
+        bench.open("mock-dynamic").find(huge)
 
 
 def test_a_time_budget_of_nothing_still_measures_one(bench: Any, problem: ConvProblem) -> None:

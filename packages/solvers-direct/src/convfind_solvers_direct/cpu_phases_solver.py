@@ -36,6 +36,8 @@ class PhasesSolver(CpuSolver):
             return answer
         if self.gain(phases) < PRODUCT_SHARE:
             return Rejected(Reason.FILTER_SIZE, "transforms cost more than the products they save")
+        if problem.has_idle_taps:
+            return Rejected(Reason.PADDING, "taps that meet nothing but zeros")
         return APPLICABLE
 
     def judge_pieces(self, phases: Phases) -> Applicability:

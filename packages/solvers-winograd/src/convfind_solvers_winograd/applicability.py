@@ -52,6 +52,8 @@ def judge(
         )
     if not problem.is_packed:
         return Rejected(Reason.NON_PACKED)
+    if problem.has_idle_taps:
+        return Rejected(Reason.PADDING, "taps that meet nothing but zeros")
     return _judge_accuracy(problem, transform, axes)
 
 

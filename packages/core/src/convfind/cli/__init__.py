@@ -2,6 +2,31 @@
 
 from __future__ import annotations
 
-from convfind.cli.program import build_program, main
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from convfind.cli.program import build_program
 
 __all__ = ["build_program", "main"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "build_program":
+        from convfind.cli.program import build_program
+
+        return build_program
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)
+
+
+def main() -> NoReturn:
+    """Run the program on the process's arguments, environment and installed plugins."""
+    try:
+        # Imports and plugins take a while, in which it may be interrupted, too.
+        from convfind.cli.program import main as run
+
+        run()
+    except KeyboardInterrupt:
+        print("Aborted.", file=sys.stderr)
+        sys.exit(1)

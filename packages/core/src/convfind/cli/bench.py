@@ -112,14 +112,17 @@ def _bench(
         return LayerResult(layer, found, best, _run(handle, layer.problem, best))
     except ConvfindError as error:
         return LayerResult(layer, failure=str(error))
+    except MemoryError as error:
+        return LayerResult(layer, failure=f"the host has no memory for it: {error}")
 
 
 def _run(handle: Handle, problem: ConvProblem, best: Solution) -> str:
     """Run a solution once as a user would; returns what is wrong with the result."""
     tensors = dict(zip(problem.direction.reads, random_data(problem, seed=0), strict=True))
     result = np.asarray(handle.run(best, **tensors))
-    report = spot_check(problem, tensors, result)
-    bound = error_bound(problem, handle.registry.solver(best.solver).error_bound(problem.plain()))
+    solver, plain = handle.registry.solver(best.solver), problem.plain()
+    report = spot_check(problem, tensors, result, reach=solver.error_reach(plain))
+    bound = error_bound(problem, solver.error_bound(plain))
     return "" if check_error(report, bound) else f"the result of {best.solver} is wrong: {report}"
 
 

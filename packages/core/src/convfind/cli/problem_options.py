@@ -122,7 +122,8 @@ def takes_problems(function: Function) -> Function:
         problem: str | None, direction: str | None, batch: int | None, **others: Any
     ) -> Any:
         geometry = {name: others.pop(name) for name in _GEOMETRY_NAMES}
-        given = {name: value for name, value in geometry.items() if value not in (None, False)}
+        # By identity: a 0 equals False, and has to be refused.
+        given = {n: value for n, value in geometry.items() if not (value is None or value is False)}
         problems = read_problems(problem, given, directions_of(direction))
         if batch is not None:
             problems = tuple(one.with_batch(batch) for one in problems)

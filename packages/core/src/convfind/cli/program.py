@@ -58,6 +58,9 @@ class Program(click.Group):
             self._app.note("Aborted.")
             code = 1
         except click.UsageError as error:
+            if error.ctx and type(error).__name__ == "NoArgsIsHelpError":  # before click 8.2 none
+                click.echo(error.ctx.get_help())
+                sys.exit(0)
             program = error.ctx.command_path if error.ctx else "convfind"
             code = self._report(f"{error.format_message()} (see `{program} --help`)", 2)
         except click.ClickException as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from convfind.accuracy import (
     error_bound,
     measure_error,
     random_data,
+    spread_magnitude,
 )
 from convfind.cli.app import App, ProblemCommand
 from convfind.cli.find import open_handle, solution_json
@@ -25,7 +27,7 @@ from convfind.cli.progress import ProgressBar
 from convfind.cli.text import format_time, gflops
 from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
-from convfind.reference import reference_convolution
+from convfind.reference import reference_convolution, reference_magnitude
 
 Array = np.ndarray[Any, Any]
 
@@ -55,7 +57,9 @@ Examples:
 @click.option(
     "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the result here."
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the random data.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the random data."
+)
 @click.pass_obj
 def run(
     app: App,
@@ -70,6 +74,8 @@ def run(
     """Run a problem once."""
     problem = one_problem(problems)
     tensors = _tensors(problem, files, seed)
+    if policy.get("verify", True):
+        _check_finite(tensors, files)
     if problem.beta:
         raise ProblemError("beta", problem.beta, "0 here")
     with open_handle(app, device, policy) as handle:
@@ -79,16 +85,24 @@ def run(
         start = time.perf_counter()
         result = np.asarray(handle.run(best, **tensors))
         elapsed = 1000 * (time.perf_counter() - start)
-        factor = handle.registry.solver(best.solver).error_bound(problem.plain())
+        solver = handle.registry.solver(best.solver)
         identity = handle.target.identity
     report: ErrorReport | None = None
-    bound = error_bound(problem, factor)
+    bound = error_bound(problem, solver.error_bound(problem.plain()))
     if policy.get("verify", True):
         reads = [tensors[name] for name in problem.direction.reads]
-        report = measure_error(result, reference_convolution(problem, *reads))
+        # Results of data from files may all be small beside the products that they are sums of.
+        magnitude = spread_magnitude(
+            reference_magnitude(problem, *reads),
+            solver.error_reach(problem.plain()),
+            channels_last=problem.tensor_layout(problem.direction.writes).channels_last,
+        )
+        report = measure_error(result, reference_convolution(problem, *reads), magnitude)
+    if any(files.values()):
+        bound = replace(bound, rms_error=math.inf)  # as relative to results that may all be 0
     correct = report is None or check_error(report, bound)
     if output is not None:
-        np.save(output, result)
+        _save(output, result)
     if app.json:
         app.emit(
             {
@@ -118,6 +132,14 @@ def run(
         raise click.ClickException(f"the result of {best.solver} is wrong: {report}")
 
 
+def _save(path: Path, result: Array) -> None:
+    try:
+        with path.open("wb") as file:  # NumPy itself would add a suffix to the name
+            np.save(file, result)
+    except OSError as exc:
+        raise click.ClickException(f"cannot write {path}: {exc.strerror or exc}") from exc
+
+
 def _finite(error: float) -> float | None:
     return error if math.isfinite(error) else None
 
@@ -136,11 +158,23 @@ def _tensors(problem: ConvProblem, files: dict[str, Path | None], seed: int) -> 
     return tensors
 
 
+def _check_finite(tensors: dict[str, Array], files: dict[str, Path | None]) -> None:
+    """Refuse what no result can be compared on: algorithms differ in where NaN gets to."""
+    for name, tensor in tensors.items():
+        path = files[f"{name}_file"]
+        if path is not None and not np.isfinite(tensor.astype(np.float64)).all():
+            raise ProblemError(
+                f"{name}_file", str(path), "finite numbers, or --no-verify: nothing is compared"
+            )
+
+
 def _load(problem: ConvProblem, name: str, path: Path) -> Array:
     try:
         array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as exc:
+    except OSError as exc:
         raise ProblemError(f"{name}_file", str(path), f"a .npy file ({exc})") from exc
+    except (ValueError, EOFError) as exc:  # NumPy takes it for a pickle, and says how to trust it
+        raise ProblemError(f"{name}_file", str(path), "a .npy file of numbers") from exc
     shape = problem.tensor_layout(name).to_memory(problem.shape(name))
     dtype = problem.tensor_dtype(name).numpy
     if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:

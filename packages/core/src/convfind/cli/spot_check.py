@@ -7,19 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from convfind.accuracy import ErrorReport, measure_error
+from convfind.accuracy import ErrorReport, measure_error, spread_magnitude
 from convfind.problem import ConvProblem
-from convfind.reference import reference_convolution
+from convfind.reference import reference_convolution, reference_magnitude
 from convfind.types import ConvMode, Direction
 
 Array = np.ndarray[Any, Any]
 
 #: Multiply-accumulates that NumPy does in about a second.
 QUICK_MACS = 2 * 10**9
+#: Up to so many results all may happen to be small beside the products that they are sums of.
+_FEW_RESULTS = 4096
 
 
 def spot_check(
-    problem: ConvProblem, tensors: Mapping[str, Array], result: Array, limit: int = QUICK_MACS
+    problem: ConvProblem,
+    tensors: Mapping[str, Array],
+    result: Array,
+    limit: int = QUICK_MACS,
+    *,
+    reach: int = 0,
 ) -> ErrorReport:
     """Measure the error of a result, or of one image or some output channels of it.
 
@@ -28,6 +35,7 @@ def spot_check(
         tensors: the two that were read, by name.
         result: what was computed, axes in the order of its layout.
         limit: multiply-accumulates up to which all of the result is compared.
+        reach: how far errors spread; see `Solver.error_reach`.
     """
     everything = {**tensors, problem.direction.writes: result}
     if problem.macs > limit:
@@ -37,9 +45,16 @@ def spot_check(
             channels = max(1, problem.w_shape[0] * limit // problem.macs)
             problem, everything = _first_channels(problem, everything, channels)
     first, second = (everything[name] for name in problem.direction.reads)
-    return measure_error(
-        everything[problem.direction.writes], reference_convolution(problem, first, second)
-    )
+    writes = problem.direction.writes
+    compared = everything[writes]
+    magnitude = None
+    if compared.size <= _FEW_RESULTS:
+        magnitude = spread_magnitude(
+            reference_magnitude(problem, first, second),
+            reach,
+            channels_last=problem.tensor_layout(writes).channels_last,
+        )
+    return measure_error(compared, reference_convolution(problem, first, second), magnitude)
 
 
 def _last_image(

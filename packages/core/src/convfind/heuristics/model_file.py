@@ -187,6 +187,9 @@ def read_model(path: Path) -> Model:
     except FileNotFoundError as exc:
         msg = f"model {path} does not exist"
         raise ModelError(msg) from exc
+    except ValueError as exc:  # NumPy took it for a pickle, and says how to trust it
+        msg = f"model {path} is damaged or no model"
+        raise ModelError(msg) from exc
     except Exception as exc:  # what damage makes NumPy's parsers raise is nowhere said
         msg = f"model {path} is damaged or no model: {exc}"
         raise ModelError(msg) from exc

@@ -11,6 +11,7 @@ from convfind.cli.app import App, Command, new_table
 from convfind.cli.progress import ProgressBar
 from convfind.cli.text import format_ms
 from convfind_finddb_tools.cli.options import PATH, takes_selection
+from convfind_finddb_tools.database import database_path
 from convfind_finddb_tools.merging import MergeReport, merge_databases
 from convfind_finddb_tools.selection import Selection
 
@@ -36,12 +37,14 @@ def merge(app: App, sources: tuple[Path, ...], output: Path, selection: Selectio
       convfind db merge shard --to all --json | jq .conflicts
       convfind db merge fleet --to h200 --device H200 --dtype float16
     """
+    # One that is named twice says nothing more.
+    distinct = tuple({database_path(path).resolve(): path for path in sources}.values())
     with ProgressBar("merging", 100) as bar:
 
         def show(done: int, total: int) -> None:
             bar.advance(f"merging {total:,} records, %", 100 * done // max(total, 1))
 
-        report = merge_databases(sources, output, show, selection)
+        report = merge_databases(distinct, output, show, selection)
     if app.json:
         app.emit(dataclasses.asdict(report))
         return
