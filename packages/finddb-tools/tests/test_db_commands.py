@@ -369,6 +369,8 @@ def test_damaged_files_are_one_line_and_stay_as_they_are(
 
 def test_wrong_places_are_one_line(shell: Any, tmp_path: Path) -> None:
     assert "does not exist" in shell.error("db", "stats", tmp_path / "none.lmdb")
+    (empty := tmp_path / "empty.lmdb").touch()
+    assert "is empty" in shell.error("db", "stats", empty)
     assert "holds no find database" in shell.error("db", "list", tmp_path)
     text = tmp_path / "x.txt"
     text.write_text("x")

@@ -48,6 +48,9 @@ def database_path(path: Path) -> Path:
         else:
             msg = f"{file} does not exist"
         raise FindDbError(msg)
+    if not file.stat().st_size:  # LMDB speaks of a bad descriptor
+        msg = f"{file} is empty: nothing was ever written to it"
+        raise FindDbError(msg)
     _check(file)
     return file
 
