@@ -9,8 +9,8 @@ record: alone, and told of the neighbours that are known: the record of the same
 batch size, and with --sibling on another device. With several seeds the mean and the standard
 deviation are shown. The models are for comparing with what is published about MIOpen's own; nothing
 runs its solvers. With --models they are kept, and what is kept is scored and timed without training
-again: an idle machine's times take a minute. With --teachers, so many large networks teach those of
-the model, which wants a GPU.
+again: an idle machine's times take a minute. With --teachers, so many large networks of each of two
+kinds teach those of the model, which wants a GPU.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ def main() -> None:
     parser.add_argument("--device", action="append", help="name of a file, without endings")
     parser.add_argument("--sibling", help="name of a file; of a device that is not measured")
     parser.add_argument("--seed", action="append", type=int)
-    parser.add_argument("--teachers", type=int, default=0, help="large networks that teach")
+    parser.add_argument(
+        "--teachers", type=int, default=0, help="large networks of each kind that teach"
+    )
     parser.add_argument("--models", type=Path, help="folder in which models are kept")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()

@@ -244,15 +244,15 @@ def test_phases_of_few_channels_are_columns() -> None:
 
 def test_taps_of_a_phase_count_not_those_of_the_window() -> None:
     solver = MatrixConvSolver(Direction.BACKWARD_DATA, channels_last=True, fixed=True)
-    for channels, taps, options, phase_taps in (
-        (3, 11, {"stride": 4, "padding": 2}, 9),
-        (32, 9, {"stride": 2, "padding": 4}, 25),
-        (32, 10, {"stride": 3, "dilation": 2}, 16),
-        (32, 15, {"stride": 2}, 64),
-        (32, 9, {"stride": 2, "dilation": 2}, 81),  # a phase has all taps or none
+    for channels, taps, stride, padding, dilation, phase_taps in (
+        (3, 11, 4, 2, 1, 9),
+        (32, 9, 2, 4, 1, 25),
+        (32, 10, 3, 0, 2, 16),
+        (32, 15, 2, 0, 1, 64),
+        (32, 9, 2, 0, 2, 81),  # a phase has all taps or none
     ):
-        shape = (1, channels, 40, 40), (32, channels, taps, taps)
-        problem = problem_of(solver, *shape, **options)
+        x, w = (1, channels, 40, 40), (32, channels, taps, taps)
+        problem = problem_of(solver, x, w, stride=stride, padding=padding, dilation=dilation)
         assert geometry_of(problem).phase_taps == phase_taps
         reason = Reason.FILTER_SIZE if phase_taps > MOST_TAPS else None
         assert refused(solver.applicability(problem, H200)) is reason

@@ -15,6 +15,7 @@ from convfind_finddb_tools.heuristics.made_problems import made_problems
 pytest.importorskip("torch", reason="training needs PyTorch")
 import torch
 
+from convfind_finddb_tools.heuristics.aim import FAIR, Aim
 from convfind_finddb_tools.heuristics.descent import Descent
 from convfind_finddb_tools.heuristics.lessons import Lessons
 from convfind_finddb_tools.heuristics.perceptrons import Examples, Form, Pace, Perceptrons
@@ -43,10 +44,13 @@ def test_students_come_near_their_teacher(device: str) -> None:
     taught, alone = (Perceptrons(student, (3, 24, 16), examples.typical) for _ in range(2))
     epochs: list[int] = []
     wise.learn(examples, [np.arange(900)] * 2, pace, lambda: epochs.append(1))
-    said = wise.mean(asked)
+    said, odds = wise.answers(asked)
     left, right = np.flatnonzero(asked[:, 0] < 0), np.flatnonzero(asked[:, 0] > 0)
-    problems, times_of_all = (torch.from_numpy(values).to(device) for values in (asked, said))
-    lessons = Lessons(problems, times_of_all, [left, right])
+    listed = np.ones(said.shape, np.bool_)
+    problems, times_of_all, odds_of_all, all_listed = (
+        torch.from_numpy(values).to(device) for values in (asked, said, odds, listed)
+    )
+    lessons = Lessons(problems, times_of_all, odds_of_all, all_listed, [left, right])
     few = [np.arange(40)] * 2
     slow = Pace(epochs=8, batch=64, rate=1e-2, seed=0, steps=120)
     taught.learn(examples, few, slow, lambda: epochs.append(1), lessons)
@@ -64,16 +68,96 @@ def test_students_come_near_their_teacher(device: str) -> None:
 
 def test_what_the_teacher_takes_to_be_slow_counts_little() -> None:
     said = torch.tensor([[0.0, 1.0, 3.0]])
-    lessons = Lessons(torch.zeros(1, 1), said, [np.arange(1)])
+    odds = torch.softmax(-FAIR.sharpness * said, 1)
+    lessons = Lessons(torch.zeros(1, 1), said, odds, said < np.inf, [np.arange(1)])
 
     def distance(column: int) -> float:
         predicted = said.clone()
         predicted[0, column] += 0.5
-        return float(lessons.distance(predicted, torch.tensor([0])) - nothing)
+        return float(lessons.distance(predicted, torch.tensor([0]), FAIR) - nothing)
 
-    nothing = float(lessons.distance(said, torch.tensor([0])))
+    nothing = float(lessons.distance(said, torch.tensor([0]), FAIR))
     assert 0.4 * distance(0) > distance(1)
     assert 0.2 * distance(1) > distance(2) > 0
+
+
+def softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    odds = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.asarray(odds / odds.sum(axis=-1, keepdims=True))
+
+
+def test_odds_are_the_mean_of_the_choices_of_all() -> None:
+    form = Form(hidden=(4,), dropout=0.0, decay=0.0, members=3, aim=Aim(sharpness=20.0))
+    torch.manual_seed(0)
+    net = Perceptrons(form, (2, 4), torch.zeros(3))
+    inputs = np.random.default_rng(0).standard_normal((7, 2)).astype(np.float32)
+    each = np.stack([net.mean(inputs, slice(i, i + 1)) for i in range(3)])
+    times, odds = net.answers(inputs)
+    expected = softmax(-20.0 * each.astype(np.float64)).mean(axis=0)
+    np.testing.assert_allclose(odds, expected, atol=1e-5)
+    np.testing.assert_allclose(times, each.mean(axis=0), atol=1e-6)
+    assert np.abs(softmax(-20.0 * times.astype(np.float64)) - odds).max() > 0.01
+
+
+def test_lessons_choose_by_odds_among_what_is_listed() -> None:
+    said, odds = np.array([[0.0, 0.2, 0.1]]), np.array([[0.6, 0.3, 0.1]])
+    predicted, listed = np.array([[0.1, 0.2, -3.0]]), np.array([[True, True, False]])
+    times, choices, measured = (torch.from_numpy(values) for values in (said, odds, listed))
+    lessons = Lessons(torch.zeros(1, 1), times, choices, measured, [np.arange(1)])
+
+    def distance(choice: float) -> float:
+        aim = Aim(choice=choice, sharpness=14.0)
+        return float(lessons.distance(torch.from_numpy(predicted), torch.tensor([0]), aim))
+
+    log_odds = np.log(softmax(-14.0 * predicted[:, :2]))
+    expected = -float((np.array([2 / 3, 1 / 3]) * log_odds).sum())
+    assert distance(3.0) - distance(0.0) == pytest.approx(3.0 * expected, rel=1e-6)
+
+
+def test_the_aim_weighs_the_choice_of_what_is_measured() -> None:
+    times = np.array([[0.0, 0.05, 0.3]])
+    examples = Examples.of(np.zeros((1, 2), np.float32), times, np.zeros(1, np.float32))
+    start = torch.tensor([0.1, 0.0, 0.2])
+    predicted = start.numpy().astype(np.float64)
+
+    def loss(aim: Aim) -> float:
+        form = Form(hidden=(), dropout=0.0, decay=0.0, aim=aim)
+        seen = examples.with_contrast(aim.contrast)
+        net = Perceptrons(form, (2,), start)
+        return float(net._loss(seen, torch.zeros(1, 1).long()).detach())
+
+    def expected(aim: Aim) -> float:
+        log_odds = np.log(softmax(-aim.sharpness * predicted))
+        targets = softmax(-aim.contrast * times[0])
+        regret = 2.0 * (times[0] * np.exp(log_odds)).sum()
+        return float(regret - aim.choice * (targets * log_odds).sum())
+
+    for aim in (Aim(choice=3.0), Aim(sharpness=14.0), Aim(contrast=40.0)):
+        change = loss(aim) - loss(FAIR)
+        assert abs(change) > 1e-3
+        assert change == pytest.approx(expected(aim) - expected(FAIR), rel=1e-4)
+
+
+def test_what_is_measured_counts_a_fifth_beside_lessons(monkeypatch: pytest.MonkeyPatch) -> None:
+    losses: list[float] = []
+
+    class Asked(Descent):
+        def step(self, *rows: torch.Tensor) -> None:
+            losses.append(float(self._loss(*rows).detach()))
+
+    monkeypatch.setattr("convfind_finddb_tools.heuristics.perceptrons.Descent", Asked)
+    times = np.tile([[0.0, 0.5]], (8, 1))
+    examples = Examples.of(np.zeros((8, 2), np.float32), times, np.zeros(8, np.float32))
+    net = Perceptrons(Form(hidden=(), dropout=0.0, decay=0.0), (2,), torch.tensor([0.3, 0.1]))
+    said = torch.tensor([[0.0, 0.5]]).expand(8, 2)
+    lessons = Lessons(torch.zeros(8, 2), said, said, said < 1, [np.arange(8)])
+    pace = Pace(epochs=1, batch=8, rate=1e-3, seed=0, steps=1)
+    net.learn(examples, [np.arange(8)], pace, lambda: None)
+    net.learn(examples, [np.arange(8)], pace, lambda: None, lessons)
+    predicted = torch.tensor([[0.3, 0.1]]).expand(8, 2)
+    told = float(lessons.distance(predicted, torch.arange(8), FAIR)) / 8
+    alone, taught = losses
+    assert taught == pytest.approx(0.2 * alone + told, rel=1e-5)
 
 
 @pytest.mark.parametrize("device", DEVICES)

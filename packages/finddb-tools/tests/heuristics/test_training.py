@@ -27,6 +27,7 @@ from .conftest import applicable, fill, law, random_problems
 pytest.importorskip("torch", reason="training needs PyTorch")
 import torch
 
+from convfind_finddb_tools.heuristics.aim import FIRST
 from convfind_finddb_tools.heuristics.perceptrons import Form
 from convfind_finddb_tools.heuristics.teaching import Teaching
 from convfind_finddb_tools.heuristics.training import Recipe, train
@@ -180,17 +181,18 @@ def test_of_taught_networks_each_data_type_has_its_own() -> None:
     everything = read_dataset([Path(__file__).parents[1] / "data/gfx90a68.HIP.fdb.txt"])
     dataset = everything.in_direction(Direction.FORWARD)
     teacher, student = (Form(hidden=(8, 6), dropout=0.0, decay=0.1, members=n) for n in (2, 1))
+    wiser = replace(teacher, aim=FIRST)
     column = SIZES.index("dtype")
     types, counts = np.unique(dataset.rows[:, column], return_counts=True)
     teaching = Teaching(
-        teacher=teacher, student=student, fewest=1, apart=counts.max(), made=300, steps=2
+        teachers=(teacher, wiser), student=student, fewest=1, apart=counts.max(), made=300, steps=2
     )
     recipe = Recipe(epochs=3, held_out=0.0, teaching=teaching)
     reported = []
     model = train(dataset, recipe, lambda done, total: reported.append((done, total)))
     kinds = [{kind[1] for kind in network.domain.kinds} for network in model.networks]
     assert kinds == [{types[counts.argmax()]}, {*types[counts < counts.max()]}]
-    assert reported == [(done, 6) for done in range(1, 7)]
+    assert reported == [(done, 9) for done in range(1, 10)]
     for row in dataset.rows.tolist():
         assert not isinstance(model.network(Direction.FORWARD, row), str)
     assert len({(network.domain.low, network.domain.high) for network in model.networks}) == 1
@@ -198,6 +200,10 @@ def test_of_taught_networks_each_data_type_has_its_own() -> None:
     assert first.shape == second.shape
     assert first.shape[0] == student.hidden[0]
     assert (first != second).any()
+    again = train(dataset, recipe)
+    for network, same in zip(model.networks, again.networks, strict=True):
+        for ours, theirs in zip(network.weights, same.weights, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
     teaching = replace(teaching, fewest=len(dataset) + 1)
     assert len(train(dataset, replace(recipe, teaching=teaching)).networks) == 1
 

@@ -46,7 +46,7 @@ from convfind_finddb_tools.heuristics.split import Split
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Large networks that teach those of the model; 24 are plenty.  [0]",
+    help="Large networks, of each of two kinds, that teach the model's; 24 are plenty.  [0]",
 )
 @click.option(
     "--device",

@@ -2,7 +2,8 @@
 
 How far perceptrons are from their teacher has two parts: the errors of all solvers' times and of
 their distances from the fastest one, which weigh less the slower the teacher takes a solver to be;
-and the cross-entropy of the teacher's choice (G. Hinton, O. Vinyals and J. Dean, "Distilling the
+and the cross-entropy of the choice, whose targets are the mean of several teachers' odds, among the
+solvers that were measured (G. Hinton, O. Vinyals and J. Dean, "Distilling the
 knowledge in a neural network", 2015).
 """
 
@@ -15,9 +16,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-SHARE = 0.5  # weight of measured times beside what a teacher says
+from convfind_finddb_tools.heuristics.aim import Aim
 
-_SHARPNESS = 10.0  # log times to odds of the teacher's choice
+SHARE = 0.2  # weight of measured times beside what a teacher says
+
+_LEAST = 1e-9  # odds of a measured solver that no teacher would choose
+_NEVER = -1e9
 _DECAY = 1.5  # power of the speed in the weights of the errors
 _ROUND = 0.1  # errors below it count by their square
 
@@ -29,11 +33,15 @@ class Lessons:
     Attributes:
         inputs: what perceptrons see of them.
         times: of all solvers: logarithms less that of the work.
+        odds: of each solver being the fastest.
+        listed: the solvers with a time, of the problem that it was made from if it was made.
         rows: those from which each perceptron learns.
     """
 
     inputs: torch.Tensor
     times: torch.Tensor
+    odds: torch.Tensor
+    listed: torch.Tensor
     rows: Sequence[NDArray[np.int64]]
 
     def draw(self, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
@@ -41,15 +49,18 @@ class Lessons:
         drawn = [rows[generator.integers(len(rows), size=count)] for rows in self.rows]
         return np.stack(drawn)
 
-    def distance(self, predicted: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    def distance(self, predicted: torch.Tensor, rows: torch.Tensor, aim: Aim) -> torch.Tensor:
         """Sum over rows of how far predictions, (rows, solvers), are from what the teacher says."""
         times = self.times[rows]
         best, fastest = times.min(1, keepdim=True)
         errors = predicted - times
         weights = torch.exp(_DECAY * (best - times))
         error = (weights * (size(errors) + size(apart(errors, fastest)))).sum()
-        odds = torch.softmax(-_SHARPNESS * times, 1)
-        return error - (odds * torch.log_softmax(-_SHARPNESS * predicted, 1)).sum()
+        listed = self.listed[rows]
+        odds = torch.where(listed, self.odds[rows] + _LEAST, torch.zeros_like(predicted))
+        never = torch.full_like(predicted, _NEVER)
+        found = torch.log_softmax(torch.where(listed, -aim.sharpness * predicted, never), 1)
+        return error - aim.choice * (odds / odds.sum(1, keepdim=True) * found).sum()
 
 
 def apart(errors: torch.Tensor, fastest: torch.Tensor) -> torch.Tensor:

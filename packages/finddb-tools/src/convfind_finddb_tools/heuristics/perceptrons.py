@@ -2,11 +2,11 @@
 
 A perceptron predicts the logarithm of each solver's time. Its loss has five parts: the error of the
 measured times; that of their distances from the fastest one; the cross-entropy of choosing among
-the measured solvers, whose targets are shares that fall with the twentieth power of the time; the
+the measured solvers, whose targets are shares that fall with a high power of the time; the
 expected regret, which is the log slowdown of a choice by these odds; and, for solvers without a
 time, by how much they are predicted to be faster than a little behind the best: they cannot run the
-problem, or were slower than what was recorded. Where a teacher gives lessons, half of that counts,
-and beside it how far the perceptron is from what the teacher says (`Lessons.distance`).
+problem, or were slower than what was recorded. Where teachers give lessons, a fifth of that counts,
+and beside it how far the perceptron is from what they say (`Lessons.distance`).
 """
 
 from __future__ import annotations
@@ -14,19 +14,17 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from convfind.heuristics.network import Floats
+from convfind_finddb_tools.heuristics.aim import CONTRAST, FAIR, Aim
 from convfind_finddb_tools.heuristics.descent import Descent
 from convfind_finddb_tools.heuristics.lessons import SHARE, Lessons, apart, size
 
-SHARPNESS = 8.0  # log times to odds while training
-
-_CONTRAST = 20.0  # power of the time in the targets
 _FAR = 4.0  # log times further than this from the best have no share
 _NEVER = -1e9
 _REGRET = 2.0  # weight of the expected regret
@@ -47,6 +45,7 @@ class Form:
     members: int = 1  # the mean of so many networks
     is_fine: bool = False  # ramps and remainders
     distance: float = 1.0  # weight of the error of the distances, which noise makes worse
+    aim: Aim = FAIR
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ class Examples:
         """Inputs, log times of all solvers, infinite where there is none, and log works."""
         measured = np.isfinite(times)
         behind = np.clip(times - times.min(axis=1, keepdims=True), 0.0, _FAR)
-        shares = np.where(measured, np.exp(-_CONTRAST * behind), 0.0)
+        shares = np.where(measured, np.exp(-CONTRAST * behind), 0.0)
         shares /= shares.sum(axis=1, keepdims=True)
         relative = np.where(measured, times - base[:, None], 0.0)
         regret = np.where(measured, behind.clip(0.0, _MOST_REGRET), 0.0)
@@ -93,6 +92,13 @@ class Examples:
             moved(shares.astype(np.float32)),
             moved(regret.astype(np.float32)),
         )
+
+    def with_contrast(self, contrast: float) -> Examples:
+        """The same with targets that fall with this power of the time."""
+        if contrast == CONTRAST:
+            return self
+        shares = self.shares ** (contrast / CONTRAST)
+        return replace(self, shares=shares / shares.sum(1, keepdim=True))
 
     @property
     def typical(self) -> torch.Tensor:
@@ -136,13 +142,23 @@ class Perceptrons:
 
     def mean(self, inputs: Floats, members: slice = slice(None)) -> Floats:
         """The mean of the outputs of these members, (rows, solvers)."""
-        found = np.empty((len(inputs), self.biases[-1].shape[2]), np.float32)
+        return self.answers(inputs, members)[0]
+
+    def answers(self, inputs: Floats, members: slice = slice(None)) -> tuple[Floats, Floats]:
+        """The mean of these members' outputs, and of their odds of each solver being the fastest.
+
+        Both are (rows, solvers).
+        """
+        means = np.empty((len(inputs), self.biases[-1].shape[2]), np.float32)
+        odds = np.empty_like(means)
         with torch.no_grad():
             for start in range(0, len(inputs), _BLOCK):
                 block = torch.from_numpy(inputs[start : start + _BLOCK]).to(self._device)
                 outputs = self(block.expand(self.form.members, -1, -1))[members]
-                found[start : start + _BLOCK] = outputs.mean(0).cpu().numpy()
-        return found
+                means[start : start + _BLOCK] = outputs.mean(0).cpu().numpy()
+                each = torch.softmax(-self.form.aim.sharpness * outputs, 2)
+                odds[start : start + _BLOCK] = each.mean(0).cpu().numpy()
+        return means, odds
 
     def side_by_side(self, members: slice = slice(None)) -> tuple[list[Floats], list[Floats]]:
         """Weights, (outputs, inputs), and biases of the one perceptron that is their mean."""
@@ -167,6 +183,8 @@ class Perceptrons:
         lessons: Lessons | None = None,
     ) -> None:
         """Learn from examples, of which each member has its own ``rows`` in an order of its own."""
+        aim = self.form.aim
+        examples = examples.with_contrast(aim.contrast)
         typical = sum(map(len, rows)) // len(rows)
         batch = max(8, min(pace.batch, typical // 16))
         steps = pace.steps or max(1, typical // batch)
@@ -180,7 +198,7 @@ class Perceptrons:
             if lessons is None or asked is None:
                 return total
             predicted = self(lessons.inputs[asked]).flatten(0, 1)
-            return SHARE * total + lessons.distance(predicted, asked.flatten()) / batch
+            return SHARE * total + lessons.distance(predicted, asked.flatten(), aim) / batch
 
         descent = Descent(
             *(self.weights + self.biases, loss, memory),
@@ -204,9 +222,10 @@ class Perceptrons:
         predicted = self(examples.inputs[chosen]).flatten(0, 1)
         rows = chosen.flatten()
         measured, times = examples.measured[rows], examples.times[rows]
-        odds = torch.where(measured, -SHARPNESS * predicted, torch.full_like(predicted, _NEVER))
+        aim = self.form.aim
+        odds = torch.where(measured, -aim.sharpness * predicted, torch.full_like(predicted, _NEVER))
         log_odds = torch.log_softmax(odds, 1)
-        choice = -(examples.shares[rows] * log_odds).sum()
+        choice = -aim.choice * (examples.shares[rows] * log_odds).sum()
         regret = (examples.regret[rows] * log_odds.exp()).sum()
         zero = torch.zeros_like(predicted)
         errors = torch.where(measured, predicted - times, zero)

@@ -12,9 +12,10 @@ from convfind.heuristics.domain import Domain
 from convfind.heuristics.neighbours import Relation
 from convfind.heuristics.network import Floats, Network
 from convfind.types import Direction
+from convfind_finddb_tools.heuristics.aim import FAIR
 from convfind_finddb_tools.heuristics.dataset import Dataset
 from convfind_finddb_tools.heuristics.nearest import Nearest
-from convfind_finddb_tools.heuristics.perceptrons import SHARPNESS, Examples, Form, Perceptrons
+from convfind_finddb_tools.heuristics.perceptrons import Examples, Form, Perceptrons
 from convfind_finddb_tools.heuristics.sight import Sight
 
 _NOTHING = (np.zeros(0, np.float32), np.ones(0, np.float32))
@@ -106,7 +107,7 @@ def _fit_sharpness(predicted: Floats, times: Floats) -> float:
     """The sharpness by which the confidence is most likely, on problems not trained on."""
     several = np.isfinite(times).sum(axis=1) > 1
     if not several.any():
-        return SHARPNESS
+        return FAIR.sharpness
     predicted, times = predicted[several], times[several]
     best = times.argmin(axis=1)
     candidates = np.geomspace(0.5, 64.0, 57)

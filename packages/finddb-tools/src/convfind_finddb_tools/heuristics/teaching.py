@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from convfind_finddb_tools.heuristics.aim import FIRST
 from convfind_finddb_tools.heuristics.perceptrons import Form
 
 _TEACHER = Form(hidden=(384, 256), dropout=0.12, decay=0.6, members=24, is_fine=True)
-_STUDENT = Form(hidden=(176, 112), dropout=0.0, decay=0.1, is_fine=True)
+_STUDENT = Form(hidden=(176, 112), dropout=0.0, decay=0.1, is_fine=True, aim=FIRST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,19 +16,22 @@ class Teaching:
     """How networks are taught: the defaults are what worked best on MIOpen's databases.
 
     A query could not wait for the teachers. Their mean is asked about what was measured and about
-    made problems, of which there can be as many as the students need to come near it.
+    made problems, of which there can be as many as the students need to come near it. Those that
+    aim at the choice know it better, the others the times.
     """
 
-    teacher: Form = _TEACHER
+    teachers: tuple[Form, ...] = (_TEACHER, replace(_TEACHER, aim=FIRST))
     student: Form = _STUDENT
     fewest: int = 1500  # problems from which on there are teachers
     apart: int = 400  # problems of a data type that get a student of their own
-    made: int = 80_000  # problems that the teachers are asked about besides the measured ones
-    steps: int = 60  # of an epoch of the students
+    made: int = 320_000  # problems that the teachers are asked about besides the measured ones
+    steps: int = 180  # of an epoch of the students
 
     @classmethod
     def by(cls, teachers: int) -> Teaching | None:
-        """That of so many teachers; None without any."""
+        """That of so many teachers of each form; None without any."""
         if not teachers:
             return None
-        return cls(teacher=replace(_TEACHER, members=teachers))
+        teaching = cls()
+        forms = (replace(form, members=teachers) for form in teaching.teachers)
+        return replace(teaching, teachers=tuple(forms))

@@ -101,8 +101,8 @@ def train(
         for part in _parts(seen.in_direction(direction), recipe.apart)
         for near in _neighbourhoods(part, siblings, recipe.neighbours)
     ]
-    trainings = [1 if recipe.teaching_of(len(part)) is None else 2 for _, part, _ in parts]
-    total = recipe.epochs * sum(trainings)
+    taught = [recipe.teaching_of(len(part)) for _, part, _ in parts]
+    total = recipe.epochs * sum(1 + (len(each.teachers) if each else 0) for each in taught)
     done = itertools.count(1)
     networks = [
         network
@@ -177,15 +177,18 @@ def train_networks(
     device = training_device(recipe.device)
     task = Task.of(part, direction, near, fitting, device, is_fine=form.is_fine)
     pace = Pace(recipe.epochs, recipe.batch, recipe.rate, recipe.seed)
-    net = task.perceptrons(form if teaching is None else teaching.teacher, recipe.units_per_solver)
-    net.learn(task.examples, [np.flatnonzero(~fitting)] * net.form.members, pace, on_epoch)
+    nets = []
+    for first in (form,) if teaching is None else teaching.teachers:
+        net = task.perceptrons(first, recipe.units_per_solver)
+        net.learn(task.examples, [np.flatnonzero(~fitting)] * first.members, pace, on_epoch)
+        nets.append(net)
     if teaching is None:
-        return [task.network(net, slice(None), np.ones(len(part), np.bool_))]
+        return [task.network(nets[0], slice(None), np.ones(len(part), np.bool_))]
     shares = _shares(part.rows[:, _DTYPE], teaching.apart)
     # What is rare is too little to learn from: its student learns from everything.
     own = [chosen & ~fitting for chosen in shares]
     own = [flags if 2 * flags.sum() >= teaching.apart else ~fitting for flags in own]
-    lessons = _lessons(task, net, own, teaching.made, recipe.seed)
+    lessons = _lessons(task, nets, own, teaching.made, recipe.seed)
     form = replace(form, members=len(shares))
     students = task.perceptrons(form, recipe.units_per_solver)
     pace = replace(pace, steps=teaching.steps)
@@ -197,9 +200,9 @@ def train_networks(
 
 
 def _lessons(
-    task: Task, teacher: Perceptrons, own: list[NDArray[np.bool_]], made: int, seed: int
+    task: Task, teachers: list[Perceptrons], own: list[NDArray[np.bool_]], made: int, seed: int
 ) -> Lessons:
-    """Ask a teacher about the problems and so many made ones.
+    """Ask teachers about the problems and so many made ones.
 
     Each student learns from those of the data types of its ``own`` problems.
     """
@@ -208,8 +211,18 @@ def _lessons(
     others, _ = task.sight.inputs(rows, part.device[source], task.told[source])
     asked = np.vstack([task.inputs, others])
     types = np.concatenate([part.rows[:, _DTYPE], rows[:, _DTYPE]])
+    answers = zip(*(teacher.answers(asked) for teacher in teachers), strict=True)
+    times, odds = (np.stack(each).mean(axis=0, dtype=np.float32) for each in answers)
+    measured = np.isfinite(task.times)
+    listed = np.vstack([measured, measured[source]])
+
+    def moved(values: NDArray[np.generic]) -> torch.Tensor:
+        return torch.from_numpy(values).to(task.device)
+
     return Lessons(
-        torch.from_numpy(asked).to(task.device),
-        torch.from_numpy(teacher.mean(asked)).to(task.device),
+        moved(asked),
+        moved(times),
+        moved(odds),
+        moved(listed),
         [np.flatnonzero(np.isin(types, part.rows[flags, _DTYPE])) for flags in own],
     )
