@@ -43,13 +43,14 @@ class Banded(LinesConv):
 
 
 class Alone(BandsConv):
-    """Work-groups of one wave, of the most rows an item that there are, and chains."""
+    """Work-groups of the fewest items, one wave if they do; the most rows an item, and chains."""
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
-        legal = [c for c in self.search_space(problem, target) if c["items"] == 32]
-        return max(
-            legal, key=lambda config: (config.integer("rows"), -abs(config.integer("chain") - 2))
-        )
+        def preference(config: Config) -> tuple[int, ...]:
+            chain = config.integer("chain")
+            return -config.integer("items"), config.integer("rows"), -abs(chain - 2)
+
+        return max(self.search_space(problem, target), key=preference)
 
 
 def line_shapes(solver: Walk) -> list[ConvProblem]:

@@ -33,11 +33,16 @@ def problem_of(x: tuple[int, ...], w: tuple[int, ...], **options: object) -> Con
 
 
 class Chained(UpsampledConv):
-    """Chains of two images where there are any, the most rows an item, one wave."""
+    """The fewest items, one wave if they do; then chains of two images where there are any, and
+    the most rows an item.
+    """
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
-        legal = [c for c in self.search_space(problem, target) if c["items"] == 32]
-        return max(legal, key=lambda c: (-abs(c.integer("chain") - 2), c.integer("rows")))
+        def preference(config: Config) -> tuple[int, ...]:
+            chain = config.integer("chain")
+            return -config.integer("items"), -abs(chain - 2), config.integer("rows")
+
+        return max(self.search_space(problem, target), key=preference)
 
 
 def shapes() -> list[ConvProblem]:
