@@ -180,7 +180,7 @@ class Writer:
             return self._environment.write(work)
 
     def change(self, work: Callable[[Change], Result]) -> Result:
-        """The same for work on sealed values."""
+        """Run work on sealed values in a transaction, as `write`."""
         return self.write(lambda transaction: work(Change(self.table, transaction)))
 
     def get(self, table: str, key: bytes) -> bytes | None:

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from convfind_finddb_tools.heuristics.aim import Aim
 
 SHARE = 0.2  # weight of measured times beside what a teacher says
+NEVER = -1e9  # the logarithm of odds that are none
 
 _LEAST = 1e-9  # odds of a measured solver that no teacher would choose
-_NEVER = -1e9
 _DECAY = 1.5  # power of the speed in the weights of the errors
 _ROUND = 0.1  # errors below it count by their square
 
@@ -58,7 +58,7 @@ class Lessons:
         error = (weights * (size(errors) + size(apart(errors, fastest)))).sum()
         listed = self.listed[rows]
         odds = torch.where(listed, self.odds[rows] + _LEAST, torch.zeros_like(predicted))
-        never = torch.full_like(predicted, _NEVER)
+        never = torch.full_like(predicted, NEVER)
         found = torch.log_softmax(torch.where(listed, -aim.sharpness * predicted, never), 1)
         return error - aim.choice * (odds / odds.sum(1, keepdim=True) * found).sum()
 

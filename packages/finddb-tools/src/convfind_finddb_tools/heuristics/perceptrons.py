@@ -23,10 +23,9 @@ from numpy.typing import NDArray
 from convfind.heuristics.network import Floats
 from convfind_finddb_tools.heuristics.aim import CONTRAST, FAIR, Aim
 from convfind_finddb_tools.heuristics.descent import Descent
-from convfind_finddb_tools.heuristics.lessons import SHARE, Lessons, apart, size
+from convfind_finddb_tools.heuristics.lessons import NEVER, SHARE, Lessons, apart, size
 
 _FAR = 4.0  # log times further than this from the best have no share
-_NEVER = -1e9
 _REGRET = 2.0  # weight of the expected regret
 _MOST_REGRET = 2.0  # log times further than this from the best are no worse
 _BEHIND = 0.2  # log time by which a solver without a time should be behind the best
@@ -223,7 +222,7 @@ class Perceptrons:
         rows = chosen.flatten()
         measured, times = examples.measured[rows], examples.times[rows]
         aim = self.form.aim
-        odds = torch.where(measured, -aim.sharpness * predicted, torch.full_like(predicted, _NEVER))
+        odds = torch.where(measured, -aim.sharpness * predicted, torch.full_like(predicted, NEVER))
         log_odds = torch.log_softmax(odds, 1)
         choice = -aim.choice * (examples.shares[rows] * log_odds).sum()
         regret = (examples.regret[rows] * log_odds.exp()).sum()
