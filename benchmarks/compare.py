@@ -115,8 +115,8 @@ def _ours(
     handle: Handle, problem: ConvProblem, layout: str, plan: Plan
 ) -> Iterator[tuple[Contestant, int]]:
     """Yield the fastest verified solution in a layout, unbound and, if asked for, bound."""
-    changes = {f"{name}_layout": convfind.Layout(layout) for name in "xwy"}
-    problem = replace(problem, **changes)  # type: ignore[arg-type]  # names of three layouts
+    found = convfind.Layout.of(len(problem.filter), channels_last=layout.endswith("C"))
+    problem = replace(problem, x_layout=found, w_layout=found, y_layout=found)
     policy: dict[str, Any] = {
         "mode": "NORMAL",
         "tune": plan.tune,
@@ -233,11 +233,11 @@ def _text(problem: ConvProblem) -> str:
 def _problems(
     layers: Sequence[Layer], directions: Sequence[Direction], options: dict[str, Any], only: str
 ) -> Iterator[tuple[Layer, ConvProblem]]:
-    """Yield each different layer once in each direction."""
+    """Yield each different layer once in each direction; transposed ones as what they compute."""
     for direction in directions:
         seen = set()
         for layer in layers:
-            problem = replace(layer.problem.with_direction(direction), **options)
+            problem = replace(layer.problem.with_direction(direction), **options).plain()
             if problem.key not in seen and fnmatch(_text(problem), f"*{only}*"):
                 seen.add(problem.key)
                 yield layer, problem
@@ -296,7 +296,7 @@ def summary(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
 @click.option("--threads", default=2, show_default=True, help="Cores that everyone is pinned to.")
 @click.option("--dtype", default="float32", show_default=True)
 @click.option("--allow-tf32", is_flag=True, help="On both sides.")
-@click.option("--layouts", default="NCHW,NHWC", show_default=True, help="Ours; the better counts.")
+@click.option("--layouts", default="NCHW,NHWC", show_default=True, help="The better one counts.")
 @click.option("--solvers", default="", help="Patterns of our solvers' ids, such as igemm-gpu-*.")
 @click.option("--peers", default="pytorch,onnxruntime", show_default=True)
 @click.option("--bound", is_flag=True, help="Also with constant weights, against packing peers.")

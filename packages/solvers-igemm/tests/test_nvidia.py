@@ -84,26 +84,30 @@ def test_the_conformance_kit_finds_nothing(solver: MatrixConvSolver, hopper: Dev
         assert_solver(solver, hopper, shapes=narrow, every_variant=False)
 
 
+class Pinned(MatrixConvSolver):
+    """A solver with a config of the test's choice."""
+
+    config = Config()
+
+    @classmethod
+    def of(cls, solver: MatrixConvSolver) -> Pinned:
+        return cls(solver.direction, channels_last=solver.channels_last, fixed=solver.fixed)
+
+    def default_config(self, problem: ConvProblem, target: object) -> Config:
+        return self.config
+
+
+def kinds_of(solver: MatrixConvSolver) -> dict[str, dict[str, object]]:
+    """What changes a float32 problem to one of each kind of products."""
+    narrow: dict[str, object] = {"dtype": DataType.BFLOAT16, "y_dtype": DataType.BFLOAT16}
+    kinds: dict[str, dict[str, object]] = {"mixed": {}, "split": {}, "tf32": {"allow_tf32": True}}
+    return {**kinds, "narrow": narrow} if solver.channels_last else kinds
+
+
 @each
 def test_every_tile_computes_the_same(solver: MatrixConvSolver, hopper: Device) -> None:
-    class Pinned(MatrixConvSolver):
-        """The solver with a config of the test's choice."""
-
-        config = Config()
-
-        def default_config(self, problem: ConvProblem, target: object) -> Config:
-            return self.config
-
-    pinned = Pinned(solver.direction, channels_last=solver.channels_last, fixed=solver.fixed)
-    kinds: dict[str, dict[str, object]] = {
-        "mixed": {},
-        "split": {},
-        "tf32": {"allow_tf32": True},
-        "narrow": {"dtype": DataType.BFLOAT16, "y_dtype": DataType.BFLOAT16},
-    }
-    if not solver.channels_last:
-        del kinds["narrow"]
-    for kind, changes in kinds.items():
+    pinned = Pinned.of(solver)
+    for kind, changes in kinds_of(solver).items():
         window = 1 if kind == "split" else 3  # sums of 136 or 264 products
         plain = problem_of(solver, (2, 136, 9, 11), (264, 136, window, window))
         problem = replace(plain, **changes)  # type: ignore[arg-type]
@@ -113,9 +117,63 @@ def test_every_tile_computes_the_same(solver: MatrixConvSolver, hopper: Device) 
         for tile in (tile for tile in RATES[kind] if tile.tile_n > NARROW):
             if tile.lines and not has_lines:
                 continue
-            Pinned.config = tile.config(has_lines=has_lines)
-            assert Pinned.config in solver.search_space(problem, hopper.target)
+            pinned.config = Config(tile.config(has_lines=has_lines), parts=1)
+            assert pinned.config in solver.search_space(problem, hopper.target)
             assert_solver(pinned, hopper, shapes=[problem], every_variant=False)
+
+
+@each
+def test_parts_of_a_sum_are_added_up(solver: MatrixConvSolver, hopper: Device) -> None:
+    pinned = Pinned.of(solver)
+    for kind, changes in kinds_of(solver).items():
+        if kind == "split":
+            continue
+        for plain in (
+            problem_of(solver, (2, 136, 9, 11), (72, 136, 3, 3), padding=1, alpha=0.5, beta=2.0),
+            problem_of(solver, (1, 160, 9, 8), (64, 80, 5, 3), groups=2, padding=(2, 0)),
+            problem_of(solver, (1, 264, 9, 9), (264, 264, 3, 3), stride=(2, 3), padding=1),
+            problem_of(solver, (3, 520, 5, 5), (132, 520, 1, 1)),
+        ):
+            problem = replace(plain, **changes)  # type: ignore[arg-type]
+            default = solver.default_config(problem, hopper.target)
+            most = max(c.integer("parts") for c in solver.search_space(problem, hopper.target))
+            for lines in (0, 1) if "lines" in default else (None,):
+                found = {} if lines is None else {"lines": lines}
+                for parts in (2, 3, most):
+                    config = {**default, **found, "stages": 3, "parts": parts}
+                    pinned.config = Config(config)
+                    assert_solver(pinned, hopper, shapes=[problem], every_variant=False)
+
+
+@each
+def test_sums_are_split_where_tiles_leave_units_idle(solver: MatrixConvSolver) -> None:
+    idle = problem_of(solver, (1, 512, 7, 7), (512, 512, 3, 3), padding=1)
+    parts = solver.default_config(idle, H200).integer("parts")
+    solution = solver.solution(idle, H200)
+    assert parts > 1
+    assert solution.workspace == parts * idle.nbytes("y")
+    *_, multiply, add = solution.steps
+    assert isinstance(multiply, Launch)
+    assert isinstance(add, Launch)
+    assert Memory(idle.direction.writes) not in {
+        getattr(argument, "memory", None) for argument in multiply.arguments
+    }
+    whole = solver.solution(idle, H200, workspace_limit=solution.packed)
+    assert whole.workspace == 0
+    assert len(whole.steps) == len(solution.steps) - 1
+    limit = solution.packed + 3 * idle.nbytes("y") + 255
+    assert solver.solution(idle, H200, workspace_limit=limit).workspace == 3 * idle.nbytes("y")
+    assert solver.workspace_size(idle, H200, limit) <= limit
+    busy = problem_of(solver, (64, 128, 28, 28), (128, 128, 3, 3), padding=1)
+    assert "parts" not in solver.default_config(busy, H200)
+    assert all("parts" not in config for config in solver.search_space(busy, H200))
+
+
+@each
+def test_configs_of_before_parts_leave_sums_whole(solver: MatrixConvSolver) -> None:
+    problem = problem_of(solver, (1, 512, 7, 7), (512, 512, 3, 3), padding=1)
+    old = MatrixTile(64, 64, 2).config(has_lines=False)
+    assert solver.solution(problem, H200, old).workspace == 0
 
 
 def refused(answer: Applicability) -> Reason | None:
@@ -173,7 +231,7 @@ def test_measured_tiles_fit() -> None:
 
 @each
 def test_weights_are_packed_only_where_they_need_it(solver: MatrixConvSolver) -> None:
-    problem = problem_of(solver, (8, 64, 28, 28), (128, 64, 3, 3), padding=1)
+    problem = problem_of(solver, (64, 64, 28, 28), (128, 64, 3, 3), padding=1)
     solution = solver.solution(problem, H200)
     as_they_are = solver.channels_last and solver.direction is Direction.FORWARD
     assert solution.packed == (0 if as_they_are else 2 * problem.nbytes("w"))  # split
@@ -230,14 +288,14 @@ def test_lines_share_nothing_but_places_outside(direction: Direction) -> None:
 
 def test_phases_of_few_channels_are_columns() -> None:
     solver = MatrixConvSolver(Direction.BACKWARD_DATA, channels_last=True, fixed=False)
-    problem = problem_of(solver, (8, 3, 64, 64), (64, 3, 7, 7), stride=2, padding=3)
+    problem = problem_of(solver, (64, 3, 64, 64), (64, 3, 7, 7), stride=2, padding=3)
     config = solver.default_config(problem, H200)
     assert config.integer("tile_n") == NARROW  # 3 channels in 4 phases
     solution = solver.solution(problem, H200)
     assert solution.packed == 2 * 12 * 16 * 64 * 4  # taps of any phase, split
     (launch,) = solution.steps
     assert isinstance(launch, Launch)
-    rows = 8 * 32 * (line_size(geometry_of(problem)) if config.integer("lines") else 32)
+    rows = 64 * 32 * (line_size(geometry_of(problem)) if config.integer("lines") else 32)
     tile = MatrixTile.of(config)
     assert launch.global_size == (-(-rows // tile.tile_m) * tile.threads,)
 

@@ -236,6 +236,13 @@ def test_a_damaged_file_is_one_warning(make_model: Make, target: Target) -> None
     assert refusal(first) == refusal(second)
 
 
+def test_a_damaged_file_is_an_error_where_the_model_itself_is_wanted(make_model: Make) -> None:
+    path = make_model()
+    path.write_bytes(b"no model")
+    with pytest.raises(ModelError, match="damaged"):  # and no warning, which is an error here
+        TrainedHeuristic("model", path).model()
+
+
 @pytest.mark.parametrize("position", range(0, 60, 2))
 def test_damage_is_found_or_harmless(make_model: Make, position: int) -> None:
     path = make_model()

@@ -11,7 +11,7 @@ from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.register_limit import register_limit
 from convfind.search_space import SearchSpace
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32, i64
+from convfind.solution import BufferArg, ConvSolution, Launch, Memory, align, f32, i32, i64
 from convfind.solver import TunableSolver
 from convfind.target import Target
 from convfind.types import Algorithm, DataType, Direction
@@ -24,7 +24,6 @@ from convfind_solvers_igemm.nvidia_form import (
     MOST_TAPS,
     PIECE_BYTES,
     PIECES,
-    ROW_BYTES,
     SIZES,
     Filter,
     MatrixProduct,
@@ -34,8 +33,17 @@ from convfind_solvers_igemm.nvidia_form import (
     gather,
     geometry_of,
     products,
-    rounded,
     whole,
+)
+from convfind_solvers_igemm.nvidia_parts import (
+    add_parts,
+    most_parts,
+    moved_bytes,
+    part_bytes,
+    parts_filling,
+    parts_of,
+    parts_parameter,
+    sum_length,
 )
 from convfind_solvers_igemm.nvidia_tiles import (
     LOCAL_MEMORY,
@@ -61,8 +69,8 @@ _LONGEST = 32768
 _MOST_PIECES = 2**31 - 2**16
 #: Packed floats are counted in 32 bits.
 _MOST_BYTES = 2**33
-#: A launch that packs the weights.
-_PACK_SECONDS = 4e-6
+#: A launch that packs the weights, and one that adds up parts.
+_PACK_SECONDS, _SUM_SECONDS = 4e-6, 6e-6
 #: Of one unit of an H200: FLOP/s at the peak of plain arithmetic, and bytes/s of memory.
 _UNIT_PEAK = 507e9
 _UNIT_BANDWIDTH = 30e9
@@ -124,34 +132,43 @@ class MatrixConvSolver(TunableSolver):
         return 2.0 if problem.allow_tf32 and problem.dtype is DataType.FLOAT32 else 1.0
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the source and the weights in the kernel's form, where they need another one."""
+        """Bytes of operands in another form, where they need one, and of a sum's parts."""
         return self.solution(problem, target, workspace_limit=limit).total_workspace
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
-        """Tiles that fit registers and local memory."""
+        """Tiles that fit registers and local memory; parts where tiles do not fill the device."""
         problem = self._seen(problem)
         shape, splits = geometry_of(problem), products(problem) > 1
-        packed = Filter(problem, shape).is_split
-        columns = MatrixProduct(shape).columns
+        packed, product = Filter(problem, shape).is_split, MatrixProduct(shape)
+        most, units = most_parts(problem, shape, target), target.compute_units
+        parts = (
+            number
+            for tile, rate in RATES[_kind(problem, shape)].items()
+            for number in parts_filling(product.tiles(tile), units, rate.resident, most)
+        )
         return SearchSpace(
-            parameters(columns, has_lines=can_share_rows(problem, shape)),
+            (
+                *parameters(product.columns, has_lines=can_share_rows(problem, shape)),
+                *parts_parameter(parts, most),
+            ),
             constraints(splits=splits, packed=packed),
             lambda config: MatrixTile.of(config).local_bytes(splits=splits, packed=packed),
             LOCAL_MEMORY,
         )
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
-        """The measured tile that is expected to be quickest."""
+        """The measured tile, and the number of parts, that are expected to be quickest."""
         problem = self._seen(problem)
         shape = geometry_of(problem)
-        tile = _best(problem, shape, target)[0]
-        return tile.config(has_lines=can_share_rows(problem, shape))
+        tile, parts, _ = _best(problem, shape, target)
+        config = tile.config(has_lines=can_share_rows(problem, shape))
+        return Config(config, parts=parts) if most_parts(problem, shape, target) > 1 else config
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """What the best tile is expected to reach, or memory where that is slower."""
         problem = self._seen(problem)
         shape = geometry_of(problem)
-        arithmetic = _best(problem, shape, target)[1]
+        arithmetic = _best(problem, shape, target)[2]
         memory = problem.traffic / (_UNIT_BANDWIDTH * target.compute_units)
         needed = max(arithmetic + memory / 4, memory)
         if Filter(problem, shape).packed_bytes:
@@ -168,12 +185,14 @@ class MatrixConvSolver(TunableSolver):
         config: Config | None = None,
         workspace_limit: int | None = None,
     ) -> ConvSolution:
-        """One launch, and before it those that bring operands to the kernel's form."""
+        """One launch; before it those that bring operands to its form, then that of a split sum."""
         chosen = config or self.default_config(problem, target)
         problem = self._seen(problem)
         shape, tile = geometry_of(problem), MatrixTile.of(chosen)
         packed, filled = Filter(problem, shape), filled_bytes(problem, shape)
-        program = self._program(problem, target, shape, tile)
+        before = align(filled)
+        parts = parts_of(problem, chosen, workspace_limit, before, packed.packed_bytes)
+        program = self._program(problem, target, shape, tile, splits_sum=parts > 1)
         product = MatrixProduct(shape, tile.lines == 1)
         position_tiles = -(-product.rows // tile.tile_m)
         channel_tiles = -(-product.columns // tile.tile_n)
@@ -183,23 +202,28 @@ class MatrixConvSolver(TunableSolver):
             (
                 BufferArg(Memory.WORKSPACE if filled else shape.source),
                 BufferArg(Memory.PACKED if packed.packed_bytes else Memory.W),
-                BufferArg(shape.result),
-                f32(problem.alpha),
-                f32(problem.beta),
+                BufferArg(shape.result) if parts == 1 else BufferArg(Memory.WORKSPACE, before),
+                f32(problem.alpha if parts == 1 else 1.0),
+                f32(problem.beta if parts == 1 else 0.0),
                 i32(position_tiles),
                 i32(packed.row),
                 i32(packed.tap),
                 *(i64(reciprocal(number)) for number in divisors),
+                *((i32(parts), i64(problem.elements(self.direction.writes))) * (parts > 1)),
                 *shape.arguments,
             ),
-            (product.tiles(tile) * tile.threads,),
+            (product.tiles(tile) * parts * tile.threads,),
             (tile.threads,),
         )
         return ConvSolution(
             self.solver_id,
-            (fill(problem, program, shape), launch) if filled else (launch,),
+            (
+                *((fill(problem, program, shape),) if filled else ()),
+                launch,
+                *((add_parts(problem, program, before, parts),) if parts > 1 else ()),
+            ),
             prepare=(packed.launch(program),) if packed.packed_bytes else (),
-            workspace=filled,
+            workspace=filled if parts == 1 else before + parts * part_bytes(problem),
             packed=packed.packed_bytes,
             config=chosen,
         )
@@ -209,7 +233,13 @@ class MatrixConvSolver(TunableSolver):
         return without_patches(problem) if self.fixed else problem
 
     def _program(
-        self, problem: ConvProblem, target: Target, shape: GpuGeometry, tile: MatrixTile
+        self,
+        problem: ConvProblem,
+        target: Target,
+        shape: GpuGeometry,
+        tile: MatrixTile,
+        *,
+        splits_sum: bool,
     ) -> Program:
         fused, is_last = MatrixProduct(shape).fused, shape.channels_last
         is_wide = is_last and not fused and whole(problem, shape.result_channels)
@@ -225,6 +255,7 @@ class MatrixConvSolver(TunableSolver):
             "FUSED": fused,
             "SPLIT_BEFORE": Filter(problem, shape).is_split,
             "WIDE": is_wide and tile.tile_n > NARROW,
+            **({"PARTIAL": True} if splits_sum else {}),
         }
         if self.fixed:
             macros |= {"FIXED": True, **shape.sizes}
@@ -257,29 +288,32 @@ def reciprocal(number: int) -> int:
     return (1 << shift) // number + 1 | shift << 32
 
 
-def _best(problem: ConvProblem, shape: GpuGeometry, target: Target) -> tuple[MatrixTile, float]:
-    """The tile that takes the fewest seconds, and these."""
-    per_row = ROW_BYTES // SIZES[problem.dtype]
-    form, product, units = gather(problem, shape), MatrixProduct(shape), target.compute_units
-    taps = product.taps / (1 if product.fused else shape.phases)
-    if form in (FLAT, FLAT_PIECES):
-        steps = float(rounded(shape.source_channels * shape.taps, per_row))
-    else:
-        steps = rounded(shape.source_channels, per_row) * taps
+def _kind(problem: ConvProblem, shape: GpuGeometry) -> str:
+    """Which rates are those of a problem."""
     kind = _KINDS[products(problem)] if problem.dtype is DataType.FLOAT32 else "narrow"
-    if Filter(problem, shape).is_split:
-        kind += "-packed"
-    shares = can_share_rows(problem, shape)
+    return f"{kind}-packed" if Filter(problem, shape).is_split else kind
 
-    def needed(tile: MatrixTile, rate: MatrixRate) -> float:
+
+def _best(
+    problem: ConvProblem, shape: GpuGeometry, target: Target
+) -> tuple[MatrixTile, int, float]:
+    """The tile and the number of parts that take the fewest seconds, and these."""
+    product, units = MatrixProduct(shape), target.compute_units
+    efficiency, steps = _EFFICIENCY[gather(problem, shape)], sum_length(problem, shape)
+    shares, most = can_share_rows(problem, shape), most_parts(problem, shape, target)
+
+    def needed(tile: MatrixTile, rate: MatrixRate, parts: int) -> float:
         tiles = MatrixProduct(shape, tile.lines == 1).tiles(tile)
-        return seconds(tile, rate, tiles, steps, units) / _EFFICIENCY[form]
+        needed = seconds(tile, rate, tiles * parts, steps / parts, units) / efficiency
+        moved = moved_bytes(problem, parts)
+        return needed + (_SUM_SECONDS + moved / (_UNIT_BANDWIDTH * units) if moved else 0.0)
 
     return min(
         (
-            (tile, needed(tile, rate))
-            for tile, rate in RATES[kind].items()
+            (tile, parts, needed(tile, rate, parts))
+            for tile, rate in RATES[_kind(problem, shape)].items()
             if (shares or not tile.lines) and (product.columns <= NARROW or tile.tile_n > NARROW)
+            for parts in parts_filling(product.tiles(tile), units, rate.resident, most)
         ),
-        key=lambda choice: choice[1],
+        key=lambda choice: choice[2],
     )

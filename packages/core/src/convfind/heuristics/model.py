@@ -108,17 +108,23 @@ class TrainedHeuristic:
 
     def model(self) -> Model:
         """The model itself. Raises `ModelError` where it cannot be used."""
-        model = self._model or self._load()
+        model = self._model or self._read()
         if isinstance(model, NotApplicable):
             raise ModelError(model.reason)
         return model
 
     def _load(self) -> Model | NotApplicable:
+        """Read the model for the first question; one that cannot be used is warned of."""
+        model = self._read()
+        if isinstance(model, NotApplicable):
+            warnings.warn(f"heuristic {self.name}: {model.reason}", HeuristicWarning, stacklevel=3)
+        return model
+
+    def _read(self) -> Model | NotApplicable:
         try:
             model = read_model(self.path)
         except ModelError as error:
             self._model = NotApplicable(str(error))
-            warnings.warn(f"heuristic {self.name}: {error}", HeuristicWarning, stacklevel=3)
             return self._model
         self._devices = {
             device.identity: (device.compute_units, index)

@@ -3,7 +3,7 @@
 // The product of the source's windows, which are gathered tile by tile, and of the filter: rows are positions of the
 // result, over all images, columns its channels, with FUSED those of all phases of the data gradient. The sum runs over
 // blocks of channels and, inside a block, over the taps. Rows of the filter are a column each: taps, and in a tap
-// channels of the source, see igemm_nvidia_pack.
+// channels of the source, see igemm_nvidia_pack. With PARTIAL work-groups share a sum: each adds up a run of its steps.
 #include "nvidia_gather.h"
 #include "nvidia_result.h"
 
@@ -110,14 +110,18 @@
   } while (0)
 #endif
 
-// One-dimensional grid: channel tiles * position_tiles * groups * phases work-groups of THREADS items. A row of the
-// filter has FILTER_ROW elements, a tap in it FILTER_CHANNELS. by_... are for DIVIDED, the sizes of the result for a
-// single phase.
+// One-dimensional grid: channel tiles * position_tiles * groups * phases work-groups of THREADS items, with PARTIAL for
+// each of `parts_of_sum`; a part of the result then has `part_size` elements. A row of the filter has FILTER_ROW
+// elements, a tap in it FILTER_CHANNELS. by_... are for DIVIDED, the sizes of the result for a single phase.
 CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
-    CF_GLOBAL const ELEMENT *source, CF_GLOBAL const ELEMENT *filter, CF_GLOBAL ELEMENT *result, const float alpha,
+    CF_GLOBAL const ELEMENT *source, CF_GLOBAL const ELEMENT *filter, CF_GLOBAL RESULT_ELEMENT *result, const float alpha,
     const float beta, const int position_tiles, const int FILTER_ROW, const int FILTER_CHANNELS,
     const CF_LONG by_channel_tiles, const CF_LONG by_position_tiles, const CF_LONG by_groups, const CF_LONG by_d,
-    const CF_LONG by_h, const CF_LONG by_w, GEOMETRY) {
+    const CF_LONG by_h, const CF_LONG by_w,
+#if PARTIAL
+    const int parts_of_sum, const CF_LONG part_size,
+#endif
+    GEOMETRY) {
   CF_LOCAL unsigned char memory[MEMORY_BYTES] __attribute__((aligned(1024)));
   CF_LOCAL Window windows[WINDOWS] __attribute__((aligned(16)));
   CF_LOCAL CF_LONG result_at[TILE_M];
@@ -134,8 +138,9 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
   const int channel_tiles = (FUSED_CHANNELS + TILE_N - 1) / TILE_N;
   const int number = (int)CF_GROUP_ID(0), tile = DIVIDED(number, channel_tiles, by_channel_tiles);
   const int first_channel = (number - tile * channel_tiles) * TILE_N;
-  const int part = DIVIDED(tile, position_tiles, by_position_tiles);
-  const int first = (tile - part * position_tiles) * TILE_M;
+  const int product = DIVIDED(tile, position_tiles, by_position_tiles);
+  const int first = (tile - product * position_tiles) * TILE_M;
+  const int part_of_sum = PARTIAL ? product / (GROUPS * PHASES) : 0, part = product - part_of_sum * (GROUPS * PHASES);
   const int phase = PHASES == 1 ? 0 : DIVIDED(part, GROUPS, by_groups), group = part - phase * GROUPS;
   Place at_phase = {0, 0, 0, 0};
   if (PHASES > 1) at_phase = place_of(phase, STRIDE_D, STRIDE_H, STRIDE_W);
@@ -198,8 +203,18 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
   Place along = place_of(item % ENTRIES, h.taps, w.taps, SOURCE_CHANNELS / UNIT);
   NOTE_ENTRIES(0);
 #else
+#if PARTIAL
+  // Taps that share rows stay together.
+  const int unit = GATHER == GATHER_LINES ? max(w.taps, 1) : 1;
+  const CF_LONG units = BLOCKS * taps / unit;
+  const int from = (int)(units * part_of_sum / parts_of_sum) * unit;
+  const int steps = (int)(units * (part_of_sum + 1) / parts_of_sum) * unit - from;
+  int channel = from / max(taps, 1), tap = from - channel * taps;
+  channel *= PER_ROW;
+#else
   const int steps = BLOCKS * taps;
   int tap = 0, channel = 0;
+#endif
   if (item < taps) {
     Tap own;
     own.w = item % w.taps;
@@ -209,7 +224,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
         entry_of(own, d, h, w, WINDOW_H, WINDOW_W, SOURCE_H, SOURCE_W, SOURCE_POSITION_STEP, FILTER_CHANNELS);
   }
   CF_BARRIER();
-  Entry entry = entries[0];
+  Entry entry = entries[tap];
 #endif
 
 // The rows of a step, and which of them is the first one's.
@@ -227,7 +242,8 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
       ++reading;                      \
     }                                 \
   } while (0)
-  int of_line = 0, line = 0, lines = 0;  // of what is fetched: the tap along w, the line of taps, lines of all steps
+  // Of what is fetched: the tap along w, the line of taps, lines of all steps.
+  int of_line = 0, line = PARTIAL ? tap / max(w.taps, 1) : 0, lines = 0;
   int reading = 0, part_of_line = 0;     // of what is multiplied
   const int first_row = w.tap_step < 0 ? (1 - w.taps) * w.tap_step : 0;
 #endif
@@ -329,6 +345,9 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
   }
 #endif
 
+#if PARTIAL
+  result += part_of_sum * part_size;
+#endif
   result += (CF_LONG)group * RESULT_CHANNELS * RESULT_CHANNEL_STEP;
 #if WIDE
   if (beta == 0.0f) {
@@ -350,7 +369,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
         store_one(result + (row + column_at[column]), sums[j / 2 * 4 + 2 * upper + j % 2], alpha, beta);
     }
 #else
-    CF_GLOBAL ELEMENT *to = result + (row + (CF_LONG)(first_channel + OWN_COLUMN(item)) * RESULT_CHANNEL_STEP);
+    CF_GLOBAL RESULT_ELEMENT *to = result + (row + (CF_LONG)(first_channel + OWN_COLUMN(item)) * RESULT_CHANNEL_STEP);
     CF_UNROLL for (int j = 0; j < TILE_N / 8; ++j) {
       const int column = 8 * j + OWN_COLUMN(item);
       if (column < columns) store_one(to, sums[4 * j + 2 * upper], alpha, beta);
@@ -362,3 +381,6 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
 }
 
 #include "nvidia_pack.cl"
+#if PARTIAL
+#include "nvidia_parts.cl"
+#endif

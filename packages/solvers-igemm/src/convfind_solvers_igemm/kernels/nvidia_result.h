@@ -1,36 +1,48 @@
-// How a tile of sums becomes elements of the result.
+// How a tile of sums becomes elements of the result, or of a part of it.
 #include "convfind_nvidia_tile.h"
+
+#ifndef PARTIAL
+#define PARTIAL 0  // 1: the sum is split, and each part of it writes floats; igemm_nvidia_add_parts adds them up
+#endif
+#if PARTIAL
+#define RESULT_DTYPE FLOAT32
+#else
+#define RESULT_DTYPE DTYPE
+#endif
+#define RESULT_ELEMENT CF_TYPE(RESULT_DTYPE)
+#define RESULT_BYTES (PARTIAL ? 4 : ELEMENT_BYTES)
+#define PER_RESULT_PIECE (16 / RESULT_BYTES)
 
 #ifndef WIDE
 #define WIDE 0  // 1: channels last, whole pieces of them, TILE_N 64 or more: results are written 16 bytes at a time
 #endif
 
-#define RESULT_ROW (TILE_N * ELEMENT_BYTES)
+#define RESULT_ROW (TILE_N * RESULT_BYTES)
 
-CF_INLINED void store_one(CF_GLOBAL ELEMENT *to, float value, const float alpha, const float beta) {
+CF_INLINED void store_one(CF_GLOBAL RESULT_ELEMENT *to, float value, const float alpha, const float beta) {
   value *= alpha;
-  if (beta != 0.0f) value = CF_FMA(beta, CF_LOAD(DTYPE, to, 0), value);
-  CF_STORE(DTYPE, to, 0, value);
+  if (beta != 0.0f) value = CF_FMA(beta, CF_LOAD(RESULT_DTYPE, to, 0), value);
+  CF_STORE(RESULT_DTYPE, to, 0, value);
 }
 
 #if WIDE
 // A wave's 16 rows of the tile as elements, whose pieces are spread over the banks.
 #define RESULT_PIECE(row, piece) \
-  ((row) * RESULT_ROW + (((piece) ^ (ELEMENT_BYTES == 2 ? (row) & 7 : ((row) & 3) * 2)) << 4))
+  ((row) * RESULT_ROW + (((piece) ^ (RESULT_BYTES == 2 ? (row) & 7 : ((row) & 3) * 2)) << 4))
 
 CF_INLINED void put_sums(const CF_UINT tile, const float sums[SUMS], const int item, const float alpha) {
   CF_UNROLL for (int upper = 0; upper < 2; ++upper) {
     const int row = OWN_ROW(item) + 8 * upper;
     CF_UNROLL for (int j = 0; j < TILE_N / 8; ++j) {
-      const int byte = (8 * j + OWN_COLUMN(item)) * ELEMENT_BYTES;
-      CF_STORE_SHARED_PAIR(DTYPE, tile + RESULT_PIECE(row, byte / 16) + byte % 16, alpha * sums[4 * j + 2 * upper],
+      const int byte = (8 * j + OWN_COLUMN(item)) * RESULT_BYTES;
+      CF_STORE_SHARED_PAIR(RESULT_DTYPE, tile + RESULT_PIECE(row, byte / 16) + byte % 16, alpha * sums[4 * j + 2 * upper],
                            alpha * sums[4 * j + 2 * upper + 1]);
     }
   }
 }
 
 // Four pieces at a time are read before they are stored.
-CF_INLINED void store_rows(CF_GLOBAL ELEMENT *result, const CF_UINT tile, CF_LOCAL_PTR const CF_LONG *result_at,
+CF_INLINED void store_rows(CF_GLOBAL RESULT_ELEMENT *result, const CF_UINT tile, CF_LOCAL_PTR const CF_LONG *result_at,
                            const int item, const int columns) {
   const int first = item / 32 * 16, lane = item % 32;
   CF_UNROLL for (int i = 0; i < RESULT_ROW / 32; i += 4) {
@@ -42,7 +54,7 @@ CF_INLINED void store_rows(CF_GLOBAL ELEMENT *result, const CF_UINT tile, CF_LOC
       at[k] = result_at[row];
     }
     CF_UNROLL for (int k = 0; k < 4; ++k) {
-      const int column = ((i + k) * 32 + lane) % (RESULT_ROW / 16) * PER_PIECE;
+      const int column = ((i + k) * 32 + lane) % (RESULT_ROW / 16) * PER_RESULT_PIECE;
       if (at[k] >= 0 && column < columns) CF_STORE_4(result + (at[k] + column), bits[k]);
     }
   }
