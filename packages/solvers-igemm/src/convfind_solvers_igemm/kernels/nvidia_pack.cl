@@ -43,20 +43,28 @@ CF_INLINED int number_of(const Place tap, const Place phase, const Axis d, const
 // the other; 1 with SPLIT_BEFORE. With that the 32 elements of a step become two rows of 128 bytes, as split_columns()
 // writes them: high parts; then, for PRODUCTS 3, low parts, for PRODUCTS 2 of each eight the first four's high parts
 // with the others', and behind these the same of their low parts. Global size: work-items for eight elements, or for one, of
-// all rows, rounded up.
+// all rows, rounded up. Neighbouring items have what lies side by side in w: eights of rows or, of the data gradient's
+// eights, rows.
 CF_KERNEL void igemm_nvidia_pack(CF_GLOBAL const BITS *filter, CF_GLOBAL BITS *packed, const int rows,
                                  const int row_size, const int tap_size, const int result_channels,
                                  const int source_channels, const int taps, const int window_w,
                                  const int folded PACK_GEOMETRY) {
   const int item = (int)CF_GLOBAL_ID(0);
-  const int row = SPLIT_BEFORE ? item / (row_size / 8) : item / row_size, group = row / ROWS_OF_GROUP;
+#if SPLIT_BEFORE
+  const int eights = row_size / 8, row = BACKWARD ? item % rows : item / eights;
+  const int eight_of_row = BACKWARD ? item / rows : item % eights;
+  if (row >= rows || eight_of_row >= eights) return;
+#else
+  const int row = item / row_size;
   if (row >= rows) return;
+#endif
+  const int group = row / ROWS_OF_GROUP;
 #if FUSED
   const Axis d = AXIS(D, 0), h = AXIS(H, 0), w = AXIS(W, 0);
   const Place phase = place_of(row / RESULT_CHANNELS % STRIDES, STRIDE_D, STRIDE_H, STRIDE_W);
 #endif
 #if SPLIT_BEFORE
-  const int first = item % (row_size / 8) * 8;
+  const int first = eight_of_row * 8;
   CF_UINT high[8], low[8];
   int tap = first / tap_size, source = first % tap_size;
   CF_UNROLL for (int i = 0; i < 8; ++i) {
@@ -69,8 +77,8 @@ CF_KERNEL void igemm_nvidia_pack(CF_GLOBAL const BITS *filter, CF_GLOBAL BITS *p
       ++tap;
     }
   }
-  packed += (CF_LONG)(item / 4) * 64;
-  const int eight = item % 4;
+  packed += ((CF_LONG)row * (eights / 4) + eight_of_row / 4) * 64;
+  const int eight = eight_of_row % 4;
   CF_STORE_4(packed + 8 * eight, high);
   CF_STORE_4(packed + 8 * eight + 4, high + 4);
 #if PRODUCTS == 2
