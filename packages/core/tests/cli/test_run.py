@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pytest
@@ -57,6 +59,18 @@ def test_results_go_to_the_file_that_was_named(shell: Any, tmp_path: Path) -> No
     stderr = shell("run", *SHAPES, "--output", missing, code=1).stderr
     assert stderr == f"error: cannot write {missing}: No such file or directory\n"
     assert "--seed" in shell("run", *SHAPES, "--seed", "-1", code=2).stderr
+
+
+def test_a_full_disk_leaves_no_part_of_a_result(
+    shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(file: BinaryIO, _array: object) -> None:
+        file.write(b"a part")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(np, "save", fails)
+    assert "No space left" in shell("run", *SHAPES, "--output", tmp_path / "y", code=1).stderr
+    assert not (tmp_path / "y").exists()
 
 
 def test_a_wrong_result_fails(shell: Any) -> None:

@@ -85,9 +85,14 @@ def parts_of(
     return min(parts, fitting) if fitting > 1 else 1
 
 
+def part_elements(problem: ConvProblem) -> int:
+    """Elements of a part: as many as the result's."""
+    return problem.elements(problem.direction.writes)
+
+
 def part_bytes(problem: ConvProblem) -> int:
-    """Bytes of a part: as the result, in float32."""
-    return 4 * problem.elements(problem.direction.writes)
+    """Bytes of a part, in float32."""
+    return 4 * part_elements(problem)
 
 
 def moved_bytes(problem: ConvProblem, parts: int) -> int:
@@ -97,7 +102,7 @@ def moved_bytes(problem: ConvProblem, parts: int) -> int:
 
 def add_parts(problem: ConvProblem, program: Program, offset: int, parts: int) -> Launch:
     """Return the launch that adds up the parts, which lie in the workspace from ``offset`` on."""
-    size = problem.elements(problem.direction.writes)
+    size = part_elements(problem)
     return Launch(
         KernelSpec(program, "igemm_nvidia_add_parts"),
         (

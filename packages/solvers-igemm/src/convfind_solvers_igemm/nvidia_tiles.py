@@ -151,21 +151,28 @@ def parameters(columns: int, *, has_lines: bool) -> tuple[Parameter, ...]:
     narrow = (NARROW,) if columns <= NARROW else ()
     found = (
         Parameter("tile_m", (64, 128), "positions of a work-group"),
-        Parameter("tile_n", (*narrow, 64, 128, 256), "channels of a work-group"),
+        Parameter("tile_n", (*narrow, 64, 96, 128, 160, 192, 256), "channels of a work-group"),
         Parameter("stages", (2, 3, 4, 5, 6, 8), "tiles in local memory or on their way there"),
     )
     return (*found, Parameter("lines", (0, 1), "1: taps share rows")) if has_lines else found
 
 
-def constraints(*, splits: bool, packed: bool) -> tuple[Constraint, ...]:
-    """Return what configs have to fulfil beside fitting local memory."""
+def constraints(*, splits: bool, packed: bool, size: int) -> tuple[Constraint, ...]:
+    """Return what configs have to fulfil beside fitting local memory; ``size``: of an element."""
     lines = Constraint(
         "lines",
         lambda c: not MatrixTile.of(c).lines or c.integer("stages") <= _MOST_LINE_STAGES,
         "rows of two lines are there",
     )
     if not splits:
-        return (lines,)
+        return (
+            lines,
+            Constraint(
+                "rows",
+                lambda c: (n := c.integer("tile_n")) == NARROW or n * size % _ROW_BYTES == 0,
+                "rows of results are spread over whole rounds of the banks",
+            ),
+        )
     return (
         Constraint(
             "registers",

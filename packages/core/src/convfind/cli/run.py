@@ -137,6 +137,8 @@ def _save(path: Path, result: Array) -> None:
         with path.open("wb") as file:  # NumPy itself would add a suffix to the name
             np.save(file, result)
     except OSError as exc:
+        if path.is_file() and not path.is_symlink():
+            path.unlink()  # a part of a result would look like one
         raise click.ClickException(f"cannot write {path}: {exc.strerror or exc}") from exc
 
 

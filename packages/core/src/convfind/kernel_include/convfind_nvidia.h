@@ -114,7 +114,7 @@ CF_INLINED void cf_store_pair(CF_GLOBAL float *to, const float first, const floa
                : "+f"((sums)[0]), "+f"((sums)[1]), "+f"((sums)[2]), "+f"((sums)[3])                        \
                : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "r"((b)[0]), "r"((b)[1]))
 
-// wgmma, sm_90a: sums += a * b for four waves, 64 rows by 16, 64, 128 or 256 columns, 32 bytes along the sum. Wave i has
+// wgmma, sm_90a: sums += a * b for four waves, 64 rows by 16, 64, 96, 128, 160, 192 or 256 columns, 32 bytes along the sum. Wave i has
 // rows 16 i to 16 i + 15, lanes as above, sums of eight columns after another. b is CF_MATRIX(address of its first
 // row), plus 2 for each 32 bytes along the sum; a the same, or registers as above. With `more` of 0 the sums start from
 // 0. Products run on; registers that they use must not be touched until CF_WGMMA_WAIT has left at most `count` groups
@@ -137,6 +137,8 @@ CF_INLINED void cf_store_pair(CF_GLOBAL float *to, const float first, const floa
 #define CF_WGMMA_START(n, more) "//@{.reg .pred p; setp.ne.b32 p, " more ", 0; wgmma.mma_async.sync.aligned.m64n" n
 
 #define CF_REGISTERS_FEW "%0,%1,%2,%3,%4,%5,%6,%7"
+#define CF_REGISTERS_HALF_32 "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
+#define CF_REGISTERS_HALF_64 "%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
 #define CF_REGISTERS_0 \
   "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15," \
   "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
@@ -169,6 +171,23 @@ CF_INLINED void cf_store_pair(CF_GLOBAL float *to, const float first, const floa
 #define CF_WGMMA_128(kind, major, sums, a, b, more)                                     \
   asm volatile(CF_WGMMA_START("128", "%66") kind CF_REGISTERS_0 "," CF_REGISTERS_32 "}, %64, %65, p, 1, 1" major \
                : CF_SUMS_64(sums, 0)                                                        \
+               : "l"(a), "l"(b), "r"(more)                                                  \
+               : "memory")
+#define CF_WGMMA_96(kind, major, sums, a, b, more)                                     \
+  asm volatile(CF_WGMMA_START("96", "%50") kind CF_REGISTERS_0 "," CF_REGISTERS_HALF_32 "}, %48, %49, p, 1, 1" major \
+               : CF_SUMS_32(sums, 0), CF_SUMS_16(sums, 32)                                  \
+               : "l"(a), "l"(b), "r"(more)                                                  \
+               : "memory")
+#define CF_WGMMA_160(kind, major, sums, a, b, more)                                     \
+  asm volatile(CF_WGMMA_START("160", "%82") kind CF_REGISTERS_0 "," CF_REGISTERS_32 "," CF_REGISTERS_HALF_64 \
+               "}, %80, %81, p, 1, 1" major \
+               : CF_SUMS_64(sums, 0), CF_SUMS_16(sums, 64)                                  \
+               : "l"(a), "l"(b), "r"(more)                                                  \
+               : "memory")
+#define CF_WGMMA_192(kind, major, sums, a, b, more)                                     \
+  asm volatile(CF_WGMMA_START("192", "%98") kind CF_REGISTERS_0 "," CF_REGISTERS_32 "," CF_REGISTERS_64 \
+               "}, %96, %97, p, 1, 1" major \
+               : CF_SUMS_64(sums, 0), CF_SUMS_32(sums, 64)                                  \
                : "l"(a), "l"(b), "r"(more)                                                  \
                : "memory")
 #define CF_WGMMA_256(kind, major, sums, a, b, more)                                     \

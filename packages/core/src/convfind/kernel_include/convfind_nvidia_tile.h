@@ -23,7 +23,7 @@
 #define TILE_M 128  // rows: 64, 128
 #endif
 #ifndef TILE_N
-#define TILE_N 128  // columns: 64, 128; with PRODUCTS 1 also 256; with that or SPLIT_BEFORE also 16
+#define TILE_N 128  // columns: 64, 128; with PRODUCTS 1 also 96, 160, 192, 256; with that or SPLIT_BEFORE also 16
 #endif
 #ifndef STAGES
 #define STAGES 3  // tiles in local memory or on their way there: 2 or more
