@@ -39,7 +39,7 @@ MATRIX_DEVICES = [
 
 def cases() -> list[ConvProblem]:
     """Return edge cases and what some solvers want: large filters, channels and rows in fours, one
-    channel a group behind a stride.
+    channel a group behind a stride, few results of many channels.
     """
     large = (
         ConvProblem.create(way, (2, 3, 12, 13), (3, 1, 9, 9), groups=3, padding=4)
@@ -53,7 +53,8 @@ def cases() -> list[ConvProblem]:
     strided = ConvProblem.create(
         Direction.BACKWARD_DATA, (2, 3, 9, 14), (3, 1, 3, 3), groups=3, padding=1, stride=2
     )
-    return [*edge_cases(), *large, fours, *rows, strided]
+    few = ConvProblem.create(Direction.BACKWARD_DATA, (2, 3, 9, 12), (20, 3, 5, 5), padding=2)
+    return [*edge_cases(), *large, fours, *rows, strided, few]
 
 
 def taken(solver: Solver, target: Target) -> list[ConvProblem]:

@@ -61,6 +61,10 @@ LAYERS = (
     Layer((16, 3, 56, 56), (64, 3, 3, 3), Layout.NHWC, solvers="winograd-*-narrow"),
     Layer((16, 64, 14, 14), (64, 1, 7, 7), groups=64, solvers="direct-gpu-bands*"),
     Layer((16, 64, 28, 28), (64, 1, 5, 5), stride=2, groups=64, solvers="direct-gpu-up*"),
+    Layer((4, 320, 64, 64), (4, 320, 3, 3), solvers="direct-gpu-last-*-fwd"),
+    Layer((8, 32, 256, 256), (3, 32, 9, 9), solvers="direct-gpu-last-*-fwd"),
+    Layer((16, 1, 224, 224), (64, 1, 9, 9), solvers="direct-gpu-last-*-bwd-data"),
+    Layer((16, 3, 224, 224), (64, 3, 3, 3), solvers="direct-gpu-last-*-bwd-data"),
     Layer((16, 128, 56, 56), (128, 128, 3, 3), dtype=FLOAT16, stride=2),
     Layer((16, 256, 14, 14), (64, 256, 1, 1), Layout.NHWC, BFLOAT16),
     *(

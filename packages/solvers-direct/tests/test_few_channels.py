@@ -27,13 +27,14 @@ from convfind_solvers_direct.gpu_pixels import PixelsConv
 from convfind_solvers_direct.gpu_wide import WideConv
 from convfind_solvers_direct.gpu_wide_weights import WideWeights
 from convfind_solvers_direct.nvidia_groups import GroupsConv
+from convfind_solvers_direct.nvidia_stages import StagesConv
 from convfind_solvers_direct.solver_list import solvers
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
 FewChannels = CpuDirect | GpuDirect
 # These have tests of their own.
-OF_FEW_SHAPES = WideConv | WideWeights | LinesConv | ChainConv | GroupsConv
+OF_FEW_SHAPES = WideConv | WideWeights | LinesConv | ChainConv | GroupsConv | StagesConv
 SOLVERS = [
     solver
     for solver in solvers()

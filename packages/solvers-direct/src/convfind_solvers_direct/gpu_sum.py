@@ -1,4 +1,4 @@
-"""What the weight gradient's parts on GPUs come to: the second launch."""
+"""What the parts of a result on GPUs come to: the second launch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ITEMS, _SHARERS = 128, 8
 
 
 def is_split(problem: ConvProblem, config: Config, limit: int | None) -> bool:
-    """Whether there are parts, which a limit leaves room for."""
+    """Whether there are parts of a weight gradient, which a limit leaves room for."""
     fits = limit is None or limit >= 8 * problem.elements("w")
     return config.integer("parts") > 1 and fits
 
@@ -29,7 +29,8 @@ def sum_of_parts(
     sharers: int = _SHARERS,
 ) -> Launch:
     """Return the launch that adds up what the first one left in the workspace."""
-    size, items = problem.elements("w"), min(wanted_items, target.max_work_group)
+    writes = problem.direction.writes
+    size, items = problem.elements(writes), min(wanted_items, target.max_work_group)
     program = Program(
         KernelSource(PACKAGE, "kernels/gpu_sum.cl"),
         defines=make_defines({"DTYPE": problem.dtype.upper(), "ITEMS": items, "SHARERS": sharers}),
@@ -38,7 +39,7 @@ def sum_of_parts(
         KernelSpec(program, "direct_gpu_sum"),
         (
             BufferArg(Memory.WORKSPACE),
-            BufferArg(Memory.W),
+            BufferArg(Memory(writes)),
             f32(problem.alpha),
             f32(problem.beta),
             i64(size),

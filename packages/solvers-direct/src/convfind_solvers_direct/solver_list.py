@@ -15,6 +15,7 @@ from convfind_solvers_direct.cpu_weights import CPU_WEIGHTS_SOLVERS
 from convfind_solvers_direct.gpu_bands import BandsConv
 from convfind_solvers_direct.gpu_first import GpuFirst
 from convfind_solvers_direct.gpu_first_weights import GpuFirstWeights
+from convfind_solvers_direct.gpu_last import GpuLast
 from convfind_solvers_direct.gpu_lines import LinesConv
 from convfind_solvers_direct.gpu_pixels import PixelsConv
 from convfind_solvers_direct.gpu_planes import PlanesConv
@@ -24,6 +25,7 @@ from convfind_solvers_direct.gpu_wide import WideConv
 from convfind_solvers_direct.gpu_wide_weights import WideWeights
 from convfind_solvers_direct.naive import NaiveBackwardData, NaiveBackwardWeights, NaiveForward
 from convfind_solvers_direct.nvidia_groups import GroupsConv
+from convfind_solvers_direct.nvidia_stages import StagesConv
 
 
 def solvers() -> list[Solver]:
@@ -40,12 +42,21 @@ def solvers() -> list[Solver]:
         ),
         *(CpuFirstWeights(channels_last=channels_last) for channels_last in (False, True)),
         *(GpuFirst(channels_last=channels_last) for channels_last in (False, True)),
+        *(GpuLast(direction) for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)),
         *(GpuFirstWeights(channels_last=channels_last) for channels_last in (False, True)),
         *(solver() for solver in (*CPU_CONV_SOLVERS, *CPU_WEIGHTS_SOLVERS)),
         UpsampledConv(),
         *(
             solver(direction)
-            for solver in (GroupsConv, BandsConv, WideConv, LinesConv, PlanesConv, PixelsConv)
+            for solver in (
+                GroupsConv,
+                StagesConv,
+                BandsConv,
+                WideConv,
+                LinesConv,
+                PlanesConv,
+                PixelsConv,
+            )
             for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
         ),
         WideWeights(),

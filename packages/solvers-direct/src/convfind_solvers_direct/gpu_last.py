@@ -1,0 +1,212 @@
+"""Last layers on GPUs: few results a position of many channels, channels first and stride 1."""
+
+from __future__ import annotations
+
+import math
+
+from convfind.applicability import APPLICABLE, Applicability, Rejected
+from convfind.config import Config
+from convfind.defines import make_defines
+from convfind.kernel_source import KernelSource
+from convfind.kernel_spec import KernelSpec, Program
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.search_space import Constraint, SearchSpace
+from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
+from convfind.solver import TunableSolver
+from convfind.target import DeviceKind, Target
+from convfind.types import Algorithm, DataType, Direction
+from convfind_solvers_direct.gpu_conv import PACKAGE
+from convfind_solvers_direct.gpu_sum import sum_of_parts
+from convfind_solvers_direct.gpu_wide import copies_past_registers, zeros_before
+from convfind_solvers_direct.last_tile import (
+    ACROSS,
+    COLUMNS,
+    DEPTH,
+    DOWN,
+    FEWEST_ITEMS,
+    MOST_FLOATS,
+    ONE_STAGE,
+    PARTS,
+    ROWS,
+    STAGES,
+    TEAMS,
+    copied_at_a_time,
+    fits,
+    groups_of,
+    is_rolled,
+    items_of,
+    usual_tile,
+)
+from convfind_solvers_direct.window import LARGEST, Window, window
+
+#: Results a position, and channels of the source from which on this pays.
+_MOST_RESULTS, _FEWEST_CHANNELS = 4, 5
+_LARGEST_FILTER = 15
+#: Of one unit of an H200: FLOP/s at the peak, and bytes/s of memory that these kernels reach.
+_UNIT_PEAK = 507e9
+_UNIT_BANDWIDTH = 30e9
+#: The share of the peak that the sums reach; of sums or memory, what is quicker, the share of its
+#: time that the other does not hide; seconds of a launch.
+_ARITHMETIC_SHARE, _SHOWING, _LAUNCH_SECONDS = 0.7, 0.3, 5e-6
+#: Parts from which on two items share the sum of those of a result.
+_SHARED_PARTS = 8
+
+
+class GpuLast(TunableSolver):
+    """Forward or backward-data."""
+
+    algorithm = Algorithm.DIRECT
+    version = 1
+    is_dynamic = False  # how rows are copied and stored follows their length
+    backends = ("opencl", "hip")
+
+    def __init__(self, direction: Direction) -> None:
+        self.direction = direction
+        self.solver_id = f"direct-gpu-last-nchw-{direction.short}"
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take packed tensors of one group with few results a position, on GPUs."""
+        if target.kind is DeviceKind.CPU:
+            return Rejected(Reason.DEVICE_KIND, "is for GPUs")
+        if problem.direction is not self.direction:
+            return Rejected(Reason.DIRECTION, f"{problem.direction} is not {self.direction}")
+        if problem.dtype is not DataType.FLOAT32:
+            return Rejected(Reason.DTYPE, f"not {problem.dtype}")
+        if problem.spatial_rank > 2:
+            return Rejected(Reason.SPATIAL_RANK, "one or two axes")
+        if not problem.layouts_agree or problem.x_layout.channels_last:
+            return Rejected(Reason.LAYOUT, "x, w and y must all be channels first")
+        if not problem.is_packed:
+            return Rejected(Reason.NON_PACKED)
+        if problem.groups > 1:
+            return Rejected(Reason.GROUPS, "is for one group")
+        shape = window(problem)
+        if shape.filters > _MOST_RESULTS or shape.channels < _FEWEST_CHANNELS:
+            most, fewest = _MOST_RESULTS, _FEWEST_CHANNELS
+            return Rejected(
+                Reason.CHANNELS, f"at most {most} results, of {fewest} or more channels"
+            )
+        if max(shape.stride) > 1:
+            return Rejected(Reason.STRIDE, "is for strides of 1")
+        if max(shape.dilation) > 1:
+            return Rejected(Reason.DILATION, "is for dilations of 1")
+        if max(shape.taps) > _LARGEST_FILTER:
+            return Rejected(Reason.FILTER_SIZE, f"at most {_LARGEST_FILTER} taps along an axis")
+        return self._judge_sizes(problem, shape, target)
+
+    def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
+        """Judge what the kernel counts in 32 bits, and the device."""
+        image = max(math.prod(problem.x_shape[1:]), math.prod(problem.y_shape[1:]))
+        if max(image, *problem.padding) > LARGEST:
+            return Rejected(Reason.SIZE_LIMIT, f"an image of {image} elements, or its padding")
+        if shape.images * math.prod(shape.out) >= 2**31:
+            return Rejected(Reason.SIZE_LIMIT, "positions of all images")
+        if problem.elements("w") >= 2**31:
+            return Rejected(Reason.SIZE_LIMIT, "weights")
+        if target.max_work_group < FEWEST_ITEMS:
+            return Rejected(Reason.WORK_GROUP, f"needs {FEWEST_ITEMS} work-items")
+        if target.local_memory < 4 * MOST_FLOATS:
+            return Rejected(Reason.LOCAL_MEMORY, f"needs {4 * MOST_FLOATS} bytes")
+        if _usual_tile(shape, target) is None:
+            return Rejected(Reason.FILTER_SIZE, "what a tile takes does not fit local memory")
+        return APPLICABLE
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """The sums or all tensors moved once, a share of the quicker of the two, the launches."""
+        peak = problem.flops / (_UNIT_PEAK * target.compute_units)
+        sums = peak / _ARITHMETIC_SHARE
+        memory = problem.traffic / (_UNIT_BANDWIDTH * target.compute_units)
+        launches = 2 if self.default_config(problem, target).integer("parts") > 1 else 1
+        hidden = max(sums, memory) + _SHOWING * min(sums, memory)
+        return max(peak / (hidden + launches * _LAUNCH_SECONDS), 0.02)
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the parts; none of one part."""
+        parts, _ = _parts(problem, self.default_config(problem, target), limit)
+        return 4 * parts * _results(problem) if parts > 1 else 0
+
+    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+        """Return the usual tile."""
+        config = _usual_tile(window(problem), target)
+        assert config is not None, "asked for a problem that it does not take"
+        return config
+
+    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
+        """Shapes of tiles, teams and parts."""
+        shape, most = window(problem), target.max_work_group
+        stages = STAGES if copies_past_registers(target) else ONE_STAGE
+        return SearchSpace(
+            (ROWS, COLUMNS, ACROSS, DOWN, TEAMS, DEPTH, stages, PARTS),
+            (
+                Constraint(
+                    "tile",
+                    lambda config: fits(shape, config, most),
+                    "it has to fit work-group, registers and local memory",
+                ),
+            ),
+        )
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch for the parts, and where there are some, one that adds them up."""
+        shape = window(problem)
+        chosen = config or self.default_config(problem, target)
+        parts, per_part = _parts(problem, chosen, workspace_limit)
+        before = zeros_before(shape)
+        macros = {
+            **{name: value for name, value in shape.macros.items() if "CHANNELS" not in name},
+            **{name.upper(): value for name, value in chosen.items() if name != "parts"},
+            "ROLLED": is_rolled(shape, chosen),
+            "LEAD": -before[1] % 4,
+            "X_WIDTH": copied_at_a_time(shape),
+            "ASYNC": copies_past_registers(target),
+            "SPLIT": parts > 1,
+            "STORES_FOUR": shape.out[1] % 4 == 0,
+        }
+        program = Program(
+            KernelSource(PACKAGE, "kernels/gpu_last.cl"), defines=make_defines(macros)
+        )
+        items = items_of(chosen)
+        launch = Launch(
+            KernelSpec(program, "direct_gpu_last"),
+            (
+                BufferArg(shape.source),
+                BufferArg(Memory.W),
+                BufferArg(Memory.WORKSPACE if parts > 1 else shape.result),
+                f32(problem.alpha),
+                f32(problem.beta),
+                *map(i32, (shape.images, shape.channels, *shape.size, *shape.out)),
+                *map(i32, (*before, per_part)),
+            ),
+            (parts * groups_of(shape, chosen) * items,),
+            (items,),
+        )
+        if parts == 1:
+            return ConvSolution(self.solver_id, (launch,), config=chosen)
+        adding = sum_of_parts(problem, target, parts, sharers=1 if parts < _SHARED_PARTS else 2)
+        workspace = 4 * parts * _results(problem)
+        return ConvSolution(self.solver_id, (launch, adding), workspace=workspace, config=chosen)
+
+
+def _usual_tile(shape: Window, target: Target) -> Config | None:
+    stages = 2 if copies_past_registers(target) else 1
+    return usual_tile(shape, target.compute_units, target.max_work_group, stages)
+
+
+def _parts(problem: ConvProblem, config: Config, limit: int | None) -> tuple[int, int]:
+    """Return the parts, as many as the limit leaves room for, and the channels of one."""
+    channels, parts = window(problem).channels, config.integer("parts")
+    if limit is not None:
+        parts = max(min(parts, limit // (4 * _results(problem))), 1)
+    per_part = -(-channels // parts)
+    return -(-channels // per_part), per_part
+
+
+def _results(problem: ConvProblem) -> int:
+    return problem.elements(problem.direction.writes)

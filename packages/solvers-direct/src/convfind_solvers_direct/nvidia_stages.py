@@ -1,0 +1,259 @@
+"""One channel a group, stride 1, channels first, on NVIDIA's GPUs: planes by bulk copies."""
+
+from __future__ import annotations
+
+import math
+
+from convfind.applicability import APPLICABLE, Applicability, Rejected
+from convfind.config import Config
+from convfind.defines import make_defines
+from convfind.kernel_source import KernelSource
+from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.register_limit import register_limit
+from convfind.search_space import Constraint, Parameter, SearchSpace
+from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
+from convfind.target import Target
+from convfind.types import DataType
+from convfind_solvers_direct.gpu_conv import PACKAGE, GpuDirect, nvidia_sm
+from convfind_solvers_direct.gpu_wide import zeros_before
+from convfind_solvers_direct.window import Window, window
+
+_OLDEST = 90  # bulk copies
+#: Fewer taps along an axis are bound by memory whatever computes them; more than 4 beside the one
+#: in the middle reach past an item's neighbours.
+_FEWEST_TAPS, _MOST_TAPS = 5, 9
+_REACH = 4
+#: Smaller planes are better off as bands of rows.
+_SMALLEST = 28 * 28
+#: Of planes up to this size those with few taps are, too.
+_SMALL, _FEW_TAPS = 32 * 32, 36
+#: NVIDIA's OpenCL runs no larger work-groups.
+_MOST_ITEMS = 256
+#: Of a unit: local memory, of which each work-group takes some more than it asks for.
+_UNIT_MEMORY, _MEMORY_MORE = 228 * 1024, 1024
+_UNIT_REGISTERS = 65536
+#: What an item can make use of.
+_MOST_REGISTERS = 128
+#: Stages that a unit needs, to have one's copies, sums and stores at a time.
+_BUSY = 4
+_MOST_STAGES = 2**31 - 1
+PLANES = Parameter("planes", (1, 2, 4, 8), "of a stage: of one channel, neighbouring images")
+ROWS = Parameter("rows", (7, 8), "of the result of an item")
+BUFFERS = Parameter("buffers", (1, 2), "stages of a work-group in local memory")
+TEAMS = Parameter("teams", (0, 2, 3, 4, 7), "work-groups of a unit; 0: one a stage")
+LEAVE = Parameter("leave", (0, 1), "1: results leave by bulk copies, too")
+STAGGER = Parameter("stagger", (0, 800, 1600, 2400), "cycles between starts on a unit")
+
+
+class StagesConv(GpuDirect):
+    """Forward and backward-data.
+
+    A stage is some planes of one channel, of neighbouring images. Work-groups have stages one
+    after the other; the last wave that has read one sends for the next. Rows of zeros lie between
+    planes, so that nothing is asked about edges, and weights are the same for all items.
+    """
+
+    channels_last = False
+    prefix = "direct-nvidia-stages"
+    version = 1
+    arithmetic_share = 0.52
+    is_dynamic = False
+    backends = ("opencl",)
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """Those of lines, times what idle units leave."""
+        index = super().wti(problem, target)
+        assert index is not None
+        shape, units = window(problem), max(target.compute_units, 1)
+        stages = _stages(shape, self.default_config(problem, target))
+        index *= stages / (-(-stages // units) * units) * min(stages / (_BUSY * units), 1.0)
+        if math.prod(shape.size) <= _SMALL and math.prod(shape.taps) <= _FEW_TAPS:
+            index *= 0.85
+        return max(1.04 * index, 0.02)
+
+    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+        """What was the fastest on an H200, or the nearest to it that is legal."""
+        shape, units = window(problem), max(target.compute_units, 1)
+        rows = min((7, 8), key=lambda rows: -(-shape.size[0] // rows) * rows)
+        alone = Config(planes=1, rows=rows, buffers=1, teams=0, leave=0, stagger=0)
+        if not _fits(shape, target, alone):
+            alone = alone.replace(rows=8)
+        for planes in (2, 4, 8):
+            more = alone.replace(planes=planes)
+            if not _fits(shape, target, more) or _stages(shape, more) < _BUSY * units:
+                break
+            alone = more
+        if math.prod(shape.size) <= _SMALL:
+            return alone
+        few = math.prod(shape.taps) <= _FEW_TAPS
+        chained = alone.replace(teams=4, buffers=1 + few, leave=int(few))
+        return chained if _fits(shape, target, chained) else alone
+
+    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
+        """What a work-group has at a time, and how many of them a unit has."""
+        shape = window(problem)
+        return SearchSpace(
+            (PLANES, ROWS, BUFFERS, TEAMS, LEAVE, STAGGER),
+            (
+                Constraint(
+                    "fits",
+                    lambda config: _fits(shape, target, config),
+                    "work-groups have to fit a unit's items, registers and local memory",
+                ),
+            ),
+        )
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> ConvSolution:
+        """One launch, no workspace."""
+        shape = window(problem)
+        chosen = config or self.default_config(problem, target)
+        above, before = zeros_before(shape)
+        names = ("planes", "rows", "buffers", "leave")
+        macros = {
+            **shape.macros,
+            **{name.upper(): chosen.integer(name) for name in names},
+            "BEFORE": before,
+            "ABOVE": above,
+            "HEIGHT": shape.size[0],
+            "WIDTH": shape.size[1],
+            "ITEMS": _items(shape, chosen),
+            "TOGETHER": _together(shape, chosen),
+            "BETA": int(problem.beta != 0),
+        }
+        program = Program(
+            KernelSource(PACKAGE, "kernels/nvidia_stages.cl"),
+            KernelLanguage.OPENCL_C,
+            make_defines(macros),
+            register_limit(target, _registers(shape, chosen)),
+        )
+        units, stages = max(target.compute_units, 1), _stages(shape, chosen)
+        teams = min(chosen.integer("teams") * units or stages, stages)
+        launch = Launch(
+            KernelSpec(program, "direct_nvidia_stages"),
+            (
+                BufferArg(shape.source),
+                BufferArg(Memory.W),
+                BufferArg(shape.result),
+                f32(problem.alpha),
+                f32(problem.beta),
+                *map(i32, (shape.images, shape.groups, stages // shape.groups, teams)),
+                *map(i32, (units, _resident(shape, chosen) * units, chosen.integer("stagger"))),
+            ),
+            (teams * _items(shape, chosen),),
+            (_items(shape, chosen),),
+        )
+        return ConvSolution(self.solver_id, (launch,), config=chosen)
+
+    def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
+        if not target.has("nv-ptx"):
+            return Rejected(Reason.FEATURE, "needs inline PTX")
+        if nvidia_sm(target) < _OLDEST:
+            return Rejected(Reason.ARCHITECTURE, f"is for sm_{_OLDEST} on, not {target.arch}")
+        if problem.dtype is not DataType.FLOAT32:
+            return Rejected(Reason.DTYPE, "is float32 only")
+        if shape.channels > 1 or shape.filters > 1:
+            return Rejected(Reason.CHANNELS, "is for one channel a group")
+        if max(*shape.stride, *shape.dilation) > 1:
+            return Rejected(Reason.STRIDE, "is for strides and dilations of 1")
+        above, before = zeros_before(shape)
+        if min(above, before) < 0 or shape.size != shape.out:
+            return Rejected(Reason.PADDING, "source and result must be equally large")
+        if min(shape.taps) < _FEWEST_TAPS or max(shape.taps) > _MOST_TAPS:
+            return Rejected(Reason.FILTER_SIZE, f"is for {_FEWEST_TAPS} to {_MOST_TAPS} taps")
+        if max(before, shape.taps[1] - 1 - before) > _REACH:
+            return Rejected(Reason.FILTER_SIZE, f"taps beyond {_REACH} columns")
+        if shape.size[1] % 4:
+            return Rejected(Reason.SIZE_LIMIT, "rows must be whole fours")
+        if math.prod(shape.size) < _SMALLEST:
+            return Rejected(Reason.SIZE_LIMIT, f"planes of fewer than {_SMALLEST} elements")
+        one = Config(planes=1, rows=8, buffers=1, teams=0, leave=0, stagger=0)
+        if not _fits(shape, target, one):
+            return Rejected(Reason.SIZE_LIMIT, "a plane does not fit a work-group")
+        if _stages(shape, one) * _MOST_ITEMS > _MOST_STAGES:
+            return Rejected(Reason.SIZE_LIMIT, "more work-items than are counted in 32 bits")
+        return APPLICABLE
+
+
+def _stages(shape: Window, config: Config) -> int:
+    return shape.groups * -(-shape.images // config.integer("planes"))
+
+
+def _down(shape: Window, config: Config) -> int:
+    """Items one above the other."""
+    return -(-shape.size[0] // config.integer("rows"))
+
+
+def _items(shape: Window, config: Config) -> int:
+    """Of a work-group, whole waves."""
+    busy = config.integer("planes") * (shape.size[1] // 4) * _down(shape, config)
+    return -(-busy // 32) * 32
+
+
+def _local_bytes(shape: Window, config: Config) -> int:
+    """Planes with rows of zeros between them, those beside items at the sides, barriers."""
+    above, _ = zeros_before(shape)
+    rows, (height, width) = config.integer("rows"), shape.size
+    gap = max(above, shape.taps[0] - 1 - above)
+    planes = config.integer("buffers") * config.integer("planes")
+    lines = gap + planes * (height + gap) + _down(shape, config) * rows - height
+    return 4 * ((lines + rows + shape.taps[0] - 2) * width + 36) + 256
+
+
+def _needed_registers(shape: Window, config: Config) -> int:
+    """Of an item: sums, a row of values, addresses, weights that uniform registers do not hold."""
+    taps = math.prod(shape.taps)
+    few = 64 if taps <= _FEW_TAPS else 72 if taps <= 49 else 96
+    return few + 8 * (config.integer("rows") - 7)
+
+
+def _registers(shape: Window, config: Config) -> int:
+    """What an item may have, the work-groups of a unit being as many as wanted."""
+    teams = config.integer("teams")
+    if not teams:
+        return _needed_registers(shape, config)
+    return min(_UNIT_REGISTERS // (teams * _items(shape, config)) // 8 * 8, _MOST_REGISTERS)
+
+
+def _resident(shape: Window, config: Config) -> int:
+    """Work-groups that a unit runs at a time."""
+    if teams := config.integer("teams"):
+        return teams
+    registers = _items(shape, config) * _needed_registers(shape, config)
+    memory = _local_bytes(shape, config) + _MEMORY_MORE
+    return min(_UNIT_REGISTERS // registers, _UNIT_MEMORY // memory)
+
+
+def _fits(shape: Window, target: Target, config: Config) -> bool:
+    memory = _local_bytes(shape, config) + _MEMORY_MORE
+    return (
+        _items(shape, config) <= min(_MOST_ITEMS, target.max_work_group)
+        and config.integer("planes") <= max(shape.images, 1)
+        and memory * max(config.integer("teams"), 1) <= _UNIT_MEMORY
+        and _registers(shape, config) >= _needed_registers(shape, config)
+        # Work-groups of one stage have no next one.
+        and (config["buffers"] == 1 or config.integer("teams") > 0)
+        # Results that leave by copies do not wait for each other.
+        and (config["leave"] == 0 or config["stagger"] == 0)
+    )
+
+
+def _together(shape: Window, config: Config) -> int:
+    """Return of eight neighbouring items those along a row, in as many banks as there are; 0: all.
+
+    The others are a band of rows below.
+    """
+    across, rows = shape.size[1] // 4, config.integer("rows")
+    for count in (8, 4, 2, 1):
+        bands = 8 // count
+        places = {(band * rows * across + n) % 8 for band in range(bands) for n in range(count)}
+        if across % count == 0 and _down(shape, config) % bands == 0 and len(places) == 8:
+            return count
+    return 0
