@@ -20,8 +20,9 @@ CF_INLINED void bulk_load(CF_LOCAL_PTR float *to, CF_GLOBAL const float *from, c
 }
 // Waits for the end of a phase: of the first one `parity` is 0, of the second 1, then 0 again.
 CF_INLINED void bulk_wait(CF_LOCAL_PTR ulong *barrier, const CF_UINT parity) {
-  // Bounded: a fault must not stop the device.
-  _Pragma("unroll 1") for (int k = 0; k < 65536; ++k) {
+  // Bounded, far beyond what copies take: a fault ends in a wrong result, which no find returns, and not in a device
+  // that stands still.
+  _Pragma("unroll 1") for (int k = 0; k < 1 << 22; ++k) {
     CF_UINT done;
     asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
                  : "=r"(done)
