@@ -36,6 +36,10 @@ _UNIT_MEMORY, _MEMORY_MORE = 228 * 1024, 1024
 _UNIT_REGISTERS = 65536
 #: What an item can make use of.
 _MOST_REGISTERS = 128
+#: More for an item that adds to old results, where work-groups a unit do not set its limit.
+_OLD_REGISTERS = 16
+#: Speed beside lines of rows, and with few taps on small planes, which bands of rows suit better.
+_FASTER, _BESIDE_BANDS = 1.04, 0.85
 #: Stages that a unit needs, to have one's copies, sums and stores at a time.
 _BUSY = 4
 _MOST_STAGES = 2**31 - 1
@@ -63,15 +67,15 @@ class StagesConv(GpuDirect):
     backends = ("opencl",)
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """Those of lines, times what idle units leave."""
+        """What lines of rows are expected to reach, and a little more; less for idle units."""
         index = super().wti(problem, target)
         assert index is not None
         shape, units = window(problem), max(target.compute_units, 1)
         stages = _stages(shape, self.default_config(problem, target))
         index *= stages / (-(-stages // units) * units) * min(stages / (_BUSY * units), 1.0)
         if math.prod(shape.size) <= _SMALL and math.prod(shape.taps) <= _FEW_TAPS:
-            index *= 0.85
-        return max(1.04 * index, 0.02)
+            index *= _BESIDE_BANDS
+        return max(_FASTER * index, 0.02)
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """What was the fastest on an H200, or the nearest to it that is legal."""
@@ -128,14 +132,18 @@ class StagesConv(GpuDirect):
             "TOGETHER": _together(shape, chosen),
             "BETA": int(problem.beta != 0),
         }
+        registers = _registers(shape, chosen)
+        if problem.beta != 0 and not chosen.integer("teams"):
+            registers += _OLD_REGISTERS
         program = Program(
             KernelSource(PACKAGE, "kernels/nvidia_stages.cl"),
             KernelLanguage.OPENCL_C,
             make_defines(macros),
-            register_limit(target, _registers(shape, chosen)),
+            register_limit(target, registers),
         )
         units, stages = max(target.compute_units, 1), _stages(shape, chosen)
         teams = min(chosen.integer("teams") * units or stages, stages)
+        places = _resident(shape, chosen, registers) * units
         launch = Launch(
             KernelSpec(program, "direct_nvidia_stages"),
             (
@@ -145,7 +153,7 @@ class StagesConv(GpuDirect):
                 f32(problem.alpha),
                 f32(problem.beta),
                 *map(i32, (shape.images, shape.groups, stages // shape.groups, teams)),
-                *map(i32, (units, _resident(shape, chosen) * units, chosen.integer("stagger"))),
+                *map(i32, (units, places, chosen.integer("stagger"))),
             ),
             (teams * _items(shape, chosen),),
             (_items(shape, chosen),),
@@ -222,13 +230,12 @@ def _registers(shape: Window, config: Config) -> int:
     return min(_UNIT_REGISTERS // (teams * _items(shape, config)) // 8 * 8, _MOST_REGISTERS)
 
 
-def _resident(shape: Window, config: Config) -> int:
-    """Work-groups that a unit runs at a time."""
+def _resident(shape: Window, config: Config, registers: int) -> int:
+    """Work-groups that a unit runs at a time, with so many registers of an item."""
     if teams := config.integer("teams"):
         return teams
-    registers = _items(shape, config) * _needed_registers(shape, config)
     memory = _local_bytes(shape, config) + _MEMORY_MORE
-    return min(_UNIT_REGISTERS // registers, _UNIT_MEMORY // memory)
+    return min(_UNIT_REGISTERS // (_items(shape, config) * registers), _UNIT_MEMORY // memory)
 
 
 def _fits(shape: Window, target: Target, config: Config) -> bool:

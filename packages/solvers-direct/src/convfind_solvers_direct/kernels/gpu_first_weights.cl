@@ -26,10 +26,7 @@
 #define ASYNC 0         // 1, NVIDIA's since sm_80, FLOAT32: the next tile is copied while this one is added
 #endif
 #include "gpu_window.h"
-#if ASYNC
-#include "convfind_nvidia.h"
-#endif
-#include "gpu_stage.h"
+#include "gpu_copy.h"
 
 #ifndef CHANNELS_LAST
 #define CHANNELS_LAST 0
@@ -78,18 +75,6 @@
 #define AT_ONCE (FLOATS_OF(KEPT) ? KEPT : FLOATS_OF(4) ? 4 : FLOATS_OF(2) ? 2 : 1)
 #define FLOATS (PART_FLOATS * (1 + ASYNC) > AT_ONCE * PASSED ? PART_FLOATS * (1 + ASYNC) : AT_ONCE * PASSED)
 
-#if ASYNC
-#define COPY_FOUR(to, from, is_inside) cf_copy_16(CF_SHARED(to), from, (is_inside) ? 16 : 0)
-#define COPY_ONE(to, from, is_inside) cf_copy_4(CF_SHARED(to), from, (is_inside) ? 4 : 0)
-#else
-#define COPY_FOUR(to, from, is_inside)                                        \
-  do {                                                                        \
-    float four[4] = {0.0f, 0.0f, 0.0f, 0.0f};                                 \
-    if (is_inside) LOAD_FOUR(four, from);                                     \
-    CF_STORE4_LOCAL(to, four);                                                \
-  } while (0)
-#define COPY_ONE(to, from, is_inside) (*(to) = (is_inside) ? LOAD(from, 0) : 0.0f)
-#endif
 #define COPY(width, to, from, is_inside)                   \
   do {                                                     \
     if ((width) == 4) COPY_FOUR(to, from, is_inside);      \

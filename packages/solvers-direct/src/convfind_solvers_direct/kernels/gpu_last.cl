@@ -20,10 +20,7 @@
 #define ASYNC 0         // 1, NVIDIA's since sm_80: copies run on meanwhile
 #endif
 #include "gpu_window.h"
-#if ASYNC
-#include "convfind_nvidia.h"
-#endif
-#include "gpu_stage.h"
+#include "gpu_copy.h"
 
 #ifndef COLUMNS
 #define COLUMNS 4       // neighbouring columns of an item: 4, 8
@@ -63,18 +60,6 @@
 #define PASSED ((TEAMS - 1) * PLACES * ROWS * COLUMNS)
 #define MEMORY_FLOATS (STAGES * SET_FLOATS > PASSED ? STAGES * SET_FLOATS : PASSED)
 
-#if ASYNC
-#define COPY_FOUR(to, from, is_inside) cf_copy_16(CF_SHARED(to), from, (is_inside) ? 16 : 0)
-#define COPY_ONE(to, from, is_inside) cf_copy_4(CF_SHARED(to), from, (is_inside) ? 4 : 0)
-#else
-#define COPY_FOUR(to, from, is_inside)                                        \
-  do {                                                                        \
-    float four[4] = {0.0f, 0.0f, 0.0f, 0.0f};                                 \
-    if (is_inside) LOAD_FOUR(four, from);                                     \
-    CF_STORE4_LOCAL(to, four);                                                \
-  } while (0)
-#define COPY_ONE(to, from, is_inside) (*(to) = (is_inside) ? LOAD(from, 0) : 0.0f)
-#endif
 #if SPLIT
 #define WRITE(to, at, sum, alpha, beta) ((to)[at] = (sum))
 #else
