@@ -29,6 +29,8 @@ _REACH = 4
 _SMALLEST = 28 * 28
 #: Of planes up to this size those with few taps are, too.
 _SMALL, _FEW_TAPS = 32 * 32, 36
+#: With more taps than these sums take so long that work-groups need not start apart.
+_STAGGERED_TAPS = 49
 #: NVIDIA's OpenCL runs no larger work-groups.
 _MOST_ITEMS = 256
 #: Of a unit: local memory, of which each work-group takes some more than it asks for.
@@ -39,7 +41,7 @@ _MOST_REGISTERS = 128
 #: More for an item that adds to old results, where work-groups a unit do not set its limit.
 _OLD_REGISTERS = 16
 #: Speed beside lines of rows, and with few taps on small planes, which bands of rows suit better.
-_FASTER, _BESIDE_BANDS = 1.04, 0.85
+_FASTER, _BESIDE_BANDS = 1.1, 0.85
 #: Stages that a unit needs, to have one's copies, sums and stores at a time.
 _BUSY = 4
 _MOST_STAGES = 2**31 - 1
@@ -61,7 +63,7 @@ class StagesConv(GpuDirect):
 
     channels_last = False
     prefix = "direct-nvidia-stages"
-    version = 1
+    version = 2
     arithmetic_share = 0.52
     is_dynamic = False
     backends = ("opencl",)
@@ -89,11 +91,14 @@ class StagesConv(GpuDirect):
             if not _fits(shape, target, more) or _stages(shape, more) < _BUSY * units:
                 break
             alone = more
-        if math.prod(shape.size) <= _SMALL:
-            return alone
-        few = math.prod(shape.taps) <= _FEW_TAPS
-        chained = alone.replace(teams=4, buffers=1 + few, leave=int(few))
-        return chained if _fits(shape, target, chained) else alone
+        taps = math.prod(shape.taps)
+        if taps > _FEW_TAPS:
+            at_once = _resident(shape, alone, _registers(shape, alone)) * units
+            is_staggered = taps <= _STAGGERED_TAPS and _stages(shape, alone) > at_once
+            return alone.replace(stagger=1600 if is_staggered else 0)
+        chained = alone.replace(teams=4, buffers=2, leave=1)
+        is_large = math.prod(shape.size) > _SMALL
+        return chained if is_large and _fits(shape, target, chained) else alone
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """What a work-group has at a time, and how many of them a unit has."""

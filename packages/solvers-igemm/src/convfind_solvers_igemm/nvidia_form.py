@@ -24,8 +24,10 @@ MOST_TAPS = 63
 _MOST_WASTE = 0.25
 _SHORTEST_MIXED = 256
 _PACK_GROUP = 256
-#: Elements that an item of the launch that packs splits.
+#: Elements that an item of the launch that packs splits; otherwise it moves a piece.
 _TOGETHER = 8
+#: Rows and columns of the tiles that a work-group of it turns: TILE of nvidia_pack.cl.
+_TURNED_TILE = 64
 #: Columns of all phases of the data gradient up to which these are computed at once.
 _MOST_FUSED = 64
 #: Rows are counted in 32 bits.
@@ -130,6 +132,7 @@ class Filter:
         self._shape, self._fused = shape, product.fused
         self.rows = shape.groups * product.columns
         form, step = gather(problem, shape), ROW_BYTES // SIZES[problem.dtype]
+        self._is_turned = shape.by_phases and not (self._fused or form in (FLAT, FLAT_PIECES))
         has_pieces = shape.channels_last and whole(problem, self._plain.source_channels)
         has_form = has_pieces and not shape.by_phases
         self.is_split = products(problem) > 1 and not has_form
@@ -146,7 +149,13 @@ class Filter:
 
     def launch(self, program: Program) -> Launch:
         """The launch that packs."""
-        size = self.rows * self.row // (_TOGETHER if self.is_split else 1)
+        plain = self._plain
+        if self._is_turned:
+            columns, across = plain.result_channels * plain.taps, -(-self.tap // _TURNED_TILE)
+            size = plain.groups * -(-columns // _TURNED_TILE) * across * _PACK_GROUP
+        else:
+            piece = PIECE_BYTES // SIZES[self._problem.dtype]
+            size = self.rows * self.row // (_TOGETHER if self.is_split else piece)
         return Launch(
             KernelSpec(program, "igemm_nvidia_pack"),
             (
@@ -155,11 +164,11 @@ class Filter:
                 i32(self.rows),
                 i32(self.row),
                 i32(self.tap),
-                i32(self._plain.result_channels),
-                i32(self._plain.source_channels),
-                i32(self._plain.taps),
-                i32(self._plain.window[2]),
-                i32(_folded(self._problem, self._plain)),
+                i32(plain.result_channels),
+                i32(plain.source_channels),
+                i32(plain.taps),
+                i32(plain.window[2]),
+                i32(_folded(self._problem, plain)),
                 *(self._shape.arguments if self._fused else ()),
             ),
             (rounded(size, _PACK_GROUP),),

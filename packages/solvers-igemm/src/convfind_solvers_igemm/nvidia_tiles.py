@@ -127,6 +127,10 @@ RATES: dict[str, dict[MatrixTile, MatrixRate]] = {
         MatrixTile(64, 64, 2): MatrixRate(1314, 417, 6, 102),
         MatrixTile(128, 16, 2): MatrixRate(536, 357, 5, 150),
         MatrixTile(128, 16, 4, 1): MatrixRate(687, 458, 4, 150),
+        MatrixTile(128, 160, 5): MatrixRate(2700, 1800, 1, 310),
+        MatrixTile(128, 96, 4): MatrixRate(1960, 1370, 2, 270),
+        MatrixTile(128, 96, 4, 1): MatrixRate(2370, 1950, 2, 150),
+        MatrixTile(128, 192, 4): MatrixRate(2600, 1730, 1, 320),
     },
     "narrow": {
         MatrixTile(128, 256, 4): MatrixRate(5098, 3399, 1, 403),
@@ -139,6 +143,8 @@ RATES: dict[str, dict[MatrixTile, MatrixRate]] = {
         MatrixTile(64, 64, 2): MatrixRate(2420, 756, 6, 160),
         MatrixTile(128, 16, 2): MatrixRate(1072, 714, 5, 150),
         MatrixTile(128, 16, 4, 1): MatrixRate(1374, 916, 4, 150),
+        MatrixTile(128, 192, 4): MatrixRate(5000, 3300, 1, 420),
+        MatrixTile(128, 192, 4, 1): MatrixRate(5000, 4500, 1, 300),
     },
 }
 

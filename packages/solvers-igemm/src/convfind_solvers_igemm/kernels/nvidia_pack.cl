@@ -39,46 +39,25 @@ CF_INLINED int number_of(const Place tap, const Place phase, const Axis d, const
 #define ROWS_OF_GROUP result_channels
 #endif
 
-// A tap of the row holds `folded` neighbouring ones of the filter, of which there are window_w in a line, one behind
-// the other; 1 with SPLIT_BEFORE. With that the 32 elements of a step become two rows of 128 bytes, as split_columns()
-// writes them: high parts; then, for PRODUCTS 3, low parts, for PRODUCTS 2 of each eight the first four's high parts
-// with the others', and behind these the same of their low parts. Global size: work-items for eight elements, or for one, of
-// all rows, rounded up. Neighbouring items have what lies side by side in w: eights of rows or, of the data gradient's
-// eights, rows.
-CF_KERNEL void igemm_nvidia_pack(CF_GLOBAL const BITS *filter, CF_GLOBAL BITS *packed, const int rows,
-                                 const int row_size, const int tap_size, const int result_channels,
-                                 const int source_channels, const int taps, const int window_w,
-                                 const int folded PACK_GEOMETRY) {
-  const int item = (int)CF_GLOBAL_ID(0);
 #if SPLIT_BEFORE
-  const int eights = row_size / 8, row = BACKWARD ? item % rows : item / eights;
-  const int eight_of_row = BACKWARD ? item / rows : item % eights;
-  if (row >= rows || eight_of_row >= eights) return;
+#define TOGETHER 8
 #else
-  const int row = item / row_size;
-  if (row >= rows) return;
+#define TOGETHER PER_PIECE
 #endif
-  const int group = row / ROWS_OF_GROUP;
-#if FUSED
-  const Axis d = AXIS(D, 0), h = AXIS(H, 0), w = AXIS(W, 0);
-  const Place phase = place_of(row / RESULT_CHANNELS % STRIDES, STRIDE_D, STRIDE_H, STRIDE_W);
-#endif
+#define TURNED (BACKWARD && !FUSED && !IS_FLAT)
+
+// TOGETHER elements of a row of so many pieces. With SPLIT_BEFORE the 32 elements of a step become two rows of 128
+// bytes, as split_columns() writes them: high parts; then, for PRODUCTS 3, low parts, for PRODUCTS 2 of each eight the
+// first four's high parts with the others', and behind these the same of their low parts.
+CF_INLINED void store_piece(CF_GLOBAL BITS *packed, const int row, const int piece, const int pieces, CF_UINT *bits) {
 #if SPLIT_BEFORE
-  const int first = eight_of_row * 8;
   CF_UINT high[8], low[8];
-  int tap = first / tap_size, source = first % tap_size;
   CF_UNROLL for (int i = 0; i < 8; ++i) {
-    const int from = place_in_w(row, group, NUMBER(tap), source, result_channels, source_channels, taps);
-    const CF_UINT bits = from < 0 ? 0 : filter[from];
-    high[i] = cf_tf32_high(bits);
-    low[i] = cf_tf32_low(bits, high[i]);
-    if (++source == tap_size) {
-      source = 0;
-      ++tap;
-    }
+    high[i] = cf_tf32_high(bits[i]);
+    low[i] = cf_tf32_low(bits[i], high[i]);
   }
-  packed += ((CF_LONG)row * (eights / 4) + eight_of_row / 4) * 64;
-  const int eight = eight_of_row % 4;
+  packed += ((CF_LONG)row * (pieces / 4) + piece / 4) * 64;
+  const int eight = piece % 4;
   CF_STORE_4(packed + 8 * eight, high);
   CF_STORE_4(packed + 8 * eight + 4, high + 4);
 #if PRODUCTS == 2
@@ -94,12 +73,78 @@ CF_KERNEL void igemm_nvidia_pack(CF_GLOBAL const BITS *filter, CF_GLOBAL BITS *p
   CF_STORE_4(packed + 36 + 8 * eight, low + 4);
 #endif
 #else
-  const int number = item % row_size / tap_size, within = item % row_size % tap_size;
-  const int line = (window_w + folded - 1) / folded, at = number % line * folded + within / source_channels;
-  const int is_there = within < folded * source_channels && at < window_w;
-  const int from = place_in_w(row, group, NUMBER(number / line * window_w + at), within % source_channels,
-                              result_channels, source_channels, taps);
-  packed[item] = is_there && from >= 0 ? filter[from] : 0;
+#if ELEMENT_BYTES == 2
+  CF_UNROLL for (int i = 0; i < 4; ++i) bits[i] = bits[2 * i] | bits[2 * i + 1] << 16;
+#endif
+  CF_STORE_4((CF_GLOBAL CF_UINT *)(packed + ((CF_LONG)row * pieces + piece) * TOGETHER), bits);
+#endif
+}
+
+#define TILE 64
+#define PACK_ITEMS 256
+// A tap of the row holds `folded` neighbouring ones of the filter, of which there are window_w in a line, one behind
+// the other; 1 with SPLIT_BEFORE and in the data gradient. TURNED: w is a matrix for each group, of its filters by its
+// channels and taps, and is turned, TILE by TILE, in local memory; global size: PACK_ITEMS for each tile. Otherwise
+// work-items for TOGETHER elements of all rows, rounded up, of which neighbouring ones have what lies side by side in
+// w: pieces of rows or, of the data gradient's pieces, rows.
+CF_KERNEL void igemm_nvidia_pack(CF_GLOBAL const BITS *filter, CF_GLOBAL BITS *packed, const int rows,
+                                 const int row_size, const int tap_size, const int result_channels,
+                                 const int source_channels, const int taps, const int window_w,
+                                 const int folded PACK_GEOMETRY) {
+  const int pieces = row_size / TOGETHER;
+#if TURNED
+  CF_LOCAL CF_UINT turned[TILE][TILE + 1];
+  const int item = (int)CF_LOCAL_ID(0), columns = result_channels * taps;
+  const int across = (tap_size + TILE - 1) / TILE, down = (columns + TILE - 1) / TILE;
+  const int tile = (int)CF_GROUP_ID(0) / across % down, group = (int)CF_GROUP_ID(0) / across / down;
+  const int first = (int)CF_GROUP_ID(0) % across * TILE, column = tile * TILE + item % TILE;
+  filter += (CF_LONG)group * source_channels * columns;
+  CF_UINT fetched[TILE * TILE / PACK_ITEMS];
+  CF_UNROLL for (int i = 0; i < TILE * TILE / PACK_ITEMS; ++i) {
+    const int source = first + i * (PACK_ITEMS / TILE) + item / TILE;
+    fetched[i] = column < columns && source < source_channels ? filter[source * columns + column] : 0;
+  }
+  CF_UNROLL for (int i = 0; i < TILE * TILE / PACK_ITEMS; ++i)
+    turned[item % TILE][i * (PACK_ITEMS / TILE) + item / TILE] = fetched[i];
+  CF_BARRIER();
+  CF_UNROLL for (int i = 0; i < TILE * TILE / TOGETHER / PACK_ITEMS; ++i) {
+    const int piece = i * PACK_ITEMS + item, at = piece / (TILE / TOGETHER), number = tile * TILE + at;
+    const int within = piece % (TILE / TOGETHER) * TOGETHER;
+    if (number >= columns || first + within >= tap_size) continue;
+    const int channel = CHANNELS_LAST ? number % result_channels : number / taps;
+    const int tap = CHANNELS_LAST ? number / result_channels : number % taps;
+    CF_UINT bits[TOGETHER];
+    CF_UNROLL for (int k = 0; k < TOGETHER; ++k) bits[k] = turned[at][within + k];
+    store_piece(packed, group * result_channels + channel, (tap * tap_size + first + within) / TOGETHER, pieces, bits);
+  }
+#else
+  const int item = (int)CF_GLOBAL_ID(0);
+  const int row = BACKWARD ? item % rows : item / pieces, piece = BACKWARD ? item / rows : item % pieces;
+  if (row >= rows || piece >= pieces) return;
+  const int group = row / ROWS_OF_GROUP;
+#if FUSED
+  const Axis d = AXIS(D, 0), h = AXIS(H, 0), w = AXIS(W, 0);
+  const Place phase = place_of(row / RESULT_CHANNELS % STRIDES, STRIDE_D, STRIDE_H, STRIDE_W);
+#endif
+  CF_UINT bits[TOGETHER];
+  int tap = piece * TOGETHER / tap_size, within = piece * TOGETHER % tap_size;
+  CF_UNROLL for (int i = 0; i < TOGETHER; ++i) {
+    int number = tap, source = within, is_there = 1;
+    if (!SPLIT_BEFORE && folded > 1) {
+      const int line = (window_w + folded - 1) / folded, at = tap % line * folded + within / source_channels;
+      is_there = within < folded * source_channels && at < window_w;
+      number = tap / line * window_w + at;
+      source = within % source_channels;
+    }
+    const int from =
+        is_there ? place_in_w(row, group, NUMBER(number), source, result_channels, source_channels, taps) : -1;
+    bits[i] = from < 0 ? 0 : filter[from];
+    if (++within == tap_size) {
+      within = 0;
+      ++tap;
+    }
+  }
+  store_piece(packed, row, piece, pieces, bits);
 #endif
 }
 
