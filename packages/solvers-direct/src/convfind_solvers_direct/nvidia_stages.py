@@ -27,10 +27,12 @@ _FEWEST_TAPS, _MOST_TAPS = 5, 9
 _REACH = 4
 #: Smaller planes are better off as bands of rows.
 _SMALLEST = 28 * 28
-#: Of planes up to this size those with few taps are, too.
-_SMALL, _FEW_TAPS = 32 * 32, 36
-#: With more taps than these sums take so long that work-groups need not start apart.
-_STAGGERED_TAPS = 49
+#: Up to few taps memory is what takes the time. From these up to many, eight rows spill whatever
+#: registers an item has; beyond those sums take so long that starting apart gains nothing.
+_FEW_TAPS, _MANY_TAPS = 36, 49
+#: Of a work-group: items, and of few taps on small planes the elements of a stage.
+_USUAL_ITEMS = 224
+_SMALL, _STAGE_OF_SMALL = 32 * 32, 56 * 56
 #: NVIDIA's OpenCL runs no larger work-groups.
 _MOST_ITEMS = 256
 #: Of a unit: local memory, of which each work-group takes some more than it asks for.
@@ -40,8 +42,8 @@ _UNIT_REGISTERS = 65536
 _MOST_REGISTERS = 128
 #: More for an item that adds to old results, where work-groups a unit do not set its limit.
 _OLD_REGISTERS = 16
-#: Speed beside lines of rows, and with few taps on small planes, which bands of rows suit better.
-_FASTER, _BESIDE_BANDS = 1.1, 0.85
+#: Speed beside lines of rows.
+_FASTER = 1.1
 #: Stages that a unit needs, to have one's copies, sums and stores at a time.
 _BUSY = 4
 _MOST_STAGES = 2**31 - 1
@@ -75,30 +77,29 @@ class StagesConv(GpuDirect):
         shape, units = window(problem), max(target.compute_units, 1)
         stages = _stages(shape, self.default_config(problem, target))
         index *= stages / (-(-stages // units) * units) * min(stages / (_BUSY * units), 1.0)
-        if math.prod(shape.size) <= _SMALL and math.prod(shape.taps) <= _FEW_TAPS:
-            index *= _BESIDE_BANDS
         return max(_FASTER * index, 0.02)
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """What was the fastest on an H200, or the nearest to it that is legal."""
         shape, units = window(problem), max(target.compute_units, 1)
-        rows = min((7, 8), key=lambda rows: -(-shape.size[0] // rows) * rows)
-        alone = Config(planes=1, rows=rows, buffers=1, teams=0, leave=0, stagger=0)
-        if not _fits(shape, target, alone):
-            alone = alone.replace(rows=8)
+        taps, is_small = math.prod(shape.taps), math.prod(shape.size) <= _SMALL
+        is_few = taps <= _FEW_TAPS
+        alone = _alone(shape, target)
+        assert alone is not None
+        most = _STAGE_OF_SMALL if is_few and is_small else math.inf
         for planes in (2, 4, 8):
             more = alone.replace(planes=planes)
-            if not _fits(shape, target, more) or _stages(shape, more) < _BUSY * units:
+            if not _fits(shape, target, more) or _items(shape, more) > _USUAL_ITEMS:
+                break
+            if _stages(shape, more) < _BUSY * units or planes * math.prod(shape.size) > most:
                 break
             alone = more
-        taps = math.prod(shape.taps)
-        if taps > _FEW_TAPS:
-            at_once = _resident(shape, alone, _registers(shape, alone)) * units
-            is_staggered = taps <= _STAGGERED_TAPS and _stages(shape, alone) > at_once
-            return alone.replace(stagger=1600 if is_staggered else 0)
-        chained = alone.replace(teams=4, buffers=2, leave=1)
-        is_large = math.prod(shape.size) > _SMALL
-        return chained if is_large and _fits(shape, target, chained) else alone
+        chained = alone.replace(teams=4, buffers=2, leave=int(not is_small))
+        if is_few and alone.integer("planes") > 1 and _fits(shape, target, chained):
+            return chained
+        at_once = _resident(shape, alone, _registers(shape, alone)) * units
+        is_staggered = taps <= _MANY_TAPS and _stages(shape, alone) > at_once
+        return alone.replace(stagger=1600 if is_staggered else 0)
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """What a work-group has at a time, and how many of them a unit has."""
@@ -187,12 +188,19 @@ class StagesConv(GpuDirect):
             return Rejected(Reason.SIZE_LIMIT, "rows must be whole fours")
         if math.prod(shape.size) < _SMALLEST:
             return Rejected(Reason.SIZE_LIMIT, f"planes of fewer than {_SMALLEST} elements")
-        one = Config(planes=1, rows=8, buffers=1, teams=0, leave=0, stagger=0)
-        if not _fits(shape, target, one):
+        one = _alone(shape, target)
+        if one is None:
             return Rejected(Reason.SIZE_LIMIT, "a plane does not fit a work-group")
         if _stages(shape, one) * _MOST_ITEMS > _MOST_STAGES:
             return Rejected(Reason.SIZE_LIMIT, "more work-items than are counted in 32 bits")
         return APPLICABLE
+
+
+def _alone(shape: Window, target: Target) -> Config | None:
+    """A plane a work-group, with as few rows behind its last one as there can be."""
+    one = Config(planes=1, rows=7, buffers=1, teams=0, leave=0, stagger=0)
+    configs = [c for c in (one, one.replace(rows=8)) if _fits(shape, target, c)]
+    return min(configs, key=lambda c: _down(shape, c) * c.integer("rows"), default=None)
 
 
 def _stages(shape: Window, config: Config) -> int:
@@ -222,9 +230,8 @@ def _local_bytes(shape: Window, config: Config) -> int:
 
 def _needed_registers(shape: Window, config: Config) -> int:
     """Of an item: sums, a row of values, addresses, weights that uniform registers do not hold."""
-    taps = math.prod(shape.taps)
-    few = 64 if taps <= _FEW_TAPS else 72 if taps <= 49 else 96
-    return few + 8 * (config.integer("rows") - 7)
+    taps, more_rows = math.prod(shape.taps), config.integer("rows") - 7
+    return 72 if taps <= _MANY_TAPS else 96 + 8 * more_rows
 
 
 def _registers(shape: Window, config: Config) -> int:
@@ -245,8 +252,10 @@ def _resident(shape: Window, config: Config, registers: int) -> int:
 
 def _fits(shape: Window, target: Target, config: Config) -> bool:
     memory = _local_bytes(shape, config) + _MEMORY_MORE
+    spills = config["rows"] == 8 and _FEW_TAPS < math.prod(shape.taps) <= _MANY_TAPS
     return (
-        _items(shape, config) <= min(_MOST_ITEMS, target.max_work_group)
+        not spills
+        and _items(shape, config) <= min(_MOST_ITEMS, target.max_work_group)
         and config.integer("planes") <= max(shape.images, 1)
         and memory * max(config.integer("teams"), 1) <= _UNIT_MEMORY
         and _registers(shape, config) >= _needed_registers(shape, config)

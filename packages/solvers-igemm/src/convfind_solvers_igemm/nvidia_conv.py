@@ -111,11 +111,12 @@ class MatrixConvSolver(TunableSolver):
         if products(problem) > 1 and problem.reduction < _SHORTEST:
             detail = f"sums of {problem.reduction} products, fewer than {_SHORTEST}"
             return Rejected(Reason.ACCURACY, detail)
-        if products(problem) == 1 and problem.reduction > _LONGEST:
-            detail = f"sums of {problem.reduction} products, more than {_LONGEST}"
-            return Rejected(Reason.ACCURACY, detail)
         problem = self._seen(problem)
         shape = geometry_of(problem)
+        longest = shape.phase_taps * shape.source_channels
+        if products(problem) == 1 and longest > _LONGEST:
+            detail = f"sums of {longest} products, more than {_LONGEST}"
+            return Rejected(Reason.ACCURACY, detail)
         if shape.taps > MOST_TAPS and (taps := shape.phase_taps) > MOST_TAPS:
             return Rejected(Reason.FILTER_SIZE, f"{taps} taps, more than {MOST_TAPS}")
         if problem.dtype is not DataType.FLOAT32 and not self.channels_last:
