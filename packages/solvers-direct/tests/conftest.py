@@ -1,4 +1,4 @@
-"""The packages of solvers share `devices_for_tests`."""
+"""The packages of solvers share `devices_for_tests` and `drawn_shapes`."""
 
 from __future__ import annotations
 

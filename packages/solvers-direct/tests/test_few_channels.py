@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import pytest
 from devices_for_tests import PLAIN_GPU, as_small_gpu, on_cpu
-from hypothesis import HealthCheck, assume, given, settings
+from drawn_shapes import assert_drawn, legal
 from hypothesis import strategies as st
 
 from convfind.applicability import Rejected
 from convfind.backend import Device
-from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import TunableSolver
@@ -98,39 +97,29 @@ def problems(draw: st.DrawFn, solver: FewChannels) -> list[ConvProblem]:
     dilation = tuple(draw(st.integers(1, 3)) for _ in range(rank))
     uneven = () if isinstance(solver, CpuDirect) and solver.channels_last else ((1, 2), (3, 2))
     channels, filters = draw(st.sampled_from(((1, 1), (2, 2), (8, 8), *uneven)))
-    found = []
-    for _ in range(8):
+
+    def one() -> ConvProblem:
         groups = draw(st.integers(2, 18))
         axes = tuple(draw(st.integers(1, 40)) for _ in range(rank))
         padding = tuple((draw(st.integers(0, 5)), draw(st.integers(0, 5))) for _ in range(rank))
-        try:
-            problem = problem_of(
-                solver,
-                (draw(st.integers(1, 3)), groups * channels, *axes),
-                (groups * filters, channels, *window),
-                groups=groups,
-                stride=stride,
-                dilation=dilation,
-                padding=padding,
-                beta=draw(st.sampled_from((0.0, 2.0))),
-            )
-        except ProblemError:
-            continue
-        found.append(problem)
-    assume(found)
-    return found
+        return problem_of(
+            solver,
+            (draw(st.integers(1, 3)), groups * channels, *axes),
+            (groups * filters, channels, *window),
+            groups=groups,
+            stride=stride,
+            dilation=dilation,
+            padding=padding,
+            beta=draw(st.sampled_from((0.0, 2.0))),
+        )
+
+    return legal(one, 8)
 
 
 @each_solver
 def test_drawn_shapes(solver: FewChannels, convfind_device: Device) -> None:
     device = device_for(solver, convfind_device)
-
-    @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(shapes=problems(solver))
-    def check(shapes: list[ConvProblem]) -> None:
-        assert_solver(solver, device, shapes=shapes, every_variant=False)
-
-    check()
+    assert_drawn(solver, device, problems(solver))
 
 
 @each_solver

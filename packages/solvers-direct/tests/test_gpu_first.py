@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import pytest
 from devices_for_tests import PLAIN_GPU, as_small_gpu
-from hypothesis import HealthCheck, assume, given, settings
+from drawn_shapes import assert_drawn, legal
 from hypothesis import strategies as st
 
 from convfind.applicability import Rejected
 from convfind.backend import Device
-from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.target import DeviceKind
@@ -54,35 +53,25 @@ def problems(draw: st.DrawFn, solver: GpuFirst) -> list[ConvProblem]:
     stride = tuple(draw(st.integers(1, taps - 1)) for taps in window)
     channels, filters = draw(st.integers(1, 4)), draw(st.integers(1, 70))
     width = draw(st.integers(1, 80))
-    found = []
-    for _ in range(6):
+
+    def one() -> ConvProblem:
         padding = tuple((draw(st.integers(0, 5)), draw(st.integers(0, 5))) for _ in range(2))
-        try:
-            problem = problem_of(
-                solver,
-                (draw(st.integers(1, 3)), channels, draw(st.integers(1, 80)), width),
-                (filters, channels, *window),
-                stride=stride,
-                padding=padding,
-                beta=draw(st.sampled_from((0.0, 2.0))),
-            )
-        except ProblemError:
-            continue
-        found.append(problem)
-    assume(found)
-    return found
+        return problem_of(
+            solver,
+            (draw(st.integers(1, 3)), channels, draw(st.integers(1, 80)), width),
+            (filters, channels, *window),
+            stride=stride,
+            padding=padding,
+            beta=draw(st.sampled_from((0.0, 2.0))),
+        )
+
+    return legal(one, 6)
 
 
 @each_solver
 def test_drawn_shapes(solver: GpuFirst, convfind_device: Device) -> None:
     device = as_small_gpu(convfind_device)
-
-    @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(shapes=problems(solver))
-    def check(shapes: list[ConvProblem]) -> None:
-        assert_solver(solver, device, shapes=shapes, every_variant=False)
-
-    check()
+    assert_drawn(solver, device, problems(solver))
 
 
 @each_solver

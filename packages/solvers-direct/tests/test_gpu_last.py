@@ -7,13 +7,12 @@ from functools import cache
 
 import pytest
 from devices_for_tests import H200, PLAIN_GPU, as_small_gpu
-from hypothesis import HealthCheck, assume, given, settings
+from drawn_shapes import assert_drawn, legal
 from hypothesis import strategies as st
 
 from convfind.applicability import Rejected
 from convfind.backend import Device
 from convfind.config import Config
-from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solution import ConvSolution
@@ -134,34 +133,24 @@ def problems(draw: st.DrawFn, solver: GpuLast) -> list[ConvProblem]:
     taps = draw(st.integers(1, 9)), draw(st.integers(1, 9))
     results, width = draw(st.integers(1, 4)), draw(st.integers(1, 70))
     padding = tuple((draw(st.integers(0, 9)), draw(st.integers(0, 9))) for _ in range(2))
-    found = []
-    for _ in range(3):
+
+    def one() -> ConvProblem:
         images, channels, height = (draw(st.integers(*of)) for of in ((1, 3), (5, 40), (1, 40)))
         beta = draw(st.sampled_from((0.0, 2.0)))
-        try:
-            problem = problem_of(
-                solver,
-                *(images, channels, (height, width), results, taps),
-                padding=padding,
-                beta=beta,
-            )
-        except ProblemError:
-            continue
-        found.append(problem)
-    assume(found)
-    return found
+        return problem_of(
+            solver,
+            *(images, channels, (height, width), results, taps),
+            padding=padding,
+            beta=beta,
+        )
+
+    return legal(one, 3)
 
 
 @each_solver
 def test_drawn_shapes(solver: GpuLast, convfind_device: Device) -> None:
     device = as_small_gpu(convfind_device)
-
-    @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(shapes=problems(solver))
-    def check(shapes: list[ConvProblem]) -> None:
-        assert_solver(solver, device, shapes=shapes, every_variant=False)
-
-    check()
+    assert_drawn(solver, device, problems(solver), examples=4)
 
 
 LAYERS = [

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 from devices_for_tests import H200, PLAIN_GPU, as_small_gpu
-from hypothesis import HealthCheck, assume, given, settings
+from drawn_shapes import assert_drawn, legal
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from convfind.applicability import Rejected
 from convfind.backend import Device
 from convfind.config import Config
-from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.target import DeviceKind, Target
@@ -81,43 +81,29 @@ def problems(draw: st.DrawFn) -> list[ConvProblem]:
     """Draw problems of one filter and stride."""
     taps = (draw(st.integers(1, 7)), draw(st.integers(1, 7)))
     stride = draw(st.sampled_from(((2, 2), (3, 3), (1, 2), (3, 2))))
-    found = []
-    for _ in range(3):
+
+    def one() -> ConvProblem:
         groups = draw(st.integers(2, 12))
         padding = tuple(
             (draw(st.integers(0, count - 1)), draw(st.integers(0, count))) for count in taps
         )
-        try:
-            problem = problem_of(
-                (
-                    draw(st.integers(1, 5)),
-                    groups,
-                    draw(st.integers(1, 31)),
-                    draw(st.integers(1, 31)),
-                ),
-                (groups, 1, *taps),
-                stride=stride,
-                padding=padding,
-                beta=draw(st.sampled_from((0.0, 2.0))),
-            )
-        except ProblemError:
-            continue
-        if SOLVER.applicability(problem, PLAIN_GPU):
-            found.append(problem)
+        sizes = draw(st.integers(1, 31)), draw(st.integers(1, 31))
+        return problem_of(
+            (draw(st.integers(1, 5)), groups, *sizes),
+            (groups, 1, *taps),
+            stride=stride,
+            padding=padding,
+            beta=draw(st.sampled_from((0.0, 2.0))),
+        )
+
+    found = [problem for problem in legal(one, 3) if SOLVER.applicability(problem, PLAIN_GPU)]
     assume(found)
     return found
 
 
-def test_drawn_shapes(convfind_device: Device) -> None:
-    device = as_small_gpu(convfind_device)
-
-    @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(shapes=problems())
-    def check(shapes: list[ConvProblem]) -> None:
-        for solver in (SOLVER, Chained()):
-            assert_solver(solver, device, shapes=shapes, every_variant=False)
-
-    check()
+@pytest.mark.parametrize("solver", [SOLVER, Chained()])
+def test_drawn_shapes(solver: UpsampledConv, convfind_device: Device) -> None:
+    assert_drawn(solver, as_small_gpu(convfind_device), problems(), examples=4)
 
 
 @pytest.mark.parametrize(

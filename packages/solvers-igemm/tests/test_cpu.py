@@ -7,7 +7,7 @@ from itertools import cycle
 
 import pytest
 from devices_for_tests import on_cpu
-from hypothesis import HealthCheck, given, settings
+from drawn_shapes import assert_drawn
 from hypothesis import strategies as st
 
 from convfind.applicability import Rejected
@@ -80,13 +80,8 @@ def test_drawn_shapes(solver: CpuSolver, convfind_device: Device) -> None:
     device = on_cpu(convfind_device)
 
     # Many at a time: each call of the kit compiles the kernels once.
-    @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(shapes=st.lists(problems(solver), min_size=12, max_size=24))
-    def check(shapes: list[ConvProblem]) -> None:
-        report = assert_solver(solver, device, shapes=shapes, every_variant=False)
-        assert isinstance(solver, PARTIAL) or not report.rejected
-
-    check()
+    drawn = st.lists(problems(solver), min_size=12, max_size=24)
+    assert_drawn(solver, device, drawn, refuses=isinstance(solver, PARTIAL))
 
 
 @each_solver

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from devices_for_tests import on_cpu
-from hypothesis import HealthCheck, given, settings
+from drawn_shapes import assert_drawn
 from hypothesis import strategies as st
 
 from convfind.applicability import Rejected
@@ -70,14 +70,7 @@ def test_drawn_shapes(convfind_device: Device) -> None:
         st.integers(1, 40).map(lambda fours: 4 * fours),
         beta=st.sampled_from((0.0, 2.0)),
     )
-
-    @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(shapes=st.lists(problems, min_size=8, max_size=16))
-    def check(shapes: list[ConvProblem]) -> None:
-        report = assert_solver(SOLVER, device, shapes=shapes, every_variant=False)
-        assert not report.rejected
-
-    check()
+    assert_drawn(SOLVER, device, st.lists(problems, min_size=8, max_size=16), refuses=False)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import devices_for_tests
 import pytest
-from hypothesis import HealthCheck, given, settings
+from drawn_shapes import assert_drawn
 from hypothesis import strategies as st
 
 from convfind.accuracy import integer_data
@@ -116,13 +116,8 @@ def problems(draw: st.DrawFn, solver: GpuSolver) -> ConvProblem:
 @each(DYNAMIC + [solver for solver in DOT if solver.is_dynamic])
 def test_drawn_shapes(solver: GpuSolver, as_gpu: Device) -> None:
     # Many at a time: each call of the kit compiles the kernels once.
-    @settings(max_examples=1, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(shapes=st.lists(problems(solver), min_size=8, max_size=10))
-    def check(shapes: list[ConvProblem]) -> None:
-        report = assert_solver(solver, as_gpu, shapes=shapes, every_variant=False)
-        assert not report.rejected
-
-    check()
+    drawn = st.lists(problems(solver), min_size=8, max_size=10)
+    assert_drawn(solver, as_gpu, drawn, examples=1, refuses=False)
 
 
 def assert_exact(device: Device, solver: GpuSolver, problem: ConvProblem, config: Config) -> None:

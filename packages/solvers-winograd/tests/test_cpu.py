@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from devices_for_tests import on_cpu
-from hypothesis import HealthCheck, given, settings
+from drawn_shapes import assert_drawn
 from hypothesis import strategies as st
 
 from convfind.accuracy import (
@@ -194,13 +194,7 @@ def test_drawn_shapes(solver: CpuSolver, convfind_device: Device) -> None:
     device = on_cpu(convfind_device)
 
     # Many at a time: each call of the kit compiles the kernels once.
-    @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(shapes=st.lists(problems(solver), min_size=10, max_size=20))
-    def check(shapes: list[ConvProblem]) -> None:
-        report = check_solver(solver, device, shapes=shapes, every_variant=False)
-        assert report.ok, str(report)
-
-    check()
+    assert_drawn(solver, device, st.lists(problems(solver), min_size=10, max_size=20))
 
 
 @each(SOME)

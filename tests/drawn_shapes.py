@@ -1,0 +1,44 @@
+"""Shapes that hypothesis draws for the tests of solvers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis.strategies import SearchStrategy
+
+from convfind.backend import Device
+from convfind.errors import ProblemError
+from convfind.problem import ConvProblem
+from convfind.solver import Solver
+from convfind.testing import assert_solver
+
+
+def legal(make: Callable[[], ConvProblem], count: int) -> list[ConvProblem]:
+    """Make so many problems, less those that cannot be; without any the example is no use."""
+    found = []
+    for _ in range(count):
+        with suppress(ProblemError):
+            found.append(make())
+    assume(found)
+    return found
+
+
+def assert_drawn(
+    solver: Solver,
+    device: Device,
+    problems: SearchStrategy[list[ConvProblem]],
+    *,
+    examples: int = 2,
+    refuses: bool = True,
+) -> None:
+    """`assert_solver` for lists of problems; whether the solver may refuse some."""
+
+    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(shapes=problems)
+    def check(shapes: list[ConvProblem]) -> None:
+        report = assert_solver(solver, device, shapes=shapes, every_variant=False)
+        assert refuses or not report.rejected
+
+    check()
