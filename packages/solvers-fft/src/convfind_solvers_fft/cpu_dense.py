@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import ClassVar
 
-from convfind.applicability import Applicability
 from convfind.config import Config
-from convfind.defines import make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.kernel_spec import KernelSpec, Program
 from convfind.problem import ConvProblem
-from convfind.search_space import Parameter
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, align, f32, i32, i64
 from convfind.target import Target
-from convfind_solvers_fft.applicability import judge_dense
-from convfind_solvers_fft.cpu import VECTOR, CpuSolver, padded, transform_operations
+from convfind_solvers_fft.cpu import VECTOR, padded, transform_operations
+from convfind_solvers_fft.cpu_products import SKEW, TRANSFORM_SHARE, ProductsSolver, register_tile
 from convfind_solvers_fft.geometry import Geometry, Tiling, geometry
 
-#: Rows and vectors of the product's register tile, of complex numbers.
-_REGISTER_TILES = {"x86-64-avx512": (6, 2), "x86-64-avx2": (2, 1)}
-_OTHER_REGISTER_TILE = (2, 1)
-#: Points lie so many floats more apart than they need: a cache line.
-SKEW = 16
 #: Reading a packed weight from memory takes as long as multiplying it so many times.
 _PACKED_TRAFFIC = 16
-DEFAULT_CHUNK = 64
-#: Of the peak that transforms to and from memory reach.
-TRANSFORM_SHARE = 0.14
-CHUNK = Parameter("chunk_mib", (4, 16, DEFAULT_CHUNK, 256), "most memory of a part of the tiles")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +69,11 @@ class Sizes:
         return 4 * self.shape.groups * self.tiling.points * self.packed_point
 
 
-class CpuDenseSolver(CpuSolver):
+class CpuDenseSolver(ProductsSolver):
     """A float32 convolution in one direction and one family of layouts."""
 
-    kind = "cpu"
     direct_share = 0.8
-    own_parameters: ClassVar[tuple[Parameter, ...]] = (CHUNK,)
-    own_defaults = MappingProxyType({"chunk_mib": DEFAULT_CHUNK})
-
-    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take groups of some channels and filters, else as `CpuSolver`."""
-        return judge_dense(problem) and super().applicability(problem, target)
+    file = "cpu_dense.cl"
 
     def solution(
         self,
@@ -106,17 +85,7 @@ class CpuDenseSolver(CpuSolver):
         """One launch for the weights; for each part of the tiles: data, products, result."""
         config = config or self.default_config(problem, target)
         sizes = self._sizes(problem, target, config, workspace_limit)
-        rows, vectors = register_tile(target)
-        program = Program(
-            KernelSource("convfind_solvers_fft", "kernels/cpu_dense.cl"),
-            KernelLanguage.OPENCL_C,
-            make_defines(
-                TILE=sizes.tiling.tile,
-                CHANNELS_LAST=self.channels_last,
-                ROWS=rows,
-                VECTORS=vectors,
-            ),
-        )
+        program = self._program(target, sizes.tiling.tile)
         steps: list[Launch] = []
         for first in range(0, sizes.tiling.tiles, sizes.count):
             count = min(sizes.count, sizes.tiling.tiles - first)
@@ -234,8 +203,3 @@ class CpuDenseSolver(CpuSolver):
             (sizes.count, -(-filters // VECTOR)),
             (1, 1),
         )
-
-
-def register_tile(target: Target) -> tuple[int, int]:
-    """Rows and vectors of the product's register tile."""
-    return _REGISTER_TILES.get(target.arch, _OTHER_REGISTER_TILE)

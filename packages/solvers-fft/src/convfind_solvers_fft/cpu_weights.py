@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import ClassVar
 
-from convfind.applicability import Applicability
 from convfind.config import Config
-from convfind.defines import make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.kernel_spec import KernelSpec, Program
 from convfind.problem import ConvProblem
-from convfind.search_space import Parameter
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, align, f32, i32, i64
 from convfind.target import Target
-from convfind_solvers_fft.applicability import judge_dense
-from convfind_solvers_fft.cpu import VECTOR, CpuSolver, padded, transform_operations
-from convfind_solvers_fft.cpu_dense import (
-    CHUNK,
-    DEFAULT_CHUNK,
-    SKEW,
-    TRANSFORM_SHARE,
-    register_tile,
-)
+from convfind_solvers_fft.cpu import VECTOR, padded, transform_operations
+from convfind_solvers_fft.cpu_products import SKEW, TRANSFORM_SHARE, ProductsSolver, register_tile
 from convfind_solvers_fft.geometry import Geometry, Tiling, geometry
 
 
@@ -67,17 +54,11 @@ class _Sizes:
         return 0, values, values + gradients, values + gradients + sums
 
 
-class CpuWeightsSolver(CpuSolver):
+class CpuWeightsSolver(ProductsSolver):
     """w from x and y, float32, in one family of layouts."""
 
-    kind = "cpu"
     direct_share = 0.7
-    own_parameters: ClassVar[tuple[Parameter, ...]] = (CHUNK,)
-    own_defaults = MappingProxyType({"chunk_mib": DEFAULT_CHUNK})
-
-    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take groups of some channels and filters, else as `CpuSolver`."""
-        return judge_dense(problem) and super().applicability(problem, target)
+    file = "cpu_weights.cl"
 
     def solution(
         self,
@@ -89,17 +70,7 @@ class CpuWeightsSolver(CpuSolver):
         """For each part of the tiles x, y and products; then the result."""
         config = config or self.default_config(problem, target)
         sizes = self._sizes(problem, target, config, workspace_limit)
-        rows, vectors = register_tile(target)
-        program = Program(
-            KernelSource("convfind_solvers_fft", "kernels/cpu_weights.cl"),
-            KernelLanguage.OPENCL_C,
-            make_defines(
-                TILE=sizes.tiling.tile,
-                CHANNELS_LAST=self.channels_last,
-                ROWS=rows,
-                VECTORS=vectors,
-            ),
-        )
+        program = self._program(target, sizes.tiling.tile)
         steps: list[Launch] = []
         at = sizes.places
         for first in range(0, sizes.tiling.tiles, sizes.count):

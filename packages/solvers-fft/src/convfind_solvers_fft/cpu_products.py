@@ -1,0 +1,52 @@
+"""FFT convolution on CPUs with matrix products of spectra: what all directions share."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import ClassVar
+
+from convfind.applicability import Applicability
+from convfind.defines import make_defines
+from convfind.kernel_source import KernelSource
+from convfind.kernel_spec import KernelLanguage, Program
+from convfind.problem import ConvProblem
+from convfind.search_space import Parameter
+from convfind.target import Target
+from convfind_solvers_fft.applicability import judge_dense
+from convfind_solvers_fft.cpu import CpuSolver
+
+#: Rows and vectors of the product's register tile, of complex numbers.
+_REGISTER_TILES = {"x86-64-avx512": (6, 2), "x86-64-avx2": (2, 1)}
+_OTHER_REGISTER_TILE = (2, 1)
+#: Points lie so many floats more apart than they need: a cache line.
+SKEW = 16
+#: Of the peak that transforms to and from memory reach.
+TRANSFORM_SHARE = 0.14
+_DEFAULT_CHUNK = 64
+_CHUNK = Parameter("chunk_mib", (4, 16, _DEFAULT_CHUNK, 256), "most memory of a part of the tiles")
+
+
+class ProductsSolver(CpuSolver):
+    """Float32, in one family of layouts; the tiles in parts of so much memory."""
+
+    kind = "cpu"
+    file: ClassVar[str]  # of the kernels
+    own_parameters: ClassVar[tuple[Parameter, ...]] = (_CHUNK,)
+    own_defaults = MappingProxyType({_CHUNK.name: _DEFAULT_CHUNK})
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take groups of some channels and filters, else as `CpuSolver`."""
+        return judge_dense(problem) and super().applicability(problem, target)
+
+    def _program(self, target: Target, tile: int) -> Program:
+        rows, vectors = register_tile(target)
+        return Program(
+            KernelSource("convfind_solvers_fft", f"kernels/{self.file}"),
+            KernelLanguage.OPENCL_C,
+            make_defines(TILE=tile, CHANNELS_LAST=self.channels_last, ROWS=rows, VECTORS=vectors),
+        )
+
+
+def register_tile(target: Target) -> tuple[int, int]:
+    """Rows and vectors of the product's register tile."""
+    return _REGISTER_TILES.get(target.arch, _OTHER_REGISTER_TILE)
