@@ -81,25 +81,15 @@ class StagesConv(GpuDirect):
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """What was the fastest on an H200, or the nearest to it that is legal."""
-        shape, units = window(problem), max(target.compute_units, 1)
-        taps, is_small = math.prod(shape.taps), math.prod(shape.size) <= _SMALL
-        is_few = taps <= _FEW_TAPS
-        alone = _alone(shape, target)
-        assert alone is not None
-        most = _STAGE_OF_SMALL if is_few and is_small else math.inf
-        for planes in (2, 4, 8):
-            more = alone.replace(planes=planes)
-            if not _fits(shape, target, more) or _items(shape, more) > _USUAL_ITEMS:
-                break
-            if _stages(shape, more) < _BUSY * units or planes * math.prod(shape.size) > most:
-                break
-            alone = more
-        chained = alone.replace(teams=4, buffers=2, leave=int(not is_small))
-        if is_few and alone.integer("planes") > 1 and _fits(shape, target, chained):
-            return chained
-        at_once = _resident(shape, alone, _registers(shape, alone)) * units
-        is_staggered = taps <= _MANY_TAPS and _stages(shape, alone) > at_once
-        return alone.replace(stagger=1600 if is_staggered else 0)
+        shape, taps = window(problem), math.prod(window(problem).taps)
+        config = _grown(shape, target)
+        if taps <= _FEW_TAPS and config.integer("planes") > 1:
+            chained = config.replace(teams=4, buffers=2, leave=int(not _is_small(shape)))
+            if _fits(shape, target, chained):
+                return chained
+        at_once = _resident(shape, config, _registers(shape, config)) * target.compute_units
+        is_staggered = taps <= _MANY_TAPS and _stages(shape, config) > at_once
+        return config.replace(stagger=1600 if is_staggered else 0)
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """What a work-group has at a time, and how many of them a unit has."""
@@ -201,6 +191,26 @@ def _alone(shape: Window, target: Target) -> Config | None:
     one = Config(planes=1, rows=7, buffers=1, teams=0, leave=0, stagger=0)
     configs = [c for c in (one, one.replace(rows=8)) if _fits(shape, target, c)]
     return min(configs, key=lambda c: _down(shape, c) * c.integer("rows"), default=None)
+
+
+def _grown(shape: Window, target: Target) -> Config:
+    """As many planes a work-group as leave units enough stages, and are of use."""
+    config, units = _alone(shape, target), max(target.compute_units, 1)
+    assert config is not None
+    is_few = math.prod(shape.taps) <= _FEW_TAPS
+    most = _STAGE_OF_SMALL if is_few and _is_small(shape) else math.inf
+    for planes in (2, 4, 8):
+        more = config.replace(planes=planes)
+        if not _fits(shape, target, more) or _items(shape, more) > _USUAL_ITEMS:
+            break
+        if _stages(shape, more) < _BUSY * units or planes * math.prod(shape.size) > most:
+            break
+        config = more
+    return config
+
+
+def _is_small(shape: Window) -> bool:
+    return math.prod(shape.size) <= _SMALL
 
 
 def _stages(shape: Window, config: Config) -> int:
