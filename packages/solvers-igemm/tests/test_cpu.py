@@ -204,6 +204,26 @@ def test_rows_refuse_windows_that_their_strip_cannot_hold(
 
 
 @pytest.mark.parametrize(
+    "solver", [s for s in SOLVERS if isinstance(s, CpuRows)], ids=lambda s: s.solver_id
+)
+def test_one_position_along_a_row_takes_the_program_of_many(
+    solver: CpuSolver, convfind_device: Device
+) -> None:
+    device = on_cpu(convfind_device)
+    layout = Layout.of(2, channels_last=solver.channels_last)
+    shapes = [
+        ConvProblem.create(
+            solver.direction, (2, 3, 5, width), (20, 3, 2, 2), stride=3, padding=1, layout=layout
+        )
+        for width in (1, 2, 30)
+    ]
+    programs = {solver.solution(problem, device.target).programs for problem in shapes}
+    assert len(programs) == 1
+    report = assert_solver(solver, device, shapes=shapes, every_variant=False)
+    assert not report.rejected
+
+
+@pytest.mark.parametrize(
     "solver", [s for s in SOLVERS if isinstance(s, CpuBackwardWeights)], ids=lambda s: s.solver_id
 )
 def test_long_sums_are_split_as_far_as_the_workspace_goes(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from convfind.applicability import APPLICABLE, Applicability, Rejected
 from convfind.defines import Defines, make_defines
@@ -92,6 +93,13 @@ class CpuRows(CpuProduct):
         rows, vectors = _tile(target)
         return rows, vectors * VECTOR
 
+    def _geometry(self, problem: ConvProblem) -> Geometry:
+        """The stride along w is a part of the program, even where there is one position."""
+        shape = super()._geometry(problem)
+        if not self._is_joined(shape):
+            return shape
+        return replace(shape, stride=(*shape.stride[:2], problem.stride[-1]))
+
     def _is_joined(self, shape: Geometry) -> bool:
         """All channels of a line's taps lie side by side."""
         return (
@@ -116,7 +124,7 @@ class CpuRows(CpuProduct):
         stride = problem.stride[-1] if problem.y_shape[-1] > 1 else 1
         forward = self.direction is Direction.FORWARD
         channels = problem.w_shape[1] if forward else problem.w_shape[0] // problem.groups
-        pixels = (rows - 1) * stride + taps
+        pixels = (rows - 1) * (problem.stride[-1] if forward else stride) + taps
         joined = lines * (pixels * channels + VECTOR) + VECTOR
         classes = min(taps, stride) if forward else 1
         slots = classes * (rows + (taps - 1) * problem.dilation[-1] // stride)
