@@ -291,7 +291,7 @@ class DaskFleet:
 
     def _lose(self, job: _Job, future: Any) -> None:
         """Note that a worker died with a batch; raise where something else went wrong."""
-        if future.status in ("finished", "pending"):  # its worker died with the result
+        if future.status in ("finished", "lost", "pending"):  # its worker died with the result
             self._deaths[future.key] = _Death("its result is lost", time.monotonic(), [job])
             return
         error = future.exception() if future.status == "error" else None
