@@ -50,15 +50,14 @@ INLINE ulong batch_offset(ulong batch, ulong inner, ulong offset, ulong outer_st
 INLINE void load_transposed(float16 *block, __global const float *source, ulong ld, const int used, int rows,
                             int columns)
 {
+    float16 part[VEC];
     const bool whole = rows >= used && columns >= VEC;
-    #pragma unroll
-    for (int i = 0; i < VEC; i++) {
-        block[i] = 0.0f;
-        if (i < used) {
-            if (whole) block[i] = vload16(0, source + i * ld);
-            else if (i < rows) block[i] = load_part(source + i * ld, columns);
-        }
+    if (!whole) {
+        #pragma unroll 1
+        for (int i = 0; i < used; i++) part[i] = i < rows ? load_part(source + i * ld, columns) : (float16)(0.0f);
     }
+    #pragma unroll
+    for (int i = 0; i < VEC; i++) block[i] = i >= used ? (float16)(0.0f) : whole ? vload16(0, source + i * ld) : part[i];
     transpose(block);
 }
 
@@ -105,19 +104,17 @@ INLINE void pack_b(float *panels, __global const float *b, ulong ldb, int depth,
 // into the next k's place, which the next store overwrites; `panel` has room for VEC floats more.
 INLINE void pack_a(A_SPACE float *panel, __global const float *a, ulong lda, int rows, int depth)
 {
+#if TRANS_A
+    for (int k = 0; k < depth; k++) vstore16(load_part(a + k * lda, rows), 0, panel + k * MR);
+#else
     for (int k = 0; k < depth; k += VEC) {
         float16 block[VEC];
-#if TRANS_A
-        #pragma unroll
-        for (int i = 0; i < VEC; i++)
-            block[i] = k + i < depth ? load_part(a + (k + i) * lda, rows) : (float16)(0.0f);
-#else
         load_transposed(block, a + k, lda, MR, rows, depth - k);
-#endif
         #pragma unroll
         for (int i = 0; i < VEC; i++)
             if (k + i < depth) vstore16(block[i], 0, panel + (k + i) * MR);
     }
+#endif
 }
 
 // tile_rows x (16 * tile_vectors) of C. Both are constants where this is inlined, so that all loops over them
@@ -144,13 +141,25 @@ INLINE void tile(const int tile_rows, const int tile_vectors, int depth, A_SPACE
             for (int j = 0; j < tile_vectors; j++) sum[i][j] = fma(left, right[j], sum[i][j]);
         }
     }
-    #pragma unroll
-    for (int i = 0; i < tile_rows; i++)
-        if (i < rows) {
+    if (rows >= tile_rows && columns >= tile_vectors * VEC) {
+        #pragma unroll
+        for (int i = 0; i < tile_rows; i++) {
             #pragma unroll
-            for (int j = 0; j < tile_vectors; j++)
-                store_part(sum[i][j] * alpha, c + i * ldc + j * VEC, columns - j * VEC, beta);
+            for (int j = 0; j < tile_vectors; j++) store_whole(sum[i][j] * alpha, c + i * ldc + j * VEC, beta);
         }
+        return;
+    }
+    float16 rest[MR * VECTORS];
+    #pragma unroll
+    for (int i = 0; i < tile_rows; i++) {
+        #pragma unroll
+        for (int j = 0; j < tile_vectors; j++) rest[i * tile_vectors + j] = sum[i][j] * alpha;
+    }
+    #pragma unroll 1
+    for (int i = 0; i < min(rows, tile_rows); i++)
+        #pragma unroll 1
+        for (int j = 0; j < tile_vectors; j++)
+            store_part(rest[i * tile_vectors + j], c + i * ldc + j * VEC, columns - j * VEC, beta);
 }
 
 // The last rows get a tile of 4 or 8, so that a multiple of 4 rows wastes nothing.

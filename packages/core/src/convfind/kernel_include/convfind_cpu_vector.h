@@ -32,12 +32,19 @@ INLINE float16 load_part(__global const float *source, int count) {
 }
 
 // A beta of zero never reads y, which may hold NaN.
+INLINE void store_whole(float16 value, __global float *y, float beta) {
+  if (beta != 0.0f) value = fma((float16)(beta), vload16(0, y), value);
+  vstore16(value, 0, y);
+}
+
+// The first `count` floats. Long code where `count` is not known: an unrolled tile with dozens of copies of it takes
+// PoCL half a minute to compile, so tiles store what is not whole in a loop.
 INLINE void store_part(float16 value, __global float *y, int count, float beta) {
-  if (beta != 0.0f) value = fma((float16)(beta), load_part(y, count), value);
   if (count >= VEC) {
-    vstore16(value, 0, y);
+    store_whole(value, y, beta);
     return;
   }
+  if (beta != 0.0f) value = fma((float16)(beta), load_part(y, count), value);
   count = max(count, 0);
   float part[VEC];
   vstore16(value, 0, part);

@@ -51,13 +51,25 @@ INLINE void tile(const int rows_, const int vectors, int depth, const float *lef
       for (int j = 0; j < vectors; j++) sum[i][j] = fma(a, b[j], sum[i][j]);
     }
   }
+  if (rows >= rows_ && columns >= vectors * VEC) {
 #pragma unroll
-  for (int i = 0; i < rows_; i++)
-    if (i < rows) {
+    for (int i = 0; i < rows_; i++) {
 #pragma unroll
-      for (int j = 0; j < vectors; j++)
-        store_part(sum[i][j] * alpha, out + i * pitch + j * VEC, columns - j * VEC, beta);
+      for (int j = 0; j < vectors; j++) store_whole(sum[i][j] * alpha, out + i * pitch + j * VEC, beta);
     }
+    return;
+  }
+  float16 rest[MR * VECTORS];
+#pragma unroll
+  for (int i = 0; i < rows_; i++) {
+#pragma unroll
+    for (int j = 0; j < vectors; j++) rest[i * vectors + j] = sum[i][j] * alpha;
+  }
+#pragma unroll 1
+  for (int i = 0; i < min(rows, rows_); i++)
+#pragma unroll 1
+    for (int j = 0; j < vectors; j++)
+      store_part(rest[i * vectors + j], out + i * pitch + j * VEC, columns - j * VEC, beta);
 }
 
 INLINE void tile_of_height(const int vectors, int depth, const float *left, const float *right,
@@ -243,8 +255,11 @@ INLINE int lines_of_x(long *lines, const Segment *segments, int found, int p, GE
   for (int i = 0; i < found; i++) {
     const long from = origin_of(p + segments[i].to, GEOMETRY_NAMES) - first;
     const int last = (segments[i].count - 1) * stride_w;
-    for (int c = 0; c < NR; c++)
-      for (int at = 0; at <= last && used < MOST_LINES; at += VEC) lines[used++] = from + c * plane + at;
+    for (int c = 0; c < NR; c++) {
+      const int more = min(last / VEC + 1, MOST_LINES - used);
+      for (int j = 0; j < more; j++) lines[used + j] = from + c * plane + j * VEC;
+      used += more;
+    }
   }
   const int all = (used + DEPTH - 1) / DEPTH * DEPTH;
   for (int i = used; i < all; i++) lines[i] = lines[used - 1];

@@ -83,13 +83,26 @@ INLINE void tile(const int rows_, const int vectors, const bool fills, int depth
   }
   for (int i = 0; GRADIENT && !fills && gaps.is_wanted && i < rows; i++)
     fill_gap(y + at[i], i, gaps, columns, beta);
+  if (rows >= rows_ && columns >= vectors * VEC) {
 #pragma unroll
-  for (int i = 0; i < rows_; i++)
-    if (i < rows) {
+    for (int i = 0; i < rows_; i++) {
 #pragma unroll
       for (int j = 0; j < vectors; j++)
-        store_result(sum[i][j] * alpha, y + at[i] + j * VEC, columns - j * VEC, beta, is_streamed);
+        store_result(sum[i][j] * alpha, y + at[i] + j * VEC, VEC, beta, is_streamed);
     }
+    return;
+  }
+  float16 rest[MR * VECTORS];
+#pragma unroll
+  for (int i = 0; i < rows_; i++) {
+#pragma unroll
+    for (int j = 0; j < vectors; j++) rest[i * vectors + j] = sum[i][j] * alpha;
+  }
+#pragma unroll 1
+  for (int i = 0; i < min(rows, rows_); i++)
+#pragma unroll 1
+    for (int j = 0; j < vectors; j++)
+      store_result(rest[i * vectors + j], y + at[i] + j * VEC, columns - j * VEC, beta, is_streamed);
 }
 
 INLINE void tile_of_height(const int vectors, int depth, const float *windows,
