@@ -16,8 +16,10 @@ from convfind_solvers_igemm.cpu import CpuProduct
 from convfind_solvers_igemm.cpu_geometry import Geometry, geometry
 from convfind_solvers_igemm.cpu_solver import CACHED_FLOATS, VECTOR, fill, register_tile
 
-#: Channels of a block where the window has several taps, and where it has one.
-_BLOCK, _PLAIN_BLOCK = 64, 256
+#: Channels of a block where the window has several taps.
+_BLOCK = 64
+#: Where it has one: as many as fit with a whole tile into a part of the level-1 cache, a power of two.
+_PLAIN_STRIP_FLOATS = 6144
 #: So few channels lie side by side in the strip, for all taps of a line at once.
 _FEW_CHANNELS = 8
 _MOST_TAPS = 64
@@ -61,7 +63,7 @@ class CpuRows(CpuProduct):
             CHANNELS_LAST=self.channels_last,
             MR=rows,
             VECTORS=vectors,
-            DEPTH=_depth(shape.taps, shape.channels),
+            DEPTH=_depth(shape.taps, shape.channels, rows),
             GRADIENT=shape.is_gradient,
             JOINED=joined,
             **({"PITCH": shape.stride[2] * shape.channels} if joined else {}),
@@ -80,7 +82,7 @@ class CpuRows(CpuProduct):
             shape.groups * shape.reached_phases,
             rows,
             unit,
-            max(1, CACHED_FLOATS // (shape.taps * self._block(shape)) // unit) * unit,
+            max(1, CACHED_FLOATS // (shape.taps * self._block(shape, rows)) // unit) * unit,
         )
 
     def _counted_in(self, product: Product) -> int:
@@ -111,11 +113,11 @@ class CpuRows(CpuProduct):
             and shape.dilation[2] == 1
         )
 
-    def _block(self, shape: Geometry) -> int:
+    def _block(self, shape: Geometry, rows: int) -> int:
         """Channels that are summed at a time."""
         if self._is_joined(shape):
             return shape.channels
-        return min(shape.channels, _depth(shape.taps, shape.channels))
+        return min(shape.channels, _depth(shape.taps, shape.channels, rows))
 
     def _strip_floats(self, problem: ConvProblem, rows: int) -> int:
         """A bound on what the strip of a tile holds, quick to compute."""
@@ -128,7 +130,7 @@ class CpuRows(CpuProduct):
         joined = lines * (pixels * channels + VECTOR) + VECTOR
         classes = min(taps, stride) if forward else 1
         slots = classes * (rows + (taps - 1) * problem.dilation[-1] // stride)
-        blocks = lines * slots * (_depth(lines * taps, channels) + VECTOR)
+        blocks = lines * slots * (_depth(lines * taps, channels, rows) + VECTOR)
         return max(blocks, joined if channels <= _FEW_CHANNELS else 0)
 
 
@@ -169,8 +171,8 @@ def _tile(target: Target) -> tuple[int, int]:
     return _ROWS.get(target.arch, rows), vectors
 
 
-def _depth(taps: int, channels: int) -> int:
+def _depth(taps: int, channels: int, rows: int) -> int:
     """Channels that a pixel of the strip has room for."""
     if taps == 1:
-        return _PLAIN_BLOCK
+        return 2 ** ((_PLAIN_STRIP_FLOATS // rows).bit_length() - 1)
     return VECTOR if channels <= VECTOR else _BLOCK

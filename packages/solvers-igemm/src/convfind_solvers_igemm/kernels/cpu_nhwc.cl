@@ -120,6 +120,23 @@ INLINE void tile_of_height(const int vectors, int depth, const float *windows,
     tile(4, vectors, false, depth, windows, panel, y, at, rows, columns, alpha, beta, ahead, gaps, is_streamed);
 }
 
+// What the kernel keeps in registers would push sums out of few of them: then a call of its own.
+#if MR * VECTORS > 8
+INLINE
+#else
+NOINLINE
+#endif
+void multiply(int depth, const float *windows, PANEL_SPACE const float *panel, __global float *y,
+              const long *at, int rows, int columns, float alpha, float beta, Ahead ahead, Gaps gaps,
+              bool is_streamed) {
+  if (VECTORS > 1 && columns > VEC)
+    tile_of_height(VECTORS, depth, windows, panel, y, at, rows, columns, alpha, beta, ahead, gaps,
+                   is_streamed);
+  else
+    tile_of_height(1, depth, windows, panel, y, at, rows, min(VEC, columns), alpha, beta, ahead, gaps,
+                   is_streamed);
+}
+
 // One block of the weights of `columns` filters into panels [depth][NR]; w ends at `behind`.
 #if GRADIENT
 // Filters lie side by side: VEC rows of all columns, then the next.
@@ -301,12 +318,7 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
           const long pixel = SOURCE_STEP(stride_w) * x_pixel;
           ahead = (Ahead){x + base[0] + b + MR * pixel, pixel, VEC, (k - k0) / NR * lines, lines};
         }
-        if (VECTORS > 1 && k1 - k > VEC)
-          tile_of_height(VECTORS, depth, windows, panel, y + k, at, rows, min(NR, k1 - k), alpha, scale,
-                         ahead, gaps, is_streamed);
-        else
-          tile_of_height(1, depth, windows, panel, y + k, at, rows, min(VEC, k1 - k), alpha, scale, ahead,
-                         gaps, is_streamed);
+        multiply(depth, windows, panel, y + k, at, rows, min(NR, k1 - k), alpha, scale, ahead, gaps, is_streamed);
       }
     }
   }

@@ -11,7 +11,7 @@
 #define CHANNELS_LAST 1    // 0: channels first; 1: channels last
 #endif
 #ifndef DEPTH
-#define DEPTH 64           // channels of a block, multiple of 16: 16..512
+#define DEPTH 64           // channels of a block, multiple of 16: 16..1024
 #endif
 #ifndef JOINED
 #define JOINED 0           // 1: all channels of neighbouring taps side by side, for few channels
@@ -80,12 +80,15 @@ INLINE void tile(const int rows_, const int vectors, const Strip *strip, int len
     for (int j = 0; j < vectors; j++) vstore16(sum[i][j] * alpha, i * VECTORS + j, part);
 }
 
+// Of a low register tile there are all heights from 4 on, and rows are cut evenly.
+#define IS_LOW (MR <= 6)
+
 INLINE void tile_of_width(const int vectors, int rows, const Strip *strip, int length,
                           const float *windows, __global const float *panel, float *part, float alpha) {
-  if (rows > MR / 2)
+  if (IS_LOW ? rows == MR : rows > MR / 2)
     tile(MR, vectors, strip, length, windows, panel, part, alpha);
-  else if (MR / 2 > 4 && rows > 4)
-    tile(MR / 2, vectors, strip, length, windows, panel, part, alpha);
+  else if ((IS_LOW || MR / 2 > 4) && rows > 4)
+    tile(IS_LOW ? 5 : MR / 2, vectors, strip, length, windows, panel, part, alpha);
   else
     tile(4, vectors, strip, length, windows, panel, part, alpha);
 }
@@ -135,6 +138,7 @@ __kernel ONE_ITEM void igemm_cpu_rows(__global const float *restrict x,
   const Phase phase = phase_of(get_global_id(2) % phases, GEOMETRY_NAMES);
   const int out_d = phase.d.out, out_h = phase.h.out, out_w = phase.w.out, taps_w = phase.w.taps;
   const int in_row = (out_w + MR - 1) / MR, tiles = images * out_d * out_h * in_row;
+  const int height = IS_LOW ? (out_w + in_row - 1) / in_row : MR;
   const int first = get_global_id(0) * share, end = min(tiles, first + share);
   const int k0 = get_global_id(1) * strip, k1 = min(filters, k0 + strip);
   const int all = f_d * f_h * f_w, step = SOURCE_STEP(stride_w);
@@ -153,10 +157,10 @@ __kernel ONE_ITEM void igemm_cpu_rows(__global const float *restrict x,
     const int count = min(block, channels - c0), length = JOINED ? taps_w * channels : count;
     const float scale = c0 == 0 ? beta : 1.0f;
     for (int index = first; index < end; index++) {
-      const int o = index % in_row * MR, row = index / in_row;
+      const int o = index % in_row * height, row = index / in_row;
       const int r = row % out_h, slice = row / out_h;
       const int s = slice % out_d, n = slice / out_d;
-      const int rows = min(MR, out_w - o), at = o * step - phase.w.pad;
+      const int rows = min(height, out_w - o), at = o * step - phase.w.pad;
       for (int line = 0; line < plan_.lines; line++) {
         const int in_d = s * SOURCE_STEP(stride_d) - phase.d.pad + line / phase.h.taps * phase.d.dilation;
         const int in_h = r * SOURCE_STEP(stride_h) - phase.h.pad + line % phase.h.taps * phase.h.dilation;

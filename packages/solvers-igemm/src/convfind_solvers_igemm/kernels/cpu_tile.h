@@ -47,7 +47,8 @@ INLINE void store_result(float16 value, __global float *y, int count, float beta
 }
 
 // What is read soon: 16 lines, `step` floats apart, of each of some rows; a loop over products asks for `count`
-// of them from `first` on, one now and then. Asked for all at once they would keep it waiting.
+// of them from `first` on, one now and then. Asked for all at once they would keep it waiting. Where a step of
+// the loop is short, finding the line would take longer than the products, and nothing is asked for.
 typedef struct {
   __global const float *line;
   long row, step;
@@ -55,6 +56,7 @@ typedef struct {
 } Ahead;
 
 INLINE void prefetch_line(Ahead ahead, int k) {
+  if (MR * VECTORS <= 8) return;
   const int i = ahead.first + k * ahead.count / DEPTH;
   PREFETCH(ahead.line + i / 16 * ahead.row + i % 16 * ahead.step);
 }
