@@ -18,7 +18,7 @@ from convfind_solvers_igemm.cpu_solver import CACHED_FLOATS, VECTOR, fill, regis
 
 #: Channels of a block where the window has several taps.
 _BLOCK = 64
-#: Where it has one: as many as fit with a whole tile into a part of the level-1 cache, a power of two.
+#: Where it has one: a power of two, so many that a tile's fit into a part of the level-1 cache.
 _PLAIN_STRIP_FLOATS = 6144
 #: So few channels lie side by side in the strip, for all taps of a line at once.
 _FEW_CHANNELS = 8
@@ -174,5 +174,5 @@ def _tile(target: Target) -> tuple[int, int]:
 def _depth(taps: int, channels: int, rows: int) -> int:
     """Channels that a pixel of the strip has room for."""
     if taps == 1:
-        return 2 ** ((_PLAIN_STRIP_FLOATS // rows).bit_length() - 1)
+        return 1 << (_PLAIN_STRIP_FLOATS // rows).bit_length() - 1
     return VECTOR if channels <= VECTOR else _BLOCK
