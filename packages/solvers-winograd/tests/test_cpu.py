@@ -223,7 +223,7 @@ def test_a_limit_keeps_data_from_being_transformed_ahead(
     solver: CpuSolver, convfind_device: Device
 ) -> None:
     device = on_cpu(convfind_device)
-    problem = problem_for(solver, (1, 8, 16, 16), 70, padding=1)
+    problem = problem_for(solver, (1, 8, 8, 8), 70, padding=1)
     ahead = solver.solution(problem, device.target)
     needed = solver.workspace_size(problem, device.target)
     assert 0 < needed == ahead.workspace
