@@ -6,7 +6,7 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from devices_for_tests import PLAIN_GPU, as_small_gpu, on_cpu
+from devices_for_tests import PLAIN_GPU, as_small_gpu, disguised, on_cpu
 from drawn_shapes import assert_drawn, legal
 from hypothesis import strategies as st
 
@@ -78,6 +78,17 @@ def test_edges_of_tiles(solver: FewChannels, convfind_device: Device) -> None:
     shapes = shapes_of(solver)
     report = assert_solver(solver, device, shapes=shapes, every_variant=False)
     assert len(report.problems) >= min(len(shapes), 7)
+
+
+@pytest.mark.parametrize(
+    "solver", [s for s in SOLVERS if isinstance(s, CpuDirect)], ids=lambda s: s.solver_id
+)
+def test_tiles_of_other_instruction_sets(solver: CpuDirect, convfind_device: Device) -> None:
+    device = on_cpu(convfind_device)
+    wide = "x86-64-avx512"
+    other = disguised(device, arch="x86-64-avx2" if device.target.arch == wide else wide)
+    report = assert_solver(solver, other, shapes=shapes_of(solver), every_variant=False)
+    assert len(report.problems) >= 7
 
 
 @each_solver

@@ -17,6 +17,7 @@ from convfind_solvers_direct.cpu_solver import (
     VECTOR,
     CpuSolver,
     arithmetic_share,
+    has_many_registers,
     items_wanted,
     program_of,
 )
@@ -26,8 +27,10 @@ from convfind_solvers_direct.window import Window, judge, window
 STRIP_FLOATS = 16384
 #: Taps that code is unrolled over.
 MOST_TAPS = 81
-#: Channels first, vectors of sums at a time of several filters.
-_MOST_SUMS = 24
+#: Channels first, vectors of sums that registers hold beside what they are made of, of 32 registers
+#: of 16 floats and of 16 of 8; filters and rows of tiles, best first.
+_MANY_SUMS = 24, ((8, 1), (4, 2), (2, 5), (1, 7))
+_FEW_SUMS = 6, ((4, 1), (2, 2), (1, 4))
 #: The share of the time that is not spent on edges.
 _BUSY_SHARE = 0.6
 
@@ -75,14 +78,14 @@ class CpuPlanes(CpuDirect):
     ) -> ConvSolution:
         """One launch, no workspace."""
         shape = window(problem)
-        filters, rows = _filters_and_rows(shape)
+        filters, rows, vectors = _planes_tile(shape, many_registers=has_many_registers(target))
         program = program_of(
             "cpu_planes",
             shape,
             ROWS=rows,
             STRIP_FLOATS=STRIP_FLOATS,
             FILTERS_AT_ONCE=filters,
-            VECTORS=_vectors(shape),
+            VECTORS=vectors,
         )
         sets = shape.images * shape.groups
         items = min(sets, items_wanted(target))
@@ -123,11 +126,7 @@ class CpuPixels(CpuDirect):
     ) -> ConvSolution:
         """One launch that puts the weights in order, and one that computes."""
         shape = window(problem)
-        small = math.prod(shape.taps) <= 9
-        # Strided windows share little; more results leave the level-1 cache.
-        is_spread = max(shape.stride) > 1 and not shape.is_gradient
-        rows, columns = (2, 2) if small and is_spread else (4, 4) if small else (2, 8)
-        rows, columns = _steps(shape, 0, rows), _steps(shape, 1, columns)
+        rows, columns = _pixels_tile(shape, many_registers=has_many_registers(target))
         program = program_of(
             "cpu_pixels",
             shape,
@@ -169,22 +168,31 @@ class CpuPixels(CpuDirect):
 
 
 def step_rows(shape: Window) -> int:
-    """Rows of the result at a time, channels first: whole strides of a gradient."""
-    return _filters_and_rows(shape)[1]
+    """Rows of the result at a time, channels first, on any CPU: whole strides of a gradient."""
+    return max(_planes_tile(shape, many_registers=many)[1] for many in (False, True))
 
 
-def _filters_and_rows(shape: Window) -> tuple[int, int]:
-    """Filters, which share what is read, and rows of the result at a time, channels first."""
-    for filters, rows in ((8, 1), (4, 2), (2, 5)):
+def _planes_tile(shape: Window, *, many_registers: bool) -> tuple[int, int, int]:
+    """Filters, which share what is read, rows and vectors of the result, channels first."""
+    most, tiles = _MANY_SUMS if many_registers else _FEW_SUMS
+    vectors = 2 if many_registers and math.prod(shape.taps) <= MOST_TAPS else 1  # share weights
+    for filters, rows in tiles:
         steps = _steps(shape, 0, rows)
-        if shape.filters % filters == 0 and filters * steps * _vectors(shape) <= _MOST_SUMS:
-            return filters, steps
-    return 1, _steps(shape, 0, 7)
+        if shape.filters % filters == 0 and filters * steps * vectors <= most:
+            return filters, steps, vectors
+    return 1, _steps(shape, 0, rows), vectors
 
 
-def _vectors(shape: Window) -> int:
-    """Vectors of a row at a time, channels first: they share weights."""
-    return 2 if math.prod(shape.taps) <= MOST_TAPS else 1
+def _pixels_tile(shape: Window, *, many_registers: bool) -> tuple[int, int]:
+    """Rows and columns of the result at a time, channels last."""
+    small = math.prod(shape.taps) <= 9
+    # Strided windows share little; more results leave the level-1 cache.
+    is_spread = max(shape.stride) > 1 and not shape.is_gradient
+    if many_registers:
+        rows, columns = (2, 2) if small and is_spread else (4, 4) if small else (2, 8)
+    else:
+        rows, columns = (3, 2) if small else (1, 4)
+    return _steps(shape, 0, rows), _steps(shape, 1, columns)
 
 
 def strip_rows(shape: Window, rows: int) -> int:

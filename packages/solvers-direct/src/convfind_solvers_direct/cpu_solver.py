@@ -69,3 +69,8 @@ def arithmetic_share(problem: ConvProblem) -> float:
 def fill(size: int, unit: int) -> float:
     """Share of whole units that a size fills."""
     return size / (-(-size // unit) * unit)
+
+
+def has_many_registers(target: Target) -> bool:
+    """Whether there are 32 registers of 16 floats, not 16 of fewer."""
+    return target.arch == "x86-64-avx512"

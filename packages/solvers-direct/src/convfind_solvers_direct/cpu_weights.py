@@ -13,13 +13,19 @@ from convfind.solution import BufferArg, ConvSolution, Launch, Memory, ScalarArg
 from convfind.target import Target
 from convfind.types import Direction
 from convfind_solvers_direct.cpu_conv import STRIP_FLOATS, CpuDirect, row_floats, strip_rows
-from convfind_solvers_direct.cpu_solver import VECTOR, items_wanted, program_of
+from convfind_solvers_direct.cpu_solver import (
+    VECTOR,
+    has_many_registers,
+    items_wanted,
+    program_of,
+)
 from convfind_solvers_direct.window import Window, window
 
-#: Sums that an item keeps in registers.
-_MOST_SUMS = 27
+#: Vectors of sums that an item keeps in registers: of 32 of 16 floats, and of 16 of 8.
+_MOST_SUMS, _FEW_SUMS = 27, 6
 #: Channels last, rows and columns of y at a time: of small filters, of these with strides, whose
-#: windows share little, or groups, whose channels are exchanged, and of large ones.
+#: windows share little, or groups, whose channels are exchanged, and of large ones or where there
+#: are registers for a row of taps.
 _PIXELS, _PIXELS_OF_STRIDED, _PIXELS_OF_LARGE = (3, 2), (2, 2), (1, 4)
 #: Channels first, vectors of sums that an item has room for: those of a source channel.
 _MOST_TOTALS = 4096
@@ -52,7 +58,7 @@ class CpuWeights(CpuDirect):
         """One launch for the parts, and one that adds them up."""
         shape = window(problem)
         parts, sizes, more = self._plan(problem, target, workspace_limit)
-        program = self._program(shape)
+        program = self._program(shape, target)
         sums = Launch(
             KernelSpec(program, "direct_cpu_weights"),
             (
@@ -82,16 +88,16 @@ class CpuWeights(CpuDirect):
         workspace = parts * _part_bytes(shape, self.channels_last)
         return ConvSolution(self.solver_id, (sums, add_up), workspace=workspace)
 
-    def _program(self, shape: Window) -> Program:
+    def _program(self, shape: Window, target: Target) -> Program:
         height, width = shape.taps
+        most = _MOST_SUMS if has_many_registers(target) else _FEW_SUMS
         if self.channels_last:
-            chunk = min(height, max(1, _MOST_SUMS // width))
-            rows, columns = self._tile(shape)
+            rows, columns, chunk = _pixels_tile(shape, target)
             return program_of("cpu_weights_pixels", shape, CHUNK=chunk, ROWS=rows, COLUMNS=columns)
         # Filters share what is read of x.
-        shared = (f for f in (4, 2) if shape.filters % f == 0 and f * width <= _MOST_SUMS)
+        shared = (f for f in (4, 2) if shape.filters % f == 0 and f * width <= most)
         filters = next(shared, 1)
-        chunk = min(height, max(1, _MOST_SUMS // (filters * width)))
+        chunk = min(height, max(1, most // (filters * width)))
         return program_of(
             "cpu_weights_planes",
             shape,
@@ -99,14 +105,6 @@ class CpuWeights(CpuDirect):
             FILTERS_AT_ONCE=filters,
             STRIP_FLOATS=STRIP_FLOATS,
         )
-
-    def _tile(self, shape: Window) -> tuple[int, int]:
-        """Rows and columns of y at a time, channels last."""
-        if math.prod(shape.taps) > 9:
-            return _PIXELS_OF_LARGE
-        is_plain = max(shape.stride) == 1 and shape.channels == 1
-        rows, columns = _PIXELS if is_plain else _PIXELS_OF_STRIDED
-        return min(rows, shape.taps[0]), columns
 
     def _plan(
         self, problem: ConvProblem, target: Target, limit: int | None
@@ -117,7 +115,7 @@ class CpuWeights(CpuDirect):
         if limit is not None:
             most = max(1, min(most, limit // _part_bytes(shape, self.channels_last)))
         if self.channels_last:
-            strips = shape.images * -(-shape.out[0] // self._tile(shape)[0])
+            strips = shape.images * -(-shape.out[0] // _pixels_tile(shape, target)[0])
             share = -(-strips // most)
             parts = -(-strips // share)
             return parts, (parts,), (i64(share),)
@@ -144,6 +142,18 @@ class CpuPixelsWeights(CpuWeights):
     version = 4
     solver_id = "direct-cpu-nhwc-bwd-weights"
     channels_last = True
+
+
+def _pixels_tile(shape: Window, target: Target) -> tuple[int, int, int]:
+    """Rows and columns of y, and rows of taps, at a time, channels last."""
+    height, width = shape.taps
+    chunk = min(height, max(1, _MOST_SUMS // width))
+    is_plain = max(shape.stride) == 1 and shape.channels == 1
+    is_short = shape.channels == 1 and not has_many_registers(target)
+    if height * width > 9 or (is_plain and is_short):
+        return *_PIXELS_OF_LARGE, 1 if is_short else chunk
+    rows, columns = _PIXELS if is_plain else _PIXELS_OF_STRIDED
+    return min(rows, height), columns, chunk
 
 
 def _part_bytes(shape: Window, channels_last: bool) -> int:
