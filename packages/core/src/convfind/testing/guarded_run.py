@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from convfind.backend import Device, DeviceBuffer, InvokeArgs
+from convfind.backend import Device, DeviceBuffer, InvokeArgs, Invoker
 from convfind.kernel_spec import Program
 from convfind.problem import ConvProblem
 from convfind.solution import WORKSPACE_ALIGNMENT, ConvSolution, Step, relocated
@@ -39,6 +39,7 @@ class GuardedRunner:
     def __init__(self, device: Device) -> None:
         self._device = device
         self._loaded = _loaded_on.setdefault(device, {})
+        self._invokers: dict[tuple[Step, ...], Invoker] = {}
 
     def load(self, solution: ConvSolution) -> None:
         """Compile what is new. Raises `KernelBuildError`."""
@@ -84,7 +85,11 @@ class GuardedRunner:
         return self._outcome(problem, images, buffers)
 
     def _invoke(self, steps: tuple[Step, ...], args: InvokeArgs) -> None:
-        self._device.invoker([_moved(step) for step in steps], self._loaded)(args)
+        invoker = self._invokers.get(steps)
+        if invoker is None:
+            invoker = self._device.invoker([_moved(step) for step in steps], self._loaded)
+            self._invokers[steps] = invoker
+        invoker(args)
 
     def _outcome(
         self,
