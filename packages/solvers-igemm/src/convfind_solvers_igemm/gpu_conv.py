@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from convfind.defines import DefineValue
 from convfind.problem import ConvProblem
 from convfind.register_limit import ALL_REGISTERS
@@ -145,7 +147,8 @@ def _extents(shape: GpuGeometry, tile: Tile) -> tuple[int, int]:
 
 
 def _position_tiles(shape: GpuGeometry, tile: Tile) -> int:
-    return -(-shape.phase_positions // _extents(shape, tile)[1])
+    counts = shape.fused_counts if _is_fused(shape) else shape.phase_counts
+    return -(-shape.images * math.prod(counts) // _extents(shape, tile)[1])
 
 
 def _is_fused(shape: GpuGeometry) -> bool:

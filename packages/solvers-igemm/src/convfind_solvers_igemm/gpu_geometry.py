@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -67,15 +68,41 @@ class GpuGeometry:
     @property
     def fused_taps(self) -> int | None:
         """Taps that any phase has, where all phases can be computed together; else None."""
-        taps = 1
-        for window, stride, dilation, padding in zip(
-            self.window, self.stride, self.dilation, self.padding, strict=True
+        if any(
+            stride > 1 and (dilation > 1 or stride > _MOST_FUSED)
+            for stride, dilation in zip(self.stride, self.dilation, strict=True)
         ):
-            if stride > 1 and (dilation > 1 or stride > _MOST_FUSED):
-                return None
-            first = padding - (stride - 1 + padding) // stride * stride
-            taps *= window if stride == 1 else (window - 1 - first) // stride + 1
-        return taps
+            return None
+        return math.prod(self.fused_windows)
+
+    @property
+    def fused_windows(self) -> Axes:
+        """Taps along each axis that any phase has, where all phases are computed together."""
+        pads = (pad - lead for pad, lead in zip(self.padding, self.fused_leads, strict=True))
+        axes = zip(self.window, self.stride, pads, strict=True)
+        return _axes(
+            window if stride == 1 else (window - 1 + -pad % stride) // stride + 1
+            for window, stride, pad in axes
+        )
+
+    @property
+    def fused_leads(self) -> Axes:
+        """How far before the first result the phases of the first position begin.
+
+        What the padding is beyond whole strides, where any phase then has fewer taps: fused_axis()
+        of gpu_geometry.h.
+        """
+        axes = zip(self.window, self.stride, self.padding, strict=True)
+        return _axes(
+            pad % stride if (window - 1) // stride < (window - 1 + -pad % stride) // stride else 0
+            for window, stride, pad in axes
+        )
+
+    @property
+    def fused_counts(self) -> Axes:
+        """Positions of an image along each axis, where all phases are computed together."""
+        axes = zip(self.result_size, self.fused_leads, self.stride, strict=True)
+        return _axes(-(-(size + lead) // stride) for size, lead, stride in axes)
 
     @property
     def positions(self) -> int:
@@ -83,11 +110,10 @@ class GpuGeometry:
         return self.images * math.prod(self.result_size)
 
     @property
-    def phase_positions(self) -> int:
-        """Results of a channel in the largest phase."""
+    def phase_counts(self) -> Axes:
+        """Results of an image along each axis, in the largest phase."""
         steps = self.stride if self.by_phases else (1, 1, 1)
-        sizes = zip(self.result_size, steps, strict=True)
-        return self.images * math.prod(-(-size // step) for size, step in sizes)
+        return _axes(-(-size // step) for size, step in zip(self.result_size, steps, strict=True))
 
     @property
     def is_pointwise(self) -> bool:
@@ -224,7 +250,7 @@ def _in_3d(values: tuple[int, ...], missing: int) -> Axes:
     return _axes((missing,) * (3 - len(values)) + values)
 
 
-def _axes(values: tuple[int, ...]) -> Axes:
+def _axes(values: Iterable[int]) -> Axes:
     depth, height, width = values
     return depth, height, width
 

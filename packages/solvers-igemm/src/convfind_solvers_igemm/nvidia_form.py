@@ -72,10 +72,8 @@ class MatrixProduct:
     @property
     def counts(self) -> Axes:
         """Rows of an image along each axis."""
-        shape = self.shape
-        steps = shape.stride if shape.by_phases else (1, 1, 1)
-        d, h, w = (-(-size // step) for size, step in zip(shape.result_size, steps, strict=True))
-        return d, h, line_size(shape) if self.lines else w
+        d, h, w = self.shape.fused_counts if self.fused else self.shape.phase_counts
+        return d, h, line_size(self.shape) if self.lines else w
 
     @property
     def rows(self) -> int:
@@ -91,7 +89,8 @@ def line_size(shape: GpuGeometry) -> int:
     """Rows of a line where its taps share them: line_of() in nvidia_gather.h."""
     more, stride, padding = _reach(shape), shape.stride[2], shape.padding[2]
     if shape.by_phases:
-        count, first = -(-shape.result_size[2] // stride), (stride - 1 + padding) // stride - more
+        count, padding = shape.fused_counts[2], padding - shape.fused_leads[2]
+        first = (stride - 1 + padding) // stride - more
     else:
         count, first = shape.result_size[2], -padding
     outside = min(max(-first, 0), max(first + count + more - shape.source_size[2], 0))
@@ -100,11 +99,7 @@ def line_size(shape: GpuGeometry) -> int:
 
 def _line_taps(shape: GpuGeometry) -> int:
     """Taps of a line that a column may have."""
-    stride, padding, window = shape.stride[2], shape.padding[2], shape.window[2]
-    if not shape.by_phases or stride == 1:
-        return window
-    first = padding - (stride - 1 + padding) // stride * stride
-    return (window - 1 - first) // stride + 1
+    return shape.fused_windows[2] if shape.by_phases else shape.window[2]
 
 
 def _reach(shape: GpuGeometry) -> int:

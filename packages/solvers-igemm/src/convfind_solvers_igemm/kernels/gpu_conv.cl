@@ -128,15 +128,12 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_gpu_conv(
     const int position = first + i < positions ? first + i : max(positions - 4 + (i & 3), 0);
     const Place place = place_of(position, d.count, h.count, w.count);
     note_window(&places, i, place, d, h, w, SOURCE_D, SOURCE_H, SOURCE_W, SOURCE_POSITION_STEP, SOURCE_IMAGE_STEP);
-    const int spot = ((place.d * d.out_step + d.out_origin) * RESULT_H + place.h * h.out_step + h.out_origin) *
-                         RESULT_W +
-                     place.w * w.out_step + w.out_origin;
+    const int spot = (place.d * d.out_step * RESULT_H + place.h * h.out_step) * RESULT_W + place.w * w.out_step;
     (CHANNELS_LAST ? row_at : column_at)[i] =
         first + i < positions ? place.image * RESULT_IMAGE_STEP + (CF_LONG)spot * RESULT_POSITION_STEP : -1;
 #if FUSED
     (CHANNELS_LAST ? row_mark : column_mark)[i] =
-        PACKED(min(STRIDE_D, RESULT_D - place.d * STRIDE_D), min(STRIDE_H, RESULT_H - place.h * STRIDE_H),
-               min(STRIDE_W, RESULT_W - place.w * STRIDE_W));
+        mark_of_position(place, d, h, w, RESULT_D, RESULT_H, RESULT_W);
 #endif
   }
   for (int i = item; i < TILE_C; i += THREADS) {
@@ -145,7 +142,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_gpu_conv(
     const Place own = place_of(x / RESULT_CHANNELS, STRIDE_D, STRIDE_H, STRIDE_W);
     const CF_LONG spot = ((CF_LONG)own.d * RESULT_H + own.h) * RESULT_W + own.w;
     const CF_LONG offset = spot * RESULT_POSITION_STEP + (CF_LONG)(x % RESULT_CHANNELS) * RESULT_CHANNEL_STEP;
-    (CHANNELS_LAST ? column_mark : row_mark)[i] = PACKED(own.d, own.h, own.w);
+    (CHANNELS_LAST ? column_mark : row_mark)[i] = mark_of_phase(own, d, h, w);
 #else
     const CF_LONG offset = (CF_LONG)x * RESULT_CHANNEL_STEP;
 #endif
@@ -236,7 +233,8 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_gpu_conv(
 #endif
   CF_BARRIER();
 
-  result += (CF_LONG)group * RESULT_CHANNELS * RESULT_CHANNEL_STEP;
+  result += (CF_LONG)group * RESULT_CHANNELS * RESULT_CHANNEL_STEP +
+            origin_of(d, h, w, RESULT_H, RESULT_W) * RESULT_POSITION_STEP;
   if (SPLIT) result += (CF_LONG)part * IMAGES * RESULT_IMAGE_STEP;
   store_tile(result, sum, row_at, column_at, row_mark, column_mark, item, alpha, beta);
 }

@@ -112,15 +112,19 @@ CF_INLINE Axis phase_axis(int phase, int result, int window, int stride, int dil
 }
 
 // All phases at once, where the dilation is 1 or there is only one phase. Tap j of the phase p is the filter's
-// p + w_first + j * w_step, if there is one; the last position may not have all phases.
+// p + w_first + j * w_step, if there is one; the first and the last position may not have all phases. Where any phase
+// then has fewer taps, the first position begins before the results: with what the padding is beyond whole strides.
 CF_INLINE Axis fused_axis(int result, int window, int stride, int dilation, int pad) {
-  const int last = (stride - 1 + pad) / stride;  // the furthest source index that any phase takes from
   Axis axis;
-  axis.count = (result + stride - 1) / stride;
+  axis.out_origin = 0;
+  if (stride > 1 && (window - 1) / stride < (window - 1 + (stride - pad % stride) % stride) / stride)
+    axis.out_origin = -(pad % stride);
+  pad += axis.out_origin;
+  const int last = (stride - 1 + pad) / stride;  // the furthest source index that any phase takes from
+  axis.count = (result - axis.out_origin + stride - 1) / stride;
   axis.step = 1;
   axis.origin = last;
   axis.out_step = stride;
-  axis.out_origin = 0;
   axis.w_first = pad - last * stride;
   axis.w_step = stride;
   axis.tap_step = stride == 1 ? -dilation : -1;
@@ -214,12 +218,32 @@ CF_INLINE int tap_shift(Tap tap, Axis d, Axis h, Axis w, int size_h, int size_w)
   return (tap.d * d.tap_step * size_h + tap.h * h.tap_step) * size_w + tap.w * w.tap_step;
 }
 
+// How far the first result of an image is from where it begins.
+CF_INLINE CF_LONG origin_of(Axis d, Axis h, Axis w, int result_h, int result_w) {
+  return ((CF_LONG)d.out_origin * result_h + h.out_origin) * result_w + w.out_origin;
+}
+
 #if FUSED
-// Which phase a channel of the result is, and how many phases a position has, along each axis.
-#define PACKED(d, h, w) ((d) | (h) << 8 | (w) << 16)
+// Which phase a channel of the result is, and how many phases a position has, along each axis; in the bits behind these
+// phases that the first position does not have, and whether a position is the first.
+#define PACKED(d, h, w, bit_d, bit_h, bit_w) \
+  ((d) | (h) << 8 | (w) << 16 | (bit_d) << 24 | (bit_h) << 25 | (bit_w) << 26)
 #define MEETS(row, column) (CHANNELS_LAST ? has_phase(row, column) : has_phase(column, row))
 CF_INLINE int has_phase(int position, int phase) {
   return (phase & 255) < (position & 255) && (phase >> 8 & 255) < (position >> 8 & 255) &&
-         phase >> 16 < position >> 16;
+         (phase >> 16 & 255) < (position >> 16 & 255) && (phase & position) >> 24 == 0;
+}
+
+CF_INLINE int mark_of_phase(Place phase, Axis d, Axis h, Axis w) {
+  return PACKED(phase.d, phase.h, phase.w, phase.d < -d.out_origin, phase.h < -h.out_origin, phase.w < -w.out_origin);
+}
+
+CF_INLINE int phases_left(int place, Axis axis, int result) {
+  return min(axis.out_step, result - axis.out_origin - place * axis.out_step);
+}
+
+CF_INLINE int mark_of_position(Place place, Axis d, Axis h, Axis w, int result_d, int result_h, int result_w) {
+  return PACKED(phases_left(place.d, d, result_d), phases_left(place.h, h, result_h),
+                phases_left(place.w, w, result_w), place.d == 0, place.h == 0, place.w == 0);
 }
 #endif

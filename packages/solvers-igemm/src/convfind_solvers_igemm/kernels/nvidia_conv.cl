@@ -170,25 +170,20 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
     Window window = window_of(place, d, h, row, SOURCE_D, SOURCE_H, SOURCE_W, SOURCE_POSITION_STEP, SOURCE_IMAGE_STEP);
     if (EXTRA_ROWS && !is_there) window.inside = 0;  // rows behind the last are read
     windows[item] = window;
-    const int spot = ((place.d * d.out_step + d.out_origin) * RESULT_H + place.h * h.out_step + h.out_origin) *
-                         RESULT_W +
-                     place.w * w.out_step + w.out_origin;
+    const int spot = (place.d * d.out_step * RESULT_H + place.h * h.out_step) * RESULT_W + place.w * w.out_step;
     if (item < TILE_M)
       result_at[item] = is_there && place.w < w.count
                             ? place.image * RESULT_IMAGE_STEP + (CF_LONG)spot * RESULT_POSITION_STEP
                             : -1;
 #if FUSED
-    if (item < TILE_M)
-      phases_at[item] =
-          PACKED(min(STRIDE_D, RESULT_D - place.d * STRIDE_D), min(STRIDE_H, RESULT_H - place.h * STRIDE_H),
-                 min(STRIDE_W, RESULT_W - place.w * STRIDE_W));
+    if (item < TILE_M) phases_at[item] = mark_of_position(place, d, h, w, RESULT_D, RESULT_H, RESULT_W);
 #endif
   }
 #if FUSED
   if (item < TILE_N) {
     const int own = first_channel + item;
     const Place at = place_of(own / RESULT_CHANNELS, STRIDE_D, STRIDE_H, STRIDE_W);
-    column_phase[item] = PACKED(at.d, at.h, at.w);
+    column_phase[item] = mark_of_phase(at, d, h, w);
     column_at[item] = ((at.d * RESULT_H + at.h) * RESULT_W + at.w) * RESULT_POSITION_STEP +
                       own % RESULT_CHANNELS * RESULT_CHANNEL_STEP;
   }
@@ -348,7 +343,8 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
 #if PARTIAL
   result += part_of_sum * part_size;
 #endif
-  result += (CF_LONG)group * RESULT_CHANNELS * RESULT_CHANNEL_STEP;
+  result += (CF_LONG)group * RESULT_CHANNELS * RESULT_CHANNEL_STEP +
+            origin_of(d, h, w, RESULT_H, RESULT_W) * RESULT_POSITION_STEP;
 #if WIDE
   if (beta == 0.0f) {
     CF_BARRIER();  // no product reads a stage any more
