@@ -49,6 +49,11 @@ def disguised(device: Device, **changes: Any) -> Device:
     return copied
 
 
+def of_instructions(device: Device, arch: str) -> Device:
+    """Return a CPU that gets the tiles of an instruction set."""
+    return device if device.target.arch == arch else disguised(device, arch=arch)
+
+
 def on_cpu(device: Device) -> Device:
     """Return a CPU, of PoCL one that compiles `as_written`, or skip the test."""
     if device.target.kind is not DeviceKind.CPU:

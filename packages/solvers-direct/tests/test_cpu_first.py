@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from devices_for_tests import on_cpu
+from devices_for_tests import of_instructions, on_cpu
 from drawn_shapes import assert_drawn, legal
 from hypothesis import strategies as st
 
@@ -42,15 +42,17 @@ def problem_of(
     return ConvProblem.create(solver.direction, x, w, layout=layout, **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("arch", ["x86-64-avx2", "x86-64-avx512"])
 @each_solver
-def test_edges_of_tiles(solver: First, convfind_device: Device) -> None:
+def test_edges_of_tiles(solver: First, arch: str, convfind_device: Device) -> None:
+    device = of_instructions(on_cpu(convfind_device), arch)
     shapes = [
         problem_of(solver, (2, 3, 29, 31), (20, 3, 7, 7), padding=3, stride=2),
         problem_of(solver, (1, 3, 40, 139), (33, 3, 7, 5), padding=2, stride=4),
         problem_of(solver, (2, 1, 12, 9), (5, 1, 3, 3), padding=1, beta=2.0, alpha=0.5),
         problem_of(solver, (2, 1, 300), (40, 1, 5), padding=2),
     ]
-    report = assert_solver(solver, on_cpu(convfind_device), shapes=shapes, every_variant=False)
+    report = assert_solver(solver, device, shapes=shapes, every_variant=False)
     assert len(report.problems) == len(shapes)
 
 

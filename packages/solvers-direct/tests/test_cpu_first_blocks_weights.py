@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from devices_for_tests import on_cpu
+from devices_for_tests import of_instructions, on_cpu
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -43,7 +43,9 @@ def problem_of(x: tuple[int, ...], w: tuple[int, ...], **options: object) -> Con
     return ConvProblem.create(Direction.BACKWARD_WEIGHTS, x, w, layout=layout, **options)  # type: ignore[arg-type]
 
 
-def test_edges_of_tiles(convfind_device: Device) -> None:
+@pytest.mark.parametrize("arch", ["x86-64-avx2", "x86-64-avx512"])
+def test_edges_of_tiles(arch: str, convfind_device: Device) -> None:
+    device = of_instructions(on_cpu(convfind_device), arch)
     shapes = [
         problem_of((2, 1, 27, 19), (64, 1, 9, 9), padding=4),
         problem_of((1, 3, 21, 130), (40, 3, 5, 5), padding=2, alpha=0.5),
@@ -51,7 +53,7 @@ def test_edges_of_tiles(convfind_device: Device) -> None:
         problem_of((1, 1, 40, 34), (5, 1, 15, 15), padding=6),
         problem_of((5, 4, 12, 4), (33, 4, 3, 3), padding=(1, 1)),
     ]
-    report = assert_solver(SOLVER, on_cpu(convfind_device), shapes=shapes, every_variant=False)
+    report = assert_solver(SOLVER, device, shapes=shapes, every_variant=False)
     assert len(report.problems) == len(shapes)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from devices_for_tests import on_cpu
+from devices_for_tests import of_instructions, on_cpu
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -51,8 +51,10 @@ def launched(solver: PhasesSolver, problem: ConvProblem, limit: int | None = Non
     return step.global_size[0]
 
 
+@pytest.mark.parametrize("arch", ["x86-64-avx2", "x86-64-avx512"])
 @EACH
-def test_edges_of_tiles(solver: PhasesSolver, convfind_device: Device) -> None:
+def test_edges_of_tiles(solver: PhasesSolver, arch: str, convfind_device: Device) -> None:
+    device = of_instructions(on_cpu(convfind_device), arch)
     shapes = [
         problem_of(solver, (2, 3, 37, 41), (40, 3, 7, 7), padding=3, stride=2),
         problem_of(
@@ -61,7 +63,7 @@ def test_edges_of_tiles(solver: PhasesSolver, convfind_device: Device) -> None:
         problem_of(solver, (1, 3, 67, 70), (64, 3, 11, 11), padding=2, stride=4),
         problem_of(solver, (3, 3, 12, 5), (17, 3, 11, 11), padding=9, stride=4, alpha=0.5),
     ]
-    report = assert_solver(solver, on_cpu(convfind_device), shapes=shapes, every_variant=False)
+    report = assert_solver(solver, device, shapes=shapes, every_variant=False)
     assert len(report.problems) == len(shapes)
 
 

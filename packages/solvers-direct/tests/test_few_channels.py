@@ -19,6 +19,7 @@ from convfind.target import DeviceKind
 from convfind.testing import assert_solver, edge_cases
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_direct.cpu_conv import CpuDirect
+from convfind_solvers_direct.cpu_weights import CpuGroupsWeights
 from convfind_solvers_direct.gpu_chain import ChainConv
 from convfind_solvers_direct.gpu_conv import GpuDirect
 from convfind_solvers_direct.gpu_lines import LinesConv
@@ -33,7 +34,9 @@ pytest_plugins = ["convfind.testing.fixtures"]
 
 FewChannels = CpuDirect | GpuDirect
 # These have tests of their own.
-OF_FEW_SHAPES = WideConv | WideWeights | LinesConv | ChainConv | GroupsConv | StagesConv
+OF_FEW_SHAPES = (
+    WideConv | WideWeights | LinesConv | ChainConv | GroupsConv | StagesConv | CpuGroupsWeights
+)
 SOLVERS = [
     solver
     for solver in solvers()

@@ -19,6 +19,7 @@ from convfind_solvers_direct.cpu_solver import (
     CpuSolver,
     arithmetic_share,
     fill,
+    has_many_registers,
     items_wanted,
     program_of,
 )
@@ -34,8 +35,9 @@ _MOST_OF_PATCHES, _LARGEST_PATCH = 1024, 32
 _ROOM, _STRIP_FLOATS = 12288, 16384
 #: The share of the peak that leaves the edges out.
 _BEST_SHARE = 0.95
-#: Channels first, vectors of pixels and filters of a register tile.
-_VECTORS, _FILTERS = 3, 8
+#: Channels first, vectors of pixels and filters of a register tile, of 32 registers of 16 floats
+#: and of 16 of 8; channels last, pixels of one vector of filters in the latter.
+_MANY_SUMS, _FEW_SUMS, _FEW_PIXELS = (3, 8), (1, 6), 6
 
 
 class CpuFirst(CpuSolver):
@@ -53,20 +55,21 @@ class CpuFirst(CpuSolver):
         if not (answer := judge_first(problem, self.channels_last, *limits)):
             return answer
         shape = window(problem)
-        if self._strip_floats(shape, 1) > _STRIP_FLOATS:
+        if max(self._strip_floats(shape, 1, many) for many in (False, True)) > _STRIP_FLOATS:
             return Rejected(Reason.SIZE_LIMIT, "rows that a result takes do not fit the cache")
         return APPLICABLE
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The share of time that arithmetic takes, times the part of the tiles that is filled."""
         shape = window(problem)
-        pixels = self._tile(shape).get("PIXELS", VECTOR)
-        filled = fill(shape.filters, self._block(shape)) * fill(shape.out[1], pixels)
+        tile = self._tile(shape, has_many_registers(target))
+        pixels = tile.get("PIXELS", VECTOR)
+        filled = fill(shape.filters, self._block(tile)) * fill(shape.out[1], pixels)
         return max(_BEST_SHARE * filled * arithmetic_share(problem), 0.02)
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the weights in order."""
-        return self._packed_bytes(window(problem))
+        return self._packed_bytes(window(problem), has_many_registers(target))
 
     def solution(
         self,
@@ -76,22 +79,23 @@ class CpuFirst(CpuSolver):
         workspace_limit: int | None = None,
     ) -> ConvSolution:
         """One launch that puts the weights in order, and one that computes."""
-        shape = window(problem)
+        shape, many = window(problem), has_many_registers(target)
+        tile = self._tile(shape, many)
         name = "pixels" if self.channels_last else "planes"
         program = program_of(
             f"cpu_first_{name}",
             replace(shape, filters=1),
             STRIP_FLOATS=_STRIP_FLOATS,
-            **self._tile(shape),
+            **tile,
         )
-        block = self._block(shape)
+        block = self._block(tile)
         pack = Launch(
             KernelSpec(program, "direct_cpu_first_pack"),
             (BufferArg(Memory.W), BufferArg(Memory.PACKED), i32(shape.filters)),
             (-(-shape.filters // block),),
             (1,),
         )
-        band = self._band(shape)
+        band = self._band(shape, many)
         bands = -(-shape.out[0] // band)
         items = min(bands, -(-items_wanted(target) // shape.images))
         share = -(-bands // items)
@@ -106,54 +110,58 @@ class CpuFirst(CpuSolver):
                 *map(i32, (shape.filters, *shape.size, *shape.out, *shape.padding)),
                 i32(share),
                 i32(band),
-                i32(self._pitch(shape)),
+                i32(self._pitch(shape, many)),
             ),
             (shape.images, -(-bands // share)),
             (1, 1),
         )
-        packed = self._packed_bytes(shape)
+        packed = self._packed_bytes(shape, many)
         return ConvSolution(self.solver_id, (compute,), prepare=(pack,), packed=packed)
 
-    def _tile(self, shape: Window) -> dict[str, int]:
+    def _tile(self, shape: Window, many_registers: bool) -> dict[str, int]:
         """The macros of the register tile."""
         if not self.channels_last:
-            return {"VECTORS": _VECTORS, "FILTERS_AT_ONCE": _FILTERS}
+            vectors, filters = _MANY_SUMS if many_registers else _FEW_SUMS
+            return {"VECTORS": vectors, "FILTERS_AT_ONCE": filters}
+        if not many_registers:
+            return {"VECTORS": 1, "PIXELS": _FEW_PIXELS, "LOADED_ALONE": 1}
         # Compilers take neighbouring values out of a vector, so few of them shall be enough.
         if shape.channels * shape.stride[1] == 1 and shape.filters > 2 * VECTOR:
             return {"VECTORS": 4, "PIXELS": 6}
         return {"VECTORS": min(-(-shape.filters // VECTOR), 2), "PIXELS": 14}
 
-    def _block(self, shape: Window) -> int:
+    def _block(self, tile: dict[str, int]) -> int:
         """Filters of a register tile."""
-        return self._tile(shape)["VECTORS"] * VECTOR if self.channels_last else _FILTERS
+        return tile["VECTORS"] * VECTOR if self.channels_last else tile["FILTERS_AT_ONCE"]
 
-    def _band(self, shape: Window) -> int:
+    def _band(self, shape: Window, many_registers: bool) -> int:
         """Rows of y whose rows of x fit the cache; channels first, such that tiles are filled."""
         most, room = 1, _ROOM if self.channels_last else _STRIP_FLOATS
-        while most < shape.out[0] and self._strip_floats(shape, most + 1) <= room:
+        while most < shape.out[0] and self._strip_floats(shape, most + 1, many_registers) <= room:
             most += 1
         if self.channels_last:
             return most
+        vectors = self._tile(shape, many_registers)["VECTORS"]
         per_row = -(-shape.out[1] // VECTOR)
-        return max(range(1, most + 1), key=lambda band: (fill(band * per_row, _VECTORS), band))
+        return max(range(1, most + 1), key=lambda band: (fill(band * per_row, vectors), band))
 
-    def _pitch(self, shape: Window) -> int:
+    def _pitch(self, shape: Window, many_registers: bool) -> int:
         """Floats of a copied row (channels first: of a phase of it)."""
         if not self.channels_last:
             return row_floats(shape)
-        pixels = self._tile(shape)["PIXELS"]
+        pixels = self._tile(shape, many_registers)["PIXELS"]
         last = -(-shape.out[1] // pixels) * pixels - 1
         read = last * shape.stride[1] + shape.taps[1]
         floats = shape.channels * max(read, shape.padding[1] + shape.size[1])
         return -(-floats // VECTOR) * VECTOR
 
-    def _strip_floats(self, shape: Window, band: int) -> int:
+    def _strip_floats(self, shape: Window, band: int, many_registers: bool) -> int:
         """Floats of the rows of x that a band of y takes."""
         phases = 1 if self.channels_last else shape.channels * shape.stride[1]
-        return shape.span(band, 0) * phases * self._pitch(shape)
+        return shape.span(band, 0) * phases * self._pitch(shape, many_registers)
 
-    def _packed_bytes(self, shape: Window) -> int:
-        block = self._block(shape)
+    def _packed_bytes(self, shape: Window, many_registers: bool) -> int:
+        block = self._block(self._tile(shape, many_registers))
         products = shape.channels * math.prod(shape.taps)
         return 4 * -(-shape.filters // block) * block * products
 

@@ -11,12 +11,20 @@ from convfind.solution import BufferArg, ConvSolution, Launch, Memory, align, f3
 from convfind.target import Target
 from convfind.types import Direction
 from convfind_solvers_direct.cpu_phases_solver import PhasesSolver
-from convfind_solvers_direct.cpu_solver import VECTOR, items_wanted, program_of
+from convfind_solvers_direct.cpu_solver import (
+    VECTOR,
+    has_many_registers,
+    items_wanted,
+    program_of,
+)
 from convfind_solvers_direct.phases import BLOCK, FREQUENCIES, SIDE, Phases
 from convfind_solvers_direct.window import window
 
-#: Tiles of a register tile, and rows of tiles whose columns are transformed at a time.
-_TILES, _BAND = 14, 3
+#: Rows of tiles whose columns are transformed at a time.
+_BAND = 3
+#: Tiles at a time, and of these tiles and vectors of filters of a register tile, of 32 registers of
+#: 16 floats and of 16 of 8.
+_MANY, _FEW = (14, 14, 2), (12, 6, 1)
 
 
 class CpuFirstPhases(PhasesSolver):
@@ -33,7 +41,7 @@ class CpuFirstPhases(PhasesSolver):
         """Bytes of the transformed weights, and of what the work-items transform."""
         phases = Phases(window(problem))
         items, _ = _items(phases, target)
-        return align(_work_bytes(phases, items)) + _packed_bytes(phases)
+        return align(_work_bytes(phases, target, items)) + _packed_bytes(phases)
 
     def solution(
         self,
@@ -45,8 +53,14 @@ class CpuFirstPhases(PhasesSolver):
         """One launch that transforms the weights, and one that computes."""
         shape = window(problem)
         phases = Phases(shape)
+        tiles, tiles_at_once, vectors = _tile(target)
         program = program_of(
-            "cpu_first_phases", replace(shape, filters=1), POINTS=phases.taps[0], TILES=_TILES
+            "cpu_first_phases",
+            replace(shape, filters=1),
+            POINTS=phases.taps[0],
+            TILES=tiles,
+            TILES_AT_ONCE=tiles_at_once,
+            VECTORS_AT_ONCE=vectors,
         )
         pack = Launch(
             KernelSpec(program, "direct_cpu_first_phases_pack"),
@@ -77,7 +91,7 @@ class CpuFirstPhases(PhasesSolver):
             (compute,),
             prepare=(pack,),
             packed=_packed_bytes(phases),
-            workspace=_work_bytes(phases, items),
+            workspace=_work_bytes(phases, target, items),
         )
 
 
@@ -89,9 +103,14 @@ def _items(phases: Phases, target: Target) -> tuple[int, int]:
     return -(-bands // share), share
 
 
-def _work_bytes(phases: Phases, items: int) -> int:
+def _tile(target: Target) -> tuple[int, int, int]:
+    return _MANY if has_many_registers(target) else _FEW
+
+
+def _work_bytes(phases: Phases, target: Target, items: int) -> int:
     """Transformed rows, spectra of tiles, and sums, of all images' work-items."""
-    spectra = FREQUENCIES * (_TILES * phases.depth + VECTOR + _TILES * BLOCK)
+    tiles, _, _ = _tile(target)
+    spectra = FREQUENCIES * (tiles * phases.depth + VECTOR + tiles * BLOCK)
     return 4 * phases.window.images * items * (_BAND * phases.row_floats + spectra)
 
 

@@ -18,14 +18,18 @@ from convfind_solvers_direct.cpu_solver import (
     VECTOR,
     arithmetic_share,
     fill,
+    has_many_registers,
     items_wanted,
     program_of,
 )
 from convfind_solvers_direct.phases import BLOCK, FREQUENCIES, Phases
 from convfind_solvers_direct.window import window
 
-#: Tiles whose products are added at a time, and pairs of vectors of sums in registers.
-_TILES, _MOST_ROWS, _MOST_ROWS_OF_BLOCKS = 28, 8, 9
+#: Tiles whose products are added at a time.
+_TILES = 28
+#: Numbers of a virtual pixel, of phases and of blocks, and vectors of filters in registers: of 32
+#: of 16 floats, and of 16 of 8.
+_MANY, _FEW = (8, 9, 2), (6, 6, 1)
 #: Floats of sums that a level-2 cache still has most of.
 _MOST_SUMS = 2**19
 #: A part of fewer tiles spends its time on clearing and transforming sums: then a part a core.
@@ -45,7 +49,8 @@ class CpuFirstPhasesWeights(PhasesSolver):
         """Take no more filters than caches have room for."""
         if not (answer := super().judge(problem)):
             return answer
-        if (sums := _sums(self.cut(window(problem)))) > _MOST_SUMS:
+        phases = self.cut(window(problem))
+        if (sums := max(_sums(phases, many) for many in (False, True))) > _MOST_SUMS:
             return Rejected(Reason.SIZE_LIMIT, f"{sums} sums of all frequencies, over {_MOST_SUMS}")
         return APPLICABLE
 
@@ -68,7 +73,7 @@ class CpuFirstPhasesWeights(PhasesSolver):
         """Bytes of the parts and of what their work-items transform: one at least."""
         phases = self.cut(window(problem))
         parts, _ = _parts(phases, target, limit)
-        return _workspace(phases, parts)
+        return _workspace(phases, target, parts)
 
     def solution(
         self,
@@ -81,13 +86,15 @@ class CpuFirstPhasesWeights(PhasesSolver):
         shape = window(problem)
         phases = self.cut(shape)
         parts, share = _parts(phases, target, workspace_limit)
+        many = has_many_registers(target)
         program = program_of(
             "cpu_first_phases_weights",
             replace(shape, filters=1),
             POINTS=phases.taps[0],
             IN_BLOCKS=phases.in_blocks,
             TILES=_TILES,
-            ROWS=_rows(phases),
+            ROWS=_rows(phases, many),
+            VECTORS_AT_ONCE=(_MANY if many else _FEW)[2],
         )
         sums = Launch(
             KernelSpec(program, "direct_cpu_first_phases_weights"),
@@ -117,13 +124,14 @@ class CpuFirstPhasesWeights(PhasesSolver):
             (-(-shape.filters // VECTOR), -(-numbers // VECTOR)),
             (1, 1),
         )
-        workspace = _workspace(phases, parts)
+        workspace = _workspace(phases, target, parts)
         return ConvSolution(self.solver_id, (sums, add_up), workspace=workspace)
 
 
-def _rows(phases: Phases) -> int:
+def _rows(phases: Phases, many_registers: bool) -> int:
     """Numbers of a virtual pixel whose sums are in registers."""
-    most = _MOST_ROWS_OF_BLOCKS if phases.in_blocks else _MOST_ROWS
+    of_phases, of_blocks, _ = _MANY if many_registers else _FEW
+    most = of_blocks if phases.in_blocks else of_phases
     return -(-phases.depth // -(-phases.depth // most))
 
 
@@ -132,16 +140,16 @@ def _parts(phases: Phases, target: Target, limit: int | None) -> tuple[int, int]
     most = items_wanted(target)
     if phases.window.images * math.prod(phases.tiles) < most * _TILES_OF_PART:
         most = target.compute_units
-    while limit is not None and most > 1 and _workspace(phases, most) > limit:
+    while limit is not None and most > 1 and _workspace(phases, target, most) > limit:
         most -= 1
     rows = phases.window.images * phases.tiles[0]
     share = -(-rows // most)
     return -(-rows // share), share
 
 
-def _sums(phases: Phases) -> int:
+def _sums(phases: Phases, many_registers: bool) -> int:
     """Sums of all frequencies, whole register tiles."""
-    rows = _rows(phases)
+    rows = _rows(phases, many_registers)
     return FREQUENCIES * -(-phases.depth // rows) * rows * phases.filters
 
 
@@ -149,8 +157,9 @@ def _part_bytes(phases: Phases) -> int:
     return 4 * phases.filters * phases.window.channels * math.prod(phases.window.taps)
 
 
-def _workspace(phases: Phases, parts: int) -> int:
+def _workspace(phases: Phases, target: Target, parts: int) -> int:
     """Bytes of the parts; of each a transformed row, spectra of tiles of x and of y, and sums."""
     spectra = FREQUENCIES * (phases.spectrum(_TILES) + _TILES * BLOCK)
-    work = 4 * (phases.row_floats + spectra + _sums(phases))
+    sums = _sums(phases, has_many_registers(target))
+    work = 4 * (phases.row_floats + spectra + sums)
     return align(parts * _part_bytes(phases)) + parts * work

@@ -18,6 +18,7 @@ from convfind_solvers_direct.cpu_solver import (
     CpuSolver,
     arithmetic_share,
     fill,
+    has_many_registers,
     items_wanted,
     program_of,
 )
@@ -27,10 +28,20 @@ from convfind_solvers_direct.window import Window, window
 _STRIP_FLOATS, _TILE_FLOATS = 16384, 8192
 #: What rows of several bands should take, to be fetched from the level-1 cache.
 _ROOM = 8192
-#: Vectors of sums that stay in registers.
-_MOST_SUMS = 28
-#: Sums whose additions do not wait for each other.
-_LEAST_SUMS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Registers:
+    """What fits the registers, in vectors of 16 floats."""
+
+    most_sums: int
+    most: int  # sums and the filters that they are made of
+    least_sums: int  # whose additions do not wait for each other
+    tile_floats: int  # of y, which is read again for the next sums
+
+
+#: Of 32 registers of 16 floats, and of 16 of 8: there y must stay in the level-1 cache.
+_MANY, _FEW = _Registers(28, 32, 8, _TILE_FLOATS), _Registers(6, 7, 4, _TILE_FLOATS // 2)
 #: The share of the peak that leaves edges and sums of tiles out.
 _BEST_SHARE = 0.85
 
@@ -70,7 +81,7 @@ class CpuFirstWeights(CpuSolver):
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The share of time that arithmetic takes, times the part of the sums that count."""
         shape = window(problem)
-        tile = self._tile(shape)
+        tile = self._tile(shape, has_many_registers(target))
         line = shape.taps[1] * (shape.channels if self.channels_last else 1)
         filled = fill(shape.filters, tile.vectors * VECTOR) * fill(line, tile.taps)
         return max(_BEST_SHARE * filled * arithmetic_share(problem), 0.02)
@@ -78,7 +89,7 @@ class CpuFirstWeights(CpuSolver):
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the parts: one at least."""
         shape = window(problem)
-        return self._parts(shape, target, limit)[0] * self._part_bytes(shape)
+        return self._parts(shape, target, limit)[0] * self._part_bytes(shape, target)
 
     def solution(
         self,
@@ -89,7 +100,7 @@ class CpuFirstWeights(CpuSolver):
     ) -> ConvSolution:
         """One launch for the parts, and one that adds them up."""
         shape = window(problem)
-        tile = self._tile(shape)
+        tile = self._tile(shape, has_many_registers(target))
         block = tile.vectors * VECTOR
         blocks = -(-shape.filters // block)
         parts, share = self._parts(shape, target, workspace_limit)
@@ -129,33 +140,35 @@ class CpuFirstWeights(CpuSolver):
             (blocks, lines),
             (1, 1),
         )
-        workspace = parts * self._part_bytes(shape)
+        workspace = parts * self._part_bytes(shape, target)
         return ConvSolution(self.solver_id, (sums, add_up), workspace=workspace)
 
-    def _registers(self, shape: Window) -> tuple[int, int]:
+    def _registers(self, shape: Window, many_registers: bool) -> tuple[int, int]:
         """Vectors of filters and taps at a time, such that the fewest instructions are spent."""
+        limits = _MANY if many_registers else _FEW
         line = shape.taps[1] * (shape.channels if self.channels_last else 1)
         filters = -(-shape.filters // VECTOR)
 
         def cost(tile: tuple[int, int]) -> tuple[int, int]:
             vectors, taps = tile
             passes = -(-filters // vectors) * -(-line // taps)
-            return passes * max(vectors * taps, _LEAST_SUMS), passes * (vectors + taps)
+            return passes * max(vectors * taps, limits.least_sums), passes * (vectors + taps)
 
         return min(
             (
                 (vectors, -(-line // passes))
                 for vectors in range(1, min(filters, 4) + 1)
                 for passes in range(1, line + 1)
-                if vectors * -(-line // passes) <= _MOST_SUMS
+                if vectors * -(-line // passes) <= limits.most_sums
+                and vectors * (-(-line // passes) + 1) <= limits.most
             ),
             key=cost,
         )
 
-    def _tile(self, shape: Window) -> _Tile:
-        vectors, taps = self._registers(shape)
-        room = _TILE_FLOATS // (vectors * VECTOR)
-        wide = min(shape.out[1], room)
+    def _tile(self, shape: Window, many_registers: bool) -> _Tile:
+        vectors, taps = self._registers(shape, many_registers)
+        room = (_MANY if many_registers else _FEW).tile_floats // (vectors * VECTOR)
+        wide = -(-shape.out[1] // -(-shape.out[1] // room))
         band = 1
         while band < shape.out[0] and self._strip_floats(shape, band + 1) <= _ROOM:
             band += 1
@@ -166,7 +179,7 @@ class CpuFirstWeights(CpuSolver):
         """Floats of a copied row: what the last pixel reads that is no tap included."""
         channels = shape.channels if self.channels_last else 1
         last = (shape.out[1] - 1) * shape.stride[1]
-        read = (last + shape.taps[1]) * channels + _MOST_SUMS
+        read = (last + shape.taps[1]) * channels + _MANY.most_sums
         floats = max(read, channels * (shape.padding[1] + shape.size[1]))
         return -(-floats // VECTOR) * VECTOR
 
@@ -179,13 +192,14 @@ class CpuFirstWeights(CpuSolver):
         """Return how many parts there are, and the bands of each."""
         most = items_wanted(target)
         if limit is not None:
-            most = max(1, min(most, limit // self._part_bytes(shape)))
-        bands = shape.images * -(-shape.out[0] // self._tile(shape).band)
+            most = max(1, min(most, limit // self._part_bytes(shape, target)))
+        band = self._tile(shape, has_many_registers(target)).band
+        bands = shape.images * -(-shape.out[0] // band)
         share = -(-bands // most)
         return -(-bands // share), share
 
-    def _part_bytes(self, shape: Window) -> int:
-        vectors, taps = self._registers(shape)
+    def _part_bytes(self, shape: Window, target: Target) -> int:
+        vectors, taps = self._registers(shape, has_many_registers(target))
         channels = shape.channels if self.channels_last else 1
         sums = -(-shape.taps[1] * channels // taps) * taps * shape.taps[0]
         lines = sums * shape.channels // channels

@@ -17,6 +17,7 @@ from convfind_solvers_direct.cpu_solver import (
     VECTOR,
     CpuSolver,
     fill,
+    has_many_registers,
     items_wanted,
     program_of,
 )
@@ -26,8 +27,9 @@ from convfind_solvers_direct.window import Window, window
 _STRIP_FLOATS, _SUM_FLOATS, _LINE_FLOATS = 65536, 16384, 8192
 #: What these should take, channels first, to be fetched from the level-1 cache.
 _ROOM = 8192
-#: Registers for sums, and for these and the weights of a column of taps.
-_SUMS, _REGISTERS = 15, 30
+#: Registers for sums, and for these and the weights of a column of taps: of 32 of 16 floats, and
+#: pairs of 16 of 8.
+_MANY, _FEW = (15, 30), (8, 16)
 #: Vectors at a time of a row alone.
 _VECTORS = 4
 #: The share of the peak that leaves edges and copies out.
@@ -70,7 +72,7 @@ class CpuNarrow(CpuSolver):
         shape = _as_gradient(problem)
         if (lines := self._lines(shape)) > _MOST_LINES:
             return Rejected(Reason.STRIDE, f"{lines} sums side by side, at most {_MOST_LINES}")
-        if self._most_columns(shape) < self._unit(shape):
+        if any(self._most_columns(shape, many) < self._unit(shape, many) for many in (False, True)):
             return Rejected(Reason.SIZE_LIMIT, "rows that a result takes do not fit the cache")
         return APPLICABLE
 
@@ -78,8 +80,9 @@ class CpuNarrow(CpuSolver):
         """The share of the peak, memory fetched meanwhile, times the part of sums that count."""
         shape = _as_gradient(problem)
         rows, columns = _places(shape)
-        unit = self._rows(shape) // shape.stride[0]
-        filled = fill(rows, unit) * fill(columns, self._unit(shape))
+        many = has_many_registers(target)
+        unit = self._rows(shape, many) // shape.stride[0]
+        filled = fill(rows, unit) * fill(columns, self._unit(shape, many))
         busy = problem.flops / max(problem.flops / _BEST_SHARE, _BALANCE * problem.traffic)
         return max(filled * busy, 0.02)
 
@@ -96,14 +99,15 @@ class CpuNarrow(CpuSolver):
     ) -> ConvSolution:
         """One launch; forward another one before, that puts the weights in order."""
         shape = _as_gradient(problem)
-        rows, part = self._rows(shape), self._part(shape)
+        many = has_many_registers(target)
+        rows, part = self._rows(shape, many), self._part(shape, many)
         forward = self.direction is Direction.FORWARD
         program = program_of(
             "cpu_narrow",
             replace(shape, channels=1),
             CHANNELS_LAST=self.channels_last,
             ROWS=rows,
-            VECTORS=self._unit(shape) // VECTOR,
+            VECTORS=self._unit(shape, many) // VECTOR,
             STRIP_FLOATS=_STRIP_FLOATS,
             SUM_FLOATS=_SUM_FLOATS,
             LINE_FLOATS=_LINE_FLOATS,
@@ -140,21 +144,22 @@ class CpuNarrow(CpuSolver):
         """Sums side by side in the result: of each phase, channels last of each channel."""
         return shape.stride[1] * (shape.filters if self.channels_last else 1)
 
-    def _unit(self, shape: Window) -> int:
+    def _unit(self, shape: Window, many_registers: bool) -> int:
         """Columns of a phase at a time: more where there is one row only."""
-        return _VECTORS * VECTOR if self._rows(shape) == 1 else VECTOR
+        return _VECTORS * VECTOR if self._rows(shape, many_registers) == 1 else VECTOR
 
-    def _rows(self, shape: Window) -> int:
+    def _rows(self, shape: Window, many_registers: bool) -> int:
         """Rows at a time: of a phase what fits the registers beside weights of a column."""
         if shape.taps[0] == shape.stride[0] == 1:
             return 1
+        most, registers = _MANY if many_registers else _FEW
         weights = shape.filters * -(-shape.taps[0] // shape.stride[0])
-        sums = min(max(_REGISTERS - weights, _SUMS // 2), _SUMS)
+        sums = min(max(registers - weights, most // 2), most)
         return sums // shape.filters * shape.stride[0]
 
-    def _most_columns(self, shape: Window) -> int:
+    def _most_columns(self, shape: Window, many_registers: bool) -> int:
         """Columns of a phase for which there is room for the sums and rows."""
-        rows = self._rows(shape)
+        rows = self._rows(shape, many_registers)
         filters = VECTOR if self.channels_last else 1
         columns = (_STRIP_FLOATS // filters - VECTOR) // shape.span(rows, 0)
         return min(
@@ -163,16 +168,16 @@ class CpuNarrow(CpuSolver):
             columns - _reach(shape) - 2 * VECTOR,
         )
 
-    def _part(self, shape: Window) -> _Part:
+    def _part(self, shape: Window, many_registers: bool) -> _Part:
         """Return the part of a band that fits, all as large."""
-        unit = self._unit(shape)
+        unit = self._unit(shape, many_registers)
         units = -(-_places(shape)[1] // unit)
-        parts = -(-units // (self._most_columns(shape) // unit))
+        parts = -(-units // (self._most_columns(shape, many_registers) // unit))
         columns = -(-units // parts) * unit
         pitch = -(-(columns + _reach(shape)) // VECTOR) * VECTOR + VECTOR
         if self.channels_last:
             return _Part(columns, VECTOR, pitch)
-        block = _ROOM // (shape.span(self._rows(shape), 0) * pitch)
+        block = _ROOM // (shape.span(self._rows(shape, many_registers), 0) * pitch)
         return _Part(columns, max(1, min(block, VECTOR)), pitch)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 
-from convfind.applicability import Applicability, Rejected
+from convfind.applicability import APPLICABLE, Applicability, Rejected
 from convfind.config import Config
 from convfind.kernel_spec import KernelSpec, Program
 from convfind.problem import ConvProblem
@@ -29,6 +30,12 @@ _MOST_SUMS, _FEW_SUMS = 27, 6
 _PIXELS, _PIXELS_OF_STRIDED, _PIXELS_OF_LARGE = (3, 2), (2, 2), (1, 4)
 #: Channels first, vectors of sums that an item has room for: those of a source channel.
 _MOST_TOTALS = 4096
+#: Floats of the narrowest vectors, how many of their sums 16 registers hold beside what they are
+#: made of, and floats of copied pixels that stay in the level-1 cache.
+_NARROW, _FEW_NARROW_SUMS, _CACHED_FLOATS = 8, 12, 6144
+
+#: Parts, global size, and arguments behind the sizes.
+_Plan = tuple[int, tuple[int, ...], tuple[ScalarArg, ...]]
 
 
 class CpuWeights(CpuDirect):
@@ -36,17 +43,11 @@ class CpuWeights(CpuDirect):
 
     direction = Direction.BACKWARD_WEIGHTS
 
-    def _judge_sizes(self, shape: Window) -> Applicability:
-        """Judge also whether the sums of an item's filters fit its private memory."""
-        sums = shape.filters * math.prod(shape.taps)
-        if not self.channels_last and sums > _MOST_TOTALS:
-            return Rejected(Reason.FILTER_SIZE, f"{sums} sums, more than {_MOST_TOTALS}")
-        return super()._judge_sizes(shape)
-
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the parts: one at least."""
-        parts, _, _ = self._plan(problem, target, limit)
-        return parts * _part_bytes(window(problem), self.channels_last)
+        shape = window(problem)
+        parts, _, _ = self._plan(shape, target, limit)
+        return parts * self._part_bytes(shape)
 
     def solution(
         self,
@@ -57,7 +58,7 @@ class CpuWeights(CpuDirect):
     ) -> ConvSolution:
         """One launch for the parts, and one that adds them up."""
         shape = window(problem)
-        parts, sizes, more = self._plan(problem, target, workspace_limit)
+        parts, sizes, more = self._plan(shape, target, workspace_limit)
         program = self._program(shape, target)
         sums = Launch(
             KernelSpec(program, "direct_cpu_weights"),
@@ -85,15 +86,44 @@ class CpuWeights(CpuDirect):
             (-(-runs // VECTOR),),
             (1,),
         )
-        workspace = parts * _part_bytes(shape, self.channels_last)
+        workspace = parts * self._part_bytes(shape)
         return ConvSolution(self.solver_id, (sums, add_up), workspace=workspace)
+
+    @abstractmethod
+    def _program(self, shape: Window, target: Target) -> Program: ...
+
+    @abstractmethod
+    def _plan(self, shape: Window, target: Target, limit: int | None) -> _Plan:
+        """Return the parts, the global size, and the arguments that depend on the layout."""
+
+    def _part_bytes(self, shape: Window) -> int:
+        channels = shape.groups * shape.channels
+        if self.channels_last:
+            channels = -(-channels // VECTOR) * VECTOR
+        return 4 * channels * shape.filters * math.prod(shape.taps)
+
+    def _most_parts(self, shape: Window, target: Target, limit: int | None) -> int:
+        """Parts that keep all cores busy and fit a limit of bytes."""
+        most = items_wanted(target)
+        return most if limit is None else max(1, min(most, limit // self._part_bytes(shape)))
+
+
+class CpuPlanesWeights(CpuWeights):
+    """Channels first."""
+
+    solver_id = "direct-cpu-nchw-bwd-weights"
+    channels_last = False
+
+    def _judge_sizes(self, shape: Window) -> Applicability:
+        """Judge also whether the sums of an item's filters fit its private memory."""
+        sums = shape.filters * math.prod(shape.taps)
+        if sums > _MOST_TOTALS:
+            return Rejected(Reason.FILTER_SIZE, f"{sums} sums, more than {_MOST_TOTALS}")
+        return super()._judge_sizes(shape)
 
     def _program(self, shape: Window, target: Target) -> Program:
         height, width = shape.taps
         most = _MOST_SUMS if has_many_registers(target) else _FEW_SUMS
-        if self.channels_last:
-            rows, columns, chunk = _pixels_tile(shape, target)
-            return program_of("cpu_weights_pixels", shape, CHUNK=chunk, ROWS=rows, COLUMNS=columns)
         # Filters share what is read of x.
         shared = (f for f in (4, 2) if shape.filters % f == 0 and f * width <= most)
         filters = next(shared, 1)
@@ -106,34 +136,16 @@ class CpuWeights(CpuDirect):
             STRIP_FLOATS=STRIP_FLOATS,
         )
 
-    def _plan(
-        self, problem: ConvProblem, target: Target, limit: int | None
-    ) -> tuple[int, tuple[int, ...], tuple[ScalarArg, ...]]:
-        """Return the parts, the global size, and the arguments that depend on the layout."""
-        shape = window(problem)
-        most = items_wanted(target)
-        if limit is not None:
-            most = max(1, min(most, limit // _part_bytes(shape, self.channels_last)))
-        if self.channels_last:
-            strips = shape.images * -(-shape.out[0] // _pixels_tile(shape, target)[0])
-            share = -(-strips // most)
-            parts = -(-strips // share)
-            return parts, (parts,), (i64(share),)
+    def _plan(self, shape: Window, target: Target, limit: int | None) -> _Plan:
+        most = self._most_parts(shape, target, limit)
         # Groups are shared out first: they need no workspace.
         share = -(-shape.groups // min(shape.groups, items_wanted(target)))
         runs = -(-shape.groups // share)
         most = max(1, min(most, shape.images, items_wanted(target) // runs))
         span = -(-shape.images // most)
         parts = -(-shape.images // span)
-        more = map(i32, (share, span, strip_rows(shape, 1), row_floats(shape)))
-        return parts, (runs, parts), tuple(more)
-
-
-class CpuPlanesWeights(CpuWeights):
-    """Channels first."""
-
-    solver_id = "direct-cpu-nchw-bwd-weights"
-    channels_last = False
+        more = tuple(map(i32, (share, span, strip_rows(shape, 1), row_floats(shape))))
+        return parts, (runs, parts), more
 
 
 class CpuPixelsWeights(CpuWeights):
@@ -142,6 +154,53 @@ class CpuPixelsWeights(CpuWeights):
     version = 4
     solver_id = "direct-cpu-nhwc-bwd-weights"
     channels_last = True
+
+    def _program(self, shape: Window, target: Target) -> Program:
+        rows, columns, chunk = _pixels_tile(shape, target)
+        return program_of("cpu_weights_pixels", shape, CHUNK=chunk, ROWS=rows, COLUMNS=columns)
+
+    def _plan(self, shape: Window, target: Target, limit: int | None) -> _Plan:
+        rows, _, _ = _pixels_tile(shape, target)
+        parts, share = self._parts_of_rows(shape, target, limit, rows)
+        return parts, (parts,), (i64(share),)
+
+    def _parts_of_rows(
+        self, shape: Window, target: Target, limit: int | None, rows: int
+    ) -> tuple[int, int]:
+        """Return the parts and how many times ``rows`` rows of y of an image each takes."""
+        strips = shape.images * -(-shape.out[0] // rows)
+        share = -(-strips // self._most_parts(shape, target, limit))
+        return -(-strips // share), share
+
+
+class CpuGroupsWeights(CpuPixelsWeights):
+    """Channels last, groups of 8: an element of y meets all source channels of its group."""
+
+    version = 1
+    solver_id = "direct-cpu-nhwc-bwd-weights-groups"
+
+    def _judge_sizes(self, shape: Window) -> Applicability:
+        """Take groups of 8 whose copied rows have room."""
+        if (shape.channels, shape.filters) != (_NARROW, _NARROW):
+            answer = f"8 a group on both sides, not {shape.channels} and {shape.filters}"
+            return Rejected(Reason.CHANNELS, answer)
+        if shape.taps[1] > _FEW_NARROW_SUMS:
+            return Rejected(Reason.FILTER_SIZE, f"at most {_FEW_NARROW_SUMS} taps along a row")
+        if _copied_rows(shape, STRIP_FLOATS) < 1:
+            return Rejected(Reason.SIZE_LIMIT, "rows that a row of y takes do not fit the cache")
+        return APPLICABLE
+
+    def _program(self, shape: Window, target: Target) -> Program:
+        most = _MOST_SUMS if has_many_registers(target) else _FEW_NARROW_SUMS
+        filters = next(count for count in (8, 4, 2, 1) if count * shape.taps[1] <= most)
+        return program_of(
+            "cpu_weights_groups", shape, FILTERS_AT_ONCE=filters, STRIP_FLOATS=STRIP_FLOATS
+        )
+
+    def _plan(self, shape: Window, target: Target, limit: int | None) -> _Plan:
+        rows = max(1, min(shape.out[0], _copied_rows(shape, _CACHED_FLOATS)))
+        parts, share = self._parts_of_rows(shape, target, limit, rows)
+        return parts, (parts,), (i64(share), i32(rows))
 
 
 def _pixels_tile(shape: Window, target: Target) -> tuple[int, int, int]:
@@ -156,12 +215,16 @@ def _pixels_tile(shape: Window, target: Target) -> tuple[int, int, int]:
     return min(rows, height), columns, chunk
 
 
-def _part_bytes(shape: Window, channels_last: bool) -> int:
-    channels = shape.groups * shape.channels
-    if channels_last:
-        channels = -(-channels // VECTOR) * VECTOR
-    return 4 * channels * shape.filters * math.prod(shape.taps)
+def _copied_rows(shape: Window, floats: int) -> int:
+    """Rows of y that have room with the rows of x that they take, of two groups."""
+    pitch, step = shape.span(shape.out[1], 1), shape.stride[0]
+    more = shape.span(1, 0) - step
+    return (floats // VECTOR - more * pitch) // (step * pitch + shape.out[1])
 
 
 #: The solvers of backward-weights, best first.
-CPU_WEIGHTS_SOLVERS: tuple[type[CpuWeights], ...] = (CpuPlanesWeights, CpuPixelsWeights)
+CPU_WEIGHTS_SOLVERS: tuple[type[CpuWeights], ...] = (
+    CpuGroupsWeights,
+    CpuPlanesWeights,
+    CpuPixelsWeights,
+)

@@ -1,9 +1,16 @@
 // First layers with strides by Winograd's algorithm over phases, channels last, on CPUs: forward.
 //
 // A work-item transforms the columns of bands of tiles along whole rows, then rows tile by tile; for each of the
-// 36 frequencies TILES tiles times 2 vectors of filters stay in registers over all phases.
+// 36 frequencies TILES_AT_ONCE tiles times VECTORS_AT_ONCE vectors of filters stay in registers over all phases.
 #define IS_WEIGHTS 0
 #include "cpu_first_phases.h"
+
+#ifndef TILES_AT_ONCE
+#define TILES_AT_ONCE TILES  // divides TILES
+#endif
+#ifndef VECTORS_AT_ONCE
+#define VECTORS_AT_ONCE 2    // 1 or 2
+#endif
 
 // Block of filters, frequency, virtual channel, filter. Global size: (vectors of filters, even).
 __kernel ONE_ITEM void direct_cpu_first_phases_pack(__global const float *restrict w, __global float *restrict packed,
@@ -55,6 +62,32 @@ INLINE void write_tile(__global const float *restrict sums, __global float *rest
       store_part(alpha * done[i][j], y + ((long)i * y_w + j) * filters, count, beta);
 }
 
+// Products of a frequency over all phases.
+INLINE void multiply(__global float *restrict to, __global const float *restrict value,
+                     __global const float *restrict weights) {
+  float16 sum[TILES_AT_ONCE][VECTORS_AT_ONCE];
+#pragma unroll
+  for (int t = 0; t < TILES_AT_ONCE; t++)
+#pragma unroll
+    for (int v = 0; v < VECTORS_AT_ONCE; v++) sum[t][v] = 0.0f;
+#pragma unroll 2
+  for (int d = 0; d < DEPTH; d++, weights += BLOCK) {
+    float16 weight[VECTORS_AT_ONCE];
+#pragma unroll
+    for (int v = 0; v < VECTORS_AT_ONCE; v++) weight[v] = vload16(v, weights);
+#pragma unroll
+    for (int t = 0; t < TILES_AT_ONCE; t++) {
+      const float16 one = value[t * DEPTH + d];
+#pragma unroll
+      for (int v = 0; v < VECTORS_AT_ONCE; v++) sum[t][v] = fma(one, weight[v], sum[t][v]);
+    }
+  }
+#pragma unroll
+  for (int t = 0; t < TILES_AT_ONCE; t++)
+#pragma unroll
+    for (int v = 0; v < VECTORS_AT_ONCE; v++) vstore16(sum[t][v], v, to + t * BLOCK);
+}
+
 // Global size: (images, work-items of one); each takes `bands` bands of `band` tile rows.
 __kernel ONE_ITEM void direct_cpu_first_phases(__global const float *restrict x, __global const float *restrict packed,
                                          __global float *restrict y, __global float *restrict work, const float alpha,
@@ -98,24 +131,10 @@ __kernel ONE_ITEM void direct_cpu_first_phases(__global const float *restrict x,
                 PREFETCH(to + ((long)(i + f / TILES) * y_w + j) * filters + VEC);
               }
           }
-          float16 sum[TILES][2];
-#pragma unroll
-          for (int t = 0; t < TILES; t++) sum[t][0] = 0.0f, sum[t][1] = 0.0f;
-#pragma unroll 2
-          for (int d = 0; d < DEPTH; d++, weights += BLOCK) {
-            const float16 low = vload16(0, weights), high = vload16(1, weights);
-#pragma unroll
-            for (int t = 0; t < TILES; t++) {
-              const float16 one = value[t * DEPTH + d];
-              sum[t][0] = fma(one, low, sum[t][0]);
-              sum[t][1] = fma(one, high, sum[t][1]);
-            }
-          }
-#pragma unroll
-          for (int t = 0; t < TILES; t++) {
-            vstore16(sum[t][0], (f * TILES + t) * 2, sums);
-            vstore16(sum[t][1], (f * TILES + t) * 2 + 1, sums);
-          }
+          __global float *of_tiles = sums + f * TILES * BLOCK;
+          for (int t = 0; t < TILES; t += TILES_AT_ONCE)
+            for (int v = 0; v < BLOCK; v += VECTORS_AT_ONCE * VEC)
+              multiply(of_tiles + t * BLOCK + v, value + t * DEPTH, weights + f * DEPTH * BLOCK + v);
         }
         const int vectors = min(2, (filters - k + VEC - 1) / VEC), many = min(TILES, tiles - tile0);
         for (int i = 0; i < many * vectors; i++) {

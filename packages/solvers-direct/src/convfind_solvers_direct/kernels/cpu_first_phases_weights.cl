@@ -2,14 +2,17 @@
 //
 // A work-item takes rows of tiles. It collects TILES tiles of x, transforms those of y that they meet for 2 vectors of
 // filters, and adds their products to the sums of each of the 36 frequencies, of which ROWS numbers of the image times
-// 2 vectors of filters are in registers; meanwhile the next tiles of y come from memory. What it has of w in the end is
-// a part, which another launch adds up.
+// VECTORS_AT_ONCE vectors of filters are in registers; meanwhile the next tiles of y come from memory. What it has of w
+// in the end is a part, which another launch adds up.
 #define IS_WEIGHTS 1
 #include "cpu_first_phases.h"
 #include "cpu_lanes.h"
 
 #ifndef ROWS
-#define ROWS 12  // numbers of a virtual pixel at a time: 1 and up
+#define ROWS 12            // numbers of a virtual pixel at a time: 1 and up
+#endif
+#ifndef VECTORS_AT_ONCE
+#define VECTORS_AT_ONCE 2  // of filters in registers: 1 or 2
 #endif
 
 #define AHEAD 2  // tiles by which y comes early from the level-2 cache
@@ -167,10 +170,11 @@ __kernel ONE_ITEM void direct_cpu_first_phases_weights(__global const float *res
           for (int pass = 0; pass < PASSES; pass++) {
             __global float *of_pass = sums + ((long)block * SIDE * SIDE + f) * SUMS + pass * ROWS * BLOCK;
             __global const float *value = spectra + f * SPECTRUM, *factor = factors + f * FACTOR_FLOATS;
-            if (vectors > 1)
+            if (vectors > 1 && VECTORS_AT_ONCE > 1)
               add_tiles(2, of_pass, value, factor, pass * ROWS, collected, run0, width);
             else
-              add_tiles(1, of_pass, value, factor, pass * ROWS, collected, run0, width);
+              for (int v = 0; v < vectors * VEC; v += VEC)
+                add_tiles(1, of_pass + v, value, factor + v, pass * ROWS, collected, run0, width);
           }
         }
       }

@@ -12,6 +12,9 @@
 #ifndef PIXELS
 #define PIXELS 14           // results of a row at a time: 1 and up
 #endif
+#ifndef LOADED_ALONE
+#define LOADED_ALONE 0      // 1: each value of x by itself, where compilers would shuffle neighbours out of a vector
+#endif
 #ifndef STRIP_FLOATS
 #define STRIP_FLOATS 16384  // room for the rows
 #endif
@@ -22,7 +25,13 @@
 #define LINE (FILTER_W * CHANNELS)  // products of a row of taps
 #define STEP (STRIDE_W * CHANNELS)  // floats from a result's first value to the next one's
 
-INLINE void multiply(float16 sum[PIXELS][VECTORS], const float *from, __global const float *weights, int pitch) {
+#if LOADED_ALONE
+typedef const volatile float *Values;
+#else
+typedef const float *Values;
+#endif
+
+INLINE void multiply(float16 sum[PIXELS][VECTORS], Values from, __global const float *weights, int pitch) {
 #pragma unroll
   for (int p = 0; p < PIXELS; p++)
 #pragma unroll

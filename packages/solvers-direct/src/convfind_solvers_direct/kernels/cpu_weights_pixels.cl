@@ -26,6 +26,8 @@
 #define LINES_X (ROWS * STRIDE_H)
 #define LINES_Y ROWS
 #define BLOCK (CHANNELS * TAPS * VEC)  // floats of the sums of a vector of channels
+#define FILTER_OF(lane, t) ((lane) ^ (t))
+#include "cpu_weights_sum.h"
 
 // Adds pixels to sums of CHUNK filter rows from i0 on and turn t; `rows` and `rest`: how many rows and
 // columns of y there are; `inside`: all that they take exists; `whole`: in whole vectors.
@@ -120,25 +122,5 @@ __kernel ONE_ITEM void direct_cpu_weights(__global const float *restrict x, __gl
         for (int i = 0; i < FILTER_H; i += CHUNK)
           add_rows(from + k, gradient + k, parts + (long)k / VEC * BLOCK + t * TAPS * VEC, next_x, next_y, t, i,
                    row0 + i * DILATION_H, y_h - row, pad_w, x_h, x_w, y_w, channels, channels - k);
-  }
-}
-
-// Global size: (vectors of channels).
-__kernel ONE_ITEM void direct_cpu_sum(__global const float *restrict parts, __global float *restrict w,
-                                      const float alpha, const float beta, const int groups, const int count) {
-  const int channels = groups * CHANNELS, first = get_global_id(0) * VEC;
-  const long size = (long)(channels + VEC - 1) / VEC * BLOCK;
-  for (int t = 0; t < CHANNELS; t++) {
-    for (int tap = 0; tap < TAPS; tap++) {
-      float16 sum = 0.0f;
-      for (int i = 0; i < count; i++)
-        sum += vload16(t * TAPS + tap, parts + i * size + get_global_id(0) * BLOCK);
-      float lanes[VEC];
-      vstore16(alpha * sum, 0, lanes);
-      for (int lane = 0; lane < min(VEC, channels - first); lane++) {
-        __global float *to = w + ((long)(first + (lane ^ t)) * TAPS + tap) * CHANNELS + lane % CHANNELS;
-        *to = beta != 0.0f ? fma(beta, *to, lanes[lane]) : lanes[lane];
-      }
-    }
   }
 }
