@@ -72,7 +72,11 @@ def _size(_: click.Context, __: click.Parameter, value: str | None) -> int | Non
     help="Only this; repeatable.",
 )
 @click.option("--workspace-limit", metavar="BYTES", callback=_size, help="0, 512K, 64M, 1G.")
-@click.option("--again", is_flag=True, help="Also what is finished or in quarantine.")
+@click.option(
+    "--again",
+    is_flag=True,
+    help="Also what is finished or in quarantine; results that are in the database stay.",
+)
 @click.option("--replay", type=PATH, metavar="DB", help="Take results from DB instead of a device.")
 @click.option(
     "--pace",
