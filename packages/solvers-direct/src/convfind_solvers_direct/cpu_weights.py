@@ -33,6 +33,8 @@ _MOST_TOTALS = 4096
 #: Floats of the narrowest vectors, how many of their sums 16 registers hold beside what they are
 #: made of, and floats of copied pixels that stay in the level-1 cache.
 _NARROW, _FEW_NARROW_SUMS, _CACHED_FLOATS = 8, 12, 6144
+#: How fast groups of 8 are by their own solver, over the other, where 32 registers hold its sums.
+_SPEED_OF_GROUPS = 0.85
 
 #: Parts, global size, and arguments behind the sizes.
 _Plan = tuple[int, tuple[int, ...], tuple[ScalarArg, ...]]
@@ -178,6 +180,13 @@ class CpuGroupsWeights(CpuPixelsWeights):
 
     version = 1
     solver_id = "direct-cpu-nhwc-bwd-weights-groups"
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """As the solver of all groups; less where that one has the registers that it needs."""
+        share = super().wti(problem, target)
+        if share is None or not has_many_registers(target):
+            return share
+        return _SPEED_OF_GROUPS * share
 
     def _judge_sizes(self, shape: Window) -> Applicability:
         """Take groups of 8 whose copied rows have room."""
