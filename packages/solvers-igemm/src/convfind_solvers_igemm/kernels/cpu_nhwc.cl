@@ -44,7 +44,10 @@ INLINE void fill_gap(__global float *y, int i, Gaps gaps, int columns, float bet
         if (d + h + w == 0) continue;
         __global float *to = y + d * gaps.slice + h * gaps.row + w * gaps.pixel;
         for (int j = 0; j < columns; j += VEC)
-          store_result((float16)(0.0f), to + j, columns - j, beta, gaps.is_streamed);
+          if (gaps.is_streamed && columns - j >= VEC)
+            STORE_STREAMED((float16)(0.0f), to + j);
+          else
+            store_part((float16)(0.0f), to + j, columns - j, beta);
       }
 }
 
@@ -64,19 +67,21 @@ INLINE void tile(const int rows_, const int vectors, const bool fills, int depth
   }
   const int parts = fills ? rows_ : 1;
   for (int part = 0, k = 0; part < parts; part++) {
-    for (const int end = fills ? depth * (part + 1) / parts : depth; k < end; k++) {
-      float16 right[VECTORS];
+    for (const int last = fills ? depth * (part + 1) / parts : depth; k < last;) {
+      prefetch_lines(ahead, k);
+      for (const int end = min(last, k + VEC); k < end; k++) {
+        float16 right[VECTORS];
 #pragma unroll
-      for (int j = 0; j < vectors; j++) {
-        right[j] = vload16(k * VECTORS + j, panel);
-        if (PACKED) PREFETCH(panel + (k + PANEL_AHEAD) * NR + j * VEC);
-      }
-      prefetch_line(ahead, k);
+        for (int j = 0; j < vectors; j++) {
+          right[j] = vload16(k * VECTORS + j, panel);
+          if (PACKED) PREFETCH(panel + (k + PANEL_AHEAD) * NR + j * VEC);
+        }
 #pragma unroll
-      for (int i = 0; i < rows_; i++) {
-        const float16 left = windows[i * PITCH + k];
+        for (int i = 0; i < rows_; i++) {
+          const float16 left = windows[i * PITCH + k];
 #pragma unroll
-        for (int j = 0; j < vectors; j++) sum[i][j] = fma(left, right[j], sum[i][j]);
+          for (int j = 0; j < vectors; j++) sum[i][j] = fma(left, right[j], sum[i][j]);
+        }
       }
     }
     if (fills) fill_gap(y + at[part], part, gaps, columns, beta);
@@ -84,11 +89,22 @@ INLINE void tile(const int rows_, const int vectors, const bool fills, int depth
   for (int i = 0; GRADIENT && !fills && gaps.is_wanted && i < rows; i++)
     fill_gap(y + at[i], i, gaps, columns, beta);
   if (rows >= rows_ && columns >= vectors * VEC) {
+    // Asked once a tile, not at every store.
+    if (beta != 0.0f) {
 #pragma unroll
-    for (int i = 0; i < rows_; i++) {
+      for (int i = 0; i < rows_; i++)
 #pragma unroll
-      for (int j = 0; j < vectors; j++)
-        store_result(sum[i][j] * alpha, y + at[i] + j * VEC, VEC, beta, is_streamed);
+        for (int j = 0; j < vectors; j++) store_whole(sum[i][j] * alpha, y + at[i] + j * VEC, beta);
+    } else if (is_streamed) {
+#pragma unroll
+      for (int i = 0; i < rows_; i++)
+#pragma unroll
+        for (int j = 0; j < vectors; j++) STORE_STREAMED(sum[i][j] * alpha, y + at[i] + j * VEC);
+    } else {
+#pragma unroll
+      for (int i = 0; i < rows_; i++)
+#pragma unroll
+        for (int j = 0; j < vectors; j++) vstore16(sum[i][j] * alpha, 0, y + at[i] + j * VEC);
     }
     return;
   }
@@ -102,7 +118,7 @@ INLINE void tile(const int rows_, const int vectors, const bool fills, int depth
   for (int i = 0; i < min(rows, rows_); i++)
 #pragma unroll 1
     for (int j = 0; j < vectors; j++)
-      store_result(rest[i * vectors + j], y + at[i] + j * VEC, columns - j * VEC, beta, is_streamed);
+      store_part(rest[i * vectors + j], y + at[i] + j * VEC, columns - j * VEC, beta);
 }
 
 INLINE void tile_of_height(const int vectors, int depth, const float *windows,
@@ -212,6 +228,19 @@ INLINE void gather(float *windows, __global const float *x, const long *base, co
   }
 }
 
+// The windows of 1x1 filters without padding; whole ones with as few instructions as can be, which keep the
+// multiply-adds waiting.
+INLINE void copy_rows(float *windows, __global const float *x, const long *base, int rows, int depth, long left) {
+  if (rows < MR || depth % VEC) {
+    for (int i = 0; i < rows; i++) copy_run(windows + i * PITCH, x + base[i], depth, left - base[i]);
+    return;
+  }
+  for (int k = 0; k < depth; k += VEC) {
+#pragma unroll
+    for (int i = 0; i < MR; i++) vstore16(vload16(0, x + base[i] + k), 0, windows + i * PITCH + k);
+  }
+}
+
 // Whether no window reads padding.
 INLINE bool is_inside(const Axis *axis, int size, int step) {
   return axis->pad == 0 && (long)(axis->out - 1) * step + (long)(axis->taps - 1) * axis->dilation < size;
@@ -234,10 +263,11 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
   // Taps along the last axis that lie side by side in x.
   const int joined = groups == 1 && phase.w.dilation == 1 ? max(1, phase.w.taps) : 1;
   const long x_pixel = (long)groups * channels, y_pixel = (long)groups * filters;
-  // Nothing is read of y, and it will not stay near.
-  const bool is_large = beta == 0.0f && (long)images * o_d * o_h * o_w * y_pixel >= STREAMED_FLOATS;
   const long x_size = (long)images * x_d * x_h * x_w * x_pixel;
   y += (long)group * filters;
+  // Nothing is read of y, it will not stay near, and vectors of it are lines.
+  const bool is_large = beta == 0.0f && (long)images * o_d * o_h * o_w * y_pixel >= STREAMED_FLOATS &&
+                        y_pixel % VEC == 0 && ((size_t)y & 63) == 0;
   const bool is_plain = phase.taps == 1 && is_inside(&phase.d, x_d, SOURCE_STEP(stride_d)) &&
                         is_inside(&phase.h, x_h, SOURCE_STEP(stride_h)) &&
                         is_inside(&phase.w, x_w, SOURCE_STEP(stride_w));
@@ -254,6 +284,14 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
 #endif
 
   float windows[MR * PITCH + VEC] __attribute__((aligned(64)));
+  // Where the windows and the results of MR positions lie, from `first_x` and `first_y` on.
+  long base[MR], at[MR];
+  for (int i = 0; i < MR; i++) {
+    base[i] = i * x_pixel + (long)group * channels;
+    at[i] = i * y_pixel;
+  }
+  // Of the next MR positions, for each filter; rounded up, which asks for the first one of those behind at most.
+  const int asked = ((MR << 16) + k1 - k0 - 1) / (k1 - k0);
   for (int b = 0; b == 0 || b < reduction; b += DEPTH) {  // once where nothing reaches the phase
     const int depth = min(DEPTH, reduction - b);
 #if !PACKED
@@ -265,12 +303,7 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
     int s = slice % out_d, n = slice / out_d;
     for (int p = first; p < end; p += MR) {
       const int rows = min(MR, end - p);
-      long base[MR], at[MR];
       int in_d[MR], in_h[MR], in_w[MR], gap_d[MR], gap_h[MR], gap_w[MR];
-      for (int i = 0; is_flat && i < rows; i++) {
-        base[i] = (p + i) * x_pixel + (long)group * channels;
-        at[i] = (p + i) * y_pixel;
-      }
       for (int i = 0; !is_flat && i < rows; i++) {
         in_d[i] = s * SOURCE_STEP(stride_d) - phase.d.pad;
         in_h[i] = r * SOURCE_STEP(stride_h) - phase.h.pad;
@@ -297,14 +330,14 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
           }
         }
       }
-      for (int i = 0; is_plain && i < rows; i++)
-        copy_run(windows + i * PITCH, x + base[i] + b, depth, x_size - base[i] - b);
-      if (!is_plain)
+      const long first_x = is_flat ? p * x_pixel : 0, first_y = is_flat ? p * y_pixel : 0;
+      if (is_plain)
+        copy_rows(windows, x + first_x + b, base, rows, depth, x_size - first_x - b);
+      else
         gather(windows, x, base, in_d, in_h, in_w, rows, b, depth, channels, joined, x_size, x_pixel,
                x_d, x_h, x_w, phase.h.taps, phase.w.taps, phase.d.dilation, phase.h.dilation,
                phase.w.dilation);
       const Gaps gaps = {fills && b == 0, is_large, gap_d, gap_h, gap_w, o_h * o_w * y_pixel, o_w * y_pixel, y_pixel};
-      const int lines = min(DEPTH, MR * 16 / ((k1 - k0 + NR - 1) / NR) + 1);  // asked for by a tile
       for (int k = k0; k < k1; k += NR) {
 #if PACKED
         __global const float *panel = weights + ((long)((k - k0) / NR) * all * channels + b) * NR;
@@ -313,12 +346,14 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
 #endif
         const float scale = b == 0 ? beta : 1.0f;
         const bool is_streamed = is_large && reduction <= DEPTH;
-        Ahead ahead = {x, 0, 0, 0, 0};
-        if (phase.taps == 1) {  // the windows of the next positions
+        Ahead ahead = {x, 0, 0};
+        if (phase.taps == 1) {
+          const int before = (k - k0) * asked >> 16, behind = (min(k + NR, k1) - k0) * asked >> 16;
           const long pixel = SOURCE_STEP(stride_w) * x_pixel;
-          ahead = (Ahead){x + base[0] + b + MR * pixel, pixel, VEC, (k - k0) / NR * lines, lines};
+          ahead = (Ahead){x + first_x + base[0] + b + (MR + before) * pixel, pixel, behind - before};
         }
-        multiply(depth, windows, panel, y + k, at, rows, min(NR, k1 - k), alpha, scale, ahead, gaps, is_streamed);
+        multiply(depth, windows, panel, y + first_y + k, at, rows, min(NR, k1 - k), alpha, scale, ahead, gaps,
+                 is_streamed);
       }
     }
   }

@@ -29,6 +29,7 @@
 
 #define NOINLINE __attribute__((noinline))
 
+// A whole line that nobody reads first, past the caches.
 #ifdef __has_builtin
 #if __has_builtin(__builtin_nontemporal_store)
 #define STORE_STREAMED(value, y) __builtin_nontemporal_store(value, (__global float16 *)(y))
@@ -38,27 +39,17 @@
 #define STORE_STREAMED(value, y) vstore16(value, 0, y)
 #endif
 
-// Like store_part; where `is_streamed` whole lines are written that nobody reads first.
-INLINE void store_result(float16 value, __global float *y, int count, float beta, bool is_streamed) {
-  if (is_streamed && count >= VEC && ((size_t)y & 63) == 0)
-    STORE_STREAMED(value, y);
-  else
-    store_part(value, y, count, beta);
-}
-
-// What is read soon: 16 lines, `step` floats apart, of each of some rows; a loop over products asks for `count`
-// of them from `first` on, one now and then. Asked for all at once they would keep it waiting. Where a step of
-// the loop is short, finding the line would take longer than the products, and nothing is asked for.
+// The windows that are read next, `row` floats apart: a tile asks for those of `count` positions, a line of each
+// every 16 products. All at once they would keep it waiting, and a line to find at every product takes issue slots
+// from the multiply-adds.
 typedef struct {
-  __global const float *line;
-  long row, step;
-  int first, count;
+  __global const float *first;
+  long row;
+  int count;
 } Ahead;
 
-INLINE void prefetch_line(Ahead ahead, int k) {
-  if (MR * VECTORS <= 8) return;
-  const int i = ahead.first + k * ahead.count / DEPTH;
-  PREFETCH(ahead.line + i / 16 * ahead.row + i % 16 * ahead.step);
+INLINE void prefetch_lines(Ahead ahead, int k) {
+  for (int i = 0; i < ahead.count; i++) PREFETCH(ahead.first + i * ahead.row + k);
 }
 
 // From a source of `channels` a group and x_d x x_h x x_w places to a result of `filters` a group and
