@@ -86,6 +86,7 @@ class CpuFirst(CpuSolver):
             f"cpu_first_{name}",
             replace(shape, filters=1),
             STRIP_FLOATS=_STRIP_FLOATS,
+            **({"STREAMS": many} if self.channels_last else {}),
             **tile,
         )
         block = self._block(tile)
@@ -124,10 +125,7 @@ class CpuFirst(CpuSolver):
             vectors, filters = _MANY_SUMS if many_registers else _FEW_SUMS
             return {"VECTORS": vectors, "FILTERS_AT_ONCE": filters}
         if not many_registers:
-            return {"VECTORS": 1, "PIXELS": _FEW_PIXELS, "LOADED_ALONE": 1}
-        # Compilers take neighbouring values out of a vector, so few of them shall be enough.
-        if shape.channels * shape.stride[1] == 1 and shape.filters > 2 * VECTOR:
-            return {"VECTORS": 4, "PIXELS": 6}
+            return {"VECTORS": 1, "PIXELS": _FEW_PIXELS}
         return {"VECTORS": min(-(-shape.filters // VECTOR), 2), "PIXELS": 14}
 
     def _block(self, tile: dict[str, int]) -> int:

@@ -12,9 +12,20 @@
 #if __has_builtin(__builtin_prefetch)
 #define PREFETCH(pointer) __builtin_prefetch((const void *)(size_t)(pointer))
 #endif
+#if __has_builtin(__builtin_nontemporal_store)
+#define STORE_STREAMED(value, y) __builtin_nontemporal_store(value, (__global float16 *)(y))
+#endif
 #endif
 #ifndef PREFETCH
 #define PREFETCH(pointer)
+#endif
+
+#ifndef STREAMED_FLOATS
+#define STREAMED_FLOATS 524288  // smallest result that is written past the caches, which would not keep it
+#endif
+// A whole line, on a multiple of 64 bytes, that nobody reads first: past the caches.
+#ifndef STORE_STREAMED
+#define STORE_STREAMED(value, y) vstore16(value, 0, y)
 #endif
 
 // The first `count` floats, then zeros: memory behind the tensor is never read.

@@ -12,8 +12,8 @@
 #ifndef PIXELS
 #define PIXELS 14           // results of a row at a time: 1 and up
 #endif
-#ifndef LOADED_ALONE
-#define LOADED_ALONE 0      // 1: each value of x by itself, where compilers would shuffle neighbours out of a vector
+#ifndef STREAMS
+#define STREAMS 1           // 1: large results are written past the caches
 #endif
 #ifndef STRIP_FLOATS
 #define STRIP_FLOATS 16384  // room for the rows
@@ -25,11 +25,8 @@
 #define LINE (FILTER_W * CHANNELS)  // products of a row of taps
 #define STEP (STRIDE_W * CHANNELS)  // floats from a result's first value to the next one's
 
-#if LOADED_ALONE
+// Each by itself: compilers shuffle neighbours out of a vector, on a port that multiply-adds need.
 typedef const volatile float *Values;
-#else
-typedef const float *Values;
-#endif
 
 INLINE void multiply(float16 sum[PIXELS][VECTORS], Values from, __global const float *weights, int pitch) {
 #pragma unroll
@@ -63,6 +60,9 @@ __kernel ONE_ITEM void direct_cpu_first_pixels(__global const float *restrict x,
   const int line = x_w * CHANNELS, margin = pad_w * CHANNELS;
   x += get_global_id(0) * x_h * line;
   y += get_global_id(0) * y_h * y_w * filters;
+  // Vectors of y are lines, and nothing is read of them.
+  const bool is_streamed = STREAMS && beta == 0.0f && filters % VEC == 0 && ((size_t)y & 63) == 0 &&
+                           (long)get_global_size(0) * y_h * y_w * filters >= STREAMED_FLOATS;
   const int first = get_global_id(1) * bands * band, last = min(first + bands * band, y_h);
   for (int top = first; top < last; top += band) {
     const int bottom = min(top + band, last);
@@ -88,13 +88,22 @@ __kernel ONE_ITEM void direct_cpu_first_pixels(__global const float *restrict x,
           const int column = beta == 0.0f && y_w >= PIXELS ? min(next, y_w - PIXELS) : next;
           __global float *to = y + ((long)row * y_w + column) * filters + k;
           // Lines that are written wait for their old contents: the next tile's are on their way.
+          if (!is_streamed) {
 #pragma unroll
-          for (int p = 0; p < PIXELS; p++)
+            for (int p = 0; p < PIXELS; p++)
 #pragma unroll
-            for (int v = 0; v < VECTORS; v++) PREFETCH(to + (long)(p + PIXELS) * filters + v * VEC);
+              for (int v = 0; v < VECTORS; v++) PREFETCH(to + (long)(p + PIXELS) * filters + v * VEC);
+          }
           float16 sum[PIXELS][VECTORS];
           multiply(sum, rows + (row - top) * STRIDE_H * pitch + column * STEP, packed + (long)k * DEPTH, pitch);
-          if (beta == 0.0f && k + BLOCK <= filters && column + PIXELS <= y_w) {
+          const bool is_whole = beta == 0.0f && k + BLOCK <= filters && column + PIXELS <= y_w;
+          if (is_whole && is_streamed) {
+#pragma unroll
+            for (int p = 0; p < PIXELS; p++)
+#pragma unroll
+              for (int v = 0; v < VECTORS; v++)
+                STORE_STREAMED(alpha * sum[p][v], to + (long)p * filters + v * VEC);
+          } else if (is_whole) {
 #pragma unroll
             for (int p = 0; p < PIXELS; p++)
 #pragma unroll

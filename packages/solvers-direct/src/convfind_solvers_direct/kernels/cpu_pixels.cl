@@ -91,8 +91,8 @@ INLINE void tile(const bool inside, const bool whole, const bool far, __global c
                  int pad_h, int pad_w) {
   const int row0 = SOURCE_OF(row, pad_h, FILTER_H, STRIDE_H, DILATION_H);
   const int column0 = SOURCE_OF(column, pad_w, FILTER_W, STRIDE_W, DILATION_W);
-  if (far) {
-    // Lines that are written wait for their old contents, too.
+  if (far && TAPS <= 9) {
+    // Lines that are written wait for their old contents, too; of larger filters they come in time.
 #pragma unroll
     for (int o = 0; o < ROWS; o++)
 #pragma unroll

@@ -21,23 +21,9 @@
 #define JOINED_PHASES 0    // 1: the phases along w of a stride of 2 are computed together
 #endif
 
-#ifndef STREAMED_FLOATS
-#define STREAMED_FLOATS 524288  // smallest result that is written past the caches, which would not keep it
-#endif
-
 #define NR (VEC * VECTORS) // columns of the register tile
 
 #define NOINLINE __attribute__((noinline))
-
-// A whole line that nobody reads first, past the caches.
-#ifdef __has_builtin
-#if __has_builtin(__builtin_nontemporal_store)
-#define STORE_STREAMED(value, y) __builtin_nontemporal_store(value, (__global float16 *)(y))
-#endif
-#endif
-#ifndef STORE_STREAMED
-#define STORE_STREAMED(value, y) vstore16(value, 0, y)
-#endif
 
 // The windows that are read next, `row` floats apart: a tile asks for those of `count` positions, a line of each
 // every 16 products. All at once they would keep it waiting, and a line to find at every product takes issue slots
