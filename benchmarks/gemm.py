@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -80,15 +80,24 @@ class Bench:
             x=device.upload(self._a), w=device.upload(self._b), y=device.allocate(self._a.nbytes)
         )
 
-    def rows(self, size: int, form: str, ceiling: float | None, *, every: bool) -> Iterator[Row]:
-        """Measure one product with one or all configs."""
+    def rows(
+        self,
+        size: int,
+        form: str,
+        ceiling: float | None,
+        tell: Callable[[str], None],
+        *,
+        every: bool,
+    ) -> Iterator[Row]:
+        """Measure one product with one or all configs; ``tell`` hears what is under way."""
         device, gemm = self._device, product(size, form)
         kernel = kernel_for(device.target)
         chosen = configs(device, gemm, every=every)
         launches = [kernel.launch(gemm, device.target, config) for config in chosen]
         expected = self._first_row(size, form)
-        self._load(launch.kernel.program for launch in launches)
-        for config, launch in zip(chosen, launches, strict=True):
+        self._load([launch.kernel.program for launch in launches], tell)
+        for number, (config, launch) in enumerate(zip(chosen, launches, strict=True), 1):
+            tell(f"config {number} of {len(chosen)}")
             if launch.kernel.program not in self._loaded:
                 continue
             invoker = device.invoker([launch], self._loaded)
@@ -109,7 +118,7 @@ class Bench:
                 gflops / ceiling if ceiling else None,
             )
 
-    def _load(self, programs: Iterable[Program]) -> None:
+    def _load(self, programs: Iterable[Program], tell: Callable[[str], None]) -> None:
         """Build what is new, on several threads; leave out what the device refuses."""
 
         def build(program: Program) -> tuple[Program, object]:
@@ -121,8 +130,10 @@ class Bench:
 
         new = [program for program in dict.fromkeys(programs) if program not in self._loaded]
         with ThreadPoolExecutor() as pool:
-            built = pool.map(build, new)
-            self._loaded.update({program: native for program, native in built if native})
+            for number, (program, native) in enumerate(pool.map(build, new), 1):
+                tell(f"{number} of {len(new)} programs built")
+                if native:
+                    self._loaded[program] = native
 
     def _first_row(self, size: int, form: str) -> Array:
         """The first row of the result, by NumPy in double precision."""
@@ -177,8 +188,11 @@ def main(name: str, sizes: str, ceiling: float | None, every: bool, as_json: boo
     with Console(stderr=True).status("") as status:
         for size in wanted:
             for form in FORMS:
-                status.update(f"{form} {size}")
-                rows += bench.rows(size, form, ceiling, every=every)
+
+                def tell(what: str, product: str = f"{form} {size}") -> None:
+                    status.update(f"{product}: {what}")
+
+                rows += bench.rows(size, form, ceiling, tell, every=every)
     title = f"{device.target.name}, {device.target.platform}, {device.target.driver}"
     device.close()
     if as_json:

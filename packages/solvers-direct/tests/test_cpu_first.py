@@ -56,6 +56,18 @@ def test_edges_of_tiles(solver: First, arch: str, convfind_device: Device) -> No
     assert len(report.problems) == len(shapes)
 
 
+@pytest.mark.parametrize("arch", ["x86-64-avx2", "x86-64-avx512"])
+def test_large_results_past_the_caches(arch: str, convfind_device: Device) -> None:
+    """Of whole tiles, of a last one that is not, of lines that vectors are not, and added to y."""
+    solver = CpuFirst(channels_last=True)
+    shapes = [
+        problem_of(solver, (1, 3, 130, 127), (filters, 3, 3, 3), padding=1, beta=beta)
+        for filters, beta in ((64, 0.0), (48, 0.0), (40, 0.0), (32, 2.0))
+    ]
+    device = of_instructions(on_cpu(convfind_device), arch)
+    assert_solver(solver, device, shapes=shapes, every_variant=False)
+
+
 @st.composite
 def problems(draw: st.DrawFn, solver: First) -> list[ConvProblem]:
     """Draw a window, and problems with it: they share a program."""
