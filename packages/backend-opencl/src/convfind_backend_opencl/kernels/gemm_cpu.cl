@@ -3,8 +3,9 @@
 // One work-item is one core's share: `share` rows by `strip` columns of one C. It walks K in blocks, packs its
 // block of B into private memory (which stays in the level-2 cache and never travels to memory), and for every
 // panel of MR rows of A runs a register tile of MR x NR over it. So B needs no packing pass and no workspace.
-// A is packed panel by panel into the level-1 cache on the way (A_PACKED 0), or beforehand by `gemm_cpu_pack_a`
-// (A_PACKED 1, for weights that stay the same over many calls).
+// A is packed panel by panel into the level-1 cache on the way.
+// Where A has few rows, B's packing would take a large part of the time. Then the block of A is what is packed and
+// stays (A_KEPT 1), and each panel of B is packed by the first tile that multiplies it, while it multiplies.
 // Work-group size is 1: there is nothing to share and nothing to wait for.
 
 #ifndef TRANS_A
@@ -13,8 +14,8 @@
 #ifndef TRANS_B
 #define TRANS_B 0          // 0: B is K x N; 1: B is stored N x K
 #endif
-#ifndef A_PACKED
-#define A_PACKED 0         // 0: A is the matrix; 1: A is the output of gemm_cpu_pack_a
+#ifndef A_KEPT
+#define A_KEPT 0           // 0: a block of B stays in the level-2 cache; 1: one of A
 #endif
 #ifndef VECTORS
 #define VECTORS 2          // float16 columns of the register tile: 2 (AVX-512), 1 (16 registers of 8 floats)
@@ -26,7 +27,7 @@
 #define DEPTH 256          // largest block of K, multiple of 16: 64..1024
 #endif
 #ifndef PANEL_FLOATS
-#define PANEL_FLOATS 131072 // private memory for a block of B: >= NR * DEPTH; depth_limit * strip must fit in it
+#define PANEL_FLOATS 131072 // private memory for a block of B (of A): depth_limit * strip (share) and NR * DEPTH fit in it
 #endif
 
 #include "convfind_cpu_vector.h"
@@ -35,11 +36,7 @@
 
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 
-#if A_PACKED
-#define A_SPACE __global
-#else
-#define A_SPACE __private
-#endif
+#define ROWS_AHEAD 8       // rows of B that are asked for ahead where a tile packs them
 
 INLINE ulong batch_offset(ulong batch, ulong inner, ulong offset, ulong outer_stride, ulong inner_stride)
 {
@@ -102,7 +99,7 @@ INLINE void pack_b(float *panels, __global const float *b, ulong ldb, int depth,
 
 // MR of the `rows` rows of A that are left as [depth][MR], zero below the last row. Each vector store spills over
 // into the next k's place, which the next store overwrites; `panel` has room for VEC floats more.
-INLINE void pack_a(A_SPACE float *panel, __global const float *a, ulong lda, int rows, int depth)
+INLINE void pack_a(float *panel, __global const float *a, ulong lda, int rows, int depth)
 {
 #if TRANS_A
     for (int k = 0; k < depth; k++) vstore16(load_part(a + k * lda, rows), 0, panel + k * MR);
@@ -118,9 +115,10 @@ INLINE void pack_a(A_SPACE float *panel, __global const float *a, ulong lda, int
 }
 
 // tile_rows x (16 * tile_vectors) of C. Both are constants where this is inlined, so that all loops over them
-// unroll and the accumulators live in registers.
-INLINE void tile(const int tile_rows, const int tile_vectors, int depth, A_SPACE const float *a, const float *b,
-                 __global float *c, ulong ldc, int rows, int columns, float alpha, float beta)
+// unroll and the accumulators live in registers. With `packs` the panel of B is filled from `source` on the way.
+INLINE void tile(const bool packs, const int tile_rows, const int tile_vectors, int depth, const float *a,
+                 float *b, __global const float *source, ulong ldb, __global float *c, ulong ldc, int rows,
+                 int columns, float alpha, float beta)
 {
     float16 sum[MR][VECTORS];
     #pragma unroll
@@ -133,7 +131,13 @@ INLINE void tile(const int tile_rows, const int tile_vectors, int depth, A_SPACE
     for (int k = 0; k < depth; k++) {
         float16 right[VECTORS];
         #pragma unroll
-        for (int j = 0; j < tile_vectors; j++) right[j] = vload16(k * tile_vectors + j, b);
+        for (int j = 0; j < tile_vectors; j++) {
+            right[j] = packs ? vload16(j, source + k * ldb) : vload16(k * tile_vectors + j, b);
+            if (packs) {
+                vstore16(right[j], k * tile_vectors + j, b);
+                PREFETCH(source + (k + ROWS_AHEAD) * ldb + j * VEC);
+            }
+        }
         #pragma unroll
         for (int i = 0; i < tile_rows; i++) {
             const float16 left = a[k * MR + i];
@@ -163,16 +167,27 @@ INLINE void tile(const int tile_rows, const int tile_vectors, int depth, A_SPACE
 }
 
 // The last rows get a tile of 4 or 8, so that a multiple of 4 rows wastes nothing.
-INLINE void tile_of_width(const int tile_vectors, int depth, A_SPACE const float *a, const float *b,
+INLINE void tile_of_width(const int tile_vectors, int depth, const float *a, float *b,
                           __global float *c, ulong ldc, int rows, int columns, float alpha, float beta)
 {
-    if (MR > 8 && rows > 8) tile(MR, tile_vectors, depth, a, b, c, ldc, rows, columns, alpha, beta);
-    else if (MR > 4 && rows > 4) tile(MIN(MR, 8), tile_vectors, depth, a, b, c, ldc, rows, columns, alpha, beta);
-    else tile(4, tile_vectors, depth, a, b, c, ldc, rows, columns, alpha, beta);
+    if (MR > 8 && rows > 8) tile(false, MR, tile_vectors, depth, a, b, 0, 0, c, ldc, rows, columns, alpha, beta);
+    else if (MR > 4 && rows > 4)
+        tile(false, MIN(MR, 8), tile_vectors, depth, a, b, 0, 0, c, ldc, rows, columns, alpha, beta);
+    else tile(false, 4, tile_vectors, depth, a, b, 0, 0, c, ldc, rows, columns, alpha, beta);
+}
+
+// A tile of all heights and widths.
+INLINE void any_tile(int depth, const float *a, float *b, __global float *c, ulong ldc, int rows, int columns,
+                     float alpha, float beta)
+{
+    if (VECTORS > 1 && columns > VEC)
+        tile_of_width(VECTORS, depth, a, b, c, ldc, min(MR, rows), min(NR, columns), alpha, beta);
+    else
+        tile_of_width(1, depth, a, b, c, ldc, min(MR, rows), min(VEC, columns), alpha, beta);
 }
 
 // Global size: (strips of N * shares of M, batch) with strips = ceil(N / strip), shares = ceil(M / share).
-// `strip` is a multiple of NR, `share` of MR; depth_limit <= DEPTH and depth_limit * strip <= PANEL_FLOATS.
+// `strip` is a multiple of NR, `share` of MR; depth_limit <= DEPTH; depth_limit * strip (A_KEPT: * share) <= PANEL_FLOATS.
 __kernel ONE_ITEM void gemm_cpu(
     const int M, const int N, const int K, const float alpha, const float beta,
     __global const float *restrict A, const ulong a_offset, const ulong lda, const ulong a_outer, const ulong a_inner,
@@ -189,52 +204,44 @@ __kernel ONE_ITEM void gemm_cpu(
     __global const float *b = B + batch_offset(batch, inner, b_offset, b_outer, b_inner);
     __global float *c = C + batch_offset(batch, inner, c_offset, c_outer, c_inner) + n0;
 
+#if A_KEPT
+    float panel[DEPTH * NR] __attribute__((aligned(64)));
+    float panels[PANEL_FLOATS + VEC] __attribute__((aligned(64)));
+#else
     float panels[PANEL_FLOATS] __attribute__((aligned(64)));
-#if !A_PACKED
     float panel[DEPTH * MR + VEC] __attribute__((aligned(64)));
 #endif
     for (int k = 0; k < K; k += depth_limit) {
         const int depth = min(depth_limit, K - k);
         const float scale = k == 0 ? beta : 1.0f;
-        pack_b(panels, b + (TRANS_B ? n0 * ldb + k : k * ldb + n0), ldb, depth, width);
-        for (int m = m0; m < m1; m += MR) {
-#if A_PACKED
-            __global const float *panel = a + ((ulong)(m / MR) * K + k) * MR;
-#else
-            pack_a(panel, a + (TRANS_A ? k * lda + m : m * lda + k), lda, M - m, depth);
-#endif
-            for (int n = 0; n < width; n += NR) {
-                const int rows = m1 - m, columns = width - n;
-                if (VECTORS > 1 && columns > VEC)
-                    tile_of_width(VECTORS, depth, panel, panels + n * depth, c + m * ldc + n, ldc,
-                                  min(MR, rows), min(NR, columns), alpha, scale);
+        __global const float *rows_of_a = a + (TRANS_A ? k * lda : k);
+        __global const float *columns_of_b = b + (TRANS_B ? n0 * ldb + k : k * ldb + n0);
+#if A_KEPT
+        for (int m = m0; m < m1; m += MR)
+            pack_a(panels + (m - m0) * depth, rows_of_a + (TRANS_A ? m : m * lda), lda, M - m, depth);
+        for (int n = 0; n < width; n += NR) {
+            const int columns = width - n;
+            __global const float *source = columns_of_b + (TRANS_B ? n * ldb : n);
+            const bool packs = !TRANS_B && columns >= NR;
+            if (!packs) pack_b(panel, source, ldb, depth, min(NR, columns));
+            for (int m = m0; m < m1; m += MR) {
+                __global float *to = c + m * ldc + n;
+                const float *left = panels + (m - m0) * depth;
+                if (packs && m == m0)
+                    tile(true, MR, VECTORS, depth, left, panel, source, ldb, to, ldc, min(MR, m1 - m), NR, alpha, scale);
                 else
-                    tile_of_width(1, depth, panel, panels + n * depth, c + m * ldc + n, ldc,
-                                  min(MR, rows), min(VEC, columns), alpha, scale);
+                    any_tile(depth, left, panel, to, ldc, m1 - m, columns, alpha, scale);
             }
         }
+#else
+        pack_b(panels, columns_of_b, ldb, depth, width);
+        for (int m = m0; m < m1; m += MR) {
+            pack_a(panel, rows_of_a + (TRANS_A ? m : m * lda), lda, M - m, depth);
+            for (int n = 0; n < width; n += NR)
+                any_tile(depth, panel, panels + n * depth, c + m * ldc + n, ldc, m1 - m, width - n, alpha, scale);
+        }
+#endif
     }
 }
-
-#if A_PACKED
-// A into panels [ceil(M / MR)][K][MR], zero below the last row. Global size: (ceil(M / MR), batch).
-__kernel ONE_ITEM void gemm_cpu_pack_a(
-    const int M, const int K,
-    __global const float *restrict A, const ulong a_offset, const ulong lda, const ulong a_outer, const ulong a_inner,
-    __global float *restrict P, const ulong p_offset, const ulong p_outer, const ulong p_inner, const int inner)
-{
-    const ulong batch = get_global_id(1), m = get_global_id(0) * MR;
-    __global const float *a = A + batch_offset(batch, inner, a_offset, a_outer, a_inner) + m * (TRANS_A ? 1 : lda);
-    __global float *panel = P + batch_offset(batch, inner, p_offset, p_outer, p_inner) + m * K;
-    const int rows = M - (int)m;
-    // Vector stores spill over into the next k's, so the last ones are written float by float: the panel behind
-    // them belongs to another work-item.
-    const int whole = max(0, K - (VEC - 1) / MR);
-    pack_a(panel, a, lda, rows, whole);
-    for (int k = whole; k < K; k++)
-        for (int i = 0; i < MR; i++)
-            panel[(ulong)k * MR + i] = i < rows ? a[TRANS_A ? k * lda + i : i * lda + k] : 0.0f;
-}
-#endif
 
 #include "gemm_sum.cl"
