@@ -25,9 +25,9 @@ _PARAMETERS = (
 #: The register tile that fills the registers: 32 of 16 floats, 16 of 8; else 32 of 4.
 _REGISTER_TILES = {"x86-64-avx512": (12, 2), "x86-64-avx2": (6, 1)}
 _OTHER_REGISTER_TILE = (5, 1)
-#: Where a block of A is kept: columns for each row at least, which pay for packing A into the level-2
-#: cache; and rows for each product of a sum at most, since then tiles that go down the rows of C
-#: cost more than they save. (Measured on an Intel Xeon: benchmarks/RESULTS.md.)
+#: Where a block of A is kept: columns for each row at least, which pay for packing A into the
+#: level-2 cache; and rows for each product of a sum at most: of more, tiles that go down the rows
+#: of C cost more than they save. (Measured on an Intel Xeon: benchmarks/RESULTS.md.)
 _COLUMNS_A_ROW, _ROWS_A_PRODUCT = 6, 2
 #: Output of one work-item that makes packing cheap, for deciding how to split.
 _GOOD_ROWS, _GOOD_COLUMNS = 128, 256
@@ -71,12 +71,7 @@ class CpuGemm(GemmKernel):
         return Program(
             kernel_source("gemm_cpu"),
             KernelLanguage.OPENCL_C,
-            make_defines(
-                macros,
-                TRANS_A=gemm.trans_a,
-                TRANS_B=gemm.trans_b,
-                A_KEPT=_keeps_a(gemm, config),
-            ),
+            make_defines(macros, TRANS_A=gemm.trans_a, TRANS_B=gemm.trans_b),
         )
 
     def launch(self, gemm: Gemm, target: Target, config: Config) -> Launch:
@@ -84,7 +79,7 @@ class CpuGemm(GemmKernel):
         cut = blocking(gemm, config, target.compute_units)
         return Launch(
             KernelSpec(self.program(gemm, config), "gemm_cpu"),
-            (*gemm.arguments, i32(cut.strip), i32(cut.share), i32(cut.depth)),
+            (*gemm.arguments, *map(i32, (cut.strip, cut.share, cut.depth, cut.keeps_a))),
             (ceil_div(gemm.n, cut.strip) * ceil_div(gemm.m, cut.share), gemm.batch),
             (1, 1),
         )

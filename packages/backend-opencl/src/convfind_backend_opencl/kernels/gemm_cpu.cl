@@ -5,7 +5,7 @@
 // panel of MR rows of A runs a register tile of MR x NR over it. So B needs no packing pass and no workspace.
 // A is packed panel by panel into the level-1 cache on the way.
 // Where A has few rows, B's packing would take a large part of the time. Then the block of A is what is packed and
-// stays (A_KEPT 1), and each panel of B is packed by the first tile that multiplies it, while it multiplies.
+// stays (`keeps_a`), and each panel of B is packed by the first tile that multiplies it, while it multiplies.
 // Work-group size is 1: there is nothing to share and nothing to wait for.
 
 #ifndef TRANS_A
@@ -13,9 +13,6 @@
 #endif
 #ifndef TRANS_B
 #define TRANS_B 0          // 0: B is K x N; 1: B is stored N x K
-#endif
-#ifndef A_KEPT
-#define A_KEPT 0           // 0: a block of B stays in the level-2 cache; 1: one of A
 #endif
 #ifndef VECTORS
 #define VECTORS 2          // float16 columns of the register tile: 2 (AVX-512), 1 (16 registers of 8 floats)
@@ -187,13 +184,13 @@ INLINE void any_tile(int depth, const float *a, float *b, __global float *c, ulo
 }
 
 // Global size: (strips of N * shares of M, batch) with strips = ceil(N / strip), shares = ceil(M / share).
-// `strip` is a multiple of NR, `share` of MR; depth_limit <= DEPTH; depth_limit * strip (A_KEPT: * share) <= PANEL_FLOATS.
+// `strip` is a multiple of NR, `share` of MR; depth_limit <= DEPTH; depth_limit * strip (`keeps_a`: * share) <= PANEL_FLOATS.
 __kernel ONE_ITEM void gemm_cpu(
     const int M, const int N, const int K, const float alpha, const float beta,
     __global const float *restrict A, const ulong a_offset, const ulong lda, const ulong a_outer, const ulong a_inner,
     __global const float *restrict B, const ulong b_offset, const ulong ldb, const ulong b_outer, const ulong b_inner,
     __global float *restrict C, const ulong c_offset, const ulong ldc, const ulong c_outer, const ulong c_inner,
-    const int inner, const int strip, const int share, const int depth_limit)
+    const int inner, const int strip, const int share, const int depth_limit, const int keeps_a)
 {
     const int strips = (N + strip - 1) / strip;
     const int n0 = (int)(get_global_id(0) % strips) * strip;
@@ -204,43 +201,36 @@ __kernel ONE_ITEM void gemm_cpu(
     __global const float *b = B + batch_offset(batch, inner, b_offset, b_outer, b_inner);
     __global float *c = C + batch_offset(batch, inner, c_offset, c_outer, c_inner) + n0;
 
-#if A_KEPT
-    float panel[DEPTH * NR] __attribute__((aligned(64)));
-    float panels[PANEL_FLOATS + VEC] __attribute__((aligned(64)));
-#else
-    float panels[PANEL_FLOATS] __attribute__((aligned(64)));
-    float panel[DEPTH * MR + VEC] __attribute__((aligned(64)));
-#endif
+    float panels[PANEL_FLOATS + VEC] __attribute__((aligned(64)));  // of the operand that stays
+    float panel[DEPTH * (NR > MR ? NR : MR) + VEC] __attribute__((aligned(64)));
+    const int outer_size = keeps_a ? width : m1 - m0, inner_size = keeps_a ? m1 - m0 : width;
     for (int k = 0; k < K; k += depth_limit) {
         const int depth = min(depth_limit, K - k);
         const float scale = k == 0 ? beta : 1.0f;
-        __global const float *rows_of_a = a + (TRANS_A ? k * lda : k);
+        __global const float *rows_of_a = a + (TRANS_A ? k * lda + m0 : m0 * lda + k);
         __global const float *columns_of_b = b + (TRANS_B ? n0 * ldb + k : k * ldb + n0);
-#if A_KEPT
-        for (int m = m0; m < m1; m += MR)
-            pack_a(panels + (m - m0) * depth, rows_of_a + (TRANS_A ? m : m * lda), lda, M - m, depth);
-        for (int n = 0; n < width; n += NR) {
-            const int columns = width - n;
-            __global const float *source = columns_of_b + (TRANS_B ? n * ldb : n);
-            const bool packs = !TRANS_B && columns >= NR;
-            if (!packs) pack_b(panel, source, ldb, depth, min(NR, columns));
-            for (int m = m0; m < m1; m += MR) {
-                __global float *to = c + m * ldc + n;
-                const float *left = panels + (m - m0) * depth;
-                if (packs && m == m0)
-                    tile(true, MR, VECTORS, depth, left, panel, source, ldb, to, ldc, min(MR, m1 - m), NR, alpha, scale);
+        if (keeps_a)
+            for (int m = 0; m < m1 - m0; m += MR)
+                pack_a(panels + m * depth, rows_of_a + (TRANS_A ? m : m * lda), lda, M - m0 - m, depth);
+        else
+            pack_b(panels, columns_of_b, ldb, depth, width);
+        for (int i = 0; i < outer_size; i += keeps_a ? NR : MR) {
+            __global const float *source = keeps_a ? columns_of_b + (TRANS_B ? i * ldb : i)
+                                                   : rows_of_a + (TRANS_A ? i : i * lda);
+            const bool packs = keeps_a && !TRANS_B && width - i >= NR;
+            if (!keeps_a) pack_a(panel, source, lda, M - m0 - i, depth);
+            else if (!packs) pack_b(panel, source, ldb, depth, min(NR, width - i));
+            for (int j = 0; j < inner_size; j += keeps_a ? MR : NR) {
+                const int m = keeps_a ? j : i, n = keeps_a ? i : j;
+                const float *left = keeps_a ? panels + m * depth : panel;
+                float *right = keeps_a ? panel : panels + n * depth;
+                __global float *to = c + (m0 + m) * ldc + n;
+                if (packs && j == 0)
+                    tile(true, MR, VECTORS, depth, left, right, source, ldb, to, ldc, min(MR, m1 - m0), NR, alpha, scale);
                 else
-                    any_tile(depth, left, panel, to, ldc, m1 - m, columns, alpha, scale);
+                    any_tile(depth, left, right, to, ldc, m1 - m0 - m, width - n, alpha, scale);
             }
         }
-#else
-        pack_b(panels, columns_of_b, ldb, depth, width);
-        for (int m = m0; m < m1; m += MR) {
-            pack_a(panel, rows_of_a + (TRANS_A ? m : m * lda), lda, M - m, depth);
-            for (int n = 0; n < width; n += NR)
-                any_tile(depth, panel, panels + n * depth, c + m * ldc + n, ldc, m1 - m, width - n, alpha, scale);
-        }
-#endif
     }
 }
 
