@@ -15,7 +15,6 @@ from convfind_backend_opencl.gemm.kernel import GemmKernel, kernel_source
 
 _VECTOR = 16  # floats
 _WIDEST_STRIP = 1024
-_LEAST_STRIP = 64  # below, packing costs more than another core brings; as for rows below 4 tiles
 _PARAMETERS = (
     Parameter("mr", (4, 5, 6, 8, 12, 14), "rows of the register tile"),
     Parameter("vectors", (1, 2), "vectors of 16 columns of the register tile"),
@@ -25,25 +24,17 @@ _PARAMETERS = (
 #: The register tile that fills the registers: 32 of 16 floats, 16 of 8; else 32 of 4.
 _REGISTER_TILES = {"x86-64-avx512": (12, 2), "x86-64-avx2": (6, 1)}
 _OTHER_REGISTER_TILE = (5, 1)
-#: Where a block of A is kept: columns for each row at least, which pay for packing A into the
-#: level-2 cache; and rows for each product of a sum at most: of more, tiles that go down the rows
-#: of C cost more than they save. (Measured on an Intel Xeon: benchmarks/RESULTS.md.)
-_COLUMNS_A_ROW, _ROWS_A_PRODUCT = 6, 2
 #: Output of one work-item that makes packing cheap, for deciding how to split.
 _GOOD_ROWS, _GOOD_COLUMNS = 128, 256
 
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
-    """Rows (``share``) and columns (``strip``) of one work-item, and its blocks of K.
-
-    With ``keeps_a`` a block of A stays in the level-2 cache, else one of B.
-    """
+    """Rows (``share``) and columns (``strip``) of one work-item, and its blocks of K."""
 
     strip: int
     share: int
     depth: int
-    keeps_a: bool
 
 
 class CpuGemm(GemmKernel):
@@ -79,7 +70,7 @@ class CpuGemm(GemmKernel):
         cut = blocking(gemm, config, target.compute_units)
         return Launch(
             KernelSpec(self.program(gemm, config), "gemm_cpu"),
-            (*gemm.arguments, *map(i32, (cut.strip, cut.share, cut.depth, cut.keeps_a))),
+            (*gemm.arguments, i32(cut.strip), i32(cut.share), i32(cut.depth)),
             (ceil_div(gemm.n, cut.strip) * ceil_div(gemm.m, cut.share), gemm.batch),
             (1, 1),
         )
@@ -94,44 +85,24 @@ def blocking(gemm: Gemm, config: Config, cores: int) -> Blocking:
     """Cut C wide enough to pay for packing, and into enough pieces for every core.
 
     Packing B costs 1 / share of the arithmetic and packing A 1 / strip, so the longer side is
-    halved first. Where A is kept, each work-item takes all its rows.
+    halved first.
     """
-    mr, columns, depth = config.integer("mr"), _width(config), _depth(gemm, config)
-    wanted = 1 if cores == 1 else 4 * cores
-    if _keeps_a(gemm, config):
-        strips = min(ceil_div(wanted, gemm.batch), ceil_div(gemm.n, _LEAST_STRIP))
-        strip = round_up(ceil_div(gemm.n, strips), columns)
-        return Blocking(strip, round_up(gemm.m, mr), depth, keeps_a=True)
+    mr, columns, deepest = config.integer("mr"), _width(config), config.integer("depth")
+    depth = min(deepest, round_up(ceil_div(gemm.k, ceil_div(gemm.k, deepest)), _VECTOR))
     widest = min(config.integer("panel_floats") // depth // columns * columns, _WIDEST_STRIP)
     strip = round_up(ceil_div(gemm.n, ceil_div(gemm.n, widest)), columns)
     share = round_up(gemm.m, mr)
-    least_share = 4 * mr
+    least_strip, least_share = 64, 4 * mr  # below, packing costs more than another core brings
+    wanted = 1 if cores == 1 else 4 * cores
     while ceil_div(gemm.n, strip) * ceil_div(gemm.m, share) * gemm.batch < wanted:
-        can_strip, can_share = strip > _LEAST_STRIP, share > least_share
+        can_strip, can_share = strip > least_strip, share > least_share
         if can_share and (share >= strip or not can_strip):
             share = round_up(ceil_div(share, 2), mr)
         elif can_strip:
             strip = round_up(ceil_div(strip, 2), columns)
         else:
             break
-    return Blocking(strip, share, depth, keeps_a=False)
-
-
-def _keeps_a(gemm: Gemm, config: Config) -> bool:
-    """Whether all rows of A fit the panel, and are few."""
-    fits = round_up(gemm.m, config.integer("mr")) * _depth(gemm, config)
-    return (
-        not gemm.trans_b  # its transposes are no part of a tile
-        and gemm.n >= _COLUMNS_A_ROW * gemm.m
-        and gemm.m <= _ROWS_A_PRODUCT * gemm.k
-        and fits <= config.integer("panel_floats")
-    )
-
-
-def _depth(gemm: Gemm, config: Config) -> int:
-    """Length of the blocks of K: equal parts."""
-    deepest = config.integer("depth")
-    return min(deepest, round_up(ceil_div(gemm.k, ceil_div(gemm.k, deepest)), _VECTOR))
+    return Blocking(strip, share, depth)
 
 
 def _width(config: Config) -> int:

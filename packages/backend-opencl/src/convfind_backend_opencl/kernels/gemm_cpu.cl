@@ -4,8 +4,6 @@
 // block of B into private memory (which stays in the level-2 cache and never travels to memory), and for every
 // panel of MR rows of A runs a register tile of MR x NR over it. So B needs no packing pass and no workspace.
 // A is packed panel by panel into the level-1 cache on the way.
-// Where A has few rows, B's packing would take a large part of the time. Then the block of A is what is packed and
-// stays (`keeps_a`), and each panel of B is packed by the first tile that multiplies it, while it multiplies.
 // Work-group size is 1: there is nothing to share and nothing to wait for.
 
 #ifndef TRANS_A
@@ -24,7 +22,7 @@
 #define DEPTH 256          // largest block of K, multiple of 16: 64..1024
 #endif
 #ifndef PANEL_FLOATS
-#define PANEL_FLOATS 131072 // private memory for a block of B (of A): depth_limit * strip (share) and NR * DEPTH fit in it
+#define PANEL_FLOATS 131072 // private memory for a block of B: >= NR * DEPTH; depth_limit * strip must fit in it
 #endif
 
 #include "convfind_cpu_vector.h"
@@ -32,8 +30,6 @@
 #define NR (VEC * VECTORS) // columns of the register tile
 
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
-
-#define ROWS_AHEAD 8       // rows of B that are asked for ahead where a tile packs them
 
 INLINE ulong batch_offset(ulong batch, ulong inner, ulong offset, ulong outer_stride, ulong inner_stride)
 {
@@ -112,10 +108,9 @@ INLINE void pack_a(float *panel, __global const float *a, ulong lda, int rows, i
 }
 
 // tile_rows x (16 * tile_vectors) of C. Both are constants where this is inlined, so that all loops over them
-// unroll and the accumulators live in registers. With `packs` the panel of B is filled from `source` on the way.
-INLINE void tile(const bool packs, const int tile_rows, const int tile_vectors, int depth, const float *a,
-                 float *b, __global const float *source, ulong ldb, __global float *c, ulong ldc, int rows,
-                 int columns, float alpha, float beta)
+// unroll and the accumulators live in registers.
+INLINE void tile(const int tile_rows, const int tile_vectors, int depth, const float *a, const float *b,
+                 __global float *c, ulong ldc, int rows, int columns, float alpha, float beta)
 {
     float16 sum[MR][VECTORS];
     #pragma unroll
@@ -128,13 +123,7 @@ INLINE void tile(const bool packs, const int tile_rows, const int tile_vectors, 
     for (int k = 0; k < depth; k++) {
         float16 right[VECTORS];
         #pragma unroll
-        for (int j = 0; j < tile_vectors; j++) {
-            right[j] = packs ? vload16(j, source + k * ldb) : vload16(k * tile_vectors + j, b);
-            if (packs) {
-                vstore16(right[j], k * tile_vectors + j, b);
-                PREFETCH(source + (k + ROWS_AHEAD) * ldb + j * VEC);
-            }
-        }
+        for (int j = 0; j < tile_vectors; j++) right[j] = vload16(k * tile_vectors + j, b);
         #pragma unroll
         for (int i = 0; i < tile_rows; i++) {
             const float16 left = a[k * MR + i];
@@ -164,33 +153,22 @@ INLINE void tile(const bool packs, const int tile_rows, const int tile_vectors, 
 }
 
 // The last rows get a tile of 4 or 8, so that a multiple of 4 rows wastes nothing.
-INLINE void tile_of_width(const int tile_vectors, int depth, const float *a, float *b,
+INLINE void tile_of_width(const int tile_vectors, int depth, const float *a, const float *b,
                           __global float *c, ulong ldc, int rows, int columns, float alpha, float beta)
 {
-    if (MR > 8 && rows > 8) tile(false, MR, tile_vectors, depth, a, b, 0, 0, c, ldc, rows, columns, alpha, beta);
-    else if (MR > 4 && rows > 4)
-        tile(false, MIN(MR, 8), tile_vectors, depth, a, b, 0, 0, c, ldc, rows, columns, alpha, beta);
-    else tile(false, 4, tile_vectors, depth, a, b, 0, 0, c, ldc, rows, columns, alpha, beta);
-}
-
-// A tile of all heights and widths.
-INLINE void any_tile(int depth, const float *a, float *b, __global float *c, ulong ldc, int rows, int columns,
-                     float alpha, float beta)
-{
-    if (VECTORS > 1 && columns > VEC)
-        tile_of_width(VECTORS, depth, a, b, c, ldc, min(MR, rows), min(NR, columns), alpha, beta);
-    else
-        tile_of_width(1, depth, a, b, c, ldc, min(MR, rows), min(VEC, columns), alpha, beta);
+    if (MR > 8 && rows > 8) tile(MR, tile_vectors, depth, a, b, c, ldc, rows, columns, alpha, beta);
+    else if (MR > 4 && rows > 4) tile(MIN(MR, 8), tile_vectors, depth, a, b, c, ldc, rows, columns, alpha, beta);
+    else tile(4, tile_vectors, depth, a, b, c, ldc, rows, columns, alpha, beta);
 }
 
 // Global size: (strips of N * shares of M, batch) with strips = ceil(N / strip), shares = ceil(M / share).
-// `strip` is a multiple of NR, `share` of MR; depth_limit <= DEPTH; depth_limit * strip (`keeps_a`: * share) <= PANEL_FLOATS.
+// `strip` is a multiple of NR, `share` of MR; depth_limit <= DEPTH and depth_limit * strip <= PANEL_FLOATS.
 __kernel ONE_ITEM void gemm_cpu(
     const int M, const int N, const int K, const float alpha, const float beta,
     __global const float *restrict A, const ulong a_offset, const ulong lda, const ulong a_outer, const ulong a_inner,
     __global const float *restrict B, const ulong b_offset, const ulong ldb, const ulong b_outer, const ulong b_inner,
     __global float *restrict C, const ulong c_offset, const ulong ldc, const ulong c_outer, const ulong c_inner,
-    const int inner, const int strip, const int share, const int depth_limit, const int keeps_a)
+    const int inner, const int strip, const int share, const int depth_limit)
 {
     const int strips = (N + strip - 1) / strip;
     const int n0 = (int)(get_global_id(0) % strips) * strip;
@@ -201,34 +179,22 @@ __kernel ONE_ITEM void gemm_cpu(
     __global const float *b = B + batch_offset(batch, inner, b_offset, b_outer, b_inner);
     __global float *c = C + batch_offset(batch, inner, c_offset, c_outer, c_inner) + n0;
 
-    float panels[PANEL_FLOATS + VEC] __attribute__((aligned(64)));  // of the operand that stays
-    float panel[DEPTH * (NR > MR ? NR : MR) + VEC] __attribute__((aligned(64)));
-    const int outer_size = keeps_a ? width : m1 - m0, inner_size = keeps_a ? m1 - m0 : width;
+    float panels[PANEL_FLOATS] __attribute__((aligned(64)));
+    float panel[DEPTH * MR + VEC] __attribute__((aligned(64)));
     for (int k = 0; k < K; k += depth_limit) {
         const int depth = min(depth_limit, K - k);
         const float scale = k == 0 ? beta : 1.0f;
-        __global const float *rows_of_a = a + (TRANS_A ? k * lda + m0 : m0 * lda + k);
-        __global const float *columns_of_b = b + (TRANS_B ? n0 * ldb + k : k * ldb + n0);
-        if (keeps_a)
-            for (int m = 0; m < m1 - m0; m += MR)
-                pack_a(panels + m * depth, rows_of_a + (TRANS_A ? m : m * lda), lda, M - m0 - m, depth);
-        else
-            pack_b(panels, columns_of_b, ldb, depth, width);
-        for (int i = 0; i < outer_size; i += keeps_a ? NR : MR) {
-            __global const float *source = keeps_a ? columns_of_b + (TRANS_B ? i * ldb : i)
-                                                   : rows_of_a + (TRANS_A ? i : i * lda);
-            const bool packs = keeps_a && !TRANS_B && width - i >= NR;
-            if (!keeps_a) pack_a(panel, source, lda, M - m0 - i, depth);
-            else if (!packs) pack_b(panel, source, ldb, depth, min(NR, width - i));
-            for (int j = 0; j < inner_size; j += keeps_a ? MR : NR) {
-                const int m = keeps_a ? j : i, n = keeps_a ? i : j;
-                const float *left = keeps_a ? panels + m * depth : panel;
-                float *right = keeps_a ? panel : panels + n * depth;
-                __global float *to = c + (m0 + m) * ldc + n;
-                if (packs && j == 0)
-                    tile(true, MR, VECTORS, depth, left, right, source, ldb, to, ldc, min(MR, m1 - m0), NR, alpha, scale);
+        pack_b(panels, b + (TRANS_B ? n0 * ldb + k : k * ldb + n0), ldb, depth, width);
+        for (int m = m0; m < m1; m += MR) {
+            pack_a(panel, a + (TRANS_A ? k * lda + m : m * lda + k), lda, M - m, depth);
+            for (int n = 0; n < width; n += NR) {
+                const int rows = m1 - m, columns = width - n;
+                if (VECTORS > 1 && columns > VEC)
+                    tile_of_width(VECTORS, depth, panel, panels + n * depth, c + m * ldc + n, ldc,
+                                  min(MR, rows), min(NR, columns), alpha, scale);
                 else
-                    any_tile(depth, left, right, to, ldc, m1 - m0 - m, width - n, alpha, scale);
+                    tile_of_width(1, depth, panel, panels + n * depth, c + m * ldc + n, ldc,
+                                  min(MR, rows), min(VEC, columns), alpha, scale);
             }
         }
     }
