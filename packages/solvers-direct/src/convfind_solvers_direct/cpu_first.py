@@ -86,7 +86,6 @@ class CpuFirst(CpuSolver):
             f"cpu_first_{name}",
             replace(shape, filters=1),
             STRIP_FLOATS=_STRIP_FLOATS,
-            **({"STREAMS": many} if self.channels_last else {}),
             **tile,
         )
         block = self._block(tile)
@@ -125,8 +124,8 @@ class CpuFirst(CpuSolver):
             vectors, filters = _MANY_SUMS if many_registers else _FEW_SUMS
             return {"VECTORS": vectors, "FILTERS_AT_ONCE": filters}
         if not many_registers:
-            return {"VECTORS": 1, "PIXELS": _FEW_PIXELS}
-        return {"VECTORS": min(-(-shape.filters // VECTOR), 2), "PIXELS": 14}
+            return {"VECTORS": 1, "PIXELS": _FEW_PIXELS, "STREAMS": 0}  # no gain on Zen 3
+        return {"VECTORS": min(-(-shape.filters // VECTOR), 2), "PIXELS": 14, "STREAMS": 1}
 
     def _block(self, tile: dict[str, int]) -> int:
         """Filters of a register tile."""

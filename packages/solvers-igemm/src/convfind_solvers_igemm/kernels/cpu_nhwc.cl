@@ -290,7 +290,7 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
     base[i] = i * x_pixel + (long)group * channels;
     at[i] = i * y_pixel;
   }
-  // Of the next MR positions, for each filter; rounded up, which asks for the first one of those behind at most.
+  // A filter's share of the next MR positions, which its tile asks for: in 65536ths, rounded up to miss none.
   const int asked = ((MR << 16) + k1 - k0 - 1) / (k1 - k0);
   for (int b = 0; b == 0 || b < reduction; b += DEPTH) {  // once where nothing reaches the phase
     const int depth = min(DEPTH, reduction - b);
