@@ -256,14 +256,14 @@ def test_other_tensors_and_devices_are_refused() -> None:
 
 
 @each_target
-def test_the_index_is_between_last_resorts_and_the_peak(target: Target) -> None:
+def test_the_index_is_a_share_of_the_peak(target: Target) -> None:
     cases = [case.plain() for case in edge_cases()]
     for problem in (*cases, ConvProblem.forward((8, 512, 56, 56), (512, 512, 1, 1))):
         for solver in SOLVERS:
             if solver.applicability(problem, target):
                 index = solver.wti(problem, target)
                 assert index is not None
-                assert 0.01 < index <= 0.8
+                assert 0.0 < index <= 0.85
 
 
 def test_sums_of_many_images_are_launched_in_bounded_number() -> None:

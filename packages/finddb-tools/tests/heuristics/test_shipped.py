@@ -20,4 +20,4 @@ def test_a_shipped_model_is_sound_and_registered(shipped: TrainedHeuristic) -> N
 
 
 def test_models_are_asked_in_the_order_of_their_names() -> None:
-    assert [shipped.name for shipped in shipped_models()] == ["cpu", "h200"]
+    assert [shipped.name for shipped in shipped_models()] == ["epyc", "h200", "xeon"]

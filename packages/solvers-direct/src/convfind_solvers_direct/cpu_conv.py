@@ -12,11 +12,12 @@ from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32, i64
 from convfind.target import Target
+from convfind.throughput import cpu_index
 from convfind.types import Direction
 from convfind_solvers_direct.cpu_solver import (
+    BALANCE,
     VECTOR,
     CpuSolver,
-    arithmetic_share,
     has_many_registers,
     items_wanted,
     program_of,
@@ -49,7 +50,8 @@ class CpuDirect(CpuSolver):
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The share of time that arithmetic takes, if all tensors are moved once."""
-        return max(_BUSY_SHARE * arithmetic_share(problem), 0.02)
+        operations = (problem.flops + BALANCE * problem.traffic) / _BUSY_SHARE
+        return cpu_index(problem, target, operations)
 
     def _judge_sizes(self, shape: Window) -> Applicability:
         """Judge what depends on the layout: channels last, whether lanes find their channels."""

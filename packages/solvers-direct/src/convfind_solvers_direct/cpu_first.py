@@ -12,13 +12,13 @@ from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
 from convfind.target import Target
+from convfind.throughput import fill
 from convfind.types import Direction
 from convfind_solvers_direct.cpu_conv import row_floats
 from convfind_solvers_direct.cpu_solver import (
     VECTOR,
     CpuSolver,
-    arithmetic_share,
-    fill,
+    first_layer_index,
     has_many_registers,
     items_wanted,
     program_of,
@@ -60,12 +60,13 @@ class CpuFirst(CpuSolver):
         return APPLICABLE
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """The share of time that arithmetic takes, times the part of the tiles that is filled."""
+        """Products of whole tiles, and memory."""
         shape = window(problem)
         tile = self._tile(shape, has_many_registers(target))
         pixels = tile.get("PIXELS", VECTOR)
         filled = fill(shape.filters, self._block(tile)) * fill(shape.out[1], pixels)
-        return max(_BEST_SHARE * filled * arithmetic_share(problem), 0.02)
+        products = problem.flops / (_BEST_SHARE * filled)
+        return first_layer_index(problem, target, products, channels_last=self.channels_last)
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the weights in order."""

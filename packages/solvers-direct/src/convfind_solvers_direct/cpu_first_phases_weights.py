@@ -12,12 +12,12 @@ from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, align, f32, i32
 from convfind.target import Target
+from convfind.throughput import fill
 from convfind.types import Direction
 from convfind_solvers_direct.cpu_phases_solver import PhasesSolver
 from convfind_solvers_direct.cpu_solver import (
     VECTOR,
-    arithmetic_share,
-    fill,
+    first_layer_index,
     has_many_registers,
     items_wanted,
     program_of,
@@ -62,7 +62,8 @@ class CpuFirstPhasesWeights(PhasesSolver):
         """The share of the peak, times that of the time that arithmetic takes."""
         phases = self.cut(window(problem))
         filled = fill(phases.window.filters, VECTOR)
-        return max(self.gain(phases) * filled * arithmetic_share(problem), 0.02)
+        products = problem.flops / (self.gain(phases) * filled)
+        return first_layer_index(problem, target, products, channels_last=True)
 
     def error_reach(self, problem: ConvProblem) -> int:
         """The taps of a piece."""

@@ -11,13 +11,13 @@ from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
 from convfind.target import Target
+from convfind.throughput import fill
 from convfind.types import Direction
 from convfind_solvers_direct.cpu_first import judge_first
 from convfind_solvers_direct.cpu_solver import (
     VECTOR,
     CpuSolver,
-    arithmetic_share,
-    fill,
+    first_layer_index,
     has_many_registers,
     items_wanted,
     program_of,
@@ -42,8 +42,8 @@ class _Registers:
 
 #: Of 32 registers of 16 floats, and of 16 of 8: there y must stay in the level-1 cache.
 _MANY, _FEW = _Registers(28, 32, 8, _TILE_FLOATS), _Registers(6, 7, 4, _TILE_FLOATS // 2)
-#: The share of the peak that leaves edges and sums of tiles out.
-_BEST_SHARE = 0.85
+#: The share of the peak that leaves edges and sums of tiles out, in either layout.
+_LAST_SHARE, _FIRST_SHARE = 0.85, 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +79,14 @@ class CpuFirstWeights(CpuSolver):
         return APPLICABLE
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """The share of time that arithmetic takes, times the part of the sums that count."""
+        """Products of whole tiles, and memory."""
         shape = window(problem)
         tile = self._tile(shape, has_many_registers(target))
         line = shape.taps[1] * (shape.channels if self.channels_last else 1)
+        best = _LAST_SHARE if self.channels_last else _FIRST_SHARE
         filled = fill(shape.filters, tile.vectors * VECTOR) * fill(line, tile.taps)
-        return max(_BEST_SHARE * filled * arithmetic_share(problem), 0.02)
+        products = problem.flops / (best * filled)
+        return first_layer_index(problem, target, products, channels_last=self.channels_last)
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the parts: one at least."""

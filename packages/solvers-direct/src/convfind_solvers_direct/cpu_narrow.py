@@ -11,12 +11,12 @@ from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
 from convfind.target import Target
+from convfind.throughput import cpu_index, fill
 from convfind.types import Direction
 from convfind_solvers_direct.cpu_first import judge_first
 from convfind_solvers_direct.cpu_solver import (
     VECTOR,
     CpuSolver,
-    fill,
     has_many_registers,
     items_wanted,
     program_of,
@@ -83,8 +83,8 @@ class CpuNarrow(CpuSolver):
         many = has_many_registers(target)
         unit = self._rows(shape, many) // shape.stride[0]
         filled = fill(rows, unit) * fill(columns, self._unit(shape, many))
-        busy = problem.flops / max(problem.flops / _BEST_SHARE, _BALANCE * problem.traffic)
-        return max(filled * busy, 0.02)
+        operations = max(problem.flops / _BEST_SHARE, _BALANCE * problem.traffic) / filled
+        return cpu_index(problem, target, operations, launches=2)
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the weights in order."""

@@ -6,9 +6,10 @@ from convfind.applicability import APPLICABLE, Applicability, Rejected
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.target import Target
+from convfind.throughput import fill
 from convfind.types import AccuracyClass, Algorithm
 from convfind_solvers_direct.cpu_first import judge_first
-from convfind_solvers_direct.cpu_solver import VECTOR, CpuSolver, fill
+from convfind_solvers_direct.cpu_solver import VECTOR, CpuSolver, first_layer_index
 from convfind_solvers_direct.phases import BLOCK, POINTS, PRODUCT_SHARE, Phases
 from convfind_solvers_direct.window import window
 
@@ -60,7 +61,8 @@ class PhasesSolver(CpuSolver):
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The share of the peak, counted by the direct formula."""
         phases = self.cut(window(problem))
-        return max(self.gain(phases) * fill(phases.window.filters, BLOCK), 0.02)
+        products = problem.flops / (self.gain(phases) * fill(phases.window.filters, BLOCK))
+        return first_layer_index(problem, target, products, channels_last=True)
 
     def error_bound(self, problem: ConvProblem) -> float:
         """Above what the points make of a sum: 2.8 and 3.9 times the error of plain summation.

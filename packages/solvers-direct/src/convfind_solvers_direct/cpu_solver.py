@@ -12,6 +12,7 @@ from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import Solver
 from convfind.target import DeviceKind, Target
+from convfind.throughput import cpu_index
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_direct.window import Window
 
@@ -22,6 +23,10 @@ VECTOR = 16
 ITEMS_PER_CORE = 4
 #: FLOP that a CPU core does while it moves a byte.
 BALANCE = 15
+#: What floats cost first layers beside products, in operations of the peak: of the source, of
+#: weights, which are packed or summed, and of results in either layout.
+_SOURCE_COST, _WEIGHT_COST = 20, 150
+_FIRST_RESULT_COST, _LAST_RESULT_COST = 75, 10
 
 
 class CpuSolver(Solver):
@@ -61,14 +66,16 @@ def items_wanted(target: Target) -> int:
     return 1 if target.compute_units == 1 else ITEMS_PER_CORE * target.compute_units
 
 
-def arithmetic_share(problem: ConvProblem) -> float:
-    """Share of the time that arithmetic takes, if all tensors are moved once."""
-    return problem.flops / (problem.flops + BALANCE * problem.traffic)
-
-
-def fill(size: int, unit: int) -> float:
-    """Share of whole units that a size fills."""
-    return size / (-(-size // unit) * unit)
+def first_layer_index(
+    problem: ConvProblem, target: Target, products: float, *, channels_last: bool
+) -> float:
+    """Return the index of so many operations for products, beside tensors and weights."""
+    first, second = map(problem.elements, problem.direction.reads)
+    source = first + second if problem.direction.writes == "w" else first
+    result_cost = _LAST_RESULT_COST if channels_last else _FIRST_RESULT_COST
+    operations = products + _SOURCE_COST * source + _WEIGHT_COST * problem.elements("w")
+    operations += result_cost * problem.elements(problem.direction.writes)
+    return cpu_index(problem, target, operations, launches=2)
 
 
 def has_many_registers(target: Target) -> bool:

@@ -15,6 +15,7 @@ from convfind.reasons import Reason
 from convfind.search_space import Parameter, SearchSpace
 from convfind.solver import TunableSolver
 from convfind.target import DeviceKind, Target
+from convfind.throughput import cpu_index
 from convfind.types import Algorithm, Direction
 from convfind_solvers_fft.applicability import error_factor, error_reach, judge, largest_number
 from convfind_solvers_fft.codegen import SIZES
@@ -105,7 +106,7 @@ class CpuSolver(TunableSolver):
 
     def _share(self, problem: ConvProblem, target: Target, tilings: Iterable[Tiling]) -> float:
         least = min(self._operations(problem, target, tiling) for tiling in tilings)
-        return problem.flops / least
+        return cpu_index(problem, target, least, launches=2)
 
     @abstractmethod
     def _operations(self, problem: ConvProblem, target: Target, tiling: Tiling) -> float:

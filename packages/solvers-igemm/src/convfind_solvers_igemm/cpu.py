@@ -12,6 +12,7 @@ from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
 from convfind.problem import ConvProblem
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
 from convfind.target import Target
+from convfind.throughput import cpu_index, fill
 from convfind.types import Direction
 from convfind_solvers_igemm.blocking import Product, cut, packed_at_once
 from convfind_solvers_igemm.cpu_geometry import Geometry, geometry
@@ -19,15 +20,11 @@ from convfind_solvers_igemm.cpu_solver import (
     CACHED_FLOATS,
     VECTOR,
     CpuSolver,
-    busy_share,
-    fill,
     register_tile,
 )
 
 #: The share of the peak in a long sum.
 _BEST_SHARE = 0.9
-#: What a byte of packed weights costs, in bytes that are moved: it is written, and in small pieces.
-_PACKED_COST = 3
 #: Phases of a data gradient that are written together, at most.
 _MOST_FILLED = 8
 
@@ -41,18 +38,33 @@ class CpuProduct(CpuSolver):
     _cached: ClassVar[int] = CACHED_FLOATS
     #: Panels of weights for each part of the filters.
     _products: ClassVar[int] = 1
+    #: What a float costs, in operations: of the source, of the result, where it is gathered, and
+    #: of the weights, which are packed in small pieces and read again.
+    _source_cost: ClassVar[float] = 30.0
+    _result_cost: ClassVar[float]
+    _gather_cost: ClassVar[float] = 30.0
+    _weight_cost: ClassVar[float] = 135.0
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the packed weights."""
         return self._packed_bytes(self._geometry(problem), target) if self.packs_ahead else 0
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """The share of time that arithmetic takes, times the part of the tiles that is filled."""
+        """Products of whole tiles, what is gathered for them, packed weights and memory."""
         shape = geometry(problem)
+        result = problem.direction.writes
+        source = "y" if result == "x" else "x"
+        operations = problem.flops / self._share(shape, target)
+        operations += self._source_cost * problem.elements(source)
+        operations += self._result_cost * problem.elements(result)
+        operations += self._gather_cost * shape.groups * shape.positions * shape.reduction
+        operations += self._weight_cost * problem.elements("w")
+        return cpu_index(problem, target, operations, launches=1 + self.packs_ahead)
+
+    def _share(self, shape: Geometry, target: Target) -> float:
+        """The share of the peak that products reach."""
         positions, filters = (4, VECTOR) if self.channels_last else (VECTOR, 4)
-        filled = fill(shape.positions, positions) * fill(shape.filters, filters)
-        busy = busy_share(problem, _PACKED_COST * self.workspace_size(problem, target))
-        return max(_BEST_SHARE * filled * busy, 0.02)
+        return _BEST_SHARE * fill(shape.positions, positions) * fill(shape.filters, filters)
 
     def solution(
         self,
@@ -165,6 +177,7 @@ class ChannelsFirst(CpuProduct):
 
     channels_last = False
     _kernel = "cpu_nchw"
+    _result_cost = 120.0
     _cached = 2**20
 
     def _depth(self, shape: Geometry) -> int:
@@ -188,6 +201,7 @@ class ChannelsLast(CpuProduct):
 
     channels_last = True
     _kernel = "cpu_nhwc"
+    _result_cost = 10.0
 
     def _joined(self, shape: Geometry) -> int:
         return shape.phases if _fills(shape) else 1

@@ -10,11 +10,12 @@ from convfind.defines import Defines, make_defines
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.target import Target
+from convfind.throughput import fill
 from convfind.types import Direction
 from convfind_solvers_igemm.blocking import Product
 from convfind_solvers_igemm.cpu import CpuProduct
-from convfind_solvers_igemm.cpu_geometry import Geometry, geometry
-from convfind_solvers_igemm.cpu_solver import CACHED_FLOATS, VECTOR, fill, register_tile
+from convfind_solvers_igemm.cpu_geometry import Geometry
+from convfind_solvers_igemm.cpu_solver import CACHED_FLOATS, VECTOR, register_tile
 
 #: Channels of a block where the window has several taps.
 _BLOCK = 64
@@ -26,14 +27,15 @@ _MOST_TAPS = 64
 _STRIP_FLOATS = 16384
 #: Rows that leave room for two vectors of weights; the others are broadcast from memory.
 _ROWS = {"x86-64-avx512": 14}
-#: A window of one tap has nothing to share.
-_ONE_TAP_SHARE = 0.7
+#: The share of the peak: vectors end with the rows, and a strip is copied for each tile.
+_BEST_SHARE = 0.65
 
 
 class CpuRows(CpuProduct):
     """Tiles of neighbouring positions in a row of y; windows small enough for the strip."""
 
     _kernel = "cpu_rows"
+    _gather_cost = 10.0
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what the other solvers take, if the pixels of a tile fit into the strip."""
@@ -48,13 +50,10 @@ class CpuRows(CpuProduct):
             return Rejected(Reason.DILATION, f"a tile reads {floats} floats, over {_STRIP_FLOATS}")
         return APPLICABLE
 
-    def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """That of the other solvers, by the part of the rows that tiles fill; taps share reads."""
-        whole = super().wti(problem, target)
-        shape = geometry(problem)
+    def _share(self, shape: Geometry, target: Target) -> float:
+        rows, vectors = _tile(target)
         along = -(-shape.out[2] // (shape.stride[2] if shape.is_gradient else 1))
-        shared = 1.0 if shape.taps > 1 else _ONE_TAP_SHARE
-        return None if whole is None else whole * fill(along, 7) * shared
+        return _BEST_SHARE * fill(along, rows) * fill(shape.filters, vectors * VECTOR)
 
     def _defines(self, shape: Geometry, target: Target) -> Defines:
         rows, vectors = _tile(target)
@@ -140,6 +139,8 @@ class ChannelsFirstRowsForward(CpuRows):
     solver_id = "igemm-cpu-nchw-fwd-rows"
     direction = Direction.FORWARD
     channels_last = False
+    _source_cost = 100.0
+    _result_cost = 120.0
 
 
 class ChannelsLastRowsForward(CpuRows):
@@ -148,6 +149,7 @@ class ChannelsLastRowsForward(CpuRows):
     solver_id = "igemm-cpu-nhwc-fwd-rows"
     direction = Direction.FORWARD
     channels_last = True
+    _result_cost = 10.0
 
 
 class ChannelsFirstRowsBackwardData(CpuRows):
@@ -156,6 +158,8 @@ class ChannelsFirstRowsBackwardData(CpuRows):
     solver_id = "igemm-cpu-nchw-bwd-data-rows"
     direction = Direction.BACKWARD_DATA
     channels_last = False
+    _source_cost = 100.0
+    _result_cost = 120.0
 
 
 class ChannelsLastRowsBackwardData(CpuRows):
@@ -164,6 +168,7 @@ class ChannelsLastRowsBackwardData(CpuRows):
     solver_id = "igemm-cpu-nhwc-bwd-data-rows"
     direction = Direction.BACKWARD_DATA
     channels_last = True
+    _result_cost = 10.0
 
 
 def _tile(target: Target) -> tuple[int, int]:

@@ -22,8 +22,6 @@ _MOST_GROUPS = 2**15
 #: The register tile that fills the registers: 32 of 16 floats, 16 of 8; else 32 of 4.
 _REGISTER_TILES = {"x86-64-avx512": (12, 2), "x86-64-avx2": (6, 1)}
 _OTHER_REGISTER_TILE = (5, 1)
-#: FLOP that a CPU core does while it moves a byte.
-_BALANCE = 15
 
 
 class CpuSolver(Solver):
@@ -63,16 +61,6 @@ class CpuSolver(Solver):
 def register_tile(target: Target) -> tuple[int, int]:
     """Rows and vectors of the register tile."""
     return _REGISTER_TILES.get(target.arch, _OTHER_REGISTER_TILE)
-
-
-def busy_share(problem: ConvProblem, more_bytes: int) -> float:
-    """The share of time that arithmetic takes, if all tensors and more bytes are moved once."""
-    return problem.flops / (problem.flops + _BALANCE * (problem.traffic + more_bytes))
-
-
-def fill(size: int, unit: int) -> float:
-    """Share of whole units that a size fills."""
-    return size / (-(-size // unit) * unit)
 
 
 def _may_be_large(problem: ConvProblem) -> bool:

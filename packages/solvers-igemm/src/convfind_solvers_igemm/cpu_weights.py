@@ -11,6 +11,7 @@ from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
 from convfind.problem import ConvProblem
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, ScalarArg, f32, i32
 from convfind.target import Target
+from convfind.throughput import cpu_index, fill
 from convfind.types import Direction
 from convfind_solvers_igemm.blocking import Product, SplitCut, split_cut
 from convfind_solvers_igemm.cpu_geometry import Geometry, geometry
@@ -18,14 +19,15 @@ from convfind_solvers_igemm.cpu_solver import (
     CACHED_FLOATS,
     VECTOR,
     CpuSolver,
-    busy_share,
-    fill,
     register_tile,
 )
 
 _SOURCE = KernelSource("convfind_solvers_igemm", "kernels/cpu_bwd_weights.cl")
 _DEPTH = 256
-_BEST_SHARE = 0.85
+_BEST_SHARE = 0.8
+#: What floats cost, in operations: of x and y, of sums, and gathered in either layout.
+_SOURCE_COST, _SUM_COST = 30, 36
+_FIRST_GATHER_COST, _LAST_GATHER_COST = 75, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +48,13 @@ class CpuBackwardWeights(CpuSolver):
         return self._plan(geometry(problem), target, limit).workspace
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """The share of time that arithmetic takes, times the part of the tiles that is filled."""
+        """Products of whole tiles, what is gathered for them, and memory."""
         shape = geometry(problem)
-        filled = fill(shape.filters, 4) * fill(shape.reduction, VECTOR)
-        busy = busy_share(problem, self.workspace_size(problem, target))
-        return max(_BEST_SHARE * filled * busy, 0.02)
+        operations = problem.flops / fill(shape.filters, 4) / fill(shape.reduction, VECTOR)
+        gathered = shape.groups * shape.positions * shape.reduction
+        gathered *= _LAST_GATHER_COST if self.channels_last else _FIRST_GATHER_COST
+        workspace = self.workspace_size(problem, target)
+        return weights_index(problem, target, operations, gathered, workspace)
 
     def solution(
         self,
@@ -106,6 +110,16 @@ class CpuBackwardWeights(CpuSolver):
         pieces = split_cut(product, shape.positions, _DEPTH, target.compute_units, most)
         reorders = shape.taps > 1 and shape.channels > 1 and not self.channels_last
         return _Plan(pieces, pieces.parts * part if reorders or pieces.parts > 1 else 0)
+
+
+def weights_index(
+    problem: ConvProblem, target: Target, products: float, gathered: float, workspace: int
+) -> float:
+    """Return the index of so many products and so much gathering, both in operations."""
+    operations = products / _BEST_SHARE + gathered
+    operations += _SOURCE_COST * (problem.elements("x") + problem.elements("y"))
+    operations += _SUM_COST * (problem.elements("w") + workspace // 4)
+    return cpu_index(problem, target, operations, launches=2 if workspace else 1)
 
 
 def sum_of_parts(

@@ -13,8 +13,8 @@ from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
 from convfind.target import Target
 from convfind.types import Direction
 from convfind_solvers_igemm.cpu_geometry import geometry
-from convfind_solvers_igemm.cpu_solver import VECTOR, CpuSolver, busy_share, register_tile
-from convfind_solvers_igemm.cpu_weights import sum_of_parts
+from convfind_solvers_igemm.cpu_solver import VECTOR, CpuSolver, register_tile
+from convfind_solvers_igemm.cpu_weights import sum_of_parts, weights_index
 
 _SOURCE = KernelSource("convfind_solvers_igemm", "kernels/cpu_bwd_weights_pointwise.cl")
 #: Positions at a time: what of both operands stays in the level-1 cache.
@@ -23,7 +23,6 @@ _DEPTH = 48
 _FILTERS = 4
 #: Sums that stay in the level-2 cache.
 _MOST_SUMS = 65536
-_BEST_SHARE = 0.9
 _ITEMS_PER_CORE = 4
 
 
@@ -64,8 +63,9 @@ class ChannelsLastPointwiseBackwardWeights(CpuSolver):
         return parts * _part_bytes(problem)
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """The share of time that arithmetic takes."""
-        return _BEST_SHARE * busy_share(problem, self.workspace_size(problem, target))
+        """Products and memory."""
+        workspace = self.workspace_size(problem, target)
+        return weights_index(problem, target, problem.flops, 0.0, workspace)
 
     def solution(
         self,

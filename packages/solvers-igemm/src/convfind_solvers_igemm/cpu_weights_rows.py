@@ -13,6 +13,7 @@ from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
 from convfind.target import Target
+from convfind.throughput import fill
 from convfind.types import Direction
 from convfind_solvers_igemm.blocking import Product, SplitCut, split_cut
 from convfind_solvers_igemm.cpu_geometry import Geometry, geometry
@@ -20,14 +21,16 @@ from convfind_solvers_igemm.cpu_solver import (
     CACHED_FLOATS,
     VECTOR,
     CpuSolver,
-    busy_share,
-    fill,
     register_tile,
 )
+from convfind_solvers_igemm.cpu_weights import weights_index
 
 _SOURCE = KernelSource("convfind_solvers_igemm", "kernels/cpu_bwd_weights_rows.cl")
 _DEPTH = 256
-_BEST_SHARE, _ONE_TAP_SHARE = 0.85, 0.75
+#: What a float that is copied into a strip costs, in operations.
+_STRIP_COST = 10
+#: A window of one tap has nothing to share.
+_ONE_TAP_SHARE = 0.9
 _MOST_TAPS = 64
 _STRIP_FLOATS = 65536
 
@@ -58,12 +61,14 @@ class ChannelsFirstRowsBackwardWeights(CpuSolver):
         return self._cut(shape, target, limit).parts * _part_bytes(shape, target)
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """The share of time that arithmetic takes, times the part of the tiles that is filled."""
+        """Products of whole tiles, what is copied for them, and memory."""
         shape = geometry(problem)
-        filled = fill(shape.filters, 4) * fill(shape.channels, VECTOR)
-        busy = busy_share(problem, self.workspace_size(problem, target))
-        best = _BEST_SHARE if shape.taps > 1 else _ONE_TAP_SHARE
-        return max(best * filled * busy, 0.02)
+        operations = problem.flops / fill(shape.filters, 4) / fill(shape.channels, VECTOR)
+        if shape.taps == 1:
+            operations /= _ONE_TAP_SHARE
+        copied = _STRIP_COST * shape.groups * shape.positions * shape.reduction
+        workspace = self.workspace_size(problem, target)
+        return weights_index(problem, target, operations, copied, workspace)
 
     def solution(
         self,

@@ -12,6 +12,7 @@ from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import TunableSolver
 from convfind.target import DeviceKind, Target
+from convfind.throughput import cpu_index
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_winograd.applicability import error_bound, error_reach, judge
 from convfind_solvers_winograd.cook_toom import Spread, Transform
@@ -86,12 +87,13 @@ class CpuSolver(TunableSolver):
         """The growth of errors by the transform."""
         return error_bound(self.transform, problem, self.axes)
 
-    def index(self, problem: ConvProblem, work: float, memory: float) -> float:
+    def index(self, problem: ConvProblem, target: Target, work: float, memory: float) -> float:
         """The throughput index of so much work a tile, in products, and so many bytes moved."""
         shape = geometry(problem)
         each = work / (shape.channels * shape.filters)
         best = _BEST_SHARE * self.saved * shape.fill(self.tile(problem))
-        return problem.flops / (problem.flops * each / best + _BALANCE * memory)
+        operations = problem.flops * each / best + _BALANCE * memory
+        return cpu_index(problem, target, operations, launches=2)
 
     @property
     def points(self) -> int:

@@ -90,7 +90,7 @@ class CpuConvSolver(CpuSolver):
         work = shape.channels * (whole(shape.filters, width) + _WEIGHTS_COST * filters / runs)
         work += TRANSFORM_COST * (channels + filters)
         packed = self._memory(problem, target, self.default_config(problem, target), 0).packed
-        return self.index(problem, work, problem.traffic + packed / 2)
+        return self.index(problem, target, work, problem.traffic + packed / 2)
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Blocks of tiles, channels and filters."""

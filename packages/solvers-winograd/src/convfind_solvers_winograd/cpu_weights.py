@@ -61,7 +61,7 @@ class CpuWeightsSolver(CpuSolver):
         work = whole(shape.filters, rows) * whole(shape.channels, vectors * VECTOR)
         anew = channels * -(-shape.filters // config.integer("filters"))
         anew += filters * -(-shape.channels // config.integer("channels"))
-        return self.index(problem, work + TRANSFORM_COST * anew, problem.traffic)
+        return self.index(problem, target, work + TRANSFORM_COST * anew, problem.traffic)
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Blocks of tiles, channels and filters."""

@@ -8,9 +8,12 @@ from convfind.config import Config
 from convfind.defines import make_defines
 from convfind.gemm_lowering.product import Gemm, ceil_div, round_up
 from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.problem import ConvProblem
 from convfind.search_space import Constraint, Parameter, SearchSpace
 from convfind.solution import Launch, i32
 from convfind.target import Target
+from convfind.throughput import cpu_index, fill
+from convfind.types import Direction
 from convfind_backend_opencl.gemm.kernel import GemmKernel, kernel_source
 
 _VECTOR = 16  # floats
@@ -24,6 +27,12 @@ _PARAMETERS = (
 #: The register tile that fills the registers: 32 of 16 floats, 16 of 8; else 32 of 4.
 _REGISTER_TILES = {"x86-64-avx512": (12, 2), "x86-64-avx2": (6, 1)}
 _OTHER_REGISTER_TILE = (5, 1)
+#: Share of the peak of a large product.
+_BEST_SHARE = 0.85
+#: What a float costs beside products, in operations: of tensors, of weights where they are
+#: packed, and of columns, which are written for a product, or by one to be summed.
+_SOURCE_COST, _RESULT_COST, _WEIGHT_COST = 50, 37, 100
+_COLUMN_COST, _SUMMED_COLUMN_COST = 195, 75
 #: Output of one work-item that makes packing cheap, for deciding how to split.
 _GOOD_ROWS, _GOOD_COLUMNS = 128, 256
 
@@ -55,6 +64,17 @@ class CpuGemm(GemmKernel):
         """The register tile of the instruction set, blocks for 1 MiB of cache a core."""
         mr, vectors = _REGISTER_TILES.get(target.arch, _OTHER_REGISTER_TILE)
         return Config(mr=mr, vectors=vectors, depth=256, panel_floats=131072)
+
+    def index(self, problem: ConvProblem, target: Target, gemm: Gemm, columns: int) -> float:
+        """Products of whole tiles, columns and memory."""
+        direction = problem.direction
+        first, second = map(problem.elements, direction.reads)
+        operations = problem.flops / (_BEST_SHARE * fill(gemm.m, 8) * fill(gemm.n, _VECTOR))
+        operations += _SOURCE_COST * first + _RESULT_COST * problem.elements(direction.writes)
+        operations += second * (_WEIGHT_COST if direction.writes != "w" else _SOURCE_COST)
+        is_data = direction is Direction.BACKWARD_DATA
+        operations += columns // 4 * (_SUMMED_COLUMN_COST if is_data else _COLUMN_COST)
+        return cpu_index(problem, target, operations, launches=2 if columns else 1)
 
     def program(self, gemm: Gemm, config: Config) -> Program:
         """gemm_cpu.cl for the product's transposes."""

@@ -9,13 +9,19 @@ from convfind.config import Config
 from convfind.defines import make_defines
 from convfind.gemm_lowering.product import Gemm, ceil_div
 from convfind.kernel_spec import KernelSpec, Program
+from convfind.problem import ConvProblem
 from convfind.search_space import Constraint, Parameter, SearchSpace
 from convfind.solution import Launch
 from convfind.target import Target
+from convfind.throughput import fill
 from convfind_backend_opencl.gemm.kernel import GemmKernel, kernel_source
 
 #: Local memory that NVIDIA's compiler grants from sm_80 on; the device reports 48 KiB.
 _NVIDIA_LOCAL_MEMORY = 64 * 1024
+#: FLOP that a GPU does while it moves a byte, and how often each byte of the columns is moved.
+_BALANCE, _TIMES_MOVED = 15, 3
+#: Share of the peak of a large product.
+_BEST_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +183,13 @@ class GpuGemm(GemmKernel):
                 Tile.of(config).config.defines, TRANS_A=gemm.trans_a, TRANS_B=gemm.trans_b
             ),
         )
+
+    def index(self, problem: ConvProblem, target: Target, gemm: Gemm, columns: int) -> float:
+        """The share of time that arithmetic takes, times the part of the tiles that is filled."""
+        filled = fill(gemm.m, 8) * fill(gemm.n, 32)
+        moved = problem.traffic + _TIMES_MOVED * columns
+        busy = problem.flops / (problem.flops + _BALANCE * moved)
+        return max(_BEST_SHARE * filled * busy, 0.02)
 
     def launch(self, gemm: Gemm, target: Target, config: Config) -> Launch:
         """A work-group for each tile of C."""

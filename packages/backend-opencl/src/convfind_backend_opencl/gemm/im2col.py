@@ -24,8 +24,6 @@ _CHUNK = Parameter(
 #: On CPUs columns stay in the last-level cache; on GPUs fewer launches are worth more.
 _CPU_CHUNK_MIB = 4
 _GPU_CHUNK_MIB = 256
-#: Each element of the columns is read or written three times at 4 bytes.
-_COLUMN_BYTES = 3
 
 
 class Im2colSolver(GemmSolver):
@@ -55,10 +53,9 @@ class Im2colSolver(GemmSolver):
         mib = _CPU_CHUNK_MIB if target.kind is DeviceKind.CPU else _GPU_CHUNK_MIB
         return super().default_config(problem, target).replace(chunk_mib=mib)
 
-    def _moved_bytes(self, problem: ConvProblem) -> int:
+    def _columns(self, problem: ConvProblem) -> int:
         shape = Shape.of(problem)
-        columns = shape.images * shape.positions * shape.position_bytes
-        return problem.traffic + _COLUMN_BYTES * columns
+        return shape.images * shape.positions * shape.position_bytes
 
     def solution(
         self,

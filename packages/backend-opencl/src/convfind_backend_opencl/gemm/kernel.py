@@ -9,6 +9,7 @@ from convfind.config import Config
 from convfind.gemm_lowering.product import Gemm, round_up, u64
 from convfind.kernel_source import KernelSource
 from convfind.kernel_spec import KernelSpec, Program
+from convfind.problem import ConvProblem
 from convfind.search_space import SearchSpace
 from convfind.solution import BufferArg, Launch, Memory, f32, i32
 from convfind.target import Target
@@ -30,6 +31,10 @@ class GemmKernel(ABC):
     @abstractmethod
     def default_config(self, gemm: Gemm, target: Target) -> Config:
         """The config that a product gets without tuning."""
+
+    @abstractmethod
+    def index(self, problem: ConvProblem, target: Target, gemm: Gemm, columns: int) -> float:
+        """The throughput index of a problem's product, with so many bytes of columns."""
 
     @abstractmethod
     def launch(self, gemm: Gemm, target: Target, config: Config) -> Launch:

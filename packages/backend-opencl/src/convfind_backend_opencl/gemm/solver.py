@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from convfind.applicability import APPLICABLE, Applicability, Rejected
 from convfind.config import Config
-from convfind.gemm_lowering.product import Gemm, Shape, gemm_of, round_up, whole
+from convfind.gemm_lowering.product import Gemm, Shape, gemm_of, whole
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.search_space import SearchSpace
@@ -23,10 +23,6 @@ from convfind_backend_opencl.gemm.kernel import GemmKernel
 
 #: The kernels count rows, columns and positions in 32 bits.
 _LARGEST = 2**31 - 1
-#: FLOP that a device does while it moves a byte: GPUs and CPUs of today have about 15.
-_BALANCE = 15
-#: Share of the peak of a large product.
-_BEST_SHARE = 0.8
 #: Length of K that is taken for granted in a sum that can be split.
 _PIECE = 256
 _KERNELS = {DeviceKind.CPU: CpuGemm(), DeviceKind.GPU: GpuGemm(), DeviceKind.ACCELERATOR: GpuGemm()}
@@ -68,14 +64,13 @@ class GemmSolver(TunableSolver):
         """Say why the kind of convolution is another solver's."""
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """The share of time that arithmetic takes, times the part of the tiles that is filled."""
-        gemm = whole_gemm(problem)
-        fill = (gemm.m / round_up(gemm.m, 8)) * (gemm.n / round_up(gemm.n, 32))
-        busy = problem.flops / (problem.flops + _BALANCE * self._moved_bytes(problem))
-        return max(_BEST_SHARE * fill * busy, 0.02)
+        """The share of time that products of whole tiles take."""
+        gemm, columns = whole_gemm(problem), self._columns(problem)
+        return kernel_for(target).index(problem, target, gemm, columns)
 
-    def _moved_bytes(self, problem: ConvProblem) -> int:
-        return problem.traffic
+    def _columns(self, problem: ConvProblem) -> int:
+        """Bytes of all columns."""
+        return 0
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """The space of the device's GEMM kernel."""
