@@ -27,8 +27,8 @@ from convfind_solvers_igemm.cpu_weights import weights_index
 
 _SOURCE = KernelSource("convfind_solvers_igemm", "kernels/cpu_bwd_weights_rows.cl")
 _DEPTH = 256
-#: What a float that is copied into a strip costs, in operations.
-_STRIP_COST = 10
+#: What a float that is copied into a strip costs, in operations, and what one of a line costs.
+_STRIP_COST, _LINE_COST = 10, 30
 #: A window of one tap has nothing to share.
 _ONE_TAP_SHARE = 0.9
 _MOST_TAPS = 64
@@ -67,6 +67,7 @@ class ChannelsFirstRowsBackwardWeights(CpuSolver):
         if shape.taps == 1:
             operations /= _ONE_TAP_SHARE
         copied = _STRIP_COST * shape.groups * shape.positions * shape.reduction
+        copied += _LINE_COST * (problem.elements("x") + problem.elements("y"))
         workspace = self.workspace_size(problem, target)
         return weights_index(problem, target, operations, copied, workspace)
 

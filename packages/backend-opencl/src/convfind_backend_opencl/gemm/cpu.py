@@ -29,9 +29,9 @@ _REGISTER_TILES = {"x86-64-avx512": (12, 2), "x86-64-avx2": (6, 1)}
 _OTHER_REGISTER_TILE = (5, 1)
 #: Share of the peak of a large product.
 _BEST_SHARE = 0.85
-#: What a float costs beside products, in operations: of tensors, of weights where they are
-#: packed, and of columns, which are written for a product, or by one to be summed.
-_SOURCE_COST, _RESULT_COST, _WEIGHT_COST = 50, 37, 100
+#: What a float costs beside products, in operations: of tensors, one that is read in rows as they
+#: lie, of weights, and of columns, which are written for a product, or by one to be summed.
+_SOURCE_COST, _ROW_COST, _RESULT_COST, _WEIGHT_COST = 50, 120, 37, 100
 _COLUMN_COST, _SUMMED_COLUMN_COST = 195, 75
 #: Output of one work-item that makes packing cheap, for deciding how to split.
 _GOOD_ROWS, _GOOD_COLUMNS = 128, 256
@@ -70,9 +70,12 @@ class CpuGemm(GemmKernel):
         direction = problem.direction
         first, second = map(problem.elements, direction.reads)
         operations = problem.flops / (_BEST_SHARE * fill(gemm.m, 8) * fill(gemm.n, _VECTOR))
-        operations += _SOURCE_COST * first + _RESULT_COST * problem.elements(direction.writes)
-        operations += second * (_WEIGHT_COST if direction.writes != "w" else _SOURCE_COST)
+        is_sum = direction is Direction.BACKWARD_WEIGHTS
         is_data = direction is Direction.BACKWARD_DATA
+        in_rows = problem.x_layout.channels_last and not columns and not is_sum
+        operations += first * (_ROW_COST if in_rows else _SOURCE_COST)
+        operations += second * (_SOURCE_COST if is_sum else _WEIGHT_COST)
+        operations += _RESULT_COST * problem.elements(direction.writes)
         operations += columns // 4 * (_SUMMED_COLUMN_COST if is_data else _COLUMN_COST)
         return cpu_index(problem, target, operations, launches=2 if columns else 1)
 
