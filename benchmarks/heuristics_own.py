@@ -3,6 +3,7 @@
     python benchmarks/heuristics_own.py draw FOLDER/*.fdb.txt.bz2 --to problems.txt
     python benchmarks/heuristics_own.py collect problems.txt --to tuned --budget 8h
     python benchmarks/heuristics_own.py model tuned --to model.npz
+    python benchmarks/heuristics_own.py index tuned
     python benchmarks/heuristics_own.py agree tuned again
 
 `draw` lists problems: the layers of networks, in all directions, then at most one problem of each
@@ -14,8 +15,9 @@ measures those that have. `model` holds out each network in turn, with every pro
 families, trains on the rest, scores the whole and each layout, and compares with the weighted
 throughput index; then it trains the model. Models that saw four fifths of the families each say in
 which regions the index chooses better: there the model refuses, and the index answers. `model` does
-not need the device that measured. `agree` compares two measurements of the same problems: who
-chooses by one of them, and pays by the other, is as good as can be.
+not need the device that measured. `index` scores the index alone, on all problems. `agree` compares
+two measurements of the same problems: who chooses by one of them, and pays by the other, is as good
+as can be.
 """
 
 from __future__ import annotations
@@ -243,11 +245,7 @@ def model(
     """
     dataset = read_dataset(data, with_older=with_older)
     dataset = dataset.select(dataset.rows[:, SIZES.index("groups")] <= most_groups)
-    target = msgspec.json.decode((data[0] / _TARGET).read_bytes(), type=Target)
-    if [device.identity for device in dataset.devices] != [target.identity]:
-        known = ", ".join(device.identity for device in dataset.devices)
-        msg = f"{data[0]} holds times of {known}, not of {target.identity} alone"
-        raise click.ClickException(msg)
+    target = _target(data[0], dataset)
     recipe = Recipe(seed=seed, teaching=Teaching.by(teachers))
     index = _index_costs(dataset, target)
     unseen = unseen_choices(dataset, recipe)
@@ -267,6 +265,18 @@ def model(
     for network, scores in found.items():
         cells = "".join(f"{scores[name]:>22.4f}" for name in names if name in scores)
         click.echo(f"{network:32}{cells}")
+
+
+@main.command()
+@click.argument("data", nargs=-1, required=True, type=_PATH)
+def index(data: tuple[Path, ...]) -> None:
+    """Choose by the throughput index, and pay by the times of DATA, of which the mean counts."""
+    dataset = read_dataset(data)
+    costs = _index_costs(dataset, _target(data[0], dataset))
+    costs = costs[np.isfinite(costs)]
+    click.echo(f"problems          {len(costs)}")
+    click.echo(f"geomean slowdown  {np.exp(costs.mean()):.4f}")
+    click.echo(f"p95 slowdown      {np.exp(np.quantile(costs, 0.95)):.4f}")
 
 
 @main.command()
@@ -338,6 +348,16 @@ def _scores(model: Model, part: Dataset, index: Costs) -> dict[str, float]:
     return {name: getattr(scores, name) for name in _SHOWN} | {
         name: float(np.exp(value)) for name, value in zip(_INDEX, values, strict=True)
     }
+
+
+def _target(data: Path, dataset: Dataset) -> Target:
+    """The device as it was when it measured; `ClickException` where the times are of others too."""
+    target = msgspec.json.decode((data / _TARGET).read_bytes(), type=Target)
+    if [device.identity for device in dataset.devices] != [target.identity]:
+        known = ", ".join(device.identity for device in dataset.devices)
+        msg = f"{data} holds times of {known}, not of {target.identity} alone"
+        raise click.ClickException(msg)
+    return target
 
 
 def _index_costs(dataset: Dataset, target: Target) -> Costs:

@@ -42,7 +42,7 @@ class _Registers:
 
 #: Of 32 registers of 16 floats, and of 16 of 8: there y must stay in the level-1 cache.
 _MANY, _FEW = _Registers(28, 32, 8, _TILE_FLOATS), _Registers(6, 7, 4, _TILE_FLOATS // 2)
-#: The share of the peak that leaves edges and sums of tiles out, in either layout.
+#: The share of the peak that leaves edges and sums of tiles out, channels last and first.
 _LAST_SHARE, _FIRST_SHARE = 0.85, 0.6
 
 

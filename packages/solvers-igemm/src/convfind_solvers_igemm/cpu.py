@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import ClassVar
 
 from convfind.config import Config
@@ -29,6 +30,21 @@ _BEST_SHARE = 0.9
 _MOST_FILLED = 8
 
 
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What a float costs beside products, in operations at the peak."""
+
+    source: float
+    result: float
+    gathered: float
+    weight: float = 135.0  # packed in small pieces, and read again
+
+
+#: Results lie a plane apart, or side by side.
+FIRST_COSTS = Costs(source=30.0, result=120.0, gathered=30.0)
+_LAST_COSTS = Costs(source=30.0, result=10.0, gathered=30.0)
+
+
 class CpuProduct(CpuSolver):
     """The directions in which weights are one operand, packed into panels."""
 
@@ -38,12 +54,8 @@ class CpuProduct(CpuSolver):
     _cached: ClassVar[int] = CACHED_FLOATS
     #: Panels of weights for each part of the filters.
     _products: ClassVar[int] = 1
-    #: What a float costs, in operations: of the source, of the result, where it is gathered, and
-    #: of the weights, which are packed in small pieces and read again.
-    _source_cost: ClassVar[float] = 30.0
-    _result_cost: ClassVar[float]
-    _gather_cost: ClassVar[float] = 30.0
-    _weight_cost: ClassVar[float] = 135.0
+    #: What the throughput index counts beside products.
+    _costs: ClassVar[Costs]
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the packed weights."""
@@ -55,10 +67,10 @@ class CpuProduct(CpuSolver):
         result = problem.direction.writes
         source = "y" if result == "x" else "x"
         operations = problem.flops / self._share(shape, target)
-        operations += self._source_cost * problem.elements(source)
-        operations += self._result_cost * problem.elements(result)
-        operations += self._gather_cost * shape.groups * shape.positions * shape.reduction
-        operations += self._weight_cost * problem.elements("w")
+        operations += self._costs.source * problem.elements(source)
+        operations += self._costs.result * problem.elements(result)
+        operations += self._costs.gathered * shape.groups * shape.positions * shape.reduction
+        operations += self._costs.weight * problem.elements("w")
         return cpu_index(problem, target, operations, launches=1 + self.packs_ahead)
 
     def _share(self, shape: Geometry, target: Target) -> float:
@@ -177,7 +189,7 @@ class ChannelsFirst(CpuProduct):
 
     channels_last = False
     _kernel = "cpu_nchw"
-    _result_cost = 120.0
+    _costs = FIRST_COSTS
     _cached = 2**20
 
     def _depth(self, shape: Geometry) -> int:
@@ -201,7 +213,7 @@ class ChannelsLast(CpuProduct):
 
     channels_last = True
     _kernel = "cpu_nhwc"
-    _result_cost = 10.0
+    _costs = _LAST_COSTS
 
     def _joined(self, shape: Geometry) -> int:
         return shape.phases if _fills(shape) else 1

@@ -13,7 +13,7 @@ from convfind.target import Target
 from convfind.throughput import fill
 from convfind.types import Direction
 from convfind_solvers_igemm.blocking import Product
-from convfind_solvers_igemm.cpu import CpuProduct
+from convfind_solvers_igemm.cpu import Costs, CpuProduct
 from convfind_solvers_igemm.cpu_geometry import Geometry
 from convfind_solvers_igemm.cpu_solver import CACHED_FLOATS, VECTOR, register_tile
 
@@ -29,13 +29,15 @@ _STRIP_FLOATS = 16384
 _ROWS = {"x86-64-avx512": 14}
 #: The share of the peak: vectors end with the rows, and a strip is copied for each tile.
 _BEST_SHARE = 0.65
+#: What is gathered is copied once for all taps; channels first it comes from a plane each.
+_FIRST_COSTS = Costs(source=100.0, result=120.0, gathered=10.0)
+_LAST_COSTS = Costs(source=30.0, result=10.0, gathered=10.0)
 
 
 class CpuRows(CpuProduct):
     """Tiles of neighbouring positions in a row of y; windows small enough for the strip."""
 
     _kernel = "cpu_rows"
-    _gather_cost = 10.0
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what the other solvers take, if the pixels of a tile fit into the strip."""
@@ -139,8 +141,7 @@ class ChannelsFirstRowsForward(CpuRows):
     solver_id = "igemm-cpu-nchw-fwd-rows"
     direction = Direction.FORWARD
     channels_last = False
-    _source_cost = 100.0
-    _result_cost = 120.0
+    _costs = _FIRST_COSTS
 
 
 class ChannelsLastRowsForward(CpuRows):
@@ -149,7 +150,7 @@ class ChannelsLastRowsForward(CpuRows):
     solver_id = "igemm-cpu-nhwc-fwd-rows"
     direction = Direction.FORWARD
     channels_last = True
-    _result_cost = 10.0
+    _costs = _LAST_COSTS
 
 
 class ChannelsFirstRowsBackwardData(CpuRows):
@@ -158,8 +159,7 @@ class ChannelsFirstRowsBackwardData(CpuRows):
     solver_id = "igemm-cpu-nchw-bwd-data-rows"
     direction = Direction.BACKWARD_DATA
     channels_last = False
-    _source_cost = 100.0
-    _result_cost = 120.0
+    _costs = _FIRST_COSTS
 
 
 class ChannelsLastRowsBackwardData(CpuRows):
@@ -168,7 +168,7 @@ class ChannelsLastRowsBackwardData(CpuRows):
     solver_id = "igemm-cpu-nhwc-bwd-data-rows"
     direction = Direction.BACKWARD_DATA
     channels_last = True
-    _result_cost = 10.0
+    _costs = _LAST_COSTS
 
 
 def _tile(target: Target) -> tuple[int, int]:

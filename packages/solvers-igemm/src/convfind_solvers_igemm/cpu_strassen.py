@@ -11,14 +11,19 @@ from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.target import Target
 from convfind.types import AccuracyClass, Direction
-from convfind_solvers_igemm.cpu import ChannelsFirst
+from convfind_solvers_igemm.cpu import FIRST_COSTS, ChannelsFirst, Costs
 from convfind_solvers_igemm.cpu_geometry import Geometry
 
 #: Channels and filters of a group; with fewer, sums cost more than a product.
 _LEAST = 64
 #: Seven products of eight; sums of what is gathered, and of results, are formed for each.
 _SHARE_OF_PRODUCTS = 7 / 8
-_TIMES_GATHERED, _TIMES_WRITTEN, _TIMES_PACKED = 2.0, 3.0, 7 / 4
+_COSTS = Costs(
+    source=FIRST_COSTS.source,
+    result=3 * FIRST_COSTS.result,
+    gathered=2 * FIRST_COSTS.gathered,
+    weight=7 / 4 * FIRST_COSTS.weight,
+)
 #: A result may be the sum of 12 products of quarters that have the magnitude of 2.
 _ERROR_FACTOR = 6.0
 
@@ -34,9 +39,7 @@ class Strassen(ChannelsFirst):
     """
 
     _products: ClassVar[int] = 7
-    _gather_cost = _TIMES_GATHERED * ChannelsFirst._gather_cost
-    _weight_cost = _TIMES_PACKED * ChannelsFirst._weight_cost
-    _result_cost = _TIMES_WRITTEN * ChannelsFirst._result_cost
+    _costs = _COSTS
 
     def shape_applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Ask for halves, and for a problem that allows other sums than the formula's."""

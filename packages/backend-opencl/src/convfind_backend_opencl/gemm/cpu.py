@@ -65,19 +65,19 @@ class CpuGemm(GemmKernel):
         mr, vectors = _REGISTER_TILES.get(target.arch, _OTHER_REGISTER_TILE)
         return Config(mr=mr, vectors=vectors, depth=256, panel_floats=131072)
 
-    def index(self, problem: ConvProblem, target: Target, gemm: Gemm, columns: int) -> float:
+    def index(self, problem: ConvProblem, target: Target, gemm: Gemm, column_bytes: int) -> float:
         """Products of whole tiles, columns and memory."""
         direction = problem.direction
         first, second = map(problem.elements, direction.reads)
         operations = problem.flops / (_BEST_SHARE * fill(gemm.m, 8) * fill(gemm.n, _VECTOR))
         is_sum = direction is Direction.BACKWARD_WEIGHTS
         is_data = direction is Direction.BACKWARD_DATA
-        in_rows = problem.x_layout.channels_last and not columns and not is_sum
+        in_rows = problem.x_layout.channels_last and not column_bytes and not is_sum
         operations += first * (_ROW_COST if in_rows else _SOURCE_COST)
         operations += second * (_SOURCE_COST if is_sum else _WEIGHT_COST)
         operations += _RESULT_COST * problem.elements(direction.writes)
-        operations += columns // 4 * (_SUMMED_COLUMN_COST if is_data else _COLUMN_COST)
-        return cpu_index(problem, target, operations, launches=2 if columns else 1)
+        operations += column_bytes // 4 * (_SUMMED_COLUMN_COST if is_data else _COLUMN_COST)
+        return cpu_index(problem, target, operations, launches=2 if column_bytes else 1)
 
     def program(self, gemm: Gemm, config: Config) -> Program:
         """gemm_cpu.cl for the product's transposes."""

@@ -184,10 +184,10 @@ class GpuGemm(GemmKernel):
             ),
         )
 
-    def index(self, problem: ConvProblem, target: Target, gemm: Gemm, columns: int) -> float:
+    def index(self, problem: ConvProblem, target: Target, gemm: Gemm, column_bytes: int) -> float:
         """The share of time that arithmetic takes, times the part of the tiles that is filled."""
         filled = fill(gemm.m, 8) * fill(gemm.n, 32)
-        moved = problem.traffic + _TIMES_MOVED * columns
+        moved = problem.traffic + _TIMES_MOVED * column_bytes
         busy = problem.flops / (problem.flops + _BALANCE * moved)
         return max(_BEST_SHARE * filled * busy, 0.02)
 

@@ -53,7 +53,7 @@ class Im2colSolver(GemmSolver):
         mib = _CPU_CHUNK_MIB if target.kind is DeviceKind.CPU else _GPU_CHUNK_MIB
         return super().default_config(problem, target).replace(chunk_mib=mib)
 
-    def _columns(self, problem: ConvProblem) -> int:
+    def _column_bytes(self, problem: ConvProblem) -> int:
         shape = Shape.of(problem)
         return shape.images * shape.positions * shape.position_bytes
 

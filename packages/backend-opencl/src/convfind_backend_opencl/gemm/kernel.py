@@ -33,7 +33,7 @@ class GemmKernel(ABC):
         """The config that a product gets without tuning."""
 
     @abstractmethod
-    def index(self, problem: ConvProblem, target: Target, gemm: Gemm, columns: int) -> float:
+    def index(self, problem: ConvProblem, target: Target, gemm: Gemm, column_bytes: int) -> float:
         """The throughput index of a problem's product, with so many bytes of columns."""
 
     @abstractmethod

@@ -64,11 +64,11 @@ class GemmSolver(TunableSolver):
         """Say why the kind of convolution is another solver's."""
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """The share of time that products of whole tiles take."""
-        gemm, columns = whole_gemm(problem), self._columns(problem)
-        return kernel_for(target).index(problem, target, gemm, columns)
+        """As the device's kernel counts it."""
+        columns = self._column_bytes(problem)
+        return kernel_for(target).index(problem, target, whole_gemm(problem), columns)
 
-    def _columns(self, problem: ConvProblem) -> int:
+    def _column_bytes(self, problem: ConvProblem) -> int:
         """Bytes of all columns."""
         return 0
 
