@@ -1,12 +1,14 @@
 """`compare.py` with plain multiply-adds alone, on NVIDIA GPUs; takes its arguments:
 
+    SOLVERS="igemm-gpu-*-fixed,winograd-f4x3-gpu-*-fwd,winograd-f4x3-gpu-*-bwd-data"
+    SOLVERS="$SOLVERS,winograd-f4x3-gpu-*-pipelined,winograd-f3x?-gpu-*"
     python benchmarks/plain_products.py benchmarks/layers/headline.txt --device opencl:nvidia \
-        --peers pytorch --direction fwd,bwd-data,bwd-weights --solvers \
-        "igemm-gpu-*-fixed,winograd-f4x3-gpu-*-fwd,winograd-f4x3-gpu-*-bwd-data,winograd-f3x?-gpu-*"
+        --peers pytorch --direction fwd,bwd-data,bwd-weights --solvers "$SOLVERS"
 
 Of most families `--solvers` takes those without matrix instructions. Winograd's unfused solvers
 choose tiles with them where these are expected to be quicker: here none fits the device, and no
-record names one. What is compiled is searched for such instructions; what is found goes to stderr.
+record names one; pipelined ones refuse devices on which these are quicker: here they do not. What
+is compiled is searched for such instructions; what is found goes to stderr.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from compare import main
 from convfind.kernel_spec import Program
 from convfind.target import Target
 from convfind_backend_opencl.compiler import Compiler
+from convfind_solvers_winograd.gpu_pipelined import PipelinedSolver
 from convfind_solvers_winograd.gpu_product import Tile
 
 _INSTRUCTIONS = (b"mma.sync", b"wgmma", b"ldmatrix", b"HMMA")
@@ -41,6 +44,7 @@ def compare_plain_products() -> None:
         with_instructions[program.source.path] += any(word in code for word in _INSTRUCTIONS)
         return code
 
+    PipelinedSolver.outdone_on = ()
     Tile.fits = fits_plainly  # type: ignore[assignment, method-assign]
     Compiler.compile = searched  # type: ignore[assignment, method-assign]
     with tempfile.TemporaryDirectory() as own:

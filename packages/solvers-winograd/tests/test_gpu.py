@@ -39,6 +39,7 @@ from convfind_solvers_winograd.gpu_conv import ConvSolver
 from convfind_solvers_winograd.gpu_fused import TILES, FusedSolver
 from convfind_solvers_winograd.gpu_fused_mma import FusedMmaSolver
 from convfind_solvers_winograd.gpu_narrow import NarrowSolver
+from convfind_solvers_winograd.gpu_pipelined import PipelinedSolver
 from convfind_solvers_winograd.gpu_product import RATES, Tile
 from convfind_solvers_winograd.gpu_weights import WeightsSolver
 from convfind_solvers_winograd.gpu_weights_cover import cover
@@ -50,7 +51,8 @@ pytest_plugins = ["convfind.testing.fixtures"]
 SOLVERS = [
     solver
     for solver in solvers()
-    if isinstance(solver, GpuSolver) and not isinstance(solver, (FusedMmaSolver, NarrowSolver))
+    if isinstance(solver, GpuSolver)
+    and not isinstance(solver, (FusedMmaSolver, NarrowSolver, PipelinedSolver))
 ]
 Tuned = ConvSolver | WeightsSolver
 FUSED = [solver for solver in SOLVERS if isinstance(solver, FusedSolver)]

@@ -27,6 +27,7 @@ from convfind_solvers_winograd.gpu_conv import ConvSolver
 from convfind_solvers_winograd.gpu_fused import FusedSolver
 from convfind_solvers_winograd.gpu_fused_mma import FusedMmaSolver
 from convfind_solvers_winograd.gpu_narrow import NarrowSolver
+from convfind_solvers_winograd.gpu_pipelined import PipelinedSolver
 from convfind_solvers_winograd.gpu_weights import ShortWeightsSolver, WeightsSolver
 
 
@@ -124,7 +125,7 @@ def gpu_solvers() -> list[Solver]:
     ]
     special = [
         solver(direction)
-        for solver in (FusedMmaSolver, NarrowSolver)
+        for solver in (FusedMmaSolver, NarrowSolver, PipelinedSolver)
         for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
     ]
     return [*convolutions, *weights, *special, *fused]

@@ -7,15 +7,11 @@
 #define GPU_MMA_H
 
 #include "convfind_kernel.h"
+#include "gpu_copies.h"
 
 #ifndef PRODUCTS
 #define PRODUCTS 3  // 3: as precise as float32; 1: as TF32
 #endif
-
-// Sixteen bytes of device memory to an address in local memory, without waiting.
-#define COPY(to, from) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory")
-#define COPIES_END() asm volatile("cp.async.commit_group;" ::: "memory")
-#define COPIES_WAIT(left) asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory")
 
 // sum += a * b for 16 x 8 x 8 elements; MULTIPLY: sum = a * b.
 #define MULTIPLY_ADD_TO(sum, a, b)                                                                               \
