@@ -215,6 +215,11 @@ class ChannelsLast(CpuProduct):
     _kernel = "cpu_nhwc"
     _costs = _LAST_COSTS
 
+    def _depth(self, shape: Geometry) -> int:
+        # A sum of one block never goes to memory and back; longer ones stay near in short blocks.
+        short = super()._depth(shape)
+        return 2 * short if short < shape.reduction <= 2 * short else short
+
     def _joined(self, shape: Geometry) -> int:
         return shape.phases if _fills(shape) else 1
 
