@@ -34,7 +34,8 @@ INLINE void multiply(float16 sum[PIXELS][VECTORS], Values from, __global const f
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) sum[p][v] = 0.0f;
   for (int i = 0; i < FILTER_H; i++, from += pitch) {
-#pragma unroll 3
+    // Of several at a time the weights, too, would want registers: a tenth slower, or half.
+#pragma unroll 1
     for (int t = 0; t < LINE; t++, weights += BLOCK) {
       float16 weight[VECTORS];
 #pragma unroll
