@@ -66,16 +66,16 @@ class EmulatedSource(KernelSource):
         return text
 
 
-def emulating(device: Device, cache: int) -> Device:
-    """Return an NVIDIA GPU as it is, and another device as one of few units and without PTX."""
+def emulating(device: Device, units: int) -> Device:
+    """Return an NVIDIA GPU as it is, and another device as one of so many units without PTX."""
     if device.target.has("nv-ptx"):
         return device
     changes: dict[str, Any] = {
         "kind": DeviceKind.GPU,
         "arch": "sm_80",
         "features": device.target.features | {"nv-ptx"},
-        "compute_units": 4,
-        "cache": cache,
+        "compute_units": units,
+        "cache": LARGE_CACHE.cache,
     }
     copied = copy.copy(device)
     copied.target = replace(device.target, identity="", **changes)
@@ -97,10 +97,14 @@ def problem_for(
 
 
 @each
-@pytest.mark.parametrize("cache", [6 << 20, 32 << 20], ids=["few slots", "many slots"])
+@pytest.mark.parametrize("units", [4, 132], ids=["slots used again", "a slot a block"])
 def test_the_conformance_kit_finds_nothing(
-    solver: PipelinedSolver, cache: int, convfind_device: Device
+    solver: PipelinedSolver,
+    units: int,
+    convfind_device: Device,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(PipelinedSolver, "outdone_on", ())  # to run there, too
     shapes = [
         problem_for(solver, (2, 5, 9, 7), 3, padding=1),
         problem_for(solver, (1, 1, 3, 3), 1),
@@ -108,7 +112,7 @@ def test_the_conformance_kit_finds_nothing(
         problem_for(solver, (3, 40, 13, 31), 24, padding=((0, 2), (3, 1)), alpha=0.5, beta=2.0),
         problem_for(solver, (9, 12, 21, 22), 8, padding=1, groups=4),
     ]
-    device = emulating(convfind_device, cache)
+    device = emulating(convfind_device, units)
     report = assert_solver(solver, device, shapes=shapes, every_variant=False)
     assert len(report.problems) == len(shapes)
 
