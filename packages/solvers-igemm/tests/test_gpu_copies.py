@@ -26,7 +26,6 @@ from convfind.testing.tensors import filled_memory
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_igemm.gpu_conv import ConvSolver
 from convfind_solvers_igemm.gpu_tiles import Tile
-from convfind_solvers_igemm.nvidia import compute_capability
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
@@ -112,7 +111,7 @@ def emulated(step: Step) -> Step:
 
 def assert_exact(device: Device, problem: ConvProblem, tile: Tile, fixed: bool, parts: int) -> None:
     """Run on whole numbers, on which sums are exact in any order."""
-    is_nvidia = compute_capability(device.target) >= 80
+    is_nvidia = device.target.compute_capability >= 80
     arch = device.target.arch if is_nvidia else "sm_90"
     features = device.target.features | {"nv-ptx"}
     target = replace(device.target, identity="", arch=arch, features=features)

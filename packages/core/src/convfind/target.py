@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -47,6 +48,12 @@ class Target:
     def compiler(self) -> str:
         """Identity of the compiler and the code that it makes: part of every binary's key."""
         return f"{self.backend}|{self.platform}|{self.arch}|{self.driver}"
+
+    @property
+    def compute_capability(self) -> int:
+        """Of an NVIDIA GPU whose kernels may have inline PTX, 90 for ``sm_90``; 0 of others."""
+        found = re.fullmatch(r"sm_(\d+)", self.arch)
+        return int(found[1]) if found and self.has("nv-ptx") else 0
 
     def has(self, feature: str) -> bool:
         """True where the device has the named feature."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from abc import abstractmethod
 from typing import ClassVar
 
@@ -170,12 +169,6 @@ class GpuConv(GpuDirect):
 def most_weights(target: Target) -> int:
     """Weights that an item keeps in registers."""
     return _MOST_WEIGHTS_HIP if target.backend == "hip" else MOST_WEIGHTS
-
-
-def nvidia_sm(target: Target) -> int:
-    """Return the architecture of an NVIDIA GPU, such as 90; 0 of others."""
-    found = re.fullmatch(r"sm_(\d+)a?", target.arch)
-    return int(found[1]) if found else 0
 
 
 def is_unrolled(shape: Window, config: Config, most: int = MOST_WEIGHTS) -> bool:

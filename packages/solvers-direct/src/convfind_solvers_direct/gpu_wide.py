@@ -21,7 +21,6 @@ from convfind_solvers_direct.gpu_conv import (
     PACKAGE,
     GpuDirect,
     most_weights,
-    nvidia_sm,
 )
 from convfind_solvers_direct.planes_tile import reciprocal
 from convfind_solvers_direct.window import Window, window
@@ -249,7 +248,7 @@ def _chained(shape: Window, config: Config, target: Target) -> Config:
 
 def copies_past_registers(target: Target) -> bool:
     """Whether the device copies to local memory past the registers."""
-    return target.has("nv-ptx") and nvidia_sm(target) >= _ASYNC_SM
+    return target.compute_capability >= _ASYNC_SM
 
 
 def zeros_before(shape: Window) -> tuple[int, int]:

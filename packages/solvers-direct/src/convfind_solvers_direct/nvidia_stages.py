@@ -16,7 +16,7 @@ from convfind.search_space import Constraint, Parameter, SearchSpace
 from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
 from convfind.target import Target
 from convfind.types import DataType
-from convfind_solvers_direct.gpu_conv import PACKAGE, GpuDirect, nvidia_sm
+from convfind_solvers_direct.gpu_conv import PACKAGE, GpuDirect
 from convfind_solvers_direct.gpu_wide import zeros_before
 from convfind_solvers_direct.window import Window, window
 
@@ -159,7 +159,7 @@ class StagesConv(GpuDirect):
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
         if not target.has("nv-ptx"):
             return Rejected(Reason.FEATURE, "needs inline PTX")
-        if nvidia_sm(target) < _OLDEST:
+        if target.compute_capability < _OLDEST:
             return Rejected(Reason.ARCHITECTURE, f"is for sm_{_OLDEST} on, not {target.arch}")
         if problem.dtype is not DataType.FLOAT32:
             return Rejected(Reason.DTYPE, "is float32 only")

@@ -13,7 +13,6 @@ from convfind.types import DataType
 from convfind_solvers_igemm.gpu import GpuSolver
 from convfind_solvers_igemm.gpu_geometry import GpuGeometry
 from convfind_solvers_igemm.gpu_tiles import Tile
-from convfind_solvers_igemm.nvidia import compute_capability
 
 #: Values of GATHER in gpu_gather.h.
 _RUN, _CHANNELS, _POSITIONS, _TABLE = range(4)
@@ -74,7 +73,7 @@ class ConvSolver(GpuSolver):
         """
         if problem.dtype is not DataType.FLOAT32 or self.channels_last:
             return False
-        if compute_capability(target) < _OLDEST_COPIES or tile.staged > _MOST_COPIES:
+        if target.compute_capability < _OLDEST_COPIES or tile.staged > _MOST_COPIES:
             return False
         results = tile.block[0] * tile.block[1]
         suits = results == _MOST_RESULTS if self.fixed else results <= _MOST_RESULTS

@@ -9,7 +9,6 @@ from convfind.config import Config
 from convfind.search_space import Constraint, Parameter
 from convfind.target import Target
 from convfind.types import DataType
-from convfind_solvers_igemm.nvidia import compute_capability
 
 #: Local memory that NVIDIA's compiler grants from sm_80 on; the device reports 48 KiB.
 _NVIDIA_LOCAL_MEMORY = 96 * 1024
@@ -226,7 +225,7 @@ def fits(tile: Tile, target: Target) -> bool:
 
 def local_memory(target: Target) -> int:
     """Return the local memory that a kernel may declare."""
-    if compute_capability(target) >= 80:
+    if target.compute_capability >= 80:
         return max(target.local_memory, _NVIDIA_LOCAL_MEMORY)
     return target.local_memory
 

@@ -15,7 +15,6 @@ from convfind.solver import TunableSolver
 from convfind.target import Target
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_igemm.gpu_geometry import GpuGeometry, without_patches
-from convfind_solvers_igemm.nvidia import compute_capability
 from convfind_solvers_igemm.nvidia_fold import Folding
 
 PACKAGE = "convfind_solvers_igemm"
@@ -71,7 +70,7 @@ class MatrixWeightsSolver(TunableSolver):
         """
         if not target.has("nv-ptx"):
             return Rejected(Reason.FEATURE, "needs inline PTX")
-        if compute_capability(target) < _OLDEST:
+        if target.compute_capability < _OLDEST:
             return Rejected(Reason.ARCHITECTURE, f"is for sm_{_OLDEST} on, not {target.arch}")
         if problem.direction is not self.direction:
             return Rejected(Reason.DIRECTION, f"{problem.direction} is not {self.direction}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from convfind.applicability import APPLICABLE, Applicability, Rejected
 from convfind.config import Config
 from convfind.defines import make_defines
@@ -49,8 +47,7 @@ class FusedMmaSolver(OneLaunchSolver):
         answer = super().applicability(problem, target)
         if not answer:
             return answer
-        sm = re.fullmatch(r"sm_(\d+)", target.arch)
-        if not target.has("nv-ptx") or sm is None or int(sm[1]) < 90:
+        if target.compute_capability < 90:
             return Rejected(Reason.ARCHITECTURE, "is for sm_90 and later")
         channels = geometry(problem).channels
         if channels % _COPIED != 0 or channels > _LONGEST:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -89,8 +88,7 @@ class PipelinedSolver(OneLaunchSolver):
         answer = super().applicability(problem, target)
         if not answer:
             return answer
-        sm = re.fullmatch(r"sm_(\d+)", target.arch)
-        if not target.has("nv-ptx") or sm is None or int(sm[1]) < 80:
+        if target.compute_capability < 80:
             return Rejected(Reason.ARCHITECTURE, "is for sm_80 and later")
         if target.arch in self.outdone_on:
             return Rejected(Reason.ARCHITECTURE, "matrix units are quicker on sm_90")

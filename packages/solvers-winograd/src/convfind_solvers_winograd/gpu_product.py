@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, fields
 
 from convfind.config import Config
@@ -80,7 +79,7 @@ class Tile:
 
     def fits(self, target: Target) -> bool:
         """Say whether a device can run it."""
-        if self.mma and not (target.backend == "opencl" and _is_nvidia(target)):
+        if self.mma and not (target.backend == "opencl" and target.compute_capability >= 80):
             return False
         if self.splits:
             return target.arch == "sm_90"
@@ -141,15 +140,9 @@ def constraints(target: Target, *, split: bool = False) -> tuple[Constraint, ...
     )
 
 
-def _is_nvidia(target: Target) -> bool:
-    """Say whether it takes PTX for sm_80 or later."""
-    sm = re.fullmatch(r"sm_(\d+)", target.arch)
-    return target.has("nv-ptx") and sm is not None and int(sm[1]) >= 80
-
-
 def local_memory(target: Target) -> int:
     """Bytes that a kernel may declare."""
-    if _is_nvidia(target):
+    if target.compute_capability >= 80:
         return max(target.local_memory, _NVIDIA_LOCAL_MEMORY)
     return target.local_memory
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict, dataclass
 
 from convfind.config import Config
@@ -208,8 +207,7 @@ class GpuGemm(GemmKernel):
 
 def local_memory(target: Target) -> int:
     """Return the local memory that a kernel may declare."""
-    sm = re.fullmatch(r"sm_(\d+)", target.arch)
-    if target.has("nv-ptx") and sm and int(sm[1]) >= 80:
+    if target.compute_capability >= 80:
         return max(target.local_memory, _NVIDIA_LOCAL_MEMORY)
     return target.local_memory
 

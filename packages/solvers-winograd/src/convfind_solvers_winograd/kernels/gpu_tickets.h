@@ -26,7 +26,7 @@ CF_INLINE void wait_until_done(CF_GLOBAL int *counter, const int count) {
   }
 }
 
-// What others have written: from the level-2 cache, since another work-group's may still be in this unit's level-1 cache.
+// What others have written: past the level-1 cache, in which what lay in the slot before may still be.
 CF_INLINE float load_of_others(CF_GLOBAL const float *from) {
   float value;
   asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(value) : "l"(from) : "memory");
