@@ -29,12 +29,12 @@ from rich.progress import track
 from rich.table import Table
 
 import convfind
-from convfind.applicability import Rejected
+from convfind.device.target import Target
 from convfind.handle import Handle
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import Solver
-from convfind.target import Target
+from convfind.solver.applicability import Rejected
 from convfind.testing import SolverReport, check_solver, edge_cases, variants
 from convfind.types import DataType, Direction, Layout
 

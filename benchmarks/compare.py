@@ -18,14 +18,14 @@ from rich.progress import Progress
 from rich.table import Table
 
 import convfind
-from convfind.accuracy import random_data
+from convfind.checking.accuracy import random_data
 from convfind.cli.problem_options import directions_of
-from convfind.convolution import Convolution
+from convfind.device.target import DeviceKind
 from convfind.errors import NoSolverError
 from convfind.handle import Handle
+from convfind.handle.convolution import Convolution
 from convfind.problem import ConvProblem
-from convfind.problem_text import Layer, read_layer_file
-from convfind.target import DeviceKind
+from convfind.problem.text import Layer, read_layer_file
 from convfind.types import Direction
 from peers.timing import Contestant, host_timer
 

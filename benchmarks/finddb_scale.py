@@ -14,6 +14,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from convfind.device.target import DeviceKind, Target
 from convfind.finddb import FindDb, FindEntry, FindRecord
 from convfind.finddb.change import Change
 from convfind.finddb.database import FILE_NAME, LAYOUT
@@ -22,7 +23,6 @@ from convfind.finddb.environment import Environment, Transaction
 from convfind.finddb.key import database_key, seal
 from convfind.finddb.table import FIND
 from convfind.problem import ConvProblem
-from convfind.target import DeviceKind, Target
 
 TARGET = Target(
     backend="opencl",

@@ -20,7 +20,7 @@ from rich.progress import track
 
 import convfind
 from convfind.problem import ConvProblem
-from convfind.problem_text.layer_file import read_layer_file
+from convfind.problem.text.layer_file import read_layer_file
 from convfind.types import Direction, Layout
 
 _FALLBACKS = ("ai", "wti")

@@ -23,7 +23,7 @@ from convfind.cli.problem_options import directions_of
 from convfind.errors import NoSolverError
 from convfind.handle import Handle
 from convfind.problem import ConvProblem
-from convfind.problem_text import read_layer_file
+from convfind.problem.text import read_layer_file
 
 #: What the id of a solver ends in that compiles sizes in.
 FIXED = "-fixed"

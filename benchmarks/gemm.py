@@ -14,13 +14,13 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from convfind.backend import Device, InvokeArgs
-from convfind.config import Config
+from convfind.device.target import DeviceKind
 from convfind.errors import ConvfindError
-from convfind.gemm_lowering.product import Gemm, Operand
-from convfind.kernel_spec import Program
-from convfind.solution import BufferArg, Memory
-from convfind.target import DeviceKind
+from convfind.kit.gemm_lowering.product import Gemm, Operand
+from convfind.runtime.backend import Device, InvokeArgs
+from convfind.solver.config import Config
+from convfind.solver.kernel_spec import Program
+from convfind.solver.recipe import BufferArg, Memory
 from convfind_backend_opencl.backend import OpenCLBackend
 from convfind_backend_opencl.gemm.gpu import MEASURED_TILES, fits
 from convfind_backend_opencl.gemm.solver import kernel_for

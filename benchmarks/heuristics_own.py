@@ -36,13 +36,13 @@ import msgspec
 import numpy as np
 
 import convfind
+from convfind.device.target import Target
 from convfind.heuristics.features import SIZES
 from convfind.heuristics.model_file import Model, write_model
 from convfind.plugins.registry import default_registry
 from convfind.problem import ConvProblem
-from convfind.problem_text.layer_file import read_layer_file
+from convfind.problem.text.layer_file import read_layer_file
 from convfind.solver import versioned_id
-from convfind.target import Target
 from convfind.types import DataType, Direction, Layout
 from convfind_finddb_tools.cli.tune_options import seconds
 from convfind_finddb_tools.heuristics.dataset import Dataset, read_dataset

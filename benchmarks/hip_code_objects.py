@@ -16,10 +16,10 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from convfind.kernel_spec import Program
+from convfind.device.target import Target
 from convfind.plugins.registry import default_registry
-from convfind.problem_text import parse_problem
-from convfind.target import Target
+from convfind.problem.text import parse_problem
+from convfind.solver.kernel_spec import Program
 from convfind.types import DataType, Direction
 from convfind_backend_hip.backend import check_runtime
 from convfind_backend_hip.code_object import KernelFacts, kernels_of

@@ -22,13 +22,13 @@ from rich.console import Console
 from rich.table import Table
 
 import convfind
+from convfind.checking.workbench import Candidate, Workbench
 from convfind.errors import ConvfindError
 from convfind.handle import Handle
 from convfind.problem import ConvProblem
-from convfind.problem_text import read_layer_file
+from convfind.problem.text import read_layer_file
 from convfind.solver import Solver, TunableSolver
 from convfind.types import Direction
-from convfind.workbench import Candidate, Workbench
 
 ROUNDS = 9
 SAMPLES = 5  # in a row, of which the first is dropped

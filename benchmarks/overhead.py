@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 import convfind
-from convfind.backend import InvokeArgs
 from convfind.handle import Handle
+from convfind.runtime.backend import InvokeArgs
 
 # Small, so that the device is never the bottleneck of a loop of enqueues.
 PROBLEM = convfind.ConvProblem.forward(x=(1, 4, 4, 4), w=(4, 4, 1, 1))

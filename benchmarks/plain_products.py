@@ -20,8 +20,8 @@ from collections import Counter
 import click
 
 from compare import main
-from convfind.kernel_spec import Program
-from convfind.target import Target
+from convfind.device.target import Target
+from convfind.solver.kernel_spec import Program
 from convfind_backend_opencl.compiler import Compiler
 from convfind_solvers_winograd.gpu_pipelined import PipelinedSolver
 from convfind_solvers_winograd.gpu_product import Tile

@@ -31,17 +31,17 @@ from rich.console import Console
 from rich.table import Table
 
 import convfind
-from convfind.backend import Device
 from convfind.cli.problem_options import directions_of
-from convfind.config import Config
 from convfind.errors import ConvfindError
 from convfind.handle import Handle
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, Program
 from convfind.problem import ConvProblem
-from convfind.problem_text import read_layer_file
-from convfind.solution import ConvSolution, Launch
+from convfind.problem.text import read_layer_file
+from convfind.runtime.backend import Device
 from convfind.solver import Solver, TunableSolver
+from convfind.solver.config import Config
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, Program
+from convfind.solver.recipe import Launch, Recipe
 from convfind.types import DataType, Direction, Layout
 
 _LAYERS = Path(__file__).parent / "layers"
@@ -190,7 +190,7 @@ def _configs(handle: Handle, solver: Solver, problem: ConvProblem) -> Iterator[C
         yield from (config for config in configs if config in space)
 
 
-def _entries(solution: ConvSolution, program: Program) -> tuple[str, ...]:
+def _entries(solution: Recipe, program: Program) -> tuple[str, ...]:
     launches = (s for s in (*solution.prepare, *solution.steps) if isinstance(s, Launch))
     return tuple(sorted({s.kernel.entry for s in launches if s.kernel.program == program}))
 

@@ -20,7 +20,7 @@ import click
 from convfind.finddb.record import FindRecord
 from convfind.plugins.registry import default_registry
 from convfind.problem import ConvProblem
-from convfind.problem_text import read_layer_file
+from convfind.problem.text import read_layer_file
 from convfind.types import Direction, Layout
 from convfind_finddb_tools.database import Snapshot
 from convfind_finddb_tools.entry import own_entries

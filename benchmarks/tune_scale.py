@@ -20,9 +20,9 @@ from typing import Any
 
 import click
 
+from convfind.device.target import DeviceKind, Target
 from convfind.finddb import FindDb, FindEntry, FindRecord
 from convfind.problem import ConvProblem
-from convfind.target import DeviceKind, Target
 from convfind_finddb_tools.tune.campaign import Campaign
 from convfind_finddb_tools.tune.cluster import DaskFleet
 from convfind_finddb_tools.tune.order import Identity, Known, Order, Outcome, Strategy

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from convfind.backend import Device
-from convfind.kernel_spec import Program
-from convfind.target import DeviceKind
+from convfind.device.target import DeviceKind
+from convfind.runtime.backend import Device
+from convfind.solver.kernel_spec import Program
 from convfind.testing import MOCK_TARGET
 
 #: A GPU of nobody's, for what solvers say about one.

@@ -8,9 +8,9 @@ from contextlib import suppress
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis.strategies import SearchStrategy
 
-from convfind.backend import Device
 from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
+from convfind.runtime.backend import Device
 from convfind.solver import Solver
 from convfind.testing import assert_solver
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import configparser
+import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 CORE = ROOT / "packages/core"
 PARITY = ROOT / "docs/miopen-parity.md"
-PARITY_TESTS = "packages/core/tests/test_miopen_parity.py"
+PARITY_TESTS = "packages/core/tests/handle/test_miopen_parity.py"
 
 DOCUMENTS = sorted(
     path
@@ -80,41 +81,16 @@ def test_python_in_documents_is_python(document: Path) -> None:
             ast.parse(code)
 
 
-def tree_paths() -> list[str]:
-    """Return the paths in ARCHITECTURE's annotated tree: two blanks of indentation a level."""
-    blocks = _FENCE.findall((ROOT / "ARCHITECTURE.md").read_text())
-    tree = next(
-        code for language, code in blocks if language == "text" and code.startswith("packages/")
+def test_the_tree_is_that_of_the_docstrings() -> None:
+    spec = importlib.util.spec_from_file_location(
+        "architecture_tree", ROOT / "docs/architecture_tree.py"
     )
-    paths: list[str] = []
-    stack: list[str] = []
-    for line in filter(None, tree.splitlines()):
-        name = line.split()[0]
-        depth = (len(line) - len(line.lstrip())) // 2
-        stack = [*stack[:depth], name.rstrip("/")]
-        paths.append("/".join(stack))
-    return paths
-
-
-def test_the_annotated_tree_names_what_exists() -> None:
-    assert not [path for path in tree_paths() if not (ROOT / path).exists()]
-
-
-def test_the_annotated_tree_names_every_module_of_core() -> None:
-    named = set(tree_paths())
-    source = CORE / "src/convfind"
-    modules = [
-        path.relative_to(ROOT).as_posix()
-        for path in source.rglob("*.py")
-        if path.name != "__init__.py" and "__pycache__" not in path.parts
-    ]
-    # A folder that is named without its files stands for them.
-    leaves = {path for path in named if not any(other.startswith(f"{path}/") for other in named)}
-    assert not [
-        module
-        for module in modules
-        if module not in named and not any(module.startswith(f"{leaf}/") for leaf in leaves)
-    ]
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    assert module.updated(page) == page, "run `python docs/architecture_tree.py`"
 
 
 def test_the_index_links_every_page() -> None:
@@ -144,12 +120,12 @@ def test_contributing_has_a_line_for_every_tox_environment() -> None:
 def test_the_page_on_modes_names_every_mode_enforcement_and_field() -> None:
     first_cells = {row[0] for row in rows(ROOT / "docs/find-modes.md")}
     for name in ("FindMode", "FindEnforce"):
-        for statement in class_body("find_policy.py", name):
+        for statement in class_body("policy.py", name):
             if isinstance(statement, ast.Assign):
                 (target,) = statement.targets
                 assert isinstance(target, ast.Name)
                 assert f"`{target.id}`" in first_cells
-    for statement in class_body("find_policy.py", "Policy"):
+    for statement in class_body("policy.py", "Policy"):
         if isinstance(statement, ast.AnnAssign):
             assert isinstance(statement.target, ast.Name)
             assert f"`{statement.target.id}`" in first_cells

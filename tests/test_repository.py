@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 CODE = {".py", ".cl", ".h", ".hip"}
 TEXT = CODE | {".md", ".toml", ".ini", ".txt", ".yaml", ".cfg", ""}
-GENERATED = {"__pycache__", "build", "dist", "venv"}
+GENERATED = {"__pycache__", "build", "dist", "venv", ".git"}  # in a worktree .git is a file
 LARGEST = 600
 
 HOST = r"(?:pypi\.org|pythonhosted\.org|debian\.org|npmjs\.(?:com|org)|anaconda\.org)"
@@ -22,7 +22,13 @@ def files() -> Iterator[Path]:
     for path in ROOT.rglob("*"):
         parts = path.relative_to(ROOT).parts
         hidden = [part for part in parts[:-1] if part.startswith(".") and part != ".ci"]
-        if path.is_file() and not hidden and not GENERATED.intersection(parts):
+        # In a worktree ``.git`` is a file.
+        if (
+            path.is_file()
+            and ".git" not in parts
+            and not hidden
+            and not GENERATED.intersection(parts)
+        ):
             yield path
 
 

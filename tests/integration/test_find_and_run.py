@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import convfind
-from convfind.reference import reference_convolution
+from convfind.checking.reference import reference_convolution
 
 LAYER = "conv -n 2 -c 16 -H 14 -W 14 -k 32 -y 3 -x 3 -p 1 -q 1"
 

@@ -15,11 +15,11 @@ from standin import Standin
 from standin_kernels import checked, hip
 
 import convfind
-from convfind.accuracy import integer_data
+from convfind.checking.accuracy import integer_data
+from convfind.checking.reference import reference_convolution
 from convfind.errors import BackendUnavailableError, ConvfindError
 from convfind.handle import Handle
 from convfind.reasons import Reason
-from convfind.reference import reference_convolution
 from convfind_backend_hip import HipBackend, compiler
 from convfind_backend_hip.compile_pool import CompilePool
 

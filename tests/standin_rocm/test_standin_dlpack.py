@@ -17,11 +17,11 @@ from standin_kernels import Array, checked, hip
 from standin_tensors import ROCM, RocmTensor, Taken
 
 import convfind
-from convfind.accuracy import integer_data
-from convfind.convolution import Convolution
+from convfind.checking.accuracy import integer_data
+from convfind.checking.reference import reference_convolution
 from convfind.errors import ConvfindError
 from convfind.handle import Handle
-from convfind.reference import reference_convolution
+from convfind.handle.convolution import Convolution
 from convfind_backend_hip import HipBackend
 from convfind_backend_hip.device import HipDevice
 from convfind_backend_hip.memory import HipBuffer

@@ -80,7 +80,7 @@ def test_batched_products(
 def test_the_workspace_is_as_large_as_the_greediest_product_asks(standin: Standin) -> None:
     """The stand-in asks for 8 bytes a result, writes them, and refuses a smaller workspace."""
     pytest.importorskip("convfind_backend_hip", reason="the HIP backend is not installed")
-    from convfind.solution import LibraryGemm, Matrix, Memory
+    from convfind.solver.recipe import LibraryGemm, Matrix, Memory
     from convfind.types import DataType
     from convfind_backend_hip.device import HipDevice
     from convfind_backend_hip.memory import HipBuffer

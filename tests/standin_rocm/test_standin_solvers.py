@@ -12,11 +12,11 @@ pytest.importorskip("convfind_backend_hip", reason="the HIP backend is not insta
 
 from standin import Standin
 
-from convfind.config import Config
+from convfind.device.target import DeviceKind, Target
 from convfind.plugins.registry import default_registry
 from convfind.problem import ConvProblem
 from convfind.solver import Solver, TunableSolver
-from convfind.target import DeviceKind, Target
+from convfind.solver.config import Config
 from convfind.testing import assert_solver, edge_cases
 from convfind.testing.shapes import variants
 from convfind.types import AccuracyClass, DataType, Direction, Layout

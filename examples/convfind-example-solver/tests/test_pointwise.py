@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 import convfind
-from convfind.applicability import Rejected
-from convfind.backend import Device
+from convfind.device.target import DeviceKind
 from convfind.plugins.registry import Registry
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.target import DeviceKind
+from convfind.runtime.backend import Device
+from convfind.solver.applicability import Rejected
 from convfind.testing import MOCK_TARGET, assert_solver, check_solver
 from convfind_example_solver import hooks
 from convfind_example_solver.pointwise import PointwiseForward

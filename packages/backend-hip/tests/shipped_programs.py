@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from itertools import product
 
-from convfind.kernel_spec import Program
+from convfind.device.target import Target
 from convfind.plugins.registry import default_registry
 from convfind.problem import ConvProblem
-from convfind.target import Target
+from convfind.solver.kernel_spec import Program
 from convfind.types import AccuracyClass, DataType, Direction, Layout
 
 ARCHITECTURES = ("gfx900", "gfx906", "gfx908", "gfx90a", "gfx1030")

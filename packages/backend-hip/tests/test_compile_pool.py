@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from convfind.device.target import DeviceKind, Target
 from convfind.errors import KernelBuildError
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, Program
-from convfind.target import DeviceKind, Target
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, Program
 from convfind_backend_hip import compile_pool
 from convfind_backend_hip.compile_pool import CompilePool, CompilerDiedError
 from convfind_backend_hip.compiler import Compiler

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convfind.accuracy import check_error, error_bound, measure_error, random_data
-from convfind.applicability import Rejected
-from convfind.backend import InvokeArgs
+from convfind.checking.accuracy import check_error, error_bound, measure_error, random_data
+from convfind.checking.reference import reference_convolution
+from convfind.device.target import DeviceKind, Target
 from convfind.errors import BackendUnavailableError
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.reference import reference_convolution
-from convfind.solution import LibraryGemm
+from convfind.runtime.backend import InvokeArgs
 from convfind.solver import Solver
-from convfind.target import DeviceKind, Target
+from convfind.solver.applicability import Rejected
+from convfind.solver.recipe import LibraryGemm
 from convfind.testing.mock_backend import MockDevice
 from convfind.types import DataType, Direction
 from convfind_backend_hip import rocblas

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
+from convfind.device.target import DeviceKind, Target
 from convfind.errors import BackendUnavailableError, DeviceError, LaunchError
 from convfind.plugins.registry import default_registry
-from convfind.target import DeviceKind, Target
 from convfind_backend_hip.backend import select
 from convfind_backend_hip.errors import checked, failure
 

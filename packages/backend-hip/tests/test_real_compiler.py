@@ -9,9 +9,9 @@ import pytest
 from shipped_programs import ARCHITECTURES, kind_of, programs_of, shared_out
 
 from convfind.errors import KernelBuildError
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import Program
 from convfind.plugins.registry import default_registry
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import Program
 from convfind_backend_hip.code_object import kernels_of
 from convfind_backend_hip.compile_pool import CompilePool
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from convfind.backend import InvokeArgs
 from convfind.errors import BackendUnavailableError, DeviceError, LaunchError
-from convfind.solution import Fill, Memory
+from convfind.runtime.backend import InvokeArgs
 from convfind.solver import Solver
+from convfind.solver.recipe import Fill, Memory
 from convfind.testing import check_solver
 from convfind_backend_hip.backend import HipBackend
 from convfind_backend_hip.device import HipDevice

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from convfind.backend import InvokeArgs
 from convfind.errors import BackendUnavailableError
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelSpec, Program
-from convfind.solution import Argument, Launch, Step
+from convfind.runtime.backend import InvokeArgs
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import Argument, Launch, Step
 from convfind_backend_opencl.backend import OpenCLBackend
 from convfind_backend_opencl.device import OpenCLDevice
 from convfind_backend_opencl.invoker import OpenCLInvoker

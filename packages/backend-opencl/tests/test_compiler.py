@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from opencl_testing import Runner
 
-from convfind.backend import InvokeArgs
-from convfind.defines import make_defines
 from convfind.errors import KernelBuildError
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solution import BufferArg, Launch, Memory, f32
+from convfind.runtime.backend import InvokeArgs
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, f32
 from convfind_backend_opencl.device import OpenCLDevice
 
 STEPS = KernelSource("opencl_test_kernels", "steps.cl")
@@ -26,10 +26,10 @@ LOAD_ELSEWHERE = """
 import sys
 from pathlib import Path
 import numpy as np
-from convfind.backend import InvokeArgs
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelSpec, Program
-from convfind.solution import BufferArg, Launch, Memory, f32
+from convfind.runtime.backend import InvokeArgs
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, f32
 from convfind_backend_opencl import OpenCLBackend
 
 binary, number = Path(sys.argv[1]).read_bytes(), sys.argv[2]

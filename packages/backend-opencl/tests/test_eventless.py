@@ -9,9 +9,9 @@ import pyopencl as cl
 import pytest
 from opencl_testing import Runner
 
-from convfind.backend import InvokeArgs
-from convfind.solution import BufferArg, Memory, f32
-from convfind.target import DeviceKind
+from convfind.device.target import DeviceKind
+from convfind.runtime.backend import InvokeArgs
+from convfind.solver.recipe import BufferArg, Memory, f32
 from convfind_backend_opencl import eventless
 from convfind_backend_opencl.device import OpenCLDevice
 from convfind_backend_opencl.eventless import EventlessLaunch

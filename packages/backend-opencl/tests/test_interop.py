@@ -9,9 +9,9 @@ import pyopencl.tools
 import pytest
 from opencl_testing import Runner
 
-from convfind.backend import InvokeArgs
 from convfind.errors import DeviceError
-from convfind.solution import BufferArg, Memory, f32
+from convfind.runtime.backend import InvokeArgs
+from convfind.solver.recipe import BufferArg, Memory, f32
 from convfind_backend_opencl.backend import OpenCLBackend
 from convfind_backend_opencl.device import OpenCLDevice
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from opencl_testing import Runner
 
-from convfind.backend import DeviceBuffer, InvokeArgs
 from convfind.errors import LaunchError
-from convfind.solution import (
+from convfind.runtime.backend import DeviceBuffer, InvokeArgs
+from convfind.solver.recipe import (
     Argument,
     BufferArg,
     Fill,

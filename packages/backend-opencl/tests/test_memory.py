@@ -11,9 +11,9 @@ import pytest
 from numpy.typing import NDArray
 from opencl_testing import Runner
 
-from convfind.backend import InvokeArgs
 from convfind.errors import DeviceError
-from convfind.solution import BufferArg, Fill, Memory, f32
+from convfind.runtime.backend import InvokeArgs
+from convfind.solver.recipe import BufferArg, Fill, Memory, f32
 from convfind_backend_opencl import memory
 from convfind_backend_opencl.device import OpenCLDevice
 from convfind_backend_opencl.memory import HOST_ALIGNMENT, BufferPool, OpenCLBuffer, size_class

@@ -7,8 +7,8 @@ import logging
 import pytest
 from opencl_testing import NUMBERS
 
+from convfind.device.target import DeviceKind, Target
 from convfind.errors import DeviceError
-from convfind.target import DeviceKind, Target
 from convfind_backend_opencl import backend as backend_module
 from convfind_backend_opencl.backend import OpenCLBackend, select
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from convfind.target import DeviceKind
+from convfind.device.target import DeviceKind
 from convfind_backend_opencl.backend import OpenCLBackend
 from convfind_backend_opencl.device import OpenCLDevice
 from convfind_backend_opencl.target import host_arch

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from convfind.checking.reference import reference_convolution
 from convfind.errors import ConvfindError, ProblemError
 from convfind.problem import ConvProblem
-from convfind.problem_text import (
+from convfind.problem.text import (
     format_driver_line,
     format_miopen_key,
     parse_driver_line,
@@ -23,7 +24,6 @@ from convfind.problem_text import (
     parse_problem,
     read_layer_file,
 )
-from convfind.reference import reference_convolution
 
 X, W = (2, 8, 9, 9), (4, 8, 3, 3)
 HEAD = "fwd-2x8x9x9-4x8x3x3-s1x1-p0x0-d1x1-g1-NCHW-float32"

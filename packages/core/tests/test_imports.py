@@ -15,8 +15,10 @@ def test_importing_convfind_imports_neither_search_nor_models() -> None:
     code = "import sys, convfind; print(*(name for name in sys.modules if 'convfind' in name))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     imported = set(done.stdout.split())
-    assert "convfind.finder" in imported
-    assert imported.isdisjoint({"convfind.search", "convfind.trust", "convfind.heuristics.model"})
+    assert "convfind.find.finder" in imported
+    assert imported.isdisjoint(
+        {"convfind.find.search", "convfind.find.trust", "convfind.heuristics.model"}
+    )
 
 
 def test_models_are_imported_by_their_names() -> None:

@@ -10,7 +10,7 @@ import platformdirs
 import pytest
 
 from convfind.errors import SettingsError
-from convfind.find_policy import Fallback, FindEnforce, FindMode, OnMiss, Policy
+from convfind.policy import Fallback, FindEnforce, FindMode, OnMiss, Policy
 from convfind.settings import VARIABLES, PluginSelection, Settings, plugin_selection
 
 ENVIRONMENT_PAGE = Path(__file__).parents[3] / "docs/environment.md"

@@ -14,11 +14,11 @@ from click.testing import CliRunner, Result
 
 import convfind_finddb_tools.hooks
 from convfind.cli import build_program
+from convfind.device.target import DeviceKind, Target
 from convfind.finddb import FindDb, FindEntry, FindRecord
 from convfind.plugins.registry import Registry
 from convfind.problem import ConvProblem
 from convfind.settings import Settings
-from convfind.target import DeviceKind, Target
 
 TARGET = Target(
     backend="opencl",

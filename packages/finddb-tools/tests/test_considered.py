@@ -11,13 +11,13 @@ import lmdb
 import msgspec
 import pytest
 
+from convfind.device.target import Target
 from convfind.errors import FindDbCorruptError
 from convfind.finddb import FindDb, FindEntry, FindRecord, roster
 from convfind.finddb.change import Change
 from convfind.finddb.key import seal
 from convfind.finddb.roster import NEWEST, ROSTER
 from convfind.problem import ConvProblem
-from convfind.target import Target
 from convfind_finddb_tools.database import Snapshot, Writer
 from convfind_finddb_tools.entry import own_entries
 from convfind_finddb_tools.pack_check import check_pack

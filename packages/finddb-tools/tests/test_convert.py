@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from convfind.device.target import Target
 from convfind.finddb import FindDb, FindRecord, QuarantineRecord
 from convfind.problem import ConvProblem
-from convfind.problem_text import parse_miopen_key
-from convfind.target import Target
+from convfind.problem.text import parse_miopen_key
 from convfind_finddb_tools.joining import join_foreign_configs
 from convfind_finddb_tools.perf_text import perf_key
 

@@ -18,9 +18,9 @@ import lmdb
 import pytest
 
 from convfind import Config
+from convfind.device.target import Target
 from convfind.finddb import FindDb, FindRecord, QuarantineRecord
 from convfind.problem import ConvProblem
-from convfind.target import Target
 from convfind_finddb_tools.cli.group import db
 from convfind_finddb_tools.database import Snapshot
 from convfind_finddb_tools.selection import Selection

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 import convfind
 from convfind import FindMode
+from convfind.device.target import Target
 from convfind.finddb import FindDb, FindEntry, FindRecord, QuarantineRecord
 from convfind.plugins import hookimpl
 from convfind.plugins.registry import BackendRegistry, Registry, SolverRegistry
 from convfind.problem import ConvProblem
 from convfind.settings import Settings
-from convfind.target import Target
 from convfind.testing import MockBackend, MockSolver
 from convfind_finddb_tools.looking import open_over
 from convfind_finddb_tools.standing import Action, Use, outlook, standings

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from convfind.device.target import Target
 from convfind.finddb import FindDb, FindEntry, FindRecord, QuarantineRecord, TunedConfig
 from convfind.problem import ConvProblem
-from convfind.target import Target
 from convfind_finddb_tools.joining import (
     join_configs,
     join_entries,

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from convfind.device.target import Target
 from convfind.errors import FindDbError
 from convfind.finddb import FindDb
 from convfind.problem import ConvProblem
-from convfind.problem_text import format_miopen_key
-from convfind.target import Target
+from convfind.problem.text import format_miopen_key
 from convfind_finddb_tools import text_blocks
 from convfind_finddb_tools.foreign import ForeignDevice
 from convfind_finddb_tools.import_miopen import import_miopen

@@ -16,6 +16,7 @@ import pytest
 
 import convfind
 from convfind import Config
+from convfind.device.target import Target
 from convfind.finddb import FindDb, FindEntry, FindRecord, QuarantineRecord
 from convfind.finddb.change import Change
 from convfind.finddb.packs import installed_packs, pack_prefix, packs_folder
@@ -25,7 +26,6 @@ from convfind.plugins import hookimpl
 from convfind.plugins.registry import BackendRegistry, Registry
 from convfind.problem import ConvProblem
 from convfind.settings import Settings
-from convfind.target import Target
 from convfind.testing import MockBackend
 from convfind_finddb_tools.database import Snapshot
 from convfind_finddb_tools.entry import own_entries

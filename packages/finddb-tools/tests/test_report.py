@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
+from convfind.device.target import Target
 from convfind.errors import FindDbError
 from convfind.finddb import FindDb, FindRecord, QuarantineRecord
 from convfind.problem import ConvProblem
-from convfind.target import Target
 from convfind_finddb_tools.entry import Entry, Measured, own_traits
 from convfind_finddb_tools.report.layers import Layer, device_reports
 from convfind_finddb_tools.report.occurrences import read_occurrences

@@ -9,12 +9,12 @@ from devices_for_tests import of_instructions, on_cpu
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from convfind.applicability import Rejected
-from convfind.backend import Device
+from convfind.device.target import DeviceKind
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import Launch
-from convfind.target import DeviceKind
+from convfind.runtime.backend import Device
+from convfind.solver.applicability import Rejected
+from convfind.solver.recipe import Launch
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import AccuracyClass, Direction, Layout
 from convfind_solvers_direct.cpu_first_blocks_weights import CpuFirstBlocksWeights

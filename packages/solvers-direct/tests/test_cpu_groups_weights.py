@@ -9,10 +9,10 @@ from devices_for_tests import PLAIN_GPU, of_instructions, on_cpu
 from drawn_shapes import assert_drawn, legal
 from hypothesis import strategies as st
 
-from convfind.applicability import Rejected
-from convfind.backend import Device
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
+from convfind.runtime.backend import Device
+from convfind.solver.applicability import Rejected
 from convfind.testing import assert_solver
 from convfind.types import Direction, Layout
 from convfind_solvers_direct.cpu_weights import CpuGroupsWeights, CpuPixelsWeights

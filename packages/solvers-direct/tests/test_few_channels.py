@@ -10,12 +10,12 @@ from devices_for_tests import PLAIN_GPU, as_small_gpu, disguised, on_cpu
 from drawn_shapes import assert_drawn, legal
 from hypothesis import strategies as st
 
-from convfind.applicability import Rejected
-from convfind.backend import Device
+from convfind.device.target import DeviceKind
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
+from convfind.runtime.backend import Device
 from convfind.solver import TunableSolver
-from convfind.target import DeviceKind
+from convfind.solver.applicability import Rejected
 from convfind.testing import assert_solver, edge_cases
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_direct.cpu_conv import CpuDirect

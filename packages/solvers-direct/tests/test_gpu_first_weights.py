@@ -9,11 +9,11 @@ from devices_for_tests import H200, PLAIN_GPU, as_small_gpu
 from drawn_shapes import assert_drawn, legal
 from hypothesis import strategies as st
 
-from convfind.applicability import Rejected
-from convfind.backend import Device
+from convfind.device.target import DeviceKind, Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.target import DeviceKind, Target
+from convfind.runtime.backend import Device
+from convfind.solver.applicability import Rejected
 from convfind.testing import assert_solver
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_direct.gpu_first_weights import GpuFirstWeights

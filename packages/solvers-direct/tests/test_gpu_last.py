@@ -10,14 +10,14 @@ from devices_for_tests import H200, PLAIN_GPU, as_small_gpu
 from drawn_shapes import assert_drawn, legal
 from hypothesis import strategies as st
 
-from convfind.applicability import Rejected
-from convfind.backend import Device
-from convfind.config import Config
+from convfind.device.target import DeviceKind, Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import ConvSolution
+from convfind.runtime.backend import Device
 from convfind.solver import Solver
-from convfind.target import DeviceKind, Target
+from convfind.solver.applicability import Rejected
+from convfind.solver.config import Config
+from convfind.solver.recipe import Recipe
 from convfind.testing import assert_solver, edge_cases
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_direct.gpu_last import GpuLast
@@ -80,7 +80,7 @@ class Limited(GpuLast):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         return super().solution(problem, target, config, self._least(workspace_limit))
 
     def _least(self, limit: int | None) -> int:

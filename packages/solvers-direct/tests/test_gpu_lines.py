@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from devices_for_tests import H200, PLAIN_GPU, as_small_gpu
 
-from convfind.applicability import Rejected
-from convfind.backend import Device
-from convfind.config import Config
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.target import Target
+from convfind.runtime.backend import Device
+from convfind.solver.applicability import Rejected
+from convfind.solver.config import Config
 from convfind.testing import assert_solver
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_direct.gpu_bands import BandsConv

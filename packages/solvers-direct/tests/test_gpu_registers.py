@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from devices_for_tests import H200
 
-from convfind.config import Config
 from convfind.problem import ConvProblem
+from convfind.solver.config import Config
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_direct.gpu_conv import GpuDirect
 from convfind_solvers_direct.gpu_pixels import PixelsConv

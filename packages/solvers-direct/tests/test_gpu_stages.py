@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 from devices_for_tests import H200
 
-from convfind.applicability import Rejected
-from convfind.backend import Device
-from convfind.config import Config
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import Program
+from convfind.device.target import DeviceKind, Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import Launch, ScalarArg
-from convfind.target import DeviceKind, Target
+from convfind.runtime.backend import Device
+from convfind.solver.applicability import Rejected
+from convfind.solver.config import Config
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import Program
+from convfind.solver.recipe import Launch, ScalarArg
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_direct.gpu_bands import BandsConv

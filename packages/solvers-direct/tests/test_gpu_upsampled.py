@@ -10,12 +10,12 @@ from drawn_shapes import assert_drawn, legal
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from convfind.applicability import Rejected
-from convfind.backend import Device
-from convfind.config import Config
+from convfind.device.target import DeviceKind, Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.target import DeviceKind, Target
+from convfind.runtime.backend import Device
+from convfind.solver.applicability import Rejected
+from convfind.solver.config import Config
 from convfind.testing import assert_solver, edge_cases
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_direct.gpu_planes import PlanesConv

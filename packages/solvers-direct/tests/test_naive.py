@@ -7,18 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from convfind.accuracy import random_data
-from convfind.applicability import Rejected
-from convfind.backend import Device, InvokeArgs
-from convfind.config import Config
+from convfind.checking.accuracy import random_data
+from convfind.checking.reference import reference_convolution, reference_magnitude
+from convfind.device.target import Target
 from convfind.errors import DeviceError, SettingsError
-from convfind.kernel_spec import Program
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.reference import reference_convolution, reference_magnitude
-from convfind.solution import Launch
-from convfind.target import Target
-from convfind.tensors import tensor_view
+from convfind.runtime.backend import Device, InvokeArgs
+from convfind.runtime.tensors import tensor_view
+from convfind.solver.applicability import Rejected
+from convfind.solver.config import Config
+from convfind.solver.kernel_spec import Program
+from convfind.solver.recipe import Launch
 from convfind.testing import MOCK_TARGET, assert_solver, edge_cases, variants
 from convfind.testing.guarded_run import POISON, GuardedRunner
 from convfind.testing.tensors import Bytes, filled_memory

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from devices_for_tests import H200
 
-from convfind.applicability import Rejected
-from convfind.backend import Device
-from convfind.config import Config
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import Launch, ScalarArg
-from convfind.target import Target
+from convfind.runtime.backend import Device
+from convfind.solver.applicability import Rejected
+from convfind.solver.config import Config
+from convfind.solver.recipe import Launch, ScalarArg
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_direct.nvidia_groups import GroupsConv

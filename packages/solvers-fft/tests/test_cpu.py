@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from devices_for_tests import on_cpu
 
-from convfind.accuracy import (
+from convfind.checking.accuracy import (
     Distribution,
     check_error,
     error_bound,
@@ -17,15 +17,15 @@ from convfind.accuracy import (
     random_data,
     spread_magnitude,
 )
-from convfind.applicability import Rejected
-from convfind.backend import Device, InvokeArgs
-from convfind.config import Config
-from convfind.kernel_spec import Program
+from convfind.checking.reference import reference_convolution, reference_magnitude
+from convfind.device.target import DeviceKind
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.reference import reference_convolution, reference_magnitude
+from convfind.runtime.backend import Device, InvokeArgs
 from convfind.solver import TunableSolver
-from convfind.target import DeviceKind
+from convfind.solver.applicability import Rejected
+from convfind.solver.config import Config
+from convfind.solver.kernel_spec import Program
 from convfind.testing import MOCK_TARGET, check_solver
 from convfind.types import AccuracyClass, DataType, Direction, Layout
 from convfind_solvers_fft.codegen import SIZES

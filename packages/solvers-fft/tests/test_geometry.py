@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from convfind.checking.reference import reference_convolution
 from convfind.problem import ConvProblem
-from convfind.reference import reference_convolution
 from convfind.types import Direction
 from convfind_solvers_fft.codegen import SIZES
 from convfind_solvers_fft.geometry import Tiling, geometry, useful_tilings

@@ -9,11 +9,11 @@ import devices_for_tests
 import pytest
 from devices_for_tests import PLAIN_GPU
 
-from convfind.applicability import Rejected
-from convfind.backend import Device
+from convfind.device.target import DeviceKind
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.target import DeviceKind
+from convfind.runtime.backend import Device
+from convfind.solver.applicability import Rejected
 from convfind.testing import check_solver
 from convfind.types import Direction, Layout
 from convfind_solvers_fft.gpu import GpuSolver

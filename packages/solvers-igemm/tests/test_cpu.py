@@ -10,12 +10,12 @@ from devices_for_tests import on_cpu
 from drawn_shapes import assert_drawn
 from hypothesis import strategies as st
 
-from convfind.applicability import Rejected
-from convfind.backend import Device
+from convfind.device.target import DeviceKind
 from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.target import DeviceKind
+from convfind.runtime.backend import Device
+from convfind.solver.applicability import Rejected
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import Direction, Layout
 from convfind_solvers_igemm.cpu_rows import CpuRows

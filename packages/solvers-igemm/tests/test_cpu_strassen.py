@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from devices_for_tests import on_cpu
 
-from convfind.applicability import Applicable, Rejected
-from convfind.backend import Device, InvokeArgs
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
+from convfind.runtime.backend import Device, InvokeArgs
+from convfind.solver.applicability import Applicable, Rejected
 from convfind.testing import assert_solver
 from convfind.types import AccuracyClass, Direction, Layout
 from convfind_solvers_igemm.cpu_solver import _REGISTER_TILES

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from devices_for_tests import on_cpu
 
-from convfind.applicability import Rejected
-from convfind.backend import Device
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
+from convfind.runtime.backend import Device
+from convfind.solver.applicability import Rejected
 from convfind.testing import assert_solver
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_igemm.cpu_widened import CpuWidened

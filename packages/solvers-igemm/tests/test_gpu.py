@@ -10,16 +10,16 @@ import pytest
 from drawn_shapes import assert_drawn
 from hypothesis import strategies as st
 
-from convfind.accuracy import integer_data
-from convfind.applicability import Rejected
-from convfind.backend import Device
-from convfind.config import Config
+from convfind.checking.accuracy import integer_data
+from convfind.checking.reference import reference_convolution
+from convfind.device.target import DeviceKind
 from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.reference import reference_convolution
-from convfind.target import DeviceKind
-from convfind.tensors import tensor_view
+from convfind.runtime.backend import Device
+from convfind.runtime.tensors import tensor_view
+from convfind.solver.applicability import Rejected
+from convfind.solver.config import Config
 from convfind.testing import assert_solver, edge_cases
 from convfind.testing.guarded_run import POISON, GuardedRunner
 from convfind.testing.tensors import filled_memory

@@ -12,15 +12,15 @@ from importlib.resources import files
 import devices_for_tests
 import pytest
 
-from convfind.accuracy import integer_data
-from convfind.backend import Device
-from convfind.config import Config
-from convfind.kernel_source import KernelSource
+from convfind.checking.accuracy import integer_data
+from convfind.checking.reference import reference_convolution
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.reference import reference_convolution
-from convfind.solution import ConvSolution, Launch, Step
-from convfind.target import Target
-from convfind.tensors import tensor_view
+from convfind.runtime.backend import Device
+from convfind.runtime.tensors import tensor_view
+from convfind.solver.config import Config
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.recipe import Launch, Recipe, Step
 from convfind.testing.guarded_run import POISON, GuardedRunner
 from convfind.testing.tensors import filled_memory
 from convfind.types import DataType, Direction, Layout
@@ -83,7 +83,7 @@ def problem_of(
 
 def solution_of(
     problem: ConvProblem, target: Target, tile: Tile, *, fixed: bool, parts: int = 1
-) -> ConvSolution:
+) -> Recipe:
     channels_last = problem.x_layout.channels_last
     solver = ConvSolver(problem.direction, channels_last=channels_last, fixed=fixed)
     config = Config(tile.values, parts=parts)
@@ -91,12 +91,12 @@ def solution_of(
     return solver.solution(problem, target, config)
 
 
-def copies(solution: ConvSolution) -> bool:
+def copies(solution: Recipe) -> bool:
     (program,) = solution.programs
     return dict(program.defines)["FETCH"] == 1
 
 
-def limits(solution: ConvSolution) -> tuple[str, ...]:
+def limits(solution: Recipe) -> tuple[str, ...]:
     (program,) = solution.programs
     return tuple(option.partition("maxrregcount=")[2] for option in program.options)
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from devices_for_tests import H200
 
-from convfind.applicability import Applicability, Rejected
-from convfind.backend import Device
-from convfind.config import Config
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import Launch, Memory
+from convfind.runtime.backend import Device
+from convfind.solver.applicability import Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.recipe import Launch, Memory
 from convfind.testing import assert_solver
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_igemm.gpu_geometry import without_patches

@@ -12,10 +12,10 @@ import pytest
 from devices_for_tests import H200
 from numpy.typing import NDArray
 
-from convfind.backend import Device, InvokeArgs
-from convfind.kernel_source import KernelSource
 from convfind.problem import ConvProblem
-from convfind.solution import Launch
+from convfind.runtime.backend import Device, InvokeArgs
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.recipe import Launch
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_igemm.nvidia_conv import MatrixConvSolver
 from convfind_solvers_igemm.nvidia_form import Filter, geometry_of, products

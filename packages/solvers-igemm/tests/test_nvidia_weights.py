@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from devices_for_tests import H200
 
-from convfind.applicability import Rejected
-from convfind.backend import Device
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.target import Target
+from convfind.runtime.backend import Device
+from convfind.solver.applicability import Rejected
 from convfind.testing import assert_solver
 from convfind.types import DataType
 from convfind_solvers_igemm.nvidia_weights import MatrixWeightsSolver

@@ -13,22 +13,22 @@ from devices_for_tests import on_cpu
 from drawn_shapes import assert_drawn
 from hypothesis import strategies as st
 
-from convfind.accuracy import (
+from convfind.checking.accuracy import (
     check_error,
     error_bound,
     measure_error,
     random_data,
     spread_magnitude,
 )
-from convfind.applicability import Rejected
-from convfind.backend import Device, InvokeArgs
-from convfind.opening import handle_for
+from convfind.checking.reference import reference_convolution, reference_magnitude
+from convfind.device.target import DeviceKind
+from convfind.handle.opening import handle_for
 from convfind.plugins.registry import Registry
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.reference import reference_convolution, reference_magnitude
+from convfind.runtime.backend import Device, InvokeArgs
 from convfind.settings import Settings
-from convfind.target import DeviceKind
+from convfind.solver.applicability import Rejected
 from convfind.testing import MOCK_TARGET, MockBackend, check_solver
 from convfind.types import AccuracyClass, DataType, Direction, Layout
 from convfind_solvers_winograd import hooks

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from convfind.accuracy import (
+from convfind.checking.accuracy import (
     Distribution,
     check_error,
     error_bound,
     measure_error,
     random_data,
 )
+from convfind.checking.reference import reference_convolution, reference_magnitude
 from convfind.problem import ConvProblem
-from convfind.reference import reference_convolution, reference_magnitude
 from convfind_solvers_winograd.applicability import error_bound as stated_bound
 from convfind_solvers_winograd.cook_toom import Matrix, Spread, Transform
 from convfind_solvers_winograd.cpu import CpuSolver

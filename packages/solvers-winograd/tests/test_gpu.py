@@ -10,7 +10,7 @@ import devices_for_tests
 import pytest
 from devices_for_tests import H200
 
-from convfind.accuracy import (
+from convfind.checking.accuracy import (
     Distribution,
     check_error,
     error_bound,
@@ -18,16 +18,16 @@ from convfind.accuracy import (
     random_data,
     spread_magnitude,
 )
-from convfind.applicability import Rejected
-from convfind.backend import Device
-from convfind.config import Config
-from convfind.kernel_spec import KernelLanguage
+from convfind.checking.reference import reference_convolution, reference_magnitude
+from convfind.device.target import DeviceKind, Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.reference import reference_convolution, reference_magnitude
-from convfind.solution import Launch
-from convfind.target import DeviceKind, Target
-from convfind.tensors import tensor_view
+from convfind.runtime.backend import Device
+from convfind.runtime.tensors import tensor_view
+from convfind.solver.applicability import Rejected
+from convfind.solver.config import Config
+from convfind.solver.kernel_spec import KernelLanguage
+from convfind.solver.recipe import Launch
 from convfind.testing import assert_solver
 from convfind.testing.guarded_run import POISON, GuardedRunner
 from convfind.testing.tensors import filled_memory

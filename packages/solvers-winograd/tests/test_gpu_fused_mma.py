@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from devices_for_tests import H200, as_gpu
 
-from convfind.applicability import Rejected
-from convfind.backend import Device, InvokeArgs
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import Launch
+from convfind.runtime.backend import Device, InvokeArgs
+from convfind.solver.applicability import Rejected
+from convfind.solver.recipe import Launch
 from convfind.testing import assert_solver
 from convfind.types import Direction, Layout
 from convfind_solvers_winograd.algorithms import F4X3

@@ -8,11 +8,11 @@ from typing import Any
 import devices_for_tests
 import pytest
 
-from convfind.applicability import Rejected
-from convfind.backend import Device
+from convfind.device.target import DeviceKind
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.target import DeviceKind
+from convfind.runtime.backend import Device
+from convfind.solver.applicability import Rejected
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import Direction, Layout
 from convfind_solvers_winograd.gpu_narrow import MOST, NarrowSolver

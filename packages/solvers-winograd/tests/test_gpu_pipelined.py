@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from devices_for_tests import H200
 
-from convfind.applicability import Rejected
-from convfind.backend import Device
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import Program
+from convfind.device.target import DeviceKind
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import Fill, Launch, Memory, ScalarArg
-from convfind.target import DeviceKind
+from convfind.runtime.backend import Device
+from convfind.solver.applicability import Rejected
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import Program
+from convfind.solver.recipe import Fill, Launch, Memory, ScalarArg
 from convfind.testing import assert_solver
 from convfind.types import Direction, Layout
 from convfind_solvers_winograd.gpu_pipelined import PipelinedSolver

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 from devices_for_tests import disguised
 
-from convfind.accuracy import (
+from convfind.checking.accuracy import (
     check_error,
     error_bound,
     measure_error,
     random_data,
     spread_magnitude,
 )
-from convfind.backend import Device, InvokeArgs
+from convfind.checking.reference import reference_convolution, reference_magnitude
+from convfind.device.target import DeviceKind
 from convfind.problem import ConvProblem
-from convfind.reference import reference_convolution, reference_magnitude
-from convfind.solution import BufferArg, Launch
-from convfind.target import DeviceKind
-from convfind.tensors import tensor_view
+from convfind.runtime.backend import Device, InvokeArgs
+from convfind.runtime.tensors import tensor_view
+from convfind.solver.recipe import BufferArg, Launch
 from convfind.types import Direction, Layout
 from convfind_solvers_winograd.algorithms import F4X3
 from convfind_solvers_winograd.gpu_conv import ConvSolver

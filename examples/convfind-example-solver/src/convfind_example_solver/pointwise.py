@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config
-from convfind.defines import make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.device.target import DeviceKind, Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.search_space import Constraint, Parameter, SearchSpace
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, i32
 from convfind.solver import TunableSolver
-from convfind.target import DeviceKind, Target
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Algorithm, DataType, Direction, Layout
 
 #: Positions in one vector of the kernel.
@@ -109,7 +109,7 @@ class PointwiseForward(TunableSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch: axis 0 over chunks of an image, axis 1 over the batch."""
         config = config if config is not None else self.default_config(problem, target)
         out_channels, channels = problem.w_shape[:2]
@@ -129,4 +129,4 @@ class PointwiseForward(TunableSolver):
             global_size=(-(-positions // chunk), problem.x_shape[0]),
             local_size=(1, 1),
         )
-        return ConvSolution(self.solver_id, (launch,), config=config)
+        return Recipe(self.solver_id, (launch,), config=config)

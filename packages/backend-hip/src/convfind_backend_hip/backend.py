@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convfind.backend import Backend
+from convfind.device.target import Target
 from convfind.errors import BackendUnavailableError, DeviceError
-from convfind.target import Target
+from convfind.runtime.backend import Backend
 
 if TYPE_CHECKING:
     from convfind_backend_hip.device import HipDevice

@@ -6,12 +6,12 @@ import click
 
 from convfind.cli.app import App, ProblemCommand
 from convfind.cli.problem_options import PROBLEM_HELP, takes_problems
+from convfind.device.target import Target
 from convfind.errors import KernelBuildError
 from convfind.finddb import BinaryStore
-from convfind.kernel_spec import Program
 from convfind.plugins.registry import Registry
 from convfind.problem import ConvProblem
-from convfind.target import Target
+from convfind.solver.kernel_spec import Program
 
 
 @click.command(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 
+from convfind.device.target import Target
 from convfind.errors import KernelBuildError
-from convfind.kernel_spec import KernelLanguage, Program
-from convfind.target import Target
+from convfind.solver.kernel_spec import KernelLanguage, Program
 from convfind_backend_hip.compile_pool import CompilePool, CompilerDiedError, shared_pool
 
 _MAGIC = b"convfind-hip-3\0"  # another number for other options

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from hip import hip
 
-from convfind.backend import Device, DeviceBuffer
+from convfind.device.target import Target
 from convfind.errors import DeviceError
-from convfind.kernel_spec import Program
-from convfind.solution import Step
-from convfind.target import Target
+from convfind.runtime.backend import Device, DeviceBuffer
+from convfind.solver.kernel_spec import Program
+from convfind.solver.recipe import Step
 from convfind_backend_hip import interop
 from convfind_backend_hip.compiler import Compiler
 from convfind_backend_hip.errors import checked

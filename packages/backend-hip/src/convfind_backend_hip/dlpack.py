@@ -11,9 +11,9 @@ from math import prod
 from sys import getrefcount
 from typing import Any
 
-from convfind.backend import TensorForm
 from convfind.errors import DeviceError
-from convfind.tensors import packed_steps
+from convfind.runtime.backend import TensorForm
+from convfind.runtime.tensors import packed_steps
 
 #: DLPack's number of ROCm devices.
 ROCM = 10

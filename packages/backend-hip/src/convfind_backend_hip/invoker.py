@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from hip import hip
 
-from convfind.backend import InvokeArgs
 from convfind.errors import LaunchError
-from convfind.kernel_spec import Program
-from convfind.solution import Fill, Launch, Step
+from convfind.runtime.backend import InvokeArgs
+from convfind.solver.kernel_spec import Program
+from convfind.solver.recipe import Fill, Launch, Step
 from convfind_backend_hip.errors import checked
 from convfind_backend_hip.memory import HipBuffer
 from convfind_backend_hip.ready_gemm import ReadyGemm

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 from hip import hip
 
-from convfind.backend import TensorForm
 from convfind.errors import DeviceError
+from convfind.runtime.backend import TensorForm
 from convfind_backend_hip import dlpack
 from convfind_backend_hip.errors import checked, failure
 from convfind_backend_hip.stream import Event

@@ -8,7 +8,7 @@ from typing import Any
 from hip import hip
 
 from convfind.errors import DeviceError, KernelBuildError, LaunchError
-from convfind.kernel_spec import Program
+from convfind.solver.kernel_spec import Program
 from convfind_backend_hip.code_object import KernelFacts, kernels_of
 from convfind_backend_hip.errors import checked
 

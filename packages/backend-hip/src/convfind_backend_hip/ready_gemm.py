@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from convfind.backend import InvokeArgs
 from convfind.errors import LaunchError
-from convfind.solution import LibraryGemm, Matrix
+from convfind.runtime.backend import InvokeArgs
+from convfind.solver.recipe import LibraryGemm, Matrix
 from convfind_backend_hip.memory import HipBuffer
 from convfind_backend_hip.rocblas import RocBlas
 

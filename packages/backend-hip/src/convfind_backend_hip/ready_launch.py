@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from hip import hip
 
-from convfind.backend import InvokeArgs
 from convfind.errors import LaunchError
-from convfind.kernel_spec import Program
-from convfind.solution import BufferArg, Launch, LocalArg, Memory, ScalarArg
+from convfind.runtime.backend import InvokeArgs
+from convfind.solver.kernel_spec import Program
+from convfind.solver.recipe import BufferArg, Launch, LocalArg, Memory, ScalarArg
 from convfind_backend_hip.errors import checked, failure
 from convfind_backend_hip.memory import HipBuffer
 from convfind_backend_hip.module import LoadedProgram

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from convfind.errors import BackendUnavailableError, DeviceError, LaunchError
-from convfind.solution import LibraryGemm
+from convfind.solver.recipe import LibraryGemm
 from convfind.types import DataType
 from convfind_backend_hip.memory import HipBuffer
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hip import hip, hiprtc
 
+from convfind.device.target import DeviceKind, Target
 from convfind.errors import DeviceError
-from convfind.target import DeviceKind, Target
 from convfind_backend_hip.architectures import KNOWN, feature_words, processor
 from convfind_backend_hip.errors import checked
 from convfind_backend_hip.rocblas import has_library

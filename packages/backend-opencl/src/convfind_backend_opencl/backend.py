@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from convfind.backend import Backend
+from convfind.device.target import DeviceKind, Target
 from convfind.errors import BackendUnavailableError, DeviceError
-from convfind.target import DeviceKind, Target
+from convfind.runtime.backend import Backend
 from convfind_backend_opencl.cpu_runtime import visible_runtimes
 
 if TYPE_CHECKING:

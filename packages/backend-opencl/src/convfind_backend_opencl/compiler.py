@@ -16,10 +16,10 @@ import pyopencl as cl
 # build log that is not empty; the class below it does neither.
 from pyopencl._cl import _Program
 
+from convfind.device.target import Target
 from convfind.errors import KernelBuildError
-from convfind.kernel_spec import KernelLanguage, Program
 from convfind.log import logger
-from convfind.target import Target
+from convfind.solver.kernel_spec import KernelLanguage, Program
 from convfind_backend_opencl.errors import status_name
 from convfind_backend_opencl.ptx import limit_registers, retarget
 from convfind_backend_opencl.target import is_nvidia

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Lock
 
-from convfind.target import DeviceKind, Target
+from convfind.device.target import DeviceKind, Target
 
 #: With one of these the user has chosen where threads run.
 _CHOICES = tuple(

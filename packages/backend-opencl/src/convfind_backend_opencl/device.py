@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from convfind.backend import Device, DeviceBuffer
+from convfind.device.target import DeviceKind, Target
 from convfind.errors import DeviceError
-from convfind.kernel_spec import Program
-from convfind.solution import Step
-from convfind.target import DeviceKind, Target
+from convfind.runtime.backend import Device, DeviceBuffer
+from convfind.solver.kernel_spec import Program
+from convfind.solver.recipe import Step
 from convfind_backend_opencl import interop
 from convfind_backend_opencl.compiler import Compiler, LoadedProgram
 from convfind_backend_opencl.cpu_threads import Caller, placed_workers

@@ -10,11 +10,11 @@ from time import perf_counter
 import numpy as np
 import pyopencl as cl
 
-from convfind.backend import InvokeArgs
+from convfind.device.target import DeviceKind, Target
 from convfind.errors import DeviceError, LaunchError
-from convfind.kernel_spec import KernelSpec, Program
-from convfind.solution import BufferArg, Fill, Launch, LocalArg, Memory, ScalarArg, Step
-from convfind.target import DeviceKind, Target
+from convfind.runtime.backend import InvokeArgs
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Fill, Launch, LocalArg, Memory, ScalarArg, Step
 from convfind_backend_opencl.compiler import LoadedProgram
 from convfind_backend_opencl.cpu_threads import Caller
 from convfind_backend_opencl.errors import opencl_errors, translated

@@ -11,7 +11,7 @@ import numpy as np
 import pyopencl as cl
 
 from convfind.errors import DeviceError
-from convfind.solution import WORKSPACE_ALIGNMENT
+from convfind.solver.recipe import WORKSPACE_ALIGNMENT
 from convfind_backend_opencl.errors import opencl_errors, translated
 from convfind_backend_opencl.target import is_nvidia
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from convfind.register_limit import OPTION
+from convfind.kit.register_limit import OPTION
 
 #: Before an instruction that the compiler must not look at.
 MARK = b"//@"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyopencl as cl
 
-from convfind.target import DeviceKind, Target
+from convfind.device.target import DeviceKind, Target
 
 _CPU_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _CPU_INFO = Path("/proc/cpuinfo")

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided
 
-from convfind.backend import InvokeArgs
-from convfind.config import Config
+from convfind.device.target import DeviceKind
 from convfind.errors import DeviceError
-from convfind.gemm_lowering.product import Gemm, Operand
-from convfind.kernel_spec import Program
-from convfind.solution import BufferArg, Launch, Memory
-from convfind.target import DeviceKind
+from convfind.kit.gemm_lowering.product import Gemm, Operand
+from convfind.runtime.backend import InvokeArgs
+from convfind.solver.config import Config
+from convfind.solver.kernel_spec import Program
+from convfind.solver.recipe import BufferArg, Launch, Memory
 from convfind_backend_opencl.device import OpenCLDevice
 from convfind_backend_opencl.gemm.cpu import CpuGemm, blocking
 from convfind_backend_opencl.gemm.gpu import GpuGemm, Tile

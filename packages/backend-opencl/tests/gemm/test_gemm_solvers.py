@@ -8,16 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from convfind.accuracy import integer_data
-from convfind.applicability import Rejected
-from convfind.kernel_spec import Program
+from convfind.checking.accuracy import integer_data
+from convfind.checking.reference import reference_convolution
+from convfind.device.target import DeviceKind, Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.reference import reference_convolution
-from convfind.solution import ConvSolution, Launch
+from convfind.runtime.tensors import tensor_view
 from convfind.solver import Solver, TunableSolver
-from convfind.target import DeviceKind, Target
-from convfind.tensors import tensor_view
+from convfind.solver.applicability import Rejected
+from convfind.solver.kernel_spec import Program
+from convfind.solver.recipe import Launch, Recipe
 from convfind.testing import MOCK_TARGET, assert_solver, edge_cases
 from convfind.testing.guarded_run import POISON, GuardedRunner
 from convfind.testing.tensors import filled_memory
@@ -96,7 +96,7 @@ def test_nor_with_the_kernels_for_gpus(solver: Solver, as_gpu: OpenCLDevice) -> 
     assert_solver(solver, as_gpu, shapes=edge_cases()[::2])
 
 
-def assert_exact(runner: GuardedRunner, problem: ConvProblem, solution: ConvSolution) -> None:
+def assert_exact(runner: GuardedRunner, problem: ConvProblem, solution: Recipe) -> None:
     """Run on whole numbers, on which sums are exact in any order."""
     writes = problem.direction.writes
     first, second = integer_data(problem, 0)

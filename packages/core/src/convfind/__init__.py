@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convfind.applicability import APPLICABLE, Applicable, Rejected
-from convfind.config import Config
-from convfind.convolution import Convolution
+from convfind.device.target import DeviceKind, Target
 from convfind.errors import (
     BackendUnavailableError,
     ConvfindError,
@@ -25,19 +23,21 @@ from convfind.errors import (
     VerificationError,
     WorkspaceError,
 )
-from convfind.find_policy import CheckHit, Fallback, FindEnforce, FindMode, OnMiss, Order, Policy
-from convfind.find_result import FindOrigin, FindResult
+from convfind.find.result import FindOrigin, FindResult
+from convfind.find.solution import Solution, TimeOrigin
 from convfind.handle import Handle
-from convfind.miopen_calls import AlgorithmPerformance, FindOptions
-from convfind.opening import DeviceList, devices, handle_for
-from convfind.opening import open_handle as open
+from convfind.handle.convolution import Convolution
+from convfind.handle.miopen_calls import AlgorithmPerformance, FindOptions
+from convfind.handle.opening import DeviceList, devices, handle_for
+from convfind.handle.opening import open_handle as open
+from convfind.policy import CheckHit, Fallback, FindEnforce, FindMode, OnMiss, Order, Policy
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
+from convfind.runtime.tensors import DeviceTensor
 from convfind.settings import Settings
-from convfind.solution import Solution, TimeOrigin
 from convfind.solver import Solver, TunableSolver
-from convfind.target import DeviceKind, Target
-from convfind.tensors import DeviceTensor
+from convfind.solver.applicability import APPLICABLE, Applicable, Rejected
+from convfind.solver.config import Config
 from convfind.types import AccuracyClass, Algorithm, ConvMode, DataType, Direction, Layout
 
 if TYPE_CHECKING:

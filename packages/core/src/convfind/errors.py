@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from convfind.reasons import Reason
 
 if TYPE_CHECKING:
-    from convfind.applicability import Rejected
+    from convfind.solver.applicability import Rejected
 
 
 #: Refusals that a message tells of; callers get all.

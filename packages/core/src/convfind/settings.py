@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from convfind.errors import SettingsError
-from convfind.find_policy import Fallback, FindEnforce, FindMode, Policy
+from convfind.policy import Fallback, FindEnforce, FindMode, Policy
 
 
 @dataclass(frozen=True, slots=True)

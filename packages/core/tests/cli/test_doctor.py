@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from convfind.cli import build_program
+from convfind.device.target import Target
 from convfind.plugins import hookimpl
 from convfind.plugins.registry import BackendRegistry, Registry, SolverRegistry
 from convfind.settings import Settings
-from convfind.target import Target
 from convfind.testing import MOCK_TARGET, MockBackend
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from convfind.find_policy import FindMode
+from convfind.policy import FindMode
 
 SHAPES = ("--x", "2,4,6,6", "--w", "4,4,3,3", "--padding", "1")
 LINE = "conv -n 2 -c 4 -H 6 -W 6 -k 4 -y 3 -x 3 -p 1 -q 1 -F 1"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from convfind.device.target import Target
 from convfind.errors import BackendUnavailableError
 from convfind.plugins import hookimpl
 from convfind.plugins.registry import BackendRegistry
-from convfind.target import Target
 from convfind.testing import MOCK_TARGET, MockBackend, mock_solvers
 
 

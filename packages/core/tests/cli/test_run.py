@@ -10,8 +10,8 @@ from typing import Any, BinaryIO
 import numpy as np
 import pytest
 
+from convfind.checking.reference import reference_convolution
 from convfind.problem import ConvProblem
-from convfind.reference import reference_convolution
 
 SHAPES = ("--x", "2,4,6,6", "--w", "4,4,3,3", "--padding", "1")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convfind.accuracy import check_error, error_bound, random_data
+from convfind.checking.accuracy import check_error, error_bound, random_data
+from convfind.checking.reference import reference_convolution
 from convfind.cli.spot_check import spot_check
 from convfind.problem import ConvProblem
-from convfind.reference import reference_convolution
 from convfind.types import Direction
 
 

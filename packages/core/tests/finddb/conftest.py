@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
+from convfind.device.target import DeviceKind, Target
 from convfind.finddb import FindDb, FindDbWarning, FindEntry, FindRecord
 from convfind.finddb.database import FILE_NAME, LAYOUT
 from convfind.finddb.database_file import DatabaseFile
 from convfind.problem import ConvProblem
-from convfind.target import DeviceKind, Target
 
 Problem = Callable[[int], ConvProblem]
 Entry = Callable[..., FindEntry]

@@ -15,7 +15,7 @@ from typing import Any
 import lmdb
 import pytest
 
-from convfind.config import Config
+from convfind.device.target import Target
 from convfind.finddb import BinaryStore, FindDb, FindDbWarning, FindEntry
 from convfind.finddb.database import FILE_NAME
 from convfind.finddb.environment import Environment, Transaction
@@ -23,7 +23,7 @@ from convfind.finddb.file_check import fault
 from convfind.finddb.key import database_key
 from convfind.finddb.table import FIND
 from convfind.problem import ConvProblem
-from convfind.target import Target
+from convfind.solver.config import Config
 
 Problem = Callable[[int], ConvProblem]
 Entry = Callable[..., FindEntry]

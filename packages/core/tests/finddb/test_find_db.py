@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from convfind.config import Config
+from convfind.device.target import Target
 from convfind.finddb import FindDb, FindEntry, QuarantineRecord
 from convfind.finddb.change import Change
 from convfind.finddb.database import FILE_NAME
@@ -19,7 +19,7 @@ from convfind.finddb.environment import Environment, Transaction
 from convfind.finddb.key import database_key
 from convfind.finddb.table import FIND
 from convfind.problem import ConvProblem
-from convfind.target import Target
+from convfind.solver.config import Config
 
 Problem = Callable[[int], ConvProblem]
 Entry = Callable[..., FindEntry]

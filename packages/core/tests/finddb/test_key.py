@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from convfind.device.target import Target
 from convfind.finddb.key import SCHEMA, database_key, full_key, seal, stored_key, unseal
 from convfind.problem import ConvProblem
-from convfind.target import Target
 
 keys = st.one_of(st.binary(max_size=40), st.binary(min_size=500, max_size=600))
 

@@ -11,13 +11,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from convfind.device.target import Target
 from convfind.finddb import FindDb, FindEntry, FindRecord, StoredEntry
 from convfind.finddb.environment import Environment, Transaction
 from convfind.finddb.key import database_key
 from convfind.finddb.merge import layer_entries
 from convfind.finddb.table import FIND
 from convfind.problem import ConvProblem
-from convfind.target import Target
 from convfind.testing import MOCK_TARGET
 
 Problem = Callable[[int], ConvProblem]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from convfind.device.target import Target
 from convfind.finddb import FindDb, FindEntry, network_mounts
 from convfind.finddb.network_mounts import file_system, network_file_system
 from convfind.problem import ConvProblem
-from convfind.target import Target
 
 OneWarning = Callable[[str], AbstractContextManager[None]]
 

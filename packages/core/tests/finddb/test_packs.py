@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from convfind.device.target import DeviceKind, Target
 from convfind.finddb import FindDb, FindDbWarning, FindEntry, FindRecord
 from convfind.finddb.packs import installed_packs, pack_prefix, packs_folder
 from convfind.problem import ConvProblem
-from convfind.target import DeviceKind, Target
 
 TARGET = Target(
     backend="mock",

@@ -17,11 +17,11 @@ from typing import Any
 import lmdb
 import pytest
 
+from convfind.device.target import Target
 from convfind.finddb import FindDb, FindEntry
 from convfind.finddb.database import FILE_NAME, LAYOUT
 from convfind.finddb.environment import acquire, release
 from convfind.problem import ConvProblem
-from convfind.target import Target
 
 Problem = Callable[[int], ConvProblem]
 Entry = Callable[..., FindEntry]

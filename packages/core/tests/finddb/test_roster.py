@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from convfind.device.target import Target
 from convfind.finddb import FindDb, FindEntry, roster
 from convfind.finddb.change import Change
 from convfind.finddb.database import FILE_NAME
@@ -22,7 +23,6 @@ from convfind.finddb.key import database_key, seal, unseal
 from convfind.finddb.roster import NEWEST, ROSTER
 from convfind.finddb.table import FIND
 from convfind.problem import ConvProblem
-from convfind.target import Target
 from convfind.testing import MOCK_TARGET
 
 Problem = Callable[[int], ConvProblem]

@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convfind.cli import build_program
+from convfind.find.solution import TimeOrigin
 from convfind.handle import Handle
+from convfind.handle.opening import handle_for
 from convfind.heuristics import HeuristicWarning, TrainedHeuristic
-from convfind.opening import handle_for
 from convfind.plugins import hookimpl
 from convfind.plugins.registry import Registry
 from convfind.problem import ConvProblem
 from convfind.settings import Settings
-from convfind.solution import TimeOrigin
 from convfind.testing import MockBackend, MockSolver, mock_solvers
 
 from .conftest import problems

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from convfind.find.solution import TimeOrigin
 from convfind.handle import Handle
+from convfind.handle.opening import handle_for
 from convfind.heuristics import HeuristicWarning
 from convfind.heuristics.installed import installed_models, models_folder
-from convfind.opening import handle_for
 from convfind.plugins.registry import Registry
 from convfind.problem import ConvProblem
 from convfind.settings import Settings
-from convfind.solution import TimeOrigin
 from convfind.testing import MockBackend
 
 from .test_fallback import Plugin

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from convfind.device.target import Target
 from convfind.errors import ModelError
 from convfind.heuristics import HeuristicWarning, NotApplicable, TrainedHeuristic
 from convfind.heuristics.domain import region_of
@@ -19,7 +20,6 @@ from convfind.heuristics.features import sizes
 from convfind.heuristics.model_file import Model, read_model, write_model
 from convfind.problem import ConvProblem
 from convfind.solver import Solver
-from convfind.target import Target
 from convfind.testing import MockBackend, mock_solvers
 
 from .conftest import UNITS, problems

@@ -14,11 +14,11 @@ from click.testing import CliRunner
 
 from convfind.cli import build_program
 from convfind.finddb import FindDb, FindEntry, FindRecord
+from convfind.handle.opening import handle_for
 from convfind.heuristics import NotApplicable, Relation, TrainedHeuristic
 from convfind.heuristics.features import sizes
 from convfind.heuristics.model_file import Model, read_model, write_model
 from convfind.heuristics.neighbours import find_neighbours
-from convfind.opening import handle_for
 from convfind.plugins import hookimpl
 from convfind.plugins.registry import Registry
 from convfind.problem import ConvProblem

@@ -13,10 +13,10 @@ from typing import Any
 import click
 import pytest
 
-from convfind.applicability import APPLICABLE, Applicability
-from convfind.config import Config
+from convfind.device.target import Target
 from convfind.errors import BackendUnavailableError, SolutionError
-from convfind.find_result import FindOrigin, FindResult
+from convfind.find.result import FindOrigin, FindResult
+from convfind.find.solution import Solution, TimeOrigin
 from convfind.plugins import hookimpl
 from convfind.plugins.registry import (
     BackendRegistry,
@@ -28,9 +28,10 @@ from convfind.plugins.registry import (
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.settings import PluginSelection
-from convfind.solution import ConvSolution, Solution, TimeOrigin
 from convfind.solver import Solver
-from convfind.target import Target
+from convfind.solver.applicability import APPLICABLE, Applicability
+from convfind.solver.config import Config
+from convfind.solver.recipe import Recipe
 from convfind.testing.mock_backend import MOCK_TARGET, MockBackend
 from convfind.types import Algorithm
 
@@ -49,8 +50,8 @@ class AnySolver(Solver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
-        return ConvSolution(self.solver_id, ())
+    ) -> Recipe:
+        return Recipe(self.solver_id, ())
 
 
 def solver(solver_id: object, **attributes: object) -> Solver:

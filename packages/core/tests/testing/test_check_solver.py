@@ -10,15 +10,15 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelSpec, Program
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.search_space import Parameter, SearchSpace
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory
-from convfind.target import Target
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe
+from convfind.solver.search_space import Parameter, SearchSpace
 from convfind.testing import MockDevice, MockSolver, assert_solver, check_solver
 from convfind.testing.mock_functions import MOCK_FUNCTIONS, mock_convolution
 from convfind.testing.solvers import MockDynamic, MockHungry, MockPacking, MockTunable
@@ -226,7 +226,7 @@ class Deaf(MockHungry):
 class Altered(MockDynamic):
     """Spoils the solution of a sound solver in some way."""
 
-    def __init__(self, change: Callable[[ConvSolution, ConvProblem], ConvSolution]) -> None:
+    def __init__(self, change: Callable[[Recipe, ConvProblem], Recipe]) -> None:
         self._change = change
 
     def solution(
@@ -235,12 +235,12 @@ class Altered(MockDynamic):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """Change what the sound one says."""
         return self._change(super().solution(problem, target, config, workspace_limit), problem)
 
 
-def with_program(solution: ConvSolution, **changes: Any) -> ConvSolution:
+def with_program(solution: Recipe, **changes: Any) -> Recipe:
     """Change the program of the only launch."""
     (launch,) = solution.steps
     assert isinstance(launch, Launch)
@@ -298,21 +298,21 @@ def test_an_ignored_limit_is_reported() -> None:
 
 
 def test_programs_that_change_with_the_size_are_reported() -> None:
-    def change(solution: ConvSolution, problem: ConvProblem) -> ConvSolution:
+    def change(solution: Recipe, problem: ConvProblem) -> Recipe:
         return with_program(solution, defines=(("H", problem.x_shape[2]),))
 
     assert "compiles another program for" in failed_checks(Altered(change))["dynamic"]
 
 
 def test_missing_sources_are_reported() -> None:
-    def change(solution: ConvSolution, problem: ConvProblem) -> ConvSolution:
+    def change(solution: Recipe, problem: ConvProblem) -> Recipe:
         return with_program(solution, source=KernelSource("convfind.testing", "kernels/none.cl"))
 
     assert "FileNotFoundError" in failed_checks(Altered(change))["solution"]
 
 
 def test_malformed_defines_are_reported() -> None:
-    def change(solution: ConvSolution, problem: ConvProblem) -> ConvSolution:
+    def change(solution: Recipe, problem: ConvProblem) -> Recipe:
         return with_program(solution, defines=(("lower", 1),))
 
     assert "'lower' is not an upper-case" in failed_checks(Altered(change))["solution"]
@@ -324,7 +324,7 @@ def test_a_solution_of_another_solver_is_reported() -> None:
 
 
 def test_launches_that_do_not_divide_are_reported() -> None:
-    def change(solution: ConvSolution, problem: ConvProblem) -> ConvSolution:
+    def change(solution: Recipe, problem: ConvProblem) -> Recipe:
         (launch,) = solution.steps
         assert isinstance(launch, Launch)
         return replace(solution, steps=(replace(launch, local_size=(2,)),))
@@ -336,7 +336,7 @@ def test_solutions_that_cannot_travel_are_reported() -> None:
     class Local(Program):
         """A class that pickle cannot find."""
 
-    def change(solution: ConvSolution, problem: ConvProblem) -> ConvSolution:
+    def change(solution: Recipe, problem: ConvProblem) -> Recipe:
         (launch,) = solution.steps
         assert isinstance(launch, Launch)
         program = Local(launch.kernel.program.source)
@@ -423,7 +423,7 @@ def test_workspace_offsets_stay_inside_the_guards() -> None:
             target: Target,
             config: Config | None = None,
             workspace_limit: int | None = None,
-        ) -> ConvSolution:
+        ) -> Recipe:
             """Point to the middle."""
             whole = super().solution(problem, target, config, workspace_limit)
             (launch,) = whole.steps

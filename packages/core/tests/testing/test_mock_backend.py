@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from convfind.backend import InvokeArgs
-from convfind.defines import make_defines
+from convfind.device.target import DeviceKind
 from convfind.errors import DeviceError, KernelBuildError, LaunchError
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelSpec, Program
-from convfind.solution import BufferArg, Fill, Launch, LocalArg, Memory, Step, f32, i32
-from convfind.target import DeviceKind
+from convfind.runtime.backend import InvokeArgs
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Fill, Launch, LocalArg, Memory, Step, f32, i32
 from convfind.testing import MOCK_TARGET, MockBackend, MockBuffer, MockDevice
 from convfind.testing.tensors import Bytes
 

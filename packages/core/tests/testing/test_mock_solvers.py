@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from convfind.problem import ConvProblem
+from convfind.runtime.tensors import tensor_view
 from convfind.solver import Solver
-from convfind.tensors import tensor_view
 from convfind.testing import MockDevice, MockSolver, assert_solver, check_solver, mock_solvers
 from convfind.testing.mock_functions import mock_convolution, problem_arguments
 from convfind.testing.solvers import MockBroken, MockWrong

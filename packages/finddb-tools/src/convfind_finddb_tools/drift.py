@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from convfind import ConvfindError, FindMode, Handle
 from convfind.finddb.record import FindRecord
-from convfind.problem_text import parse_network_config
+from convfind.problem.text import parse_network_config
 from convfind_finddb_tools.entry import Entry
 
 

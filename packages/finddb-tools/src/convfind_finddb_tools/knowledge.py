@@ -11,7 +11,7 @@ from convfind.errors import ProblemError
 from convfind.finddb.record import QuarantineRecord, TunedConfig
 from convfind.finddb.table import CONFIG, FIND, QUARANTINE
 from convfind.problem import ConvProblem
-from convfind.problem_text import format_miopen_key, parse_problem
+from convfind.problem.text import format_miopen_key, parse_problem
 from convfind_finddb_tools.database import FOREIGN, FOREIGN_CONFIG, Snapshot
 from convfind_finddb_tools.entry import (
     Entry,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from convfind.problem import ConvProblem
-from convfind.problem_text import format_miopen_key
+from convfind.problem.text import format_miopen_key
 
 _KEY = r"(?:[0-9]{1,13}+x){21}[A-Zc0-9]{1,8}+x[A-Z0-9]{1,15}+x[FBW]"
 _PART = r"[ -9<>-~]++"  # printable, but not what separates parts

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from convfind.applicability import Rejected
-from convfind.find_policy import CheckHit, OnMiss, Policy
+from convfind.find.recall import Recalled, quarantine_in_force, recall, unmeasured, why_unused
+from convfind.find.screening import ask, screen
+from convfind.find.solution import Solution
 from convfind.finddb.record import FindRecord
+from convfind.policy import CheckHit, OnMiss, Policy
 from convfind.problem import ConvProblem
-from convfind.recall import Recalled, quarantine_in_force, recall, unmeasured, why_unused
-from convfind.screening import ask, screen
-from convfind.session import Session
-from convfind.solution import Solution
+from convfind.runtime.session import Session
 from convfind.solver import Solver, versioned_id
+from convfind.solver.applicability import Rejected
 from convfind_finddb_tools.joining import record_identity
 
 

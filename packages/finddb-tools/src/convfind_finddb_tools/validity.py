@@ -10,7 +10,7 @@ from convfind.errors import ConvfindError
 from convfind.finddb.key import SCHEMA
 from convfind.finddb.record import FindEntry, FindRecord, QuarantineRecord, TunedConfig
 from convfind.finddb.table import CONFIG, FIND, QUARANTINE
-from convfind.problem_text import parse_network_config
+from convfind.problem.text import parse_network_config
 from convfind.types import Algorithm
 
 _LARGEST = 1 << 63

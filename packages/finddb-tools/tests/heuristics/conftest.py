@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from convfind.device.target import Target
 from convfind.finddb import FindDb, FindEntry, FindRecord
 from convfind.problem import ConvProblem
 from convfind.solver import Solver, versioned_id
-from convfind.target import Target
 from convfind.testing import MockBackend, mock_solvers
 
 torch = pytest.importorskip("torch", reason="training needs PyTorch")

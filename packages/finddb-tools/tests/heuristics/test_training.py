@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from convfind.find.solution import TimeOrigin
+from convfind.handle.opening import handle_for
 from convfind.heuristics import TrainedHeuristic
 from convfind.heuristics.features import SIZES
 from convfind.heuristics.model_file import read_model, write_model
-from convfind.opening import handle_for
 from convfind.plugins import hookimpl
 from convfind.plugins.registry import Registry
 from convfind.settings import Settings
-from convfind.solution import TimeOrigin
 from convfind.testing import MockBackend, mock_solvers
 from convfind.types import Direction
 from convfind_finddb_tools.heuristics.dataset import read_dataset

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from convfind.device.target import DeviceKind, Target
 from convfind.finddb import FindDb, FindEntry, FindRecord
 from convfind.problem import ConvProblem
-from convfind.target import DeviceKind, Target
 from convfind_finddb_tools.database import Snapshot
 from convfind_finddb_tools.json_lines import export_json_lines
 from convfind_finddb_tools.selection import Selection

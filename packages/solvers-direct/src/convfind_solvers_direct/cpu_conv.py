@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config
-from convfind.kernel_spec import KernelSpec
+from convfind.device.target import Target
+from convfind.kit.throughput import cpu_index
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32, i64
-from convfind.target import Target
-from convfind.throughput import cpu_index
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.kernel_spec import KernelSpec
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32, i64
 from convfind.types import Direction
 from convfind_solvers_direct.cpu_solver import (
     BALANCE,
@@ -77,7 +77,7 @@ class CpuPlanes(CpuDirect):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch, no workspace."""
         shape = window(problem)
         filters, rows, vectors = _planes_tile(shape, many_registers=has_many_registers(target))
@@ -110,7 +110,7 @@ class CpuPlanes(CpuDirect):
             (-(-sets // share),),
             (1,),
         )
-        return ConvSolution(self.solver_id, (launch,))
+        return Recipe(self.solver_id, (launch,))
 
 
 class CpuPixels(CpuDirect):
@@ -125,7 +125,7 @@ class CpuPixels(CpuDirect):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch that puts the weights in order, and one that computes."""
         shape = window(problem)
         rows, columns = _pixels_tile(shape, many_registers=has_many_registers(target))
@@ -160,9 +160,7 @@ class CpuPixels(CpuDirect):
             (shape.images, -(-bands // strips)),
             (1, 1),
         )
-        return ConvSolution(
-            self.solver_id, (compute,), prepare=(pack,), packed=_packed_bytes(shape)
-        )
+        return Recipe(self.solver_id, (compute,), prepare=(pack,), packed=_packed_bytes(shape))
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the weights in order."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config
-from convfind.kernel_spec import KernelSpec
+from convfind.device.target import Target
+from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
-from convfind.target import Target
-from convfind.throughput import fill
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.kernel_spec import KernelSpec
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
 from convfind.types import Direction
 from convfind_solvers_direct.cpu_conv import row_floats
 from convfind_solvers_direct.cpu_solver import (
@@ -78,7 +78,7 @@ class CpuFirst(CpuSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch that puts the weights in order, and one that computes."""
         shape, many = window(problem), has_many_registers(target)
         tile = self._tile(shape, many)
@@ -117,7 +117,7 @@ class CpuFirst(CpuSolver):
             (1, 1),
         )
         packed = self._packed_bytes(shape, many)
-        return ConvSolution(self.solver_id, (compute,), prepare=(pack,), packed=packed)
+        return Recipe(self.solver_id, (compute,), prepare=(pack,), packed=packed)
 
     def _tile(self, shape: Window, many_registers: bool) -> dict[str, int]:
         """The macros of the register tile."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
 from convfind.reasons import Reason
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind_solvers_direct.cpu_first_phases_weights import CpuFirstPhasesWeights
 from convfind_solvers_direct.phases import Blocks, Phases
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from convfind.config import Config
-from convfind.kernel_spec import KernelSpec
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, align, f32, i32
-from convfind.target import Target
+from convfind.solver.config import Config
+from convfind.solver.kernel_spec import KernelSpec
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, f32, i32
 from convfind.types import Direction
 from convfind_solvers_direct.cpu_phases_solver import PhasesSolver
 from convfind_solvers_direct.cpu_solver import (
@@ -49,7 +49,7 @@ class CpuFirstPhases(PhasesSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch that transforms the weights, and one that computes."""
         shape = window(problem)
         phases = Phases(shape)
@@ -86,7 +86,7 @@ class CpuFirstPhases(PhasesSolver):
             (shape.images, items),
             (1, 1),
         )
-        return ConvSolution(
+        return Recipe(
             self.solver_id,
             (compute,),
             prepare=(pack,),

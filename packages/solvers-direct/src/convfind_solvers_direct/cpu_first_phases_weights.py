@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config
-from convfind.kernel_spec import KernelSpec
+from convfind.device.target import Target
+from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, align, f32, i32
-from convfind.target import Target
-from convfind.throughput import fill
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.kernel_spec import KernelSpec
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, f32, i32
 from convfind.types import Direction
 from convfind_solvers_direct.cpu_phases_solver import PhasesSolver
 from convfind_solvers_direct.cpu_solver import (
@@ -82,7 +82,7 @@ class CpuFirstPhasesWeights(PhasesSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch for the parts, and one that adds them up."""
         shape = window(problem)
         phases = self.cut(shape)
@@ -126,7 +126,7 @@ class CpuFirstPhasesWeights(PhasesSolver):
             (1, 1),
         )
         workspace = _workspace(phases, target, parts)
-        return ConvSolution(self.solver_id, (sums, add_up), workspace=workspace)
+        return Recipe(self.solver_id, (sums, add_up), workspace=workspace)
 
 
 def _rows(phases: Phases, many_registers: bool) -> int:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config
-from convfind.kernel_spec import KernelSpec
+from convfind.device.target import Target
+from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
-from convfind.target import Target
-from convfind.throughput import fill
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.kernel_spec import KernelSpec
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
 from convfind.types import Direction
 from convfind_solvers_direct.cpu_first import judge_first
 from convfind_solvers_direct.cpu_solver import (
@@ -99,7 +99,7 @@ class CpuFirstWeights(CpuSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch for the parts, and one that adds them up."""
         shape = window(problem)
         tile = self._tile(shape, has_many_registers(target))
@@ -143,7 +143,7 @@ class CpuFirstWeights(CpuSolver):
             (1, 1),
         )
         workspace = parts * self._part_bytes(shape, target)
-        return ConvSolution(self.solver_id, (sums, add_up), workspace=workspace)
+        return Recipe(self.solver_id, (sums, add_up), workspace=workspace)
 
     def _registers(self, shape: Window, many_registers: bool) -> tuple[int, int]:
         """Vectors of filters and taps at a time, such that the fewest instructions are spent."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config
-from convfind.kernel_spec import KernelSpec
+from convfind.device.target import Target
+from convfind.kit.throughput import cpu_index, fill
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
-from convfind.target import Target
-from convfind.throughput import cpu_index, fill
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.kernel_spec import KernelSpec
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
 from convfind.types import Direction
 from convfind_solvers_direct.cpu_first import judge_first
 from convfind_solvers_direct.cpu_solver import (
@@ -96,7 +96,7 @@ class CpuNarrow(CpuSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch; forward another one before, that puts the weights in order."""
         shape = _as_gradient(problem)
         many = has_many_registers(target)
@@ -130,7 +130,7 @@ class CpuNarrow(CpuSolver):
             (1, 1),
         )
         if not forward:
-            return ConvSolution(self.solver_id, (launch,))
+            return Recipe(self.solver_id, (launch,))
         pack = Launch(
             KernelSpec(program, "direct_cpu_narrow_pack"),
             (BufferArg(Memory.W), BufferArg(Memory.PACKED), i32(shape.channels)),
@@ -138,7 +138,7 @@ class CpuNarrow(CpuSolver):
             (1,),
         )
         packed = problem.nbytes("w")
-        return ConvSolution(self.solver_id, (launch,), prepare=(pack,), packed=packed)
+        return Recipe(self.solver_id, (launch,), prepare=(pack,), packed=packed)
 
     def _lines(self, shape: Window) -> int:
         """Sums side by side in the result: of each phase, channels last of each channel."""

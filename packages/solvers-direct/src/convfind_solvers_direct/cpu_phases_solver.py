@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
+from convfind.device.target import Target
+from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.target import Target
-from convfind.throughput import fill
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.types import AccuracyClass, Algorithm
 from convfind_solvers_direct.cpu_first import judge_first
 from convfind_solvers_direct.cpu_solver import VECTOR, CpuSolver, first_layer_index

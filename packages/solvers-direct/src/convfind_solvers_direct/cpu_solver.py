@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from convfind.applicability import Applicability, Rejected
-from convfind.defines import DefineValue, make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, Program
+from convfind.device.target import DeviceKind, Target
+from convfind.kit.throughput import cpu_index
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import Solver
-from convfind.target import DeviceKind, Target
-from convfind.throughput import cpu_index
+from convfind.solver.applicability import Applicability, Rejected
+from convfind.solver.defines import DefineValue, make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, Program
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_direct.window import Window
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config
-from convfind.kernel_spec import KernelSpec, Program
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, ScalarArg, f32, i32, i64
-from convfind.target import Target
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, ScalarArg, f32, i32, i64
 from convfind.types import Direction
 from convfind_solvers_direct.cpu_conv import STRIP_FLOATS, CpuDirect, row_floats, strip_rows
 from convfind_solvers_direct.cpu_solver import (
@@ -57,7 +57,7 @@ class CpuWeights(CpuDirect):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch for the parts, and one that adds them up."""
         shape = window(problem)
         parts, sizes, more = self._plan(shape, target, workspace_limit)
@@ -89,7 +89,7 @@ class CpuWeights(CpuDirect):
             (1,),
         )
         workspace = parts * self._part_bytes(shape)
-        return ConvSolution(self.solver_id, (sums, add_up), workspace=workspace)
+        return Recipe(self.solver_id, (sums, add_up), workspace=workspace)
 
     @abstractmethod
     def _program(self, shape: Window, target: Target) -> Program: ...

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from convfind.applicability import Applicability, Rejected
-from convfind.config import Config
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.search_space import Parameter
-from convfind.target import Target
+from convfind.solver.applicability import Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.search_space import Parameter
 from convfind_solvers_direct.gpu_chain import ChainConv, Share, floats_of, planes_of
 from convfind_solvers_direct.gpu_lines import judge_rows
 from convfind_solvers_direct.gpu_wide import zeros_before

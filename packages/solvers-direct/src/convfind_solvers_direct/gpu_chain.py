@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config
-from convfind.defines import make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelSpec, Program
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.search_space import Constraint, Parameter, SearchSpace
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
-from convfind.target import Target
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind_solvers_direct.gpu_conv import PACKAGE, GpuDirect
 from convfind_solvers_direct.gpu_lines import MOST_FLOATS
 from convfind_solvers_direct.gpu_wide import copies_past_registers
@@ -88,7 +88,7 @@ class ChainConv(GpuDirect):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch, no workspace."""
         shape = window(problem)
         chosen = config or self.default_config(problem, target)
@@ -123,7 +123,7 @@ class ChainConv(GpuDirect):
             (runs * -(-lines // chain) * items,),
             (items,),
         )
-        return ConvSolution(self.solver_id, (launch,), config=chosen)
+        return Recipe(self.solver_id, (launch,), config=chosen)
 
     def _judge_planes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
         """Judge what the solvers have in common."""

@@ -6,18 +6,18 @@ import math
 from abc import abstractmethod
 from typing import ClassVar
 
-from convfind.applicability import Applicability, Rejected
-from convfind.config import Config
-from convfind.defines import DefineValue, make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelSpec, Program
+from convfind.device.target import DeviceKind, Target
+from convfind.kit.register_limit import register_limit
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.register_limit import register_limit
-from convfind.search_space import Constraint, Parameter, SearchSpace
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, ScalarArg, f32
 from convfind.solver import TunableSolver
-from convfind.target import DeviceKind, Target
+from convfind.solver.applicability import Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import DefineValue, make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, ScalarArg, f32
+from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_direct.window import Window, judge, window
 
@@ -89,7 +89,7 @@ class GpuConv(GpuDirect):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch, no workspace."""
         chosen = config or self.default_config(problem, target)
         shape = window(problem)
@@ -120,7 +120,7 @@ class GpuConv(GpuDirect):
             (groups[0] * chosen.integer("items"), *groups[1:]),
             (chosen.integer("items"), *(1 for _ in groups[1:])),
         )
-        return ConvSolution(self.solver_id, (launch,), config=chosen)
+        return Recipe(self.solver_id, (launch,), config=chosen)
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Rows and columns of an item, and work-groups."""

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config
-from convfind.defines import make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelSpec, Program
+from convfind.device.target import DeviceKind, Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.search_space import Constraint, Parameter, SearchSpace
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
 from convfind.solver import TunableSolver
-from convfind.target import DeviceKind, Target
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_direct.cpu_first import judge_first
 from convfind_solvers_direct.window import Window, window
@@ -161,7 +161,7 @@ class GpuFirst(TunableSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch, no workspace."""
         shape = window(problem)
         chosen = config or self.default_config(problem, target)
@@ -201,7 +201,7 @@ class GpuFirst(TunableSolver):
             (blocks * -(-tiles // chosen.integer("run")) * _items(chosen),),
             (_items(chosen),),
         )
-        return ConvSolution(self.solver_id, (launch,), config=chosen)
+        return Recipe(self.solver_id, (launch,), config=chosen)
 
     def _tile(self, shape: Window, config: Config) -> _Tile:
         """What of the image and the weights is in local memory."""

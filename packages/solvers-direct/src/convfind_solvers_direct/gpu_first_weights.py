@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config
-from convfind.defines import make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelSpec, Program
+from convfind.device.target import Target
+from convfind.kit.register_limit import ALL_REGISTERS, register_limit
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.register_limit import ALL_REGISTERS, register_limit
-from convfind.search_space import Constraint, Parameter, SearchSpace
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
 from convfind.solver import TunableSolver
-from convfind.target import Target
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_direct.gpu_conv import PACKAGE
 from convfind_solvers_direct.gpu_first import judge_first_on_gpu
@@ -171,7 +171,7 @@ class GpuFirstWeights(TunableSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch for the parts, and one that adds them up."""
         chosen = config or self.default_config(problem, target)
         shape = window(problem)
@@ -212,8 +212,8 @@ class GpuFirstWeights(TunableSolver):
             (blocking.items,),
         )
         if not has_parts:
-            return ConvSolution(self.solver_id, (launch,), config=chosen)
-        return ConvSolution(
+            return Recipe(self.solver_id, (launch,), config=chosen)
+        return Recipe(
             self.solver_id,
             (launch, sum_of_parts(problem, target, parts, *_SUM)),
             workspace=4 * parts * problem.elements("w"),

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config
-from convfind.defines import make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelSpec, Program
+from convfind.device.target import DeviceKind, Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.search_space import Constraint, SearchSpace
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
 from convfind.solver import TunableSolver
-from convfind.target import DeviceKind, Target
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.search_space import Constraint, SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_direct.gpu_conv import PACKAGE
 from convfind_solvers_direct.gpu_sum import sum_of_parts
@@ -153,7 +153,7 @@ class GpuLast(TunableSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch for the parts, and where there are some, one that adds them up."""
         shape = window(problem)
         chosen = config or self.default_config(problem, target)
@@ -188,10 +188,10 @@ class GpuLast(TunableSolver):
             (items,),
         )
         if parts == 1:
-            return ConvSolution(self.solver_id, (launch,), config=chosen)
+            return Recipe(self.solver_id, (launch,), config=chosen)
         adding = sum_of_parts(problem, target, parts, sharers=1 if parts < _SHARED_PARTS else 2)
         workspace = 4 * parts * _results(problem)
-        return ConvSolution(self.solver_id, (launch, adding), workspace=workspace, config=chosen)
+        return Recipe(self.solver_id, (launch, adding), workspace=workspace, config=chosen)
 
 
 def _usual_tile(shape: Window, target: Target) -> Config | None:

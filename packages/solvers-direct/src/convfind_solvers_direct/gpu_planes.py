@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config
-from convfind.defines import DefineValue
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.search_space import Constraint, Parameter
-from convfind.solution import ScalarArg, i32, i64
-from convfind.target import Target
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import DefineValue
+from convfind.solver.recipe import ScalarArg, i32, i64
+from convfind.solver.search_space import Constraint, Parameter
 from convfind_solvers_direct.gpu_conv import (
     MOST_WEIGHTS,
     GpuConv,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from convfind.config import Config
-from convfind.defines import make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelSpec, Program
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.solution import BufferArg, Launch, Memory, f32, i32, i64
-from convfind.target import Target
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, f32, i32, i64
 from convfind_solvers_direct.gpu_conv import PACKAGE
 
 #: Items of a work-group, of which some share a result.

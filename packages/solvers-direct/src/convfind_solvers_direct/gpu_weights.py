@@ -7,17 +7,17 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config, ConfigValue
-from convfind.defines import DefineValue, make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelSpec, Program
+from convfind.device.target import Target
+from convfind.kit.register_limit import register_limit
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.register_limit import register_limit
-from convfind.search_space import Constraint, Parameter, SearchSpace
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, ScalarArg, f32, i32
-from convfind.target import Target
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config, ConfigValue
+from convfind.solver.defines import DefineValue, make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, ScalarArg, f32, i32
+from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import DataType, Direction
 from convfind_solvers_direct.gpu_conv import (
     ITEMS,
@@ -106,7 +106,7 @@ class GpuWeights(GpuDirect):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch for the parts, and one that adds them up."""
         chosen = config or self.default_config(problem, target)
         shape = window(problem)
@@ -143,10 +143,10 @@ class GpuWeights(GpuDirect):
             (items, 1, 1),
         )
         if not has_parts:
-            return ConvSolution(self.solver_id, (launch,), config=chosen)
+            return Recipe(self.solver_id, (launch,), config=chosen)
         workspace = 4 * parts * problem.elements("w")
         launches = (launch, sum_of_parts(problem, target, parts))
-        return ConvSolution(self.solver_id, launches, workspace=workspace, config=chosen)
+        return Recipe(self.solver_id, launches, workspace=workspace, config=chosen)
 
     @abstractmethod
     def _macros(self, shape: Window, config: Config, target: Target) -> dict[str, DefineValue]:

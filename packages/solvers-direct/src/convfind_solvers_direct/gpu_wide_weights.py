@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config, ConfigValue
-from convfind.defines import DefineValue
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.search_space import Constraint, Parameter
-from convfind.target import Target
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config, ConfigValue
+from convfind.solver.defines import DefineValue
+from convfind.solver.search_space import Constraint, Parameter
 from convfind.types import DataType
 from convfind_solvers_direct.gpu_conv import MOST_WEIGHTS, most_weights
 from convfind_solvers_direct.gpu_weights import GpuWeights, Split, parts_of

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import product
 
-from convfind.config import Config
-from convfind.search_space import Parameter
+from convfind.solver.config import Config
+from convfind.solver.search_space import Parameter
 from convfind_solvers_direct.gpu_wide import zeros_before
 from convfind_solvers_direct.window import Window
 

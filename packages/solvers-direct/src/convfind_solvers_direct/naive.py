@@ -8,27 +8,27 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config
-from convfind.defines import make_defines
+from convfind.device.target import DeviceKind, Target
 from convfind.errors import SettingsError
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelSpec, Program
+from convfind.kit.throughput import cpu_index
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import (
+from convfind.solver import Solver
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import (
     Argument,
     BufferArg,
-    ConvSolution,
     Launch,
     Memory,
+    Recipe,
     ScalarArg,
     i32,
     i64,
 )
-from convfind.solver import Solver
-from convfind.target import DeviceKind, Target
-from convfind.throughput import cpu_index
 from convfind.types import Algorithm, DataType, Direction
 
 #: Share of the peak that is promised: behind everything else.
@@ -82,7 +82,7 @@ class NaiveSolver(Solver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch, no workspace."""
         accumulator = self._accumulator(problem, target, config)
         scale = problem.y_dtype if problem.dtype is DataType.INT8 else accumulator
@@ -115,7 +115,7 @@ class NaiveSolver(Solver):
             ),
             local_size=groups,
         )
-        return ConvSolution(self.solver_id, (launch,), config=config)
+        return Recipe(self.solver_id, (launch,), config=config)
 
     @property
     def _stem(self) -> str:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config
-from convfind.defines import make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.device.target import Target
+from convfind.kit.register_limit import register_limit
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.register_limit import register_limit
-from convfind.search_space import Constraint, Parameter, SearchSpace
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
-from convfind.target import Target
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import DataType
 from convfind_solvers_direct.gpu_conv import PACKAGE, GpuDirect
 from convfind_solvers_direct.gpu_wide import zeros_before
@@ -111,7 +111,7 @@ class StagesConv(GpuDirect):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch, no workspace."""
         shape = window(problem)
         chosen = config or self.default_config(problem, target)
@@ -154,7 +154,7 @@ class StagesConv(GpuDirect):
             (teams * _items(shape, chosen),),
             (_items(shape, chosen),),
         )
-        return ConvSolution(self.solver_id, (launch,), config=chosen)
+        return Recipe(self.solver_id, (launch,), config=chosen)
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
         if not target.has("nv-ptx"):

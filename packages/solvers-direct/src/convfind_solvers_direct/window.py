@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import Memory
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.recipe import Memory
 from convfind.types import Direction
 
 Axes = tuple[int, int]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import log2, prod, sqrt
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.types import AccuracyClass, DataType, Direction
 from convfind_solvers_fft.codegen import SIZES
 from convfind_solvers_fft.geometry import LEAST_STEP, geometry

@@ -8,14 +8,14 @@ from math import log2
 from types import MappingProxyType
 from typing import ClassVar
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config, ConfigValue
+from convfind.device.target import DeviceKind, Target
+from convfind.kit.throughput import cpu_index
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.search_space import Parameter, SearchSpace
 from convfind.solver import TunableSolver
-from convfind.target import DeviceKind, Target
-from convfind.throughput import cpu_index
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config, ConfigValue
+from convfind.solver.search_space import Parameter, SearchSpace
 from convfind.types import Algorithm, Direction
 from convfind_solvers_fft.applicability import error_factor, error_reach, judge, largest_number
 from convfind_solvers_fft.codegen import SIZES

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from convfind.config import Config
-from convfind.kernel_spec import KernelSpec, Program
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, align, f32, i32, i64
-from convfind.target import Target
+from convfind.solver.config import Config
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, f32, i32, i64
 from convfind_solvers_fft.cpu import VECTOR, padded, transform_operations
 from convfind_solvers_fft.cpu_products import SKEW, TRANSFORM_SHARE, ProductsSolver, register_tile
 from convfind_solvers_fft.geometry import Geometry, Tiling, geometry
@@ -81,7 +81,7 @@ class CpuDenseSolver(ProductsSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch for the weights; for each part of the tiles: data, products, result."""
         config = config or self.default_config(problem, target)
         sizes = self._sizes(problem, target, config, workspace_limit)
@@ -95,7 +95,7 @@ class CpuDenseSolver(ProductsSolver):
                 self._product(program, part, sizes.values_bytes),
                 self._result(program, part, first, sizes.values_bytes, problem),
             )
-        return ConvSolution(
+        return Recipe(
             self.solver_id,
             tuple(steps),
             prepare=(self._filter(program, sizes),),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from convfind.applicability import Applicability
-from convfind.config import Config
-from convfind.defines import make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32, i64
-from convfind.target import Target
+from convfind.solver.applicability import Applicability
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32, i64
 from convfind_solvers_fft.applicability import judge_depthwise
 from convfind_solvers_fft.cpu import VECTOR, CpuSolver, padded, transform_operations
 from convfind_solvers_fft.geometry import Tiling, geometry, tiling_of
@@ -35,7 +35,7 @@ class CpuDepthwiseSolver(CpuSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch for the weights, and one for all the rest."""
         config = config or self.default_config(problem, target)
         shape, tiling = geometry(problem), tiling_of(problem, config.integer("tile"))
@@ -75,7 +75,7 @@ class CpuDepthwiseSolver(CpuSolver):
             (-(-tiling.tiles // share), blocks),
             (1, 1),
         )
-        return ConvSolution(
+        return Recipe(
             self.solver_id,
             (run,),
             prepare=(pack,),

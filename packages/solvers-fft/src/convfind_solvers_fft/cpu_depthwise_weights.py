@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from convfind.applicability import Applicability
-from convfind.config import Config
-from convfind.defines import make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32, i64
-from convfind.target import Target
+from convfind.solver.applicability import Applicability
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32, i64
 from convfind_solvers_fft.applicability import judge_depthwise
 from convfind_solvers_fft.cpu import VECTOR, CpuSolver, padded
 from convfind_solvers_fft.cpu_depthwise import (
@@ -36,7 +36,7 @@ class CpuDepthwiseWeightsSolver(CpuSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch for the sums of runs of tiles, and one for the weights."""
         config = config or self.default_config(problem, target)
         tile = config.integer("tile")
@@ -76,7 +76,7 @@ class CpuDepthwiseWeightsSolver(CpuSolver):
             (1,),
         )
         workspace = runs * _run_bytes(problem, tile)
-        return ConvSolution(self.solver_id, (summed, weights), workspace=workspace, config=config)
+        return Recipe(self.solver_id, (summed, weights), workspace=workspace, config=config)
 
     def _operations(self, problem: ConvProblem, target: Target, tiling: Tiling) -> float:
         return depthwise_operations(problem, tiling) / TRANSFORM_SHARE

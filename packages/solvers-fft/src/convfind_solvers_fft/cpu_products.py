@@ -5,13 +5,13 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import ClassVar
 
-from convfind.applicability import Applicability
-from convfind.defines import make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, Program
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.search_space import Parameter
-from convfind.target import Target
+from convfind.solver.applicability import Applicability
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, Program
+from convfind.solver.search_space import Parameter
 from convfind_solvers_fft.applicability import judge_dense
 from convfind_solvers_fft.cpu import CpuSolver
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from convfind.config import Config
-from convfind.kernel_spec import KernelSpec, Program
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, align, f32, i32, i64
-from convfind.target import Target
+from convfind.solver.config import Config
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, f32, i32, i64
 from convfind_solvers_fft.cpu import VECTOR, padded, transform_operations
 from convfind_solvers_fft.cpu_products import SKEW, TRANSFORM_SHARE, ProductsSolver, register_tile
 from convfind_solvers_fft.geometry import Geometry, Tiling, geometry
@@ -66,7 +66,7 @@ class CpuWeightsSolver(ProductsSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """For each part of the tiles x, y and products; then the result."""
         config = config or self.default_config(problem, target)
         sizes = self._sizes(problem, target, config, workspace_limit)
@@ -82,7 +82,7 @@ class CpuWeightsSolver(ProductsSolver):
                 self._sum(program, part, first, at),
             )
         steps.append(self._weights(program, sizes, at[2], problem))
-        return ConvSolution(self.solver_id, tuple(steps), workspace=at[-1], config=config)
+        return Recipe(self.solver_id, tuple(steps), workspace=at[-1], config=config)
 
     def _sizes(
         self, problem: ConvProblem, target: Target, config: Config, limit: int | None

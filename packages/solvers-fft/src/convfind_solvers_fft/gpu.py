@@ -6,11 +6,11 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
+from convfind.device.target import DeviceKind, Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import TunableSolver
-from convfind.target import DeviceKind, Target
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.types import Algorithm, Direction
 from convfind_solvers_fft.applicability import error_factor, error_reach, judge, largest_number
 from convfind_solvers_fft.geometry import Tiling, geometry, useful_tilings

@@ -5,25 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from convfind.applicability import Applicability
-from convfind.config import Config
-from convfind.defines import make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelSpec, Program
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.search_space import Constraint, Parameter, SearchSpace
-from convfind.solution import (
+from convfind.solver.applicability import Applicability
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import (
     Argument,
     BufferArg,
-    ConvSolution,
     Launch,
     Memory,
+    Recipe,
     align,
     f32,
     i32,
     i64,
 )
-from convfind.target import Target
+from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind_solvers_fft.applicability import judge_dense
 from convfind_solvers_fft.cpu import padded
 from convfind_solvers_fft.geometry import Tiling, tiling_of
@@ -140,7 +140,7 @@ class GpuDenseSolver(GpuSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """Weights to spectra; for each part of the tiles data, their product, and the result.
 
         The weight gradient: for each part data, y and their product, which add up; then the result.
@@ -164,7 +164,7 @@ class GpuDenseSolver(GpuSolver):
             prepare: tuple[Launch, ...] = ()
         else:
             prepare = (self._to_spectra(filters, tiling, 0, is_filter=True),)
-        return ConvSolution(
+        return Recipe(
             self.solver_id,
             tuple(steps),
             prepare=prepare,

@@ -6,15 +6,15 @@ from dataclasses import replace
 from math import log2
 from types import MappingProxyType
 
-from convfind.applicability import Applicability
-from convfind.config import Config
-from convfind.defines import make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelSpec, Program
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.search_space import Parameter, SearchSpace
-from convfind.solution import Argument, BufferArg, ConvSolution, Launch, Memory, f32, i32
-from convfind.target import Target
+from convfind.solver.applicability import Applicability
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import Argument, BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.search_space import Parameter, SearchSpace
 from convfind_solvers_fft.applicability import judge_depthwise
 from convfind_solvers_fft.cpu import padded
 from convfind_solvers_fft.geometry import Tiling, tiling_of
@@ -95,7 +95,7 @@ class GpuDepthwiseSolver(GpuDepthwise):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch for the weights, and one for all the rest."""
         config = config or self.default_config(problem, target)
         tile = config.integer("tile")
@@ -117,7 +117,7 @@ class GpuDepthwiseSolver(GpuDepthwise):
             *(*data.arguments, *result.arguments, *data.tiles(0, tiling.tiles)),
             *(f32(problem.alpha), f32(problem.beta)),
         )
-        return ConvSolution(
+        return Recipe(
             self.solver_id,
             (run,),
             prepare=(pack,),

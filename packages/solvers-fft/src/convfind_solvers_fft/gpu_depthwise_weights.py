@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from convfind.config import Config
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.solution import BufferArg, ConvSolution, Memory, f32, i32
-from convfind.target import Target
+from convfind.solver.config import Config
+from convfind.solver.recipe import BufferArg, Memory, Recipe, f32, i32
 from convfind_solvers_fft.geometry import tiling_of
 from convfind_solvers_fft.gpu_depthwise import GpuDepthwise, spectra_bytes
 
@@ -29,7 +29,7 @@ class GpuDepthwiseWeightsSolver(GpuDepthwise):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch for the sums of runs of tiles, one for those of all, one for the weights."""
         config = config or self.default_config(problem, target)
         tile = config.integer("tile")
@@ -69,4 +69,4 @@ class GpuDepthwiseWeightsSolver(GpuDepthwise):
             *(f32(problem.alpha), f32(problem.beta)),
         )
         steps = (summed, added, result) if runs > 1 else (summed, result)
-        return ConvSolution(self.solver_id, steps, workspace=runs * run_bytes, config=config)
+        return Recipe(self.solver_id, steps, workspace=runs * run_bytes, config=config)

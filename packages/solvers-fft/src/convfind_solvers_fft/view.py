@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from convfind.problem import ConvProblem
-from convfind.solution import Memory, ScalarArg, i32, i64
+from convfind.solver.recipe import Memory, ScalarArg, i32, i64
 from convfind_solvers_fft.geometry import Axes, Geometry, Tiling
 
 

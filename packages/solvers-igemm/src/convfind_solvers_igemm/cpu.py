@@ -6,14 +6,14 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from convfind.config import Config
-from convfind.defines import Defines, make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.device.target import Target
+from convfind.kit.throughput import cpu_index, fill
 from convfind.problem import ConvProblem
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
-from convfind.target import Target
-from convfind.throughput import cpu_index, fill
+from convfind.solver.config import Config
+from convfind.solver.defines import Defines, make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
 from convfind.types import Direction
 from convfind_solvers_igemm.blocking import Product, cut, packed_at_once
 from convfind_solvers_igemm.cpu_geometry import Geometry, geometry
@@ -84,7 +84,7 @@ class CpuProduct(CpuSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch that packs the weights, and one that computes."""
         shape = self._geometry(problem)
         program = Program(
@@ -122,9 +122,9 @@ class CpuProduct(CpuSolver):
             (1, 1, 1),
         )
         if not self.packs_ahead:
-            return ConvSolution(self.solver_id, (compute,))
+            return Recipe(self.solver_id, (compute,))
         packed = self._packed_bytes(shape, target)
-        return ConvSolution(self.solver_id, (compute,), prepare=(pack,), packed=packed)
+        return Recipe(self.solver_id, (compute,), prepare=(pack,), packed=packed)
 
     def _packed_bytes(self, shape: Geometry, target: Target) -> int:
         width = self._panel_width(target)

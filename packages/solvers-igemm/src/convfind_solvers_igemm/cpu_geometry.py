@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from convfind.problem import ConvProblem
-from convfind.solution import Memory, ScalarArg, i32
+from convfind.solver.recipe import Memory, ScalarArg, i32
 from convfind.types import Direction
 
 #: A step beyond this is never taken twice inside a tensor that the kernels take.

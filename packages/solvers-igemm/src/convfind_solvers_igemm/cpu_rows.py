@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.defines import Defines, make_defines
+from convfind.device.target import Target
+from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.target import Target
-from convfind.throughput import fill
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.defines import Defines, make_defines
 from convfind.types import Direction
 from convfind_solvers_igemm.blocking import Product
 from convfind_solvers_igemm.cpu import Costs, CpuProduct

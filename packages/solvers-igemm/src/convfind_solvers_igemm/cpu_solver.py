@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
+from convfind.device.target import DeviceKind, Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import Solver
-from convfind.target import DeviceKind, Target
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_igemm.cpu_geometry import geometry
 

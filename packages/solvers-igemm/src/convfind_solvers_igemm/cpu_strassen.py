@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from convfind.applicability import Applicability, Rejected
-from convfind.defines import Defines, make_defines
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.target import Target
+from convfind.solver.applicability import Applicability, Rejected
+from convfind.solver.defines import Defines, make_defines
 from convfind.types import AccuracyClass, Direction
 from convfind_solvers_igemm.cpu import FIRST_COSTS, ChannelsFirst, Costs
 from convfind_solvers_igemm.cpu_geometry import Geometry

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from convfind.config import Config
-from convfind.defines import make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.device.target import Target
+from convfind.kit.throughput import cpu_index, fill
 from convfind.problem import ConvProblem
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, ScalarArg, f32, i32
-from convfind.target import Target
-from convfind.throughput import cpu_index, fill
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, ScalarArg, f32, i32
 from convfind.types import Direction
 from convfind_solvers_igemm.blocking import Product, SplitCut, split_cut
 from convfind_solvers_igemm.cpu_geometry import Geometry, geometry
@@ -63,7 +63,7 @@ class CpuBackwardWeights(CpuSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch that computes, and, where sums go through workspace, one that adds up."""
         shape = geometry(problem)
         plan = self._plan(shape, target, workspace_limit)
@@ -92,9 +92,9 @@ class CpuBackwardWeights(CpuSolver):
             (1, 1, 1),
         )
         if not plan.workspace:
-            return ConvSolution(self.solver_id, (compute,))
+            return Recipe(self.solver_id, (compute,))
         add_up = sum_of_parts(program, shape, target, plan.pieces.parts, scale)
-        return ConvSolution(self.solver_id, (compute, add_up), workspace=plan.workspace)
+        return Recipe(self.solver_id, (compute, add_up), workspace=plan.workspace)
 
     def _plan(self, shape: Geometry, target: Target, limit: int | None) -> _Plan:
         rows, vectors = register_tile(target)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config
-from convfind.defines import make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
-from convfind.target import Target
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
 from convfind.types import Direction
 from convfind_solvers_igemm.cpu_geometry import geometry
 from convfind_solvers_igemm.cpu_solver import VECTOR, CpuSolver, register_tile
@@ -73,7 +73,7 @@ class ChannelsLastPointwiseBackwardWeights(CpuSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch that computes parts, and one that adds them up."""
         filters, channels = problem.w_shape[:2]
         parts, span = _parts(problem, target, workspace_limit)
@@ -93,7 +93,7 @@ class ChannelsLastPointwiseBackwardWeights(CpuSolver):
         scale = (f32(problem.alpha), f32(problem.beta))
         add_up = sum_of_parts(program, geometry(problem), target, parts, scale)
         workspace = parts * _part_bytes(problem)
-        return ConvSolution(self.solver_id, (compute, add_up), workspace=workspace)
+        return Recipe(self.solver_id, (compute, add_up), workspace=workspace)
 
 
 def _parts(problem: ConvProblem, target: Target, limit: int | None) -> tuple[int, int]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config
-from convfind.defines import make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.device.target import Target
+from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
-from convfind.target import Target
-from convfind.throughput import fill
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
 from convfind.types import Direction
 from convfind_solvers_igemm.blocking import Product, SplitCut, split_cut
 from convfind_solvers_igemm.cpu_geometry import Geometry, geometry
@@ -77,7 +77,7 @@ class ChannelsFirstRowsBackwardWeights(CpuSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch that computes, and, where positions are split, one that adds up."""
         shape = geometry(problem)
         cut = self._cut(shape, target, workspace_limit)
@@ -123,7 +123,7 @@ class ChannelsFirstRowsBackwardWeights(CpuSolver):
                 )
             )
         workspace = cut.parts * _part_bytes(shape, target)
-        return ConvSolution(self.solver_id, tuple(steps), workspace=workspace)
+        return Recipe(self.solver_id, tuple(steps), workspace=workspace)
 
     def _cut(self, shape: Geometry, target: Target, limit: int | None) -> SplitCut:
         """Cut filters, channels and rows of y, or pieces of rows, into work-items."""

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from convfind.applicability import Applicability, Rejected
-from convfind.config import Config
-from convfind.defines import make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import (
+from convfind.solver import Solver
+from convfind.solver.applicability import Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import (
     BufferArg,
-    ConvSolution,
     Launch,
     Memory,
+    Recipe,
     Step,
     align,
     i64,
     relocated,
 )
-from convfind.solver import Solver
-from convfind.target import Target
 from convfind.types import Algorithm, DataType
 from convfind_solvers_igemm.cpu_solver import CpuSolver
 
@@ -77,7 +77,7 @@ class CpuWidened(Solver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """The float32 solution between conversions; narrow weights are widened with the packing."""
         if _is_halved(problem):
             return self._halved(problem, target)
@@ -115,7 +115,7 @@ class CpuWidened(Solver):
         if problem.beta:
             reads += writes
         has_weights = Memory.W in places and result != "w"
-        return ConvSolution(
+        return Recipe(
             self.solver_id,
             (
                 *(convert(name, widen=True) for name in reads),
@@ -127,7 +127,7 @@ class CpuWidened(Solver):
             packed=packed if has_weights else 0,
         )
 
-    def _halved(self, problem: ConvProblem, target: Target) -> ConvSolution:
+    def _halved(self, problem: ConvProblem, target: Target) -> Recipe:
         """Two sums, of the lower and the upper half of the weights, both exact, joined in int32."""
         wide = _wide(problem)
         inner = self.inner.solution(wide, target)
@@ -163,7 +163,7 @@ class CpuWidened(Solver):
         both_results = (*(places[Memory.Y] for places in halves), BufferArg(Memory.Y))
         halve = KernelSpec(program, "igemm_cpu_halve")
         join = KernelSpec(program, "igemm_cpu_join")
-        return ConvSolution(
+        return Recipe(
             self.solver_id,
             (
                 _convert(types, ends, problem.elements("x"), target),

@@ -5,27 +5,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config
-from convfind.defines import Defines, DefineValue, make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelSpec, Program
+from convfind.device.target import DeviceKind, Target
+from convfind.kit.register_limit import ALL_REGISTERS, register_limit
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.register_limit import ALL_REGISTERS, register_limit
-from convfind.search_space import Constraint, SearchSpace
-from convfind.solution import (
-    BufferArg,
-    ConvSolution,
-    Launch,
-    Memory,
-    ScalarArg,
-    f32,
-    i32,
-    i64,
-)
 from convfind.solver import TunableSolver
-from convfind.target import DeviceKind, Target
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import Defines, DefineValue, make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, ScalarArg, f32, i32, i64
+from convfind.solver.search_space import Constraint, SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_igemm.gpu_geometry import GpuGeometry, gpu_geometry, without_patches
 from convfind_solvers_igemm.gpu_tiles import (
@@ -151,7 +142,7 @@ class GpuSolver(TunableSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch, and one that adds up the parts of a split sum."""
         chosen = config or self.default_config(problem, target)
         shape, tile = self._geometry(problem), Tile.of(chosen)
@@ -175,7 +166,7 @@ class GpuSolver(TunableSolver):
         ]
         if parts > 1:
             launches.append(self._sum(problem, shape, program, parts, target))
-        return ConvSolution(
+        return Recipe(
             self.solver_id,
             tuple(launches),
             workspace=_parts_bytes(problem, parts),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from convfind.defines import DefineValue
+from convfind.device.target import Target
+from convfind.kit.register_limit import ALL_REGISTERS
 from convfind.problem import ConvProblem
-from convfind.register_limit import ALL_REGISTERS
-from convfind.solution import Memory, ScalarArg, i32
-from convfind.target import Target
+from convfind.solver.defines import DefineValue
+from convfind.solver.recipe import Memory, ScalarArg, i32
 from convfind.types import DataType
 from convfind_solvers_igemm.gpu import GpuSolver
 from convfind_solvers_igemm.gpu_geometry import GpuGeometry

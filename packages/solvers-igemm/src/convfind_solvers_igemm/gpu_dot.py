@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from convfind.applicability import Applicability, Rejected
-from convfind.config import Config
-from convfind.defines import DefineValue, make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelSpec, Program
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import (
+from convfind.solver.applicability import Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import DefineValue, make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import (
     WORKSPACE_ALIGNMENT,
     BufferArg,
-    ConvSolution,
     Launch,
     Memory,
+    Recipe,
     align,
     i32,
     relocated,
 )
-from convfind.target import Target
 from convfind.types import DataType, Direction
 from convfind_solvers_igemm.gpu import PACKAGE
 from convfind_solvers_igemm.gpu_conv import ConvSolver
@@ -69,7 +69,7 @@ class DotSolver(ConvSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """The launches of the plain solver on words, and before them those that pack."""
         if _has_words(problem):
             return super().solution(problem, target, config, workspace_limit)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from convfind.problem import ConvProblem
-from convfind.solution import Memory, ScalarArg, i32
+from convfind.solver.recipe import Memory, ScalarArg, i32
 from convfind.types import Direction
 
 #: Sizes along an axis, windows included, stay below this, so that sums of two of them fit 32 bits.

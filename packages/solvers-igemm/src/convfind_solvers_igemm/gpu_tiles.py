@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
-from convfind.config import Config
-from convfind.search_space import Constraint, Parameter
-from convfind.target import Target
+from convfind.device.target import Target
+from convfind.solver.config import Config
+from convfind.solver.search_space import Constraint, Parameter
 from convfind.types import DataType
 
 #: Local memory that NVIDIA's compiler grants from sm_80 on; the device reports 48 KiB.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from convfind.defines import DefineValue
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.solution import Memory, ScalarArg, i32
-from convfind.target import Target
+from convfind.solver.defines import DefineValue
+from convfind.solver.recipe import Memory, ScalarArg, i32
 from convfind.types import Direction
 from convfind_solvers_igemm.gpu import GpuSolver
 from convfind_solvers_igemm.gpu_geometry import GpuGeometry

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config
-from convfind.defines import DefineValue, make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.device.target import Target
+from convfind.kit.register_limit import register_limit
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.register_limit import register_limit
-from convfind.search_space import SearchSpace
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, align, f32, i32, i64
 from convfind.solver import TunableSolver
-from convfind.target import Target
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import DefineValue, make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, f32, i32, i64
+from convfind.solver.search_space import SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_igemm.gpu_geometry import GpuGeometry, without_patches
 from convfind_solvers_igemm.nvidia_form import (
@@ -186,7 +186,7 @@ class MatrixConvSolver(TunableSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch; before it those that bring operands to its form, then that of a split sum."""
         chosen = config or self.default_config(problem, target)
         problem = self._seen(problem)
@@ -217,7 +217,7 @@ class MatrixConvSolver(TunableSolver):
             (product.tiles(tile) * parts * tile.threads,),
             (tile.threads,),
         )
-        return ConvSolution(
+        return Recipe(
             self.solver_id,
             (
                 *((fill(problem, program, shape),) if filled else ()),

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from convfind.defines import make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
 from convfind.problem import ConvProblem
-from convfind.solution import BufferArg, Launch, Memory, ScalarArg, align, f32, i32
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, ScalarArg, align, f32, i32
 from convfind_solvers_igemm.gpu_geometry import Axes, GpuGeometry, gpu_geometry
 
 PACKAGE = "convfind_solvers_igemm"

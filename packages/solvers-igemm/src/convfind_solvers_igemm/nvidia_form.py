@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from convfind.kernel_spec import KernelSpec, Program
 from convfind.problem import ConvProblem
-from convfind.solution import BufferArg, Launch, Memory, i32
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, i32
 from convfind.types import DataType, Direction
 from convfind_solvers_igemm.gpu_geometry import Axes, GpuGeometry, gpu_geometry
 from convfind_solvers_igemm.nvidia_tiles import EXTRA_ROWS, MatrixTile

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from convfind.config import Config
-from convfind.kernel_spec import KernelSpec, Program
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.search_space import Parameter
-from convfind.solution import WORKSPACE_ALIGNMENT, BufferArg, Launch, Memory, f32, i32, i64
-from convfind.target import Target
+from convfind.solver.config import Config
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import (
+    WORKSPACE_ALIGNMENT,
+    BufferArg,
+    Launch,
+    Memory,
+    f32,
+    i32,
+    i64,
+)
+from convfind.solver.search_space import Parameter
 from convfind_solvers_igemm.gpu_geometry import GpuGeometry
 from convfind_solvers_igemm.nvidia_form import (
     FLAT,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from convfind.config import Config
-from convfind.register_limit import ALL_REGISTERS
-from convfind.search_space import Constraint, Parameter
+from convfind.kit.register_limit import ALL_REGISTERS
+from convfind.solver.config import Config
+from convfind.solver.search_space import Constraint, Parameter
 
 #: Local memory that a kernel may declare on sm_90; the device reports 48 KiB.
 LOCAL_MEMORY = 227 * 1024

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config
-from convfind.defines import DefineValue, make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.search_space import Parameter, SearchSpace
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
 from convfind.solver import TunableSolver
-from convfind.target import Target
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import DefineValue, make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.search_space import Parameter, SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_igemm.gpu_geometry import GpuGeometry, without_patches
 from convfind_solvers_igemm.nvidia_fold import Folding
@@ -136,7 +136,7 @@ class MatrixWeightsSolver(TunableSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch; before it one that folds x, behind it one that adds up parts, if needed."""
         chosen = config or self.default_config(problem, target)
         folding = self._folding(problem)
@@ -159,7 +159,7 @@ class MatrixWeightsSolver(TunableSolver):
             (_count(shape, tile) * parts * threads,),
             (threads,),
         )
-        return ConvSolution(
+        return Recipe(
             self.solver_id,
             (
                 *((folding.launch(),) if folding.folds else ()),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 from math import sqrt
 
-from convfind.accuracy import ROUNDING_SPREAD, SCALING_ROUNDINGS
-from convfind.applicability import APPLICABLE, Applicability, Rejected
+from convfind.checking.accuracy import ROUNDING_SPREAD, SCALING_ROUNDINGS
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.types import AccuracyClass, DataType, Direction
 from convfind_solvers_winograd.cook_toom import Transform
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from math import prod
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.defines import make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, Program
+from convfind.device.target import DeviceKind, Target
+from convfind.kit.throughput import cpu_index
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import TunableSolver
-from convfind.target import DeviceKind, Target
-from convfind.throughput import cpu_index
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, Program
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_winograd.applicability import error_bound, error_reach, judge
 from convfind_solvers_winograd.cook_toom import Spread, Transform

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from convfind.config import Config
-from convfind.kernel_spec import KernelSpec
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.search_space import Constraint, Parameter, SearchSpace
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, align, f32, i32, i64
-from convfind.target import Target
+from convfind.solver.config import Config
+from convfind.solver.kernel_spec import KernelSpec
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, f32, i32, i64
+from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import DataType, Direction
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.cpu import (
@@ -135,7 +135,7 @@ class CpuConvSolver(CpuSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """Launches that transform weights and data, where that is ahead, and one for the rest."""
         shape = geometry(problem)
         config = config or self.default_config(problem, target)
@@ -196,7 +196,7 @@ class CpuConvSolver(CpuSolver):
             (-(-shape.filters // (vectors * VECTOR)), blocks, shape.groups),
             (1, 1, 1),
         )
-        return ConvSolution(
+        return Recipe(
             self.solver_id,
             (data, fused) if memory.data else (fused,),
             workspace=memory.data,

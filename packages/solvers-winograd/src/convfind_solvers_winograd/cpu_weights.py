@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from convfind.config import Config
-from convfind.kernel_spec import KernelSpec
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.search_space import Constraint, Parameter, SearchSpace
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32, i64
-from convfind.target import Target
+from convfind.solver.config import Config
+from convfind.solver.kernel_spec import KernelSpec
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32, i64
+from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Direction
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.cpu import (
@@ -96,7 +96,7 @@ class CpuWeightsSolver(CpuSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch that computes, and, where there are parts, one that adds them up."""
         shape = geometry(problem)
         config = config or self.default_config(problem, target)
@@ -131,7 +131,7 @@ class CpuWeightsSolver(CpuSolver):
             (1, 1, 1),
         )
         if not workspace:
-            return ConvSolution(self.solver_id, (compute,), config=config)
+            return Recipe(self.solver_id, (compute,), config=config)
         elements = problem.elements("w")
         add_up = Launch(
             KernelSpec(program, "winograd_cpu_sum"),
@@ -145,7 +145,7 @@ class CpuWeightsSolver(CpuSolver):
             (-(-elements // VECTOR),),
             (1,),
         )
-        return ConvSolution(self.solver_id, (compute, add_up), workspace=workspace, config=config)
+        return Recipe(self.solver_id, (compute, add_up), workspace=workspace, config=config)
 
     def _cut(self, problem: ConvProblem, target: Target, config: Config, limit: int | None) -> _Cut:
         """Parts enough for all cores, of whole blocks of tiles, that fit into the workspace."""

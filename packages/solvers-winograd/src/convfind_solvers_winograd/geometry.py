@@ -7,7 +7,7 @@ from functools import lru_cache
 from math import prod
 
 from convfind.problem import ConvProblem
-from convfind.solution import Memory
+from convfind.solver.recipe import Memory
 from convfind.types import Direction
 
 Axes = tuple[int, int]

@@ -7,16 +7,16 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import ClassVar
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.defines import DefineValue, make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelSpec, Program
+from convfind.device.target import DeviceKind, Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.search_space import Parameter
-from convfind.solution import Argument, BufferArg, Launch, Memory, align, i32
 from convfind.solver import Solver
-from convfind.target import DeviceKind, Target
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.defines import DefineValue, make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import Argument, BufferArg, Launch, Memory, align, i32
+from convfind.solver.search_space import Parameter
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_winograd.applicability import error_bound, error_reach, judge
 from convfind_solvers_winograd.cook_toom import Transform

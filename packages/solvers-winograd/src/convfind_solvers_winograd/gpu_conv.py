@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from convfind.config import Config
-from convfind.kernel_spec import KernelSpec, Program
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.search_space import Constraint, SearchSpace
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, align, f32, i32
 from convfind.solver import TunableSolver
-from convfind.target import Target
+from convfind.solver.config import Config
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, f32, i32
+from convfind.solver.search_space import Constraint, SearchSpace
 from convfind_solvers_winograd.geometry import geometry
 from convfind_solvers_winograd.gpu import (
     CHUNK,
@@ -66,7 +66,7 @@ class ConvSolver(GpuSolver, TunableSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch for the weights; for each part of the batch: data, products, result."""
         chosen = config or self.default_config(problem, target)
         tile = Tile.of(chosen)
@@ -92,7 +92,7 @@ class ConvSolver(GpuSolver, TunableSolver):
                 product,
                 self._result(transforms, part, first, sums, problem),
             )
-        return ConvSolution(
+        return Recipe(
             self.solver_id,
             tuple(steps),
             prepare=(filter_launch(transforms, sizes),),

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config
-from convfind.defines import make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.search_space import Constraint, Parameter, SearchSpace
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
 from convfind.solver import TunableSolver
-from convfind.target import Target
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import DataType, Direction
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.gpu import OneLaunchSolver, index
@@ -165,7 +165,7 @@ class FusedSolver(OneLaunchSolver, TunableSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch for the weights, and one for all the rest."""
         chosen = config or self.default_config(problem, target)
         tile, sizes = FusedTile.of(chosen), self._sizes(problem)
@@ -186,7 +186,7 @@ class FusedSolver(OneLaunchSolver, TunableSolver):
             (self._blocks(tile, sizes) * threads,),
             (threads,),
         )
-        return ConvSolution(
+        return Recipe(
             self.solver_id,
             (fused,),
             prepare=(filter_launch(self._transforms(problem.dtype), sizes),),

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config
-from convfind.defines import make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, f32, i32
-from convfind.target import Target
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
 from convfind.types import Direction
 from convfind_solvers_winograd.algorithms import F4X3
 from convfind_solvers_winograd.geometry import geometry
@@ -73,7 +73,7 @@ class FusedMmaSolver(OneLaunchSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch for the weights, and one for all the rest."""
         sizes = self._sizes(problem)
         shape = sizes.shape
@@ -98,7 +98,7 @@ class FusedMmaSolver(OneLaunchSolver):
             (_THREADS,),
         )
         transforms = self._transforms(FILTERS_IN_FRAGMENTS=1)
-        return ConvSolution(
+        return Recipe(
             self.solver_id,
             (fused,),
             prepare=(filter_launch(transforms, sizes),),

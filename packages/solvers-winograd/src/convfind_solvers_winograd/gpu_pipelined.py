@@ -6,16 +6,16 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config
-from convfind.defines import make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.device.target import Target
+from convfind.kit.register_limit import register_limit
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.register_limit import register_limit
-from convfind.solution import BufferArg, ConvSolution, Fill, Launch, Memory, f32, i32
-from convfind.target import Target
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Fill, Launch, Memory, Recipe, f32, i32
 from convfind.types import Direction
 from convfind_solvers_winograd.algorithms import F4X3
 from convfind_solvers_winograd.gpu import OneLaunchSolver, index, regions
@@ -117,7 +117,7 @@ class PipelinedSolver(OneLaunchSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch for the weights; zeros for the counters, and one launch for all the rest."""
         sizes = self._sizes(problem)
         shape, pipeline = sizes.shape, _pipeline(sizes, target)
@@ -141,7 +141,7 @@ class PipelinedSolver(OneLaunchSolver):
             (_THREADS,),
         )
         zeros = Fill(Memory.WORKSPACE, counters.offset, pipeline.region_bytes[2])
-        return ConvSolution(
+        return Recipe(
             self.solver_id,
             (zeros, launch),
             prepare=(filter_launch(self._transforms(), sizes),),

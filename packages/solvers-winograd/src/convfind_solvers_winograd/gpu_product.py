@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from convfind.config import Config
-from convfind.defines import DefineValue, make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.search_space import Constraint, Parameter
-from convfind.solution import BufferArg, Launch, ScalarArg, i32, i64
-from convfind.target import Target
+from convfind.solver.config import Config
+from convfind.solver.defines import DefineValue, make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, ScalarArg, i32, i64
+from convfind.solver.search_space import Constraint, Parameter
 
 #: The depth of a sum is a multiple of it, other sizes of `ROW_UNIT`: what is read at a time.
 DEPTH_UNIT = 16

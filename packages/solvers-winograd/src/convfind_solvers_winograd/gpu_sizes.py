@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from math import prod
 
-from convfind.kernel_spec import KernelSpec, Program
-from convfind.solution import BufferArg, Launch, Memory, i32, i64
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, i32, i64
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.geometry import Geometry
 from convfind_solvers_winograd.gpu_product import (

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
-from convfind.config import Config
-from convfind.kernel_spec import KernelSpec, Program
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.search_space import Constraint, Parameter, SearchSpace
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory, align, f32, i32
 from convfind.solver import TunableSolver
-from convfind.target import Target
+from convfind.solver.config import Config
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, f32, i32
+from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Direction
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.gpu import (
@@ -177,7 +177,7 @@ class WeightsSolver(GpuSolver, TunableSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """For each part of the batch x, y and products; then the result."""
         chosen = config or self.default_config(problem, target)
         sizes = self._sizes(problem, target, chosen, workspace_limit)
@@ -196,7 +196,7 @@ class WeightsSolver(GpuSolver, TunableSolver):
                 _multiplied(part, Tile.of(chosen), x, y, sums, add=first > 0),
             )
         steps.append(self._result(sizes, sums))
-        return ConvSolution(self.solver_id, tuple(steps), workspace=workspace, config=chosen)
+        return Recipe(self.solver_id, tuple(steps), workspace=workspace, config=chosen)
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The time of products and their sums, of transforms and of launches."""

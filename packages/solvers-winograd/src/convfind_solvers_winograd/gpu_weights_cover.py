@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from convfind.solution import ScalarArg, i32
+from convfind.solver.recipe import ScalarArg, i32
 from convfind_solvers_winograd.cook_toom import Transform
 
 #: Tiles whose rows are whole, then those whose rows are short; of each, whether columns are.

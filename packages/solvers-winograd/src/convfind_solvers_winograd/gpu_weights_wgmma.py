@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from convfind.defines import DefineValue, make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.solution import BufferArg, Launch, ScalarArg, i32
-from convfind.target import Target
+from convfind.solver.defines import DefineValue, make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, ScalarArg, i32
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.gpu_product import Tile
 from convfind_solvers_winograd.gpu_weights_cover import Cover

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from convfind.defines import DefineValue, make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.solution import BufferArg, Launch, Memory, i32, i64
-from convfind.target import Target
+from convfind.solver.defines import DefineValue, make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, i32, i64
 from convfind_solvers_winograd.gpu_product import RATES, SPLIT_UNIT, Tile, padded
 from convfind_solvers_winograd.gpu_sizes import ConvSizes
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from convfind.applicability import Rejected
-from convfind.config import Config
-from convfind.gemm_lowering.columns import col2im, im2col
-from convfind.gemm_lowering.plan import Plan, Split, plan
-from convfind.gemm_lowering.product import Chunk, Gemm, Shape, gemm_of
+from convfind.device.target import Target
+from convfind.kit.gemm_lowering.columns import col2im, im2col
+from convfind.kit.gemm_lowering.plan import Plan, Split, plan
+from convfind.kit.gemm_lowering.product import Chunk, Gemm, Shape, gemm_of
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import BufferArg, ConvSolution, Memory, Step
-from convfind.target import Target
+from convfind.solver.applicability import Rejected
+from convfind.solver.config import Config
+from convfind.solver.recipe import BufferArg, Memory, Recipe, Step
 from convfind.types import DataType, Direction
 from convfind_backend_hip.gemm.products import library_gemms
 from convfind_backend_hip.gemm.solver import GemmSolver, sums_apart, weight_steps
@@ -54,11 +54,11 @@ class Im2colSolver(GemmSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """A launch and a product for each chunk, more for groups and for the weight gradient."""
         cut = _plan(problem, workspace_limit)
         steps = tuple(self._steps(problem, target, cut))
-        return ConvSolution(self.solver_id, steps, workspace=cut.workspace)
+        return Recipe(self.solver_id, steps, workspace=cut.workspace)
 
     def _steps(self, problem: ConvProblem, target: Target, cut: Plan) -> Iterator[Step]:
         def product(chunk: Chunk) -> Gemm:

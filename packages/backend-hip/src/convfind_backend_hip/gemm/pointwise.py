@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from convfind.applicability import Rejected
-from convfind.config import Config
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import ConvSolution, Step
-from convfind.target import Target
+from convfind.solver.applicability import Rejected
+from convfind.solver.config import Config
+from convfind.solver.recipe import Recipe, Step
 from convfind.types import DataType, Direction
 from convfind_backend_hip.gemm.products import library_gemms
 from convfind_backend_hip.gemm.solver import GemmSolver, sums_apart, weight_steps, whole_gemm
@@ -40,7 +40,7 @@ class PointwiseSolver(GemmSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One product, or those of the weight gradient's sum."""
         gemm = whole_gemm(problem)
         if self.direction is Direction.BACKWARD_WEIGHTS:
@@ -50,7 +50,7 @@ class PointwiseSolver(GemmSolver):
             result = DataType.INT32 if integer else problem.dtype
             steps = tuple(library_gemms(replace(gemm, beta=problem.beta), problem, result))
         workspace = self.workspace_size(problem, target)
-        return ConvSolution(self.solver_id, steps, workspace=workspace)
+        return Recipe(self.solver_id, steps, workspace=workspace)
 
 
 class PointwiseForward(PointwiseSolver):

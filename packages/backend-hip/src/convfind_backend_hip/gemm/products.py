@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from convfind.gemm_lowering.product import Gemm, Operand
+from convfind.kit.gemm_lowering.product import Gemm, Operand
 from convfind.problem import ConvProblem
-from convfind.solution import LibraryGemm, Matrix
+from convfind.solver.recipe import LibraryGemm, Matrix
 from convfind.types import DataType
 
 

@@ -9,16 +9,16 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import ClassVar
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.defines import make_defines
-from convfind.gemm_lowering.product import Gemm, Shape, gemm_of, round_up, whole
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelSpec, Program
+from convfind.device.target import Target
+from convfind.kit.gemm_lowering.product import Gemm, Shape, gemm_of, round_up, whole
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import BufferArg, Launch, Memory, Step, f32, i64
 from convfind.solver import Solver
-from convfind.target import Target
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Step, f32, i64
 from convfind.types import Algorithm, DataType, Direction
 from convfind_backend_hip.gemm.products import summing_gemms
 

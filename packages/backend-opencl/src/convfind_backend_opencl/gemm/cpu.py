@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from convfind.config import Config
-from convfind.defines import make_defines
-from convfind.gemm_lowering.product import Gemm, ceil_div, round_up
-from convfind.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.device.target import Target
+from convfind.kit.gemm_lowering.product import Gemm, ceil_div, round_up
+from convfind.kit.throughput import cpu_index, fill
 from convfind.problem import ConvProblem
-from convfind.search_space import Constraint, Parameter, SearchSpace
-from convfind.solution import Launch, i32
-from convfind.target import Target
-from convfind.throughput import cpu_index, fill
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import Launch, i32
+from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Direction
 from convfind_backend_opencl.gemm.kernel import GemmKernel, kernel_source
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from convfind.config import Config
-from convfind.defines import make_defines
-from convfind.gemm_lowering.product import Gemm, ceil_div
-from convfind.kernel_spec import KernelSpec, Program
+from convfind.device.target import Target
+from convfind.kit.gemm_lowering.product import Gemm, ceil_div
+from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
-from convfind.search_space import Constraint, Parameter, SearchSpace
-from convfind.solution import Launch
-from convfind.target import Target
-from convfind.throughput import fill
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import Launch
+from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind_backend_opencl.gemm.kernel import GemmKernel, kernel_source
 
 #: Local memory that NVIDIA's compiler grants from sm_80 on; the device reports 48 KiB.

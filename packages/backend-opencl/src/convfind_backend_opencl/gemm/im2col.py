@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from convfind.applicability import Rejected
-from convfind.config import Config
-from convfind.gemm_lowering.columns import col2im, im2col
-from convfind.gemm_lowering.plan import Plan, Split, plan
-from convfind.gemm_lowering.product import Chunk, Gemm, Shape, gemm_of
+from convfind.device.target import DeviceKind, Target
+from convfind.kit.gemm_lowering.columns import col2im, im2col
+from convfind.kit.gemm_lowering.plan import Plan, Split, plan
+from convfind.kit.gemm_lowering.product import Chunk, Gemm, Shape, gemm_of
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.search_space import Parameter, SearchSpace
-from convfind.solution import BufferArg, ConvSolution, Launch, Memory
-from convfind.target import DeviceKind, Target
+from convfind.solver.applicability import Rejected
+from convfind.solver.config import Config
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe
+from convfind.solver.search_space import Parameter, SearchSpace
 from convfind.types import Direction
 from convfind_backend_opencl.gemm.solver import GemmSolver, kernel_for, whole_gemm
 from convfind_backend_opencl.gemm.weights_sum import splits, sum_launches
@@ -63,12 +63,12 @@ class Im2colSolver(GemmSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """Two launches for each chunk, more for the weight gradient."""
         chosen = config or self.default_config(problem, target)
         cut = self._plan(problem, target, chosen, workspace_limit)
         launches = tuple(self._launches(problem, target, chosen, cut))
-        return ConvSolution(self.solver_id, launches, workspace=cut.workspace, config=chosen)
+        return Recipe(self.solver_id, launches, workspace=cut.workspace, config=chosen)
 
     def _plan(
         self, problem: ConvProblem, target: Target, config: Config, limit: int | None

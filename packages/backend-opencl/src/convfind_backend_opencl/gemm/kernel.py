@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from convfind.config import Config
-from convfind.gemm_lowering.product import Gemm, round_up, u64
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelSpec, Program
+from convfind.device.target import Target
+from convfind.kit.gemm_lowering.product import Gemm, round_up, u64
 from convfind.problem import ConvProblem
-from convfind.search_space import SearchSpace
-from convfind.solution import BufferArg, Launch, Memory, f32, i32
-from convfind.target import Target
+from convfind.solver.config import Config
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, f32, i32
+from convfind.solver.search_space import SearchSpace
 
 PACKAGE = "convfind_backend_opencl"
 _SUM_GROUP = 64

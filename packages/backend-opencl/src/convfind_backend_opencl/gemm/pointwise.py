@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from convfind.applicability import Rejected
-from convfind.config import Config
-from convfind.gemm_lowering.plan import Split
-from convfind.gemm_lowering.product import Shape
+from convfind.device.target import Target
+from convfind.kit.gemm_lowering.plan import Split
+from convfind.kit.gemm_lowering.product import Shape
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import ConvSolution
-from convfind.target import Target
+from convfind.solver.applicability import Rejected
+from convfind.solver.config import Config
+from convfind.solver.recipe import Recipe
 from convfind.types import Direction
 from convfind_backend_opencl.gemm.solver import GemmSolver, kernel_for, whole_gemm
 from convfind_backend_opencl.gemm.weights_sum import splits, sum_launches
@@ -39,7 +39,7 @@ class PointwiseSolver(GemmSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One product, or those of the weight gradient's sum."""
         chosen = config or self.default_config(problem, target)
         kernel, gemm = kernel_for(target), whole_gemm(problem)
@@ -51,7 +51,7 @@ class PointwiseSolver(GemmSolver):
             product = replace(gemm, beta=problem.beta)
             launches = iter([kernel.launch(product, target, chosen)])
         workspace = self._partial_bytes(problem, split)
-        return ConvSolution(self.solver_id, tuple(launches), workspace=workspace, config=chosen)
+        return Recipe(self.solver_id, tuple(launches), workspace=workspace, config=chosen)
 
     def _split(
         self, problem: ConvProblem, target: Target, config: Config | None, limit: int | None

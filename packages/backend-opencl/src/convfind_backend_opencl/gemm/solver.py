@@ -7,15 +7,15 @@ from abc import abstractmethod
 from dataclasses import replace
 from typing import ClassVar
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config
-from convfind.gemm_lowering.product import Gemm, Shape, gemm_of, whole
+from convfind.device.target import DeviceKind, Target
+from convfind.kit.gemm_lowering.product import Gemm, Shape, gemm_of, whole
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.search_space import SearchSpace
-from convfind.solution import BufferArg, Memory
 from convfind.solver import TunableSolver
-from convfind.target import DeviceKind, Target
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.recipe import BufferArg, Memory
+from convfind.solver.search_space import SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_backend_opencl.gemm.cpu import CpuGemm
 from convfind_backend_opencl.gemm.gpu import GpuGemm, fits, smallest_tile

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from convfind.config import Config
-from convfind.gemm_lowering.plan import MOST_LAUNCHES, Split
-from convfind.gemm_lowering.product import Gemm, Operand, ceil_div
-from convfind.solution import BufferArg, Launch, Memory
-from convfind.target import Target
+from convfind.device.target import Target
+from convfind.kit.gemm_lowering.plan import MOST_LAUNCHES, Split
+from convfind.kit.gemm_lowering.product import Gemm, Operand, ceil_div
+from convfind.solver.config import Config
+from convfind.solver.recipe import BufferArg, Launch, Memory
 from convfind_backend_opencl.gemm.kernel import GemmKernel
 
 #: Where partial sums lie.

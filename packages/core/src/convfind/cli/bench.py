@@ -10,7 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
-from convfind.accuracy import check_error, error_bound, random_data
+from convfind.checking.accuracy import check_error, error_bound, random_data
 from convfind.cli.app import App, Command, new_table
 from convfind.cli.find import open_handle
 from convfind.cli.policy_options import takes_policy
@@ -19,11 +19,11 @@ from convfind.cli.progress import ProgressBar
 from convfind.cli.spot_check import spot_check
 from convfind.cli.text import format_error, format_ms, gflops, gigabytes
 from convfind.errors import ConvfindError
-from convfind.find_result import FindResult
+from convfind.find.result import FindResult
+from convfind.find.solution import Solution
 from convfind.handle import Handle
 from convfind.problem import ConvProblem
-from convfind.problem_text import Layer, read_layer_file
-from convfind.solution import Solution
+from convfind.problem.text import Layer, read_layer_file
 from convfind.types import Direction
 
 

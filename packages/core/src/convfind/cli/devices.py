@@ -9,7 +9,7 @@ import click
 import convfind
 from convfind.cli.app import App, Command, new_table
 from convfind.cli.text import format_bytes
-from convfind.target import Target
+from convfind.device.target import Target
 
 #: For those who have no backend at all.
 INSTALL_BACKEND = (

@@ -7,15 +7,15 @@ from typing import Any
 
 import click
 
-from convfind.applicability import Rejected
 from convfind.cli.app import App, ProblemCommand, new_table
 from convfind.cli.find import open_handle, solution_json
 from convfind.cli.policy_options import takes_policy
 from convfind.cli.problem_options import PROBLEM_HELP, one_problem, takes_problems
 from convfind.cli.text import format_bytes, format_ms, format_time
-from convfind.explanation import ExplanationRow
-from convfind.find_policy import Policy
+from convfind.find.explanation import ExplanationRow
+from convfind.policy import Policy
 from convfind.problem import ConvProblem
+from convfind.solver.applicability import Rejected
 
 
 @click.command(

@@ -13,11 +13,11 @@ from convfind.cli.problem_options import PROBLEM_HELP, takes_problems
 from convfind.cli.progress import ProgressBar
 from convfind.cli.text import format_bytes, format_error, format_time, gflops
 from convfind.errors import SolutionError
-from convfind.find_result import FindResult
+from convfind.find.result import FindResult
+from convfind.find.solution import Solution
 from convfind.handle import Handle
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import Solution
 
 #: Refusals that are news: the others say what a solver was never made for.
 _FAILURES = frozenset(

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from convfind.find_policy import FindMode, Order
+from convfind.policy import FindMode, Order
 from convfind.settings import parse_size
 from convfind.types import Algorithm
 

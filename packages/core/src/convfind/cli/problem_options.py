@@ -11,7 +11,7 @@ import click
 
 from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
-from convfind.problem_text import parse_problem
+from convfind.problem.text import parse_problem
 from convfind.types import AccuracyClass, DataType, Direction, Layout
 
 Function = Callable[..., Any]

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
-from convfind.accuracy import (
+from convfind.checking.accuracy import (
     ErrorReport,
     check_error,
     error_bound,
@@ -19,6 +19,7 @@ from convfind.accuracy import (
     random_data,
     spread_magnitude,
 )
+from convfind.checking.reference import reference_convolution, reference_magnitude
 from convfind.cli.app import App, ProblemCommand
 from convfind.cli.find import open_handle, solution_json
 from convfind.cli.policy_options import takes_policy
@@ -27,7 +28,6 @@ from convfind.cli.progress import ProgressBar
 from convfind.cli.text import format_time, gflops
 from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
-from convfind.reference import reference_convolution, reference_magnitude
 
 Array = np.ndarray[Any, Any]
 

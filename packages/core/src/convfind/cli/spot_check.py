@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from convfind.accuracy import ErrorReport, measure_error, spread_magnitude
+from convfind.checking.accuracy import ErrorReport, measure_error, spread_magnitude
+from convfind.checking.reference import reference_convolution, reference_magnitude
 from convfind.problem import ConvProblem
-from convfind.reference import reference_convolution, reference_magnitude
 from convfind.types import ConvMode, Direction
 
 Array = np.ndarray[Any, Any]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from convfind.find.solution import Solution
 from convfind.problem import ConvProblem
-from convfind.solution import Solution
 
 
 def format_bytes(size: int) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from convfind.config import Config
+from convfind.device.target import Target
 from convfind.finddb.database_file import DatabaseFile, file_in
 from convfind.finddb.environment import Layout
 from convfind.finddb.key import SCHEMA, database_key, identity_key, stored_key
@@ -19,7 +19,7 @@ from convfind.finddb.roster import ROSTER
 from convfind.finddb.table import CONFIG, FIND, QUARANTINE, Table
 from convfind.finddb.user_layer import Stored, UserLayer
 from convfind.problem import ConvProblem
-from convfind.target import Target
+from convfind.solver.config import Config
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.target import Target
 
 #: Raised only when old programs must not read new values, or new programs cannot read old ones.
 SCHEMA = 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from convfind.config import ConfigValue
+from convfind.solver.config import ConfigValue
 
 
 class FindRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from convfind.device.target import Target
 from convfind.heuristics.neighbours import Neighbour, Records
 from convfind.problem import ConvProblem
 from convfind.solver import Solver
-from convfind.target import Target
 
 
 class Prediction(NamedTuple):  # three times as fast to make as a frozen dataclass

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 
+from convfind.device.target import Target
 from convfind.errors import ModelError
 from convfind.heuristics.contract import NotApplicable, Prediction
 from convfind.heuristics.features import sizes
@@ -17,7 +18,6 @@ from convfind.heuristics.neighbours import Neighbour, Records, find_neighbours
 from convfind.heuristics.network import Floats, Network
 from convfind.problem import ConvProblem
 from convfind.solver import Solver, versioned_id
-from convfind.target import Target
 from convfind.types import AccuracyClass, ConvMode, DataType
 
 _MOST_QUESTIONS = 256  # sets of solvers whose outputs are kept; shapes make few different ones

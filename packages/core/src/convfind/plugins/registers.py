@@ -8,10 +8,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import ClassVar, Generic, TypeVar
 
-from convfind.backend import Backend
 from convfind.errors import DuplicateIdError, PluginError
 from convfind.heuristics import Heuristic
 from convfind.plugins.manager import PluginInfo
+from convfind.runtime.backend import Backend
 from convfind.solver import Solver
 from convfind.types import Algorithm
 
@@ -72,7 +72,7 @@ class BackendRegistry(_Register[type[Backend] | Backend]):
     def _id_of(self, item: type[Backend] | Backend) -> object:
         kind = item if isinstance(item, type) else type(item)
         if not issubclass(kind, Backend):
-            raise PluginError(f"{item!r} is not a subclass of convfind.backend.Backend")
+            raise PluginError(f"{item!r} is not a subclass of convfind.runtime.backend.Backend")
         if inspect.isabstract(kind):
             missing = ", ".join(sorted(kind.__abstractmethods__))
             raise PluginError(f"backend {kind.__name__} lacks {missing}")

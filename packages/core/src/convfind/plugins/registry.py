@@ -10,8 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from convfind.applicability import Rejected
-from convfind.backend import Backend
+from convfind.device.target import Target
 from convfind.errors import BackendUnavailableError, ConvfindError, PluginError, SolutionError
 from convfind.heuristics import Heuristic
 from convfind.plugins.manager import PluginFailure, PluginInfo, PluginManager
@@ -23,16 +22,17 @@ from convfind.plugins.registers import (
     SolverRegistry,
 )
 from convfind.reasons import Reason
+from convfind.runtime.backend import Backend
 from convfind.settings import PluginSelection, plugin_selection
 from convfind.solver import Solver, versioned_id
-from convfind.target import Target
+from convfind.solver.applicability import Rejected
 
 if TYPE_CHECKING:
     import click
 
-    from convfind.find_result import FindResult
+    from convfind.find.result import FindResult
+    from convfind.find.solution import Solution
     from convfind.problem import ConvProblem
-    from convfind.solution import Solution
 
 __all__ = [
     "BackendRegistry",

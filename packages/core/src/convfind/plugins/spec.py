@@ -15,11 +15,11 @@ import pluggy
 if TYPE_CHECKING:
     import click
 
-    from convfind.find_result import FindResult
+    from convfind.device.target import Target
+    from convfind.find.result import FindResult
+    from convfind.find.solution import Solution
     from convfind.plugins.registry import BackendRegistry, HeuristicRegistry, SolverRegistry
     from convfind.problem import ConvProblem
-    from convfind.solution import Solution
-    from convfind.target import Target
 
 PROJECT = "convfind"
 hookspec = pluggy.HookspecMarker(PROJECT)

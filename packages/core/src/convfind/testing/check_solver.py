@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 
-from convfind.applicability import Rejected
-from convfind.backend import Device
 from convfind.errors import KernelBuildError
 from convfind.problem import ConvProblem
+from convfind.runtime.backend import Device
 from convfind.solver import Solver
+from convfind.solver.applicability import Rejected
 from convfind.testing.contract_checks import (
     check_applicability,
     check_dynamic,

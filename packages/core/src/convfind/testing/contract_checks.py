@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import FrameType
 
-from convfind.applicability import Applicable, Rejected
+from convfind.device.target import DeviceKind, Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solution import ConvSolution, Launch
 from convfind.solver import Solver, TunableSolver
-from convfind.target import DeviceKind, Target
+from convfind.solver.applicability import Applicable, Rejected
+from convfind.solver.recipe import Launch, Recipe
 from convfind.testing.report import SolverReport
 from convfind.testing.shapes import weird_problems
 from convfind.types import Algorithm
@@ -74,7 +74,7 @@ def _check_effort(
         report.fail("applicability is quick", problem, as_many)
 
 
-def _travelled(solution: ConvSolution) -> object:
+def _travelled(solution: Recipe) -> object:
     try:
         return pickle.loads(pickle.dumps(solution))
     except Exception as error:
@@ -84,7 +84,7 @@ def _travelled(solution: ConvSolution) -> object:
 
 def check_solution(
     report: SolverReport, solver: Solver, problem: ConvProblem, target: Target
-) -> ConvSolution | None:
+) -> Recipe | None:
     """The solution is a picklable value whose memory is as announced and whose sources exist."""
     try:
         solution = solver.solution(problem, target)
@@ -115,7 +115,7 @@ def check_solution(
 
 
 def check_dynamic(
-    report: SolverReport, solver: Solver, problem: ConvProblem, target: Target, first: ConvSolution
+    report: SolverReport, solver: Solver, problem: ConvProblem, target: Target, first: Recipe
 ) -> None:
     """A dynamic solver uses the same programs for other batch and image sizes."""
     config = None
@@ -177,7 +177,7 @@ def _check_answer(
         report.fail("pure", problem, f"answered {first} and then {second}")
 
 
-def _check_steps(report: SolverReport, problem: ConvProblem, solution: ConvSolution) -> None:
+def _check_steps(report: SolverReport, problem: ConvProblem, solution: Recipe) -> None:
     for step in (*solution.prepare, *solution.steps):
         if not isinstance(step, Launch):
             continue

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from convfind.accuracy import (
+from convfind.checking.accuracy import (
     check_error,
     error_bound,
     integer_data,
@@ -15,12 +15,12 @@ from convfind.accuracy import (
     random_data,
     spread_magnitude,
 )
+from convfind.checking.reference import reference_convolution, reference_magnitude
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.reference import reference_convolution, reference_magnitude
-from convfind.solution import ConvSolution
+from convfind.runtime.tensors import tensor_view
 from convfind.solver import Solver
-from convfind.target import Target
-from convfind.tensors import tensor_view
+from convfind.solver.recipe import Recipe
 from convfind.testing.guarded_run import POISON, GuardedRunner
 from convfind.testing.report import SolverReport
 from convfind.testing.tensors import Array, Bytes, filled_memory
@@ -38,7 +38,7 @@ class DeviceChecks:
         self._runner = runner
         self._seed = seed
 
-    def check(self, problem: ConvProblem, solution: ConvSolution) -> None:
+    def check(self, problem: ConvProblem, solution: Recipe) -> None:
         """Run everything that applies to a problem and its default solution."""
         numbers = self._numbers(problem, random_data(problem, self._seed))
         result = self._run(problem, solution, numbers, "random data", exact=False)
@@ -66,7 +66,7 @@ class DeviceChecks:
         }
 
     def _check_limits(
-        self, problem: ConvProblem, solution: ConvSolution, numbers: Mapping[str, Array]
+        self, problem: ConvProblem, solution: Recipe, numbers: Mapping[str, Array]
     ) -> None:
         """Under a workspace limit the solver uses what it says, and still computes the same."""
         needed = solution.total_workspace
@@ -99,7 +99,7 @@ class DeviceChecks:
     def _run(
         self,
         problem: ConvProblem,
-        solution: ConvSolution,
+        solution: Recipe,
         numbers: Mapping[str, Array],
         check: str,
         *,

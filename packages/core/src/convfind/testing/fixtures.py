@@ -12,9 +12,9 @@ from functools import cache
 
 import pytest
 
-from convfind.backend import Device
 from convfind.errors import ConvfindError
 from convfind.plugins.registry import default_registry
+from convfind.runtime.backend import Device
 from convfind.testing.mock_backend import MockBackend
 
 

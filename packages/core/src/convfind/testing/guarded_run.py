@@ -8,10 +8,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from convfind.backend import Device, DeviceBuffer, InvokeArgs, Invoker
-from convfind.kernel_spec import Program
 from convfind.problem import ConvProblem
-from convfind.solution import WORKSPACE_ALIGNMENT, ConvSolution, Step, relocated
+from convfind.runtime.backend import Device, DeviceBuffer, InvokeArgs, Invoker
+from convfind.solver.kernel_spec import Program
+from convfind.solver.recipe import WORKSPACE_ALIGNMENT, Recipe, Step, relocated
 from convfind.testing.tensors import Bytes, gap_mask
 
 #: Bytes before and after each buffer.
@@ -41,7 +41,7 @@ class GuardedRunner:
         self._loaded = _loaded_on.setdefault(device, {})
         self._invokers: dict[tuple[Step, ...], Invoker] = {}
 
-    def load(self, solution: ConvSolution) -> None:
+    def load(self, solution: Recipe) -> None:
         """Compile what is new. Raises `KernelBuildError`."""
         for program in solution.programs:
             if program not in self._loaded:
@@ -51,7 +51,7 @@ class GuardedRunner:
     def run(
         self,
         problem: ConvProblem,
-        solution: ConvSolution,
+        solution: Recipe,
         tensors: Mapping[str, Bytes],
         *,
         bound: bool = False,

@@ -9,11 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from convfind.backend import Backend, Device, InvokeArgs
+from convfind.device.target import DeviceKind, Target
 from convfind.errors import DeviceError, KernelBuildError, LaunchError
-from convfind.kernel_spec import Program
-from convfind.solution import Argument, BufferArg, Fill, Launch, LibraryGemm, LocalArg, Step
-from convfind.target import DeviceKind, Target
+from convfind.runtime.backend import Backend, Device, InvokeArgs
+from convfind.solver.kernel_spec import Program
+from convfind.solver.recipe import (
+    Argument,
+    BufferArg,
+    Fill,
+    Launch,
+    LibraryGemm,
+    LocalArg,
+    Step,
+)
 from convfind.testing.mock_gemm import run_gemm
 from convfind.testing.tensors import Bytes
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from convfind.checking.reference import reference_convolution
 from convfind.problem import ConvProblem
-from convfind.reference import reference_convolution
-from convfind.solution import ScalarArg, i64
-from convfind.tensors import tensor_view
+from convfind.runtime.tensors import tensor_view
+from convfind.solver.recipe import ScalarArg, i64
 from convfind.testing.tensors import Bytes
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from convfind.errors import LaunchError
-from convfind.solution import LibraryGemm, Matrix
+from convfind.solver.recipe import LibraryGemm, Matrix
 from convfind.testing.tensors import Bytes
 from convfind.types import DataType
 

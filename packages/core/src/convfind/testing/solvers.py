@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from convfind.applicability import APPLICABLE, Applicability, Rejected
-from convfind.config import Config
-from convfind.defines import make_defines
-from convfind.kernel_source import KernelSource
-from convfind.kernel_spec import KernelSpec, Program
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.search_space import Constraint, Parameter, SearchSpace
-from convfind.solution import Argument, BufferArg, ConvSolution, Launch, Memory, Step, i64
 from convfind.solver import Solver, TunableSolver
-from convfind.target import Target
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import Argument, BufferArg, Launch, Memory, Recipe, Step, i64
+from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.testing.mock_functions import problem_arguments
 from convfind.types import Algorithm, Direction
 
@@ -47,9 +47,9 @@ class MockSolver(Solver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch."""
-        return ConvSolution(self.solver_id, (self._launch(problem, self.microseconds),))
+        return Recipe(self.solver_id, (self._launch(problem, self.microseconds),))
 
     def _launch(
         self,
@@ -87,12 +87,12 @@ class MockStatic(MockSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch of a program with the sizes compiled in."""
         batch, _, *spatial = problem.x_shape
         sizes = {"N": batch, **dict(zip("WHD", reversed(spatial), strict=False))}
         launch = self._launch(problem, self.microseconds, defines=sizes)
-        return ConvSolution(self.solver_id, (launch,))
+        return Recipe(self.solver_id, (launch,))
 
 
 class MockTunable(TunableSolver, MockSolver):
@@ -118,12 +118,12 @@ class MockTunable(TunableSolver, MockSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch, 400 us through the tile."""
         config = config if config is not None else self.default_config(problem, target)
         tile = config.integer("tile")
         launch = self._launch(problem, 400 // tile, defines={"TILE": tile})
-        return ConvSolution(self.solver_id, (launch,), config=config)
+        return Recipe(self.solver_id, (launch,), config=config)
 
 
 class MockWrong(MockSolver):
@@ -148,10 +148,10 @@ class MockBroken(MockSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch of a program that is told to fail."""
         launch = self._launch(problem, self.microseconds, defines={"BUILD_FAILS": 1})
-        return ConvSolution(self.solver_id, (launch,))
+        return Recipe(self.solver_id, (launch,))
 
 
 class MockHungry(MockSolver):
@@ -173,11 +173,11 @@ class MockHungry(MockSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """One launch that spoils the workspace."""
         first = (*_MEMORY, BufferArg(Memory.WORKSPACE), i64(self.workspace))
         launch = self._launch(problem, self.microseconds, first=first)
-        return ConvSolution(self.solver_id, (launch,), workspace=self.workspace)
+        return Recipe(self.solver_id, (launch,), workspace=self.workspace)
 
 
 class MockPacking(MockSolver):
@@ -203,7 +203,7 @@ class MockPacking(MockSolver):
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
-    ) -> ConvSolution:
+    ) -> Recipe:
         """A launch that copies, and one that computes with the copy."""
         size = problem.nbytes("w")
         packed = BufferArg(Memory.PACKED)
@@ -216,7 +216,7 @@ class MockPacking(MockSolver):
             (1,),
             (1,),
         )
-        return ConvSolution(self.solver_id, (compute,), prepare=(pack,), packed=size)
+        return Recipe(self.solver_id, (compute,), prepare=(pack,), packed=size)
 
 
 class MockLastResort(MockSolver):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from convfind.problem import ConvProblem
-from convfind.tensors import tensor_view
+from convfind.runtime.tensors import tensor_view
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Array = np.ndarray[Any, Any]

@@ -10,6 +10,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from convfind.device.target import DeviceKind, Target
 from convfind.heuristics.contract import NotApplicable
 from convfind.heuristics.features import feature_columns
 from convfind.heuristics.model import TrainedHeuristic
@@ -18,7 +19,6 @@ from convfind.heuristics.neighbours import Relation
 from convfind.heuristics.network import Floats, Network
 from convfind.problem import ConvProblem
 from convfind.solver import Solver
-from convfind.target import DeviceKind, Target
 from convfind.types import Direction
 from convfind_finddb_tools.heuristics.dataset import Dataset
 from convfind_finddb_tools.heuristics.nearest import Nearest, nearest, told

@@ -10,7 +10,7 @@ from functools import cached_property
 from convfind.errors import ConvfindError
 from convfind.finddb.record import QuarantineRecord
 from convfind.problem import ConvProblem
-from convfind.problem_text import parse_key
+from convfind.problem.text import parse_key
 from convfind.types import Layout
 from convfind_finddb_tools.entry import Entry, Measured
 from convfind_finddb_tools.report.occurrences import Occurrence

@@ -10,7 +10,7 @@ import msgspec
 
 from convfind.errors import ConvfindError, FindDbError, ProblemError
 from convfind.problem import ConvProblem
-from convfind.problem_text import format_miopen_key, parse_problem, read_layer_file
+from convfind.problem.text import format_miopen_key, parse_problem, read_layer_file
 from convfind.types import Direction
 from convfind_finddb_tools.miopen_text import is_find_key
 

@@ -10,11 +10,11 @@ import lmdb
 import msgspec
 
 import convfind
+from convfind.device.target import DeviceKind, Target
 from convfind.errors import DeviceError, FindDbError
 from convfind.log import logger
 from convfind.plugins.registry import Registry
 from convfind.settings import Settings
-from convfind.target import DeviceKind, Target
 from convfind_finddb_tools.tune.fleet import Fleet, LocalFleet
 from convfind_finddb_tools.tune.order import Order
 from convfind_finddb_tools.tune.replay import ReplayStation

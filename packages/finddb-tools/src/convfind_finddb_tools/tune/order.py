@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from convfind.config import ConfigValue
 from convfind.finddb.record import FindEntry, QuarantineRecord, TunedConfig
+from convfind.solver.config import ConfigValue
 
 
 class Strategy(StrEnum):
@@ -25,7 +25,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         strategy: how much is measured.
         devices: names for `convfind.open`, for local workers in turn; none: the environment's.
-        policy: fields of `convfind.find_policy.Policy` that differ from the environment's.
+        policy: fields of `convfind.policy.Policy` that differ from the environment's.
         shards: folder, on the worker's machine, in which each worker has its own database.
         replay: database whose records take the part of measurements; empty: a device is measured.
         pace: seconds of replay for each second that measuring took, 0 for none at all.

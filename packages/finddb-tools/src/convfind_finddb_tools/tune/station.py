@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 import convfind
-from convfind.config import Config
 from convfind.errors import NoSolverError
-from convfind.find_policy import Policy
+from convfind.find.finder import find
+from convfind.find.recall import Recalled, recall, unmeasured
+from convfind.find.recording import record
+from convfind.find.screening import screen
+from convfind.find.search import Search
 from convfind.finddb import BinaryStore, FindDb
-from convfind.finder import find
-from convfind.kernel_cache import KernelCache
-from convfind.kernel_spec import Program
+from convfind.policy import Policy
 from convfind.problem import ConvProblem
-from convfind.recall import Recalled, recall, unmeasured
-from convfind.recording import record
-from convfind.screening import screen
-from convfind.search import Search
-from convfind.session import Session, silent
+from convfind.runtime.kernel_cache import KernelCache
+from convfind.runtime.session import Session, silent
 from convfind.settings import Settings
 from convfind.solver import TunableSolver, versioned_id
+from convfind.solver.config import Config
+from convfind.solver.kernel_spec import Program
 from convfind_finddb_tools.tune.order import (
     Identity,
     Known,

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from convfind.errors import ProblemError
-from convfind.problem_text import parse_problem
+from convfind.problem.text import parse_problem
 from convfind_finddb_tools.tune.workload import Found, Reading
 
 

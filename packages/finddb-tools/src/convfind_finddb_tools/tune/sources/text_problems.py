@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from convfind.errors import ProblemError
-from convfind.problem_text import parse_key, parse_problem, read_layer_file
-from convfind.problem_text.driver_line import is_driver_line
+from convfind.problem.text import parse_key, parse_problem, read_layer_file
+from convfind.problem.text.driver_line import is_driver_line
 from convfind_finddb_tools.tune.workload import Found, Reading, Refusal
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")

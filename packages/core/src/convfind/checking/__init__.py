@@ -1,0 +1,1 @@
+"""Right and fast: references, error bounds, timing."""

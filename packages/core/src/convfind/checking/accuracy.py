@@ -1,0 +1,327 @@
+"""What "right" means: measures of error, their bounds with derivation, and data to compare on.
+
+Measures
+--------
+``max_error`` is the largest error of an element, relative to the sum of the absolute values of the
+products behind that element (`checking.reference.reference_magnitude`). Rounding errors are
+proportional to that sum, so a wrong element is seen however small it is beside the others, and
+cancellation inside a sum is no error. ``rms_error`` is the RMS of all errors relative to the RMS of
+the reference: it sees errors that are small but everywhere. An error of one subnormal step of the
+result's type counts as none, because down there no relative bound holds.
+
+Bounds
+------
+To first order the error of a sum of n products is a sum of n terms, each at most u (the unit
+roundoff) times the magnitude. If their signs are independent, it stays below L sqrt(n) u times the
+magnitude except with probability 2 exp(-L^2 / 2), by Hoeffding's inequality. Higham and Mary, "A
+new approach to probabilistic rounding error analysis" (2019), treat all orders. It never exceeds
+n u. With s = n + 3 roundings (3 for the two products and the sum of alpha and beta) and L = 5:
+
+    term          max_error                  rms_error        what it covers
+    accumulation  min(s, 5 sqrt(s)) u        sqrt(s) u        sums in float32 (float64: in float64)
+    TF32 inputs   2 * 2^-11                  2 * 2^-11        both factors rounded, where allowed
+    result        u_y                        u_y              one rounding to the result's type
+    reference     min(s, 5 sqrt(s)) 2^-53    sqrt(s) 2^-53    the reference's own error
+
+    bound = factor * (accumulation + TF32 inputs) + result + reference
+
+A large problem's reference may come from a device, in the result's type: then u_y counts twice.
+
+A reference of few elements may happen to be nearly 0 as a whole: m normally distributed ones have
+an RMS of less than a share e of the usual with a probability of about e^m. So for the RMS of m
+results all terms but the result's are multiplied by 10^(4/m), which leaves a chance of 1e-4.
+
+L = 5 leaves a chance of 7e-6 to an element all of whose roundings are of the largest size and meet
+the largest partial sum. Where all products have one sign, partial sums grow evenly and roundings
+spread evenly up to u, so the standard deviation is sqrt(n) u / 3: then 5 sqrt(n) u is 15 of them.
+For the RMS, random signs give sqrt(n / 6) u, one sign sqrt(n) u / 3: both below sqrt(s) u.
+
+    type of x and w   u        u_y
+    float64           2^-53    2^-53
+    float32           2^-24    2^-24
+    float16           2^-24    2^-11
+    bfloat16          2^-24    2^-8
+    int8              0        0 in int32, 2^-24 in float32
+
+Inputs carry no error: the reference gets them in the same type. int8 sums are exact; only alpha and
+beta, which are applied in float32, add 3 * 2^-24.
+
+``factor`` is what an algorithm adds of its own (`Solver.error_bound`): transforms amplify the
+errors of the accumulation, not the last rounding. An algorithm that keeps intermediate results in a
+narrow type, or sums with truncation, states a factor that covers it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from convfind.problem import ConvProblem
+from convfind.types import DataType, Direction
+
+Array = np.ndarray[Any, Any]
+Distribution = Literal["uniform", "normal", "wide"]
+
+ROUNDING_SPREAD = 5.0  # L above
+SCALING_ROUNDINGS = 3
+UNIT_ROUNDOFF = {
+    DataType.FLOAT64: 2.0**-53,
+    DataType.FLOAT32: 2.0**-24,
+    DataType.FLOAT16: 2.0**-11,
+    DataType.BFLOAT16: 2.0**-8,
+    DataType.INT8: 0.0,
+    DataType.INT32: 0.0,
+}
+TF32_ROUNDOFF = 2.0**-11
+#: Up to here every whole number is a value of the type.
+LARGEST_WHOLE = {
+    DataType.FLOAT64: 2**53,
+    DataType.FLOAT32: 2**24,
+    DataType.FLOAT16: 2**11,
+    DataType.BFLOAT16: 2**8,
+    DataType.INT32: 2**31 - 1,
+}
+#: Elements that are compared at a time: few enough for a core's cache, and for memory that the
+#: allocator keeps, which matters more: fresh pages can cost ten times what comparing does.
+_BLOCK = 1 << 13
+_SPARSE = {  # the tensor that gets zeros, so that sums stay small
+    Direction.FORWARD: "w",
+    Direction.BACKWARD_DATA: "w",
+    Direction.BACKWARD_WEIGHTS: "y",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorReport:
+    """Relative errors, measured or allowed. Records and tables show ``max_error``."""
+
+    max_error: float
+    rms_error: float
+
+    def __str__(self) -> str:
+        return f"max {self.max_error:.2g}, rms {self.rms_error:.2g}"
+
+
+INFINITE_ERROR = ErrorReport(math.inf, math.inf)
+
+
+def measure_error(result: Array, reference: Array, magnitude: Array | None = None) -> ErrorReport:
+    """Measure a result against the reference.
+
+    Args:
+        result: what was computed, in its own type, which decides about subnormal steps.
+        reference: what is right.
+        magnitude: elementwise scale of ``max_error``, see `reference_magnitude`; without it the
+            largest absolute value of the reference is the scale of all elements. That is good
+            enough for hundreds of results on random data; fewer can all be nearly 0 by chance.
+
+    Returns:
+        The errors: infinite for another shape, for NaN and infinity, and for an element that should
+        be exactly 0 and is not.
+    """
+    if np.shape(result) != np.shape(reference):
+        return INFINITE_ERROR
+    got, right = np.ravel(result), np.ravel(reference)
+    scales = None if magnitude is None else np.ravel(magnitude)
+    step = _subnormal_step(got.dtype)
+    largest = largest_ratio = error_squares = squares = scale = 0.0
+    for first in range(0, got.size, _BLOCK):
+        block = slice(first, first + _BLOCK)
+        expected = right[block].astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            error = np.abs(got[block].astype(np.float64) - expected)
+        error[error <= step] = 0.0
+        largest = max(float(error.max()), largest)
+        if not math.isfinite(largest):
+            return INFINITE_ERROR
+        error_squares += float(np.dot(error, error))
+        squares += float(np.dot(expected, expected))
+        if scales is None:
+            scale = max(scale, float(np.abs(expected, out=expected).max()))
+        else:
+            largest_ratio = max(largest_ratio, _largest_ratio(error, scales[block]))
+    if scales is None:
+        largest_ratio = _ratio(largest, scale)
+    return ErrorReport(largest_ratio, _ratio(math.sqrt(error_squares), math.sqrt(squares)))
+
+
+def spread_magnitude(magnitude: Array, reach: int, *, channels_last: bool) -> Array:
+    """Return the largest magnitude within ``reach`` elements along each spatial axis.
+
+    That is what the errors of algorithms on tiles are relative to: see `Solver.error_reach`.
+    """
+    first = 1 if channels_last else 2
+    for axis in range(first, first + magnitude.ndim - 2):
+        along = np.moveaxis(magnitude, axis, 0)
+        spread = along.copy()
+        for step in range(1, min(reach, len(along) - 1) + 1):
+            np.maximum(spread[step:], along[:-step], out=spread[step:])
+            np.maximum(spread[:-step], along[step:], out=spread[:-step])
+        magnitude = np.moveaxis(spread, 0, axis)
+    return magnitude
+
+
+def _largest_ratio(error: Array, scale: Array) -> float:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(error > 0.0, error / scale, 0.0)
+    return float(ratio.max(initial=0.0))
+
+
+def _ratio(error: float, scale: float) -> float:
+    if error == 0.0:
+        return 0.0
+    return error / scale if scale > 0.0 else math.inf
+
+
+def _subnormal_step(dtype: np.dtype[Any]) -> float:
+    if dtype.kind in "iu":
+        return 0.0
+    if dtype.kind == "f":
+        return float(np.finfo(dtype).smallest_subnormal)
+    import ml_dtypes  # NumPy does not know the limits of the types of ml_dtypes
+
+    return float(ml_dtypes.finfo(dtype).smallest_subnormal)  # type: ignore[no-untyped-call]
+
+
+def error_bound(
+    problem: ConvProblem, factor: float = 1.0, *, rounded_reference: bool = False
+) -> ErrorReport:
+    """Return the errors that a correct computation of a problem may have; see the module's text.
+
+    With ``rounded_reference`` what it is compared with was rounded to the result's type, too.
+    """
+    roundings = problem.reduction + SCALING_ROUNDINGS
+    largest = min(roundings, ROUNDING_SPREAD * math.sqrt(roundings))
+    few = 10.0 ** (4.0 / math.prod(problem.shape(problem.direction.writes)))
+    typical = few * math.sqrt(roundings)
+    result = UNIT_ROUNDOFF[problem.tensor_dtype(problem.direction.writes)]
+    result *= 2 if rounded_reference else 1
+    reference = UNIT_ROUNDOFF[DataType.FLOAT64]
+    if problem.dtype is DataType.INT8:
+        scaling = 0.0 if problem.has_default_scaling else SCALING_ROUNDINGS * 2.0**-24
+        return ErrorReport(scaling + result, scaling + result)
+    unit = UNIT_ROUNDOFF[
+        DataType.FLOAT64 if problem.dtype is DataType.FLOAT64 else DataType.FLOAT32
+    ]
+    is_tf32 = problem.allow_tf32 and problem.dtype is DataType.FLOAT32
+    inputs = 2.0 * TF32_ROUNDOFF if is_tf32 else 0.0
+    return ErrorReport(
+        factor * (largest * unit + inputs) + result + largest * reference,
+        factor * (typical * unit + few * inputs) + result + typical * reference,
+    )
+
+
+def check_error(report: ErrorReport, bound: ErrorReport) -> bool:
+    """Say whether a measured error is within a bound, elementwise and RMS."""
+    return report.max_error <= bound.max_error and report.rms_error <= bound.rms_error
+
+
+def random_data(
+    problem: ConvProblem, seed: int, distribution: Distribution = "uniform"
+) -> tuple[Array, Array]:
+    """Return random contents of the two tensors that the problem reads.
+
+    They are in the order of ``direction.reads``, axes in the order of the layout in memory, in the
+    types of the problem. ``uniform`` is -1 to 1, ``normal`` the normal distribution, ``wide`` has
+    evenly spread exponents, scaled so that no result overflows. int8 is uniform over its range.
+    """
+    if distribution not in get_args(Distribution):
+        msg = f"distribution {distribution!r} is not one of {', '.join(get_args(Distribution))}"
+        raise ValueError(msg)
+    rng = np.random.default_rng(seed)
+    first, second = (
+        _random_tensor(problem, name, rng, distribution) for name in problem.direction.reads
+    )
+    if distribution == "wide" and problem.dtype.is_float:
+        second *= second.dtype.type(2.0 ** -round(math.log2(problem.reduction) / 2))
+    return first, second
+
+
+def _random_tensor(
+    problem: ConvProblem, name: str, rng: np.random.Generator, distribution: Distribution
+) -> Array:
+    shape = problem.tensor_layout(name).to_memory(problem.shape(name))
+    dtype = problem.tensor_dtype(name)
+    if not dtype.is_float:
+        return rng.integers(-128, 128, shape, np.int8)
+    kind: Any = np.float64 if dtype is DataType.FLOAT64 else np.float32
+    if distribution == "normal":
+        values = rng.standard_normal(shape, kind)
+    else:
+        values = rng.random(shape, kind)
+        values *= 2
+        values -= 1
+        if distribution == "wide":
+            octaves = 4 if dtype is DataType.FLOAT16 else 12
+            signs = 2 * rng.integers(0, 2, shape, np.int8) - 1
+            values = np.exp2(octaves * values) * signs
+    return values.astype(dtype.numpy, copy=False)
+
+
+def integer_data(problem: ConvProblem, seed: int) -> tuple[Array, Array]:
+    """Return small whole numbers on which plain summation is exact, in any order.
+
+    Every partial sum is a whole number that the accumulator holds, and every result one that the
+    result's type holds: not by chance, but because the products behind a result are bounded. Where
+    that allows only few products, most of the weights (backward weights: of the gradient) are 0,
+    at random places. Order and form are those of `random_data`.
+    """
+    rng = np.random.default_rng(seed)
+    plain = problem.plain()
+    largest, count = _bounds(plain)
+    tensors = {}
+    for name in plain.direction.reads:
+        if name == _SPARSE[plain.direction]:
+            tensors[name] = _sparse_tensor(plain, rng, largest, count)
+        else:
+            tensors[name] = rng.integers(-largest, largest + 1, plain.shape(name), np.int8)
+    return (
+        _in_memory(problem, problem.direction.reads[0], tensors),
+        _in_memory(problem, problem.direction.reads[1], tensors),
+    )
+
+
+def _bounds(problem: ConvProblem) -> tuple[int, int]:
+    """Return the largest value, and how many products behind a result may differ from 0."""
+    terms = problem.reduction
+    limit = LARGEST_WHOLE[problem.tensor_dtype(problem.direction.writes)]
+    values = (127, 31) if problem.dtype is DataType.INT8 else ()
+    for largest in (*values, 8, 4, 3, 2):
+        count = limit // largest**2
+        if 4 * count >= terms:
+            return largest, min(count, terms)
+    return 1, min(limit, terms)
+
+
+def _sparse_tensor(
+    problem: ConvProblem, rng: np.random.Generator, largest: int, count: int
+) -> Array:
+    """Return, in N, C, spatial order, numbers of which at most ``count`` go into any one result."""
+    groups, terms = problem.groups, problem.reduction
+    name = _SPARSE[problem.direction]
+    shape = problem.shape(name)
+    rows = math.prod(shape) // terms
+    if count == terms:
+        values = rng.integers(-largest, largest + 1, (rows, terms), np.int8)
+    else:
+        values = np.zeros((rows, terms), np.int8)
+        chosen = rng.integers(0, terms, (rows, count))
+        signs = 2 * rng.integers(0, 2, (rows, count), np.int8) - 1
+        drawn = rng.integers(1, largest + 1, (rows, count), np.int8)
+        np.put_along_axis(values, chosen, drawn * signs, axis=1)
+    if problem.direction is Direction.FORWARD:
+        return values.reshape(shape)
+    if problem.direction is Direction.BACKWARD_WEIGHTS:
+        return values.reshape(shape[1], shape[0], *shape[2:]).swapaxes(0, 1)
+    by_group = values.reshape(groups, shape[1], shape[0] // groups, *shape[2:])
+    return by_group.swapaxes(1, 2).reshape(shape)
+
+
+def _in_memory(problem: ConvProblem, name: str, tensors: dict[str, Array]) -> Array:
+    tensor = tensors[problem.plain_name(name)]
+    if problem.tensor_layout(name).channels_last:
+        tensor = np.moveaxis(tensor, 1, -1)
+    return np.ascontiguousarray(tensor, problem.tensor_dtype(name).numpy)

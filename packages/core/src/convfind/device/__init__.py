@@ -1,0 +1,1 @@
+"""A device as values, without a runtime."""

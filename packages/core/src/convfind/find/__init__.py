@@ -1,0 +1,1 @@
+"""A find, from problem to ranked solutions: start reading at `finder.py`."""

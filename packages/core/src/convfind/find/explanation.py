@@ -1,0 +1,71 @@
+"""Explaining: every solver's answer to a problem, beside what is recorded and expected of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from convfind.find.immediate import Advice, ask_heuristics
+from convfind.find.recall import recall
+from convfind.find.screening import screen
+from convfind.find.solution import Solution
+from convfind.heuristics import Prediction
+from convfind.policy import Policy
+from convfind.problem import ConvProblem
+from convfind.runtime.session import Session
+from convfind.solver.applicability import APPLICABLE, Applicability
+from convfind.types import Algorithm
+
+
+@dataclass(frozen=True, slots=True)
+class ExplanationRow:
+    """One solver: its answer, and for those that take the problem what is known about it."""
+
+    solver: str
+    algorithm: Algorithm
+    applicability: Applicability
+    wti: float | None = None
+    workspace: int | None = None  # bytes, under the policy's limit
+    solution: Solution | None = None  # as recorded
+    prediction: Prediction | None = None  # by the heuristic that applies
+    rank: int | None = None  # of the prediction, from 1
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Every installed solver's answer to a problem, in the order of the lists."""
+
+    problem: str
+    plain: str  # the ordinary convolution that solvers see; differs for transposed problems
+    device: str
+    policy: Policy
+    rows: tuple[ExplanationRow, ...]
+    advice: Advice = field(default_factory=Advice)  # of the heuristics, about the rows that apply
+
+
+def explain(problem: ConvProblem, session: Session, policy: Policy) -> Explanation:
+    """Ask every solver; nothing is compiled or run."""
+    plain = problem.plain()
+    screening = screen(plain, session, policy)
+    recorded = {s.solver: s for s in recall(plain, session, policy).solutions}
+    advice = ask_heuristics(plain, session, screening.candidates, policy.fallback)
+    ranks = {prediction.solver: rank for rank, prediction in enumerate(advice.predictions)}
+    rows = []
+    for solver in session.registry.solvers:
+        refusal = screening.rejected.get(solver.solver_id)
+        if refusal is not None:
+            rows.append(ExplanationRow(solver.solver_id, solver.algorithm, refusal))
+            continue
+        rank = ranks.get(solver.solver_id)
+        rows.append(
+            ExplanationRow(
+                solver.solver_id,
+                solver.algorithm,
+                APPLICABLE,
+                solver.wti(plain, session.target),
+                solver.workspace_size(plain, session.target, policy.workspace_limit),
+                recorded.get(solver.solver_id),
+                None if rank is None else advice.predictions[rank],
+                None if rank is None else rank + 1,
+            )
+        )
+    return Explanation(problem.key, plain.key, session.target.identity, policy, tuple(rows), advice)

@@ -1,0 +1,154 @@
+"""Immediate mode's fallback: solutions with estimates where no record exists; nothing runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeGuard
+
+from convfind.find.ranking import ranked
+from convfind.find.screening import Screening
+from convfind.find.solution import Solution, TimeOrigin
+from convfind.heuristics import (
+    Heuristic,
+    Neighbour,
+    NeighbourHeuristic,
+    NotApplicable,
+    Prediction,
+)
+from convfind.policy import Fallback, Policy
+from convfind.problem import ConvProblem
+from convfind.runtime.session import Session
+from convfind.solver import Solver
+from convfind.types import Algorithm
+
+#: The time given to an index of 1, in ms, as MIOpen has it: a scale for comparing, no prediction.
+_WTI_SCALE_MS = 10.0
+
+
+def estimate(
+    problem: ConvProblem, session: Session, policy: Policy, screening: Screening
+) -> tuple[Solution, ...]:
+    """Rank the candidates of a plain problem: heuristic, then throughput index, then list order.
+
+    ``policy.fallback`` starts the chain further down: "wti" skips the heuristics, "gemm" leaves
+    GEMM and the last resorts only. Times are negative, since nobody measured them.
+    """
+    solvers = screening.candidates
+    if policy.fallback is Fallback.GEMM:
+        solvers = tuple(s for s in solvers if s.algorithm is Algorithm.GEMM or s.is_last_resort)
+    advice = ask_heuristics(problem, session, solvers, policy.fallback)
+    predicted = {prediction.solver: prediction for prediction in advice.predictions}
+    return ranked(
+        (_estimated(solver, problem, session, policy, predicted) for solver in solvers),
+        policy.order,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What the heuristics say: the ranking of the first that applies, and why others did not."""
+
+    heuristic: str | None = None
+    predictions: tuple[Prediction, ...] = ()
+    refusals: tuple[tuple[str, str], ...] = ()  # name and reason
+    neighbours: tuple[Neighbour, ...] = ()  # the records that the ranking makes use of
+
+
+def ask_heuristics(
+    problem: ConvProblem, session: Session, solvers: Sequence[Solver], fallback: Fallback
+) -> Advice:
+    """Ask the heuristics in turn; the first that knows the device and the problem decides."""
+    if fallback is not Fallback.AI or not solvers:
+        return Advice()
+    refusals: list[tuple[str, str]] = []
+    for heuristic in session.heuristics:
+        near = _neighbours(heuristic, problem, session)
+        answer = _ask(heuristic, problem, session, solvers, near)
+        if not isinstance(answer, NotApplicable):
+            return Advice(heuristic.name, answer, tuple(refusals), near)
+        refusals.append((heuristic.name, answer.reason))
+    return Advice(refusals=tuple(refusals))
+
+
+def _neighbours(
+    heuristic: Heuristic, problem: ConvProblem, session: Session
+) -> tuple[Neighbour, ...]:
+    """The records that a heuristic wants; none where it fails."""
+    if not _takes_neighbours(heuristic):
+        return ()
+    try:
+        return tuple(heuristic.neighbours(problem, session.target, session.database.times))
+    except Exception:
+        return ()  # it is asked without
+
+
+def _takes_neighbours(heuristic: Heuristic) -> TypeGuard[NeighbourHeuristic]:
+    return hasattr(heuristic, "neighbours")  # `isinstance` costs more than a prediction
+
+
+def _ask(
+    heuristic: Heuristic,
+    problem: ConvProblem,
+    session: Session,
+    solvers: Sequence[Solver],
+    neighbours: tuple[Neighbour, ...],
+) -> tuple[Prediction, ...] | NotApplicable:
+    """Ask one heuristic; an exception, or an answer beyond the question, is a refusal."""
+    try:
+        if _takes_neighbours(heuristic):
+            answer = heuristic.predict(problem, session.target, solvers, neighbours)
+        else:
+            answer = heuristic.predict(problem, session.target, solvers)
+        if isinstance(answer, NotApplicable):
+            return answer
+        predictions = tuple(answer)
+        asked = {solver.solver_id for solver in solvers}
+        sound = all(p.solver in asked and 0 < p.time_ms < math.inf for p in predictions)
+    except Exception as error:
+        return NotApplicable(f"{type(error).__name__}: {error}")
+    if not predictions or not sound:
+        return NotApplicable("its answer is no ranking of the solvers that it was asked about")
+    return predictions
+
+
+def _estimated(
+    solver: Solver,
+    problem: ConvProblem,
+    session: Session,
+    policy: Policy,
+    predicted: dict[str, Prediction],
+) -> Solution:
+    limit = policy.workspace_limit
+    workspace = solver.workspace_size(problem, session.target, limit)
+    time_ms, origin, confidence = _time(solver, problem, session, policy, predicted)
+    return Solution(
+        solver=solver.solver_id,
+        algorithm=solver.algorithm,
+        problem=problem.key,
+        device=session.target.identity,
+        time_ms=time_ms,
+        time_origin=origin,
+        workspace=workspace,
+        over_limit=limit is not None and workspace > limit,
+        constant_weights=policy.constant_weights,
+        confidence=confidence,
+    )
+
+
+def _time(
+    solver: Solver,
+    problem: ConvProblem,
+    session: Session,
+    policy: Policy,
+    predicted: dict[str, Prediction],
+) -> tuple[float, TimeOrigin, float | None]:
+    prediction = predicted.get(solver.solver_id)
+    if prediction is not None:
+        return -prediction.time_ms, TimeOrigin.PREDICTED, prediction.confidence
+    if policy.fallback is not Fallback.GEMM:
+        index = solver.wti(problem, session.target)
+        if index is not None and index > 0:
+            return -_WTI_SCALE_MS / index, TimeOrigin.WTI, None
+    return -1.0, TimeOrigin.NONE, None

@@ -1,0 +1,165 @@
+"""Answers from the database: records that still hold, and what a search would have to add."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from convfind.find.ranking import ranked
+from convfind.find.result import FindOrigin
+from convfind.find.screening import Screening, ask, screen
+from convfind.find.solution import Solution, TimeOrigin
+from convfind.finddb import FindRecord
+from convfind.policy import Policy
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.runtime.session import Session
+from convfind.solver import Solver
+from convfind.solver.applicability import Rejected
+from convfind.solver.config import Config
+from convfind.types import Algorithm
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What the database says about a problem, checked against what is installed now."""
+
+    solutions: tuple[Solution, ...] = ()
+    rejected: dict[str, Rejected] = field(default_factory=dict)
+    considered: frozenset[str] = frozenset()
+
+    @property
+    def answers(self) -> bool:
+        """True where a recorded solution fits the workspace limit."""
+        return any(not solution.over_limit for solution in self.solutions)
+
+    @property
+    def origin(self) -> FindOrigin:
+        """The layer that the fastest solution comes from."""
+        shipped = self.solutions[0].time_origin is TimeOrigin.SYSTEM_DB
+        return FindOrigin.SYSTEM_DB if shipped else FindOrigin.USER_DB
+
+
+def recall(problem: ConvProblem, session: Session, policy: Policy) -> Recalled:
+    """Look a plain problem up. For each solver the fastest record within the limit counts."""
+    stored = session.database.lookup(session.target, problem)
+    if stored is None:
+        return Recalled()
+    quarantined = quarantine_in_force(problem, session)
+    found: dict[str, Solution] = {}
+    rejected: dict[str, Rejected] = {}
+    for record in stored.entry.records:  # fastest first
+        known = found.get(record.solver)
+        if known is not None and not known.over_limit:
+            continue
+        why = why_unused(record, problem, session, policy, quarantined)
+        if isinstance(why, Rejected):
+            rejected[record.solver] = why
+        if why is not None:
+            continue
+        solution = _solution(record, problem, session, policy, record.solver in stored.from_user)
+        if known is None or not solution.over_limit:
+            found[record.solver] = solution
+    return Recalled(
+        ranked(found.values(), policy.order), rejected, frozenset(stored.entry.considered)
+    )
+
+
+def quarantine_in_force(problem: ConvProblem, session: Session) -> frozenset[tuple[str, int]]:
+    """Id and version of the solvers that failed on a plain problem with the present driver."""
+    return frozenset(
+        (record.solver, record.solver_version)
+        for record in session.database.quarantined(session.target, problem)
+        if record.driver == session.target.driver
+    )
+
+
+def why_unused(
+    record: FindRecord,
+    problem: ConvProblem,
+    session: Session,
+    policy: Policy,
+    quarantined: frozenset[tuple[str, int]],
+) -> Rejected | str | None:
+    """Say why a record is no answer here and now: a refusal, or in words what it is about instead.
+
+    Returns:
+        None where the record counts, under the workspace limit or over it.
+    """
+    solver = session.registry.find_solver(record.solver)
+    if solver is None:
+        return "no installed package brings the solver"
+    if solver.version != record.solver_version:
+        return f"measured in version {record.solver_version}; installed is {solver.version}"
+    if record.constant_weights != policy.constant_weights:
+        return "timed with constant weights" if record.constant_weights else "timed with packing"
+    if not policy.allows(record.solver, solver.algorithm):
+        return Rejected(Reason.DENIED)
+    if (record.solver, record.solver_version) in quarantined:
+        return Rejected(Reason.QUARANTINED)
+    answer = ask(solver, problem, session.target)
+    return answer if isinstance(answer, Rejected) else None
+
+
+def _solution(
+    record: FindRecord, problem: ConvProblem, session: Session, policy: Policy, from_user: bool
+) -> Solution:
+    limit = policy.workspace_limit
+    return Solution(
+        solver=record.solver,
+        algorithm=Algorithm(record.algorithm),
+        problem=problem.key,
+        device=session.target.identity,
+        time_ms=record.time_ms,
+        time_origin=TimeOrigin.USER_DB if from_user else TimeOrigin.SYSTEM_DB,
+        workspace=record.workspace,
+        error=record.error,
+        config=None if record.config is None else Config(record.config),
+        samples=record.samples,
+        spread=record.spread_ms,
+        over_limit=limit is not None and record.workspace > limit,
+        constant_weights=record.constant_weights,
+        stale=record.driver != session.target.driver,
+    )
+
+
+def unmeasured(
+    problem: ConvProblem, session: Session, policy: Policy, recalled: Recalled
+) -> Screening:
+    """Which solvers no search has decided about yet, that the policy would measure."""
+    unknown = [
+        solver
+        for versioned, solver in session.registry.versions_for(session.target).items()
+        if versioned not in recalled.considered
+        and not solver.is_last_resort
+        and (solver.is_dynamic or not policy.dynamic_only)
+        and policy.allows(solver.solver_id, solver.algorithm)
+    ]
+    # Most solvers that came after a record was shipped do not take its problem at all.
+    if not any(ask(solver, problem, session.target) for solver in unknown):
+        return Screening(())
+    screening = screen(problem, session, policy)
+    return Screening(
+        tuple(
+            solver
+            for solver in screening.candidates
+            if solver in unknown and _has_room(solver, problem, session, policy, recalled.solutions)
+        ),
+        screening.rejected,
+    )
+
+
+def _has_room(
+    solver: Solver,
+    problem: ConvProblem,
+    session: Session,
+    policy: Policy,
+    known: Sequence[Solution],
+) -> bool:
+    """Under a workspace limit, what fits is recorded already or does not fit at all."""
+    limit = policy.workspace_limit
+    if limit is None:
+        return True
+    if any(found.solver == solver.solver_id and not found.over_limit for found in known):
+        return False
+    return solver.workspace_size(problem, session.target, limit) <= limit

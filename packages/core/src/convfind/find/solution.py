@@ -1,0 +1,78 @@
+"""`Solution`: a solver's name with evidence: how fast, measured where, how accurate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from convfind.solver.config import Config
+from convfind.types import Algorithm
+
+
+class TimeOrigin(StrEnum):
+    """Where a solution's time comes from."""
+
+    MEASURED = "measured"  # in this find
+    USER_DB = "user-db"  # measured here earlier
+    SYSTEM_DB = "system-db"  # measured by whoever shipped the database
+    PREDICTED = "predicted"  # by a heuristic model
+    WTI = "wti"  # from the weighted throughput index
+    NONE = "none"  # nobody knows
+
+    @property
+    def is_measured(self) -> bool:
+        """True where a device ran it."""
+        return self in (TimeOrigin.MEASURED, TimeOrigin.USER_DB, TimeOrigin.SYSTEM_DB)
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What a find returns for one solver: identity and evidence; no device handle; picklable.
+
+    ``time_ms`` is milliseconds of device time; negative where nobody measured it: then its size is
+    the estimate, or it is -1 where there is none.
+    """
+
+    solver: str
+    algorithm: Algorithm
+    problem: str  # network config
+    device: str  # identity of the target
+    time_ms: float
+    time_origin: TimeOrigin
+    workspace: int  # bytes an unbound run needs
+    error: float | None = None  # measured, relative: see convfind.checking.accuracy
+    config: Config | None = None
+    samples: int = 0
+    spread: float = 0.0  # interquartile range of the samples in ms
+    over_limit: bool = (
+        False  # needs more workspace than the limit of the find: listed, never chosen
+    )
+    constant_weights: bool = False  # timed with weights packed beforehand
+    stale: bool = False  # measured with another driver
+    confidence: float | None = None  # of a prediction, 0 to 1
+    binaries: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)  # by key, on request
+
+    def save(self, path: str | Path) -> None:
+        """Write to a file, as JSON with the device's identity. Raises `OSError`."""
+        from convfind.find.solution_file import solution_to_bytes
+
+        Path(path).write_bytes(solution_to_bytes(self))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Solution:
+        """Read from a file; the device is checked when it is run.
+
+        Raises:
+            SolutionError: the file is missing or not a saved solution.
+        """
+        from convfind.find.solution_file import read_solution
+
+        return read_solution(Path(path))
+
+    @property
+    def estimate_ms(self) -> float | None:
+        """The time, measured or estimated; None where nobody knows."""
+        if self.time_origin is TimeOrigin.NONE:
+            return None
+        return abs(self.time_ms)

@@ -1,0 +1,86 @@
+"""Saved solutions: a small JSON text that names device and problem, checked when it is used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from convfind.errors import SolutionError
+from convfind.find.solution import Solution, TimeOrigin
+from convfind.solver.config import Config, ConfigValue
+from convfind.types import Algorithm
+
+_FORMAT = 1
+
+
+class _SavedSolution(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    convfind_solution: int
+    solver: str
+    algorithm: str
+    problem: str
+    device: str
+    time_ms: float
+    time_origin: str
+    workspace: int
+    error: float | None = None
+    config: dict[str, ConfigValue] | None = None
+    samples: int = 0
+    spread: float = 0.0
+    constant_weights: bool = False
+    binaries: tuple[tuple[str, bytes], ...] = ()
+
+
+def solution_to_bytes(solution: Solution) -> bytes:
+    """Return the solution as JSON. Code only where binaries are attached."""
+    config = None if solution.config is None else dict(solution.config)
+    fields = {
+        name: getattr(solution, name)
+        for name in _SavedSolution.__struct_fields__
+        if name not in ("convfind_solution", "config")
+    }
+    fields |= {"algorithm": solution.algorithm.value, "time_origin": solution.time_origin.value}
+    saved = _SavedSolution(convfind_solution=_FORMAT, config=config, **fields)
+    return msgspec.json.format(msgspec.json.encode(saved))
+
+
+def solution_from_bytes(data: bytes) -> Solution:
+    """Read a saved solution.
+
+    Raises:
+        SolutionError: not a saved solution, or written by a newer version.
+    """
+    try:
+        saved = msgspec.json.decode(data, type=_SavedSolution)
+        if saved.convfind_solution > _FORMAT:
+            given = saved.convfind_solution
+            msg = f"saved solution has format {given}, newer than {_FORMAT}; upgrade convfind"
+            raise SolutionError(msg)
+        fields = {
+            name: getattr(saved, name)
+            for name in _SavedSolution.__struct_fields__
+            if name not in ("convfind_solution", "config", "algorithm", "time_origin")
+        }
+        return Solution(
+            algorithm=Algorithm(saved.algorithm),
+            time_origin=TimeOrigin(saved.time_origin),
+            config=None if saved.config is None else Config(saved.config),
+            **fields,
+        )
+    except (msgspec.MsgspecError, ValueError) as exc:
+        msg = f"not a saved solution: {exc}"
+        raise SolutionError(msg) from exc
+
+
+def read_solution(path: Path) -> Solution:
+    """Read a solution from a file.
+
+    Raises:
+        SolutionError: the file is missing or not a saved solution.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as exc:
+        msg = f"cannot read solution {path}: {exc.strerror}"
+        raise SolutionError(msg) from exc
+    return solution_from_bytes(data)

@@ -1,0 +1,52 @@
+"""`Tally`: counts what a find does and turns it into its result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from convfind.find.result import FindOrigin, FindResult
+from convfind.find.solution import Solution
+from convfind.policy import Policy
+from convfind.problem import ConvProblem
+from convfind.runtime.session import Session
+from convfind.solver.applicability import Rejected
+
+
+class Tally:
+    """What a find has done since it began."""
+
+    def __init__(self, problem: ConvProblem, session: Session, policy: Policy) -> None:
+        self._problem = problem
+        self._session = session
+        self._mode = policy.mode.name
+        self._began = time.perf_counter()
+        self._compiled_before = session.kernels.compiled
+        self.measured = 0
+
+    def result(
+        self,
+        solutions: Sequence[Solution],
+        origin: FindOrigin,
+        rejected: Mapping[str, Rejected],
+    ) -> FindResult:
+        """Return the result and tell the listeners."""
+        key = self._problem.key
+        solved = {solution.solver for solution in solutions}
+        result = FindResult(
+            problem=key,
+            device=self._session.target.identity,
+            mode=self._mode,
+            origin=origin,
+            solutions=tuple(
+                solution if solution.problem == key else replace(solution, problem=key)
+                for solution in solutions
+            ),
+            rejected={s: why for s, why in rejected.items() if s not in solved},
+            compiled=self._session.kernels.compiled - self._compiled_before,
+            measured=self.measured,
+            elapsed=time.perf_counter() - self._began,
+        )
+        self._session.registry.find_finished(self._problem, self._session.target, result)
+        return result

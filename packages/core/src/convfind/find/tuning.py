@@ -1,0 +1,61 @@
+"""Searching a config space: a spread of samples first, then steps downhill from the best."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from convfind.runtime.session import Progress
+from convfind.solver.config import Config
+from convfind.solver.search_space import SearchSpace
+
+#: Configs drawn from the space before the descent begins; small spaces are tried whole.
+_SAMPLES = 24
+_SEED = 1
+
+TimeConfig = Callable[[Config], float | None]
+
+
+def tuned_config(
+    space: SearchSpace,
+    default: Config,
+    time_config: TimeConfig,
+    *,
+    deadline: float | None,
+    progress: Progress,
+) -> Config | None:
+    """Return the fastest config found; None where no config ran.
+
+    Args:
+        space: the legal configs.
+        default: where the search begins.
+        time_config: returns ms, or None for a config that fails; called once for each config.
+        deadline: ``time.monotonic()`` at which the search ends; None for no limit.
+        progress: hears "tune", the number tried, and the number planned so far.
+    """
+    times: dict[Config, float | None] = {}
+    planned = 0
+
+    def try_all(configs: list[Config]) -> None:
+        nonlocal planned
+        fresh = [config for config in configs if config not in times]
+        planned += len(fresh)
+        for config in fresh:
+            if deadline is not None and time.monotonic() >= deadline:
+                return
+            times[config] = time_config(config)
+            progress("tune", len(times), planned, str(config))
+
+    def best() -> Config | None:
+        ran = [(ms, config) for config, ms in times.items() if ms is not None]
+        return min(ran, key=lambda pair: pair[0])[1] if ran else None
+
+    try_all([default, *space.sample(_SAMPLES, _SEED)])
+    leader = best()
+    while leader is not None:
+        try_all(list(space.neighbours(leader)))
+        challenger = best()
+        if challenger == leader:
+            break
+        leader = challenger
+    return leader

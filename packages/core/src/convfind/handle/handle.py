@@ -1,0 +1,242 @@
+"""`Handle`: an open device, on which convolutions are found, prepared and run."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from convfind.device.target import Target
+from convfind.errors import ProblemError, SolutionError
+from convfind.find.explanation import Explanation, explain
+from convfind.find.finder import find
+from convfind.find.result import FindResult
+from convfind.find.solution import Solution
+from convfind.finddb import FindDb
+from convfind.handle.convolution import Convolution, device_memory
+from convfind.handle.miopen_calls import MIOpenCalls
+from convfind.policy import FindEnforce, Policy
+from convfind.problem import ConvProblem
+from convfind.runtime.backend import InvokeArgs
+from convfind.runtime.session import Progress, Session, silent
+from convfind.runtime.tensors import DeviceTensor, memory_of, to_host_array
+from convfind.settings import Settings
+from convfind.types import DataType
+
+if TYPE_CHECKING:
+    from convfind.plugins.registry import Registry
+
+
+class Handle(MIOpenCalls):
+    """An open device with its database and caches. Use it from one thread at a time.
+
+    A context manager: leaving it releases the device. `MIOpenCalls` adds the calls of MIOpen's find
+    API, immediate mode and Find 2.0.
+    """
+
+    def __init__(self, session: Session, settings: Settings) -> None:
+        self._session = session
+        self._settings = settings
+        self._policy = settings.policy
+        self._convolutions: dict[tuple[object, ...], Convolution] = {}
+
+    @property
+    def target(self) -> Target:
+        """The device as a value."""
+        return self._session.target
+
+    @property
+    def registry(self) -> Registry:
+        """The solvers, backends and heuristics in use."""
+        return self._session.registry
+
+    @property
+    def database(self) -> FindDb:
+        """The database in use."""
+        return self._session.database
+
+    @property
+    def session(self) -> Session:
+        """What the stages of a find share, for tools."""
+        return self._session
+
+    def policy(self, mode: object = None, **changes: Any) -> Policy:
+        """Return the policy of a find with these arguments, environment defaults included.
+
+        Raises:
+            SettingsError: an unknown mode or field, or an illegal value; names the legal ones.
+        """
+        enforce = FindEnforce.parse(changes.pop("enforce", self._settings.find_enforce), "enforce")
+        if mode is not None:
+            changes["mode"] = mode
+        policy = self._policy.with_changes(**changes) if changes else self._policy
+        return policy.enforced(enforce)
+
+    # -- finding ----------------------------------------------------------------------------------
+
+    def find(
+        self,
+        problem: ConvProblem,
+        mode: object = None,
+        *,
+        on_progress: Progress = silent,
+        **policy: Any,
+    ) -> FindResult:
+        """Find the solutions for a problem on this device, fastest first.
+
+        Args:
+            problem: the convolution.
+            mode: a `FindMode`, its word or its number; None for the environment's or the default.
+            on_progress: called with stage ("compile", "measure", "tune"), done, total and a label.
+            **policy: fields of `Policy`, and ``enforce``, a `FindEnforce`.
+
+        Raises:
+            SettingsError: an illegal mode or policy.
+        """
+        return find(problem, self._session, self.policy(mode, **policy), on_progress)
+
+    def explain(self, problem: ConvProblem, mode: object = None, **policy: Any) -> Explanation:
+        """Say for every solver whether it takes the problem, why not, and what is recorded."""
+        return explain(problem, self._session, self.policy(mode, **policy))
+
+    # -- running ----------------------------------------------------------------------------------
+
+    def prepare(self, solution: Solution) -> Convolution:
+        """Make a solution ready to run; compiled kernels come from the caches where they can.
+
+        Raises:
+            SolutionError: made for another device, by a solver that is not installed, or no longer
+                applicable.
+            KernelBuildError: its kernels do not build.
+        """
+        key = (solution.problem, solution.solver, solution.config, solution.workspace)
+        convolution = self._convolutions.get(key)
+        if convolution is None:
+            convolution = self._convolutions[key] = self._prepared(solution)
+        return convolution
+
+    def run(
+        self,
+        solution: Solution,
+        *,
+        x: object = None,
+        w: object = None,
+        y: object = None,
+        out: object = None,
+        workspace: object = None,
+    ) -> Any:
+        """Run a solution on the two tensors that its direction reads; see `Convolution.run`."""
+        return self.prepare(solution).run(x=x, w=w, y=y, out=out, workspace=workspace)
+
+    def bind(self, solution: Solution, *, w: object) -> Convolution:
+        """Fix weights that will not change: what a solver packs of them is packed here, once.
+
+        Returns:
+            A `Convolution` whose `run` takes the other tensor only.
+
+        Raises:
+            ProblemError: the direction does not read w, or w has the wrong shape or type.
+        """
+        plain = self.prepare(solution)
+        problem, device, recipe = plain.problem, self._session.device, plain.recipe
+        if "w" not in problem.direction.reads:
+            raise ProblemError(
+                "w", "bound weights", f"forward or backward-data; {problem.direction} writes w"
+            )
+        weights = device_memory(device, problem, "w", w)
+        if weights is None:
+            # A copy, because the caller's array may share its memory with the device and change.
+            weights = device.upload(memory_of(problem, "w", w).copy())
+        if not recipe.packed:
+            bound = InvokeArgs(w=weights)
+            return _replaced(plain, plain.invoker, plain.workspace_size, bound)
+        loaded = self._session.kernels.load_or_raise(recipe.programs)
+        packed = device.allocate(recipe.packed)
+        workspace = device.allocate(recipe.workspace) if recipe.workspace else None
+        device.invoker(recipe.prepare, loaded)(
+            InvokeArgs(w=weights, packed=packed, workspace=workspace)
+        )
+        device.synchronize()
+        invoker = device.invoker(recipe.steps, loaded)
+        return _replaced(plain, invoker, recipe.workspace, InvokeArgs(w=weights, packed=packed))
+
+    def tensor(self, array: object) -> DeviceTensor:
+        """Copy an array, or a host tensor with DLPack, to the device."""
+        host = to_host_array(array)
+        copy = host.copy(order="C")
+        return DeviceTensor(
+            self._session.device.upload(copy), copy.shape, DataType(copy.dtype.name)
+        )
+
+    def to_numpy(self, tensor: DeviceTensor) -> Any:
+        """Copy a tensor from the device, after everything enqueued before."""
+        import numpy as np
+
+        steps = tensor.form.strides
+        spanned = 1 + sum((n - 1) * step for n, step in zip(tensor.shape, steps, strict=True))
+        memory = np.empty(spanned, tensor.dtype.numpy)
+        self._session.device.read(tensor.buffer, memory)
+        bytes_each = tuple(step * memory.itemsize for step in steps)
+        return np.lib.stride_tricks.as_strided(memory, tensor.shape, bytes_each)
+
+    def synchronize(self) -> None:
+        """Wait until everything enqueued has finished."""
+        self._session.device.synchronize()
+
+    def _prepared(self, solution: Solution) -> Convolution:
+        problem = _problem_of(solution.problem)
+        plain = problem.plain()
+        target = self._session.target
+        if solution.device != target.identity:
+            msg = (
+                f"solution is for {solution.device}, and this is {target.identity}; find again here"
+            )
+            raise SolutionError(msg)
+        solver = self._session.registry.solver(solution.solver)
+        answer = solver.applicability(plain, target)
+        if not answer:
+            msg = f"{solution.solver} does not take {problem}: {answer}; find again"
+            raise SolutionError(msg)
+        recipe = solver.solution(plain, target, solution.config, solution.workspace)
+        self._session.kernels.accept(solution.binaries)
+        loaded = self._session.kernels.load_or_raise(recipe.programs)
+        return Convolution(
+            problem=problem,
+            solution=solution,
+            recipe=recipe,
+            device=self._session.device,
+            invoker=self._session.device.invoker(recipe.unbound_steps, loaded),
+            workspace_size=recipe.total_workspace,
+        )
+
+    # -- life -------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Release the device and the database."""
+        self._convolutions.clear()
+        self._session.device.close()
+        self._session.database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _replaced(
+    plain: Convolution, invoker: Any, workspace_size: int, bound: InvokeArgs
+) -> Convolution:
+    from dataclasses import replace
+
+    return replace(plain, invoker=invoker, workspace_size=workspace_size, bound=bound)
+
+
+@lru_cache(maxsize=4096)
+def _problem_of(key: str) -> ConvProblem:
+    return ConvProblem.from_key(key)

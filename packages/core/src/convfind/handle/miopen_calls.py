@@ -1,0 +1,204 @@
+"""The calls of MIOpen's three interfaces, by their meaning: find API, immediate mode, Find 2.0."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from convfind.errors import SettingsError, SolutionError
+from convfind.find.result import FindResult
+from convfind.find.solution import Solution
+from convfind.handle.convolution import Convolution
+from convfind.policy import Order
+from convfind.problem import ConvProblem
+from convfind.runtime.session import Session
+from convfind.types import Algorithm
+
+
+@dataclass(frozen=True, slots=True)
+class AlgorithmPerformance:
+    """The best solution of one algorithm (``miopenConvAlgoPerf_t``): ms, bytes."""
+
+    algorithm: Algorithm
+    time_ms: float
+    workspace: int
+    solution: Solution
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindOptions:
+    """Options of `MIOpenCalls.find_solutions` (``miopenFindOptions``)."""
+
+    order: Order | str = Order.TIME
+    workspace_limit: int | None = None  # bytes
+    workspace: object = None  # device memory of the caller: its size is the limit
+    tune: bool | None = None  # None: as the mode says
+    attach_binaries: bool = False  # solutions carry their compiled kernels, also when saved
+    mode: object = None
+    policy: Mapping[str, Any] = field(default_factory=dict)
+
+
+class MIOpenCalls(ABC):
+    """Mixed into `Handle`. Everything is expressed through its `find`, `prepare` and `run`."""
+
+    _session: Session
+
+    @abstractmethod
+    def find(self, problem: ConvProblem, mode: object = None, **policy: Any) -> FindResult:
+        """See `Handle.find`."""
+
+    @abstractmethod
+    def prepare(self, solution: Solution) -> Convolution:
+        """See `Handle.prepare`."""
+
+    # -- find API -------------------------------------------------------------------------------
+
+    def workspace_size(self, problem: ConvProblem, **policy: Any) -> int:
+        """Bytes that let every applicable solver run (``GetWorkSpaceSize``); measures nothing."""
+        estimates = self.find(problem, "FAST", use_db=False, **policy).solutions
+        return max((solution.workspace for solution in estimates), default=0)
+
+    def find_algorithms(
+        self,
+        problem: ConvProblem,
+        *,
+        request_count: int | None = None,
+        exhaustive: bool = False,
+        workspace: object = None,
+        **policy: Any,
+    ) -> tuple[AlgorithmPerformance, ...]:
+        """Return the best solution of each algorithm, fastest first (``Find*Algorithm``).
+
+        Args:
+            problem: the convolution.
+            request_count: return at most so many.
+            exhaustive: tune tunable solvers where no tuned config is recorded.
+            workspace: device memory of the caller, or a number of bytes, as the limit.
+            **policy: fields of `Policy`.
+        """
+        if request_count is not None and request_count < 1:
+            raise SettingsError("request_count", request_count, "1 or more, or None")
+        if exhaustive:
+            policy = {"enforce": "SEARCH", **policy}
+        if workspace is not None:
+            policy["workspace_limit"] = self._bytes_of(workspace)
+        best: dict[Algorithm, AlgorithmPerformance] = {}
+        for solution in self.find(problem, **policy).solutions:
+            if not solution.over_limit:
+                best.setdefault(
+                    solution.algorithm,
+                    AlgorithmPerformance(
+                        solution.algorithm, solution.time_ms, solution.workspace, solution
+                    ),
+                )
+        return tuple(best.values())[:request_count]
+
+    def run_algorithm(
+        self,
+        problem: ConvProblem,
+        algorithm: Algorithm | str,
+        *,
+        x: object = None,
+        w: object = None,
+        y: object = None,
+        out: object = None,
+        workspace: object = None,
+    ) -> Any:
+        """Run the fastest known solution of an algorithm (``Convolution*``), found here or earlier.
+
+        Raises:
+            SolutionError: none is known; run a find first.
+        """
+        for solution in self.solutions(problem):
+            if solution.algorithm == algorithm and solution.time_origin.is_measured:
+                return self.prepare(solution).run(x=x, w=w, y=y, out=out, workspace=workspace)
+        msg = f"no solution by {algorithm} is recorded for {problem}; call find_algorithms first"
+        raise SolutionError(msg)
+
+    # -- immediate mode -------------------------------------------------------------------------
+
+    def solution_count(self, problem: ConvProblem, **policy: Any) -> int:
+        """How many solutions `solutions` returns."""
+        return len(self.solutions(problem, **policy))
+
+    def solutions(
+        self, problem: ConvProblem, count: int | None = None, **policy: Any
+    ) -> tuple[Solution, ...]:
+        """Return recorded solutions, else estimates, fastest first; nothing runs."""
+        return self.find(problem, "FAST", **policy).solutions[:count]
+
+    def solution_workspace_size(self, problem: ConvProblem, solver_id: str) -> int:
+        """Bytes that a solver needs. Raises `SolutionError` if it does not take the problem."""
+        return self._solution_of(problem, solver_id).workspace
+
+    def compile_solution(self, problem: ConvProblem, solver_id: str) -> None:
+        """Make a solver ready for a problem, so that running it later compiles nothing."""
+        self.prepare(self._solution_of(problem, solver_id))
+
+    def run_immediate(
+        self,
+        problem: ConvProblem,
+        solver_id: str,
+        *,
+        x: object = None,
+        w: object = None,
+        y: object = None,
+        out: object = None,
+        workspace: object = None,
+    ) -> Any:
+        """Run a solver by id, without any find."""
+        solution = self._solution_of(problem, solver_id)
+        return self.prepare(solution).run(x=x, w=w, y=y, out=out, workspace=workspace)
+
+    # -- Find 2.0 -------------------------------------------------------------------------------
+
+    def find_solutions(
+        self,
+        problem: ConvProblem,
+        options: FindOptions | None = None,
+        max_solutions: int | None = None,
+    ) -> tuple[Solution, ...]:
+        """Find with options (``FindSolutions``); ordered before it is cut to ``max_solutions``."""
+        options = options or FindOptions()
+        policy: dict[str, Any] = {"order": options.order, **options.policy}
+        limits = [options.workspace_limit] if options.workspace_limit is not None else []
+        if options.workspace is not None:
+            limits.append(self._bytes_of(options.workspace))
+        if limits:
+            policy["workspace_limit"] = min(limits)
+        if options.tune is not None:
+            policy["tune"] = options.tune
+        solutions = self.find(problem, options.mode, **policy).solutions[:max_solutions]
+        if not options.attach_binaries:
+            return solutions
+        kernels = self._session.kernels
+        return tuple(
+            replace(found, binaries=kernels.binaries(self.prepare(found).recipe.programs))
+            for found in solutions
+        )
+
+    def run_solution(self, solution: Solution, **tensors: object) -> Any:
+        """Run a solution, found here or loaded from a file (``RunSolution``)."""
+        return self.prepare(solution).run(**tensors)
+
+    # -- small parts ----------------------------------------------------------------------------
+
+    def _solution_of(self, problem: ConvProblem, solver_id: str) -> Solution:
+        self._session.registry.solver(solver_id)  # an unknown id says which are similar
+        found = self.find(problem, "FAST", solvers=[solver_id], dynamic_only=False)
+        for solution in found.solutions:
+            if solution.solver == solver_id:
+                return solution
+        why = found.rejected.get(solver_id, "it is not for this device")
+        msg = f"{solver_id} does not take {problem}: {why}"
+        raise SolutionError(msg)
+
+    def _bytes_of(self, workspace: object) -> int:
+        if isinstance(workspace, int):
+            return workspace
+        buffer = getattr(workspace, "buffer", None) or self._session.device.adopt(workspace)
+        if buffer is None:
+            raise SettingsError("workspace", type(workspace).__name__, "device memory or bytes")
+        return int(buffer.size)

@@ -1,0 +1,119 @@
+"""Opening devices by name, and listing them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from convfind.device.target import Target
+from convfind.errors import BackendUnavailableError, ConvfindError, DeviceError
+from convfind.finddb import BinaryStore, FindDb
+from convfind.finddb.packs import installed_packs
+from convfind.handle import Handle
+from convfind.heuristics.installed import installed_models
+from convfind.log import show_messages
+from convfind.runtime.backend import Device
+from convfind.runtime.kernel_cache import KernelCache
+from convfind.runtime.session import Session
+from convfind.settings import Settings
+
+if TYPE_CHECKING:
+    from convfind.plugins.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceList:
+    """The devices of every installed backend by name, and why a backend has none."""
+
+    devices: tuple[tuple[str, Target], ...] = ()
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+
+def devices(*, registry: Registry | None = None) -> DeviceList:
+    """List devices; names such as ``opencl:0`` are what `open` takes. Never raises."""
+    registry = registry or _installed()
+    found: list[tuple[str, Target]] = []
+    failures: dict[str, str] = {}
+    for name in registry.backends:
+        try:
+            targets = registry.backends[name].targets()
+        except Exception as error:
+            failures[name] = _reason(error)
+            continue
+        found += [(f"{name}:{number}", target) for number, target in enumerate(targets)]
+    return DeviceList(tuple(found), failures)
+
+
+def open_handle(
+    name: str | None = None,
+    *,
+    registry: Registry | None = None,
+    settings: Settings | None = None,
+) -> Handle:
+    """Open a device.
+
+    Args:
+        name: ``backend:selector``, such as ``opencl:0``, ``opencl:cpu``, ``opencl:nvidia``; a
+            backend alone takes its best device; None takes the environment's or the best there is.
+        registry: plugins to use; None for what is installed.
+        settings: None for the environment's.
+
+    Raises:
+        DeviceError: no such device; lists those there are.
+        BackendUnavailableError: no backend, or its runtime is missing; says what to install.
+    """
+    registry = registry or _installed()
+    settings = settings or Settings.from_environment()
+    return handle_for(_open_device(name or settings.device, registry), registry, settings)
+
+
+def handle_for(
+    device: Device, registry: Registry | None = None, settings: Settings | None = None
+) -> Handle:
+    """Make a handle for a device that is open already, such as one with the caller's own queue."""
+    registry = registry or _installed()
+    settings = settings or Settings.from_environment()
+    if settings.log_level:
+        show_messages(settings.log_level)
+    folder = settings.user_db_path
+    database = FindDb.open(None)
+    if not settings.disable_find_db:
+        packs = installed_packs(folder, device.target.identity)
+        database = FindDb.open(folder, (*packs, *registry.system_databases()))
+    store = BinaryStore.open(None if settings.disable_binary_cache else folder)
+    kernels = KernelCache(device, store, settings.compile_parallel_level)
+    session = Session(device, registry, database, kernels, installed_models(folder))
+    return Handle(session, settings)
+
+
+def _installed() -> Registry:
+    # Loading plugins needs importlib.metadata, which importing convfind alone does not.
+    from convfind.plugins.registry import default_registry
+
+    return default_registry()
+
+
+def _open_device(name: str | None, registry: Registry) -> Device:
+    if not registry.backends:
+        msg = "no backend is installed; pip install convfind-backend-opencl[cpu] gives a CPU device"
+        raise BackendUnavailableError(msg)
+    if name is not None:
+        backend, _, selector = name.partition(":")
+        if backend not in registry.backends:
+            names = ", ".join(registry.backends)
+            msg = f"device {name!r}: no backend {backend!r} is installed; installed: {names}"
+            raise DeviceError(msg)
+        return registry.backends[backend].open(selector)
+    failures = []
+    for backend in registry.backends:
+        try:
+            return registry.backends[backend].open("")
+        except Exception as error:
+            failures.append(f"{backend}: {_reason(error)}")
+    raise BackendUnavailableError("; ".join(failures))
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong in a backend, which may be anybody's code."""
+    return str(error) if isinstance(error, ConvfindError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,1 @@
+"""What solvers are built from."""

@@ -1,0 +1,109 @@
+"""`Plan`: how a convolution is cut into chunks whose columns fit the workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from convfind.kit.gemm_lowering.product import Chunk, Shape, ceil_div, round_up
+from convfind.solver.recipe import align
+
+#: A plan has at most so many launches for each kernel, unless the workspace limit is too tight.
+MOST_LAUNCHES = 1024
+#: Positions of a chunk within an image are a multiple of this.
+_POSITIONS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How many partial sums are made side by side: of images, and of segments of each image."""
+
+    images: int = 1
+    segments: int = 1
+
+    @property
+    def parts(self) -> int:
+        """Number of partial sums."""
+        return self.images * self.segments
+
+    def bytes_of(self, weights_bytes: int) -> int:
+        """Memory of the partial sums; a single one is the result itself."""
+        return weights_bytes * self.parts if self.parts > 1 else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Chunks of equal size, the last one perhaps smaller, and what they need.
+
+    Partial sums of weights lie at the start of the workspace, the columns behind them.
+    """
+
+    shape: Shape
+    images: int
+    positions: int
+    split: Split
+
+    @property
+    def columns(self) -> int:
+        """Byte of the workspace at which the columns begin."""
+        return align(self.split.bytes_of(self.shape.weights_bytes))
+
+    @property
+    def workspace(self) -> int:
+        """Bytes of workspace."""
+        return self.columns + self.images * self.positions * self.shape.position_bytes
+
+    @property
+    def chunks(self) -> Iterator[Chunk]:
+        """The chunks in the order in which they are worked through."""
+        shape = self.shape
+        for image in range(0, shape.images, self.images):
+            images = min(self.images, shape.images - image)
+            for position in range(0, shape.positions, self.positions):
+                positions = min(self.positions, shape.positions - position)
+                yield Chunk(image, images, position, positions)
+
+
+def plan(shape: Shape, preferred: int, limit: int | None, splits: tuple[Split, ...]) -> Plan:
+    """Return the plan with the largest columns up to ``preferred`` bytes that fits the limit.
+
+    Of the splits, which come from best to smallest, the first takes part that fits. A plan made
+    with its own workspace as the limit is the same plan. Where nothing fits it is the smallest.
+    """
+    *better, smallest = splits
+    for split in better:
+        partial = align(split.bytes_of(shape.weights_bytes))
+        least = _least(shape, split) * shape.position_bytes
+        if limit is None or partial + least <= limit:
+            break
+    else:
+        split, partial = smallest, align(smallest.bytes_of(shape.weights_bytes))
+        least = _least(shape, split) * shape.position_bytes
+    budget = max(preferred, least)
+    if limit is not None:
+        budget = min(budget, limit - partial)
+    return _within(shape, budget // shape.position_bytes, split)
+
+
+def _least(shape: Shape, split: Split) -> int:
+    """Fewest positions of a chunk: as many images as the split takes at once, or part of one."""
+    if split.images > 1:
+        return split.images * shape.positions
+    images = ceil_div(shape.images, MOST_LAUNCHES)
+    if images > 1:
+        return images * shape.positions
+    pieces = MOST_LAUNCHES // shape.images
+    return min(shape.positions, round_up(ceil_div(shape.positions, pieces), _POSITIONS))
+
+
+def _within(shape: Shape, fitting: int, split: Split) -> Plan:
+    """Cut evenly into chunks of up to so many positions in all."""
+    fitting = max(fitting, _least(shape, split))
+    images = min(fitting // shape.positions, shape.images)
+    if images:
+        count = ceil_div(shape.images, images)
+        return Plan(shape, ceil_div(shape.images, count), shape.positions, split)
+    fitting -= fitting % _POSITIONS
+    count = ceil_div(shape.positions, fitting)
+    positions = round_up(ceil_div(shape.positions, count), _POSITIONS)
+    return Plan(shape, 1, positions, split)

@@ -1,0 +1,188 @@
+"""`Gemm`: a batched matrix product, and the one that a chunk of a convolution is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from convfind.problem import ConvProblem
+from convfind.solver.recipe import Argument, BufferArg, Memory, ScalarArg, f32, i32
+from convfind.types import Direction
+
+
+def ceil_div(a: int, b: int) -> int:
+    """Divide and round up."""
+    return -(-a // b)
+
+
+def round_up(a: int, b: int) -> int:
+    """Round up to a multiple."""
+    return ceil_div(a, b) * b
+
+
+def u64(value: int) -> ScalarArg:
+    """A 64-bit unsigned argument."""
+    return ScalarArg(value, "uint64")
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """Where the row-major matrices of a batch lie, in elements from the start of ``memory``."""
+
+    memory: BufferArg
+    ld: int
+    offset: int = 0
+    outer: int = 0  # from one outer member of the batch to the next
+    inner: int = 0
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The kernels' arguments for one operand."""
+        return (self.memory, u64(self.offset), u64(self.ld), u64(self.outer), u64(self.inner))
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm:
+    """``C = alpha * op(A) * op(B) + beta * C`` over a two-level batch.
+
+    A is M x K (K x M if ``trans_a``), B is K x N (N x K if ``trans_b``), C is M x N.
+    """
+
+    m: int
+    n: int
+    k: int
+    a: Operand
+    b: Operand
+    c: Operand
+    trans_a: bool = False
+    trans_b: bool = False
+    outer: int = 1
+    inner: int = 1
+    alpha: float = 1.0
+    beta: float = 0.0
+
+    @property
+    def batch(self) -> int:
+        """Number of products."""
+        return self.outer * self.inner
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The arguments that both kernels begin with."""
+        return (
+            *(i32(self.m), i32(self.n), i32(self.k), f32(self.alpha), f32(self.beta)),
+            *(*self.a.arguments, *self.b.arguments, *self.c.arguments, i32(self.inner)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The numbers of a convolution that its matrices are made of."""
+
+    images: int
+    groups: int
+    channels: int  # of a group
+    filters: int  # of a group
+    taps: int
+    positions: int  # of an image of y
+    channels_last: bool
+    column_bytes: int = 4  # of an element of the columns
+
+    @classmethod
+    def of(cls, problem: ConvProblem) -> Shape:
+        """Return the shape of a problem."""
+        return cls(
+            problem.x_shape[0],
+            problem.groups,
+            problem.w_shape[1],
+            problem.w_shape[0] // problem.groups,
+            math.prod(problem.filter),
+            math.prod(problem.y_shape[2:]),
+            problem.x_layout.channels_last,
+        )
+
+    @property
+    def depth(self) -> int:
+        """Length of a filter: rows (channels last: row length) of a group's columns."""
+        return self.channels * self.taps
+
+    @property
+    def position_bytes(self) -> int:
+        """Bytes that one position takes in the columns."""
+        return self.column_bytes * self.groups * self.depth
+
+    @property
+    def weights_bytes(self) -> int:
+        """Bytes of the weights in single precision."""
+        return 4 * self.groups * self.filters * self.depth
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Whole images, or some positions of one image."""
+
+    image: int
+    images: int
+    position: int
+    positions: int
+
+
+def whole(shape: Shape) -> Chunk:
+    """Return the chunk that is everything."""
+    return Chunk(0, shape.images, 0, shape.positions)
+
+
+def gemm_of(problem: ConvProblem, chunk: Chunk, columns: BufferArg) -> Gemm:
+    """Return the product for a chunk, whose columns lie at the start of ``columns``.
+
+    Columns are what `im2col` makes of x; for a pointwise convolution x itself has their form. The
+    data gradient is that of the columns and has no beta. The products of the weight gradient are
+    to be summed over ``outer``: all of them have the same C.
+    """
+    shape = Shape.of(problem)
+    build = _channels_last if shape.channels_last else _channels_first
+    return build(problem, shape, chunk, columns)
+
+
+def _weights(shape: Shape) -> Operand:
+    return Operand(BufferArg(Memory.W), shape.depth, inner=shape.filters * shape.depth)
+
+
+def _channels_first(problem: ConvProblem, shape: Shape, chunk: Chunk, columns: BufferArg) -> Gemm:
+    """Per image and group: y (filters x positions) = w (filters x depth) * columns."""
+    filters, depth, positions = shape.filters, shape.depth, chunk.positions
+    w = _weights(shape)
+    col = Operand(
+        columns, positions, outer=shape.groups * depth * positions, inner=depth * positions
+    )
+    image = shape.groups * filters * shape.positions
+    y = Operand(
+        BufferArg(Memory.Y),
+        shape.positions,
+        chunk.image * image + chunk.position,
+        image,
+        filters * shape.positions,
+    )
+    batch = (chunk.images, shape.groups, problem.alpha)
+    if problem.direction is Direction.FORWARD:
+        return Gemm(filters, positions, depth, w, col, y, False, False, *batch, beta=problem.beta)
+    if problem.direction is Direction.BACKWARD_DATA:
+        return Gemm(depth, positions, filters, w, y, col, True, False, *batch)
+    return Gemm(filters, depth, positions, y, col, w, False, True, *batch)
+
+
+def _channels_last(problem: ConvProblem, shape: Shape, chunk: Chunk, columns: BufferArg) -> Gemm:
+    """Per group: y (images and positions x filters) = columns * w transposed."""
+    filters, depth = shape.filters, shape.depth
+    rows = chunk.images * chunk.positions
+    w = _weights(shape)
+    col = Operand(columns, shape.groups * depth, inner=depth)
+    row = shape.groups * filters
+    first = chunk.image * shape.positions + chunk.position
+    y = Operand(BufferArg(Memory.Y), row, first * row, inner=filters)
+    batch = (1, shape.groups, problem.alpha)
+    if problem.direction is Direction.FORWARD:
+        return Gemm(rows, filters, depth, col, w, y, False, True, *batch, beta=problem.beta)
+    if problem.direction is Direction.BACKWARD_DATA:
+        return Gemm(rows, depth, filters, y, w, col, False, False, *batch)
+    return Gemm(filters, depth, rows, y, col, w, True, False, *batch)

@@ -1,0 +1,7 @@
+"""What a convolution is here: the problem, its checks and its forms as text."""
+
+from __future__ import annotations
+
+from convfind.problem.conv_problem import ConvProblem
+
+__all__ = ["ConvProblem"]

@@ -1,0 +1,387 @@
+"""`ConvProblem`: everything about a convolution that can change its result or its speed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from convfind.cached import cached_property
+from convfind.errors import ProblemError
+from convfind.problem.checks import (
+    canonicalize,
+    check_channels,
+    check_dtypes,
+    check_layouts,
+    check_output,
+    check_output_padding,
+    check_tensors,
+    enum_value,
+    integer,
+    padding_pair,
+    per_axis,
+    shape_of,
+)
+from convfind.types import AccuracyClass, ConvMode, DataType, Direction, Layout
+
+IntOrSequence = int | tuple[int, ...] | list[int]
+PaddingLike = int | str | tuple[Any, ...] | list[Any]
+
+_FLIPPED = {
+    Direction.FORWARD: Direction.BACKWARD_DATA,
+    Direction.BACKWARD_DATA: Direction.FORWARD,
+    Direction.BACKWARD_WEIGHTS: Direction.BACKWARD_WEIGHTS,
+}
+
+
+@dataclass(frozen=True)
+class ConvProblem:
+    """A convolution: tensors, geometry, direction, numeric promises. Immutable and hashable.
+
+    Shapes are always in N, C, spatial order (weights: K, C/groups, filter), whatever the layout in
+    memory. The letters never change their role: ``x`` data, ``w`` weights, ``y`` result; the
+    direction says which of them is computed. Build one with `forward`, `backward_data` or
+    `backward_weights`, which accept plain numbers and fill in defaults.
+
+    For ``mode="transpose"`` the weights are C_in, C_out/groups, filter, as in the frameworks, and
+    ``plain()`` gives the ordinary convolution that computes the same numbers.
+    """
+
+    direction: Direction
+    x_shape: tuple[int, ...]
+    w_shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    padding_end: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int = 1
+    mode: ConvMode = ConvMode.CONVOLUTION
+    output_padding: tuple[int, ...] = ()
+    dtype: DataType = DataType.FLOAT32
+    y_dtype: DataType = DataType.FLOAT32
+    x_layout: Layout = Layout.NCHW
+    w_layout: Layout = Layout.NCHW
+    y_layout: Layout = Layout.NCHW
+    x_strides: tuple[int, ...] | None = None
+    w_strides: tuple[int, ...] | None = None
+    y_strides: tuple[int, ...] | None = None
+    alpha: float = 1.0
+    beta: float = 0.0
+    deterministic: bool = False
+    allow_tf32: bool = False
+    accuracy: AccuracyClass = AccuracyClass.NORMAL
+    y_shape: tuple[int, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        canonicalize(self)
+        check_channels(self)
+        check_output_padding(self)
+        check_layouts(self)
+        check_dtypes(self)
+        object.__setattr__(self, "y_shape", self._result_shape())
+        check_output(self)
+        check_tensors(self)
+
+    # -- construction -------------------------------------------------------------------------
+
+    @classmethod
+    def forward(cls, x: IntOrSequence, w: IntOrSequence, **options: Any) -> ConvProblem:
+        """Describe ``y = conv(x, w)``.
+
+        Args:
+            x: shape of the data, (N, C, *spatial), one to three spatial dimensions.
+            w: shape of the weights, (K, C/groups, *filter); (C, K/groups, *filter) if transposed.
+            **options: ``stride``, ``padding``, ``dilation`` (a number, or one for each axis;
+                padding also ``"same"``, ``"valid"`` or (begin, end) pairs), ``groups``, ``mode``,
+                ``output_padding``, ``dtype``, ``y_dtype``, ``layout`` (or ``x_layout``,
+                ``w_layout``, ``y_layout``), ``x_strides``, ``w_strides``, ``y_strides`` (in
+                elements, N, C, spatial order), ``alpha``, ``beta``, ``deterministic``,
+                ``allow_tf32``, ``accuracy``.
+
+        Raises:
+            ProblemError: the convolution is impossible; names the field and what is allowed.
+        """
+        return cls.create(Direction.FORWARD, x, w, **options)
+
+    @classmethod
+    def backward_data(cls, x: IntOrSequence, w: IntOrSequence, **options: Any) -> ConvProblem:
+        """Describe the gradient with respect to ``x``; arguments as for `forward`."""
+        return cls.create(Direction.BACKWARD_DATA, x, w, **options)
+
+    @classmethod
+    def backward_weights(cls, x: IntOrSequence, w: IntOrSequence, **options: Any) -> ConvProblem:
+        """Describe the gradient with respect to ``w``; arguments as for `forward`."""
+        return cls.create(Direction.BACKWARD_WEIGHTS, x, w, **options)
+
+    @classmethod
+    def create(
+        cls,
+        direction: Direction | str,
+        x: IntOrSequence,
+        w: IntOrSequence,
+        *,
+        stride: IntOrSequence = 1,
+        padding: PaddingLike = 0,
+        dilation: IntOrSequence = 1,
+        groups: int = 1,
+        mode: ConvMode | str = ConvMode.CONVOLUTION,
+        output_padding: IntOrSequence = 0,
+        dtype: DataType | str = DataType.FLOAT32,
+        y_dtype: DataType | str | None = None,
+        layout: Layout | str | None = None,
+        x_layout: Layout | str | None = None,
+        w_layout: Layout | str | None = None,
+        y_layout: Layout | str | None = None,
+        x_strides: IntOrSequence | None = None,
+        w_strides: IntOrSequence | None = None,
+        y_strides: IntOrSequence | None = None,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        deterministic: bool = False,
+        allow_tf32: bool = False,
+        accuracy: AccuracyClass | str = AccuracyClass.NORMAL,
+    ) -> ConvProblem:
+        """Describe a convolution in any direction; see `forward` for the arguments."""
+        x_shape = shape_of("x", x)
+        w_shape = shape_of("w", w)
+        rank = len(x_shape) - 2
+        if len(w_shape) != len(x_shape):
+            raise ProblemError("w", w_shape, f"as many dimensions as x, which has {len(x_shape)}")
+        if padding == "same" and mode == ConvMode.TRANSPOSE:
+            raise ProblemError("padding", padding, "numbers or pairs where mode is transpose")
+        steps = per_axis("stride", stride, rank, least=1)
+        dilations = per_axis("dilation", dilation, rank, least=1)
+        begin, end = padding_pair(padding, x_shape[2:], w_shape[2:], steps, dilations)
+        element = enum_value("dtype", DataType, dtype)
+        common = Layout.of(rank) if layout is None else enum_value("layout", Layout, layout)
+        # The constructor checks what is not checked here, and brings it into its one spelling.
+        fields: dict[str, Any] = {
+            "direction": direction,
+            "x_shape": x_shape,
+            "w_shape": w_shape,
+            "stride": steps,
+            "padding": begin,
+            "padding_end": end,
+            "dilation": dilations,
+            "groups": groups,
+            "mode": mode,
+            "output_padding": output_padding,
+            "dtype": element,
+            "y_dtype": element.result if y_dtype is None else y_dtype,
+            "x_layout": common if x_layout is None else x_layout,
+            "w_layout": common if w_layout is None else w_layout,
+            "y_layout": common if y_layout is None else y_layout,
+            "x_strides": x_strides,
+            "w_strides": w_strides,
+            "y_strides": y_strides,
+            "alpha": alpha,
+            "beta": beta,
+            "deterministic": deterministic,
+            "allow_tf32": allow_tf32,
+            "accuracy": accuracy,
+        }
+        return cls(**fields)
+
+    @classmethod
+    def from_driver(cls, line: str) -> ConvProblem:
+        """Read a MIOpenDriver command line; of several directions that it asks for, the first."""
+        from convfind.problem.text.driver_line import parse_driver_line
+
+        return parse_driver_line(line)[0]
+
+    @classmethod
+    def from_key(cls, text: str) -> ConvProblem:
+        """Read a canonical network config or a MIOpen find-db key."""
+        from convfind.problem.text import parse_key
+
+        return parse_key(text)
+
+    def with_direction(self, direction: Direction | str) -> ConvProblem:
+        """Return the same convolution in another direction."""
+        return replace(self, direction=enum_value("direction", Direction, direction))
+
+    def with_batch(self, batch: int) -> ConvProblem:
+        """Return the same convolution with another batch size; x and y become packed."""
+        batch = integer("batch", batch, least=1)
+        return replace(self, x_shape=(batch, *self.x_shape[1:]), x_strides=None, y_strides=None)
+
+    # -- derived ------------------------------------------------------------------------------
+
+    def _result_shape(self) -> tuple[int, ...]:
+        spatial = []
+        for axis, size in enumerate(self.x_shape[2:]):
+            reach = self.dilation[axis] * (self.w_shape[2 + axis] - 1) + 1
+            pads = self.padding[axis] + self.padding_end[axis]
+            if self.mode is ConvMode.TRANSPOSE:
+                spatial.append(
+                    (size - 1) * self.stride[axis] - pads + reach + self.output_padding[axis]
+                )
+            else:
+                spatial.append((size + pads - reach) // self.stride[axis] + 1)
+        channels = (
+            self.w_shape[1] * self.groups if self.mode is ConvMode.TRANSPOSE else self.w_shape[0]
+        )
+        return (self.x_shape[0], channels, *spatial)
+
+    @property
+    def spatial_rank(self) -> int:
+        """Number of spatial dimensions, 1 to 3."""
+        return len(self.x_shape) - 2
+
+    @property
+    def plain_direction(self) -> Direction:
+        """Direction of the ordinary convolution that computes the same numbers."""
+        return _FLIPPED[self.direction] if self.mode is ConvMode.TRANSPOSE else self.direction
+
+    @property
+    def filter(self) -> tuple[int, ...]:
+        """Spatial size of the filter."""
+        return self.w_shape[2:]
+
+    @property
+    def layout(self) -> Layout:
+        """Layout of the data tensor; see also `layouts_agree`."""
+        return self.x_layout
+
+    @cached_property
+    def layouts_agree(self) -> bool:
+        """True where x, w and y share one layout."""
+        return self.x_layout is self.w_layout is self.y_layout
+
+    @cached_property
+    def is_packed(self) -> bool:
+        """True where none of the tensors has gaps."""
+        return self.x_strides is None and self.w_strides is None and self.y_strides is None
+
+    @property
+    def has_default_scaling(self) -> bool:
+        """True where alpha is 1 and beta is 0."""
+        return self.alpha == 1.0 and self.beta == 0.0
+
+    @cached_property
+    def is_pointwise(self) -> bool:
+        """True for a 1x1 filter with stride 1 and no padding, whatever the dilation: a GEMM."""
+        return (
+            all(size == 1 for size in self.filter)
+            and all(step == 1 for step in self.stride)
+            and not any(self.padding)
+            and not any(self.padding_end)
+        )
+
+    @cached_property
+    def has_idle_taps(self) -> bool:
+        """True where a tap of the filter meets nothing but padding; each tap is looked at.
+
+        What transforms tiles adds its error to results that such a tap has no part in.
+        """
+        plain = self.plain()
+        axes = zip(
+            *(plain.filter, plain.stride, plain.dilation, plain.padding),
+            *(plain.x_shape[2:], plain.y_shape[2:]),
+            strict=True,
+        )
+        for taps, step, apart, pad, size, count in axes:
+            for begin in range(-pad, taps * apart - pad, apart):
+                position = max(0, -(begin // step))  # the first in which it is not before x
+                if position >= count or begin + position * step >= size:
+                    return True
+        return False
+
+    def shape(self, tensor: str) -> tuple[int, ...]:
+        """Shape of ``x``, ``w`` or ``y`` in N, C, spatial order."""
+        return {"x": self.x_shape, "w": self.w_shape, "y": self.y_shape}[tensor]
+
+    def tensor_layout(self, tensor: str) -> Layout:
+        """Layout of ``x``, ``w`` or ``y``."""
+        return {"x": self.x_layout, "w": self.w_layout, "y": self.y_layout}[tensor]
+
+    def tensor_dtype(self, tensor: str) -> DataType:
+        """Element type of ``x``, ``w`` or ``y``."""
+        return self.y_dtype if tensor == "y" else self.dtype
+
+    def strides(self, tensor: str) -> tuple[int, ...]:
+        """Strides in elements, N, C, spatial order, given or packed."""
+        given = {"x": self.x_strides, "w": self.w_strides, "y": self.y_strides}[tensor]
+        if given is not None:
+            return given
+        return self.tensor_layout(tensor).packed_strides(self.shape(tensor))
+
+    def elements(self, tensor: str) -> int:
+        """Elements that the tensor spans in memory, gaps included."""
+        if self.is_packed:
+            return math.prod(self.shape(tensor))
+        shape, strides = self.shape(tensor), self.strides(tensor)
+        return 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
+
+    def nbytes(self, tensor: str) -> int:
+        """Bytes that the tensor spans in memory, gaps included."""
+        return self.elements(tensor) * self.tensor_dtype(tensor).size
+
+    @cached_property
+    def macs(self) -> int:
+        """Multiply-accumulate operations of the direct formula (padding counted)."""
+        plain = self.plain()
+        return math.prod(plain.y_shape) * math.prod(plain.w_shape[1:])
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of the direct formula: two for each multiply-accumulate."""
+        return 2 * self.macs
+
+    @cached_property
+    def traffic(self) -> int:
+        """Bytes that any algorithm must move: each tensor once."""
+        return self.nbytes("x") + self.nbytes("w") + self.nbytes("y")
+
+    @cached_property
+    def reduction(self) -> int:
+        """Products summed for one element of the result."""
+        plain = self.plain()
+        if plain.direction is Direction.FORWARD:
+            return math.prod(plain.w_shape[1:])
+        if plain.direction is Direction.BACKWARD_DATA:
+            return plain.w_shape[0] // plain.groups * math.prod(plain.filter)
+        return plain.x_shape[0] * math.prod(plain.y_shape[2:])
+
+    @cached_property
+    def key(self) -> str:
+        """The network config: the canonical text that addresses this problem in a database."""
+        from convfind.problem.text.network_config import format_network_config
+
+        return format_network_config(self)
+
+    def __str__(self) -> str:
+        return self.key
+
+    # -- transposed convolution -----------------------------------------------------------------
+
+    def plain(self) -> ConvProblem:
+        """Return the ordinary convolution that computes the same numbers.
+
+        A transposed convolution is the data gradient of an ordinary one in which x and y have
+        changed places (its data gradient is that convolution's forward pass). An ordinary problem
+        returns itself. Solvers and databases see plain problems only; `to_plain_tensors` renames.
+        """
+        if self.mode is ConvMode.CONVOLUTION:
+            return self
+        return self._plain_of_transposed
+
+    @cached_property
+    def _plain_of_transposed(self) -> ConvProblem:
+        return replace(
+            self,
+            mode=ConvMode.CONVOLUTION,
+            direction=self.plain_direction,
+            x_shape=self.y_shape,
+            output_padding=(0,) * self.spatial_rank,
+            x_layout=self.y_layout,
+            y_layout=self.x_layout,
+            x_strides=self.y_strides,
+            y_strides=self.x_strides,
+        )
+
+    def plain_name(self, tensor: str) -> str:
+        """Name, in the plain problem, of this problem's ``x``, ``w`` or ``y``."""
+        if self.mode is ConvMode.CONVOLUTION:
+            return tensor
+        return {"x": "y", "w": "w", "y": "x"}[tensor]

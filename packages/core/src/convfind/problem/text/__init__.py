@@ -1,0 +1,22 @@
+"""The texts of a problem: network config, MIOpen's find-db key, MIOpenDriver command line."""
+
+from __future__ import annotations
+
+from convfind.problem.text.driver_line import format_driver_line, parse_driver_line
+from convfind.problem.text.layer_file import Layer, read_layer_file
+from convfind.problem.text.miopen_key import format_miopen_key, parse_miopen_key
+from convfind.problem.text.network_config import format_network_config, parse_network_config
+from convfind.problem.text.recognize import parse_key, parse_problem
+
+__all__ = [
+    "Layer",
+    "format_driver_line",
+    "format_miopen_key",
+    "format_network_config",
+    "parse_driver_line",
+    "parse_key",
+    "parse_miopen_key",
+    "parse_network_config",
+    "parse_problem",
+    "read_layer_file",
+]

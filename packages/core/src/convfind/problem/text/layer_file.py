@@ -1,0 +1,62 @@
+"""Layer files: one MIOpenDriver line a layer, ``# xN`` for how often it occurs in the network."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from convfind.errors import ProblemError
+from convfind.problem import ConvProblem
+from convfind.problem.text.driver_line import parse_driver_line
+
+_COMMENT = re.compile(r"(?:^|\s)#\s*(?P<text>.*)")
+_COUNT = re.compile(r"x(?P<count>[0-9]{1,6})\b\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A convolution of a network in one direction."""
+
+    problem: ConvProblem
+    count: int  # how often the network has it
+    comment: str
+    line_number: int
+
+
+def read_layer_file(path: str | Path) -> tuple[Layer, ...]:
+    """Read a layer file; a line that asks for several directions gives as many layers.
+
+    Raises:
+        ProblemError: the file cannot be read, or has no layers, or a line is wrong: names file
+            and line.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ProblemError("layer file", str(path), f"a readable text file ({exc})") from exc
+    layers: list[Layer] = []
+    for line_number, line in enumerate(text.splitlines(), start=1):
+        if not line.split("#", 1)[0].strip():
+            continue
+        try:
+            layers += _layers_of(line, line_number)
+        except ProblemError as exc:
+            raise ProblemError(
+                f"{path}:{line_number}: {exc.field}", exc.value, exc.allowed
+            ) from exc
+    if not layers:
+        raise ProblemError("layer file", str(path), "a file with at least one MIOpenDriver line")
+    return tuple(layers)
+
+
+def _layers_of(line: str, line_number: int) -> list[Layer]:
+    found = _COMMENT.search(line)
+    comment = found["text"].strip() if found else ""
+    repeated = _COUNT.match(comment)
+    count = int(repeated["count"]) if repeated else 1
+    if repeated:
+        comment = comment[repeated.end() :]
+    if count < 1:
+        raise ProblemError("count", count, "at least 1")
+    return [Layer(problem, count, comment, line_number) for problem in parse_driver_line(line)]

@@ -1,0 +1,1 @@
+"""What core needs from a runtime, and what is shared while a device is open."""

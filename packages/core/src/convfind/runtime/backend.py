@@ -1,0 +1,155 @@
+"""The contract of a backend: the verbs that core needs from a runtime such as OpenCL or HIP."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+
+from convfind.device.target import Target
+from convfind.solver.kernel_spec import Program
+from convfind.solver.recipe import Step
+
+
+@runtime_checkable
+class DeviceBuffer(Protocol):
+    """Memory that a device can use. Released when the last reference is dropped."""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorForm:
+    """How a tensor lies in memory: sizes of the axes, their steps in elements, name of the type."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+
+
+@runtime_checkable
+class SharedBuffer(DeviceBuffer, Protocol):
+    """Memory that other libraries may use in place: what `DeviceTensor` gives them."""
+
+    def dlpack_device(self) -> tuple[int, int]:
+        """Return DLPack's kind of device and the number. Raises `BufferError`."""
+
+    def dlpack(self, form: TensorForm, stream: int | None) -> object:
+        """Return a DLPack capsule of a tensor that keeps the memory alive.
+
+        ``stream`` is the consumer's, as the array API has it. Raises `BufferError`.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class InvokeArgs:
+    """The memory of one run. Buffers that the steps do not name may be None."""
+
+    x: DeviceBuffer | None = None
+    w: DeviceBuffer | None = None
+    y: DeviceBuffer | None = None
+    workspace: DeviceBuffer | None = None
+    packed: DeviceBuffer | None = None
+
+
+class Invoker(Protocol):
+    """Steps made ready for a device: call it as often as you like, from one thread at a time.
+
+    A call enqueues and returns: no look-up, no hook, no allocation, no lock.
+    """
+
+    def __call__(self, args: InvokeArgs) -> None:
+        """Enqueue the steps in order on the device's queue."""
+
+    def timed(self, args: InvokeArgs) -> float:
+        """Run the steps, wait, and return device time in ms, from first start to last end."""
+
+
+class Device(ABC):
+    """An opened device with one in-order queue. Methods raise `DeviceError` or `LaunchError`."""
+
+    target: Target
+
+    @abstractmethod
+    def compile(self, program: Program) -> bytes:
+        """Compile to a binary that `load` accepts, here or in another process on the same target.
+
+        Safe to call from several threads at once. Raises `KernelBuildError` with the log.
+        """
+
+    @abstractmethod
+    def load(self, program: Program, binary: bytes) -> object:
+        """Make a binary ready. Raises `KernelBuildError` where the runtime refuses it."""
+
+    @abstractmethod
+    def invoker(self, steps: Sequence[Step], loaded: Mapping[Program, object]) -> Invoker:
+        """Make steps ready. Raises `LaunchError` where entry, sizes or arguments do not fit."""
+
+    @abstractmethod
+    def allocate(self, size: int) -> DeviceBuffer:
+        """Return undefined memory of at least ``size`` bytes, from a pool where there is one."""
+
+    @abstractmethod
+    def upload(self, array: np.ndarray[Any, Any]) -> DeviceBuffer:
+        """Return memory with the contents of a C-contiguous array.
+
+        Where the device shares the host's memory this may be the array's own memory: the caller
+        keeps the array unchanged while kernels that read it are under way.
+        """
+
+    @abstractmethod
+    def wrap_output(self, array: np.ndarray[Any, Any]) -> DeviceBuffer | None:
+        """Return the memory of a C-contiguous array if kernels can write into it, else None."""
+
+    @abstractmethod
+    def write(self, buffer: DeviceBuffer, array: np.ndarray[Any, Any]) -> None:
+        """Copy a C-contiguous array into existing memory."""
+
+    @abstractmethod
+    def read(self, buffer: DeviceBuffer, array: np.ndarray[Any, Any], offset: int = 0) -> None:
+        """Copy memory, from a byte on, into a C-contiguous array. Waits for all enqueued before."""
+
+    @abstractmethod
+    def fill(self, buffer: DeviceBuffer, byte: int) -> None:
+        """Set every byte of a buffer."""
+
+    @abstractmethod
+    def adopt(self, tensor: object) -> DeviceBuffer | None:
+        """Return the memory of the runtime's own tensor objects without a copy; None if foreign.
+
+        A buffer may have a `TensorForm` as its ``form``, which must be what the problem says.
+        """
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait until everything enqueued has finished."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release what the device holds. Calling it again does nothing."""
+
+
+class Backend(ABC):
+    """A runtime. Constructing one is cheap and touches no device."""
+
+    #: The word before the colon in a device name such as ``opencl:0``.
+    name: ClassVar[str]
+
+    @abstractmethod
+    def targets(self) -> tuple[Target, ...]:
+        """Return every device, best first.
+
+        Raises `BackendUnavailableError` saying what to install.
+        """
+
+    @abstractmethod
+    def open(self, selector: str = "") -> Device:
+        """Open a device by number, kind (``cpu``, ``gpu``) or a part of vendor, name or platform.
+
+        The empty selector takes the best device. Raises `DeviceError` listing the devices.
+        """

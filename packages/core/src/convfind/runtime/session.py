@@ -1,0 +1,43 @@
+"""`Session`: what the stages of a find share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from convfind.device.target import Target
+    from convfind.finddb import FindDb
+    from convfind.heuristics import Heuristic
+    from convfind.plugins.registry import Registry
+    from convfind.runtime.backend import Device
+    from convfind.runtime.kernel_cache import KernelCache
+
+#: Called with stage, number done, total and a label; stages are "compile", "measure", "tune".
+Progress = Callable[[str, int, int, str], None]
+
+
+def silent(stage: str, done: int, total: int, label: str) -> None:
+    """Report to nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """An open device and everything around it."""
+
+    device: Device
+    registry: Registry
+    database: FindDb
+    kernels: KernelCache
+    models: tuple[Heuristic, ...] = ()  # that the user installed
+
+    @property
+    def heuristics(self) -> tuple[Heuristic, ...]:
+        """In the order in which they are asked: the user's own before those that packages bring."""
+        return (*self.models, *self.registry.heuristics)
+
+    @property
+    def target(self) -> Target:
+        """The device as a value."""
+        return self.device.target

@@ -1,0 +1,7 @@
+"""The contract of a solver: what it says of problems, and the recipes that it builds."""
+
+from __future__ import annotations
+
+from convfind.solver.contract import Solver, TunableSolver, versioned_id
+
+__all__ = ["Solver", "TunableSolver", "versioned_id"]

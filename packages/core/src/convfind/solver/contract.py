@@ -1,0 +1,101 @@
+"""The contract of a solver: one way to compute a convolution."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from convfind.device.target import Target
+from convfind.problem import ConvProblem
+from convfind.solver.applicability import Applicability
+from convfind.solver.config import Config
+from convfind.solver.recipe import Recipe
+from convfind.solver.search_space import SearchSpace
+from convfind.types import Algorithm
+
+
+class Solver(ABC):
+    """One way to compute a convolution.
+
+    Solvers are stateless: one instance serves every problem, thread and device. They describe
+    kernels and never touch a device. They see *plain* problems only (never ``mode="transpose"``).
+    """
+
+    #: ``<family>-<variant>`` in kebab case; stable for ever, also when the class is renamed.
+    solver_id: str
+    algorithm: ClassVar[Algorithm]
+    #: Raise it when a change makes recorded times or configs meaningless; records then are ignored.
+    version: ClassVar[int] = 1
+    #: True promises that N, H and W are run-time arguments: one binary serves many shapes.
+    is_dynamic: bool = False
+    #: True for slow kernels that take everything: not timed when any other solver ran.
+    is_last_resort: ClassVar[bool] = False
+    #: Devices whose backend is not listed are refused before `applicability` is asked; empty: any.
+    backends: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Say whether the solver takes the problem on the target.
+
+        Pure, without a device, in microseconds: it is asked very often. Judge each problem on its
+        own; never look at what other solvers take. A refusal is a `Rejected`, not an exception.
+        """
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of workspace that an unbound run needs with the default config.
+
+        A solver that can make do with less (by working through the batch in parts) returns what it
+        would use under ``limit`` bytes; the answer may exceed the limit if it cannot.
+        """
+        return 0
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """Weighted throughput index: expected share of the device's direct-convolution peak.
+
+        1.0 is the arithmetic peak; algorithms that save multiplications may exceed it. None:
+        unknown.
+        """
+        return None
+
+    def error_bound(self, problem: ConvProblem) -> float:
+        """Factor by which this algorithm's rounding error may exceed that of plain summation."""
+        return 1.0
+
+    def error_reach(self, problem: ConvProblem) -> int:
+        """How far, in elements of the result along each spatial axis, rounding errors spread.
+
+        0 for sums of the element's own products. An algorithm that transforms tiles mixes the
+        products of the whole tile into each result: an error is proportional to the largest
+        magnitude within this reach, and not only to the element's own.
+        """
+        return 0
+
+    @abstractmethod
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> Recipe:
+        """Describe how to compute the problem: kernels, steps, memory. Runs nothing.
+
+        Called only for problems that `applicability` accepts. ``config`` is None for the default.
+        """
+
+
+class TunableSolver(Solver):
+    """A solver with tuning parameters."""
+
+    @abstractmethod
+    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
+        """The parameters, their values and the constraints among them, as data."""
+
+    @abstractmethod
+    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+        """A good valid config, in constant time."""
+
+
+def versioned_id(solver: Solver) -> str:
+    """Return the id with the version, as a database entry's ``considered`` list has it."""
+    return f"{solver.solver_id}@{solver.version}"

@@ -1,0 +1,48 @@
+"""`KernelSpec`: a kernel as a solver describes it, before any compiler has seen it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from enum import StrEnum
+
+from convfind.solver.defines import Defines, options_of
+from convfind.solver.kernel_source import KernelSource
+
+
+class KernelLanguage(StrEnum):
+    """What a kernel file is written in."""
+
+    SHARED = (
+        "shared"  # OpenCL C 1.2 in the words of kernel_include: compiles as OpenCL C and as HIP C++
+    )
+    OPENCL_C = "opencl-c"
+    HIP = "hip"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A translation unit with its macros: what is compiled, cached and loaded as one."""
+
+    source: KernelSource
+    language: KernelLanguage = KernelLanguage.SHARED
+    defines: Defines = ()
+    options: tuple[str, ...] = ()  # further compiler options, in the language's own spelling
+
+    @property
+    def all_options(self) -> tuple[str, ...]:
+        """Compiler options: the macros, then the others."""
+        return (*options_of(self.defines), *self.options)
+
+    def key(self, compiler: str) -> str:
+        """Address of the compiled binary: source hash, options and compiler identity."""
+        text = "\0".join((self.source.digest, self.language, compiler, *self.all_options))
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSpec:
+    """An entry point of a program."""
+
+    program: Program
+    entry: str

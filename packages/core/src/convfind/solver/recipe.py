@@ -1,0 +1,206 @@
+"""`Recipe`: what a solver builds: kernels, the steps that launch them, memory, tuning config.
+
+It holds no device handle; a backend turns it into an invoker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from convfind.solver.config import Config
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.types import DataType
+
+#: Offsets of regions inside a workspace are multiples of this many bytes.
+WORKSPACE_ALIGNMENT = 512
+
+
+def align(size: int) -> int:
+    """Round a number of bytes up to `WORKSPACE_ALIGNMENT`."""
+    return -(-size // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
+
+
+class Memory(StrEnum):
+    """The buffers that a step may name."""
+
+    X = "x"
+    W = "w"
+    Y = "y"
+    WORKSPACE = "workspace"  # scratch, undefined before each run
+    PACKED = "packed"  # transformed weights, written by the `prepare` steps
+
+
+@dataclass(frozen=True, slots=True)
+class BufferArg:
+    """A kernel argument that is memory, from ``offset`` bytes on (a multiple of the alignment)."""
+
+    memory: Memory
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarArg:
+    """A kernel argument that is a number: ``kind`` is a NumPy scalar type name such as int32."""
+
+    value: int | float
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class LocalArg:
+    """A kernel argument that is local memory of so many bytes."""
+
+    size: int
+
+
+Argument = BufferArg | ScalarArg | LocalArg
+
+
+def i32(value: int) -> ScalarArg:
+    """A 32-bit signed argument."""
+    return ScalarArg(value, "int32")
+
+
+def u32(value: int) -> ScalarArg:
+    """A 32-bit unsigned argument."""
+    return ScalarArg(value, "uint32")
+
+
+def i64(value: int) -> ScalarArg:
+    """A 64-bit signed argument: offsets in tensors that may pass 2 GiB."""
+    return ScalarArg(value, "int64")
+
+
+def f32(value: float) -> ScalarArg:
+    """A single-precision argument."""
+    return ScalarArg(value, "float32")
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel launch: sizes count work-items, as in OpenCL."""
+
+    kernel: KernelSpec
+    arguments: tuple[Argument, ...]
+    global_size: tuple[int, ...]
+    local_size: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Set ``size`` bytes of memory to zero."""
+
+    memory: Memory
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Where the row-major matrices of a batch lie."""
+
+    memory: Memory
+    dtype: DataType
+    row: int  # elements from one row to the next
+    offset: int = 0  # bytes before the first matrix
+    stride: int = 0  # elements from one matrix of the batch to the next
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryGemm:
+    """Matrix products by the runtime's own library: ``c = alpha * op(a) * op(b) + beta * c``.
+
+    op(a) is m x k and op(b) is k x n; a matrix whose ``trans`` is set lies transposed. ``a`` and
+    ``b`` have one type, which the result may be wider than: sums are float32 (int32 for int8) in
+    any case. With a beta of 0 the result is never read. Backends without such a library raise
+    `LaunchError` when they make an invoker.
+    """
+
+    m: int
+    n: int
+    k: int
+    a: Matrix
+    b: Matrix
+    c: Matrix
+    trans_a: bool = False
+    trans_b: bool = False
+    batch: int = 1
+    alpha: float = 1.0
+    beta: float = 0.0
+    allow_tf32: bool = False
+    deterministic: bool = False  # the same bits in every run
+
+
+Step = Launch | Fill | LibraryGemm
+
+
+def relocated(step: Step, place: Callable[[Memory, int], tuple[Memory, int]]) -> Step:
+    """Return a step whose memory lies elsewhere: ``place`` maps buffer and byte to new ones."""
+
+    def moved(argument: Argument) -> Argument:
+        if not isinstance(argument, BufferArg):
+            return argument
+        return BufferArg(*place(argument.memory, argument.offset))
+
+    def moved_matrix(matrix: Matrix) -> Matrix:
+        memory, offset = place(matrix.memory, matrix.offset)
+        return replace(matrix, memory=memory, offset=offset)
+
+    if isinstance(step, Launch):
+        return replace(step, arguments=tuple(map(moved, step.arguments)))
+    if isinstance(step, Fill):
+        memory, offset = place(step.memory, step.offset)
+        return replace(step, memory=memory, offset=offset)
+    a, b, c = map(moved_matrix, (step.a, step.b, step.c))
+    return replace(step, a=a, b=b, c=c)
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A recipe for one problem on one target.
+
+    A run executes ``prepare`` (which reads only ``w`` and writes only packed memory) and then
+    ``steps``, in order. Where the caller binds constant weights, ``prepare`` runs once at binding.
+    """
+
+    solver: str
+    steps: tuple[Step, ...]
+    prepare: tuple[Step, ...] = ()
+    workspace: int = 0  # bytes of scratch memory
+    packed: int = 0  # bytes of packed weights
+    config: Config | None = None
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The distinct programs, in order of first use."""
+        launches = (step for step in (*self.prepare, *self.steps) if isinstance(step, Launch))
+        return tuple(dict.fromkeys(launch.kernel.program for launch in launches))
+
+    @property
+    def total_workspace(self) -> int:
+        """Bytes that an unbound run needs: scratch, and packed weights behind it."""
+        return align(self.workspace) + self.packed if self.packed else self.workspace
+
+    @property
+    def unbound_steps(self) -> tuple[Step, ...]:
+        """The steps of a run that packs the weights itself, into the end of its workspace."""
+        if not self.packed:
+            return self.steps
+        base = align(self.workspace)
+        return tuple(_packed_in_workspace(step, base) for step in (*self.prepare, *self.steps))
+
+    @property
+    def source_hash(self) -> str:
+        """Hash of every kernel file involved; part of a database record."""
+        return "-".join(dict.fromkeys(program.source.digest for program in self.programs))
+
+
+def _packed_in_workspace(step: Step, base: int) -> Step:
+    def place(memory: Memory, offset: int) -> tuple[Memory, int]:
+        if memory is not Memory.PACKED:
+            return memory, offset
+        return Memory.WORKSPACE, base + offset
+
+    return relocated(step, place)

@@ -1,0 +1,93 @@
+"""The chain of fallbacks: heuristic, throughput index, GEMM, last resort."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from convfind.device.target import Target
+from convfind.errors import SettingsError
+from convfind.find.solution import TimeOrigin
+from convfind.handle.opening import handle_for
+from convfind.heuristics import NotApplicable, Prediction
+from convfind.plugins import hookimpl
+from convfind.plugins.registry import Registry
+from convfind.problem import ConvProblem
+from convfind.settings import Settings
+from convfind.solver import Solver
+from convfind.testing import MockSolver, mock_solvers
+from convfind.types import Algorithm
+
+
+class Model:
+    """Knows problems with two images only, and likes the packing solver."""
+
+    name = "model"
+
+    def predict(
+        self, problem: ConvProblem, target: Target, solvers: Sequence[Solver]
+    ) -> Sequence[Prediction] | NotApplicable:
+        if problem.x_shape[0] != 2:
+            return NotApplicable("for two images only")
+        ids = [solver.solver_id for solver in solvers]
+        return [Prediction(id_, 1.0 + (id_ != "mock-packing"), 0.8) for id_ in ids]
+
+
+class Gemm(MockSolver):
+    """A solver of the GEMM family."""
+
+    solver_id = "mock-gemm"
+    algorithm = Algorithm.GEMM
+    is_dynamic = True
+
+
+class Plugin:
+    """Everything above."""
+
+    @hookimpl
+    def convfind_register_solvers(self, register: Any) -> None:
+        register.extend([*mock_solvers(), Gemm()])
+
+    @hookimpl
+    def convfind_register_heuristics(self, register: Any) -> None:
+        register.add(Model())
+
+
+def _handle(bench: Any) -> Any:
+    registry = Registry.build([Plugin()], load_entry_points=False)
+    assert registry.failures == ()
+    return handle_for(bench.backend.open(), registry, Settings(user_db_path=bench.folder))
+
+
+def test_the_heuristic_decides_inside_its_domain(bench: Any, problem: ConvProblem) -> None:
+    with _handle(bench) as handle:
+        best = handle.find(problem, "FAST").best
+        assert (best.solver, best.time_ms) == ("mock-packing", -1.0)
+        assert best.time_origin is TimeOrigin.PREDICTED
+        assert best.confidence == 0.8
+
+
+def test_outside_its_domain_the_index_decides(bench: Any, problem: ConvProblem) -> None:
+    with _handle(bench) as handle:
+        best = handle.find(problem.with_batch(3), "FAST").best
+        assert (best.solver, best.time_origin) == ("mock-dynamic", TimeOrigin.WTI)
+        assert best.time_ms == pytest.approx(-20.0)
+
+
+def test_the_chain_can_start_further_down(bench: Any, problem: ConvProblem) -> None:
+    with _handle(bench) as handle:
+        assert handle.find(problem, "FAST", fallback="wti").best.solver == "mock-dynamic"
+        gemm = handle.find(problem, "FAST", fallback="gemm")
+        assert [s.solver for s in gemm.solutions] == ["mock-gemm", "mock-last-resort"]
+        assert gemm.best.time_origin is TimeOrigin.NONE
+        assert gemm.best.time_ms == -1.0
+        with pytest.raises(SettingsError, match="ai, wti, gemm"):
+            handle.find(problem, "FAST", fallback="magic")
+
+
+def test_only_dynamic_solvers_are_suggested(bench: Any, problem: ConvProblem) -> None:
+    with _handle(bench) as handle:
+        suggested = {s.solver for s in handle.find(problem, "FAST").solutions}
+        assert "mock-static" not in suggested

@@ -1,0 +1,38 @@
+"""The bench on which candidates are timed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from convfind.checking.workbench import Workbench
+from convfind.problem import ConvProblem
+from convfind.runtime.backend import InvokeArgs
+
+
+def test_candidates_share_the_turns_of_the_copies(
+    bench: Any, problem: ConvProblem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = bench.open("mock-dynamic", "mock-packing")
+    workbench = Workbench(problem, handle.session, constant_weights=False)
+    used = []
+
+    class Watching:
+        def timed(self, args: InvokeArgs) -> float:
+            used.append([a.x is args.x for a in workbench.sets].index(True))
+            return 1.0
+
+    candidates = []
+    for solver in handle.registry.solvers_for(handle.target)[0]:
+        recipe = solver.solution(problem, handle.target)
+        loaded = handle.session.kernels.load_or_raise(recipe.programs)
+        candidates.append(workbench.candidate(recipe, loaded))
+        monkeypatch.setattr(candidates[-1], "_invoker", Watching())
+    copies = len(workbench.sets)
+    assert copies > len(candidates) > 1
+    for _ in range(copies):
+        for candidate in candidates:
+            candidate.sample()
+    assert len({*used[:copies]}) == copies
+    assert used == used[:copies] * len(candidates)
