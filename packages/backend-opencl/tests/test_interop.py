@@ -10,7 +10,7 @@ import pytest
 from opencl_testing import Runner
 
 from convfind.errors import DeviceError
-from convfind.runtime.backend import InvokeArgs
+from convfind.runtime.backend import InvokeArgs, TensorForm
 from convfind.solver.recipe import BufferArg, Memory, f32
 from convfind_backend_opencl.backend import OpenCLBackend
 from convfind_backend_opencl.device import OpenCLDevice
@@ -79,6 +79,47 @@ def test_arrays_with_and_without_offset(own: OpenCLDevice, own_runner: Runner) -
     assert not y.get().any()
 
 
+def test_an_array_says_how_it_lies(own: OpenCLDevice) -> None:
+    array = cl.array.to_device(own.queue, np.zeros((8, 16), np.float32))
+    for given, form in (
+        (array, TensorForm((8, 16), (16, 1), "float32")),
+        (array.T, TensorForm((16, 8), (1, 16), "float32")),
+        (array.view(np.int8), TensorForm((8, 64), (64, 1), "int8")),
+    ):
+        adopted = own.adopt(given)
+        assert adopted is not None
+        assert (adopted.form, adopted.size) == (form, 512)
+
+
+def test_memory_that_kernels_may_not_write_says_so(own: OpenCLDevice) -> None:
+    for flags in (cl.mem_flags.READ_ONLY, cl.mem_flags.READ_WRITE):
+        adopted = own.adopt(cl.Buffer(own.context, flags, 64))
+        assert adopted is not None
+        assert adopted.read_only == (flags == cl.mem_flags.READ_ONLY)
+
+
+def test_buffers_overlap_where_they_share_a_byte(own: OpenCLDevice, device: OpenCLDevice) -> None:
+    whole = cl.Buffer(own.context, cl.mem_flags.READ_WRITE, 4096)
+    parts = [whole.get_sub_region(at, size) for at, size in ((0, 1024), (512, 1024), (1536, 512))]
+    first, second, third = (own.adopt(part) for part in parts)
+    array = cl.array.empty(own.queue, (4, 256), np.float32)
+    rows = own.adopt(array[:2]), own.adopt(array[1:]), own.adopt(array[2:])
+    for one, other, expected in (
+        (first, second, True),
+        (second, third, True),
+        (first, third, False),
+        (own.adopt(whole), third, True),
+        (rows[0], rows[1], True),
+        (rows[0], rows[2], False),
+        (first, rows[0], False),
+    ):
+        assert one is not None
+        assert other is not None
+        assert own.overlap(one, other) is expected
+        assert own.overlap(other, one) is expected
+    assert not device.overlap(device.allocate(16), device.allocate(16))
+
+
 def test_pooled_memory_of_pyopencl(own: OpenCLDevice, own_runner: Runner) -> None:
     pool = cl.tools.MemoryPool(cl.tools.ImmediateAllocator(own.queue))
     whole = cl.array.empty(own.queue, (2, 1024), np.float32, allocator=pool)
@@ -104,8 +145,8 @@ def test_what_cannot_be_adopted(own: OpenCLDevice, device: OpenCLDevice) -> None
     assert own.adopt(VALUES) is None
     assert own.adopt(object()) is None
     array = cl.array.to_device(own.queue, np.zeros((8, 8), np.float32))
-    with pytest.raises(DeviceError, match="not C-contiguous"):
-        own.adopt(array.T)
+    with pytest.raises(DeviceError, match="has gaps"):
+        own.adopt(array[:, :4])
     with pytest.raises(DeviceError, match="starts at byte 4 of its buffer"):
         own.adopt(array[0, 1:])
     for foreign in (array, array.base_data, own.allocate(16)):

@@ -68,10 +68,10 @@ SHAPES = [
     forward("x a tensor", "x: 'ndarray'", "the shape of the tensor", x=np.zeros(X)),
     forward("x missing", "x: None", "a sequence of whole numbers", x=None),
     forward("x with zero", "x: 0", "1 to", x=(2, 8, 0, 9)),
-    forward("x negative", "x: -2", "1 to", x=(-2, 8, 9, 9)),
+    forward("x negative", "x: -2", "0 to", x=(-2, 8, 9, 9)),
     forward("x fraction", "x: 9.0", "a whole number", x=(2, 8, 9.0, 9)),
     forward("x bool", "x: True", "a whole number", x=(True, 8, 9, 9)),
-    forward("x too large a size", "x:", "1 to 1099511627776", x=(2**41, 8, 9, 9)),
+    forward("x too large a size", "x:", "0 to 1099511627776", x=(2**41, 8, 9, 9)),
     forward("x too large", "x:", "less than 2**63 bytes", x=(2**40, 8, 2**10, 2**10)),
     forward("w another rank", "w:", "as many dimensions as x, which has 4", w=(4, 8, 3)),
     forward("w with zero", "w: 0", "1 to", w=(4, 8, 0, 3)),
@@ -83,7 +83,7 @@ SHAPES = [
     ),
     forward("w dilated beyond x", "w:", "axis 0 spans 11 of 9", dilation=5),
     transpose("transposed w other channels", "w:", "a first dimension of 8", w=(4, 8, 3, 3)),
-    call("batch zero", lambda: problem().with_batch(0), "batch: 0", "1 to"),
+    call("batch negative", lambda: problem().with_batch(-1), "batch: -1", "0 to"),
     call("batch fraction", lambda: problem().with_batch(1.5), "batch: 1.5", "a whole number"),  # type: ignore[arg-type]
 ]
 
@@ -113,6 +113,13 @@ GEOMETRY = [
     forward("output padding", "output_padding:", "0 unless mode is transpose", output_padding=1),
     transpose(
         "output padding of stride", "output_padding:", "less than the stride", output_padding=1
+    ),
+    transpose(
+        "output padding past the padding",
+        "output_padding: (2, 2)",
+        "than the dilation",
+        output_padding=2,
+        dilation=3,
     ),
     transpose("output padding negative", "output_padding: -1", "0 to", output_padding=-1),
     transpose("same transposed", "padding: 'same'", "where mode is transpose", padding="same"),

@@ -42,7 +42,8 @@ class HipBackend(Backend):
         """Open a device on the caller's own stream, given as the handle's address (0: default).
 
         The stream must outlive the device that is returned; in PyTorch its address is
-        ``torch.cuda.current_stream().cuda_stream``.
+        ``torch.cuda.current_stream().cuda_stream``. Tensors that are passed belong to that stream,
+        as those do that PyTorch makes while it is current; for others call ``record_stream``.
         """
         from convfind_backend_hip.device import HipDevice
 

@@ -133,6 +133,11 @@ class HipDevice(Device):
         self._check_usable()
         return interop.adopt(tensor, self.number, self.stream, self._borrowed)
 
+    def overlap(self, first: DeviceBuffer, second: DeviceBuffer) -> bool:
+        """Compare addresses."""
+        one, other = self._buffer(first, 0), self._buffer(second, 0)
+        return one.address < other.address + other.size and other.address < one.address + one.size
+
     def synchronize(self) -> None:
         """Wait until everything enqueued has finished."""
         self._check_process()

@@ -6,6 +6,7 @@ from collections import deque
 from typing import Any
 
 from convfind.errors import DeviceError, LaunchError
+from convfind.runtime.tensors import dlpack_device
 from convfind_backend_hip import dlpack
 from convfind_backend_hip.memory import Block, HipBuffer
 from convfind_backend_hip.stream import Event
@@ -17,7 +18,8 @@ _ALIGNMENT = 16
 class Borrowed:
     """Memory of other libraries, given back when the stream is past the commands that use it.
 
-    Until then they may not hand it to work on streams of their own.
+    Until then they may not hand it to work on streams of their own. On a stream of the caller's the
+    caller's library orders that itself, and gets the memory back at once.
     """
 
     def __init__(self, stream: int) -> None:
@@ -49,6 +51,11 @@ class Borrowed:
         self._is_open = False
         self._returning.clear()
 
+    def __del__(self) -> None:
+        # The device was dropped without being closed.
+        for last, _ in getattr(self, "_returning", ()):
+            last.wait()
+
 
 def adopt(tensor: object, number: int, stream: int, borrowed: Borrowed | None) -> HipBuffer | None:
     """Return the memory of a ROCm tensor, None for anything else.
@@ -60,13 +67,12 @@ def adopt(tensor: object, number: int, stream: int, borrowed: Borrowed | None) -
     """
     if isinstance(tensor, HipBuffer):
         return tensor
-    asked: Any = getattr(tensor, "__dlpack_device__", None)
-    if asked is None:
+    if not hasattr(tensor, "__dlpack_device__"):
         return None
-    kind, place = asked()
-    if int(kind) != dlpack.ROCM:
+    kind, place = dlpack_device(tensor)
+    if kind != dlpack.ROCM:
         return None
-    if int(place) != number:
+    if place != number:
         msg = f"tensor lies on hip:{place}, and hip:{number} is open; open hip:{place}"
         raise DeviceError(msg)
     if borrowed is not None:
@@ -80,22 +86,10 @@ def adopt(tensor: object, number: int, stream: int, borrowed: Borrowed | None) -
     foreign = dlpack.ForeignTensor(capsule)
     form = foreign.form
     described = f"tensor of shape {form.shape} and strides {form.strides}"
-    if not _is_dense(form.shape, form.strides):
+    if not form.is_dense:
         msg = f"{described} has gaps; use its contiguous()"
         raise DeviceError(msg)
     if foreign.address % _ALIGNMENT:
         msg = f"{described} does not start at a multiple of {_ALIGNMENT} bytes; use its clone()"
         raise DeviceError(msg)
     return HipBuffer(Block(foreign.address, foreign.size, foreign), foreign.size, borrowed, form)
-
-
-def _is_dense(shape: tuple[int, ...], steps: tuple[int, ...]) -> bool:
-    """True where the elements fill their memory in some order of the axes, as channels last do."""
-    expected = 1
-    for step, size in sorted(zip(steps, shape, strict=True)):
-        if size == 1:
-            continue
-        if step != expected:
-            return False
-        expected *= size
-    return True

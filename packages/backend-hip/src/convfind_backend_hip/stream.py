@@ -33,6 +33,10 @@ class Event:
         (status,) = hip.hipEventQuery(self._native)
         return bool(status != hip.hipError_t.hipErrorNotReady)
 
+    def wait(self) -> None:
+        """Wait for the moment; return at once where the device broke before it."""
+        hip.hipEventSynchronize(self._native)
+
     def since(self, other: Event) -> float:
         """Wait, and return milliseconds from another event to this one."""
         waited = hip.hipEventSynchronize(self._native)

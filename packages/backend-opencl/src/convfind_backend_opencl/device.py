@@ -23,6 +23,7 @@ from convfind_backend_opencl.invoker import OpenCLInvoker
 from convfind_backend_opencl.memory import (
     Block,
     BufferPool,
+    HostMemory,
     OpenCLBuffer,
     bytes_of,
     enqueue_fill,
@@ -47,7 +48,9 @@ class OpenCLDevice(Device):
         self.context = context
         self.queue = queue
         self._compiler = Compiler(context, queue.device, target)
-        self._pool = BufferPool(context, queue, target.global_memory // _IDLE_SHARE)
+        most_idle = target.global_memory // _IDLE_SHARE
+        self._pool = BufferPool(context, queue, most_idle)
+        self._host_memory = HostMemory(queue, most_idle)
         self._caller = Caller(target)
         self._process = os.getpid()
         self._closed = False
@@ -78,7 +81,13 @@ class OpenCLDevice(Device):
         """Make steps ready to run."""
         self._check_usable()
         return OpenCLInvoker(
-            self.queue, lambda: self._timing_queue, self.target, self._caller, steps, loaded
+            self.queue,
+            lambda: self._timing_queue,
+            self.target,
+            self._caller,
+            self._host_memory,
+            steps,
+            loaded,
         )
 
     def allocate(self, size: int) -> OpenCLBuffer:
@@ -93,8 +102,7 @@ class OpenCLDevice(Device):
         """Return memory with an array's contents: the array's own where kernels can read it."""
         self._check_usable()
         if self._shares_host_memory and array.flags.c_contiguous and is_usable_in_place(array):
-            block = host_block(self.context, array, writable=False)
-            return OpenCLBuffer(block, array.nbytes, read_only=True)
+            return self._in_place(array, writable=False)
         buffer = self.allocate(array.nbytes)
         self.write(buffer, array)
         return buffer
@@ -110,7 +118,7 @@ class OpenCLDevice(Device):
             return None
         if not self._shares_host_memory:
             return None
-        return OpenCLBuffer(host_block(self.context, array, writable=True), array.nbytes)
+        return self._in_place(array, writable=True)
 
     def write(self, buffer: DeviceBuffer, array: np.ndarray[Any, Any]) -> None:
         """Copy an array into existing memory."""
@@ -118,6 +126,7 @@ class OpenCLDevice(Device):
         if array.nbytes:
             with opencl_errors(f"write of {array.nbytes} bytes"):
                 cl.enqueue_copy(self.queue, block.memory, bytes_of(array), dst_offset=block.origin)
+            self._host_memory.passed()  # the copy has waited for all that was before it
 
     def read(self, buffer: DeviceBuffer, array: np.ndarray[Any, Any], offset: int = 0) -> None:
         """Copy memory into an array, after everything enqueued before."""
@@ -130,24 +139,37 @@ class OpenCLDevice(Device):
                         self.queue, bytes_of(array), block.memory, src_offset=origin
                     )
                 )
+            self._host_memory.passed()
 
     def fill(self, buffer: DeviceBuffer, byte: int) -> None:
         """Set every byte of a buffer."""
         block = self._block(buffer, 0, writing=True)
         if buffer.size:
+            self._host_memory.is_idle = False
             with opencl_errors(f"fill of {buffer.size} bytes"):
                 enqueue_fill(self.queue, block, byte, 0, buffer.size)
 
     def adopt(self, tensor: object) -> OpenCLBuffer | None:
         """Return the memory of a pyopencl buffer or array without a copy."""
         self._check_usable()
-        return interop.adopt(tensor, self.context, self.queue)
+        return interop.adopt(tensor, self.context, self.queue, self._host_memory)
+
+    def overlap(self, first: DeviceBuffer, second: DeviceBuffer) -> bool:
+        """Return whether two buffers have a byte in common, views of one memory included."""
+        one, other = self._block(first, 0), self._block(second, 0)
+        (parent, start), (other_parent, other_start) = one.start(), other.start()
+        return (
+            parent == other_parent
+            and start < other_start + second.size
+            and other_start < start + first.size
+        )
 
     def synchronize(self) -> None:
         """Wait until everything enqueued has finished."""
         self._check_process()
         with opencl_errors(f"waiting for {self.target.name}"):
             self._caller.wait(self.queue.finish)
+        self._host_memory.passed()
 
     def close(self) -> None:
         """Wait for what is under way and release the pool's memory."""
@@ -156,6 +178,7 @@ class OpenCLDevice(Device):
         self._closed = True
         with opencl_errors(f"waiting for {self.target.name}"):
             self.queue.finish()
+        self._host_memory.passed()
         self._pool.close()
 
     @cached_property
@@ -173,6 +196,12 @@ class OpenCLDevice(Device):
         # which NumPy arrays do not have.
         is_cpu = self.target.kind is DeviceKind.CPU and self.target.has("unified-memory")
         return is_cpu and shares_host_memory(self.context, self.queue)
+
+    def _in_place(self, array: np.ndarray[Any, Any], *, writable: bool) -> OpenCLBuffer:
+        with opencl_errors(f"waiting for {self.target.name}"):
+            self._host_memory.make_room()
+        block = host_block(self.context, array, writable=writable)
+        return OpenCLBuffer(block, array.nbytes, self._host_memory, read_only=not writable)
 
     def _block(self, buffer: DeviceBuffer, size: int, *, writing: bool = False) -> Block:
         """The block of a buffer that can hold ``size`` bytes."""

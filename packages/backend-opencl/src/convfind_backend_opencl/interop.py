@@ -7,8 +7,9 @@ import sys
 import pyopencl as cl
 
 from convfind.errors import DeviceError
+from convfind.runtime.backend import TensorForm
 from convfind_backend_opencl.errors import opencl_errors
-from convfind_backend_opencl.memory import Block, OpenCLBuffer
+from convfind_backend_opencl.memory import Block, HostMemory, OpenCLBuffer
 
 
 def check_queue(context: cl.Context, queue: cl.CommandQueue) -> None:
@@ -21,22 +22,30 @@ def check_queue(context: cl.Context, queue: cl.CommandQueue) -> None:
         raise DeviceError(msg)
 
 
-def adopt(tensor: object, context: cl.Context, queue: cl.CommandQueue) -> OpenCLBuffer | None:
-    """Return the memory of a buffer or array of pyopencl, None for anything else."""
+def adopt(
+    tensor: object, context: cl.Context, queue: cl.CommandQueue, host_memory: HostMemory
+) -> OpenCLBuffer | None:
+    """Return the memory of a buffer or array of pyopencl, None for anything else.
+
+    Raises `DeviceError` for memory of another context, and for an array that has gaps or starts
+    where the device can make no view.
+    """
     if isinstance(tensor, OpenCLBuffer):
         _check_context(tensor.block.memory, context)
         return tensor
     if isinstance(tensor, cl.MemoryObjectHolder) and not isinstance(tensor, cl.Image):
         _check_context(tensor, context)
-        return OpenCLBuffer(_block(tensor), tensor.size)
+        return _buffer(tensor, _block(tensor), tensor.size, host_memory, None)
     # An array can only come from a program that has imported the module.
     arrays = sys.modules.get("pyopencl.array")
     if arrays is not None and isinstance(tensor, arrays.Array):
-        return _adopt_array(tensor, context, queue)
+        return _adopt_array(tensor, context, queue, host_memory)
     return None
 
 
-def _adopt_array(array: object, context: cl.Context, queue: cl.CommandQueue) -> OpenCLBuffer | None:
+def _adopt_array(
+    array: object, context: cl.Context, queue: cl.CommandQueue, host_memory: HostMemory
+) -> OpenCLBuffer | None:
     from pyopencl.array import Array
 
     assert isinstance(array, Array)
@@ -44,8 +53,10 @@ def _adopt_array(array: object, context: cl.Context, queue: cl.CommandQueue) -> 
     if not isinstance(memory, cl.MemoryObjectHolder):
         return None  # shared virtual memory
     _check_context(memory, context)
-    if not array.flags.c_contiguous:
-        msg = f"array of shape {array.shape} is not C-contiguous; use its copy()"
+    steps = tuple(step // array.dtype.itemsize for step in array.strides)
+    form = TensorForm(array.shape, steps, array.dtype.name)
+    if not form.is_dense:
+        msg = f"array of shape {form.shape} and strides {form.strides} has gaps; use its copy()"
         raise DeviceError(msg)
     if array.events:
         # Work that other queues do on the array comes first.
@@ -61,7 +72,21 @@ def _adopt_array(array: object, context: cl.Context, queue: cl.CommandQueue) -> 
             )
             raise DeviceError(msg)
         block.origin, block.size = array.offset, array.nbytes
-    return OpenCLBuffer(block, array.nbytes)
+    return _buffer(memory, block, array.nbytes, host_memory, form)
+
+
+def _buffer(
+    holder: cl.MemoryObjectHolder,
+    block: Block,
+    size: int,
+    host_memory: HostMemory,
+    form: TensorForm | None,
+) -> OpenCLBuffer:
+    flags = block.memory.flags
+    is_own = isinstance(holder, cl.Buffer) and not flags & cl.mem_flags.USE_HOST_PTR
+    read_only = bool(flags & cl.mem_flags.READ_ONLY)
+    keeper = None if is_own else host_memory
+    return OpenCLBuffer(block, size, keeper, read_only=read_only, form=form)
 
 
 def _check_context(memory: cl.MemoryObjectHolder, context: cl.Context) -> None:

@@ -19,7 +19,7 @@ from convfind_backend_opencl.compiler import LoadedProgram
 from convfind_backend_opencl.cpu_threads import Caller
 from convfind_backend_opencl.errors import opencl_errors, translated
 from convfind_backend_opencl.eventless import EventlessLaunch
-from convfind_backend_opencl.memory import OpenCLBuffer, enqueue_fill
+from convfind_backend_opencl.memory import HostMemory, OpenCLBuffer, enqueue_fill
 
 
 class OpenCLInvoker:
@@ -31,12 +31,14 @@ class OpenCLInvoker:
         timing_queue: Callable[[], cl.CommandQueue],
         target: Target,
         caller: Caller,
+        host_memory: HostMemory,
         steps: Sequence[Step],
         loaded: Mapping[Program, object],
     ) -> None:
         self._queue = queue
         self._timing_queue = timing_queue
         self._caller = caller
+        self._host_memory = host_memory
         self._steps: list[_ReadyLaunch | _ReadyFill] = []
         for step in steps:
             if isinstance(step, Launch):
@@ -58,6 +60,7 @@ class OpenCLInvoker:
 
     def __call__(self, args: InvokeArgs) -> None:
         """Enqueue the steps in order."""
+        self._host_memory.is_idle = False
         try:
             self._bind(args)
             for step in self._steps:
@@ -73,10 +76,16 @@ class OpenCLInvoker:
             self._bind(args)
             queue = self._timing_queue()
             self._caller.wait(self._queue.finish)  # what came before may be on another queue
+            self._host_memory.is_idle = False
             began = perf_counter()
-            events = [step.enqueue(queue, args) for step in self._steps]
-            first, last = events[0][0], events[-1][1]
-            self._caller.wait(last.wait)
+            try:
+                events = [step.enqueue(queue, args) for step in self._steps]
+                first, last = events[0][0], events[-1][1]
+                self._caller.wait(last.wait)
+            except BaseException:
+                queue.finish()  # so that what comes next may be on another queue
+                raise
+            self._host_memory.passed()
         except cl.Error as exc:
             raise self._launch_error(exc) from exc
         return _device_time(first, last, (perf_counter() - began) * 1e3)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections import deque
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyopencl as cl
 
 from convfind.errors import DeviceError
+from convfind.runtime.backend import TensorForm
 from convfind.solver.recipe import WORKSPACE_ALIGNMENT
 from convfind_backend_opencl.errors import opencl_errors, translated
 from convfind_backend_opencl.target import is_nvidia
@@ -65,20 +67,41 @@ class Block:
             return self._parent.get_sub_region(self.memory.offset + start, size)
         return self.memory.get_sub_region(start, size)
 
+    def start(self) -> tuple[int, int]:
+        """Return OpenCL's object that the memory lies in, and the byte at which it starts there."""
+        if self._parent is None:
+            return self.memory.int_ptr, self.origin
+        return self._parent.int_ptr, self.memory.offset + self.origin
+
+
+class Keeper(Protocol):
+    """Takes a block when nobody uses its buffer any more."""
+
+    def give(self, block: Block) -> None:
+        """Take a block. Called by finalisers, so at any moment."""
+
 
 class OpenCLBuffer:
-    """Device memory. What came from a pool returns to it when nobody uses the buffer any more."""
+    """Device memory. It goes to its keeper when nobody uses the buffer any more."""
 
-    __slots__ = ("__weakref__", "_pool", "block", "read_only", "serial", "size")
+    __slots__ = ("__weakref__", "_keeper", "block", "form", "read_only", "serial", "size")
 
     def __init__(
-        self, block: Block, size: int, pool: BufferPool | None = None, *, read_only: bool = False
+        self,
+        block: Block,
+        size: int,
+        keeper: Keeper | None = None,
+        *,
+        read_only: bool = False,
+        form: TensorForm | None = None,
     ) -> None:
         self.block = block
         self.size = size
         self.serial = block.serial
-        self.read_only = read_only  # the caller's own array: never written from here
-        self._pool = pool
+        self.read_only = read_only  # never written from here
+        #: How the user's own array lies in it.
+        self.form = form
+        self._keeper = keeper
 
     @property
     def native(self) -> cl.Buffer:
@@ -92,9 +115,53 @@ class OpenCLBuffer:
 
     def __del__(self) -> None:
         # Absent where the constructor did not finish.
-        pool = getattr(self, "_pool", None)
-        if pool is not None:
-            pool.give(self.block)
+        keeper = getattr(self, "_keeper", None)
+        if keeper is not None:
+            keeper.give(self.block)
+
+
+class HostMemory:
+    """Keeps host memory that kernels use in place until the queue is past them.
+
+    OpenCL keeps its own memory until then, but neither the array under a buffer nor what a pool of
+    the user's may hand out again.
+    """
+
+    __slots__ = ("_kept", "_most", "_process", "_queue", "is_idle")
+
+    def __init__(self, queue: cl.CommandQueue, most: int) -> None:
+        self._queue = queue
+        self._process = os.getpid()
+        self._most = most
+        self._kept: deque[Block] = deque()
+        #: False while something that was enqueued may be under way.
+        self.is_idle = True
+
+    def give(self, block: Block) -> None:
+        """Keep a block as long as something is under way. Called by finalisers."""
+        if not self.is_idle:
+            self._kept.append(block)
+
+    def passed(self) -> None:
+        """Let go of everything: all that was enqueued has finished."""
+        self.is_idle = True
+        self._kept.clear()
+
+    def make_room(self) -> None:
+        """Wait for the queue where more than the limit is kept."""
+        if self._kept and self.kept > self._most:
+            self._queue.finish()
+            self.passed()
+
+    @property
+    def kept(self) -> int:
+        """Bytes that nobody but the device uses."""
+        return sum(block.size for block in tuple(self._kept))
+
+    def __del__(self) -> None:
+        # The device was dropped without being closed.
+        if getattr(self, "_kept", None) and self._process == os.getpid():
+            self._queue.finish()
 
 
 class BufferPool:

@@ -185,6 +185,18 @@ TORCH_SHAPES: list[tuple[Index, Index, dict[str, Any]]] = [
     ((1, 4, 6, 7, 8), (6, 4, 3, 2, 3), {"padding": (1, 0, 1), "stride": (1, 2, 2)}),
     ((1, 4, 6, 7, 8), (6, 2, 2, 2, 2), {"groups": 2, "dilation": (1, 2, 3), "layout": "NDHWC"}),
     ((2, 4, 9), (4, 6, 3), {"mode": "transpose", "stride": 2, "output_padding": 1}),
+    ((2, 4, 9), (4, 6, 3), {"mode": "transpose", "dilation": 3, "padding": 2, "output_padding": 2}),
+    (
+        (2, 4, 5, 6),
+        (4, 3, 3, 3),
+        {
+            "mode": "transpose",
+            "stride": (2, 3),
+            "dilation": (5, 4),
+            "padding": (3, 1),
+            "output_padding": (4, 3),
+        },
+    ),
     ((2, 4, 9, 8), (4, 6, 3, 3), {"mode": "transpose", "stride": 2, "padding": 1}),
     (
         (2, 6, 5, 7),

@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from convfind.checking.reference import reference_convolution
-from convfind.errors import DeviceError, ProblemError, SolutionError
+from convfind.errors import DeviceError, ProblemError, SolutionError, WorkspaceError
 from convfind.handle import Handle
-from convfind.handle.opening import handle_for
-from convfind.plugins import hookimpl
-from convfind.plugins.registry import Registry
 from convfind.problem import ConvProblem
-from convfind.runtime.tensors import DeviceTensor
-from convfind.settings import Settings
-from convfind.testing import MockBackend, mock_solvers
+from convfind.runtime.tensors import DeviceTensor, to_host_array
+from convfind.types import DataType
 
 Array = np.ndarray[Any, Any]
 PROBLEM = ConvProblem.forward(x=(2, 4, 6, 5), w=(8, 4, 3, 3), padding=1)
 
 
-class Plugin:
-    """The mock solvers."""
-
-    @hookimpl
-    def convfind_register_solvers(self, register: Any) -> None:
-        register.extend(mock_solvers())
-
-
 @pytest.fixture
-def handle(tmp_path: Path) -> Iterator[Handle]:
-    registry = Registry.build([Plugin()], load_entry_points=False)
-    with handle_for(MockBackend().open(), registry, Settings(user_db_path=tmp_path)) as opened:
-        yield opened
+def handle(mock_handle: Handle) -> Handle:
+    return mock_handle
 
 
 def _tensors(problem: ConvProblem) -> dict[str, Array]:
@@ -64,14 +49,6 @@ def test_arrays_in_and_out(handle: Handle, direction: str, layout: str) -> None:
     result = handle.run(handle.find(problem).best, **tensors)
     assert isinstance(result, np.ndarray)
     assert result.dtype == np.float32
-    _close(result, problem, tensors)
-
-
-def test_channels_last_tensors_may_show_their_axes_as_frameworks_do(handle: Handle) -> None:
-    problem = ConvProblem.forward(x=(2, 4, 6, 5), w=(8, 4, 3, 3), padding=1, layout="NHWC")
-    tensors = _tensors(problem)
-    shown = {name: np.moveaxis(tensor, -1, 1) for name, tensor in tensors.items()}
-    result = handle.run(handle.find(problem).best, **shown)
     _close(result, problem, tensors)
 
 
@@ -211,6 +188,117 @@ def test_a_read_only_output_is_refused(handle: Handle) -> None:
         handle.run(handle.find(PROBLEM).best, x=X, w=W, out=out)
 
 
+def test_tensors_of_pytorch_that_have_no_memory_to_share_are_refused(handle: Handle) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    best = handle.find(PROBLEM).best
+    with pytest.raises(ProblemError, match=r"x: 'Tensor'.*memory to share"):
+        handle.run(best, x=torch.empty(PROBLEM.x_shape, device="meta"), w=W)
+    with pytest.raises(ProblemError, match=r"w: .*requires a gradient.*detach\(\)"):
+        handle.run(best, x=X, w=torch.ones(PROBLEM.w_shape, requires_grad=True))
+    with pytest.raises(ProblemError, match="x: 'Tensor'"):
+        handle.run(best, x=torch.from_numpy(X).to_sparse(), w=W)
+
+
+def test_bfloat16_of_pytorch_is_used_in_place(handle: Handle) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    bits = torch.arange(6, dtype=torch.bfloat16)
+    array = to_host_array(bits)
+    assert array.dtype == DataType.BFLOAT16.numpy
+    array[0] = 7
+    assert bits[0] == 7
+    problem = ConvProblem.forward((1, 2, 3, 3), (4, 2, 1, 1), dtype="bfloat16")
+    x, w = torch.ones(problem.x_shape).bfloat16(), torch.ones(problem.w_shape).bfloat16()
+    out = torch.zeros(problem.y_shape, dtype=torch.bfloat16)
+    handle.run(handle.find(problem).best, x=x, w=w, out=out)
+    assert (out == 2).all()
+
+
+def test_a_type_that_no_problem_has_is_refused(handle: Handle) -> None:
+    with pytest.raises(ProblemError, match=r"tensor: 'complex64'.*float32"):
+        handle.tensor(np.zeros(3, np.complex64))
+
+
+def memory(size: int, skipped: int) -> Array:
+    """Floats that begin so many bytes behind a multiple of 64."""
+    raw = np.zeros(size * 4 + 128, np.uint8)
+    start = -raw.ctypes.data % 64 + skipped
+    return raw[start : start + 4 * size].view(np.float32)
+
+
+@pytest.mark.parametrize("skipped", [0, 16])
+def test_a_result_over_an_input_is_refused(handle: Handle, skipped: int) -> None:
+    problem = ConvProblem.forward(x=(1, 4, 6, 5), w=(4, 4, 3, 3), padding=1)
+    best = handle.find(problem).best
+    both = memory(130, skipped)
+    x, out = (both[at : at + 120].reshape(problem.x_shape) for at in (0, 10))
+    w = np.zeros(problem.w_shape, np.float32)
+    for over in (x, out):
+        with pytest.raises(ProblemError, match=r"out: 'memory of x'.*no input shares"):
+            handle.run(best, x=x, w=w, out=over)
+    tensor = handle.tensor(x)
+    for given in (w, handle.tensor(w)):
+        with pytest.raises(ProblemError, match="out: 'memory of an input'"):
+            handle.run(best, x=tensor, w=given, out=tensor)
+
+
+def test_a_result_over_bound_weights_is_refused(handle: Handle) -> None:
+    problem = ConvProblem.forward(x=(1, 4, 1, 1), w=(4, 4, 1, 1))
+    w = handle.tensor(np.zeros((4, 4, 1, 1), np.float32))
+    bound = handle.bind(handle.find(problem, solvers=["mock-dynamic"]).best, w=w)
+    over = DeviceTensor(w.buffer, (1, 4, 1, 1), w.dtype)
+    with pytest.raises(ProblemError, match="out: 'memory of an input'"):
+        bound.run(x=np.zeros((1, 4, 1, 1), np.float32), out=over)
+
+
+def test_a_result_between_the_elements_of_an_input_is_right(handle: Handle) -> None:
+    both = np.random.default_rng(3).standard_normal((2, 4, 6, 10), np.float32)
+    x, out = both[..., ::2], both[..., 1::2]
+    steps = tuple(step // 4 for step in x.strides)
+    problem = ConvProblem.forward(
+        x=(2, 4, 6, 5), w=(4, 4, 3, 3), padding=1, x_strides=steps, y_strides=steps
+    )
+    w = np.ones(problem.w_shape, np.float32)
+    expected = reference_convolution(problem, x.copy(), w)
+    handle.run(handle.find(problem).best, x=x, w=w, out=out)
+    assert np.allclose(out, expected, atol=1e-4)
+
+
+def test_inputs_may_be_one_another(handle: Handle) -> None:
+    problem = ConvProblem.backward_weights(x=(2, 4, 6, 5), w=(4, 4, 1, 1))
+    both = np.random.default_rng(3).standard_normal(problem.x_shape, np.float32)
+    best = handle.find(problem).best
+    _close(handle.run(best, x=both, y=both), problem, {"x": both, "y": both})
+    tensor = handle.tensor(both)
+    result = handle.to_numpy(handle.run(best, x=tensor, y=tensor))
+    _close(result, problem, {"x": both, "y": both})
+
+
+def test_a_workspace_in_the_memory_of_a_tensor_is_refused(handle: Handle) -> None:
+    found = handle.find(PROBLEM, solvers=["mock-packing"])
+    large = np.zeros(found.best.workspace, np.uint8).view(np.int8)
+    workspace = handle.tensor(large)
+    x = DeviceTensor(workspace.buffer, PROBLEM.x_shape, DataType.FLOAT32)
+    y = DeviceTensor(workspace.buffer, PROBLEM.y_shape, DataType.FLOAT32)
+    needed = max(PROBLEM.nbytes("x"), PROBLEM.nbytes("y"))
+    if workspace.buffer.size < needed:
+        workspace = handle.tensor(np.zeros(needed, np.int8))
+        x, y = replace(x, buffer=workspace.buffer), replace(y, buffer=workspace.buffer)
+    with pytest.raises(WorkspaceError, match="shares memory with an input"):
+        handle.run(found.best, x=x, w=W, workspace=workspace)
+    with pytest.raises(WorkspaceError, match="shares memory with the result"):
+        handle.run(found.best, x=X, w=W, out=y, workspace=workspace)
+
+
+def test_arrays_may_change_after_a_run_whose_result_stays_on_the_device(handle: Handle) -> None:
+    tensors = _tensors(PROBLEM)
+    given = {name: tensor.copy() for name, tensor in tensors.items()}
+    out = handle.tensor(np.zeros(PROBLEM.y_shape, np.float32))
+    handle.run(handle.find(PROBLEM).best, **given, out=out)
+    for array in given.values():
+        array[...] = np.nan
+    _close(handle.to_numpy(out), PROBLEM, tensors)
+
+
 def test_a_tensor_on_another_device_is_refused(handle: Handle) -> None:
     class Elsewhere:
         def __dlpack_device__(self) -> tuple[int, int]:
@@ -221,8 +309,6 @@ def test_a_tensor_on_another_device_is_refused(handle: Handle) -> None:
 
 
 def test_a_solution_of_a_solver_that_is_gone_says_so(handle: Handle) -> None:
-    from dataclasses import replace
-
     best = replace(handle.find(PROBLEM).best, solver="mock-gone")
     with pytest.raises(SolutionError, match="mock-gone"):
         handle.run(best, x=X, w=W)

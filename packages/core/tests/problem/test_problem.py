@@ -167,8 +167,24 @@ def test_transposed_is_the_data_gradient_of_the_plain_one() -> None:
 def test_with_batch_changes_only_the_batch() -> None:
     problem = resnet_layer(x_strides=(64 * 56 * 57, 56 * 57, 57, 1))
     assert problem.with_batch(3) == replace(problem, x_shape=(3, 64, 56, 56), x_strides=None)
-    with pytest.raises(ProblemError, match=r"batch: 0 .*1 to"):
-        problem.with_batch(0)
+    with pytest.raises(ProblemError, match=r"batch: -1 .*0 to"):
+        problem.with_batch(-1)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_a_batch_may_be_empty_and_nothing_else(layout: str) -> None:
+    problem = ConvProblem.forward((0, 6, 9, 8), (4, 6, 3, 3), layout=layout)
+    assert problem.is_empty
+    assert problem.y_shape == (0, 4, 7, 6)
+    assert [problem.nbytes(name) for name in "xwy"] == [0, 4 * 216, 0]
+    assert ConvProblem.from_key(problem.key) == problem
+    gaps = replace(problem, x_strides=(1000, 100, 10, 1))
+    assert gaps.elements("x") == 0
+    assert not problem.with_batch(1).is_empty
+    with pytest.raises(ProblemError, match=r"x: 0 .*1 to"):
+        ConvProblem.forward((2, 0, 9, 8), (4, 0, 3, 3))
+    with pytest.raises(ProblemError, match=r"w: 0 .*1 to"):
+        ConvProblem.forward((2, 6, 9, 8), (0, 6, 3, 3))
 
 
 def test_the_constructor_checks_like_the_factories() -> None:

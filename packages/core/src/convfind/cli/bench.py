@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from convfind.checking.accuracy import check_error, error_bound, random_data
 from convfind.cli.app import App, Command, new_table
 from convfind.cli.find import open_handle
+from convfind.cli.memory_order import run_in_memory_order
 from convfind.cli.policy_options import takes_policy
 from convfind.cli.problem_options import batch_option, direction_option, directions_of
 from convfind.cli.progress import ProgressBar
@@ -119,7 +119,7 @@ def _bench(
 def _run(handle: Handle, problem: ConvProblem, best: Solution) -> str:
     """Run a solution once as a user would; returns what is wrong with the result."""
     tensors = dict(zip(problem.direction.reads, random_data(problem, seed=0), strict=True))
-    result = np.asarray(handle.run(best, **tensors))
+    result = run_in_memory_order(handle, problem, best, tensors)
     solver, plain = handle.registry.solver(best.solver), problem.plain()
     report = spot_check(problem, tensors, result, reach=solver.error_reach(plain))
     bound = error_bound(problem, solver.error_bound(plain))

@@ -22,6 +22,7 @@ from convfind.checking.accuracy import (
 from convfind.checking.reference import reference_convolution, reference_magnitude
 from convfind.cli.app import App, ProblemCommand
 from convfind.cli.find import open_handle, solution_json
+from convfind.cli.memory_order import run_in_memory_order
 from convfind.cli.policy_options import takes_policy
 from convfind.cli.problem_options import PROBLEM_HELP, one_problem, takes_problems
 from convfind.cli.progress import ProgressBar
@@ -78,12 +79,14 @@ def run(
         _check_finite(tensors, files)
     if problem.beta:
         raise ProblemError("beta", problem.beta, "0 here")
+    if problem.is_empty:
+        raise ProblemError("x", problem.x_shape, "a batch of 1 or more here")
     with open_handle(app, device, policy) as handle:
         with ProgressBar() as progress:
             best = handle.find(problem, on_progress=progress, **policy).best
-        handle.run(best, **tensors)  # compiles and fills caches
+        run_in_memory_order(handle, problem, best, tensors)  # compiles and fills caches
         start = time.perf_counter()
-        result = np.asarray(handle.run(best, **tensors))
+        result = run_in_memory_order(handle, problem, best, tensors)
         elapsed = 1000 * (time.perf_counter() - start)
         solver = handle.registry.solver(best.solver)
         identity = handle.target.identity

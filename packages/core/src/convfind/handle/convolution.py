@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,19 +10,21 @@ import numpy as np
 
 from convfind.errors import ProblemError, WorkspaceError
 from convfind.find.solution import Solution
+from convfind.handle.operand import Operand, operand_of
 from convfind.problem import ConvProblem
-from convfind.runtime.backend import Device, DeviceBuffer, InvokeArgs, Invoker, TensorForm
+from convfind.runtime.backend import Device, DeviceBuffer, InvokeArgs, Invoker
 from convfind.runtime.tensors import (
     DeviceTensor,
-    check_form,
     empty_memory,
+    in_order,
     memory_of,
     tensor_view,
-    to_host_array,
 )
 from convfind.solver.recipe import Recipe
+from convfind.types import Layout
 
 Array = np.ndarray[Any, Any]
+Finish = Callable[[], Any]  # waits where the caller gets an array, and returns the caller's result
 
 _UNBOUND = InvokeArgs()
 
@@ -59,84 +62,108 @@ class Convolution:
     ) -> Any:
         """Compute the third tensor from the two that the direction reads.
 
+        Axes are in N, C, spatial order or in that of the layout: `convfind.runtime.tensors.axes_of`
+        says how they are told apart. Inputs may change or go as soon as the call returns.
+
         Args:
             x, w, y: NumPy arrays, host tensors with DLPack, tensors of the backend's own
                 library, or `DeviceTensor`. Bound weights are left out.
-            out: where to write; an array, tensor or `DeviceTensor`. Needed where beta is not 0.
+            out: where to write; an array, tensor or `DeviceTensor` that shares no memory with an
+                input. Needed where beta is not 0.
             workspace: device memory of `workspace_size` bytes; None takes it from the pool.
 
         Returns:
             ``out`` if given, else a NumPy array; a `DeviceTensor` if every input is on the device.
+            Its axes have the order of the first input's.
 
         Raises:
-            ProblemError: a tensor is missing, of a wrong shape or type.
-            WorkspaceError: the workspace given is too small.
+            ProblemError: a tensor is missing, of a wrong shape or type, or its axes could be in
+                either order; ``out`` shares memory with an input.
+            WorkspaceError: the workspace given is too small, or shares memory with a tensor.
         """
-        given = {"x": x, "w": w, "y": y}
-        buffers, all_on_device = self._inputs(given)
-        buffer, finish = self._output(out, on_device=all_on_device)
-        buffers[self.problem.plain_name(self.problem.direction.writes)] = buffer
-        self.invoker(replace(self.bound, workspace=self._workspace(workspace), **buffers))
+        reads = self._inputs({"x": x, "w": w, "y": y})
+        result = None if out is None else self._output(out, reads)
+        stays = all(o.is_on_device for o in reads) if result is None else result.is_on_device
+        # While kernels read what the caller keeps, it must not change: so they get a copy, unless
+        # this call waits for them.
+        buffers = {
+            self.problem.plain_name(operand.name): operand.memory(self.device, copying=stays)
+            for operand in reads
+        }
+        written, finish = self._written(result, out, _axes(reads), stays=stays)
+        scratch = self._workspace(workspace)
+        if out is not None or workspace is not None:
+            self._check_apart(written, scratch, (*buffers.values(), self.bound.w))
+        buffers[self.problem.plain_name(self.problem.direction.writes)] = written
+        self.invoker(replace(self.bound, workspace=scratch, **buffers))
         return finish()
 
     # -- tensors ----------------------------------------------------------------------------------
 
-    def _inputs(self, given: dict[str, object]) -> tuple[dict[str, DeviceBuffer], bool]:
+    def _inputs(self, given: dict[str, object]) -> tuple[Operand, ...]:
+        """The tensors that the direction reads, in its order, without bound weights."""
         problem = self.problem
-        buffers: dict[str, DeviceBuffer] = {}
-        on_device = True
-        for name in ("x", "w", "y"):
-            value = given[name]
-            is_bound = name == "w" and self.bound.w is not None
-            if name not in problem.direction.reads or is_bound:
-                if value is not None:
-                    why = (
-                        "nothing: the weights are bound"
-                        if is_bound
-                        else "nothing: it is the result; use out="
-                    )
-                    raise ProblemError(name, type(value).__name__, why)
+        is_bound = self.bound.w is not None
+        for name, value in given.items():
+            if value is None or (
+                name in problem.direction.reads and not (is_bound and name == "w")
+            ):
                 continue
-            if value is None:
+            why = (
+                "the weights are bound"
+                if is_bound and name == "w"
+                else "it is the result; use out="
+            )
+            raise ProblemError(name, type(value).__name__, f"nothing: {why}")
+        operands = []
+        for name in problem.direction.reads:
+            if is_bound and name == "w":
+                continue
+            if given[name] is None:
                 raise ProblemError(name, None, f"a tensor: {problem.direction} reads {name}")
-            buffer = device_memory(self.device, problem, name, value)
-            if buffer is None:
-                on_device = False
-                buffer = self.device.upload(memory_of(problem, name, value))
-            buffers[problem.plain_name(name)] = buffer
-        return buffers, on_device
+            operands.append(operand_of(self.device, problem, name, given[name]))
+        return tuple(operands)
 
-    def _output(self, out: object, *, on_device: bool) -> tuple[DeviceBuffer, Any]:
+    def _output(self, out: object, reads: Iterable[Operand]) -> Operand:
+        """The caller's memory for the result."""
+        result = operand_of(self.device, self.problem, self.problem.direction.writes, out, out=True)
+        for operand in reads:
+            if result.shares_array(operand):
+                raise _shared(operand.name)
+        return result
+
+    def _written(
+        self, result: Operand | None, out: object, axes: Layout | None, *, stays: bool
+    ) -> tuple[DeviceBuffer, Finish]:
         """Return the memory to write, and the function that turns it into what the caller gets."""
         problem, device, name = self.problem, self.device, self.problem.direction.writes
-        if out is None:
-            if problem.beta:
-                raise ProblemError(
-                    "out", None, f"the previous contents of {name}, as beta is not 0"
-                )
-            if on_device:
-                buffer = device.allocate(problem.nbytes(name))
-                return buffer, lambda: _device_tensor(problem, name, buffer)
-            memory = empty_memory(problem, name)
-            return self._host_output(memory, tensor_view(problem, name, memory))
-        known = device_memory(device, problem, name, out)
-        if known is not None:
-            return known, lambda: out
-        target = _writable(out)
-        memory = memory_of(problem, name, target)
-        view = tensor_view(problem, name, memory)
-        buffer, finish = self._host_output(memory, view)
+        if result is None and problem.beta:
+            raise ProblemError("out", None, f"the previous contents of {name}, as beta is not 0")
+        if result is None and stays:
+            buffer = device.allocate(problem.nbytes(name))
+            return buffer, lambda: _device_tensor(problem, name, buffer, axes)
+        if result is None:
+            fresh = empty_memory(problem, name)
+            buffer, wait = self._host_result(fresh)
+            return buffer, lambda: in_order(problem, name, wait(), axes)
+        if result.buffer is not None:
+            return result.buffer, lambda: out
+        array = result.array
+        assert array is not None
+        memory = memory_of(problem, name, array)
+        buffer, wait = self._host_result(memory)
 
         def copy_back() -> object:
-            result = finish()
-            if not np.shares_memory(target, result):
-                target[...] = result if target.shape == result.shape else np.moveaxis(result, -1, 1)
+            view = wait()
+            if not np.may_share_memory(array, memory):
+                array[...] = view
             return out
 
         return buffer, copy_back
 
-    def _host_output(self, memory: Array, view: Array) -> tuple[DeviceBuffer, Any]:
+    def _host_result(self, memory: Array) -> tuple[DeviceBuffer, Callable[[], Array]]:
         device = self.device
+        view = tensor_view(self.problem, self.problem.direction.writes, memory)
         shared = device.wrap_output(memory)
         if shared is not None:
 
@@ -170,36 +197,37 @@ class Convolution:
             raise WorkspaceError(msg)
         return buffer
 
+    def _check_apart(
+        self,
+        written: DeviceBuffer,
+        scratch: DeviceBuffer | None,
+        reads: Iterable[DeviceBuffer | None],
+    ) -> None:
+        """Refuse results and workspaces in the memory of another operand."""
+        overlap = self.device.overlap
+        for buffer in reads:
+            if buffer is not None and overlap(written, buffer):
+                raise _shared("an input")
+            if buffer is not None and scratch is not None and overlap(scratch, buffer):
+                raise WorkspaceError("workspace shares memory with an input; pass other memory")
+        if scratch is not None and overlap(scratch, written):
+            raise WorkspaceError("workspace shares memory with the result; pass other memory")
 
-def _device_tensor(problem: ConvProblem, name: str, buffer: DeviceBuffer) -> DeviceTensor:
+
+def _axes(reads: Iterable[Operand]) -> Layout | None:
+    """The order in which the caller speaks of tensors: the first that tells decides."""
+    return next((operand.axes for operand in reads if operand.axes is not None), None)
+
+
+def _shared(name: str) -> ProblemError:
+    return ProblemError("out", f"memory of {name}", "memory that no input shares")
+
+
+def _device_tensor(
+    problem: ConvProblem, name: str, buffer: DeviceBuffer, axes: Layout | None
+) -> DeviceTensor:
     layout = problem.tensor_layout(name)
-    shape = layout.to_memory(problem.shape(name))
-    strides = layout.to_memory(problem.strides(name))
-    return DeviceTensor(buffer, shape, problem.tensor_dtype(name), strides)
-
-
-def device_memory(
-    device: Device, problem: ConvProblem, name: str, value: object
-) -> DeviceBuffer | None:
-    """Return the memory of a tensor that is on the device already; None for host tensors."""
-    if isinstance(value, DeviceTensor):
-        check_form(problem, name, value.form)
-        buffer: DeviceBuffer | None = value.buffer
-    else:
-        buffer = device.adopt(value)
-        form: TensorForm | None = getattr(buffer, "form", None)
-        if form is not None:
-            check_form(problem, name, form)
-    if buffer is not None and buffer.size < problem.nbytes(name):
-        raise ProblemError(name, f"{buffer.size} bytes", f"{problem.nbytes(name)} bytes or more")
-    return buffer
-
-
-def _writable(out: object) -> Array:
-    """The caller's own memory as an array."""
-    if not isinstance(out, np.ndarray) and not hasattr(out, "__dlpack_device__"):
-        raise ProblemError("out", type(out).__name__, "a writable array or DLPack tensor")
-    target = to_host_array(out)
-    if not target.flags.writeable:
-        raise ProblemError("out", "read-only array", "a writable array")
-    return target
+    order = axes if axes is not None and layout.channels_last else layout
+    shape = order.to_memory(problem.shape(name))
+    strides = order.to_memory(problem.strides(name))
+    return DeviceTensor(buffer, shape, problem.tensor_dtype(name), strides, order)

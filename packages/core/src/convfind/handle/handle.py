@@ -6,6 +6,8 @@ from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
 from convfind.device.target import Target
 from convfind.errors import ProblemError, SolutionError
 from convfind.find.explanation import Explanation, explain
@@ -13,13 +15,16 @@ from convfind.find.finder import find
 from convfind.find.result import FindResult
 from convfind.find.solution import Solution
 from convfind.finddb import FindDb
-from convfind.handle.convolution import Convolution, device_memory
+from convfind.handle.convolution import Convolution
+from convfind.handle.empty_problem import empty_convolution, empty_result
 from convfind.handle.miopen_calls import MIOpenCalls
+from convfind.handle.operand import copied, operand_of
 from convfind.policy import FindEnforce, Policy
 from convfind.problem import ConvProblem
+from convfind.problem.checks import enum_value
 from convfind.runtime.backend import InvokeArgs
 from convfind.runtime.session import Progress, Session, silent
-from convfind.runtime.tensors import DeviceTensor, memory_of, to_host_array
+from convfind.runtime.tensors import DeviceTensor, packed_steps, to_host_array
 from convfind.settings import Settings
 from convfind.types import DataType
 
@@ -90,10 +95,15 @@ class Handle(MIOpenCalls):
             on_progress: called with stage ("compile", "measure", "tune"), done, total and a label.
             **policy: fields of `Policy`, and ``enforce``, a `FindEnforce`.
 
+        A problem with a batch of 0 is answered without asking device, solvers or database.
+
         Raises:
             SettingsError: an illegal mode or policy.
         """
-        return find(problem, self._session, self.policy(mode, **policy), on_progress)
+        allowed = self.policy(mode, **policy)
+        if problem.is_empty:
+            return empty_result(problem, self.target, allowed)
+        return find(problem, self._session, allowed, on_progress)
 
     def explain(self, problem: ConvProblem, mode: object = None, **policy: Any) -> Explanation:
         """Say for every solver whether it takes the problem, why not, and what is recorded."""
@@ -143,10 +153,8 @@ class Handle(MIOpenCalls):
             raise ProblemError(
                 "w", "bound weights", f"forward or backward-data; {problem.direction} writes w"
             )
-        weights = device_memory(device, problem, "w", w)
-        if weights is None:
-            # A copy, because the caller's array may share its memory with the device and change.
-            weights = device.upload(memory_of(problem, "w", w).copy())
+        # A copy, because the caller's array may share its memory with the device and change.
+        weights = operand_of(device, problem, "w", w).memory(device, copying=True)
         if not recipe.packed:
             bound = InvokeArgs(w=weights)
             return _replaced(plain, plain.invoker, plain.workspace_size, bound)
@@ -161,17 +169,30 @@ class Handle(MIOpenCalls):
         return _replaced(plain, invoker, recipe.workspace, InvokeArgs(w=weights, packed=packed))
 
     def tensor(self, array: object) -> DeviceTensor:
-        """Copy an array, or a host tensor with DLPack, to the device."""
+        """Copy an array, or a host tensor with DLPack, to the device.
+
+        An array that lies channels last in N, C, spatial order stays so, as in ``torch.Tensor.to``;
+        every other array becomes C-contiguous.
+
+        Raises:
+            ProblemError: no tensor, or of a type that no problem has.
+        """
         host = to_host_array(array)
-        copy = host.copy(order="C")
-        return DeviceTensor(
-            self._session.device.upload(copy), copy.shape, DataType(copy.dtype.name)
-        )
+        dtype = enum_value("tensor", DataType, host.dtype.name)
+        lies_last = host.ndim > 2 and not host.flags.c_contiguous
+        if lies_last and np.moveaxis(host, 1, -1).flags.c_contiguous:
+            memory = np.moveaxis(host, 1, -1)
+            batch, *others, channels = packed_steps(memory.shape)
+            strides = (batch, channels, *others)
+        else:
+            memory, strides = np.ascontiguousarray(host), ()
+        buffer = copied(self._session.device, memory)
+        return DeviceTensor(buffer, host.shape, dtype, strides)
 
     def to_numpy(self, tensor: DeviceTensor) -> Any:
         """Copy a tensor from the device, after everything enqueued before."""
-        import numpy as np
-
+        if 0 in tensor.shape:
+            return np.empty(tensor.shape, tensor.dtype.numpy)
         steps = tensor.form.strides
         spanned = 1 + sum((n - 1) * step for n, step in zip(tensor.shape, steps, strict=True))
         memory = np.empty(spanned, tensor.dtype.numpy)
@@ -192,6 +213,8 @@ class Handle(MIOpenCalls):
                 f"solution is for {solution.device}, and this is {target.identity}; find again here"
             )
             raise SolutionError(msg)
+        if problem.is_empty:
+            return empty_convolution(problem, solution, self._session.device)
         solver = self._session.registry.solver(solution.solver)
         answer = solver.applicability(plain, target)
         if not answer:
@@ -212,10 +235,12 @@ class Handle(MIOpenCalls):
     # -- life -------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Release the device and the database."""
-        self._convolutions.clear()
-        self._session.device.close()
-        self._session.database.close()
+        """Wait for what is under way, and release the device and the database."""
+        try:
+            self._session.device.close()
+        finally:
+            self._convolutions.clear()
+            self._session.database.close()
 
     def __enter__(self) -> Self:
         return self

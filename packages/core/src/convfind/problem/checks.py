@@ -66,8 +66,8 @@ def _is_sequence(value: object) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, unordered_or_text)
 
 
-def shape_of(field: str, value: Any) -> tuple[int, ...]:
-    """Return a tensor shape of three to five positive sizes."""
+def shape_of(field: str, value: Any, *, least_batch: int = 1) -> tuple[int, ...]:
+    """Return a tensor shape of three to five sizes, positive but perhaps for the first."""
     if getattr(value, "ndim", 1) != 1:
         raise ProblemError(field, type(value).__name__, "the shape of the tensor, not the tensor")
     if not _is_sequence(value):
@@ -77,7 +77,11 @@ def shape_of(field: str, value: Any) -> tuple[int, ...]:
         raise ProblemError(
             field, sizes, "3 to 5 dimensions: batch (or out channels), channels, 1 to 3 spatial"
         )
-    return tuple(integer(field, size, least=1) for size in sizes)
+    batch, *others = sizes
+    return (
+        integer(field, batch, least=least_batch),
+        *(integer(field, size, least=1) for size in others),
+    )
 
 
 def per_axis(field: str, value: Any, rank: int, *, least: int) -> tuple[int, ...]:
@@ -155,7 +159,7 @@ def canonicalize(problem: ConvProblem) -> None:
     def put(name: str, value: object) -> None:
         object.__setattr__(problem, name, value)
 
-    put("x_shape", shape_of("x", problem.x_shape))
+    put("x_shape", shape_of("x", problem.x_shape, least_batch=0))
     put("w_shape", shape_of("w", problem.w_shape))
     rank = problem.spatial_rank
     if len(problem.w_shape) != rank + 2:
@@ -204,9 +208,9 @@ def check_channels(problem: ConvProblem) -> None:
 
 
 def check_output_padding(problem: ConvProblem) -> None:
-    """Only transposed convolutions pad the output, by less than the stride.
+    """Only transposed convolutions pad the output: by less than the stride or the dilation.
 
-    More is no data gradient of any convolution: that convolution's result would be larger than x.
+    What reaches past the padding at the end as well is no data gradient of any convolution.
     """
     if problem.mode is ConvMode.CONVOLUTION:
         if any(problem.output_padding):
@@ -214,10 +218,17 @@ def check_output_padding(problem: ConvProblem) -> None:
                 "output_padding", problem.output_padding, "0 unless mode is transpose"
             )
         return
-    for more, step in zip(problem.output_padding, problem.stride, strict=True):
-        if more >= step:
+    axes = zip(
+        *(problem.output_padding, problem.stride, problem.dilation, problem.padding_end),
+        strict=True,
+    )
+    for more, step, apart, pad in axes:
+        if more >= max(step, min(apart, step + pad)):
             raise ProblemError(
-                "output_padding", problem.output_padding, f"less than the stride {problem.stride}"
+                "output_padding",
+                problem.output_padding,
+                f"less than the stride {problem.stride}, or than the dilation "
+                f"{problem.dilation} and stride plus padding",
             )
 
 
@@ -298,7 +309,7 @@ def canonical_strides(
     """
     reach = 0
     for step, size in sorted(zip(given, shape, strict=True)):
-        if size == 1:
+        if size <= 1:
             continue
         if step <= reach:
             raise ProblemError(field, given, "strides whose elements do not overlap")

@@ -89,7 +89,7 @@ class ConvProblem:
         """Describe ``y = conv(x, w)``.
 
         Args:
-            x: shape of the data, (N, C, *spatial), one to three spatial dimensions.
+            x: shape of the data, (N, C, *spatial), one to three spatial dimensions; N may be 0.
             w: shape of the weights, (K, C/groups, *filter); (C, K/groups, *filter) if transposed.
             **options: ``stride``, ``padding``, ``dilation`` (a number, or one for each axis;
                 padding also ``"same"``, ``"valid"`` or (begin, end) pairs), ``groups``, ``mode``,
@@ -142,7 +142,7 @@ class ConvProblem:
         accuracy: AccuracyClass | str = AccuracyClass.NORMAL,
     ) -> ConvProblem:
         """Describe a convolution in any direction; see `forward` for the arguments."""
-        x_shape = shape_of("x", x)
+        x_shape = shape_of("x", x, least_batch=0)
         w_shape = shape_of("w", w)
         rank = len(x_shape) - 2
         if len(w_shape) != len(x_shape):
@@ -202,7 +202,7 @@ class ConvProblem:
 
     def with_batch(self, batch: int) -> ConvProblem:
         """Return the same convolution with another batch size; x and y become packed."""
-        batch = integer("batch", batch, least=1)
+        batch = integer("batch", batch, least=0)
         return replace(self, x_shape=(batch, *self.x_shape[1:]), x_strides=None, y_strides=None)
 
     # -- derived ------------------------------------------------------------------------------
@@ -252,6 +252,11 @@ class ConvProblem:
     def is_packed(self) -> bool:
         """True where none of the tensors has gaps."""
         return self.x_strides is None and self.w_strides is None and self.y_strides is None
+
+    @property
+    def is_empty(self) -> bool:
+        """True for a batch of 0: x and y have no elements, and the gradient of w is 0."""
+        return self.x_shape[0] == 0
 
     @property
     def has_default_scaling(self) -> bool:
@@ -308,9 +313,10 @@ class ConvProblem:
 
     def elements(self, tensor: str) -> int:
         """Elements that the tensor spans in memory, gaps included."""
-        if self.is_packed:
-            return math.prod(self.shape(tensor))
-        shape, strides = self.shape(tensor), self.strides(tensor)
+        shape = self.shape(tensor)
+        if self.is_packed or 0 in shape:
+            return math.prod(shape)
+        strides = self.strides(tensor)
         return 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
 
     def nbytes(self, tensor: str) -> int:
@@ -368,11 +374,17 @@ class ConvProblem:
 
     @cached_property
     def _plain_of_transposed(self) -> ConvProblem:
+        # Output padding of a stride or more would be another position: less padding ends before it.
+        cut = (
+            max(0, more - step + 1)
+            for more, step in zip(self.output_padding, self.stride, strict=True)
+        )
         return replace(
             self,
             mode=ConvMode.CONVOLUTION,
             direction=self.plain_direction,
             x_shape=self.y_shape,
+            padding_end=tuple(p - c for p, c in zip(self.padding_end, cut, strict=True)),
             output_padding=(0,) * self.spatial_rank,
             x_layout=self.y_layout,
             y_layout=self.x_layout,

@@ -12,6 +12,7 @@ import numpy as np
 from convfind.device.target import Target
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Step
+from convfind.types import Layout
 
 
 @runtime_checkable
@@ -30,6 +31,19 @@ class TensorForm:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: str
+    axes: Layout | None = None  # whose order the axes have; None where nobody has said
+
+    @property
+    def is_dense(self) -> bool:
+        """True where the elements fill their memory in some order of the axes."""
+        expected = 1
+        for step, size in sorted(zip(self.strides, self.shape, strict=True)):
+            if size == 1:
+                continue
+            if step != expected:
+                return 0 in self.shape
+            expected *= size
+        return True
 
 
 @runtime_checkable
@@ -71,7 +85,11 @@ class Invoker(Protocol):
 
 
 class Device(ABC):
-    """An opened device with one in-order queue. Methods raise `DeviceError` or `LaunchError`."""
+    """An opened device with one in-order queue. Methods raise `DeviceError` or `LaunchError`.
+
+    A buffer may be dropped while commands that use it are under way: the device keeps the memory
+    until they have finished, an array used in place and another library's tensor included.
+    """
 
     target: Target
 
@@ -99,7 +117,8 @@ class Device(ABC):
         """Return memory with the contents of a C-contiguous array.
 
         Where the device shares the host's memory this may be the array's own memory: the caller
-        keeps the array unchanged while kernels that read it are under way.
+        keeps the array unchanged while kernels that read it are under way. `allocate` and `write`
+        make a copy.
         """
 
     @abstractmethod
@@ -122,8 +141,13 @@ class Device(ABC):
     def adopt(self, tensor: object) -> DeviceBuffer | None:
         """Return the memory of the runtime's own tensor objects without a copy; None if foreign.
 
-        A buffer may have a `TensorForm` as its ``form``, which must be what the problem says.
+        A buffer may have a `TensorForm` as its ``form``, which must be what the problem says, and
+        be ``read_only``, which refuses it as the memory of a result.
         """
+
+    def overlap(self, first: DeviceBuffer, second: DeviceBuffer) -> bool:
+        """Return whether two buffers have a byte of memory in common."""
+        return first is second
 
     @abstractmethod
     def synchronize(self) -> None:

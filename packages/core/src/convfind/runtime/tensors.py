@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from convfind.errors import DeviceError, ProblemError
 from convfind.problem import ConvProblem
 from convfind.runtime.backend import DeviceBuffer, SharedBuffer, TensorForm
-from convfind.types import DataType
+from convfind.types import DataType, Layout
 
 Array = np.ndarray[Any, Any]
 
@@ -23,19 +24,21 @@ _ALIGNMENT = 64
 class DeviceTensor:
     """A tensor in the memory of an opened device; made by `Handle.tensor` or returned by a run.
 
-    ``shape`` is in the order of the layout in memory. Where the backend shares its memory, other
-    libraries take the tensor without a copy: ``torch.from_dlpack(tensor)``.
+    Where the backend shares its memory, other libraries take the tensor without a copy:
+    ``torch.from_dlpack(tensor)``.
     """
 
     buffer: DeviceBuffer
     shape: tuple[int, ...]
     dtype: DataType
     strides: tuple[int, ...] = ()  # steps in elements; empty for a packed tensor
+    axes: Layout | None = None  # whose order the axes have: results know it
 
     @property
     def form(self) -> TensorForm:
         """What the tensor says of itself."""
-        return TensorForm(self.shape, self.strides or packed_steps(self.shape), self.dtype.value)
+        steps = self.strides or packed_steps(self.shape)
+        return TensorForm(self.shape, steps, self.dtype.value, self.axes)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's kind and number of the device. Raises `BufferError` where it has none."""
@@ -94,8 +97,10 @@ def empty_memory(problem: ConvProblem, name: str) -> Array:
     return raw[start : start + size].view(problem.tensor_dtype(name).numpy)
 
 
-def to_host_array(value: object) -> Array:
+def to_host_array(value: object, name: str = "tensor") -> Array:
     """Return a NumPy array for an array, anything with DLPack on the host, or nested sequences.
+
+    PyTorch's bfloat16, which NumPy's DLPack does not know, is taken in place too.
 
     Raises:
         DeviceError: the tensor lies on a device that NumPy cannot reach.
@@ -103,55 +108,67 @@ def to_host_array(value: object) -> Array:
     """
     if isinstance(value, np.ndarray):
         return value
+    kind = type(value).__name__
     if isinstance(value, DeviceTensor):
-        raise ProblemError("tensor", "DeviceTensor", "one of the host; use Handle.to_numpy")
+        raise ProblemError(name, kind, "one of the host; use Handle.to_numpy")
     if hasattr(value, "__dlpack_device__"):
-        kind, index = value.__dlpack_device__()
-        if int(kind) != _DLPACK_CPU:
+        place, index = dlpack_device(value, name)
+        if place != _DLPACK_CPU:
             msg = (
-                f"tensor lies on DLPack device {int(kind)}:{index}, beyond the reach of the host; "
+                f"tensor lies on DLPack device {place}:{index}, beyond the reach of the host; "
                 "copy it to the host first"
             )
             raise DeviceError(msg)
+        if getattr(value, "requires_grad", False):
+            raise ProblemError(name, f"{kind} that requires a gradient", "its detach()")
         try:
-            return np.from_dlpack(value)  # type: ignore[arg-type]
-        except (BufferError, RuntimeError, TypeError) as exc:
-            raise ProblemError(
-                "tensor", type(value).__name__, f"a type that NumPy knows ({exc})"
-            ) from exc
+            return _from_dlpack(value)
+        except (BufferError, RuntimeError, TypeError, ValueError) as exc:
+            raise ProblemError(name, kind, f"a type that NumPy knows ({exc})") from exc
     try:
         array = np.asarray(value)
     except (TypeError, ValueError) as exc:
-        raise ProblemError("tensor", type(value).__name__, "an array or a DLPack tensor") from exc
+        raise ProblemError(name, kind, "an array or a DLPack tensor") from exc
     if array.dtype == object:
-        raise ProblemError("tensor", type(value).__name__, "an array or a DLPack tensor")
+        raise ProblemError(name, kind, "an array or a DLPack tensor")
     return array
 
 
-def memory_of(problem: ConvProblem, name: str, value: object) -> Array:
+def dlpack_device(tensor: Any, name: str = "tensor") -> tuple[int, int]:
+    """Return DLPack's kind and number of a tensor's device. Raises `ProblemError` without one."""
+    try:
+        kind, number = tensor.__dlpack_device__()
+        return int(kind), int(number)
+    except (BufferError, RuntimeError, TypeError, ValueError) as exc:
+        shown = type(tensor).__name__
+        raise ProblemError(name, shown, f"a tensor that has memory to share ({exc})") from exc
+
+
+def _from_dlpack(tensor: Any) -> Array:
+    torch = sys.modules.get("torch")  # a tensor of it can only come from a program that has it
+    if torch is not None and isinstance(tensor, torch.Tensor) and tensor.dtype is torch.bfloat16:
+        bits: Array = np.from_dlpack(tensor.view(torch.int16))
+        return bits.view(DataType.BFLOAT16.numpy)
+    array: Array = np.from_dlpack(tensor)
+    return array
+
+
+def memory_of(problem: ConvProblem, name: str, array: Array) -> Array:
     """Return the memory of a tensor as the kernels expect it: one-dimensional, gaps included.
 
-    The axes of ``value`` may be in the order of the layout (N, H, W, C for NHWC) or in N, C,
-    spatial order, as frameworks show channels-last tensors; where both fit, the order of the
-    layout counts. Nothing is copied if the memory is right already.
+    The axes of ``array`` are in the order of the layout. Nothing is copied if the memory is right
+    already.
 
     Raises:
         ProblemError: shape or type differ from what the problem says.
     """
-    array = to_host_array(value)
     dtype = problem.tensor_dtype(name)
     if array.dtype != dtype.numpy:
         raise ProblemError(name, str(array.dtype), f"dtype {dtype.value}")
     layout = problem.tensor_layout(name)
-    logical = problem.shape(name)
-    expected = layout.to_memory(logical)
+    expected = layout.to_memory(problem.shape(name))
     if array.shape != expected:
-        if array.shape != logical:
-            legal = f"shape {expected} ({layout.value})"
-            raise ProblemError(
-                name, array.shape, legal + (f" or {logical}" if logical != expected else "")
-            )
-        array = np.moveaxis(array, 1, -1)
+        raise ProblemError(name, array.shape, f"shape {expected} ({layout.value})")
     steps = tuple(step * array.itemsize for step in layout.to_memory(problem.strides(name)))
     if _same_steps(array.shape, array.strides, steps):
         return np.lib.stride_tricks.as_strided(array, (problem.elements(name),), (array.itemsize,))
@@ -160,33 +177,91 @@ def memory_of(problem: ConvProblem, name: str, value: object) -> Array:
     return memory
 
 
+def axes_of(problem: ConvProblem, name: str, form: TensorForm) -> Layout | None:
+    """Return whose order the axes of a tensor have; None where both orders are the same tensor.
+
+    Channels-last tensors come in the order of their layout (N, H, W, C) or in N, C, spatial order,
+    as frameworks show them. The shape tells which. Where C, H and W are one number, a tensor is in
+    N, C, spatial order if its strides show that it lies channels last, and refused otherwise.
+
+    Raises:
+        ProblemError: type or shape differ from what the problem says, or the order is not told.
+    """
+    dtype = problem.tensor_dtype(name)
+    if form.dtype != dtype.value:
+        raise ProblemError(name, form.dtype, f"dtype {dtype.value}")
+    layout, shape = problem.tensor_layout(name), problem.shape(name)
+    first = Layout.of(layout.spatial_rank)
+    fitting = [
+        order
+        for order in ((layout,) if layout is first else (layout, first))
+        if order.to_memory(shape) == form.shape and form.axes in (None, order)
+    ]
+    if not fitting:
+        given = form.shape if form.axes is None else (*form.shape, form.axes.value)
+        legal = f"shape {layout.to_memory(shape)} ({layout.value})"
+        raise ProblemError(name, given, legal + (f" or {shape}" if layout is not first else ""))
+    if layout is first:
+        return None
+    if len(fitting) == 1:
+        return fitting[0]
+    channels, *others = form.strides[1:]
+    if shape[1] == 1 or 0 in shape or all(step == channels for step in others):
+        return None
+    if 0 < abs(channels) < min(map(abs, others)):
+        return first
+    moved = (0, len(shape) - 1, *range(1, len(shape) - 1))
+    raise ProblemError(
+        name,
+        form.shape,
+        f"{first.value} order over {layout.value} memory where both orders have this shape: "
+        f"transpose{moved} of an {layout.value} array, torch.channels_last of a tensor",
+    )
+
+
+def in_memory_order(problem: ConvProblem, name: str, array: Array, axes: Layout | None) -> Array:
+    """Show an array whose axes have the order ``axes`` in the order of its layout in memory."""
+    is_shown_first = axes is not None and not axes.channels_last
+    if is_shown_first and problem.tensor_layout(name).channels_last:
+        return np.moveaxis(array, 1, -1)
+    return array
+
+
+def in_order(problem: ConvProblem, name: str, array: Array, axes: Layout | None) -> Array:
+    """Show an array whose axes have the order of its layout in the order ``axes``."""
+    is_shown_first = axes is not None and not axes.channels_last
+    if is_shown_first and problem.tensor_layout(name).channels_last:
+        return np.moveaxis(array, -1, 1)
+    return array
+
+
+def form_of(array: Array) -> TensorForm:
+    """Return how an array lies in memory."""
+    steps = tuple(step // max(array.itemsize, 1) for step in array.strides)
+    return TensorForm(array.shape, steps, array.dtype.name)
+
+
 def packed_steps(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the steps of a tensor without gaps, in elements; axes in the order of the memory."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
-def check_form(problem: ConvProblem, name: str, form: TensorForm) -> None:
-    """Refuse a tensor on the device that is not laid out as the problem says.
+def check_form(problem: ConvProblem, name: str, form: TensorForm) -> Layout | None:
+    """Refuse a tensor on the device that does not lie as the problem says; return its `axes_of`.
 
-    Axes may be in either of the orders that `memory_of` takes. Raises `ProblemError`.
+    Raises `ProblemError`.
     """
-    dtype = problem.tensor_dtype(name)
-    if form.dtype != dtype.value:
-        raise ProblemError(name, form.dtype, f"dtype {dtype.value}")
+    axes = axes_of(problem, name, form)
     layout = problem.tensor_layout(name)
-    shape, strides = problem.shape(name), problem.strides(name)
-    orders = ((layout.to_memory(shape), layout.to_memory(strides)), (shape, strides))
-    if not any(
-        form.shape == sizes and _same_steps(sizes, form.strides, steps) for sizes, steps in orders
-    ):
-        given, legal = (
-            f"shape {pair[0]} with strides {pair[1]}"
-            for pair in ((form.shape, form.strides), orders[0])
-        )
-        raise ProblemError(name, given, f"{legal} ({layout.value})")
+    order = axes or layout
+    steps = order.to_memory(problem.strides(name))
+    if not _same_steps(form.shape, form.strides, steps):
+        given = f"shape {form.shape} with strides {form.strides}"
+        raise ProblemError(name, given, f"strides {steps} ({layout.value} memory)")
+    return axes
 
 
 def _same_steps(shape: tuple[int, ...], given: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    return all(
+    return 0 in shape or all(
         size == 1 or step == want for size, step, want in zip(shape, given, wanted, strict=True)
     )

@@ -1,0 +1,106 @@
+"""`Operand`: a tensor that a call names, on the device or on the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from convfind.errors import ProblemError
+from convfind.problem import ConvProblem
+from convfind.runtime.backend import Device, DeviceBuffer, TensorForm
+from convfind.runtime.tensors import (
+    DeviceTensor,
+    axes_of,
+    check_form,
+    form_of,
+    in_memory_order,
+    memory_of,
+    to_host_array,
+)
+from convfind.types import Layout
+
+Array = np.ndarray[Any, Any]
+
+#: How long NumPy may look for an element that two arrays with gaps share.
+_MOST_WORK = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A tensor that a call names: a buffer of the device, or an array of the host."""
+
+    problem: ConvProblem
+    name: str
+    axes: Layout | None  # whose order the caller's tensor has; None where that is not told
+    buffer: DeviceBuffer | None
+    array: Array | None  # axes in the order of the layout
+
+    @property
+    def is_on_device(self) -> bool:
+        """True where kernels can use it as it is."""
+        return self.buffer is not None
+
+    def memory(self, device: Device, *, copying: bool) -> DeviceBuffer:
+        """Return memory with its contents: of an array a copy, or perhaps the array's own."""
+        if self.buffer is not None:
+            return self.buffer
+        assert self.array is not None
+        memory = memory_of(self.problem, self.name, self.array)
+        return copied(device, memory) if copying else device.upload(memory)
+
+    def shares_array(self, other: Operand) -> bool:
+        """True where two arrays of the host have an element's memory in common."""
+        if self.array is None or other.array is None:
+            return False
+        try:
+            return np.shares_memory(
+                self.array,
+                other.array,
+                max_work=_MOST_WORK,  # type: ignore[arg-type]  # any number, says its document
+            )
+        except np.exceptions.TooHardError:
+            return True
+
+
+def operand_of(
+    device: Device, problem: ConvProblem, name: str, value: object, *, out: bool = False
+) -> Operand:
+    """Take a tensor of any kind that a caller may pass for ``x``, ``w`` or ``y``.
+
+    Raises:
+        DeviceError: it lies on another device.
+        ProblemError: it is not what the problem says, its axes could be in either order, or it is
+            to be written and cannot be.
+    """
+    if isinstance(value, DeviceTensor):
+        return _on_device(problem, name, value.buffer, value.form, out=out)
+    buffer = device.adopt(value)
+    if buffer is not None:
+        return _on_device(problem, name, buffer, getattr(buffer, "form", None), out=out)
+    if out and not isinstance(value, np.ndarray) and not hasattr(value, "__dlpack_device__"):
+        raise ProblemError("out", type(value).__name__, "a writable array or DLPack tensor")
+    array = to_host_array(value, "out" if out else name)
+    if out and not array.flags.writeable:
+        raise ProblemError("out", "read-only array", "a writable array")
+    axes = axes_of(problem, name, form_of(array))
+    return Operand(problem, name, axes, None, in_memory_order(problem, name, array, axes))
+
+
+def copied(device: Device, array: Array) -> DeviceBuffer:
+    """Return memory of the device with a copy of a C-contiguous array."""
+    buffer = device.allocate(array.nbytes)
+    device.write(buffer, array)
+    return buffer
+
+
+def _on_device(
+    problem: ConvProblem, name: str, buffer: DeviceBuffer, form: TensorForm | None, *, out: bool
+) -> Operand:
+    axes = None if form is None else check_form(problem, name, form)
+    if buffer.size < problem.nbytes(name):
+        raise ProblemError(name, f"{buffer.size} bytes", f"{problem.nbytes(name)} bytes or more")
+    if out and getattr(buffer, "read_only", False):
+        raise ProblemError("out", "read-only memory", "memory that kernels can write")
+    return Operand(problem, name, axes, buffer, None)
