@@ -51,6 +51,7 @@ class RocmTensor:
         self.streams: list[int] = []
         self.releases = 0
         self._number = number
+        self._shared: dict[int, Tensor] = {}
         self._shape = (c_int64 * array.ndim)(*array.shape)
         self._steps = None if steps is None else (c_int64 * array.ndim)(*steps)
         self._skipped = skipped
@@ -72,13 +73,13 @@ class RocmTensor:
             None,
             Tensor._fields_[-1][1](self._release),
         )
-        self._shared = tensor
+        self._shared[ctypes.addressof(tensor)] = tensor
         return _python("PyCapsule_New", ctypes.py_object, c_void_p, c_char_p, c_void_p)(
             ctypes.addressof(tensor), b"dltensor", None
         )
 
     def _release(self, managed: int) -> None:
-        assert managed == ctypes.addressof(self._shared)
+        assert managed in self._shared
         self.releases += 1
 
     def numpy(self) -> Array:

@@ -19,11 +19,12 @@ from standin_tensors import ROCM, RocmTensor, Taken
 import convfind
 from convfind.checking.accuracy import integer_data
 from convfind.checking.reference import reference_convolution
-from convfind.errors import ConvfindError
+from convfind.errors import ConvfindError, ProblemError
 from convfind.handle import Handle
 from convfind.handle.convolution import Convolution
 from convfind_backend_hip import HipBackend
 from convfind_backend_hip.device import HipDevice
+from convfind_backend_hip.interop import Borrowed, adopt
 from convfind_backend_hip.memory import HipBuffer
 
 PROBLEM = convfind.ConvProblem.forward(x=(1, 4, 6, 6), w=(8, 4, 1, 1))
@@ -128,6 +129,71 @@ def test_tensors_that_do_not_fit_are_refused(
     del caught
     convolution.device.synchronize()
     assert tensor.releases == len(tensor.streams)
+    tensor.free()
+
+
+def test_strides_tell_what_lies_channels_last(handle: Handle) -> None:
+    problem = convfind.ConvProblem.forward((1, 8, 8, 8), (8, 8, 1, 1), layout="NHWC")
+    best = handle.find(problem, mode="FAST", solvers=[SOLVER]).best
+    x, w = (np.moveaxis(array, -1, 1).astype(np.float32) for array in integer_data(problem, 0))
+    told, weights = channels_last(x), channels_last(w)
+    out = RocmTensor(np.zeros((1, 8, 8, 8), np.float32), steps=(512, 1, 64, 8))
+    assert handle.run(best, x=told, w=weights, out=out) is out
+    handle.synchronize()
+    expected = np.einsum("nchw,kc->nkhw", x, w[:, :, 0, 0])
+    memory = out.numpy().reshape(1, 8, 8, 8)
+    np.testing.assert_array_equal(np.moveaxis(memory, -1, 1), expected)
+    untold = RocmTensor(np.ascontiguousarray(x))
+    with pytest.raises(ProblemError, match=r"x: \(1, 8, 8, 8\).*transpose\(0, 3, 1, 2\)"):
+        handle.run(best, x=untold, w=weights)
+    handle.synchronize()
+    for tensor in (told, weights, out, untold):
+        tensor.free()
+
+
+def test_a_result_over_an_input_is_refused(handle: Handle) -> None:
+    problem = convfind.ConvProblem.forward((1, 4, 6, 6), (4, 4, 1, 1))
+    best = handle.find(problem, mode="FAST", solvers=[SOLVER]).best
+    x, w = RocmTensor(X), np.ones((4, 4, 1, 1), np.float32)
+    with pytest.raises(ProblemError, match="out: 'memory of an input'"):
+        handle.run(best, x=x, w=w, out=x)
+    mine = handle.tensor(X)
+    with pytest.raises(ProblemError, match="out: 'memory of an input'"):
+        handle.run(best, x=mine, w=w, out=Passed(mine))
+    handle.synchronize()
+    x.free()
+
+
+def test_a_tensor_without_memory_is_refused(convolution: Convolution) -> None:
+    class Meta:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            msg = "Unknown device type meta"
+            raise ValueError(msg)
+
+    with pytest.raises(ProblemError, match=r"'Meta'.*Unknown device type meta"):
+        convolution.run(x=Meta(), w=W)
+
+
+def test_an_empty_batch_runs(handle: Handle) -> None:
+    problem = convfind.ConvProblem.backward_weights((0, 4, 6, 6), (8, 4, 1, 1))
+    empty = np.zeros((0, 4, 6, 6), np.float32), np.zeros((0, 8, 6, 6), np.float32)
+    best = handle.find(problem).best
+    given = dict(zip("xy", map(handle.tensor, empty), strict=True))
+    assert not handle.to_numpy(handle.run(best, **given)).any()
+    assert not handle.run(best, x=empty[0], y=empty[1]).any()
+
+
+def test_tensors_are_given_back_where_a_device_is_dropped_without_being_closed(
+    handle: Handle,
+) -> None:
+    stream, tensor = device_of(handle).stream, RocmTensor(X)
+    borrowed = Borrowed(stream)
+    buffer = adopt(tensor, 0, stream, borrowed)
+    assert buffer is not None
+    del buffer
+    assert tensor.releases == 0
+    del borrowed
+    assert tensor.releases == 1
     tensor.free()
 
 

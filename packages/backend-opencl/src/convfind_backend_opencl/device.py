@@ -156,13 +156,9 @@ class OpenCLDevice(Device):
 
     def overlap(self, first: DeviceBuffer, second: DeviceBuffer) -> bool:
         """Return whether two buffers have a byte in common, views of one memory included."""
-        one, other = self._block(first, 0), self._block(second, 0)
-        (parent, start), (other_parent, other_start) = one.start(), other.start()
-        return (
-            parent == other_parent
-            and start < other_start + second.size
-            and other_start < start + first.size
-        )
+        if isinstance(first, OpenCLBuffer) and isinstance(second, OpenCLBuffer):
+            return first.block.overlaps(second.block, first.size, second.size)
+        return False
 
     def synchronize(self) -> None:
         """Wait until everything enqueued has finished."""

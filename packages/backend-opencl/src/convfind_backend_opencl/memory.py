@@ -67,8 +67,17 @@ class Block:
             return self._parent.get_sub_region(self.memory.offset + start, size)
         return self.memory.get_sub_region(start, size)
 
-    def start(self) -> tuple[int, int]:
-        """Return OpenCL's object that the memory lies in, and the byte at which it starts there."""
+    def overlaps(self, other: Block, size: int, other_size: int) -> bool:
+        """Return whether so many bytes from both origins on have one in common."""
+        (memory, start), (other_memory, other_start) = self._place(), other._place()
+        return (
+            memory == other_memory
+            and start < other_start + other_size
+            and other_start < start + size
+        )
+
+    def _place(self) -> tuple[int, int]:
+        """OpenCL's object that is no view, and the byte in it at which the block starts."""
         if self._parent is None:
             return self.memory.int_ptr, self.origin
         return self._parent.int_ptr, self.memory.offset + self.origin

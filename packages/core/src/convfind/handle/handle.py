@@ -185,7 +185,7 @@ class Handle(MIOpenCalls):
             batch, *others, channels = packed_steps(memory.shape)
             strides = (batch, channels, *others)
         else:
-            memory, strides = np.ascontiguousarray(host), ()
+            memory, strides = np.ascontiguousarray(host), packed_steps(host.shape)
         buffer = copied(self._session.device, memory)
         return DeviceTensor(buffer, host.shape, dtype, strides)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,8 +26,7 @@ Array = np.ndarray[Any, Any]
 _MOST_WORK = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(NamedTuple):
     """A tensor that a call names: a buffer of the device, or an array of the host."""
 
     problem: ConvProblem

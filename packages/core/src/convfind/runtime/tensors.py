@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -191,18 +190,19 @@ def axes_of(problem: ConvProblem, name: str, form: TensorForm) -> Layout | None:
     if form.dtype != dtype.value:
         raise ProblemError(name, form.dtype, f"dtype {dtype.value}")
     layout, shape = problem.tensor_layout(name), problem.shape(name)
+    if not layout.channels_last and form.shape == shape and form.axes in (None, layout):
+        return None
     first = Layout.of(layout.spatial_rank)
+    orders = (layout, first) if layout.channels_last else (layout,)
     fitting = [
         order
-        for order in ((layout,) if layout is first else (layout, first))
-        if order.to_memory(shape) == form.shape and form.axes in (None, order)
+        for order in orders
+        if form.axes in (None, order) and order.to_memory(shape) == form.shape
     ]
     if not fitting:
         given = form.shape if form.axes is None else (*form.shape, form.axes.value)
         legal = f"shape {layout.to_memory(shape)} ({layout.value})"
         raise ProblemError(name, given, legal + (f" or {shape}" if layout is not first else ""))
-    if layout is first:
-        return None
     if len(fitting) == 1:
         return fitting[0]
     channels, *others = form.strides[1:]
@@ -243,7 +243,11 @@ def form_of(array: Array) -> TensorForm:
 
 def packed_steps(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the steps of a tensor without gaps, in elements; axes in the order of the memory."""
-    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+    steps, step = [], 1
+    for size in reversed(shape):
+        steps.append(step)
+        step *= size
+    return tuple(reversed(steps))
 
 
 def check_form(problem: ConvProblem, name: str, form: TensorForm) -> Layout | None:
