@@ -102,7 +102,7 @@ def measure(device: str) -> dict[str, float]:
         results["finddb_miss_us"] = microseconds(lambda: database.lookup(target, problem))
         results["find_hit_us"] = microseconds(lambda: handle.find(small))
         results["applicability_us_worst"] = max(
-            microseconds(lambda solver=solver: solver.applicability(problem, target))  # type: ignore[misc]
+            microseconds(lambda solver=solver: solver.takes(problem, target))  # type: ignore[misc]
             for solver in handle.registry.solvers
         )
     return results

@@ -193,7 +193,7 @@ class Handle(MIOpenCalls):
             )
             raise SolutionError(msg)
         solver = self._session.registry.solver(solution.solver)
-        answer = solver.applicability(plain, target)
+        answer = solver.takes(plain, target)
         if not answer:
             msg = f"{solution.solver} does not take {problem}: {answer}; find again"
             raise SolutionError(msg)

@@ -22,6 +22,7 @@ from convfind.problem.checks import (
     per_axis,
     shape_of,
 )
+from convfind.problem.traits import traits_of
 from convfind.types import AccuracyClass, ConvMode, DataType, Direction, Layout
 
 IntOrSequence = int | tuple[int, ...] | list[int]
@@ -242,6 +243,14 @@ class ConvProblem:
     def layout(self) -> Layout:
         """Layout of the data tensor; see also `layouts_agree`."""
         return self.x_layout
+
+    @cached_property
+    def traits(self) -> frozenset[str]:
+        """What is special about it, as `Trait` has the words; a solver's domain names what it takes.
+
+        Of a transposed problem, what solvers are asked about is ``plain().traits``.
+        """
+        return traits_of(self)
 
     @cached_property
     def layouts_agree(self) -> bool:

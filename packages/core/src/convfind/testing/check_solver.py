@@ -54,7 +54,7 @@ def check_solver(
     runner = GuardedRunner(device)
     on_device = DeviceChecks(report, solver, target, runner, seed)
     for problem in problems:
-        answer = solver.applicability(problem, target)
+        answer = solver.takes(problem, target)
         if isinstance(answer, Rejected):
             report.rejected[problem.key] = str(answer)
             continue

@@ -62,7 +62,7 @@ def _check_effort(
     report: SolverReport, solver: Solver, problem: ConvProblem, target: Target
 ) -> None:
     def answer() -> None:
-        solver.applicability(problem, target)
+        solver.takes(problem, target)
 
     if (calls := _calls(answer)) > MOST_CALLS:
         report.fail("applicability is quick", problem, f"takes {calls} calls of functions")
@@ -122,7 +122,7 @@ def check_dynamic(
     if isinstance(solver, TunableSolver):
         config = solver.default_config(problem, target)
     for other in _resized(problem):
-        if not solver.applicability(other, target):
+        if not solver.takes(other, target):
             continue
         if (
             isinstance(solver, TunableSolver)
@@ -155,7 +155,7 @@ def _check_answer(
     report: SolverReport, solver: Solver, problem: ConvProblem, target: Target
 ) -> None:
     try:
-        first, second = (solver.applicability(problem, target) for _ in range(2))
+        first, second = (solver.takes(problem, target) for _ in range(2))
         if first:
             size = solver.workspace_size(problem, target)
             wti = solver.wti(problem, target)
