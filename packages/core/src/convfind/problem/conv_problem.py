@@ -246,9 +246,9 @@ class ConvProblem:
 
     @cached_property
     def traits(self) -> frozenset[str]:
-        """What is special about it, as `Trait` has the words; a solver's domain names what it takes.
+        """What is special about it, in the words of `Trait`, by which domains say what they take.
 
-        Of a transposed problem, what solvers are asked about is ``plain().traits``.
+        Solvers are asked about ``plain().traits``.
         """
         return traits_of(self)
 

@@ -1,4 +1,4 @@
-"""`Trait`: what is special about a problem, in the words in which solvers declare what they take."""
+"""`Trait`: what is special about a problem, in the words that solvers' domains are made of."""
 
 from __future__ import annotations
 
