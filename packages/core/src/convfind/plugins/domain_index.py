@@ -11,8 +11,8 @@ from convfind.solver.applicability import Rejected
 
 Split = tuple[tuple[Solver, ...], Mapping[str, Rejected]]
 
-#: Kinds of problems that are remembered; a network has a dozen.
-_MOST_KINDS = 4096
+#: Kinds of problems that are remembered, with 10 kB each; a network has a dozen.
+_MOST_KINDS = 256
 
 
 class DomainIndex:
@@ -23,7 +23,10 @@ class DomainIndex:
 
     def __init__(self, solvers: Sequence[Solver], refused: Mapping[str, Rejected]) -> None:
         """Take the solvers, and the refusals of others, which are part of each answer."""
-        self._solvers = solvers
+        domains = dict.fromkeys(solver.domain for solver in solvers)
+        places = {domain: place for place, domain in enumerate(domains)}
+        self._domains = tuple(domains)
+        self._solvers = tuple((solver, places[solver.domain]) for solver in solvers)
         self._refused = refused
         self._splits: dict[object, Split] = {}
 
@@ -41,10 +44,11 @@ class DomainIndex:
         return found
 
     def _divide(self, problem: ConvProblem, target: Target) -> Split:
+        answers = [domain.refusal(problem, target) for domain in self._domains]
         refused = dict(self._refused)
         inside = []
-        for solver in self._solvers:
-            refusal = solver.domain.refusal(problem, target)
+        for solver, place in self._solvers:
+            refusal = answers[place]
             if refusal is None:
                 inside.append(solver)
             else:
