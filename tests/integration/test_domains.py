@@ -29,10 +29,10 @@ class Undeclared(MockSolver):
     """A third party's: it takes everything, and says nothing of a domain."""
 
     solver_id = "third-party-undeclared"
-    backends = ()
+    backends = ()  # type: ignore[assignment]
 
 
-class ThirdParty:
+class Stranger:
     """Its plugin."""
 
     @hookimpl
@@ -43,7 +43,7 @@ class ThirdParty:
 
 @pytest.fixture(scope="module")
 def registry() -> Registry:
-    return Registry.build([ThirdParty()])
+    return Registry.build([Stranger()])
 
 
 def screened(

@@ -109,7 +109,7 @@ def test_the_conformance_kit_finds_nothing(solver: GpuSolver, as_gpu: Device) ->
         problem_for(solver, (2, 12, 11, 12), 8, padding=1, groups=4),
         problem_for(solver, (1, 3, 4, 4), 2, padding=9),
     ]
-    if DataType.FLOAT16 in solver.dtypes:
+    if DataType.FLOAT16 in solver.domain.dtypes:
         shapes.append(problem_for(solver, (2, 20, 6, 9), 35, padding=1, dtype=DataType.FLOAT16))
     if solver.axes == 1:
         window = (taps_of(solver), 1)
@@ -313,7 +313,7 @@ def test_what_is_refused(options: dict[str, Any], reason: Reason) -> None:
 def test_float16_is_left_to_the_smallest_transform() -> None:
     for solver in solvers():
         assert isinstance(solver, (CpuSolver, GpuSolver))
-        assert (DataType.FLOAT16 in solver.dtypes) is (solver.transform is F2X3)
+        assert (DataType.FLOAT16 in solver.domain.dtypes) is (solver.transform is F2X3)
 
 
 @each(SOLVERS)

@@ -120,7 +120,7 @@ def weird_problems() -> tuple[ConvProblem, ...]:
 
 class _LaterProblem(ConvProblem):
     @property
-    def traits(self) -> frozenset[str]:  # type: ignore[override]
+    def traits(self) -> frozenset[str]:
         return super().traits | {UNKNOWN_TRAIT}
 
 
