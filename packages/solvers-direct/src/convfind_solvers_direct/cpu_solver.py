@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from convfind.device.target import Target
 from convfind.kit.throughput import cpu_index
 from convfind.problem import ConvProblem
@@ -45,9 +43,7 @@ class CpuSolver(Solver):
     )
 
     def __init__(self) -> None:
-        self.domain = replace(
-            self.domain, directions=(self.direction,), channels_last=self.channels_last
-        )
+        self.domain = self.domain.oriented(self.direction, self.channels_last)
 
 
 def program_of(name: str, shape: Window, **macros: DefineValue) -> Program:

@@ -58,9 +58,7 @@ class GpuDirect(TunableSolver):
 
     def __init__(self, direction: Direction) -> None:
         self.direction = direction
-        self.domain = replace(
-            self.domain, directions=(direction,), channels_last=self.channels_last
-        )
+        self.domain = self.domain.oriented(direction, self.channels_last)
         layout = "nhwc" if self.channels_last else "nchw"
         self.solver_id = f"{self.prefix}-{layout}-{direction.short}"
 

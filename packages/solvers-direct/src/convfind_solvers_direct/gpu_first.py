@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
@@ -91,9 +91,7 @@ class GpuFirst(TunableSolver):
 
     def __init__(self, *, channels_last: bool) -> None:
         self.channels_last = channels_last
-        self.domain = replace(
-            ONE_GROUP, directions=(Direction.FORWARD,), channels_last=channels_last
-        )
+        self.domain = ONE_GROUP.oriented(Direction.FORWARD, channels_last)
         self.solver_id = f"direct-gpu-first-{'nhwc' if channels_last else 'nchw'}-fwd"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:

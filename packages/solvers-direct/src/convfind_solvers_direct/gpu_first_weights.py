@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
@@ -103,9 +103,7 @@ class GpuFirstWeights(TunableSolver):
 
     def __init__(self, *, channels_last: bool) -> None:
         self.channels_last = channels_last
-        self.domain = replace(
-            ONE_GROUP, directions=(Direction.BACKWARD_WEIGHTS,), channels_last=channels_last
-        )
+        self.domain = ONE_GROUP.oriented(Direction.BACKWARD_WEIGHTS, channels_last)
         self.solver_id = f"direct-gpu-first-{'nhwc' if channels_last else 'nchw'}-bwd-weights"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:

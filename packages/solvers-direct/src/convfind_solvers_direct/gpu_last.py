@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from convfind.device.target import Target
 from convfind.problem import ConvProblem
@@ -65,9 +64,7 @@ class GpuLast(TunableSolver):
 
     def __init__(self, direction: Direction) -> None:
         self.direction = direction
-        self.domain = replace(
-            PLAIN_FLOAT32.without(Trait.GROUPS), directions=(direction,), channels_last=False
-        )
+        self.domain = PLAIN_FLOAT32.without(Trait.GROUPS).oriented(direction, False)
         self.solver_id = f"direct-gpu-last-nchw-{direction.short}"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:

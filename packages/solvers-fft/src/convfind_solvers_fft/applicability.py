@@ -27,15 +27,10 @@ _LEAST_DEPTHWISE_TAPS = 81
 _LEAST_CHANNELS = 3
 
 
-def judge(problem: ConvProblem) -> Applicability:
-    """Judge the window."""
+def judge_dense(problem: ConvProblem) -> Applicability:
+    """Judge window and channels, which must be worth the transforms."""
     if prod(problem.filter) < _LEAST_TAPS:
         return Rejected(Reason.FILTER_SIZE, f"is for filters of {_LEAST_TAPS} taps and more")
-    return APPLICABLE
-
-
-def judge_dense(problem: ConvProblem) -> Applicability:
-    """Judge the channels, which must be worth the transforms."""
     channels, filters = problem.w_shape[1], problem.w_shape[0] // problem.groups
     if min(channels, filters) < _LEAST_CHANNELS:
         return Rejected(

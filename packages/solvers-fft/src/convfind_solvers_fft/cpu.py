@@ -19,13 +19,7 @@ from convfind.solver.config import Config, ConfigValue
 from convfind.solver.domain import CPUS
 from convfind.solver.search_space import Parameter, SearchSpace
 from convfind.types import Algorithm, Direction
-from convfind_solvers_fft.applicability import (
-    DOMAIN,
-    error_factor,
-    error_reach,
-    judge,
-    largest_number,
-)
+from convfind_solvers_fft.applicability import DOMAIN, error_factor, error_reach, largest_number
 from convfind_solvers_fft.codegen import SIZES
 from convfind_solvers_fft.geometry import Tiling, useful_tilings
 
@@ -60,16 +54,12 @@ class CpuSolver(TunableSolver):
         """Take the variant, which gives the solver its id."""
         self.direction = direction
         self.channels_last = channels_last
-        self.domain = replace(
-            DOMAIN, directions=(direction,), kinds=CPUS, channels_last=channels_last
-        )
+        self.domain = replace(DOMAIN.oriented(direction, channels_last), kinds=CPUS)
         layout = "nhwc" if channels_last else "nchw"
         self.solver_id = f"fft-{self.kind}-{layout}-{direction.short}"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take filters that are worth the transforms."""
-        if not (answer := judge(problem)):
-            return answer
+        """Take sizes that the kernels can count, and filters that fit a tile."""
         if (largest := largest_number(problem)) > _LARGEST:
             return Rejected(Reason.SIZE_LIMIT, f"an image of {largest} elements")
         if not (tilings := useful_tilings(problem, SIZES)):

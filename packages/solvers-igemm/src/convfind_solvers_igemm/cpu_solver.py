@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
 from convfind.device.target import Target
@@ -39,9 +38,7 @@ class CpuSolver(Solver):
     domain = Domain(kinds=CPUS, dtypes=(DataType.FLOAT32,), traits=FIRST_TRAITS - {Trait.GAPS})
 
     def __init__(self) -> None:
-        self.domain = replace(
-            self.domain, directions=(self.direction,), channels_last=self.channels_last
-        )
+        self.domain = self.domain.oriented(self.direction, self.channels_last)
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take sizes that the kernels can count."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
 from typing import ClassVar
 
 from convfind.device.target import Target
@@ -65,7 +64,7 @@ class GpuSolver(TunableSolver):
         self.direction = direction
         self.channels_last = channels_last
         self.fixed = fixed
-        self.domain = replace(self.domain, directions=(direction,), channels_last=channels_last)
+        self.domain = self.domain.oriented(direction, channels_last)
         self.is_dynamic = not fixed
         layout = "nhwc" if channels_last else "nchw"
         self.solver_id = f"igemm-gpu-{layout}-{direction.short}" + ("-fixed" if fixed else "")

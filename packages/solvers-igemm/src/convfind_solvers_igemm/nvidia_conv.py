@@ -92,7 +92,7 @@ class MatrixConvSolver(TunableSolver):
         self.direction = direction
         self.channels_last = channels_last
         self.fixed = fixed
-        self.domain = replace(DOMAIN, directions=(direction,), channels_last=channels_last)
+        self.domain = DOMAIN.oriented(direction, channels_last)
         if not channels_last:  # narrow types are read channels last
             self.domain = replace(self.domain, dtypes=(DataType.FLOAT32,))
         self.is_dynamic = not fixed

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -59,7 +57,7 @@ class MatrixWeightsSolver(TunableSolver):
     direction = Direction.BACKWARD_WEIGHTS
     algorithm = Algorithm.IMPLICIT_GEMM
     backends = ("opencl",)
-    domain = replace(DOMAIN, directions=(Direction.BACKWARD_WEIGHTS,), channels_last=True)
+    domain = DOMAIN.oriented(Direction.BACKWARD_WEIGHTS, channels_last=True)
 
     def __init__(self, *, fixed: bool) -> None:
         """Take the variant, which gives the solver its id; ``fixed``: sizes are compiled in."""

@@ -15,16 +15,11 @@ from convfind.types import AccuracyClass, DataType, Direction
 from convfind_solvers_winograd.cook_toom import Transform
 
 #: What transforms of filters with stride 1 take, and with stride 2.
-UNSTRIDED = Domain(
-    dtypes=(DataType.FLOAT32,),
-    ranks=(2,),
-    traits=FIRST_TRAITS - {Trait.GAPS, Trait.STRICT, Trait.STRIDE},
+_EITHER = Domain(
+    dtypes=(DataType.FLOAT32,), ranks=(2,), traits=FIRST_TRAITS - {Trait.GAPS, Trait.STRICT}
 )
-STRIDED = Domain(
-    dtypes=(DataType.FLOAT32,),
-    ranks=(2,),
-    traits=FIRST_TRAITS - {Trait.GAPS, Trait.STRICT, Trait.DILATION},
-)
+UNSTRIDED = _EITHER.without(Trait.STRIDE)
+STRIDED = _EITHER.without(Trait.DILATION)
 #: Channels-first tiles are cut from patches of rows in the private memory of CPUs.
 MOST_DILATION = 16
 #: From this growth of rounding errors on, the problem must accept to lose bits.

@@ -58,13 +58,9 @@ class CpuSolver(TunableSolver):
         dtypes: tuple[DataType, ...] = (DataType.FLOAT32,),
     ) -> None:
         """Take the variant, which gives the solver its id; along one axis if ``axes`` is 1."""
-        self.domain = replace(
-            STRIDED if transform.spread else UNSTRIDED,
-            directions=(direction,),
-            kinds=CPUS,
-            dtypes=dtypes,
-            channels_last=channels_last,
-        )
+        domain = STRIDED if transform.spread else UNSTRIDED
+        domain = domain.oriented(direction, channels_last)
+        self.domain = replace(domain, kinds=CPUS, dtypes=dtypes)
         self.transform = transform
         self.direction = direction
         self.channels_last = channels_last

@@ -51,7 +51,7 @@ class GpuSolver(Solver):
         self, transform: Transform, direction: Direction, *, channels_last: bool, axes: int = 2
     ) -> None:
         """Take the variant, which gives the solver its id; along one axis if ``axes`` is 1."""
-        self.domain = replace(self.domain, directions=(direction,), channels_last=channels_last)
+        self.domain = self.domain.oriented(direction, channels_last)
         self.transform = transform
         self.direction = direction
         self.channels_last = channels_last

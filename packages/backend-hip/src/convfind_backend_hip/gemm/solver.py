@@ -49,7 +49,7 @@ class GemmSolver(Solver):
     )
 
     def __init__(self) -> None:
-        self.domain = replace(self.domain, directions=(self.direction,))
+        self.domain = self.domain.oriented(self.direction)
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take matrices that the library can count."""

@@ -40,7 +40,7 @@ class GemmSolver(TunableSolver):
     )
 
     def __init__(self) -> None:
-        self.domain = replace(self.domain, directions=(self.direction,))
+        self.domain = self.domain.oriented(self.direction)
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take matrices that the kernels can count, on devices that have room for a tile."""

@@ -64,6 +64,10 @@ class Domain:
         object.__setattr__(self, "traits", frozenset(self.traits))
         object.__setattr__(self, "features", frozenset(self.features))
 
+    def oriented(self, direction: Direction, channels_last: bool | None = None) -> Domain:
+        """Return the domain in one direction and, where it says, one order of channels."""
+        return replace(self, directions=(direction,), channels_last=channels_last)
+
     def without(self, *traits: Trait) -> Domain:
         """Return the domain without problems that have one of the traits."""
         return replace(self, traits=self.traits.difference(traits))
