@@ -133,7 +133,7 @@ class _Worker:
 def is_for(solver: Solver, target: Target) -> bool:
     """False where the device, and not the problem, is what a solver refuses."""
     problems = (*larger(), *(p.plain() for case in edge_cases() for p in variants(case)))
-    answers = [solver.applicability(problem, target) for problem in problems]
+    answers = [solver.takes(problem, target) for problem in problems]
     refusals = {answer.reason for answer in answers if isinstance(answer, Rejected)}
     return any(answers) or not refusals & _OF_DEVICES
 

@@ -59,7 +59,7 @@ def programs_of(texts: list[str], target: Target) -> Programs:
             for way in Direction if layer.dtype is not DataType.INT8 else [Direction.FORWARD]:
                 problem = layer.with_direction(way)
                 for solver in default_registry().solvers_for(target)[0]:
-                    if solver.applicability(problem, target):
+                    if solver.takes(problem, target):
                         programs = solver.solution(problem, target).programs
                         found.setdefault(solver.solver_id, set()).update(programs)
     return found

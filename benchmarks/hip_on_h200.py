@@ -66,7 +66,7 @@ def sample(candidate: Candidate) -> float:
 
 def compared(hip: Handle, opencl: Handle, problem: ConvProblem, solver: Solver) -> Row:
     """Check a solver on both backends and time it in turns."""
-    handles = [hip] + [opencl] * bool(solver.applicability(problem, opencl.target))
+    handles = [hip] + [opencl] * bool(solver.takes(problem, opencl.target))
     if solver.backends is not None:
         handles = [handle for handle in handles if handle.target.backend in solver.backends]
     candidates = [ready(handle, problem, solver, hip) for handle in handles]
@@ -89,7 +89,7 @@ def pairs(
     for problem in problems:
         for solver in hip.registry.solvers_for(hip.target)[0]:
             chosen = any(fnmatch(solver.solver_id, pattern) for pattern in patterns)
-            if chosen and solver.applicability(problem, hip.target):
+            if chosen and solver.takes(problem, hip.target):
                 yield problem, solver
 
 

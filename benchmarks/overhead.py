@@ -19,7 +19,9 @@ from rich.console import Console
 from rich.table import Table
 
 import convfind
+from convfind.find.screening import screen
 from convfind.handle import Handle
+from convfind.policy import Policy
 from convfind.runtime.backend import InvokeArgs
 
 # Small, so that the device is never the bottleneck of a loop of enqueues.
@@ -101,8 +103,12 @@ def measure(device: str) -> dict[str, float]:
         results["finddb_hit_us"] = microseconds(lambda: database.lookup(target, small))
         results["finddb_miss_us"] = microseconds(lambda: database.lookup(target, problem))
         results["find_hit_us"] = microseconds(lambda: handle.find(small))
+        policy = Policy()
+        results["screening_us"] = microseconds(
+            lambda: screen(problem, handle.session, policy), calls=200
+        )
         results["applicability_us_worst"] = max(
-            microseconds(lambda solver=solver: solver.applicability(problem, target))  # type: ignore[misc]
+            microseconds(lambda solver=solver: solver.takes(problem, target))  # type: ignore[misc]
             for solver in handle.registry.solvers
         )
     return results

@@ -151,7 +151,7 @@ def uses_of(
             continue
         count = 0
         for problem in problems:
-            if not solver.applicability(problem, handle.target):
+            if not solver.takes(problem, handle.target):
                 continue
             for config in _configs(handle, solver, problem):
                 try:

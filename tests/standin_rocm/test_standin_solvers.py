@@ -64,7 +64,7 @@ def taken(solver: Solver, target: Target) -> list[ConvProblem]:
         for case in cases()
         for stated in (case, replace(case, accuracy=AccuracyClass.RELAXED))
         for variant in variants(stated)
-        if solver.applicability(problem := variant.plain(), target)
+        if solver.takes(problem := variant.plain(), target)
     ]
     most = MOST[target.arch] if solver.is_dynamic else 2
     return found[:: max(1, -(-len(found) // most))]
@@ -117,7 +117,7 @@ def test_tiles_of_matrix_instructions(
         problems = [
             problem
             for problem in products(dtype, layout)
-            if solver.applicability(problem, device.target)
+            if solver.takes(problem, device.target)
             and config in solver.search_space(problem, device.target)
         ]
         if not problems:

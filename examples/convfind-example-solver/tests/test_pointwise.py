@@ -36,7 +36,7 @@ SHAPES = [
 
 
 def test_the_conformance_kit_finds_nothing(convfind_device: Device) -> None:
-    if not PointwiseForward().applicability(PLAIN, convfind_device.target):
+    if not PointwiseForward().takes(PLAIN, convfind_device.target):
         pytest.skip(f"made for CPU devices, not {convfind_device.target.name}")
     report = assert_solver(PointwiseForward(), convfind_device, shapes=SHAPES)
     assert len(report.problems) == len(SHAPES)
@@ -44,7 +44,7 @@ def test_the_conformance_kit_finds_nothing(convfind_device: Device) -> None:
 
 def test_every_config_is_right(convfind_device: Device) -> None:
     solver = PointwiseForward()
-    if not solver.applicability(PLAIN, convfind_device.target):
+    if not solver.takes(PLAIN, convfind_device.target):
         pytest.skip(f"made for CPU devices, not {convfind_device.target.name}")
     problem = ConvProblem.forward((2, 5, 10, 13), (3, 5, 1, 1))
     configs = list(solver.search_space(problem, convfind_device.target))
@@ -78,8 +78,9 @@ def test_the_space_shrinks_with_the_output_channels() -> None:
         ({"layout": "NHWC"}, Reason.LAYOUT),
         ({"w_layout": "NHWC"}, Reason.LAYOUT),
         ({"dtype": "float16"}, Reason.DTYPE),
-        ({"stride": 2}, Reason.FILTER_SIZE),
-        ({"padding": 1}, Reason.FILTER_SIZE),
+        ({"w": (2, 16, 3, 3)}, Reason.FILTER_SIZE),
+        ({"stride": 2}, Reason.STRIDE),
+        ({"padding": 1}, Reason.PADDING),
         ({"x_strides": (4096, 150, 12, 1)}, Reason.NON_PACKED),
         ({"groups": 2, "w": (4, 8, 1, 1)}, Reason.GROUPS),
         ({"beta": 1.0}, Reason.SCALING),
@@ -89,21 +90,21 @@ def test_the_space_shrinks_with_the_output_channels() -> None:
 )
 def test_refusals_carry_their_reason(changes: dict[str, object], reason: Reason) -> None:
     options: dict[str, object] = {"x": PLAIN.x_shape, "w": PLAIN.w_shape, **changes}
-    answer = PointwiseForward().applicability(ConvProblem.forward(**options), CPU)  # type: ignore[arg-type]
+    answer = PointwiseForward().takes(ConvProblem.forward(**options), CPU)  # type: ignore[arg-type]
     assert isinstance(answer, Rejected)
     assert answer.reason is reason
 
 
 def test_other_directions_and_devices_are_refused() -> None:
     solver = PointwiseForward()
-    assert solver.applicability(PLAIN, CPU)
+    assert solver.takes(PLAIN, CPU)
     gpu = replace(CPU, identity="", kind=DeviceKind.GPU)
     for problem, target, reason in (
         (PLAIN, gpu, Reason.DEVICE_KIND),
         (PLAIN.with_direction("backward-data"), CPU, Reason.DIRECTION),
         (PLAIN.with_direction("backward-weights"), CPU, Reason.DIRECTION),
     ):
-        answer = solver.applicability(problem, target)
+        answer = solver.takes(problem, target)
         assert isinstance(answer, Rejected)
         assert answer.reason is reason
 

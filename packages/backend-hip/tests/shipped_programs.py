@@ -100,7 +100,7 @@ def programs_of(target: Target) -> dict[str, set[Program]]:
             if not fnmatch(solver.solver_id, layer.solvers):
                 continue
             for problem in layer.problems:
-                if solver.applicability(problem, target):
+                if solver.takes(problem, target):
                     programs = solver.solution(problem, target).programs
                     found.setdefault(solver.solver_id, set()).update(programs)
     return found

@@ -38,13 +38,13 @@ def problem_of(dtype: DataType, size: int = 1, **more: object) -> ConvProblem:
 @pytest.mark.parametrize("way", list(Direction))
 def test_floating_types_have_one_solver_each(dtype: DataType, size: int, way: Direction) -> None:
     problem = problem_of(dtype, size).with_direction(way)
-    assert sum(bool(s.applicability(problem, TARGET)) for s in solvers()) == 1
+    assert sum(bool(s.takes(problem, TARGET)) for s in solvers()) == 1
 
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_int8_gives_int32(size: int) -> None:
     problem = problem_of(DataType.INT8, size)
-    accepted = [s for s in solvers() if s.applicability(problem, TARGET)]
+    accepted = [s for s in solvers() if s.takes(problem, TARGET)]
     assert len(accepted) == 1
     gemms = [g for g in accepted[0].solution(problem, TARGET).steps if isinstance(g, LibraryGemm)]
     assert {(g.a.dtype, g.b.dtype, g.c.dtype) for g in gemms} == {
@@ -54,11 +54,11 @@ def test_int8_gives_int32(size: int) -> None:
 
 def test_float64_and_a_missing_library_are_refused() -> None:
     forward = POINTWISE[0]
-    refused = forward.applicability(problem_of(DataType.FLOAT64), TARGET)
+    refused = forward.takes(problem_of(DataType.FLOAT64), TARGET)
     assert isinstance(refused, Rejected)
     assert refused.reason is Reason.DTYPE
     bare = Target(*("hip", "a gpu", DeviceKind.GPU, "AMD", "ROCm", "gfx90a", 110, "1"))
-    refused = forward.applicability(problem_of(DataType.FLOAT32), bare)
+    refused = forward.takes(problem_of(DataType.FLOAT32), bare)
     assert isinstance(refused, Rejected)
     assert refused.reason is Reason.FEATURE
 
@@ -86,7 +86,7 @@ def test_products_are_as_deterministic_as_the_problem(deterministic: bool) -> No
 @pytest.mark.parametrize("solver", POINTWISE, ids=lambda solver: solver.solver_id)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_products_are_the_convolution(solver: Solver, layout: str) -> None:
-    (way,) = (way for way in Direction if solver.applicability(_directed(way, layout), TARGET))
+    (way,) = (way for way in Direction if solver.takes(_directed(way, layout), TARGET))
     problem = _directed(way, layout)
     reads = random_data(problem, 1)
     device = MockDevice(TARGET)

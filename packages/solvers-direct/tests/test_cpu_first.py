@@ -100,7 +100,7 @@ def test_drawn_shapes(solver: First, convfind_device: Device) -> None:
 def test_other_problems_and_devices_are_refused(solver: First) -> None:
     target = replace(MOCK_TARGET, identity="", backend="opencl", kind=DeviceKind.CPU)
     first = problem_of(solver, (4, 3, 224, 224), (64, 3, 7, 7), padding=3, stride=2)
-    assert solver.applicability(first, target)
+    assert solver.takes(first, target)
     is_data = solver.direction is Direction.BACKWARD_DATA
     other = Direction.FORWARD if is_data else Direction.BACKWARD_DATA
     other_layout = Layout.of(2, channels_last=not solver.channels_last)
@@ -117,11 +117,11 @@ def test_other_problems_and_devices_are_refused(solver: First) -> None:
         (problem_of(solver, (1, 3, 8, 8, 8), (4, 3, 3, 3, 3)), target, Reason.SPATIAL_RANK),
         (problem_of(solver, (1, 4, 40000, 40000), (4, 4, 3, 3)), target, Reason.SIZE_LIMIT),
     ):
-        answer = solver.applicability(problem, device)
+        answer = solver.takes(problem, device)
         assert isinstance(answer, Rejected), problem
         assert answer.reason == reason
     tall = problem_of(solver, (1, 1, 20000, 8000), (4, 1, 500, 1))
-    assert not solver.applicability(tall, target)
+    assert not solver.takes(tall, target)
     index = solver.wti(first, target)
     assert index is not None
     assert 0.01 < index < 1
@@ -172,7 +172,7 @@ def test_last_layers(channels_last: bool, convfind_device: Device) -> None:
         (problem_of(solver, (1, 20, 8, 8), (5, 20, 3, 3)), Reason.CHANNELS),
         (problem_of(solver, (1, 20, 8, 8), (4, 20, 3, 3), stride=2), Reason.STRIDE),
     ):
-        answer = solver.applicability(problem, target)
+        answer = solver.takes(problem, target)
         assert isinstance(answer, Rejected), problem
         assert answer.reason == reason
 
@@ -182,7 +182,7 @@ def test_patches_of_vision_transformers_are_taken_channels_last() -> None:
     for channels_last in (False, True):
         solver = CpuFirst(channels_last=channels_last)
         problem = problem_of(solver, (4, 3, 224, 224), (768, 3, 16, 16), stride=16)
-        assert bool(solver.applicability(problem, target)) is channels_last
+        assert bool(solver.takes(problem, target)) is channels_last
 
 
 @each_solver

@@ -100,7 +100,7 @@ def test_blocks_are_those_with_the_fewest_products() -> None:
 )
 def test_first_choice_where_it_is_faster(channels: int, taps: int, filters: int) -> None:
     first = problem_of((4, channels, 112, 112), (filters, channels, taps, taps), padding=taps // 2)
-    assert SOLVER.applicability(first, TARGET)
+    assert SOLVER.takes(first, TARGET)
     index = SOLVER.wti(first, TARGET)
     direct = CpuFirstWeights(channels_last=True).wti(first, TARGET)
     assert index is not None
@@ -120,7 +120,7 @@ def test_what_does_not_pay_is_refused() -> None:
         (problem_of((8, 2, 2, 40), (120, 2, 9, 9), padding=4), Reason.PADDING),
         (problem_of((1, 4, 64, 64), (1024, 4, 11, 11)), Reason.SIZE_LIMIT),
     ):
-        answer = SOLVER.applicability(problem, TARGET)
+        answer = SOLVER.takes(problem, TARGET)
         assert isinstance(answer, Rejected), problem
         assert answer.reason == reason, problem
 

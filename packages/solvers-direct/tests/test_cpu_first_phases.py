@@ -98,7 +98,7 @@ def test_drawn_shapes(solver: PhasesSolver, convfind_device: Device) -> None:
 @EACH
 def test_what_does_not_pay_is_refused(solver: PhasesSolver) -> None:
     first = problem_of(solver, (4, 3, 224, 224), (64, 3, 7, 7), padding=3, stride=2)
-    assert solver.applicability(first, TARGET)
+    assert solver.takes(first, TARGET)
     index = solver.wti(first, TARGET)
     assert index is not None
     assert 0.5 < index < 1.6
@@ -110,7 +110,7 @@ def test_what_does_not_pay_is_refused(solver: PhasesSolver) -> None:
         (problem_of(solver, (4, 3, 224, 224), (64, 3, 7, 5), stride=2), Reason.FILTER_SIZE),
         (problem_of(solver, (4, 1, 224, 224), (64, 1, 5, 5), stride=2), Reason.FILTER_SIZE),
     ):
-        answer = solver.applicability(problem, TARGET)
+        answer = solver.takes(problem, TARGET)
         assert isinstance(answer, Rejected), problem
         assert answer.reason == reason
 
@@ -118,10 +118,10 @@ def test_what_does_not_pay_is_refused(solver: PhasesSolver) -> None:
 def test_sums_beyond_the_caches_are_refused() -> None:
     solver = CpuFirstPhasesWeights()
     many = problem_of(solver, (4, 3, 224, 224), (512, 3, 11, 11), stride=4)
-    answer = solver.applicability(many, TARGET)
+    answer = solver.takes(many, TARGET)
     assert isinstance(answer, Rejected)
     assert answer.reason == Reason.SIZE_LIMIT
-    assert CpuFirstPhases().applicability(many.with_direction(Direction.FORWARD), TARGET)
+    assert CpuFirstPhases().takes(many.with_direction(Direction.FORWARD), TARGET)
 
 
 def test_few_tiles_are_as_many_parts_as_cores() -> None:

@@ -94,7 +94,7 @@ def test_other_groups_and_wide_rows_are_refused(convfind_device: Device) -> None
         (problem_of((1, 16, 40, 40), (16, 8, 3, 13)), target, Reason.FILTER_SIZE),
         (problem_of((1, 16, 9, 2000), (16, 8, 3, 3)), target, Reason.SIZE_LIMIT),
     ):
-        answer = SOLVER.applicability(problem, device)
+        answer = SOLVER.takes(problem, device)
         assert isinstance(answer, Rejected), problem
         assert answer.reason == reason
 

@@ -141,7 +141,7 @@ def test_other_problems_and_devices_are_refused(solver: FewChannels) -> None:
     is_cpu = isinstance(solver, CpuDirect)
     target = replace(PLAIN_GPU, identity="", kind=DeviceKind.CPU) if is_cpu else PLAIN_GPU
     small = problem_of(solver, (1, 4, 8, 8), (4, 1, 3, 3), groups=4)
-    assert solver.applicability(small, target)
+    assert solver.takes(small, target)
     other = next(d for d in Direction if d is not solver.direction)
     for problem, device, reason in (
         (
@@ -175,7 +175,7 @@ def test_other_problems_and_devices_are_refused(solver: FewChannels) -> None:
             Reason.SIZE_LIMIT,
         ),
     ):
-        answer = solver.applicability(problem, device)
+        answer = solver.takes(problem, device)
         assert isinstance(answer, Rejected), problem
         assert answer.reason == reason
 
@@ -208,7 +208,7 @@ def test_default_configs_are_legal(solver: GpuDirect) -> None:
     ):
         padding = w[-1] // 2
         problem = problem_of(solver, x, w, groups=groups, stride=stride, padding=padding)
-        assert solver.applicability(problem, PLAIN_GPU), problem
+        assert solver.takes(problem, PLAIN_GPU), problem
         config = solver.default_config(problem, PLAIN_GPU)
         assert config in solver.search_space(problem, PLAIN_GPU), problem
 
@@ -247,6 +247,6 @@ def test_default_configs_are_legal_at_every_stride(direction: Direction) -> None
         for channels, taps in itertools.product((2, 4), (1, 3, 7)):
             x, w = (1, channels, 20, 20), (channels, 1, taps, taps)
             problem = problem_of(solver, x, w, groups=channels, stride=stride, padding=taps // 2)
-            assert solver.applicability(problem, PLAIN_GPU)
+            assert solver.takes(problem, PLAIN_GPU)
             config = solver.default_config(problem, PLAIN_GPU)
             assert solver.search_space(problem, PLAIN_GPU).broken_constraint(config) is None

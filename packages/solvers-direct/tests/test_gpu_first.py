@@ -89,7 +89,7 @@ def test_usual_tiles_are_legal(
     solver: GpuFirst, x: tuple[int, ...], w: tuple[int, ...], stride: int, padding: int
 ) -> None:
     problem = problem_of(solver, x, w, stride=stride, padding=padding)
-    assert solver.applicability(problem, PLAIN_GPU)
+    assert solver.takes(problem, PLAIN_GPU)
     assert solver.default_config(problem, PLAIN_GPU) in solver.search_space(problem, PLAIN_GPU)
     index = solver.wti(problem, PLAIN_GPU)
     assert index is not None
@@ -99,7 +99,7 @@ def test_usual_tiles_are_legal(
 @each_solver
 def test_other_problems_and_devices_are_refused(solver: GpuFirst) -> None:
     first = problem_of(solver, (4, 3, 224, 224), (64, 3, 7, 7), padding=3, stride=2)
-    assert solver.applicability(first, PLAIN_GPU)
+    assert solver.takes(first, PLAIN_GPU)
     for problem, device, reason in (
         (first, replace(PLAIN_GPU, identity="", kind=DeviceKind.CPU), Reason.DEVICE_KIND),
         (first.with_direction(Direction.BACKWARD_DATA), PLAIN_GPU, Reason.DIRECTION),
@@ -109,7 +109,7 @@ def test_other_problems_and_devices_are_refused(solver: GpuFirst) -> None:
         (first, replace(PLAIN_GPU, identity="", max_work_group=16), Reason.WORK_GROUP),
         (first, replace(PLAIN_GPU, identity="", local_memory=32768), Reason.LOCAL_MEMORY),
     ):
-        answer = solver.applicability(problem, device)
+        answer = solver.takes(problem, device)
         assert isinstance(answer, Rejected), problem
         assert answer.reason == reason
 

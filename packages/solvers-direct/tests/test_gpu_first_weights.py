@@ -96,7 +96,7 @@ def test_usual_tiles_are_legal(
     padding: int,
 ) -> None:
     problem = problem_of(solver, x, w, stride=stride, padding=padding)
-    assert solver.applicability(problem, target)
+    assert solver.takes(problem, target)
     config = solver.default_config(problem, target)
     assert config in solver.search_space(problem, target)
     index = solver.wti(problem, target)
@@ -174,7 +174,7 @@ def test_no_workspace_means_one_part(solver: GpuFirstWeights) -> None:
 @each_solver
 def test_other_problems_and_devices_are_refused(solver: GpuFirstWeights) -> None:
     first = problem_of(solver, (4, 3, 224, 224), (64, 3, 7, 7), padding=3, stride=2)
-    assert solver.applicability(first, PLAIN_GPU)
+    assert solver.takes(first, PLAIN_GPU)
     for problem, device, reason in (
         (first, replace(PLAIN_GPU, identity="", kind=DeviceKind.CPU), Reason.DEVICE_KIND),
         (first.with_direction(Direction.FORWARD), PLAIN_GPU, Reason.DIRECTION),
@@ -184,7 +184,7 @@ def test_other_problems_and_devices_are_refused(solver: GpuFirstWeights) -> None
         (first, replace(PLAIN_GPU, identity="", max_work_group=16), Reason.WORK_GROUP),
         (first, replace(PLAIN_GPU, identity="", local_memory=32768), Reason.LOCAL_MEMORY),
     ):
-        answer = solver.applicability(problem, device)
+        answer = solver.takes(problem, device)
         assert isinstance(answer, Rejected), problem
         assert answer.reason == reason
 

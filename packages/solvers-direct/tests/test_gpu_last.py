@@ -122,7 +122,7 @@ def test_edges_of_tiles(kind: type[GpuLast], direction: Direction, convfind_devi
 def test_edge_cases(solver: GpuLast, convfind_device: Device) -> None:
     device = as_small_gpu(convfind_device)
     cases = [case.plain().with_direction(solver.direction) for case in edge_cases()]
-    taken = [case for case in cases if solver.applicability(case, device.target)]
+    taken = [case for case in cases if solver.takes(case, device.target)]
     assert taken
     assert assert_solver(solver, device, shapes=taken, every_variant=False).problems
 
@@ -182,7 +182,7 @@ def test_usual_tiles_are_legal(solver: GpuLast, target: Target) -> None:
         problem = problem_of(
             solver, images, channels, (size, size), results, (taps, taps), padding=taps // 2
         )
-        assert solver.applicability(problem, target)
+        assert solver.takes(problem, target)
         assert solver.default_config(problem, target) in solver.search_space(problem, target)
         index = solver.wti(problem, target)
         assert index is not None
@@ -265,7 +265,7 @@ def test_other_problems_and_devices_are_refused(solver: GpuLast) -> None:
         return problem_of(solver, 2, channels, (20, 20), results, (taps, taps), **options)
 
     small = problem()
-    assert solver.applicability(small, PLAIN_GPU)
+    assert solver.takes(small, PLAIN_GPU)
     other = Direction.BACKWARD_WEIGHTS
     last = {f"{name}_layout": Layout.NHWC for name in "xwy"}
     half = DataType.FLOAT16
@@ -299,7 +299,7 @@ def test_other_problems_and_devices_are_refused(solver: GpuLast) -> None:
             Reason.NON_PACKED,
         ),
     ):
-        answer = solver.applicability(refused, device)
+        answer = solver.takes(refused, device)
         assert isinstance(answer, Rejected), refused
         assert answer.reason == reason
 

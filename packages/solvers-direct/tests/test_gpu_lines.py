@@ -112,7 +112,7 @@ def test_usual_tiles_are_legal(
 ) -> None:
     solver = kind(direction)
     problem = problem_of(solver, (8, 96, size, size), (96, 1, taps, taps), padding=taps // 2)
-    assert solver.applicability(problem, PLAIN_GPU)
+    assert solver.takes(problem, PLAIN_GPU)
     assert solver.default_config(problem, PLAIN_GPU) in solver.search_space(problem, PLAIN_GPU)
 
 
@@ -126,7 +126,7 @@ def test_few_planes_are_cut_into_bands() -> None:
 @each_solver
 def test_other_problems_are_refused(solver: Walk) -> None:
     small = problem_of(solver, (1, 4, 8, 8), (4, 1, 3, 3), padding=1)
-    assert solver.applicability(small, PLAIN_GPU)
+    assert solver.takes(small, PLAIN_GPU)
     last = {f"{name}_layout": Layout.NHWC for name in "xwy"}
     for problem, reason in (
         (replace(small, dtype=DataType.FLOAT16, y_dtype=DataType.FLOAT16), Reason.DTYPE),
@@ -138,7 +138,7 @@ def test_other_problems_are_refused(solver: Walk) -> None:
         (problem_of(solver, (1, 4, 8, 8), (4, 1, 3, 3)), Reason.PADDING),
         (problem_of(solver, (1, 4, 201, 201), (4, 1, 3, 3), padding=1), Reason.SIZE_LIMIT),
     ):
-        answer = solver.applicability(problem, PLAIN_GPU)
+        answer = solver.takes(problem, PLAIN_GPU)
         assert isinstance(answer, Rejected), problem
         assert answer.reason == reason
 
@@ -146,7 +146,7 @@ def test_other_problems_are_refused(solver: Walk) -> None:
 @pytest.mark.parametrize("rows", [3, 4])
 def test_rows_of_zeros_alone_are_refused(rows: int) -> None:
     problem = problem_of(SOLVERS[0], (1, 4, 8, 8), (4, 1, 3, 3), padding=((rows, 0), (1, 1)))
-    answer = SOLVERS[0].applicability(problem, PLAIN_GPU)
+    answer = SOLVERS[0].takes(problem, PLAIN_GPU)
     assert isinstance(answer, Rejected)
     assert answer.reason == Reason.PADDING
 
@@ -161,7 +161,7 @@ def test_rows_of_zeros_alone_are_refused(rows: int) -> None:
 )
 def test_sizes_of_planes(kind: type[Walk], size: int, is_taken: bool) -> None:
     solver = kind(Direction.FORWARD)
-    answer = solver.applicability(
+    answer = solver.takes(
         problem_of(solver, (1, 4, size, size), (4, 1, 3, 3), padding=1), PLAIN_GPU
     )
     assert (answer.reason if isinstance(answer, Rejected) else None) == (

@@ -187,7 +187,7 @@ def test_defaults_are_legal(solver: StagesConv) -> None:
             replace(H200, identity="", max_work_group=256),
             replace(H200, identity="", compute_units=1),
         ):
-            assert solver.applicability(problem, target)
+            assert solver.takes(problem, target)
             space = list(solver.search_space(problem, target))
             assert solver.default_config(problem, target) in space
             assert 1 < len(space) <= 400
@@ -286,7 +286,7 @@ def test_other_devices_and_problems_are_refused(solver: StagesConv) -> None:
         (replace(fine, **last), H200, Reason.LAYOUT),  # type: ignore[arg-type]
         (pairs, H200, Reason.CHANNELS),
         (problem_of(solver, (2, 4, 32, 32), (7, 7), stride=2), H200, Reason.STRIDE),
-        (problem_of(solver, (2, 4, 32, 32), (5, 5), padding=4, dilation=2), H200, Reason.STRIDE),
+        (problem_of(solver, (2, 4, 32, 32), (5, 5), padding=4, dilation=2), H200, Reason.DILATION),
         (problem_of(solver, (2, 4, 32, 32), (7, 7), padding=2), H200, Reason.PADDING),
         (problem_of(solver, (2, 4, 32, 32), (3, 3)), H200, Reason.FILTER_SIZE),
         (problem_of(solver, (2, 4, 32, 32), (11, 7)), H200, Reason.FILTER_SIZE),
@@ -300,5 +300,5 @@ def test_other_devices_and_problems_are_refused(solver: StagesConv) -> None:
         (problem_of(solver, (2, 4, 112, 112), (7, 7)), H200, Reason.SIZE_LIMIT),
     )
     for problem, target, reason in cases:
-        answer = solver.applicability(problem, target)
+        answer = solver.takes(problem, target)
         assert (answer.reason if isinstance(answer, Rejected) else None) is reason, problem

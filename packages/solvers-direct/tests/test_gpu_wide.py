@@ -73,7 +73,7 @@ def test_weights_make_do_with_less_workspace() -> None:
 @pytest.mark.parametrize(("size", "taps"), [(112, 3), (28, 5), (56, 7), (56, 9), (512, 3)])
 def test_usual_tiles_are_legal(solver: Wide, size: int, taps: int) -> None:
     problem = problem_of(solver, (8, 96, size, size), (96, 1, taps, taps), padding=taps // 2)
-    assert solver.applicability(problem, PLAIN_GPU)
+    assert solver.takes(problem, PLAIN_GPU)
     assert solver.default_config(problem, PLAIN_GPU) in solver.search_space(problem, PLAIN_GPU)
 
 
@@ -81,7 +81,7 @@ def test_usual_tiles_are_legal(solver: Wide, size: int, taps: int) -> None:
 def test_other_problems_are_refused(solver: Wide) -> None:
     other = Direction.FORWARD if isinstance(solver, WideWeights) else Direction.BACKWARD_WEIGHTS
     small = problem_of(solver, (1, 4, 8, 8), (4, 1, 3, 3), padding=1)
-    assert solver.applicability(small, PLAIN_GPU)
+    assert solver.takes(small, PLAIN_GPU)
     last = {f"{name}_layout": Layout.NHWC for name in "xwy"}
     for problem, reason in (
         (replace(small, dtype=DataType.FLOAT16, y_dtype=DataType.FLOAT16), Reason.DTYPE),
@@ -92,14 +92,14 @@ def test_other_problems_are_refused(solver: Wide) -> None:
         (problem_of(solver, (1, 4, 8, 7), (4, 1, 3, 3), padding=1), Reason.SIZE_LIMIT),
         (problem_of(solver, (1, 4, 8, 8), (4, 1, 3, 3)), Reason.SIZE_LIMIT),
     ):
-        answer = solver.applicability(problem, PLAIN_GPU)
+        answer = solver.takes(problem, PLAIN_GPU)
         assert isinstance(answer, Rejected), problem
         assert answer.reason == reason
 
 
 def test_rows_that_do_not_fit_are_refused() -> None:
     wide = problem_of(SOLVERS[0], (1, 4, 8, 8192), (4, 1, 3, 3), padding=1)
-    answer = SOLVERS[0].applicability(wide, PLAIN_GPU)
+    answer = SOLVERS[0].takes(wide, PLAIN_GPU)
     assert isinstance(answer, Rejected)
     assert answer.reason == Reason.SIZE_LIMIT
 

@@ -55,7 +55,7 @@ def test_nothing_of_the_solver_s_direction_is_refused() -> None:
     for case in edge_cases():
         for problem in (variant.plain() for variant in variants(case)):
             for direction, solver in SOLVERS.items():
-                answer = solver.applicability(problem, MOCK_TARGET)
+                answer = solver.takes(problem, MOCK_TARGET)
                 if direction is problem.direction:
                     assert answer, problem
                 else:
@@ -68,7 +68,7 @@ def test_no_feature_of_the_device_is_needed_but_fp64_for_float64(solver: NaiveSo
     bare = without(without(without(MOCK_TARGET, "fp64"), "fp16"), "int8")
     for case in edge_cases():
         for problem in variants(case.with_direction(solver.direction)):
-            answer = solver.applicability(problem.plain(), bare)
+            answer = solver.takes(problem.plain(), bare)
             if isinstance(answer, Rejected) and answer.reason is not Reason.DIRECTION:
                 assert answer == Rejected(Reason.FEATURE, "float64 needs fp64")
                 assert problem.dtype == "float64"
@@ -84,7 +84,7 @@ def test_no_feature_of_the_device_is_needed_but_fp64_for_float64(solver: NaiveSo
     ids=["axis", "batch", "padding"],
 )
 def test_an_axis_beyond_32_bits_is_refused(problem: ConvProblem) -> None:
-    answer = NaiveForward().applicability(problem, MOCK_TARGET)
+    answer = NaiveForward().takes(problem, MOCK_TARGET)
     assert isinstance(answer, Rejected)
     assert answer.reason is Reason.SIZE_LIMIT
 

@@ -78,7 +78,7 @@ def test_the_conformance_kit_finds_nothing(solver: GroupsConv, nvidia: Device) -
 @each
 def test_defaults_are_legal(solver: GroupsConv) -> None:
     for problem in shapes_of(solver):
-        assert solver.applicability(problem, H200)
+        assert solver.takes(problem, H200)
         for most in (32, 64, 128, 1024):
             target = replace(H200, identity="", max_work_group=most)
             assert solver.default_config(problem, target) in solver.search_space(problem, target)
@@ -152,13 +152,13 @@ def test_other_devices_and_problems_are_refused(solver: GroupsConv) -> None:
         (
             problem_of(solver, (2, 16, 8, 8), (16, 4, 3, 3), groups=4, dilation=2),
             H200,
-            Reason.STRIDE,
+            Reason.DILATION,
         ),
         (problem_of(solver, (2, 16, 8, 8), (16, 4, 5, 5), groups=4), H200, Reason.FILTER_SIZE),
         (problem_of(solver, (2, 16, 8, 8), (16, 4, 1, 3), groups=4), H200, Reason.ACCURACY),
     )
     for problem, target, reason in cases:
-        answer = solver.applicability(problem, target)
+        answer = solver.takes(problem, target)
         assert (answer.reason if isinstance(answer, Rejected) else None) is reason, problem
 
 
@@ -168,7 +168,7 @@ def test_other_devices_and_problems_are_refused(solver: GroupsConv) -> None:
 )
 def test_accuracy_chooses_products(options: dict[str, object], products: int, bound: float) -> None:
     problem = problem_of(SOLVERS[0], (2, 16, 8, 8), (16, 4, 3, 3), groups=4, **options)
-    assert SOLVERS[0].applicability(problem, H200)
+    assert SOLVERS[0].takes(problem, H200)
     assert SOLVERS[0].error_bound(problem) == bound
     (program,) = SOLVERS[0].solution(problem, H200).programs
     assert dict(program.defines)["PRODUCTS"] == products
@@ -176,4 +176,4 @@ def test_accuracy_chooses_products(options: dict[str, object], products: int, bo
 
 def test_rounded_problems_take_short_sums() -> None:
     problem = problem_of(SOLVERS[0], (2, 16, 8, 8), (16, 4, 1, 3), groups=4, allow_tf32=True)
-    assert SOLVERS[0].applicability(problem, H200)
+    assert SOLVERS[0].takes(problem, H200)

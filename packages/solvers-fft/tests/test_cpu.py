@@ -190,7 +190,7 @@ def _run(
 )
 def test_what_is_refused(options: dict[str, Any], reason: Reason) -> None:
     solver = next(s for s in SOLVERS if s.solver_id == "fft-cpu-nchw-fwd")
-    answer = solver.applicability(small_problem(solver, **options), CPU)
+    answer = solver.takes(small_problem(solver, **options), CPU)
     assert isinstance(answer, Rejected)
     assert answer.reason is reason
 
@@ -221,7 +221,18 @@ def test_what_other_families_compute_faster_is_left_to_them(
     groups = channels if isinstance(solver, DEPTHWISE) else 1
     x, w = (2, channels, image, image), (window, window)
     problem = problem_for(solver, x, channels, w, groups=groups, padding=window // 2)
-    assert bool(solver.applicability(problem, CPU)) is taken
+    assert bool(solver.takes(problem, CPU)) is taken
+
+
+@pytest.mark.usefixtures("takes_all")
+def test_a_dilation_along_which_there_is_one_tap_changes_nothing() -> None:
+    for solver in SOLVERS:
+        if isinstance(solver, DEPTHWISE):
+            continue  # 81 taps in a row fit no tile
+        usual = problem_for(solver, (2, 8, 10, 100), 8, (1, 25), padding=(0, 12))
+        spaced = replace(usual, dilation=(3, 1))
+        assert solver.takes(spaced, CPU)
+        assert solver.solution(spaced, CPU) == solver.solution(usual, CPU)
 
 
 def test_parts_need_less_memory() -> None:
@@ -237,6 +248,6 @@ def test_parts_need_less_memory() -> None:
 def test_no_gpu_is_taken() -> None:
     solver = SOLVERS[0]
     gpu = replace(CPU, kind=DeviceKind.GPU, identity="")
-    answer = solver.applicability(small_problem(solver), gpu)
+    answer = solver.takes(small_problem(solver), gpu)
     assert isinstance(answer, Rejected)
     assert answer.reason is Reason.DEVICE_KIND

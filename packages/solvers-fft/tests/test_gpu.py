@@ -84,7 +84,7 @@ def test_the_default_tile_is_the_quickest_on_an_h200(layer: tuple[int, ...], til
     solver = next(s for s in SOLVERS if s.solver_id == "fft-gpu-nchw-fwd")
     x = (images, channels, size, size)
     problem = problem_for(solver, x, filters, (window, window), padding=window // 2)
-    assert solver.applicability(problem, PLAIN_GPU)
+    assert solver.takes(problem, PLAIN_GPU)
     config = solver.default_config(problem, PLAIN_GPU)
     assert config.integer("tile") == tile
     assert config in solver.search_space(problem, PLAIN_GPU)
@@ -102,7 +102,7 @@ def test_the_default_tile_is_the_quickest_on_an_h200(layer: tuple[int, ...], til
 def test_what_is_refused(change: dict[str, Any], options: dict[str, Any], reason: Reason) -> None:
     solver = next(s for s in SOLVERS if s.solver_id == "fft-gpu-nchw-fwd")
     problem = problem_for(solver, (2, 8, 30, 30), 8, (9, 9), padding=4, **options)
-    answer = solver.applicability(problem, replace(PLAIN_GPU, identity="", **change))
+    answer = solver.takes(problem, replace(PLAIN_GPU, identity="", **change))
     assert isinstance(answer, Rejected)
     assert answer.reason is reason
 
@@ -110,9 +110,19 @@ def test_what_is_refused(change: dict[str, Any], options: dict[str, Any], reason
 def test_dense_filters_fit_a_tile_in_local_memory() -> None:
     solver = next(s for s in SOLVERS if s.solver_id == "fft-gpu-nchw-fwd")
     problem = problem_for(solver, (2, 8, 60, 60), 8, (31, 31), padding=15)
-    answer = solver.applicability(problem, PLAIN_GPU)
+    answer = solver.takes(problem, PLAIN_GPU)
     assert isinstance(answer, Rejected)
     assert answer.reason is Reason.FILTER_SIZE
+
+
+def test_a_dilation_along_which_there_is_one_tap_changes_nothing() -> None:
+    for solver in SOLVERS:
+        if isinstance(solver, GpuDepthwise):
+            continue  # 81 taps in a row fit no tile
+        usual = problem_for(solver, (2, 8, 10, 100), 8, (1, 25), padding=(0, 12))
+        spaced = replace(usual, dilation=(3, 1))
+        assert solver.takes(spaced, PLAIN_GPU)
+        assert solver.solution(spaced, PLAIN_GPU) == solver.solution(usual, PLAIN_GPU)
 
 
 @each_solver

@@ -146,11 +146,11 @@ def test_other_devices_and_sizes_are_refused(solver: CpuSolver, convfind_device:
     device = on_cpu(convfind_device)
     layout = Layout.of(2, channels_last=solver.channels_last)
     small = ConvProblem.create(solver.direction, (1, 4, 8, 8), (4, 4, 3, 3), layout=layout)
-    answer = solver.applicability(small, replace(MOCK_TARGET, identity="", kind=DeviceKind.GPU))
+    answer = solver.takes(small, replace(MOCK_TARGET, identity="", kind=DeviceKind.GPU))
     assert isinstance(answer, Rejected)
     assert answer.reason is Reason.DEVICE_KIND
     large = ConvProblem.create(solver.direction, (1, 1, 2**16, 2**16), (1, 1, 1, 1), layout=layout)
-    answer = solver.applicability(large, device.target)
+    answer = solver.takes(large, device.target)
     assert isinstance(answer, Rejected)
     assert answer.reason is Reason.SIZE_LIMIT
 
@@ -198,7 +198,7 @@ def test_rows_refuse_windows_that_their_strip_cannot_hold(
         dilation=dilation,
         layout=Layout.of(2, channels_last=solver.channels_last),
     )
-    answer = solver.applicability(problem, device.target)
+    answer = solver.takes(problem, device.target)
     assert isinstance(answer, Rejected)
     assert answer.reason is reason
 
@@ -251,7 +251,7 @@ def test_strips_of_the_weights_gradient_have_an_end(convfind_device: Device) -> 
     )
     many = ConvProblem.create(solver.direction, (1, 4, 20, 20), (4, 4, 9, 9))
     for problem, reason in ((far, Reason.DILATION), (many, Reason.FILTER_SIZE)):
-        answer = solver.applicability(problem, device.target)
+        answer = solver.takes(problem, device.target)
         assert isinstance(answer, Rejected)
         assert answer.reason is reason
 

@@ -85,15 +85,15 @@ def test_what_has_no_halves_is_refused(solver: Strassen, convfind_device: Device
         ((2, 64, 8, 8), (65, 64, 1, 1), 0, Reason.CHANNELS),
         ((2, 32, 8, 8), (64, 32, 1, 1), 0, Reason.CHANNELS),
         ((2, 64, 8, 8), (64, 64, 3, 3), 0, Reason.FILTER_SIZE),
-        ((2, 64, 8, 8), (64, 64, 1, 1), 1, Reason.FILTER_SIZE),
+        ((2, 64, 8, 8), (64, 64, 1, 1), 1, Reason.PADDING),
     ):
-        answer = solver.applicability(
+        answer = solver.takes(
             ConvProblem.create(solver.direction, x, w, padding=padding), device.target
         )
         assert isinstance(answer, Rejected)
         assert answer.reason is reason
-    assert isinstance(solver.applicability(whole, device.target), Applicable)
-    answer = solver.applicability(strict, device.target)
+    assert isinstance(solver.takes(whole, device.target), Applicable)
+    answer = solver.takes(strict, device.target)
     assert isinstance(answer, Rejected)
     assert answer.reason is Reason.ACCURACY
 
@@ -102,7 +102,7 @@ def test_a_strided_gradient_is_refused(convfind_device: Device) -> None:
     device = on_cpu(convfind_device)
     for solver in SOLVERS:
         strided = ConvProblem.create(solver.direction, (2, 64, 8, 8), (64, 64, 1, 1), stride=2)
-        answer = solver.applicability(strided, device.target)
+        answer = solver.takes(strided, device.target)
         assert isinstance(answer, Rejected) is (solver.direction is Direction.BACKWARD_DATA)
 
 

@@ -86,7 +86,7 @@ def test_drawn_shapes(convfind_device: Device) -> None:
     ],
 )
 def test_what_it_refuses(problem: ConvProblem, reason: Reason) -> None:
-    answer = SOLVER.applicability(problem, TARGET)
+    answer = SOLVER.takes(problem, TARGET)
     assert isinstance(answer, Rejected)
     assert answer.reason == reason
 

@@ -66,6 +66,6 @@ def test_int8_is_taken_as_far_as_sums_are_exact(convfind_device: Device) -> None
         for y_dtype in (DataType.INT32, DataType.FLOAT32):
             shapes = [replace(problem, y_dtype=y_dtype) for problem in (whole, halved)]
             assert_solver(solver, device, shapes=shapes, every_variant=False)
-        answer = solver.applicability(over, device.target)
+        answer = solver.takes(over, device.target)
         assert isinstance(answer, Rejected)
         assert answer.reason is Reason.ACCURACY

@@ -208,7 +208,7 @@ def test_whole_words_need_no_packing(solver: DotSolver) -> None:
         (problem, plain, Reason.FEATURE),
         (replace(problem, dtype=DataType.FLOAT32, y_dtype=DataType.FLOAT32), H200, Reason.DTYPE),
     ):
-        answer = solver.applicability(changed, target)
+        answer = solver.takes(changed, target)
         assert isinstance(answer, Rejected)
         assert answer.reason is reason
 
@@ -227,7 +227,7 @@ def test_other_devices_and_sizes_are_refused(solver: GpuSolver) -> None:
         (huge, H200, Reason.SIZE_LIMIT),
         (replace(small, dtype=DataType.FLOAT64, y_dtype=DataType.FLOAT64), H200, Reason.DTYPE),
     ):
-        answer = solver.applicability(problem, target)
+        answer = solver.takes(problem, target)
         assert isinstance(answer, Rejected)
         assert answer.reason is reason
 

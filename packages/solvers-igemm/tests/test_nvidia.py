@@ -209,12 +209,12 @@ def test_other_devices_and_problems_are_refused(solver: MatrixConvSolver) -> Non
         (
             problem_of(solver, (1, 9, 8, 8), (9, 9, 3, 3), **half),
             H200,
-            None if solver.channels_last else Reason.LAYOUT,
+            None if solver.channels_last else Reason.DTYPE,
         ),
         (problem_of(solver, (1, 1, 2**16, 2**16), (32, 1, 6, 6)), H200, Reason.SIZE_LIMIT),
         (replace(fine, dtype=DataType.FLOAT64, y_dtype=DataType.FLOAT64), H200, Reason.DTYPE),
     ):
-        assert refused(solver.applicability(problem, target)) is reason, problem
+        assert refused(solver.takes(problem, target)) is reason, problem
 
 
 @each
@@ -319,10 +319,10 @@ def test_taps_of_a_phase_count_not_those_of_the_window() -> None:
         problem = problem_of(solver, x, w, stride=stride, padding=padding, dilation=dilation)
         assert geometry_of(problem).phase_taps == phase_taps
         reason = Reason.FILTER_SIZE if phase_taps > MOST_TAPS else None
-        assert refused(solver.applicability(problem, H200)) is reason
+        assert refused(solver.takes(problem, H200)) is reason
     forward = MatrixConvSolver(Direction.FORWARD, channels_last=True, fixed=True)
     problem = problem_of(forward, (1, 32, 40, 40), (32, 32, 9, 9), stride=2)
-    assert refused(forward.applicability(problem, H200)) is Reason.FILTER_SIZE
+    assert refused(forward.takes(problem, H200)) is Reason.FILTER_SIZE
 
 
 def test_windows_side_by_side_are_channels_of_fixed_forms() -> None:
@@ -332,9 +332,9 @@ def test_windows_side_by_side_are_channels_of_fixed_forms() -> None:
     assert (seen.x_shape, seen.w_shape) == ((2, 48, 32, 3), (64, 48, 16, 1))
     assert seen.y_shape == patches.y_shape
     assert without_patches(seen) == seen
-    assert solver.applicability(patches, H200)
+    assert solver.takes(patches, H200)
     dynamic = MatrixConvSolver(Direction.FORWARD, channels_last=True, fixed=False)
-    assert refused(dynamic.applicability(patches, H200)) is Reason.FILTER_SIZE
+    assert refused(dynamic.takes(patches, H200)) is Reason.FILTER_SIZE
     for changes in {"padding": (0, 16), "padding_end": (0, 16)}, {"dilation": (1, 2)}:
         other = replace(patches, **changes)  # type: ignore[arg-type]
         assert without_patches(other) == other

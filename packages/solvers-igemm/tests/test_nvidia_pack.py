@@ -113,7 +113,7 @@ def problems(solver: MatrixConvSolver, kind: str) -> list[ConvProblem]:
         ConvProblem.create(solver.direction, x, w, layout=layout, **KINDS[kind], **options)  # type: ignore[arg-type]
         for x, w, options in CASES
     ]
-    taken = [problem for problem in given if solver.applicability(problem, H200)]
+    taken = [problem for problem in given if solver.takes(problem, H200)]
     return [p for p in taken if Filter(p, geometry_of(p)).packed_bytes]
 
 

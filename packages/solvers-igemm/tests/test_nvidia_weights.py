@@ -115,7 +115,7 @@ def test_other_devices_and_problems_are_refused(solver: MatrixWeightsSolver) -> 
         (in_type(fine, DataType.FLOAT64), H200, Reason.DTYPE),
     )
     for problem, target, reason in cases:
-        answer = solver.applicability(problem, target)
+        answer = solver.takes(problem, target)
         assert (answer.reason if isinstance(answer, Rejected) else None) is reason, problem
 
 

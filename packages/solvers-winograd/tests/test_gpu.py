@@ -109,7 +109,7 @@ def test_the_conformance_kit_finds_nothing(solver: GpuSolver, as_gpu: Device) ->
         problem_for(solver, (2, 12, 11, 12), 8, padding=1, groups=4),
         problem_for(solver, (1, 3, 4, 4), 2, padding=9),
     ]
-    if DataType.FLOAT16 in solver.dtypes:
+    if DataType.FLOAT16 in solver.domain.dtypes:
         shapes.append(problem_for(solver, (2, 20, 6, 9), 35, padding=1, dtype=DataType.FLOAT16))
     if solver.axes == 1:
         window = (taps_of(solver), 1)
@@ -305,7 +305,7 @@ def test_filters_are_held_where_there_is_room(channels: int, *, fits: bool) -> N
 def test_what_is_refused(options: dict[str, Any], reason: Reason) -> None:
     for solver in SOLVERS:
         problem = problem_for(solver, (1, 16, 16, 16), 16, **options)
-        answer = solver.applicability(problem, H200)
+        answer = solver.takes(problem, H200)
         assert isinstance(answer, Rejected)
         assert answer.reason is reason
 
@@ -313,7 +313,7 @@ def test_what_is_refused(options: dict[str, Any], reason: Reason) -> None:
 def test_float16_is_left_to_the_smallest_transform() -> None:
     for solver in solvers():
         assert isinstance(solver, (CpuSolver, GpuSolver))
-        assert (DataType.FLOAT16 in solver.dtypes) is (solver.transform is F2X3)
+        assert (DataType.FLOAT16 in solver.domain.dtypes) is (solver.transform is F2X3)
 
 
 @each(SOLVERS)
@@ -326,7 +326,7 @@ def test_other_devices_and_sizes_are_refused(solver: GpuSolver) -> None:
         (small, replace(H200, local_memory=1024, features=frozenset()), Reason.LOCAL_MEMORY),
         (huge, H200, Reason.SIZE_LIMIT),
     ):
-        answer = solver.applicability(problem, target)
+        answer = solver.takes(problem, target)
         assert isinstance(answer, Rejected)
         assert answer.reason is reason
 
@@ -334,7 +334,7 @@ def test_other_devices_and_sizes_are_refused(solver: GpuSolver) -> None:
 def test_fused_kernels_come_after_the_others() -> None:
     for solver in FUSED:
         problem = problem_for(solver, (64, 64, 56, 56), 64, padding=1)
-        others = [s for s in ORDINARY if s.applicability(problem, H200)]
+        others = [s for s in ORDINARY if s.takes(problem, H200)]
         best = min(s.wti(problem, H200) or 0.0 for s in others)
         assert 0.0 < (solver.wti(problem, H200) or 0.0) < best
 

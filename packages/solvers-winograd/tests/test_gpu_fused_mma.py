@@ -80,20 +80,20 @@ def test_a_work_group_fits_a_unit(solver: FusedMmaSolver) -> None:
 @each
 def test_only_hopper_has_the_local_memory(solver: FusedMmaSolver) -> None:
     problem = problem_for(solver, (64, 64, 56, 56), 64, padding=1)
-    assert solver.applicability(problem, H200)
+    assert solver.takes(problem, H200)
     assert (solver.wti(problem, H200) or 0.0) > 1.0
-    for other in (
-        replace(H200, identity="", arch="sm_86"),
-        replace(H200, identity="", features=frozenset()),
+    for other, reason in (
+        (replace(H200, identity="", arch="sm_86"), Reason.ARCHITECTURE),
+        (replace(H200, identity="", features=frozenset()), Reason.FEATURE),
     ):
-        answer = solver.applicability(problem, other)
+        answer = solver.takes(problem, other)
         assert isinstance(answer, Rejected)
-        assert answer.reason is Reason.ARCHITECTURE
+        assert answer.reason is reason
 
 
 @each
 def test_the_conformance_kit_finds_nothing(solver: FusedMmaSolver, convfind_device: Device) -> None:
     problem = problem_for(solver, (2, 64, 14, 14), 64, padding=1)
-    if not solver.applicability(problem, convfind_device.target):
+    if not solver.takes(problem, convfind_device.target):
         pytest.skip("needs tensor cores")
     assert_solver(solver, convfind_device, shapes=[problem], every_variant=False)

@@ -56,7 +56,7 @@ def test_what_is_refused(solver: NarrowSolver, as_gpu: Device) -> None:
         ((1, 4, 16, 16), 4, {"groups": 2}, Reason.GROUPS),
         ((1, MOST, 16, 16), 16, {"layout": Layout.NCHW}, Reason.LAYOUT),
     ):
-        answer = solver.applicability(problem_for(solver, x, filters, **options), as_gpu.target)
+        answer = solver.takes(problem_for(solver, x, filters, **options), as_gpu.target)
         assert isinstance(answer, Rejected)
         assert answer.reason is reason
 

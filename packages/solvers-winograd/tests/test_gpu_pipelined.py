@@ -153,14 +153,14 @@ def test_who_waits_holds_the_later_ticket(solver: PipelinedSolver) -> None:
 @each
 def test_devices_that_it_is_not_for(solver: PipelinedSolver) -> None:
     problem = problem_for(solver, (64, 64, 56, 56), 64, padding=1)
-    assert solver.applicability(problem, LARGE_CACHE)
+    assert solver.takes(problem, LARGE_CACHE)
     assert (solver.wti(problem, LARGE_CACHE) or 0.0) > 0.5
     for changes, reason in (
         ({"arch": "sm_75"}, Reason.ARCHITECTURE),
         ({"arch": "sm_90"}, Reason.ARCHITECTURE),
-        ({"features": frozenset()}, Reason.ARCHITECTURE),
+        ({"features": frozenset()}, Reason.FEATURE),
         ({"cache": 1 << 20}, Reason.SIZE_LIMIT),
     ):
-        answer = solver.applicability(problem, replace(LARGE_CACHE, identity="", **changes))
+        answer = solver.takes(problem, replace(LARGE_CACHE, identity="", **changes))
         assert isinstance(answer, Rejected)
         assert answer.reason is reason

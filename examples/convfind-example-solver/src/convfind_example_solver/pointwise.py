@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 
-from convfind.device.target import DeviceKind, Target
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
+from convfind.problem.traits import Trait
 from convfind.reasons import Reason
-from convfind.solver import TunableSolver
+from convfind.solver import Domain, TunableSolver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.defines import make_defines
+from convfind.solver.domain import CPUS
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
-from convfind.types import Algorithm, DataType, Direction, Layout
+from convfind.types import Algorithm, DataType, Direction
 
 #: Positions in one vector of the kernel.
 VECTOR = 16
@@ -37,25 +39,17 @@ class PointwiseForward(TunableSolver):
     version = 1
     is_dynamic = True  # the sizes of batch, channels and images are kernel arguments
     backends = ("opencl",)
+    domain = Domain(
+        directions=(Direction.FORWARD,),
+        kinds=CPUS,
+        dtypes=(DataType.FLOAT32,),
+        channels_last=False,
+        ranks=(2,),
+        traits=frozenset({Trait.DETERMINISTIC, Trait.STRICT}),
+    )
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take 1x1 forward problems to few channels in packed NCHW, on CPU devices."""
-        if target.kind is not DeviceKind.CPU:
-            return Rejected(Reason.DEVICE_KIND, f"for CPU devices; this is a {target.kind}")
-        if problem.direction is not Direction.FORWARD:
-            return Rejected(Reason.DIRECTION, "forward only")
-        if problem.dtype is not DataType.FLOAT32:
-            return Rejected(Reason.DTYPE, f"float32 only, not {problem.dtype}")
-        if problem.x_layout is not Layout.NCHW or not problem.layouts_agree:
-            return Rejected(Reason.LAYOUT, "NCHW only")
-        if not problem.is_packed:
-            return Rejected(Reason.NON_PACKED)
-        if not problem.is_pointwise:
-            return Rejected(Reason.FILTER_SIZE, "1x1, stride 1 and no padding only")
-        if problem.groups != 1:
-            return Rejected(Reason.GROUPS, f"{problem.groups} groups")
-        if not problem.has_default_scaling:
-            return Rejected(Reason.SCALING)
+        """Take few output channels, and images that are worth a launch."""
         if problem.w_shape[0] > MOST_CHANNELS:
             return Rejected(Reason.CHANNELS, f"more than {MOST_CHANNELS} output channels")
         positions = math.prod(problem.x_shape[2:])

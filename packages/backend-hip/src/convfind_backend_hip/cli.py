@@ -72,6 +72,6 @@ def programs_for(
     found: dict[Program, None] = {}
     for solver in registry.solvers_for(target)[0]:
         for problem in problems:
-            if solver.applicability(problem, target):
+            if solver.takes(problem, target):
                 found.update(dict.fromkeys(solver.solution(problem, target).programs))
     return tuple(found)

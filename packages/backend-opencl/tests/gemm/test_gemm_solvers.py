@@ -61,7 +61,7 @@ def as_gpu(device: OpenCLDevice) -> Iterator[OpenCLDevice]:
 
 def taker(problem: ConvProblem, target: Target) -> TunableSolver:
     """The one solver that takes a problem."""
-    (solver,) = (s for s in SOLVERS if s.applicability(problem, target))
+    (solver,) = (s for s in SOLVERS if s.takes(problem, target))
     assert isinstance(solver, TunableSolver)
     return solver
 
@@ -218,10 +218,10 @@ def test_other_types_are_refused(solver: Solver, dtype: str) -> None:
         for direction in Direction:
             if dtype == "int8" and direction is not Direction.FORWARD:
                 continue
-            answer = solver.applicability(problem.with_direction(direction), CPU)
+            answer = solver.takes(problem.with_direction(direction), CPU)
             assert isinstance(answer, Rejected)
             if direction.short in solver.solver_id:
-                assert answer == Rejected(Reason.DTYPE, "opencl gemm fallback is float32 only")
+                assert answer == Rejected(Reason.DTYPE, f"is for float32, not {dtype}")
 
 
 @each_target
@@ -250,7 +250,7 @@ def test_other_tensors_and_devices_are_refused() -> None:
         (ordinary, amd, Reason.LOCAL_MEMORY),
         (ordinary, narrow, Reason.WORK_GROUP),
     ):
-        answers = [solver.applicability(problem, target) for solver in SOLVERS]
+        answers = [solver.takes(problem, target) for solver in SOLVERS]
         assert reason in {a.reason for a in answers if isinstance(a, Rejected)}
         assert not any(answers)
 
@@ -260,7 +260,7 @@ def test_the_index_is_a_share_of_the_peak(target: Target) -> None:
     cases = [case.plain() for case in edge_cases()]
     for problem in (*cases, ConvProblem.forward((8, 512, 56, 56), (512, 512, 1, 1))):
         for solver in SOLVERS:
-            if solver.applicability(problem, target):
+            if solver.takes(problem, target):
                 index = solver.wti(problem, target)
                 assert index is not None
                 assert 0.0 < index <= 0.85
@@ -281,7 +281,7 @@ def test_kernels_compile_alone(device: OpenCLDevice) -> None:
             for layout in ("NCHW", "NHWC"):
                 weights = (4, 4, size, size)
                 problem = ConvProblem.create(direction, (1, 4, 4, 4), weights, layout=layout)
-                if solver.applicability(problem, device.target):
+                if solver.takes(problem, device.target):
                     for step in solver.solution(problem, device.target).steps:
                         assert isinstance(step, Launch)
                         program = step.kernel.program

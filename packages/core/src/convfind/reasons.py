@@ -22,6 +22,7 @@ class Reason(StrEnum):
     NON_PACKED = "non-packed"
     SCALING = "scaling"
     SIZE_LIMIT = "size-limit"
+    TRAIT = "trait"
     # The problem asks for a property that the algorithm does not have.
     DETERMINISTIC = "deterministic"
     ACCURACY = "accuracy"
@@ -66,6 +67,7 @@ _TEXT = {
     Reason.NON_PACKED: "tensors with gaps are not supported",
     Reason.SCALING: "alpha or beta is not supported",
     Reason.SIZE_LIMIT: "a size exceeds what the kernel can index",
+    Reason.TRAIT: "the problem has a property that the solver does not know",
     Reason.DETERMINISTIC: "results may differ from run to run",
     Reason.ACCURACY: "less accurate than the problem asks for",
     Reason.BACKEND: "made for another backend",

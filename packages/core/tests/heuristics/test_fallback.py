@@ -106,7 +106,7 @@ def test_no_inapplicable_solver_and_none_over_the_limit_is_ever_picked(
         found = handle.find(problem, "FAST", workspace_limit=limit, deny=deny)
         for solution in found.solutions:
             solver = handle.registry.solver(solution.solver)
-            assert solver.applicability(problem, handle.target)
+            assert solver.takes(problem, handle.target)
             assert solution.solver not in deny
             need = solver.workspace_size(problem, handle.target, limit)
             assert solution.over_limit == (limit is not None and need > limit)

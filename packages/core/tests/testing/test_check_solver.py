@@ -12,7 +12,9 @@ import pytest
 
 from convfind.device.target import Target
 from convfind.problem import ConvProblem
+from convfind.problem.traits import FIRST_TRAITS
 from convfind.reasons import Reason
+from convfind.solver import Domain
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.kernel_source import KernelSource
@@ -191,6 +193,12 @@ class Nonsense(MockDynamic):
         return cast(Applicability, True)
 
 
+class Boundless(MockDynamic):
+    """Says of a word that problems do not have that it takes it, and of nothing where."""
+
+    domain = Domain(kinds=(), ranks=(2, 4), traits=FIRST_TRAITS | {"curved-space"})
+
+
 class Slow(MockDynamic):
     """Thinks for long."""
 
@@ -274,6 +282,37 @@ def test_state_and_changing_answers_are_reported() -> None:
 
 def test_answers_outside_the_vocabulary_are_reported() -> None:
     assert "answered True" in failed_checks(Nonsense())["applicability"]
+
+
+def test_domains_of_words_that_problems_do_not_have_are_reported() -> None:
+    report = check_solver(Boundless(), MockDevice(), shapes=[PLAIN], every_variant=False)
+    details = [failure.detail for failure in report.failures if failure.check == "domain"]
+    assert details == [
+        "no traits of problems: curved-space",
+        "no numbers of spatial dimensions: {4}",
+        "kinds is empty, so it takes nothing",
+    ]
+
+
+def test_a_domain_that_is_none_is_reported() -> None:
+    class Vague(MockDynamic):
+        domain = cast(Domain, "all")
+
+    assert failed_checks(Vague()) == {"domain": "'all' is not a Domain"}
+
+
+def test_a_solver_that_takes_what_it_cannot_know_is_reported() -> None:
+    class Everything(frozenset[str]):
+        """All words that there will ever be."""
+
+        def __ge__(self, other: object) -> bool:
+            return True
+
+    class Greediest(MockDynamic):
+        domain = Domain()
+
+    object.__setattr__(Greediest.domain, "traits", Everything())
+    assert "that it cannot know" in failed_checks(Greediest())["domain"]
 
 
 def test_slow_answers_are_reported() -> None:

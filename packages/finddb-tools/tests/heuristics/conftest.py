@@ -29,7 +29,7 @@ def applicable(problem: ConvProblem, target: Target) -> list[Solver]:
     return [
         solver
         for solver in mock_solvers()
-        if solver.is_dynamic and not solver.is_last_resort and solver.applicability(problem, target)
+        if solver.is_dynamic and not solver.is_last_resort and solver.takes(problem, target)
     ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 from convfind.device.target import Target
 from convfind.kit.throughput import cpu_index
@@ -40,11 +39,10 @@ class CpuDirect(CpuSolver):
     """A float32 convolution with few channels a group in one direction and family of layouts."""
 
     version = 2
-    channels_last: ClassVar[bool]
 
-    def judge(self, problem: ConvProblem) -> Applicability:
-        """Take packed tensors of few channels a group in the solver's layout."""
-        if not (answer := judge(problem, channels_last=self.channels_last)):
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take few channels a group."""
+        if not (answer := judge(problem)):
             return answer
         return self._judge_sizes(window(problem))
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from convfind.device.target import Target
 from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
+from convfind.problem.traits import Trait
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
@@ -44,15 +45,17 @@ class CpuFirst(CpuSolver):
     """Forward in one family of layouts; channels last filters are the vectors, else pixels."""
 
     direction = Direction.FORWARD
+    domain = CpuSolver.domain.without(Trait.GROUPS)
 
     def __init__(self, *, channels_last: bool) -> None:
         self.channels_last = channels_last
         self.solver_id = f"direct-cpu-first-{'nhwc' if channels_last else 'nchw'}-fwd"
+        super().__init__()
 
-    def judge(self, problem: ConvProblem) -> Applicability:
-        """Take packed tensors of few channels in one group."""
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take few channels."""
         limits = (_MOST_OF_PATCHES, _LARGEST_PATCH) if self.channels_last else ()
-        if not (answer := judge_first(problem, self.channels_last, *limits)):
+        if not (answer := judge_first(problem, *limits)):
             return answer
         shape = window(problem)
         if max(self._strip_floats(shape, 1, many) for many in (False, True)) > _STRIP_FLOATS:
@@ -166,7 +169,6 @@ class CpuFirst(CpuSolver):
 
 def judge_first(
     problem: ConvProblem,
-    channels_last: bool,
     most_products: int = _MOST_PRODUCTS,
     largest_stride: int = LARGEST_STRIDE,
     *,
@@ -174,15 +176,6 @@ def judge_first(
 ) -> Applicability:
     """Judge what all solvers for first layers, or last ones, of few filters, have in common."""
     few = problem.w_shape[0] if last else problem.x_shape[1]
-    if problem.spatial_rank > 2:
-        return Rejected(Reason.SPATIAL_RANK, "one or two axes")
-    if not problem.layouts_agree or problem.x_layout.channels_last is not channels_last:
-        order = "last" if channels_last else "first"
-        return Rejected(Reason.LAYOUT, f"x, w and y must all be channels {order}")
-    if not problem.is_packed:
-        return Rejected(Reason.NON_PACKED)
-    if problem.groups > 1:
-        return Rejected(Reason.GROUPS, "one group only")
     if few > MOST_CHANNELS:
         return Rejected(Reason.CHANNELS, f"at most {MOST_CHANNELS}, not {few}")
     if few * math.prod(problem.filter) > most_products:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.problem.traits import Trait
+from convfind.solver.applicability import APPLICABLE, Applicability
 from convfind_solvers_direct.cpu_first_phases_weights import CpuFirstPhasesWeights
 from convfind_solvers_direct.phases import Blocks, Phases
 
@@ -13,10 +13,9 @@ class CpuFirstBlocksWeights(CpuFirstPhasesWeights):
 
     solver_id = "direct-cpu-first-blocks-nhwc-bwd-weights"
     version = 1
+    domain = CpuFirstPhasesWeights.domain.without(Trait.STRIDE)
     cut = Blocks
 
     def judge_pieces(self, phases: Phases) -> Applicability:
-        """Take stride 1: filters of any size are cut into blocks for which there are transforms."""
-        if max(phases.window.stride) > 1:
-            return Rejected(Reason.STRIDE, "is for 1")
+        """Take filters of any size, cut into blocks for which there are transforms."""
         return APPLICABLE

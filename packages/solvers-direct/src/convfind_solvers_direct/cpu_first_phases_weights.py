@@ -45,9 +45,9 @@ class CpuFirstPhasesWeights(PhasesSolver):
     direction = Direction.BACKWARD_WEIGHTS
     version = 2
 
-    def judge(self, problem: ConvProblem) -> Applicability:
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take no more filters than caches have room for."""
-        if not (answer := super().judge(problem)):
+        if not (answer := super().applicability(problem, target)):
             return answer
         phases = self.cut(window(problem))
         if (sums := max(_sums(phases, many) for many in (False, True))) > _MOST_SUMS:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from convfind.device.target import Target
 from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
+from convfind.problem.traits import Trait
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
@@ -61,17 +62,19 @@ class CpuFirstWeights(CpuSolver):
     """w from x and y: sums of parts, added up by a second launch in a fixed order."""
 
     direction = Direction.BACKWARD_WEIGHTS
+    domain = CpuSolver.domain.without(Trait.GROUPS)
     version = 2
 
     def __init__(self, *, channels_last: bool) -> None:
         self.channels_last = channels_last
         self.solver_id = f"direct-cpu-first-{'nhwc' if channels_last else 'nchw'}-bwd-weights"
+        super().__init__()
         if not channels_last:
             self.version = 1  # type: ignore[misc]  # version 2 fetches channels last ahead
 
-    def judge(self, problem: ConvProblem) -> Applicability:
-        """Take packed tensors of few channels in one group."""
-        if not (answer := judge_first(problem, channels_last=self.channels_last)):
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take few channels."""
+        if not (answer := judge_first(problem)):
             return answer
         shape = window(problem)
         if self._strip_floats(shape, 1) > _STRIP_FLOATS:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from convfind.device.target import Target
 from convfind.kit.throughput import cpu_index, fill
 from convfind.problem import ConvProblem
+from convfind.problem.traits import Trait
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
@@ -55,20 +56,22 @@ class CpuNarrow(CpuSolver):
     Forward, of stride 1, is the gradient with the taps in the opposite order.
     """
 
+    domain = CpuSolver.domain.without(Trait.GROUPS)
+
     def __init__(self, direction: Direction, *, channels_last: bool) -> None:
         self.direction = direction
         self.channels_last = channels_last
         kind = "last" if direction is Direction.FORWARD else "first"
         layout = "nhwc" if channels_last else "nchw"
         self.solver_id = f"direct-cpu-{kind}-{layout}-{direction.short}"
+        super().__init__()
+        if direction is Direction.FORWARD:
+            self.domain = self.domain.without(Trait.STRIDE)
 
-    def judge(self, problem: ConvProblem) -> Applicability:
-        """Take packed tensors of few result channels in one group."""
-        forward = self.direction is Direction.FORWARD
-        if not (answer := judge_first(problem, self.channels_last, last=forward)):
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take few result channels."""
+        if not (answer := judge_first(problem, last=self.direction is Direction.FORWARD)):
             return answer
-        if forward and max(problem.stride) > 1:
-            return Rejected(Reason.STRIDE, "forward 1 only")
         shape = _as_gradient(problem)
         if (lines := self._lines(shape)) > _MOST_LINES:
             return Rejected(Reason.STRIDE, f"{lines} sums side by side, at most {_MOST_LINES}")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from convfind.device.target import Target
 from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
+from convfind.problem.traits import Trait
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.types import AccuracyClass, Algorithm
+from convfind.types import Algorithm
 from convfind_solvers_direct.cpu_first import judge_first
 from convfind_solvers_direct.cpu_solver import VECTOR, CpuSolver, first_layer_index
 from convfind_solvers_direct.phases import BLOCK, POINTS, PRODUCT_SHARE, Phases
@@ -21,17 +22,15 @@ class PhasesSolver(CpuSolver):
     """Channels last in one direction: which problems, and how exact."""
 
     algorithm = Algorithm.WINOGRAD
+    channels_last = True
+    domain = CpuSolver.domain.without(Trait.GROUPS, Trait.STRICT)
     #: How the convolution is cut.
     cut: type[Phases] = Phases
 
-    def judge(self, problem: ConvProblem) -> Applicability:
-        """Take packed tensors of few channels where enough products are saved."""
-        if not (answer := judge_first(problem, True)):
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take few channels where enough products are saved."""
+        if not (answer := judge_first(problem)):
             return answer
-        if problem.accuracy is AccuracyClass.STRICT:
-            return Rejected(
-                Reason.ACCURACY, "transforms, and accuracy=strict wants the direct formula"
-            )
         phases = self.cut(window(problem))
         if not (answer := self.judge_pieces(phases)):
             return answer

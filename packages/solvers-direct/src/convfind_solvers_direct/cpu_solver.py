@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-
-from convfind.device.target import DeviceKind, Target
+from convfind.device.target import Target
 from convfind.kit.throughput import cpu_index
 from convfind.problem import ConvProblem
-from convfind.reasons import Reason
-from convfind.solver import Solver
-from convfind.solver.applicability import Applicability, Rejected
+from convfind.problem.traits import FIRST_TRAITS, Trait
+from convfind.solver import Domain, Solver
 from convfind.solver.defines import DefineValue, make_defines
+from convfind.solver.domain import CPUS
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, Program
 from convfind.types import Algorithm, DataType, Direction
@@ -33,23 +31,19 @@ class CpuSolver(Solver):
     """A float32 convolution in one direction and family of layouts, on CPUs."""
 
     direction: Direction
+    channels_last: bool
     algorithm = Algorithm.DIRECT
     is_dynamic = True
     backends = ("opencl",)
+    domain = Domain(
+        kinds=CPUS,
+        dtypes=(DataType.FLOAT32,),
+        ranks=(1, 2),
+        traits=FIRST_TRAITS - {Trait.GAPS},
+    )
 
-    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take float32 tensors in the solver's direction, on CPUs, if `judge` does."""
-        if target.kind is not DeviceKind.CPU:
-            return Rejected(Reason.DEVICE_KIND, "is for CPUs")
-        if problem.direction is not self.direction:
-            return Rejected(Reason.DIRECTION, f"{problem.direction} is not {self.direction}")
-        if problem.dtype is not DataType.FLOAT32:
-            return Rejected(Reason.DTYPE, "is float32 only")
-        return self.judge(problem)
-
-    @abstractmethod
-    def judge(self, problem: ConvProblem) -> Applicability:
-        """Judge layouts and sizes."""
+    def __init__(self) -> None:
+        self.domain = self.domain.oriented(self.direction, self.channels_last)
 
 
 def program_of(name: str, shape: Window, **macros: DefineValue) -> Program:

@@ -11,6 +11,7 @@ from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.search_space import Parameter
 from convfind_solvers_direct.gpu_chain import ChainConv, Share, floats_of, planes_of
+from convfind_solvers_direct.gpu_conv import PLAIN_FLOAT32
 from convfind_solvers_direct.gpu_lines import judge_rows
 from convfind_solvers_direct.gpu_wide import zeros_before
 from convfind_solvers_direct.window import Window, window
@@ -28,6 +29,7 @@ class BandsConv(ChainConv):
     """
 
     prefix = "direct-gpu-bands"
+    domain = PLAIN_FLOAT32
     version = 2
     rows = Parameter("rows", (1, 2, 3, 4, 5, 7, 8), "of an item")
     _file = "gpu_bands"
@@ -48,7 +50,7 @@ class BandsConv(ChainConv):
         return config
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
-        if not (answer := judge_rows(problem, shape, target)):
+        if not (answer := judge_rows(shape, target)):
             return answer
         if min(zeros_before(shape)) < 0 or shape.size != shape.out:
             return Rejected(Reason.PADDING, "source and result must be equally large")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import ClassVar
 
 from convfind.device.target import Target
 from convfind.problem import ConvProblem
+from convfind.problem.traits import Trait
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
@@ -19,6 +20,7 @@ from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
+from convfind.types import DataType
 from convfind_solvers_direct.gpu_conv import PACKAGE, GpuDirect
 from convfind_solvers_direct.gpu_lines import MOST_FLOATS
 from convfind_solvers_direct.gpu_wide import copies_past_registers
@@ -62,6 +64,7 @@ class ChainConv(GpuDirect):
     """
 
     channels_last = False
+    domain = replace(GpuDirect.domain.without(Trait.DILATION), dtypes=(DataType.FLOAT32,))
     arithmetic_share = 0.47
     is_dynamic = False
     rows: ClassVar[Parameter]

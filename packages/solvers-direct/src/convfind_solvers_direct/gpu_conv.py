@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from dataclasses import replace
 from typing import ClassVar
 
-from convfind.device.target import DeviceKind, Target
+from convfind.device.target import Target
 from convfind.kit.register_limit import register_limit
 from convfind.problem import ConvProblem
+from convfind.problem.traits import FIRST_TRAITS, Trait
 from convfind.reasons import Reason
-from convfind.solver import TunableSolver
+from convfind.solver import Domain, TunableSolver
 from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.defines import DefineValue, make_defines
+from convfind.solver.domain import GPUS
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, ScalarArg, f32
@@ -22,7 +25,6 @@ from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_direct.window import Window, judge, window
 
 PACKAGE = "convfind_solvers_direct"
-_DTYPES = (DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16)
 #: Weights that an item keeps in registers.
 MOST_WEIGHTS = 81
 #: The same where hiprtc compiles: of more it spills some, and takes minutes over that.
@@ -47,21 +49,22 @@ class GpuDirect(TunableSolver):
     algorithm = Algorithm.DIRECT
     is_dynamic = True
     backends: ClassVar[tuple[str, ...]] = ("opencl", "hip")
+    domain = Domain(
+        kinds=GPUS,
+        dtypes=(DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16),
+        ranks=(1, 2),
+        traits=FIRST_TRAITS - {Trait.GAPS},
+    )
 
     def __init__(self, direction: Direction) -> None:
         self.direction = direction
+        self.domain = self.domain.oriented(direction, self.channels_last)
         layout = "nhwc" if self.channels_last else "nchw"
         self.solver_id = f"{self.prefix}-{layout}-{direction.short}"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take packed tensors of few channels a group in the solver's layout, on GPUs."""
-        if target.kind is DeviceKind.CPU:
-            return Rejected(Reason.DEVICE_KIND, "is for GPUs")
-        if problem.direction is not self.direction:
-            return Rejected(Reason.DIRECTION, f"{problem.direction} is not {self.direction}")
-        if problem.dtype not in _DTYPES:
-            return Rejected(Reason.DTYPE, f"not {problem.dtype}")
-        if not (answer := judge(problem, channels_last=self.channels_last)):
+        """Take few channels a group."""
+        if not (answer := judge(problem)):
             return answer
         if target.max_work_group < _FEWEST_ITEMS:
             return Rejected(Reason.WORK_GROUP, f"needs {_FEWEST_ITEMS} work-items")
@@ -76,6 +79,12 @@ class GpuDirect(TunableSolver):
     @abstractmethod
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
         """Judge what depends on the layout."""
+
+
+#: The domain of those that are for float32 with strides and dilations of 1.
+PLAIN_FLOAT32 = replace(
+    GpuDirect.domain.without(Trait.STRIDE, Trait.DILATION), dtypes=(DataType.FLOAT32,)
+)
 
 
 class GpuConv(GpuDirect):

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
-from convfind.device.target import DeviceKind, Target
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
+from convfind.problem.traits import Trait
 from convfind.reasons import Reason
 from convfind.solver import TunableSolver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
@@ -21,6 +22,7 @@ from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_direct.cpu_first import judge_first
+from convfind_solvers_direct.gpu_conv import GpuDirect
 from convfind_solvers_direct.window import Window, window
 
 _DTYPES = (DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16)
@@ -59,25 +61,15 @@ class _Tile:
     copied: int  # elements of the image that an item copies
 
 
+#: What solvers for first layers and last ones take.
+ONE_GROUP = GpuDirect.domain.without(Trait.GROUPS)
+
+
 def judge_first_on_gpu(
-    problem: ConvProblem,
-    target: Target,
-    direction: Direction,
-    *,
-    channels_last: bool,
-    items: int,
-    floats: int,
+    problem: ConvProblem, target: Target, *, items: int, floats: int
 ) -> Applicability:
-    """Judge packed tensors of few channels in one group, on GPUs with so many work-items a group
-    and so many floats of local memory.
-    """
-    if target.kind is DeviceKind.CPU:
-        return Rejected(Reason.DEVICE_KIND, "is for GPUs")
-    if problem.direction is not direction:
-        return Rejected(Reason.DIRECTION, f"{problem.direction} is not {direction}")
-    if problem.dtype not in _DTYPES:
-        return Rejected(Reason.DTYPE, f"not {problem.dtype}")
-    if not (answer := judge_first(problem, channels_last=channels_last)):
+    """Judge few channels on GPUs with so many work-items a group, and floats of local memory."""
+    if not (answer := judge_first(problem)):
         return answer
     if target.max_work_group < items:
         return Rejected(Reason.WORK_GROUP, f"needs {items} work-items")
@@ -99,18 +91,12 @@ class GpuFirst(TunableSolver):
 
     def __init__(self, *, channels_last: bool) -> None:
         self.channels_last = channels_last
+        self.domain = ONE_GROUP.oriented(Direction.FORWARD, channels_last)
         self.solver_id = f"direct-gpu-first-{'nhwc' if channels_last else 'nchw'}-fwd"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take packed tensors of few channels in one group, on GPUs."""
-        answer = judge_first_on_gpu(
-            problem,
-            target,
-            Direction.FORWARD,
-            channels_last=self.channels_last,
-            items=_FEWEST_ITEMS,
-            floats=_MOST_FLOATS,
-        )
+        """Take few channels whose tile fits."""
+        answer = judge_first_on_gpu(problem, target, items=_FEWEST_ITEMS, floats=_MOST_FLOATS)
         if not answer:
             return answer
         shape = window(problem)

@@ -21,7 +21,7 @@ from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_direct.gpu_conv import PACKAGE
-from convfind_solvers_direct.gpu_first import judge_first_on_gpu
+from convfind_solvers_direct.gpu_first import ONE_GROUP, judge_first_on_gpu
 from convfind_solvers_direct.gpu_sum import is_split, sum_of_parts
 from convfind_solvers_direct.gpu_wide import copies_past_registers
 from convfind_solvers_direct.window import Window, window
@@ -103,18 +103,12 @@ class GpuFirstWeights(TunableSolver):
 
     def __init__(self, *, channels_last: bool) -> None:
         self.channels_last = channels_last
+        self.domain = ONE_GROUP.oriented(Direction.BACKWARD_WEIGHTS, channels_last)
         self.solver_id = f"direct-gpu-first-{'nhwc' if channels_last else 'nchw'}-bwd-weights"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take packed tensors of few channels in one group, on GPUs."""
-        answer = judge_first_on_gpu(
-            problem,
-            target,
-            Direction.BACKWARD_WEIGHTS,
-            channels_last=self.channels_last,
-            items=_FEWEST_ITEMS,
-            floats=_FLOATS,
-        )
+        """Take few channels whose sums fit."""
+        answer = judge_first_on_gpu(problem, target, items=_FEWEST_ITEMS, floats=_FLOATS)
         if not answer:
             return answer
         shape = window(problem)

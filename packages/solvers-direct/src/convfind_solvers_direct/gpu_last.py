@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-from convfind.device.target import DeviceKind, Target
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
+from convfind.problem.traits import Trait
 from convfind.reasons import Reason
 from convfind.solver import TunableSolver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
@@ -15,8 +16,8 @@ from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
 from convfind.solver.search_space import Constraint, SearchSpace
-from convfind.types import Algorithm, DataType, Direction
-from convfind_solvers_direct.gpu_conv import PACKAGE
+from convfind.types import Algorithm, Direction
+from convfind_solvers_direct.gpu_conv import PACKAGE, PLAIN_FLOAT32
 from convfind_solvers_direct.gpu_sum import sum_of_parts
 from convfind_solvers_direct.gpu_wide import copies_past_registers, zeros_before
 from convfind_solvers_direct.last_tile import (
@@ -63,34 +64,17 @@ class GpuLast(TunableSolver):
 
     def __init__(self, direction: Direction) -> None:
         self.direction = direction
+        self.domain = PLAIN_FLOAT32.without(Trait.GROUPS).oriented(direction, False)
         self.solver_id = f"direct-gpu-last-nchw-{direction.short}"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take packed tensors of one group with few results a position, on GPUs."""
-        if target.kind is DeviceKind.CPU:
-            return Rejected(Reason.DEVICE_KIND, "is for GPUs")
-        if problem.direction is not self.direction:
-            return Rejected(Reason.DIRECTION, f"{problem.direction} is not {self.direction}")
-        if problem.dtype is not DataType.FLOAT32:
-            return Rejected(Reason.DTYPE, f"not {problem.dtype}")
-        if problem.spatial_rank > 2:
-            return Rejected(Reason.SPATIAL_RANK, "one or two axes")
-        if not problem.layouts_agree or problem.x_layout.channels_last:
-            return Rejected(Reason.LAYOUT, "x, w and y must all be channels first")
-        if not problem.is_packed:
-            return Rejected(Reason.NON_PACKED)
-        if problem.groups > 1:
-            return Rejected(Reason.GROUPS, "is for one group")
+        """Take few results a position."""
         shape = window(problem)
         if shape.filters > _MOST_RESULTS or shape.channels < _FEWEST_CHANNELS:
             most, fewest = _MOST_RESULTS, _FEWEST_CHANNELS
             return Rejected(
                 Reason.CHANNELS, f"at most {most} results, of {fewest} or more channels"
             )
-        if max(shape.stride) > 1:
-            return Rejected(Reason.STRIDE, "is for strides of 1")
-        if max(shape.dilation) > 1:
-            return Rejected(Reason.DILATION, "is for dilations of 1")
         if max(shape.taps) > _LARGEST_FILTER:
             return Rejected(Reason.FILTER_SIZE, f"at most {_LARGEST_FILTER} taps along an axis")
         return self._judge_sizes(problem, shape, target)

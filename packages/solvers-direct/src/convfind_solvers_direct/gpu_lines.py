@@ -14,8 +14,7 @@ from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
-from convfind.types import DataType
-from convfind_solvers_direct.gpu_conv import PACKAGE, GpuDirect, most_weights
+from convfind_solvers_direct.gpu_conv import PACKAGE, PLAIN_FLOAT32, GpuDirect, most_weights
 from convfind_solvers_direct.gpu_wide import copies_past_registers, zeros_before
 from convfind_solvers_direct.window import Window, window
 
@@ -46,6 +45,7 @@ class LinesConv(GpuDirect):
     """
 
     channels_last = False
+    domain = PLAIN_FLOAT32
     prefix = "direct-gpu-lines"
     version = 1
     arithmetic_share = 0.47
@@ -133,7 +133,7 @@ class LinesConv(GpuDirect):
         return Recipe(self.solver_id, (launch,), config=chosen)
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
-        if not (answer := judge_rows(problem, shape, target)):
+        if not (answer := judge_rows(shape, target)):
             return answer
         above, before = zeros_before(shape)
         if not 0 <= above < shape.taps[0]:
@@ -149,16 +149,10 @@ class LinesConv(GpuDirect):
         return APPLICABLE
 
 
-def judge_rows(
-    problem: ConvProblem, shape: Window, target: Target, largest_stride: int = 1
-) -> Applicability:
+def judge_rows(shape: Window, target: Target) -> Applicability:
     """Judge what solvers of whole rows of one channel have in common."""
-    if problem.dtype is not DataType.FLOAT32:
-        return Rejected(Reason.DTYPE, "is float32 only")
     if shape.channels > 1 or shape.filters > 1:
         return Rejected(Reason.CHANNELS, "is for one channel a group")
-    if max(shape.stride) > largest_stride or max(shape.dilation) > 1:
-        return Rejected(Reason.STRIDE, f"is for strides up to {largest_stride} and dilations of 1")
     most = most_weights(target)
     if math.prod(shape.taps) > most:
         return Rejected(Reason.FILTER_SIZE, f"is for {most} taps at most")

@@ -13,7 +13,7 @@ from convfind.solver.search_space import Parameter
 from convfind.types import Direction
 from convfind_solvers_direct.gpu_chain import ChainConv, Share, floats_of, planes_of
 from convfind_solvers_direct.gpu_lines import judge_rows
-from convfind_solvers_direct.window import LARGEST_STRIDE, Window, window
+from convfind_solvers_direct.window import Window, window
 
 
 class UpsampledConv(ChainConv):
@@ -38,7 +38,7 @@ class UpsampledConv(ChainConv):
         return self._chained(shape, target, self._nearest(shape, target, rows=1))
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
-        if not (answer := judge_rows(problem, shape, target, LARGEST_STRIDE)):
+        if not (answer := judge_rows(shape, target)):
             return answer
         if max(shape.stride) == 1:
             return Rejected(Reason.STRIDE, "is for strides beyond 1")

@@ -15,10 +15,10 @@ from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
-from convfind.types import DataType
 from convfind_solvers_direct.gpu_conv import (
     MOST_WEIGHTS,
     PACKAGE,
+    PLAIN_FLOAT32,
     GpuDirect,
     most_weights,
 )
@@ -115,6 +115,7 @@ class WideConv(GpuDirect):
     """Forward and backward-data."""
 
     channels_last = False
+    domain = PLAIN_FLOAT32
     prefix = "direct-gpu-wide"
     version = 3
     arithmetic_share = 0.45
@@ -212,10 +213,6 @@ class WideConv(GpuDirect):
         return Recipe(self.solver_id, (launch,), config=chosen)
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
-        if problem.dtype is not DataType.FLOAT32:
-            return Rejected(Reason.DTYPE, "is float32 only")
-        if max(*shape.stride, *shape.dilation) > 1:
-            return Rejected(Reason.STRIDE, "is for strides and dilations of 1")
         most = most_weights(target)
         if math.prod(shape.taps) > most or max(shape.taps) > _MOST_TAPS:
             return Rejected(Reason.FILTER_SIZE, f"is for {most} taps at most")

@@ -12,8 +12,7 @@ from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config, ConfigValue
 from convfind.solver.defines import DefineValue
 from convfind.solver.search_space import Constraint, Parameter
-from convfind.types import DataType
-from convfind_solvers_direct.gpu_conv import MOST_WEIGHTS, most_weights
+from convfind_solvers_direct.gpu_conv import MOST_WEIGHTS, PLAIN_FLOAT32, most_weights
 from convfind_solvers_direct.gpu_weights import GpuWeights, Split, parts_of
 from convfind_solvers_direct.window import Window, window
 
@@ -31,6 +30,7 @@ class WideWeights(GpuWeights):
     """Channels first, rows of whole fours."""
 
     channels_last = False
+    domain = PLAIN_FLOAT32
     prefix = "direct-gpu-wide"
     version = 1
     arithmetic_share = 0.45
@@ -45,10 +45,6 @@ class WideWeights(GpuWeights):
         return config.replace(parts=parts_of(resident * target.compute_units // shape.groups))
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
-        if problem.dtype is not DataType.FLOAT32:
-            return Rejected(Reason.DTYPE, "is float32 only")
-        if max(*shape.stride, *shape.dilation) > 1:
-            return Rejected(Reason.STRIDE, "is for strides and dilations of 1")
         most = most_weights(target)
         if math.prod(shape.taps) > most or max(shape.taps) > _MOST_TAPS:
             return Rejected(Reason.FILTER_SIZE, f"is for {most} taps at most")

@@ -13,7 +13,7 @@ from convfind.errors import SettingsError
 from convfind.kit.throughput import cpu_index
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solver import Solver
+from convfind.solver import Domain, Solver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.defines import make_defines
@@ -55,10 +55,11 @@ class NaiveSolver(Solver):
     is_dynamic = True
     is_last_resort = True
 
+    def __init__(self) -> None:
+        self.domain = Domain(directions=(self.direction,))
+
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take every problem of the direction whose element type the device has."""
-        if problem.direction is not self.direction:
-            return Rejected(Reason.DIRECTION, f"{problem.direction} is not {self.direction}")
+        """Take every problem whose element type the device has."""
         if problem.dtype is DataType.FLOAT64 and not target.has("fp64"):
             return Rejected(Reason.FEATURE, "float64 needs fp64")
         for size, begin, end in zip(

@@ -10,6 +10,7 @@ products are one, of bfloat16 and twice as long, with an error of up to 1.4 of t
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from convfind.device.target import Target
 from convfind.problem import ConvProblem
@@ -21,8 +22,8 @@ from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
-from convfind.types import AccuracyClass, DataType
-from convfind_solvers_direct.gpu_conv import PACKAGE, GpuDirect
+from convfind.types import AccuracyClass
+from convfind_solvers_direct.gpu_conv import PACKAGE, PLAIN_FLOAT32, GpuDirect
 from convfind_solvers_direct.gpu_wide import zeros_before
 from convfind_solvers_direct.window import Window, window
 
@@ -57,6 +58,7 @@ class GroupsConv(GpuDirect):
     """Forward and backward-data."""
 
     channels_last = True
+    domain = replace(PLAIN_FLOAT32, features=frozenset({"nv-ptx"}))
     prefix = "direct-nvidia-groups"
     version = 2
     backends = ("opencl",)
@@ -150,14 +152,8 @@ class GroupsConv(GpuDirect):
         return Recipe(self.solver_id, (launch,), config=chosen)
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
-        if not target.has("nv-ptx"):
-            return Rejected(Reason.FEATURE, "needs inline PTX")
         if target.compute_capability < _OLDEST:
             return Rejected(Reason.ARCHITECTURE, f"is for sm_{_OLDEST} on, not {target.arch}")
-        if problem.dtype is not DataType.FLOAT32:
-            return Rejected(Reason.DTYPE, "is float32 only")
-        if max(*shape.stride, *shape.dilation) > 1:
-            return Rejected(Reason.STRIDE, "is for strides and dilations of 1")
         if shape.channels != shape.filters or shape.channels not in _CHANNELS:
             found = f"{shape.channels} and {shape.filters}"
             return Rejected(Reason.CHANNELS, f"takes 4 or 8 a group on both sides, not {found}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from convfind.device.target import Target
 from convfind.kit.register_limit import register_limit
@@ -15,8 +16,7 @@ from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
-from convfind.types import DataType
-from convfind_solvers_direct.gpu_conv import PACKAGE, GpuDirect
+from convfind_solvers_direct.gpu_conv import PACKAGE, PLAIN_FLOAT32, GpuDirect
 from convfind_solvers_direct.gpu_wide import zeros_before
 from convfind_solvers_direct.window import Window, window
 
@@ -64,6 +64,7 @@ class StagesConv(GpuDirect):
     """
 
     channels_last = False
+    domain = replace(PLAIN_FLOAT32, features=frozenset({"nv-ptx"}))
     prefix = "direct-nvidia-stages"
     version = 2
     arithmetic_share = 0.52
@@ -157,16 +158,10 @@ class StagesConv(GpuDirect):
         return Recipe(self.solver_id, (launch,), config=chosen)
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
-        if not target.has("nv-ptx"):
-            return Rejected(Reason.FEATURE, "needs inline PTX")
         if target.compute_capability < _OLDEST:
             return Rejected(Reason.ARCHITECTURE, f"is for sm_{_OLDEST} on, not {target.arch}")
-        if problem.dtype is not DataType.FLOAT32:
-            return Rejected(Reason.DTYPE, "is float32 only")
         if shape.channels > 1 or shape.filters > 1:
             return Rejected(Reason.CHANNELS, "is for one channel a group")
-        if max(*shape.stride, *shape.dilation) > 1:
-            return Rejected(Reason.STRIDE, "is for strides and dilations of 1")
         above, before = zeros_before(shape)
         if min(above, before) < 0 or shape.size != shape.out:
             return Rejected(Reason.PADDING, "source and result must be equally large")

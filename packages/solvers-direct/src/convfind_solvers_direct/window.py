@@ -109,15 +109,8 @@ def window(problem: ConvProblem) -> Window:
     )
 
 
-def judge(problem: ConvProblem, *, channels_last: bool) -> Applicability:
+def judge(problem: ConvProblem) -> Applicability:
     """Judge what all solvers for few channels a group have in common."""
-    if problem.spatial_rank > 2:
-        return Rejected(Reason.SPATIAL_RANK, "one or two axes")
-    if not problem.layouts_agree or problem.x_layout.channels_last is not channels_last:
-        order = "last" if channels_last else "first"
-        return Rejected(Reason.LAYOUT, f"x, w and y must all be channels {order}")
-    if not problem.is_packed:
-        return Rejected(Reason.NON_PACKED)
     k, c = problem.w_shape[0] // problem.groups, problem.w_shape[1]
     if max(k, c) > MOST_CHANNELS:
         return Rejected(Reason.CHANNELS, f"at most {MOST_CHANNELS} a group, not {c} and {k}")

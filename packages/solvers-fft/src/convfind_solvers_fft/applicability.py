@@ -5,12 +5,20 @@ from __future__ import annotations
 from math import log2, prod, sqrt
 
 from convfind.problem import ConvProblem
+from convfind.problem.traits import FIRST_TRAITS, Trait
 from convfind.reasons import Reason
+from convfind.solver import Domain
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.types import AccuracyClass, DataType, Direction
+from convfind.types import DataType
 from convfind_solvers_fft.codegen import SIZES
 from convfind_solvers_fft.geometry import LEAST_STEP, geometry
 
+#: What all solvers of the family take.
+DOMAIN = Domain(
+    dtypes=(DataType.FLOAT32,),
+    ranks=(2,),
+    traits=FIRST_TRAITS - {Trait.STRIDE, Trait.DILATION, Trait.GAPS, Trait.STRICT},
+)
 #: Products that a filter must have for the direct formula: below, other families always win.
 _LEAST_TAPS = 25
 #: And a depthwise one, of which a channel is used once.
@@ -19,34 +27,10 @@ _LEAST_DEPTHWISE_TAPS = 81
 _LEAST_CHANNELS = 3
 
 
-def judge(problem: ConvProblem, direction: Direction, *, channels_last: bool) -> Applicability:
-    """Judge direction, type, layout, window and accuracy."""
-    if problem.direction is not direction:
-        return Rejected(Reason.DIRECTION, f"{problem.direction} is not {direction}")
-    if problem.dtype is not DataType.FLOAT32:
-        return Rejected(Reason.DTYPE, "is float32 only")
-    if problem.spatial_rank != 2:
-        return Rejected(Reason.SPATIAL_RANK, "is for two spatial axes")
-    if max(problem.stride) > 1:
-        return Rejected(Reason.STRIDE, "is for stride 1")
-    if max(problem.dilation) > 1:
-        return Rejected(Reason.DILATION, "is for dilation 1")
-    rows, columns = problem.filter
-    if rows * columns < _LEAST_TAPS:
-        return Rejected(Reason.FILTER_SIZE, f"is for filters of {_LEAST_TAPS} taps and more")
-    if not problem.layouts_agree or problem.x_layout.channels_last is not channels_last:
-        return Rejected(
-            Reason.LAYOUT, f"x, w and y must all be channels {'last' if channels_last else 'first'}"
-        )
-    if not problem.is_packed:
-        return Rejected(Reason.NON_PACKED)
-    if problem.accuracy is AccuracyClass.STRICT:
-        return Rejected(Reason.ACCURACY, "transforms, and accuracy=strict wants the direct formula")
-    return APPLICABLE
-
-
 def judge_dense(problem: ConvProblem) -> Applicability:
-    """Judge the channels, which must be worth the transforms."""
+    """Judge window and channels, which must be worth the transforms."""
+    if prod(problem.filter) < _LEAST_TAPS:
+        return Rejected(Reason.FILTER_SIZE, f"is for filters of {_LEAST_TAPS} taps and more")
     channels, filters = problem.w_shape[1], problem.w_shape[0] // problem.groups
     if min(channels, filters) < _LEAST_CHANNELS:
         return Rejected(

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from math import log2
 from types import MappingProxyType
 from typing import ClassVar
 
-from convfind.device.target import DeviceKind, Target
+from convfind.device.target import Target
 from convfind.kit.throughput import cpu_index
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import TunableSolver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config, ConfigValue
+from convfind.solver.domain import CPUS
 from convfind.solver.search_space import Parameter, SearchSpace
 from convfind.types import Algorithm, Direction
-from convfind_solvers_fft.applicability import error_factor, error_reach, judge, largest_number
+from convfind_solvers_fft.applicability import DOMAIN, error_factor, error_reach, largest_number
 from convfind_solvers_fft.codegen import SIZES
 from convfind_solvers_fft.geometry import Tiling, useful_tilings
 
@@ -52,16 +54,12 @@ class CpuSolver(TunableSolver):
         """Take the variant, which gives the solver its id."""
         self.direction = direction
         self.channels_last = channels_last
+        self.domain = replace(DOMAIN.oriented(direction, channels_last), kinds=CPUS)
         layout = "nhwc" if channels_last else "nchw"
         self.solver_id = f"fft-{self.kind}-{layout}-{direction.short}"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take large filters of stride 1 on packed float32 tensors, on CPUs."""
-        if target.kind is not DeviceKind.CPU:
-            return Rejected(Reason.DEVICE_KIND, "is for CPUs")
-        answer = judge(problem, self.direction, channels_last=self.channels_last)
-        if not answer:
-            return answer
+        """Take sizes that the kernels can count, and filters that fit a tile."""
         if (largest := largest_number(problem)) > _LARGEST:
             return Rejected(Reason.SIZE_LIMIT, f"an image of {largest} elements")
         if not (tilings := useful_tilings(problem, SIZES)):

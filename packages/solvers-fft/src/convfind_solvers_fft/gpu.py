@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
-from convfind.device.target import DeviceKind, Target
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import TunableSolver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.domain import GPUS
 from convfind.types import Algorithm, Direction
-from convfind_solvers_fft.applicability import error_factor, error_reach, judge, largest_number
+from convfind_solvers_fft.applicability import DOMAIN, error_factor, error_reach, largest_number
 from convfind_solvers_fft.geometry import Tiling, geometry, useful_tilings
 from convfind_solvers_fft.view import View, view_of_images, view_of_weights
 
@@ -42,6 +44,7 @@ class GpuSolver(TunableSolver):
         """Take the variant, which gives the solver its id."""
         self.direction = direction
         self.channels_last = channels_last
+        self.domain = replace(DOMAIN.oriented(direction, channels_last), kinds=GPUS)
         layout = "nhwc" if channels_last else "nchw"
         self.solver_id = f"fft-{self.kind}-{layout}-{direction.short}"
 
@@ -51,12 +54,7 @@ class GpuSolver(TunableSolver):
         return self.direction is Direction.BACKWARD_WEIGHTS
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take large filters of stride 1 on packed float32 tensors, on GPUs."""
-        if target.kind is DeviceKind.CPU:
-            return Rejected(Reason.DEVICE_KIND, "is for GPUs")
-        answer = judge(problem, self.direction, channels_last=self.channels_last)
-        if not answer:
-            return answer
+        """Take sizes that the kernels can count, and filters that fit a tile."""
         if not (tiles := self._tiles(problem, target)):
             return Rejected(Reason.FILTER_SIZE, f"fits no tile of {max(self.units)}")
         local = max(map(self.local_bytes, tiles))

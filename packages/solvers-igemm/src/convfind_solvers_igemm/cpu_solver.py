@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from convfind.device.target import DeviceKind, Target
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
+from convfind.problem.traits import FIRST_TRAITS, Trait
 from convfind.reasons import Reason
-from convfind.solver import Solver
+from convfind.solver import Domain, Solver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.domain import CPUS
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_igemm.cpu_geometry import geometry
 
@@ -33,24 +35,13 @@ class CpuSolver(Solver):
     version = 4
     is_dynamic = True
     backends = ("opencl",)
+    domain = Domain(kinds=CPUS, dtypes=(DataType.FLOAT32,), traits=FIRST_TRAITS - {Trait.GAPS})
+
+    def __init__(self) -> None:
+        self.domain = self.domain.oriented(self.direction, self.channels_last)
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take packed float32 tensors in the solver's layout, on CPUs."""
-        if problem.dtype is not DataType.FLOAT32:
-            return Rejected(Reason.DTYPE, "is float32 only")
-        return self.shape_applicability(problem, target)
-
-    def shape_applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Judge everything but the types."""
-        if target.kind is not DeviceKind.CPU:
-            return Rejected(Reason.DEVICE_KIND, "is for CPUs")
-        if problem.direction is not self.direction:
-            return Rejected(Reason.DIRECTION, f"{problem.direction} is not {self.direction}")
-        if not problem.layouts_agree or problem.x_layout.channels_last is not self.channels_last:
-            order = "last" if self.channels_last else "first"
-            return Rejected(Reason.LAYOUT, f"x, w and y must all be channels {order}")
-        if not problem.is_packed:
-            return Rejected(Reason.NON_PACKED)
+        """Take sizes that the kernels can count."""
         if problem.groups > _MOST_GROUPS:
             return Rejected(Reason.GROUPS, f"at most {_MOST_GROUPS}")
         if _may_be_large(problem) and (largest := geometry(problem).largest) > _LARGEST:

@@ -7,10 +7,11 @@ from typing import ClassVar
 
 from convfind.device.target import Target
 from convfind.problem import ConvProblem
+from convfind.problem.traits import Trait
 from convfind.reasons import Reason
 from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.defines import Defines, make_defines
-from convfind.types import AccuracyClass, Direction
+from convfind.types import Direction
 from convfind_solvers_igemm.cpu import FIRST_COSTS, ChannelsFirst, Costs
 from convfind_solvers_igemm.cpu_geometry import Geometry
 
@@ -38,19 +39,16 @@ class Strassen(ChannelsFirst):
     those half an image and half the filters away. No image has a part in another's results.
     """
 
+    domain = ChannelsFirst.domain.without(Trait.FILTER, Trait.STRICT)
     _products: ClassVar[int] = 7
     _costs = _COSTS
 
-    def shape_applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Ask for halves, and for a problem that allows other sums than the formula's."""
-        if isinstance(found := super().shape_applicability(problem, target), Rejected):
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Ask for halves."""
+        if isinstance(found := super().applicability(problem, target), Rejected):
             return found
-        if problem.accuracy is AccuracyClass.STRICT:
-            return Rejected(
-                Reason.ACCURACY, "adds before it multiplies, and accuracy=strict wants the formula"
-            )
-        if any(size > 1 for size in problem.filter) or any(problem.padding):
-            return Rejected(Reason.FILTER_SIZE, "is for 1x1 filters without padding")
+        if any(problem.padding):
+            return Rejected(Reason.PADDING, "is for none before an image")
         whole = super()._geometry(problem)
         if whole.is_gradient and max(whole.stride) > 1:
             return Rejected(Reason.STRIDE, "halves of a strided gradient have other phases")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from convfind.device.target import Target
 from convfind.problem import ConvProblem
+from convfind.problem.traits import Trait
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
@@ -33,21 +34,14 @@ class ChannelsLastPointwiseBackwardWeights(CpuSolver):
     channels_last = True
     direction = Direction.BACKWARD_WEIGHTS
     version = 1
+    domain = CpuSolver.domain.without(Trait.FILTER, Trait.STRIDE, Trait.PADDING, Trait.GROUPS)
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take one group of whole vectors of channels."""
+        """Take whole vectors of channels."""
         answer = super().applicability(problem, target)
         if not answer:
             return answer
         filters, channels = problem.w_shape[:2]
-        if max(problem.filter) > 1:
-            return Rejected(Reason.FILTER_SIZE, "is for 1x1 filters")
-        if max(problem.stride) > 1:
-            return Rejected(Reason.STRIDE, "is for stride 1")
-        if max(problem.padding) + max(problem.padding_end) > 0:
-            return Rejected(Reason.PADDING, "is for images without")
-        if problem.groups > 1:
-            return Rejected(Reason.GROUPS, "one group only")
         if channels % VECTOR or filters % _FILTERS:
             return Rejected(
                 Reason.CHANNELS,

@@ -47,13 +47,12 @@ class CpuWidened(Solver):
     def __init__(self, inner: CpuSolver) -> None:
         """Take the float32 solver, which gives this one its id."""
         self.inner = inner
+        self.domain = replace(inner.domain, dtypes=_NARROW)
         self.solver_id = f"{inner.solver_id}-widened"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take what the float32 solver would, in narrow types whose sums float32 holds."""
-        if problem.dtype not in _NARROW:
-            return Rejected(Reason.DTYPE, f"is for {', '.join(_NARROW)}")
-        answer = self.inner.shape_applicability(problem, target)
+        """Take what the float32 solver would, where float32 holds the sums."""
+        answer = self.inner.applicability(problem, target)
         if answer and problem.dtype is DataType.INT8:
             if problem.reduction > _MOST_HALF_PRODUCTS:
                 detail = f"sums of {problem.reduction} products; {_MOST_HALF_PRODUCTS} are exact"

@@ -5,14 +5,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
-from convfind.device.target import DeviceKind, Target
+from convfind.device.target import Target
 from convfind.kit.register_limit import ALL_REGISTERS, register_limit
 from convfind.problem import ConvProblem
+from convfind.problem.traits import FIRST_TRAITS, Trait
 from convfind.reasons import Reason
-from convfind.solver import TunableSolver
+from convfind.solver import Domain, TunableSolver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.defines import Defines, DefineValue, make_defines
+from convfind.solver.domain import GPUS
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, ScalarArg, f32, i32, i64
@@ -35,7 +37,6 @@ from convfind_solvers_igemm.gpu_tiles import (
 )
 
 PACKAGE = "convfind_solvers_igemm"
-_DTYPES = (DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16, DataType.INT8)
 _SMALLEST = Tile(32, 32, 16, 8, 8)
 _SUM_GROUP = 64
 _MOST_GROUPS = 2**31 - 1
@@ -52,29 +53,24 @@ class GpuSolver(TunableSolver):
     version = 3
     algorithm = Algorithm.IMPLICIT_GEMM
     backends = ("opencl", "hip")
+    domain = Domain(
+        kinds=GPUS,
+        dtypes=(DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16, DataType.INT8),
+        traits=FIRST_TRAITS - {Trait.GAPS},
+    )
 
     def __init__(self, direction: Direction, *, channels_last: bool, fixed: bool) -> None:
         """Take the variant, which gives the solver its id; ``fixed``: sizes are compiled in."""
         self.direction = direction
         self.channels_last = channels_last
         self.fixed = fixed
+        self.domain = self.domain.oriented(direction, channels_last)
         self.is_dynamic = not fixed
         layout = "nhwc" if channels_last else "nchw"
         self.solver_id = f"igemm-gpu-{layout}-{direction.short}" + ("-fixed" if fixed else "")
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take packed tensors in the solver's layout, on GPUs."""
-        if target.kind is DeviceKind.CPU:
-            return Rejected(Reason.DEVICE_KIND, "is for GPUs")
-        if problem.direction is not self.direction:
-            return Rejected(Reason.DIRECTION, f"{problem.direction} is not {self.direction}")
-        if problem.dtype not in _DTYPES:
-            return Rejected(Reason.DTYPE, f"not {problem.dtype}")
-        if not problem.layouts_agree or problem.x_layout.channels_last is not self.channels_last:
-            order = "last" if self.channels_last else "first"
-            return Rejected(Reason.LAYOUT, f"x, w and y must all be channels {order}")
-        if not problem.is_packed:
-            return Rejected(Reason.NON_PACKED)
+        """Take sizes that the kernels can count, on devices that have room for a tile."""
         if _SMALLEST.threads > target.max_work_group:
             return Rejected(Reason.WORK_GROUP, f"needs {_SMALLEST.threads} work-items")
         if not fits(_SMALLEST, target):

@@ -43,17 +43,15 @@ class DotSolver(ConvSolver):
     Tensors that are not channels last, with whole words of channels, are packed beforehand.
     """
 
+    domain = replace(ConvSolver.domain, dtypes=(DataType.INT8,), features=frozenset({"dot4"}))
+
     def __init__(self, *, channels_last: bool, fixed: bool) -> None:
         """Take the variant."""
         super().__init__(Direction.FORWARD, channels_last=channels_last, fixed=fixed)
         self.solver_id = self.solver_id.replace("-fwd", "-fwd-dot4")
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take int8 tensors that the plain solver would."""
-        if problem.dtype is not DataType.INT8:
-            return Rejected(Reason.DTYPE, f"for int8, not {problem.dtype}")
-        if not target.has("dot4"):
-            return Rejected(Reason.FEATURE, "needs an instruction for products of bytes")
+        """Take what the plain solver would, of words that a launch can count."""
         answer = super().applicability(problem, target)
         if answer and (words := max(_words(problem, name) for name in "xw")) > _MOST_WORDS:
             return Rejected(Reason.SIZE_LIMIT, f"{words} words of {_WORD} channels")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from convfind.device.target import Target
 from convfind.kit.register_limit import register_limit
 from convfind.problem import ConvProblem
@@ -17,6 +19,7 @@ from convfind.solver.search_space import SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_igemm.gpu_geometry import GpuGeometry, without_patches
 from convfind_solvers_igemm.nvidia_form import (
+    DOMAIN,
     EACH,
     FLAT,
     FLAT_PIECES,
@@ -89,25 +92,17 @@ class MatrixConvSolver(TunableSolver):
         self.direction = direction
         self.channels_last = channels_last
         self.fixed = fixed
+        self.domain = DOMAIN.oriented(direction, channels_last)
+        if not channels_last:  # narrow types are read channels last
+            self.domain = replace(self.domain, dtypes=(DataType.FLOAT32,))
         self.is_dynamic = not fixed
         layout = "nhwc" if channels_last else "nchw"
         self.solver_id = f"igemm-nvidia-{layout}-{direction.short}" + ("-fixed" if fixed else "")
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take packed tensors in the solver's layout, on Hopper GPUs with inline PTX."""
-        if not target.has("nv-ptx"):
-            return Rejected(Reason.FEATURE, "needs inline PTX")
+        """Take sums that are exact enough, and sizes that the kernels can count, on Hopper."""
         if target.arch != _ARCH:
             return Rejected(Reason.ARCHITECTURE, f"is for {_ARCH}, not {target.arch}")
-        if problem.direction is not self.direction:
-            return Rejected(Reason.DIRECTION, f"{problem.direction} is not {self.direction}")
-        if problem.dtype not in SIZES:
-            return Rejected(Reason.DTYPE, f"not {problem.dtype}")
-        if not problem.layouts_agree or problem.x_layout.channels_last is not self.channels_last:
-            order = "last" if self.channels_last else "first"
-            return Rejected(Reason.LAYOUT, f"x, w and y must all be channels {order}")
-        if not problem.is_packed:
-            return Rejected(Reason.NON_PACKED)
         if products(problem) > 1 and problem.reduction < _SHORTEST:
             detail = f"sums of {problem.reduction} products, fewer than {_SHORTEST}"
             return Rejected(Reason.ACCURACY, detail)
@@ -119,8 +114,6 @@ class MatrixConvSolver(TunableSolver):
             return Rejected(Reason.ACCURACY, detail)
         if shape.taps > MOST_TAPS and (taps := shape.phase_taps) > MOST_TAPS:
             return Rejected(Reason.FILTER_SIZE, f"{taps} taps, more than {MOST_TAPS}")
-        if problem.dtype is not DataType.FLOAT32 and not self.channels_last:
-            return Rejected(Reason.LAYOUT, f"{problem.dtype} is read channels last")
         if (size := shape.too_large) is not None:
             return Rejected(Reason.SIZE_LIMIT, f"a size of {size}")
         if (size := Filter(problem, shape).packed_bytes) >= _MOST_BYTES:

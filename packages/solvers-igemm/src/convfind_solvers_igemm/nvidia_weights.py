@@ -16,6 +16,7 @@ from convfind.solver.search_space import Parameter, SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_igemm.gpu_geometry import GpuGeometry, without_patches
 from convfind_solvers_igemm.nvidia_fold import Folding
+from convfind_solvers_igemm.nvidia_form import DOMAIN
 
 PACKAGE = "convfind_solvers_igemm"
 _OLDEST = 80  # mma.sync with TF32 and bfloat16, cp.async
@@ -56,6 +57,7 @@ class MatrixWeightsSolver(TunableSolver):
     direction = Direction.BACKWARD_WEIGHTS
     algorithm = Algorithm.IMPLICIT_GEMM
     backends = ("opencl",)
+    domain = DOMAIN.oriented(Direction.BACKWARD_WEIGHTS, channels_last=True)
 
     def __init__(self, *, fixed: bool) -> None:
         """Take the variant, which gives the solver its id; ``fixed``: sizes are compiled in."""
@@ -64,22 +66,9 @@ class MatrixWeightsSolver(TunableSolver):
         self.solver_id = "igemm-nvidia-nhwc-bwd-weights" + ("-fixed" if fixed else "")
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take packed tensors, channels last, on GPUs since sm_80.
-
-        Filters must be whole pieces, and channels, too, where there are groups.
-        """
-        if not target.has("nv-ptx"):
-            return Rejected(Reason.FEATURE, "needs inline PTX")
+        """Take filters of whole pieces, and channels, too, where there are groups, since sm_80."""
         if target.compute_capability < _OLDEST:
             return Rejected(Reason.ARCHITECTURE, f"is for sm_{_OLDEST} on, not {target.arch}")
-        if problem.direction is not self.direction:
-            return Rejected(Reason.DIRECTION, f"{problem.direction} is not {self.direction}")
-        if problem.dtype not in _SIZES:
-            return Rejected(Reason.DTYPE, f"not {problem.dtype}")
-        if not problem.layouts_agree or not problem.x_layout.channels_last:
-            return Rejected(Reason.LAYOUT, "x, w and y must all be channels last")
-        if not problem.is_packed:
-            return Rejected(Reason.NON_PACKED)
         folding, piece = self._folding(problem), _PIECE_BYTES // _SIZES[problem.dtype]
         shape = folding.shape
         if shape.source_channels % piece or shape.result_channels % piece:

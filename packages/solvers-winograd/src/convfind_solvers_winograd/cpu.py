@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
-from convfind.device.target import DeviceKind, Target
+from convfind.device.target import Target
 from convfind.kit.throughput import cpu_index
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import TunableSolver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.defines import make_defines
+from convfind.solver.domain import CPUS
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, Program
 from convfind.types import Algorithm, DataType, Direction
-from convfind_solvers_winograd.applicability import error_bound, error_reach, judge
+from convfind_solvers_winograd.applicability import (
+    MOST_DILATION,
+    STRIDED,
+    UNSTRIDED,
+    error_bound,
+    error_reach,
+    judge,
+)
 from convfind_solvers_winograd.cook_toom import Spread, Transform
 from convfind_solvers_winograd.geometry import Axes, geometry
 
@@ -30,8 +39,6 @@ _BALANCE = 10
 ITEMS_PER_CORE = 4
 #: The kernels count tiles and elements of an image in 32 bits.
 _LARGEST = 2**30
-#: Channels-first tiles are cut from patches of rows in private memory.
-_MOST_DILATION = 16
 
 
 class CpuSolver(TunableSolver):
@@ -51,7 +58,9 @@ class CpuSolver(TunableSolver):
         dtypes: tuple[DataType, ...] = (DataType.FLOAT32,),
     ) -> None:
         """Take the variant, which gives the solver its id; along one axis if ``axes`` is 1."""
-        self.dtypes = dtypes
+        domain = STRIDED if transform.spread else UNSTRIDED
+        domain = domain.oriented(direction, channels_last)
+        self.domain = replace(domain, kinds=CPUS, dtypes=dtypes)
         self.transform = transform
         self.direction = direction
         self.channels_last = channels_last
@@ -63,16 +72,8 @@ class CpuSolver(TunableSolver):
         self.solver_id = f"winograd-{size}-cpu-{layout}-{direction.short}"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take filters of the transform's size and stride, packed tensors, and CPUs."""
-        if target.kind is not DeviceKind.CPU:
-            return Rejected(Reason.DEVICE_KIND, "is for CPUs")
-        answer = judge(
-            *(problem, self.direction, self.transform),
-            channels_last=self.channels_last,
-            dtypes=self.dtypes,
-            axes=self.axes,
-            most_dilation=1 if self.transform.spread else _MOST_DILATION,
-        )
+        """Take filters of the transform's size and stride."""
+        answer = judge(problem, self.direction, self.transform, self.axes)
         if not answer:
             return answer
         if self.transform.spread is Spread.DATA and not all(pad % 2 for pad in problem.padding):
@@ -135,7 +136,7 @@ class CpuSolver(TunableSolver):
                 ALONG_W=along_w,
                 HALF=problem.dtype is DataType.FLOAT16,
                 DILATED=max(problem.dilation) > 1,
-                MOST_DILATION=_MOST_DILATION,
+                MOST_DILATION=MOST_DILATION,
                 **defines,
             ),
         )

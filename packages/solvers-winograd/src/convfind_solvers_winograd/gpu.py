@@ -5,20 +5,23 @@ from __future__ import annotations
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar
 
-from convfind.device.target import DeviceKind, Target
+from convfind.device.target import Target
 from convfind.problem import ConvProblem
+from convfind.problem.traits import Trait
 from convfind.reasons import Reason
 from convfind.solver import Solver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.defines import DefineValue, make_defines
+from convfind.solver.domain import GPUS
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import Argument, BufferArg, Launch, Memory, align, i32
 from convfind.solver.search_space import Parameter
 from convfind.types import Algorithm, DataType, Direction
-from convfind_solvers_winograd.applicability import error_bound, error_reach, judge
+from convfind_solvers_winograd.applicability import UNSTRIDED, error_bound, error_reach, judge
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.geometry import geometry
 from convfind_solvers_winograd.gpu_product import SMALLEST
@@ -42,13 +45,13 @@ class GpuSolver(Solver):
     algorithm = Algorithm.WINOGRAD
     is_dynamic = True
     backends: ClassVar[tuple[str, ...]] = ("opencl", "hip")
-    dtypes: tuple[DataType, ...] = (DataType.FLOAT32,)
-    most_dilation = 1
+    domain = replace(UNSTRIDED.without(Trait.DILATION), kinds=GPUS)
 
     def __init__(
         self, transform: Transform, direction: Direction, *, channels_last: bool, axes: int = 2
     ) -> None:
         """Take the variant, which gives the solver its id; along one axis if ``axes`` is 1."""
+        self.domain = self.domain.oriented(direction, channels_last)
         self.transform = transform
         self.direction = direction
         self.channels_last = channels_last
@@ -58,16 +61,8 @@ class GpuSolver(Solver):
         self.solver_id = f"winograd-{size}-gpu-{layout}-{direction.short}"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take filters of the transform's size and stride 1 on packed tensors, on GPUs."""
-        if target.kind is DeviceKind.CPU:
-            return Rejected(Reason.DEVICE_KIND, "is for GPUs")
-        answer = judge(
-            *(problem, self.direction, self.transform),
-            channels_last=self.channels_last,
-            dtypes=self.dtypes,
-            axes=self.axes,
-            most_dilation=self.most_dilation,
-        )
+        """Take filters of the transform's size, on devices that have room for a tile."""
+        answer = judge(problem, self.direction, self.transform, self.axes)
         if not answer:
             return answer
         if target.max_work_group < max(_GROUP, 32 * self.transform.n):

@@ -8,9 +8,11 @@ from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.solver import TunableSolver
 from convfind.solver.config import Config
+from convfind.solver.domain import GPUS
 from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, f32, i32
 from convfind.solver.search_space import Constraint, SearchSpace
+from convfind_solvers_winograd.applicability import UNSTRIDED
 from convfind_solvers_winograd.geometry import geometry
 from convfind_solvers_winograd.gpu import (
     CHUNK,
@@ -37,7 +39,7 @@ class ConvSolver(GpuSolver, TunableSolver):
     """A result from a source and the weights, transformed before the run where they are bound."""
 
     version = 2
-    most_dilation = 16
+    domain = replace(UNSTRIDED, kinds=GPUS)
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of transformed weights, and of data and products of a part of the batch."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from convfind.device.target import Target
 from convfind.problem import ConvProblem
@@ -107,7 +107,7 @@ class FusedSolver(OneLaunchSolver, TunableSolver):
         """Take the variant."""
         super().__init__(transform, direction, channels_last=channels_last)
         self.solver_id += "-fused"
-        self.dtypes = dtypes
+        self.domain = replace(self.domain, dtypes=dtypes)
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what the others take, where a tile fits."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -35,6 +37,7 @@ class FusedMmaSolver(OneLaunchSolver):
     """
 
     backends = ("opencl",)
+    domain = replace(OneLaunchSolver.domain, features=frozenset({"nv-ptx"}))
     filter_order = FilterOrder.FRAGMENTS
 
     def __init__(self, direction: Direction) -> None:

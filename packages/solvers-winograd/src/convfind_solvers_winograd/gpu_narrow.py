@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from convfind.device.target import Target
 from convfind.problem import ConvProblem
+from convfind.problem.traits import Trait
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
@@ -34,18 +35,18 @@ class NarrowSolver(OneLaunchSolver):
     the sums of their points do from channel to channel.
     """
 
+    domain = OneLaunchSolver.domain.without(Trait.GROUPS)
+
     def __init__(self, direction: Direction) -> None:
         """Take the direction."""
         super().__init__(F4X3, direction, channels_last=True)
         self.solver_id += "-narrow"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take what the others take, of one group with few channels on one side."""
+        """Take what the others take, with few channels on one side."""
         answer = super().applicability(problem, target)
         if not answer:
             return answer
-        if problem.groups > 1:
-            return Rejected(Reason.GROUPS, "is for one group")
         shape = geometry(problem)
         if min(shape.channels, shape.filters) > MOST:
             return Rejected(Reason.CHANNELS, f"is for at most {MOST} channels of x or of y")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from convfind.device.target import Target
@@ -74,6 +74,7 @@ class PipelinedSolver(OneLaunchSolver):
     """
 
     backends = ("opencl",)
+    domain = replace(OneLaunchSolver.domain, features=frozenset({"nv-ptx"}))
     is_dynamic = False
     #: Where solvers for matrix units take less time: two thirds on an H100.
     outdone_on: ClassVar[tuple[str, ...]] = ("sm_90",)

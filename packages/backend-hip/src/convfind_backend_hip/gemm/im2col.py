@@ -11,7 +11,7 @@ from convfind.kit.gemm_lowering.plan import Plan, Split, plan
 from convfind.kit.gemm_lowering.product import Chunk, Gemm, Shape, gemm_of
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solver.applicability import Rejected
+from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.recipe import BufferArg, Memory, Recipe, Step
 from convfind.types import DataType, Direction
@@ -34,10 +34,11 @@ class _SumApart(Split):
 class Im2colSolver(GemmSolver):
     """Columns in the workspace, as many at a time as fit, and a product for each chunk of them."""
 
-    def _refused(self, problem: ConvProblem) -> Rejected | None:
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take windows: a 1x1 filter needs no columns."""
         if problem.is_pointwise:
             return Rejected(Reason.FILTER_SIZE, "a 1x1 filter needs no columns")
-        return None
+        return super().applicability(problem, target)
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the columns and of the sums of a narrow weight gradient."""

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.reasons import Reason
-from convfind.solver.applicability import Rejected
+from convfind.problem.traits import Trait
 from convfind.solver.config import Config
 from convfind.solver.recipe import Recipe, Step
 from convfind.types import DataType, Direction
@@ -19,14 +18,7 @@ from convfind_backend_hip.gemm.solver import GemmSolver, sums_apart, weight_step
 class PointwiseSolver(GemmSolver):
     """One strided-batched product for forward and the data gradient."""
 
-    def _refused(self, problem: ConvProblem) -> Rejected | None:
-        if any(size != 1 for size in problem.filter):
-            return Rejected(Reason.FILTER_SIZE, "is for 1x1 filters")
-        if any(step != 1 for step in problem.stride):
-            return Rejected(Reason.STRIDE, "is for stride 1")
-        if any(problem.padding) or any(problem.padding_end):
-            return Rejected(Reason.PADDING, "is for no padding")
-        return None
+    domain = GemmSolver.domain.without(Trait.FILTER, Trait.STRIDE, Trait.PADDING)
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the sums of a narrow weight gradient; none otherwise."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -12,8 +11,9 @@ from typing import ClassVar
 from convfind.device.target import Target
 from convfind.kit.gemm_lowering.product import Gemm, Shape, gemm_of, round_up, whole
 from convfind.problem import ConvProblem
+from convfind.problem.traits import FIRST_TRAITS, Trait
 from convfind.reasons import Reason
-from convfind.solver import Solver
+from convfind.solver import Domain, Solver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
@@ -42,34 +42,20 @@ class GemmSolver(Solver):
     algorithm = Algorithm.GEMM
     is_dynamic = True
     backends = ("hip",)
+    domain = Domain(
+        dtypes=DTYPES,
+        traits=FIRST_TRAITS - {Trait.GAPS, Trait.MIXED_LAYOUTS, Trait.RESULT_TYPE},
+        features=frozenset({"rocblas"}),
+    )
+
+    def __init__(self) -> None:
+        self.domain = self.domain.oriented(self.direction)
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take packed tensors of one layout and of a type that rocBLAS multiplies."""
-        if problem.direction is not self.direction:
-            return Rejected(Reason.DIRECTION, f"{problem.direction} is not {self.direction}")
-        if problem.dtype not in DTYPES:
-            return Rejected(Reason.DTYPE, f"hip gemm fallback takes {', '.join(DTYPES)}")
-        if problem.dtype is DataType.INT8:
-            if problem.tensor_dtype("y") is not DataType.INT32:
-                return Rejected(Reason.DTYPE, "int8 products give int32")
-            if problem.alpha != int(problem.alpha) or problem.beta != int(problem.beta):
-                return Rejected(Reason.SCALING, "int8 products take whole alpha and beta")
-        if not problem.layouts_agree:
-            return Rejected(Reason.LAYOUT, "x, w and y must have the same layout")
-        if not problem.is_packed:
-            return Rejected(Reason.NON_PACKED)
-        refused = self._refused(problem)
-        if refused is not None:
-            return refused
+        """Take matrices that the library can count."""
         if (largest := _largest_size(problem)) > _LARGEST:
             return Rejected(Reason.SIZE_LIMIT, f"a matrix or axis of {largest}")
-        if not target.has("rocblas"):
-            return Rejected(Reason.FEATURE, "rocBLAS is not installed")
         return APPLICABLE
-
-    @abstractmethod
-    def _refused(self, problem: ConvProblem) -> Rejected | None:
-        """Say why the kind of convolution is another solver's."""
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The share of time that arithmetic takes, times the part of the tiles that is filled."""

@@ -10,7 +10,7 @@ from convfind.kit.gemm_lowering.plan import Plan, Split, plan
 from convfind.kit.gemm_lowering.product import Chunk, Gemm, Shape, gemm_of
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solver.applicability import Rejected
+from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe
 from convfind.solver.search_space import Parameter, SearchSpace
@@ -29,10 +29,11 @@ _GPU_CHUNK_MIB = 256
 class Im2colSolver(GemmSolver):
     """Columns in the workspace, as many at a time as fit, and a product for each chunk of them."""
 
-    def _refused(self, problem: ConvProblem) -> Rejected | None:
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take windows: a 1x1 filter needs no columns."""
         if problem.is_pointwise:
             return Rejected(Reason.FILTER_SIZE, "a 1x1 filter needs no columns")
-        return None
+        return super().applicability(problem, target)
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the columns and of the partial sums of the weight gradient."""

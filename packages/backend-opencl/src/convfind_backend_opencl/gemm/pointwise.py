@@ -8,8 +8,7 @@ from convfind.device.target import Target
 from convfind.kit.gemm_lowering.plan import Split
 from convfind.kit.gemm_lowering.product import Shape
 from convfind.problem import ConvProblem
-from convfind.reasons import Reason
-from convfind.solver.applicability import Rejected
+from convfind.problem.traits import Trait
 from convfind.solver.config import Config
 from convfind.solver.recipe import Recipe
 from convfind.types import Direction
@@ -20,14 +19,7 @@ from convfind_backend_opencl.gemm.weights_sum import splits, sum_launches
 class PointwiseSolver(GemmSolver):
     """One launch for forward and the data gradient: x and its columns are the same."""
 
-    def _refused(self, problem: ConvProblem) -> Rejected | None:
-        if any(size != 1 for size in problem.filter):
-            return Rejected(Reason.FILTER_SIZE, "is for 1x1 filters")
-        if any(step != 1 for step in problem.stride):
-            return Rejected(Reason.STRIDE, "is for stride 1")
-        if any(problem.padding) or any(problem.padding_end):
-            return Rejected(Reason.PADDING, "is for no padding")
-        return None
+    domain = GemmSolver.domain.without(Trait.FILTER, Trait.STRIDE, Trait.PADDING)
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the partial sums of the weight gradient; none for the other directions."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from dataclasses import replace
 from typing import ClassVar
 
 from convfind.device.target import DeviceKind, Target
 from convfind.kit.gemm_lowering.product import Gemm, Shape, gemm_of, whole
 from convfind.problem import ConvProblem
+from convfind.problem.traits import FIRST_TRAITS, Trait
 from convfind.reasons import Reason
-from convfind.solver import TunableSolver
+from convfind.solver import Domain, TunableSolver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.recipe import BufferArg, Memory
@@ -35,20 +35,15 @@ class GemmSolver(TunableSolver):
     algorithm = Algorithm.GEMM
     is_dynamic = True
     backends = ("opencl",)
+    domain = Domain(
+        dtypes=(DataType.FLOAT32,), traits=FIRST_TRAITS - {Trait.GAPS, Trait.MIXED_LAYOUTS}
+    )
+
+    def __init__(self) -> None:
+        self.domain = self.domain.oriented(self.direction)
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take packed float32 tensors of one layout."""
-        if problem.direction is not self.direction:
-            return Rejected(Reason.DIRECTION, f"{problem.direction} is not {self.direction}")
-        if problem.dtype is not DataType.FLOAT32:
-            return Rejected(Reason.DTYPE, "opencl gemm fallback is float32 only")
-        if not problem.layouts_agree:
-            return Rejected(Reason.LAYOUT, "x, w and y must have the same layout")
-        if not problem.is_packed:
-            return Rejected(Reason.NON_PACKED)
-        refused = self._refused(problem)
-        if refused is not None:
-            return refused
+        """Take matrices that the kernels can count, on devices that have room for a tile."""
         if _may_be_large(problem) and (largest := _largest_size(problem)) > _LARGEST:
             return Rejected(Reason.SIZE_LIMIT, f"a matrix or axis of {largest}")
         if target.kind is not DeviceKind.CPU:
@@ -58,10 +53,6 @@ class GemmSolver(TunableSolver):
             if not fits(tile, target):
                 return Rejected(Reason.LOCAL_MEMORY, f"needs {tile.local_bytes} bytes")
         return APPLICABLE
-
-    @abstractmethod
-    def _refused(self, problem: ConvProblem) -> Rejected | None:
-        """Say why the kind of convolution is another solver's."""
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """As the device's kernel counts it."""

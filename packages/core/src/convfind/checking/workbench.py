@@ -230,9 +230,7 @@ class Workbench:
         return tensor_view(self._problem, self.writes, memory)
 
     def _is_oracle(self, solver: Solver) -> bool:
-        return solver.is_last_resort and bool(
-            solver.applicability(self._problem, self._session.target)
-        )
+        return solver.is_last_resort and bool(solver.takes(self._problem, self._session.target))
 
 
 class Candidate:

@@ -14,7 +14,7 @@ from convfind.policy import Policy
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.runtime.session import Session
-from convfind.solver import Solver
+from convfind.solver import Solver, versioned_id
 from convfind.solver.applicability import Rejected
 from convfind.solver.config import Config
 from convfind.types import Algorithm
@@ -127,10 +127,11 @@ def unmeasured(
     problem: ConvProblem, session: Session, policy: Policy, recalled: Recalled
 ) -> Screening:
     """Which solvers no search has decided about yet, that the policy would measure."""
+    solvers, _ = session.registry.candidates_for(problem, session.target)
     unknown = [
         solver
-        for versioned, solver in session.registry.versions_for(session.target).items()
-        if versioned not in recalled.considered
+        for solver in solvers
+        if versioned_id(solver) not in recalled.considered
         and not solver.is_last_resort
         and (solver.is_dynamic or not policy.dynamic_only)
         and policy.allows(solver.solver_id, solver.algorithm)

@@ -24,6 +24,12 @@ class Screening:
 
 def ask(solver: Solver, problem: ConvProblem, target: Target) -> Applicability:
     """Ask a solver whether it takes a problem; an exception in it is a refusal."""
+    refused = solver.domain.refusal(problem, target)
+    return _ask_inside(solver, problem, target) if refused is None else refused
+
+
+def _ask_inside(solver: Solver, problem: ConvProblem, target: Target) -> Applicability:
+    """Ask it about a problem of its domain."""
     try:
         answer = solver.applicability(problem, target)
     except Exception as error:
@@ -36,24 +42,29 @@ def ask(solver: Solver, problem: ConvProblem, target: Target) -> Applicability:
 def screen(
     problem: ConvProblem, session: Session, policy: Policy, *, dynamic_only: bool | None = None
 ) -> Screening:
-    """Ask every solver for the device's backend: filters of the policy, quarantine, problem."""
+    """Ask the solvers in whose domain a problem lies: policy, quarantine, domain, sizes."""
     only_dynamic = policy.dynamic_only if dynamic_only is None else dynamic_only
-    solvers, foreign = session.registry.solvers_for(session.target)
-    rejected = dict(foreign)
+    target = session.target
+    solvers, refused = session.registry.candidates_for(problem, target)
+    rejected = dict(refused)
+    if policy.is_filtered:
+        for solver in session.registry.solvers_for(target)[0]:
+            if not policy.allows(solver.solver_id, solver.algorithm):
+                rejected[solver.solver_id] = Rejected(Reason.DENIED)
     quarantined = {
         f"{record.solver}@{record.solver_version}": record
-        for record in session.database.quarantined(session.target, problem)
-        if record.driver == session.target.driver
+        for record in session.database.quarantined(target, problem)
+        if record.driver == target.driver
     }
     candidates = []
     for solver in solvers:
+        if solver.solver_id in rejected:
+            continue
         answer: Applicability
         record = quarantined.get(versioned_id(solver))
-        if not policy.allows(solver.solver_id, solver.algorithm):
-            answer = Rejected(Reason.DENIED)
-        elif record is not None:
+        if record is not None:
             answer = Rejected(Reason.QUARANTINED, f"{record.reason}: {record.detail}")
-        elif isinstance(answer := ask(solver, problem, session.target), Rejected):
+        elif isinstance(answer := _ask_inside(solver, problem, target), Rejected):
             pass
         elif only_dynamic and not solver.is_dynamic:
             answer = Rejected(Reason.NOT_DYNAMIC)

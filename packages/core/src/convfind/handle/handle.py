@@ -216,7 +216,7 @@ class Handle(MIOpenCalls):
         if problem.is_empty:
             return empty_convolution(problem, solution, self._session.device)
         solver = self._session.registry.solver(solution.solver)
-        answer = solver.applicability(plain, target)
+        answer = solver.takes(plain, target)
         if not answer:
             msg = f"{solution.solver} does not take {problem}: {answer}; find again"
             raise SolutionError(msg)

@@ -12,7 +12,7 @@ from convfind.errors import DuplicateIdError, PluginError
 from convfind.heuristics import Heuristic
 from convfind.plugins.manager import PluginInfo
 from convfind.runtime.backend import Backend
-from convfind.solver import Solver
+from convfind.solver import Domain, Solver
 from convfind.types import Algorithm
 
 Item = TypeVar("Item")
@@ -109,6 +109,8 @@ class SolverRegistry(_Register[Solver]):
             raise PluginError(
                 f"backends {backends!r} of solver {identifier!r} is no tuple of names"
             )
+        if not isinstance(item.domain, Domain):
+            raise PluginError(f"domain {item.domain!r} of solver {identifier!r} is no Domain")
         return identifier
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from convfind.device.target import Target
 from convfind.errors import BackendUnavailableError, ConvfindError, PluginError, SolutionError
 from convfind.heuristics import Heuristic
+from convfind.plugins.domain_index import DomainIndex
 from convfind.plugins.manager import PluginFailure, PluginInfo, PluginManager
 from convfind.plugins.registers import (
     BackendRegistry,
@@ -24,7 +25,7 @@ from convfind.plugins.registers import (
 from convfind.reasons import Reason
 from convfind.runtime.backend import Backend
 from convfind.settings import PluginSelection, plugin_selection
-from convfind.solver import Solver, versioned_id
+from convfind.solver import Solver
 from convfind.solver.applicability import Rejected
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Registry:
         self._solvers = {solver.solver_id: solver for solver in self.solvers}
         self._packages = {solver_id: info.package for solver_id, (_, info) in solvers.items()}
         self._by_backend: dict[str, tuple[tuple[Solver, ...], Mapping[str, Rejected]]] = {}
-        self._versions: dict[str, Mapping[str, Solver]] = {}
+        self._indices: dict[str, DomainIndex] = {}
         self._databases = tuple(_databases(manager))
         self._started = manager.hooks("convfind_find_started")
         self._measured = manager.hooks("convfind_candidate_measured")
@@ -144,14 +145,14 @@ class Registry:
             found = self._by_backend[target.backend] = (candidates, MappingProxyType(rejected))
         return found
 
-    def versions_for(self, target: Target) -> Mapping[str, Solver]:
-        """Return the same solvers by versioned id, as a database entry's ``considered`` has it."""
-        found = self._versions.get(target.backend)
-        if found is None:
-            solvers, _ = self.solvers_for(target)
-            found = MappingProxyType({versioned_id(solver): solver for solver in solvers})
-            self._versions[target.backend] = found
-        return found
+    def candidates_for(
+        self, problem: ConvProblem, target: Target
+    ) -> tuple[tuple[Solver, ...], Mapping[str, Rejected]]:
+        """Return the solvers in whose domain a problem lies, in order, and the other refusals."""
+        index = self._indices.get(target.backend)
+        if index is None:
+            index = self._indices[target.backend] = DomainIndex(*self.solvers_for(target))
+        return index.split(problem, target)
 
     # -- databases and commands -------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from convfind.problem.checks import (
     per_axis,
     shape_of,
 )
+from convfind.problem.traits import traits_of
 from convfind.types import AccuracyClass, ConvMode, DataType, Direction, Layout
 
 IntOrSequence = int | tuple[int, ...] | list[int]
@@ -242,6 +243,14 @@ class ConvProblem:
     def layout(self) -> Layout:
         """Layout of the data tensor; see also `layouts_agree`."""
         return self.x_layout
+
+    @cached_property
+    def traits(self) -> frozenset[str]:
+        """What is special about it, in the words of `Trait`, by which domains say what they take.
+
+        Solvers are asked about ``plain().traits``.
+        """
+        return traits_of(self)
 
     @cached_property
     def layouts_agree(self) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, final
 
 from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.solver.applicability import Applicability
 from convfind.solver.config import Config
+from convfind.solver.domain import Domain
 from convfind.solver.recipe import Recipe
 from convfind.solver.search_space import SearchSpace
 from convfind.types import Algorithm
@@ -32,14 +33,22 @@ class Solver(ABC):
     is_last_resort: ClassVar[bool] = False
     #: Devices whose backend is not listed are refused before `applicability` is asked; empty: any.
     backends: ClassVar[tuple[str, ...]] = ()
+    #: What it takes, as data. What is outside is refused before `applicability` is asked.
+    domain: Domain = Domain()
 
     @abstractmethod
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Say whether the solver takes the problem on the target.
+        """Say whether the solver takes a problem of its domain: what depends on sizes.
 
         Pure, without a device, in microseconds: it is asked very often. Judge each problem on its
         own; never look at what other solvers take. A refusal is a `Rejected`, not an exception.
         """
+
+    @final
+    def takes(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Say whether the solver takes the problem on the target: its domain, then the rest."""
+        refused = self.domain.refusal(problem, target)
+        return self.applicability(problem, target) if refused is None else refused
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of workspace that an unbound run needs with the default config.
@@ -80,7 +89,7 @@ class Solver(ABC):
     ) -> Recipe:
         """Describe how to compute the problem: kernels, steps, memory. Runs nothing.
 
-        Called only for problems that `applicability` accepts. ``config`` is None for the default.
+        Called only for problems that the solver takes. ``config`` is None for the default.
         """
 
 

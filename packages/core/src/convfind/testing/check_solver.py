@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from convfind.errors import KernelBuildError
 from convfind.problem import ConvProblem
 from convfind.runtime.backend import Device
-from convfind.solver import Solver
+from convfind.solver import Domain, Solver
 from convfind.solver.applicability import Rejected
 from convfind.testing.contract_checks import (
     check_applicability,
@@ -48,13 +48,15 @@ def check_solver(
     report = SolverReport(solver.solver_id, target.identity)
     problems = list(_plain_problems(shapes, every_variant))
     check_identity(report, solver)
+    if not isinstance(solver.domain, Domain):
+        return report
     check_applicability(report, solver, target, problems)
     if any(failure.check == "never raises" for failure in report.failures):
         return report
     runner = GuardedRunner(device)
     on_device = DeviceChecks(report, solver, target, runner, seed)
     for problem in problems:
-        answer = solver.applicability(problem, target)
+        answer = solver.takes(problem, target)
         if isinstance(answer, Rejected):
             report.rejected[problem.key] = str(answer)
             continue

@@ -12,12 +12,13 @@ from types import FrameType
 
 from convfind.device.target import DeviceKind, Target
 from convfind.problem import ConvProblem
+from convfind.problem.traits import Trait
 from convfind.reasons import Reason
-from convfind.solver import Solver, TunableSolver
+from convfind.solver import Domain, Solver, TunableSolver
 from convfind.solver.applicability import Applicable, Rejected
 from convfind.solver.recipe import Launch, Recipe
 from convfind.testing.report import SolverReport
-from convfind.testing.shapes import weird_problems
+from convfind.testing.shapes import weird_problems, with_unknown_trait
 from convfind.types import Algorithm
 
 #: Calls of functions that an answer may take, about a tenth of a microsecond each. Counted, not
@@ -40,6 +41,20 @@ def check_identity(report: SolverReport, solver: Solver) -> None:
         report.fail("algorithm", "", f"{solver.algorithm!r} is not one of {', '.join(Algorithm)}")
     if isinstance(solver.backends, str) or not all(isinstance(b, str) for b in solver.backends):
         report.fail("backends", "", f"{solver.backends!r} is not a tuple of names")
+    if isinstance(solver.domain, Domain):
+        _check_domain(report, solver.domain)
+    else:
+        report.fail("domain", "", f"{solver.domain!r} is not a Domain")
+
+
+def _check_domain(report: SolverReport, domain: Domain) -> None:
+    if unknown := domain.traits.difference(Trait):
+        report.fail("domain", "", f"no traits of problems: {', '.join(sorted(unknown))}")
+    if unknown_ranks := set(domain.ranks).difference((1, 2, 3)):
+        report.fail("domain", "", f"no numbers of spatial dimensions: {unknown_ranks}")
+    for name in ("directions", "kinds", "dtypes", "ranks"):
+        if not getattr(domain, name):
+            report.fail("domain", "", f"{name} is empty, so it takes nothing")
 
 
 def check_applicability(
@@ -52,6 +67,9 @@ def check_applicability(
     for place in _targets_like(target):
         for problem in asked:
             _check_answer(report, solver, problem, place)
+    for problem in asked[-3:]:
+        if not isinstance(solver.takes(with_unknown_trait(problem), target), Rejected):
+            report.fail("domain", problem, "takes a problem with a trait that it cannot know")
     if _state(solver) != state:
         report.fail("stateless", "", "asking changed the solver's attributes")
     for problem in asked[-3:]:
@@ -62,7 +80,7 @@ def _check_effort(
     report: SolverReport, solver: Solver, problem: ConvProblem, target: Target
 ) -> None:
     def answer() -> None:
-        solver.applicability(problem, target)
+        solver.takes(problem, target)
 
     if (calls := _calls(answer)) > MOST_CALLS:
         report.fail("applicability is quick", problem, f"takes {calls} calls of functions")
@@ -122,7 +140,7 @@ def check_dynamic(
     if isinstance(solver, TunableSolver):
         config = solver.default_config(problem, target)
     for other in _resized(problem):
-        if not solver.applicability(other, target):
+        if not solver.takes(other, target):
             continue
         if (
             isinstance(solver, TunableSolver)
@@ -155,7 +173,7 @@ def _check_answer(
     report: SolverReport, solver: Solver, problem: ConvProblem, target: Target
 ) -> None:
     try:
-        first, second = (solver.applicability(problem, target) for _ in range(2))
+        first, second = (solver.takes(problem, target) for _ in range(2))
         if first:
             size = solver.workspace_size(problem, target)
             wti = solver.wti(problem, target)

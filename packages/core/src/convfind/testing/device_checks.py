@@ -88,7 +88,7 @@ class DeviceChecks:
     def _check_determinism(self, problem: ConvProblem, numbers: Mapping[str, Array]) -> None:
         """Who takes the problem with ``deterministic`` gives the same bits in every run."""
         promised = replace(problem, deterministic=True)
-        if not self._solver.applicability(promised, self._target):
+        if not self._solver.takes(promised, self._target):
             return
         solution = self._solver.solution(promised, self._target)
         first = self._run(promised, solution, numbers, "determinism")

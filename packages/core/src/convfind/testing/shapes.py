@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from convfind.problem import ConvProblem
 from convfind.types import ConvMode, DataType, Direction, Layout
+
+#: The word of `with_unknown_trait`.
+UNKNOWN_TRAIT = "unknown-trait"
 
 # Shape of x, shape of w, options of ConvProblem.forward.
 _CASES: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
@@ -113,3 +116,15 @@ def weird_problems() -> tuple[ConvProblem, ...]:
         ((2, 2, 2), (2, 2, 1), {"x_strides": (2**39, 2**20, 1)}),
     )
     return tuple(ConvProblem.forward(x, w, **options) for x, w, options in cases)
+
+
+class _LaterProblem(ConvProblem):
+    @property
+    def traits(self) -> frozenset[str]:
+        return super().traits | {UNKNOWN_TRAIT}
+
+
+def with_unknown_trait(problem: ConvProblem) -> ConvProblem:
+    """Return the problem with a property that no solver can know: all of them must refuse it."""
+    given = {field.name: getattr(problem, field.name) for field in fields(problem) if field.init}
+    return _LaterProblem(**given)

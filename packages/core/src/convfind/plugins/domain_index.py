@@ -1,0 +1,56 @@
+"""`DomainIndex`: solvers by what their domains say, which few of a problem's properties decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from convfind.device.target import Target
+from convfind.problem import ConvProblem
+from convfind.solver import Solver
+from convfind.solver.applicability import Rejected
+
+Split = tuple[tuple[Solver, ...], Mapping[str, Rejected]]
+
+#: Kinds of problems that are remembered, with 10 kB each; a network has a dozen.
+_MOST_KINDS = 256
+
+
+class DomainIndex:
+    """Solvers of one backend, divided by their domains once for each kind of problem.
+
+    All that a domain looks at is the key: problems that agree in it are answered by one look-up.
+    """
+
+    def __init__(self, solvers: Sequence[Solver], refused: Mapping[str, Rejected]) -> None:
+        """Take the solvers, and the refusals of others, which are part of each answer."""
+        domains = dict.fromkeys(solver.domain for solver in solvers)
+        places = {domain: place for place, domain in enumerate(domains)}
+        self._domains = tuple(domains)
+        self._solvers = tuple((solver, places[solver.domain]) for solver in solvers)
+        self._refused = refused
+        self._splits: dict[object, Split] = {}
+
+    def split(self, problem: ConvProblem, target: Target) -> Split:
+        """Return the solvers in whose domain the problem lies, and the refusals of all others."""
+        kind = (
+            *(problem.direction, problem.dtype, problem.x_layout, problem.traits),
+            *(target.kind, target.features),
+        )
+        found = self._splits.get(kind)
+        if found is None:
+            if len(self._splits) >= _MOST_KINDS:
+                self._splits.clear()
+            found = self._splits[kind] = self._divide(problem, target)
+        return found
+
+    def _divide(self, problem: ConvProblem, target: Target) -> Split:
+        answers = [domain.refusal(problem, target) for domain in self._domains]
+        refused = dict(self._refused)
+        inside = []
+        for solver, place in self._solvers:
+            refusal = answers[place]
+            if refusal is None:
+                inside.append(solver)
+            else:
+                refused[solver.solver_id] = refusal
+        return tuple(inside), refused  # a plain dictionary: each screening begins with a copy
