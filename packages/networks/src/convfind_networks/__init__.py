@@ -1,0 +1,1 @@
+"""The model side of whole networks."""
