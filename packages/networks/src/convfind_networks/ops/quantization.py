@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from convfind_networks.errors import GraphError
-from convfind_networks.ops.op import Op
+from convfind_networks.ops.op import Op, widened
 from convfind_networks.tensor_type import Array, TensorType, is_float
 
 
@@ -28,7 +28,7 @@ def _along(parameter: Array, x: Array, axis: int) -> Array:
 
 
 def _check(x: TensorType, axis: int, scale: TensorType, zero: tuple[TensorType, ...]) -> None:
-    if zero and zero[0].shape != scale.shape:
+    if zero and zero[0].shape != scale.shape and not zero[0].elements == scale.elements == 1:
         raise GraphError(f"zero points {zero[0]} do not go with scales {scale}")
     if scale.elements == 1:
         return
@@ -77,7 +77,7 @@ class Quantize(Op):
             import ml_dtypes
 
             largest = float(ml_dtypes.finfo(self.dtype).max)
-            return np.clip(scaled, -largest, largest)
+            return widened(np.clip(scaled, -largest, largest).astype(self.dtype))
         whole = np.rint(scaled)
         if zero is not None:
             whole = whole + _along(zero, x, self.axis).astype(np.float64)

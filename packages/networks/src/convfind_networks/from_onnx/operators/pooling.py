@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+
+import numpy as np
 
 from convfind_networks.from_onnx.node import OnnxNode
 from convfind_networks.from_onnx.operators.convolution import window_of
@@ -16,6 +19,7 @@ from convfind_networks.ops import (
     GlobalPool,
     MaxPool,
     PoolKind,
+    ScatterElements,
     Window,
 )
 
@@ -73,9 +77,28 @@ def global_lp_pool(node: OnnxNode) -> Value:
     return _norm(node, lambda y: node.times(node.add(GlobalPool(PoolKind.AVERAGE), y), count))
 
 
+def max_unpool(node: OnnxNode) -> Value:
+    """MaxUnpool: elements go back to where a MaxPool found them, among zeros."""
+    x, indices = node.input(0), node.input(1)
+    if node.optional(2) is not None:
+        shape = tuple(int(size) for size in node.array(2, "output_shape").reshape(-1))
+    else:
+        size, spatial = node.ints("kernel_shape"), x.shape[2:]
+        stride, begin, end, _ = window_of(node, spatial, size)
+        whole = (
+            (n - 1) * s + k - b - e
+            for n, s, k, b, e in zip(spatial, stride, size, begin, end, strict=True)
+        )
+        shape = (*x.shape[:2], *whole)
+    zeros = node.const(np.zeros(math.prod(shape)), like=x)
+    places, elements = (node.reshape(one, x.type.elements) for one in (indices, x))
+    return node.reshape(node.add(ScatterElements(0), zeros, places, elements), *shape)
+
+
 OPERATORS = {
     "MaxPool": max_pool,
     "AveragePool": average_pool,
+    "MaxUnpool": max_unpool,
     "LpPool": lp_pool,
     "GlobalAveragePool": global_pool,
     "GlobalMaxPool": global_pool,
