@@ -45,10 +45,15 @@ class Composer:
         """Add a constant, of the type of another value if that is given."""
         return self.builder.constant(data, like.dtype if like else None, name=self.label)
 
+    def operand(self, given: Value | float, like: Value) -> Value:
+        """Return a value, or a number as a constant of the type of another value."""
+        if isinstance(given, Value):
+            return given
+        return self.builder.constant(given, like.dtype, name=f"{self.label}.number")
+
     def binary(self, function: BinaryFunction, a: Value, b: Value | float) -> Value:
         """Combine two values, or a value and a number of its type."""
-        other = b if isinstance(b, Value) else self.const(b, like=a)
-        return self.add(Binary(function), a, other)
+        return self.add(Binary(function), a, self.operand(b, like=a))
 
     def plus(self, a: Value, b: Value | float) -> Value:
         """Add."""
@@ -72,7 +77,9 @@ class Composer:
         """Apply a function of one element."""
         return self.add(Unary(function), x)
 
-    def reduce(self, function: ReduceFunction, x: Value, *axes: int, keepdims: bool = True) -> Value:
+    def reduce(
+        self, function: ReduceFunction, x: Value, *axes: int, keepdims: bool = True
+    ) -> Value:
         """Reduce along axes, which may be negative."""
         return self.add(Reduce(function, axes_of(axes, x.type.rank), keepdims), x)
 
@@ -88,9 +95,7 @@ class Composer:
         """Convert, unless the type is that already."""
         return x if x.dtype == np.dtype(dtype) else self.add(Cast(np.dtype(dtype)), x)
 
-    def attention(
-        self, q: Value, k: Value, v: Value, mask: Value | None, scale: float
-    ) -> Value:
+    def attention(self, q: Value, k: Value, v: Value, mask: Value | None, scale: float) -> Value:
         """Return ``softmax(scale * q @ k.T + mask) @ v`` over the last two dimensions."""
         rank = k.type.rank
         turned = self.transpose(k, *range(rank - 2), rank - 1, rank - 2)

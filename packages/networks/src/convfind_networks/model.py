@@ -23,14 +23,17 @@ Bound = Mapping[str, TensorType | Array]
 class ModelInput:
     """An input of a model: its name, its element type, and its dimensions.
 
-    A dimension is a number, a name that stands for one, or None where the model says nothing.
+    A dimension is a number, a name that stands for one, or None where the model says nothing;
+    where it does not even say how many there are, ``dims`` is None.
     """
 
     name: str
     dtype: np.dtype[Any]
-    dims: tuple[int | str | None, ...]
+    dims: tuple[int | str | None, ...] | None
 
     def __str__(self) -> str:
+        if self.dims is None:
+            return f"{self.name}: {self.dtype.name}"
         sizes = ", ".join("?" if dim is None else str(dim) for dim in self.dims)
         return f"{self.name}: {self.dtype.name}[{sizes}]"
 
@@ -68,7 +71,7 @@ def bind(inputs: Sequence[ModelInput], shapes: Shapes | None) -> dict[str, Tenso
     """
     given = dict(shapes or {})
     names = {one.name for one in inputs}
-    dims = {dim for one in inputs for dim in one.dims if isinstance(dim, str)}
+    dims = {dim for one in inputs for dim in one.dims or () if isinstance(dim, str)}
     if unknown := set(given) - names - dims:
         known = ", ".join(map(str, inputs)) or "none"
         raise BindingError(f"no input or dimension {', '.join(sorted(unknown))}; inputs: {known}")
@@ -76,17 +79,25 @@ def bind(inputs: Sequence[ModelInput], shapes: Shapes | None) -> dict[str, Tenso
 
 
 def _bound(one: ModelInput, given: Any, sizes: Mapping[str, Any]) -> TensorType | Array:
+    if one.dtype == np.dtype(object):  # no tensor: importers list it as unsupported
+        return TensorType(one.dtype, ())
     if isinstance(given, np.ndarray):
         return given.astype(one.dtype)
-    if given is None or isinstance(given, int):  # the size of a dimension of that name
-        given = [sizes.get(dim, dim) if isinstance(dim, str) else dim for dim in one.dims]
-    shape = tuple(given)
-    if len(shape) != len(one.dims):
-        raise BindingError(f"{one} has {len(one.dims)} dimensions, not {len(shape)}")
+    if isinstance(given, (tuple, list)):
+        shape = tuple(given)
+        if one.dims is not None and len(shape) != len(one.dims):
+            raise BindingError(f"{one} has {len(one.dims)} dimensions, not {len(shape)}")
+        least = 0
+    else:  # nothing, or a number for a dimension of that name
+        if one.dims is None:
+            raise BindingError(f"{one} needs a shape; give {one.name}=N,...")
+        shape = tuple(sizes.get(dim, dim) if isinstance(dim, str) else dim for dim in one.dims)
+        least = 1  # where a model says 0, it means that it does not know
     for size in shape:
-        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
-            where = f"{one.name}={','.join('N' if d is None else str(d) for d in one.dims)}"
-            raise BindingError(f"{one}: every size must be a positive number; give {where}")
+        whole = isinstance(size, (int, np.integer)) and not isinstance(size, bool)
+        if not whole or size < least:
+            names = ",".join(str(dim or "N") for dim in one.dims or shape)
+            raise BindingError(f"{one} needs a number for every size; give {one.name}={names}")
     return TensorType(one.dtype, tuple(int(size) for size in shape))
 
 

@@ -25,7 +25,7 @@ def function_of(
     if local is not None:
         return local
     try:
-        schema = onnx.defs.get_schema(
+        schema: Any = onnx.defs.get_schema(
             proto.op_type, opsets.get(proto.domain, 1), domain=proto.domain
         )
         if schema.has_function:

@@ -100,7 +100,7 @@ class Importer:
         """Return what a node computes; nothing where it, or what it reads, is not supported."""
         inputs = [self._value(scope, name) if name else None for name in proto.input]
         own = proto.domain in _OWN_DOMAINS
-        known = any(name and value is None for name, value in zip(proto.input, inputs)) is False  # noqa: B905
+        known = sum(map(bool, proto.input)) == sum(value is not None for value in inputs)
         try:
             if own and proto.op_type == "If" and known:
                 return self._branch(proto, inputs, scope, opsets, depth)
@@ -175,7 +175,7 @@ class Importer:
             raise NotSupported(f"branches within branches, {DEEPEST} deep")
         wanted = "then_branch" if bool(condition.data.reshape(()).item()) else "else_branch"
         (branch,) = (one.g for one in proto.attribute if one.name == wanted)
-        inner: _Scope = ChainMap({}, scope)  # type: ignore[arg-type]
+        inner: _Scope = ChainMap({}, scope)
         self._weights(branch, inner)
         self._walk(branch.node, inner, opsets, depth + 1)
         return [self._value(inner, one.name) for one in branch.output]

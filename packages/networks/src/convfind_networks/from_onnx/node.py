@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,40 +70,46 @@ class OnnxNode(Composer):
         one = self._attributes.get(name)
         return None if one is None else onnx.helper.get_attribute_value(one)
 
-    def int(self, name: str, default: int) -> int:
+    def integer(self, name: str, default: int) -> int:
         """Return a whole number."""
         value = self.attribute(name)
         return default if value is None else int(value)
 
-    def float(self, name: str, default: float) -> float:
+    def real(self, name: str, default: float) -> float:
         """Return a number."""
         value = self.attribute(name)
         return default if value is None else float(value)
 
-    def text(self, name: str, default: str) -> str:
+    def word(self, name: str, default: str) -> str:
         """Return a word."""
         value = self.attribute(name)
         return default if value is None else bytes(value).decode()
 
-    def ints(self, name: str, default: Sequence[int] = ()) -> tuple[int, ...]:
+    def integers(self, name: str, default: Sequence[int] = ()) -> tuple[int, ...]:
         """Return whole numbers."""
         value = self.attribute(name)
         return tuple(int(one) for one in (default if value is None else value))
 
-    def ints_or_input(self, name: str, index: int) -> tuple[int, ...] | None:
+    def integers_or_input(self, name: str, index: int) -> tuple[int, ...] | None:
         """Return whole numbers that are an attribute in older and an input in newer opsets."""
         if self.attribute(name) is not None:
-            return self.ints(name)
+            return self.integers(name)
         if self.optional(index) is None:
             return None
         return tuple(int(one) for one in self.array(index, name).reshape(-1))
 
     def dtype(self, name: str, default: np.dtype[Any] | None = None) -> np.dtype[Any]:
         """Return an element type."""
-        number = self.int(name, 0)
+        number = self.integer(name, 0)
         if not number and default is not None:
             return default
         found = element_type(number)
         if found == np.dtype(object):
             raise NotSupported(f"{name} {number} is no type of numbers")
         return found
+
+
+#: What adds an operator to a graph, and returns its results.
+OnnxOperator = Callable[[OnnxNode], Value | tuple[Value, ...]]
+#: Such functions by the operator's name.
+OnnxOperators = Mapping[str, OnnxOperator]

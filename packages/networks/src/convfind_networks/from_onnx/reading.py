@@ -117,9 +117,11 @@ def _inputs(proto: Any, name: str) -> Sequence[ModelInput]:
             # Kept, so that the importer lists it as unsupported.
             found.append(ModelInput(one.name, np.dtype(object), ()))
             continue
-        dims = tuple(
-            dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None
-            for dim in kind.shape.dim
-        )
+        dims = None
+        if kind.HasField("shape"):
+            dims = tuple(
+                dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None
+                for dim in kind.shape.dim
+            )
         found.append(ModelInput(one.name, element_type(kind.elem_type), dims))
     return found

@@ -60,7 +60,9 @@ def _mapped(tensor: Any, folder: Path | None) -> Array:
     offset, shape = int(entries.get("offset", 0)), tuple(tensor.dims)
     nbytes = math.prod(shape) * dtype.itemsize
     if int(entries.get("length", nbytes)) != nbytes or offset < 0:
-        raise ModelFormatError(f"tensor {tensor.name}: {nbytes} bytes are not what {location!r} has")
+        raise ModelFormatError(
+            f"tensor {tensor.name}: {nbytes} bytes are not what {location!r} has"
+        )
     if not path.is_file() or path.stat().st_size < offset + nbytes:
         raise ModelFormatError(f"tensor {tensor.name}: {location!r} is missing or too short")
     if not nbytes:

@@ -99,8 +99,7 @@ class Importer:
         if function is None:
             raise NotSupported("no such operator here")
         arguments = {
-            one.name: given
-            for one, given in zip(node.target._schema.arguments, args, strict=False)
+            one.name: given for one, given in zip(node.target._schema.arguments, args, strict=False)
         }
         arguments.update({key: self._resolved(given) for key, given in node.kwargs.items()})
         return function(AtenNode(node.name, arguments, node.meta.get("val"), self._builder))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -65,13 +65,19 @@ class AtenNode(Composer):
         first = self._result[0] if isinstance(self._result, (tuple, list)) else self._result
         return dtype_of(first.dtype)
 
-    def operand(self, given: Any, dtype: np.dtype[Any]) -> Value:
+    def typed(self, given: Any, dtype: np.dtype[Any]) -> Value:
         """Return a tensor or a number as a tensor of a type."""
         if isinstance(given, Value):
             return self.cast(given, dtype)
-        return self.builder.constant(given, dtype, name=self.label)
+        return self.builder.constant(given, dtype, name=f"{self.label}.number")
 
     def arithmetic(self, function: BinaryFunction, a: Any, b: Any) -> Value:
         """Combine two operands in the type of the result."""
         dtype = self.dtype()
-        return self.binary(function, self.operand(a, dtype), self.operand(b, dtype))
+        return self.binary(function, self.typed(a, dtype), self.typed(b, dtype))
+
+
+#: What adds an operator to a graph, and returns its results.
+AtenOperator = Callable[[AtenNode], Value | tuple[Value, ...]]
+#: Such functions by the operator's name.
+AtenOperators = Mapping[str, AtenOperator]

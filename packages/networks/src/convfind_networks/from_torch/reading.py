@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -59,6 +60,23 @@ def read_exported_program(program: Any, name: str = "model") -> ExportedModel:
     placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     inputs = tuple(_input(name, placeholders[name].meta.get("val")) for name in names)
     return ExportedModel(plain_name(name), inputs, program, weights)
+
+
+def load_exported_program(path: Path) -> Any:
+    """Load a program that ``torch.export.save`` wrote.
+
+    Raises:
+        ModelFormatError: it is none, or PyTorch is not installed.
+    """
+    try:
+        import torch
+    except ImportError as exc:
+        msg = f'{path} needs PyTorch: pip install "convfind-networks[torch]"'
+        raise ModelFormatError(msg) from exc
+    try:
+        return torch.export.load(path)
+    except Exception as exc:  # of many kinds: the contents are foreign
+        raise ModelFormatError(f"{path} is no exported program: {plain_name(str(exc))}") from exc
 
 
 def dtype_of(dtype: Any) -> np.dtype[Any]:

@@ -6,8 +6,8 @@ from convfind_networks.graph.builder import GraphBuilder
 from convfind_networks.graph.editor import GraphEditor
 from convfind_networks.graph.graph import Graph
 from convfind_networks.graph.node import Node
-from convfind_networks.tensor_type import Array, TensorType, is_float
 from convfind_networks.graph.value import Value
+from convfind_networks.tensor_type import Array, TensorType, is_float
 
 __all__ = [
     "Array",

@@ -10,9 +10,9 @@ import numpy as np
 from convfind_networks.errors import GraphError
 from convfind_networks.graph.graph import Graph
 from convfind_networks.graph.node import Node
-from convfind_networks.tensor_type import Array, TensorType
 from convfind_networks.graph.value import Value
 from convfind_networks.ops.op import Op, as_tuple, run_op
+from convfind_networks.tensor_type import Array, TensorType
 
 #: Elements of the largest constant that is computed here rather than when the network runs.
 LARGEST_FOLDED = 2**28

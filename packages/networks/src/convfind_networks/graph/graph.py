@@ -10,8 +10,8 @@ from types import MappingProxyType
 from convfind.cached import cached_property
 from convfind_networks.errors import GraphError
 from convfind_networks.graph.node import Node
-from convfind_networks.tensor_type import TensorType
 from convfind_networks.graph.value import Value
+from convfind_networks.tensor_type import TensorType
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,6 @@ of the states forgotten.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -48,6 +47,8 @@ class LayoutPlan:
 
 #: The layouts in which a value exists: channels-first, channels-last, both.
 _FIRST, _LAST, _BOTH = frozenset({False}), frozenset({True}), frozenset({False, True})
+#: How a node may read and write.
+_PAIRS = ((False, False), (False, True), (True, False), (True, True))
 _State = tuple[tuple[str, frozenset[bool]], ...]
 
 
@@ -110,7 +111,7 @@ def assign_layouts(
         free = follows_layout(graph, node)
         choices = [
             (pair, cost)
-            for pair in (itertools.product((False, True), repeat=2) if free else [(False, False)])
+            for pair in (_PAIRS if free else _PAIRS[:1])
             if math.isfinite(cost := node_cost(node, *pair))
         ]
         following: dict[_State, _Way] = {}
@@ -157,9 +158,7 @@ def _finished(
     best: _Way | None = None
     for state, way in states.items():
         copied = tuple(
-            name
-            for name, kinds in state
-            if name in graph.outputs.values() and wanted not in kinds
+            name for name, kinds in state if name in graph.outputs.values() and wanted not in kinds
         )
         total = way.cost + sum(copy_cost(graph.values[name]) for name in copied)
         if best is None or total < best.cost:

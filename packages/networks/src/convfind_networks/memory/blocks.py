@@ -2,7 +2,7 @@
 
 Several values share a block where nothing is lost: a reshaped value is its source; a residual sum
 or an activation may overwrite what nobody reads later; what is concatenated along the slowest
-dimension is computed where it belongs, so that nothing is copied.
+dimension is computed where it belongs, and what is split along it stays where it is.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from convfind_networks.graph import Graph, Node
-from convfind_networks.ops import Concat, Identity
+from convfind_networks.ops import Concat, Split
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,47 +92,55 @@ class _Sharing:
         """Let a result share a block, or give it one of its own."""
         kind = self._graph.values[name].type
         last = max(self._last_read.get(name, step), step)
-        source = self._source(step, node, name)
+        source, offset = self._source(step, node, name)
         if source is None:
             self._of[name] = _Shared(kind.nbytes, step, last, {name: 0})
             return
         shared = self._of[source]
-        shared.views[name] = shared.views[source]
+        shared.views[name] = shared.views[source] + offset
         shared.last = max(shared.last, last)
         self._of[name] = shared
 
-    def _source(self, step: int, node: Node, name: str) -> str | None:
-        """Return the input whose memory a result takes over, if there is one."""
-        graph = self._graph
-        if node.op.is_view or isinstance(node.op, Identity):
-            source = node.inputs[0]
-            return source if source in self._of else None
-        wanted = graph.values[name].type
+    def _source(self, step: int, node: Node, name: str) -> tuple[str | None, int]:
+        """Return the input in whose memory a result lies, and how far behind its beginning."""
+        first = node.inputs[0] if node.inputs else ""
+        if node.op.is_view:
+            return (first if first in self._of else None), 0
+        if isinstance(node.op, Split) and first in self._of:
+            before = node.outputs[: node.outputs.index(name)]
+            offset = sum(self._graph.values[one].type.nbytes for one in before)
+            if self._is_slowest(first, node.op.axis) and offset % self._alignment == 0:
+                return first, offset
+        wanted = self._graph.values[name].type
         for at in node.op.in_place:
             source = node.inputs[at] if at < len(node.inputs) else ""
             shared = self._of.get(source)
-            if shared is None or shared.is_fixed or graph.values[source].type != wanted:
+            if shared is None or shared.is_fixed or self._graph.values[source].type != wanted:
                 continue
-            if node.inputs.count(source) > 1 and len(node.op.in_place) < 2:
-                continue
-            if self._is_free_after(step, source, shared):
-                return source
-        return None
+            if self._is_free_after(step, node, at, shared):
+                return source, 0
+        return None, 0
 
-    def _is_free_after(self, step: int, source: str, shared: _Shared) -> bool:
-        """Tell whether nothing that overlaps a value in its block is read after a node."""
+    def _is_free_after(self, step: int, node: Node, at: int, shared: _Shared) -> bool:
+        """Tell whether nobody else reads what an input of a node overlaps, now or later."""
+        source = node.inputs[at]
+        others = {*node.inputs[:at], *node.inputs[at + 1 :]}
         begin = shared.views[source]
         end = begin + self._graph.values[source].type.nbytes
         for value, offset in shared.views.items():
             size = self._graph.values[value].type.nbytes
-            if offset < end and begin < offset + size and self._last_read.get(value, -1) > step:
+            overlaps = offset < end and begin < offset + size
+            if overlaps and (value in others or self._last_read.get(value, -1) > step):
                 return False
         return True
 
+    def _is_slowest(self, name: str, axis: int) -> bool:
+        """Tell whether slices along an axis of a value lie one behind the other."""
+        return math.prod(self._graph.values[name].shape[:axis]) == 1
+
     def _gather(self, node: Node, op: Concat) -> None:
         """Let what is concatenated lie in the result, where it can be computed there."""
-        result = self._graph.values[node.output].type
-        if math.prod(result.shape[: op.axis]) != 1:
+        if not self._is_slowest(node.output, op.axis):
             return
         whole = self._of[node.output]
         offset = 0

@@ -89,13 +89,13 @@ class Activate(Op):
 
 def erf(x: Array) -> Array:
     """Compute the error function; NumPy has none."""
-    return np.vectorize(math.erf, otypes=[np.float64])(x)
+    return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
 
 
 def sigmoid(x: Array) -> Array:
     """Compute 1 / (1 + exp(-x)) without overflow."""
     small = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1, small) / (1 + small)
+    return np.asarray(np.where(x >= 0, 1, small) / (1 + small))
 
 
 def clip(x: Array, low: float, high: float) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,9 +9,9 @@ import numpy as np
 
 from convfind.checking.reference import reference_convolution
 from convfind_networks.errors import GraphError
-from convfind_networks.ops.epilogue import Epilogue
+from convfind_networks.ops.epilogue import NO_EPILOGUE, Epilogue
 from convfind_networks.ops.geometry import Geometry
-from convfind_networks.ops.op import Op
+from convfind_networks.ops.op import Op, scaled
 from convfind_networks.tensor_type import Array, TensorType
 
 
@@ -30,7 +29,7 @@ class Convolution(Op):
     channel_axis: ClassVar[int] = 1
 
     geometry: Geometry
-    epilogue: Epilogue = Epilogue()
+    epilogue: Epilogue = NO_EPILOGUE
 
     def infer(self, x: TensorType, w: TensorType, *more: TensorType) -> TensorType:
         """Return the type of the result."""
@@ -52,11 +51,10 @@ class Convolution(Op):
     def scaled_weights(self, w: Array, by: Array) -> Array:
         """Return weights that give results scaled by a number for each output channel."""
         if not self.geometry.transposed:
-            return w * by.reshape(-1, *(1,) * (w.ndim - 1))
+            return scaled(w, by.reshape(-1, *(1,) * (w.ndim - 1)))
         groups = self.geometry.groups
         split = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
-        factors = by.reshape(groups, 1, w.shape[1], *(1,) * (w.ndim - 2))
-        return np.asarray(split * factors).reshape(w.shape)
+        return scaled(split, by.reshape(groups, 1, -1, *(1,) * (w.ndim - 2))).reshape(w.shape)
 
 
 @dataclass(frozen=True)

@@ -54,3 +54,6 @@ class Epilogue:
         if self.activation:
             steps.append(str(self.activation))
         return "+".join(steps) or "none"
+
+
+NO_EPILOGUE = Epilogue()

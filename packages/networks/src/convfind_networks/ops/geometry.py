@@ -46,6 +46,8 @@ class Geometry:
         Raises:
             GraphError: there is no such convolution.
         """
+        if not 3 <= len(x) <= 5:
+            raise GraphError(f"a convolution in {len(x) - 2} dimensions is not possible")
         try:
             return ConvProblem.forward(
                 x,
@@ -57,7 +59,7 @@ class Geometry:
                 mode=ConvMode.TRANSPOSE if self.transposed else ConvMode.CONVOLUTION,
                 output_padding=self.output_padding or 0,
                 dtype=dtype,
-                layout=Layout.of(len(x) - 2, channels_last=channels_last) if 3 <= len(x) <= 5 else None,
+                layout=Layout.of(len(x) - 2, channels_last=channels_last),
             )
         except (ProblemError, ValueError) as exc:
             raise GraphError(str(exc)) from exc
@@ -140,13 +142,13 @@ class Window:
         padded = np.pad(data, around, constant_values=fill)
         padded = np.pad(padded, beyond, constant_values=fill if border is None else border)
         for tap in np.ndindex(self.size):
-            where = (
+            where: tuple[Any, ...] = tuple(
                 slice(at * gap, at * gap + (count - 1) * step + 1, step)
                 for at, gap, count, step in zip(
                     tap, self.dilation, counts, self.stride, strict=True
                 )
             )
-            yield padded[(..., *where)]
+            yield padded[..., *where]
 
     def __str__(self) -> str:
         words = [_sizes(self.size), _word("s", self.stride, 1), _word("d", self.dilation, 1)]

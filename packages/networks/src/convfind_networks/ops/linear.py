@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from convfind_networks.errors import GraphError
-from convfind_networks.ops.epilogue import Epilogue
-from convfind_networks.ops.op import Op
+from convfind_networks.ops.epilogue import NO_EPILOGUE, Epilogue
+from convfind_networks.ops.op import Op, scaled
 from convfind_networks.tensor_type import Array, TensorType
 
 
@@ -22,7 +22,7 @@ class Linear(Op):
     in_place: ClassVar[tuple[int, ...]] = (2, 3)  # the residual, wherever it stands
     channel_axis: ClassVar[int] = -1
 
-    epilogue: Epilogue = Epilogue()
+    epilogue: Epilogue = NO_EPILOGUE
 
     def infer(self, x: TensorType, w: TensorType, *more: TensorType) -> TensorType:
         """Return the type of the result: (..., K)."""
@@ -44,4 +44,4 @@ class Linear(Op):
 
     def scaled_weights(self, w: Array, by: Array) -> Array:
         """Return weights that give results scaled by a number for each output channel."""
-        return w * by[:, None]
+        return scaled(w, by[:, None])

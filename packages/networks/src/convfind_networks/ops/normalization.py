@@ -161,8 +161,6 @@ class LocalResponseNorm(Op):
 class Softmax(Op):
     """Exponentials along an axis, divided by their sum, or the logarithm of that. Reads x."""
 
-    in_place: ClassVar[tuple[int, ...]] = (0,)
-
     axis: int
     log: bool = False
 

@@ -41,7 +41,7 @@ class Op(ABC):
     def evaluate(self, *inputs: Any) -> Array | tuple[Array, ...]:
         """Compute the result, or several results; floating-point inputs come as float64."""
 
-    def macs(self, *inputs: TensorType) -> int:
+    def macs(self, *inputs: Any) -> int:
         """Multiply-accumulate operations; 0 for all but convolutions and matrix products."""
         return 0
 
@@ -71,6 +71,12 @@ def as_tuple(results: T | tuple[T, ...]) -> tuple[T, ...]:
 def widened(array: Array) -> Array:
     """Return floating-point elements as float64, all others as they are."""
     return array.astype(np.float64) if is_float(array.dtype) else array
+
+
+def scaled(array: Array, by: Array) -> Array:
+    """Return an array times another, in the array's type, rounded once."""
+    result = np.empty(np.broadcast_shapes(array.shape, by.shape), array.dtype)
+    return np.multiply(array, by, out=result, dtype=np.float64, casting="unsafe")
 
 
 def run_op(op: Op, inputs: Sequence[Array], types: Sequence[TensorType]) -> tuple[Array, ...]:

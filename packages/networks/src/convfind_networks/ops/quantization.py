@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import ml_dtypes
 import numpy as np
 
 from convfind_networks.errors import GraphError
@@ -37,17 +38,17 @@ def _check(x: TensorType, axis: int, scale: TensorType, zero: tuple[TensorType, 
     if scale.rank == 1:
         fits = scale.shape[0] == x.shape[axis]
     else:
-        others = [(a, b) for i, (a, b) in enumerate(zip(x.shape, scale.shape)) if i != axis]  # noqa: B905
-        fits = scale.rank == x.rank and all(a == b for a, b in others) and scale.shape[axis] > 0
+        slices = [size for at, size in enumerate(x.shape) if at != axis]
+        blocks = [size for at, size in enumerate(scale.shape) if at != axis]
+        fits = scale.rank == x.rank and slices == blocks and scale.shape[axis] > 0
     if not fits:
         raise GraphError(f"scales {scale} do not go with {x} along axis {axis}")
 
 
-def _integer_range(dtype: np.dtype[Any]) -> tuple[int, int]:
-    import ml_dtypes
-
-    limits = ml_dtypes.iinfo(dtype) if dtype.kind == "V" else np.iinfo(dtype)
-    return int(limits.min), int(limits.max)
+def _range(dtype: np.dtype[Any]) -> tuple[float, float]:
+    """Return the least and the largest number of a type, of NumPy's or of ml_dtypes."""
+    limits: Any = ml_dtypes.finfo if is_float(dtype) else ml_dtypes.iinfo
+    return float(limits(dtype).min), float(limits(dtype).max)
 
 
 @dataclass(frozen=True)
@@ -74,14 +75,11 @@ class Quantize(Op):
         """Scale, round, shift, saturate."""
         scaled = x / _along(scale, x, self.axis)
         if is_float(self.dtype):
-            import ml_dtypes
-
-            largest = float(ml_dtypes.finfo(self.dtype).max)
-            return widened(np.clip(scaled, -largest, largest).astype(self.dtype))
+            return widened(np.clip(scaled, *_range(self.dtype)).astype(self.dtype))
         whole = np.rint(scaled)
         if zero is not None:
             whole = whole + _along(zero, x, self.axis).astype(np.float64)
-        return np.clip(whole, *_integer_range(self.dtype))
+        return np.clip(whole, *_range(self.dtype))
 
 
 @dataclass(frozen=True)

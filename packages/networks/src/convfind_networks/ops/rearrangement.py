@@ -226,4 +226,3 @@ class Pad(Op):
     def is_spatial(self) -> bool:
         """True where it adds to spatial dimensions only, and cuts nothing off."""
         return not any(self.begin[:2] + self.end[:2]) and min(self.begin + self.end, default=0) >= 0
-

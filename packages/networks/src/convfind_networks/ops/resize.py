@@ -135,8 +135,9 @@ class Resize(Op):
     def _weight(self, distance: Array) -> Array:
         t = np.abs(distance)
         if self.interpolation is Interpolation.LINEAR:
-            return np.maximum(1 - t, 0)
+            return np.asarray(np.maximum(1 - t, 0))
         a = self.cubic
         near = ((a + 2) * t - (a + 3)) * t * t + 1
         far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
-        return np.where(t <= 1, near, np.where(t < 2, far, 0.0))
+        weight: Array = np.where(t <= 1, near, np.where(t < 2, far, 0.0))
+        return weight

@@ -8,7 +8,9 @@ from convfind_networks.graph import Graph, GraphBuilder, Value
 def fold_constants(graph: Graph) -> Graph:
     """Compute every node that reads nothing but constants; the builder does it."""
     builder = GraphBuilder()
-    values: dict[str, Value] = {name: builder.input(name, graph.values[name].type) for name in graph.inputs}
+    values: dict[str, Value] = {}
+    for name in graph.inputs:
+        values[name] = builder.input(name, graph.values[name].type)
 
     def value(name: str) -> Value:
         if name not in values:

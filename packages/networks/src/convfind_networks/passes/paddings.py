@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from convfind_networks.graph import Graph, GraphEditor, Node
-from convfind_networks.ops import AveragePool, Convolution, MaxPool, Op, Pad, PadMode
+from convfind_networks.ops import (
+    AveragePool,
+    Convolution,
+    Geometry,
+    MaxPool,
+    Op,
+    Pad,
+    PadMode,
+    Window,
+)
 
 
 def fold_paddings(graph: Graph) -> Graph:
@@ -40,7 +50,7 @@ def _padded(op: Op, pad: Pad) -> Op | None:
     return None
 
 
-def _grown(own: object, pad: Pad) -> dict[str, tuple[int, ...]]:
+def _grown(own: Geometry | Window, pad: Pad) -> dict[str, Any]:
     return {
         field: tuple(a + b for a, b in zip(getattr(own, field), more[2:], strict=True))
         for field, more in (("padding", pad.begin), ("padding_end", pad.end))

@@ -66,8 +66,7 @@ def _into_weights(
     if not scale.only_shifts:
         if weights is None or epilogue.residual:
             return None
-        scaled = op.scaled_weights(widened(weights), scale.factor)
-        w = edit.constant(scaled.astype(dtype), like=w)
+        w = edit.constant(op.scaled_weights(weights, scale.factor), like=w)
     shifted = (widened(bias) * scale.factor + scale.shift).astype(dtype)
     rest = more[epilogue.bias :]
     if epilogue.bias or shifted.any():

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-from convfind_networks.from_onnx.node import OnnxNode
+from convfind_networks.from_onnx.node import OnnxOperators
 from convfind_networks.from_onnx.operators import (
     activation,
     constant,
@@ -19,9 +17,8 @@ from convfind_networks.from_onnx.operators import (
     reduction,
     resize,
 )
-from convfind_networks.graph import Value
 
-OPERATORS: Mapping[str, Callable[[OnnxNode], Value | tuple[Value, ...]]] = {
+OPERATORS: OnnxOperators = {
     **activation.OPERATORS,
     **constant.OPERATORS,
     **convolution.OPERATORS,

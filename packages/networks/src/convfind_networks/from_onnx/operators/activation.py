@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
-from convfind_networks.from_onnx.node import OnnxNode
+from convfind_networks.from_onnx.node import OnnxNode, OnnxOperator, OnnxOperators
 from convfind_networks.graph import Value
 from convfind_networks.ops import (
     Activate,
@@ -16,13 +15,11 @@ from convfind_networks.ops import (
 )
 
 
-def _activation(
-    kind: ActivationKind, *attributes: tuple[str, float]
-) -> Callable[[OnnxNode], Value]:
+def _activation(kind: ActivationKind, *attributes: tuple[str, float]) -> OnnxOperator:
     """Return the function of an operator whose attributes are the activation's numbers."""
 
     def add(node: OnnxNode) -> Value:
-        numbers = tuple(node.float(name, default) for name, default in attributes)
+        numbers = tuple(node.real(name, default) for name, default in attributes)
         return node.add(Activate(Activation(kind, numbers)), node.input(0))
 
     return add
@@ -32,7 +29,7 @@ def clip(node: OnnxNode) -> Value:
     """Clip: bounds are attributes before opset 11, inputs since; computed ones are allowed."""
     x = node.input(0)
     if node.opset < 11:
-        bounds = node.float("min", -math.inf), node.float("max", math.inf)
+        bounds = node.real("min", -math.inf), node.real("max", math.inf)
         return node.add(Activate(Activation(ActivationKind.CLIP, bounds)), x)
     low, high = node.optional(1), node.optional(2)
     if all(one is None or one.is_constant for one in (low, high)):
@@ -45,7 +42,7 @@ def clip(node: OnnxNode) -> Value:
 
 def gelu(node: OnnxNode) -> Value:
     """Gelu, exact or by tanh."""
-    tanh = node.text("approximate", "none") == "tanh"
+    tanh = node.word("approximate", "none") == "tanh"
     kind = ActivationKind.GELU_TANH if tanh else ActivationKind.GELU
     return node.add(Activate(Activation(kind)), node.input(0))
 
@@ -55,7 +52,7 @@ def prelu(node: OnnxNode) -> Value:
     return node.add(Binary(BinaryFunction.PRELU), node.input(0), node.input(1))
 
 
-OPERATORS: dict[str, Callable[[OnnxNode], Value]] = {
+OPERATORS: OnnxOperators = {
     "Relu": _activation(ActivationKind.RELU),
     "Clip": clip,
     "LeakyRelu": _activation(ActivationKind.LEAKY_RELU, ("alpha", 0.01)),

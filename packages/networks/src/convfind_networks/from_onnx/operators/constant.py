@@ -7,7 +7,7 @@ import math
 import numpy as np
 import onnx
 
-from convfind_networks.from_onnx.node import OnnxNode
+from convfind_networks.from_onnx.node import OnnxNode, OnnxOperators
 from convfind_networks.from_onnx.tensors import read_tensor
 from convfind_networks.graph import Value
 from convfind_networks.importing import NotSupported, axis_of
@@ -47,7 +47,7 @@ def constant_of_shape(node: OnnxNode) -> Value:
 def shape(node: OnnxNode) -> Value:
     """Shape, of all dimensions or of some in a row."""
     rank = node.input(0).type.rank
-    picked = slice(node.int("start", 0), node.int("end", rank))
+    picked = slice(node.integer("start", 0), node.integer("end", rank))
     return node.const(np.asarray(node.input(0).shape[picked], np.int64))
 
 
@@ -71,7 +71,7 @@ def eye_like(node: OnnxNode) -> Value:
     if x.type.rank != 2:
         raise NotSupported(f"{x.type} is no matrix")
     dtype = node.dtype("dtype", x.dtype)
-    return node.const(np.eye(*x.shape, k=node.int("k", 0)).astype(dtype))
+    return node.const(np.eye(x.shape[0], x.shape[1], k=node.integer("k", 0)).astype(dtype))
 
 
 def non_zero(node: OnnxNode) -> Value:
@@ -93,7 +93,7 @@ def compress(node: OnnxNode) -> Value:
     return node.add(Gather(axis_of(int(axis), x.type.rank)), x, node.const(places))
 
 
-OPERATORS = {
+OPERATORS: OnnxOperators = {
     "Constant": constant,
     "ConstantOfShape": constant_of_shape,
     "Shape": shape,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from convfind_networks.from_onnx.node import OnnxNode
+from convfind_networks.from_onnx.node import OnnxNode, OnnxOperators
 from convfind_networks.graph import Value
 from convfind_networks.importing import NotSupported
 from convfind_networks.ops import (
@@ -29,13 +29,16 @@ def window_of(node: OnnxNode, x: _Sizes, size: _Sizes) -> tuple[_Sizes, _Sizes, 
         size: those of the filter or the window.
     """
     rank = len(x)
-    stride, dilation = node.ints("strides", (1,) * rank), node.ints("dilations", (1,) * rank)
-    pads = node.ints("pads", (0,) * 2 * rank)
+    stride, dilation = (
+        node.integers("strides", (1,) * rank),
+        node.integers("dilations", (1,) * rank),
+    )
+    pads = node.integers("pads", (0,) * 2 * rank)
     if len(size) != rank or {len(stride), len(dilation), len(pads) / 2} != {rank}:
         raise NotSupported(f"strides, dilations or pads are not for {rank} dimensions")
     if min((*stride, *dilation), default=1) < 1:
         raise NotSupported("strides and dilations begin at 1")
-    auto = node.text("auto_pad", "NOTSET")
+    auto = node.word("auto_pad", "NOTSET")
     if auto == "VALID":
         pads = (0,) * 2 * rank
     elif auto in ("SAME_UPPER", "SAME_LOWER"):
@@ -52,11 +55,11 @@ def window_of(node: OnnxNode, x: _Sizes, size: _Sizes) -> tuple[_Sizes, _Sizes, 
 
 def geometry_of(node: OnnxNode, x: Value, w: Value) -> Geometry:
     """Return the geometry of an ordinary convolution."""
-    spatial = w.shape[2:]
-    stride, begin, end, dilation = window_of(
-        node, x.shape[2:], node.ints("kernel_shape", spatial)
-    )
-    return Geometry(stride, begin, end, dilation, node.int("group", 1))
+    size = node.integers("kernel_shape", w.shape[2:])
+    if size != w.shape[2:]:
+        raise NotSupported(f"kernel_shape {size} of weights {w.type}")
+    stride, begin, end, dilation = window_of(node, x.shape[2:], size)
+    return Geometry(stride, begin, end, dilation, node.integer("group", 1))
 
 
 def convolution(node: OnnxNode) -> Value:
@@ -70,9 +73,15 @@ def transposed(node: OnnxNode) -> Value:
     """ConvTranspose; ``output_shape`` is a way to say the pads."""
     x, w, bias = node.input(0), node.input(1), node.optional(2)
     rank = x.type.rank - 2
-    stride, dilation = node.ints("strides", (1,) * rank), node.ints("dilations", (1,) * rank)
-    more, pads = node.ints("output_padding", (0,) * rank), node.ints("pads", (0,) * 2 * rank)
-    wanted, auto = node.ints("output_shape")[-rank:], node.text("auto_pad", "NOTSET")
+    stride, dilation = (
+        node.integers("strides", (1,) * rank),
+        node.integers("dilations", (1,) * rank),
+    )
+    more, pads = (
+        node.integers("output_padding", (0,) * rank),
+        node.integers("pads", (0,) * 2 * rank),
+    )
+    wanted, auto = node.integers("output_shape")[-rank:], node.word("auto_pad", "NOTSET")
     if {len(stride), len(dilation), len(more), len(pads) / 2, len(w.shape) - 2} != {rank}:
         raise NotSupported(f"strides, dilations or pads are not for {rank} dimensions")
     if auto.startswith("SAME") and not wanted:
@@ -96,7 +105,7 @@ def transposed(node: OnnxNode) -> Value:
     ]
     own, beyond = tuple(one for one, _ in added), tuple(one for _, one in added)
     geometry = Geometry(
-        stride, tuple(begin), tuple(end), dilation, node.int("group", 1), True, own
+        stride, tuple(begin), tuple(end), dilation, node.integer("group", 1), True, own
     )
     if not any(beyond):
         op = Convolution(geometry, Epilogue(bias=bias is not None))
@@ -130,7 +139,7 @@ def quantized(node: OnnxNode) -> Value:
     return node.add(Quantize(y_zero.dtype), real, y_scale, y_zero)
 
 
-OPERATORS = {
+OPERATORS: OnnxOperators = {
     "Conv": convolution,
     "ConvTranspose": transposed,
     "ConvInteger": integer,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import reduce
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 
-from convfind_networks.from_onnx.node import OnnxNode
+from convfind_networks.from_onnx.node import OnnxNode, OnnxOperator, OnnxOperators
 from convfind_networks.graph import Value
 from convfind_networks.importing import NotSupported
 from convfind_networks.ops import (
+    Activate,
+    Activation,
+    ActivationKind,
     BinaryFunction,
     Cast,
     Identity,
@@ -20,11 +24,11 @@ from convfind_networks.ops import (
 )
 
 
-def _unary(function: UnaryFunction) -> Callable[[OnnxNode], Value]:
+def _unary(function: UnaryFunction) -> OnnxOperator:
     return lambda node: node.add(Unary(function), node.input(0))
 
 
-def _binary(function: BinaryFunction) -> Callable[[OnnxNode], Value]:
+def _binary(function: BinaryFunction) -> OnnxOperator:
     """Return the function of an operator on two tensors; their shapes were aligned by an
     attribute before opset 7."""
 
@@ -38,7 +42,7 @@ def _binary(function: BinaryFunction) -> Callable[[OnnxNode], Value]:
     return add
 
 
-def _chain(function: BinaryFunction) -> Callable[[OnnxNode], Value]:
+def _chain(function: BinaryFunction) -> OnnxOperator:
     """Return the function of an operator on any number of tensors."""
 
     def add(node: OnnxNode) -> Value:
@@ -59,13 +63,13 @@ def mean(node: OnnxNode) -> Value:
 
 def mod(node: OnnxNode) -> Value:
     """Mod, with the sign of either operand."""
-    function = BinaryFunction.FMOD if node.int("fmod", 0) else BinaryFunction.MOD
+    function = BinaryFunction.FMOD if node.integer("fmod", 0) else BinaryFunction.MOD
     return node.binary(function, node.input(0), node.input(1))
 
 
 def bit_shift(node: OnnxNode) -> Value:
     """BitShift."""
-    left = node.text("direction", "LEFT") == "LEFT"
+    left = node.word("direction", "LEFT") == "LEFT"
     function = BinaryFunction.SHIFT_LEFT if left else BinaryFunction.SHIFT_RIGHT
     return node.binary(function, node.input(0), node.input(1))
 
@@ -78,7 +82,7 @@ def power(node: OnnxNode) -> Value:
 def is_inf(node: OnnxNode) -> Value:
     """IsInf, of either sign or one of them."""
     x = node.input(0)
-    positive, negative = node.int("detect_positive", 1), node.int("detect_negative", 1)
+    positive, negative = node.integer("detect_positive", 1), node.integer("detect_negative", 1)
     if positive and negative:
         return node.unary(UnaryFunction.IS_INF, x)
     if not positive and not negative:
@@ -89,7 +93,7 @@ def is_inf(node: OnnxNode) -> Value:
 def shrink(node: OnnxNode) -> Value:
     """Shrink: 0 around 0, shifted towards it elsewhere."""
     x = node.input(0)
-    bias, bound = node.float("bias", 0.0), node.float("lambd", 0.5)
+    bias, bound = node.real("bias", 0.0), node.real("lambd", 0.5)
     below = node.binary(BinaryFunction.LESS, x, -bound)
     above = node.binary(BinaryFunction.GREATER, x, bound)
     inside = node.add(Where(), above, node.minus(x, bias), node.const(0, like=x))
@@ -105,9 +109,14 @@ def cast(node: OnnxNode) -> Value:
     """Cast, and CastLike, whose type is that of another tensor."""
     like = node.optional(1) if node.proto.op_type == "CastLike" else None
     dtype = node.dtype("to") if like is None else like.dtype
-    if "float8" in dtype.name and node.int("saturate", 1):
-        raise NotSupported(f"saturation to {dtype.name}")
-    return node.add(Cast(dtype), node.input(0))
+    x = node.input(0)
+    if "e8m0" in dtype.name:
+        raise NotSupported(f"rounding to {dtype.name}")
+    if "float8" in dtype.name and node.integer("saturate", 1):
+        limits: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+        bounds = Activation(ActivationKind.CLIP, (float(limits.min), float(limits.max)))
+        x = node.add(Activate(bounds), node.cast(x, np.float32))
+    return node.add(Cast(dtype), x)
 
 
 def dropout(node: OnnxNode) -> tuple[Value, ...]:
@@ -117,7 +126,7 @@ def dropout(node: OnnxNode) -> tuple[Value, ...]:
         ratio = 0.5 if node.optional(1) is None else float(node.array(1, "ratio").item())
         if bool(node.array(2, "training_mode").item()) and ratio:
             raise NotSupported("training_mode: it is random")
-    if node.opset < 7 and not node.int("is_test", 0):
+    if node.opset < 7 and not node.integer("is_test", 0):
         raise NotSupported("is_test=0: it is random")
     y = node.add(Identity(), x)
     return (y, node.const(np.ones(x.shape, np.bool_))) if node.has_output(1) else (y,)
@@ -173,7 +182,7 @@ _BINARY = {
 }
 _CHAINS = {"Sum": BinaryFunction.ADD, "Min": BinaryFunction.MIN, "Max": BinaryFunction.MAX}
 
-OPERATORS: dict[str, Callable[[OnnxNode], Value | tuple[Value, ...]]] = {
+OPERATORS: OnnxOperators = {
     **{name: _unary(function) for name, function in _UNARY.items()},
     **{name: _binary(function) for name, function in _BINARY.items()},
     **{name: _chain(function) for name, function in _CHAINS.items()},

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from convfind_networks.from_onnx.node import OnnxNode
+from convfind_networks.from_onnx.node import OnnxNode, OnnxOperators
 from convfind_networks.from_onnx.operators.convolution import window_of
 from convfind_networks.graph import Value
 from convfind_networks.importing import NotSupported
@@ -18,6 +18,7 @@ from convfind_networks.ops import (
     AveragePool,
     GlobalPool,
     MaxPool,
+    Pad,
     PoolKind,
     ScatterElements,
     Window,
@@ -25,16 +26,16 @@ from convfind_networks.ops import (
 
 
 def _window(node: OnnxNode, x: Value) -> Window:
-    size = node.ints("kernel_shape")
+    size = node.integers("kernel_shape")
     stride, begin, end, dilation = window_of(node, x.shape[2:], size)
-    return Window(size, stride, begin, end, dilation, bool(node.int("ceil_mode", 0)))
+    return Window(size, stride, begin, end, dilation, bool(node.integer("ceil_mode", 0)))
 
 
 def max_pool(node: OnnxNode) -> Value | tuple[Value, ...]:
     """MaxPool, with indices if somebody reads them."""
     x = node.input(0)
     indices = node.has_output(1)
-    if indices and node.int("storage_order", 0):
+    if indices and node.integer("storage_order", 0):
         raise NotSupported("indices in column-major order")
     return node.add_all(MaxPool(_window(node, x), indices), x)
 
@@ -42,7 +43,7 @@ def max_pool(node: OnnxNode) -> Value | tuple[Value, ...]:
 def average_pool(node: OnnxNode) -> Value:
     """AveragePool."""
     x = node.input(0)
-    return node.add(AveragePool(_window(node, x), bool(node.int("count_include_pad", 0))), x)
+    return node.add(AveragePool(_window(node, x), bool(node.integer("count_include_pad", 0))), x)
 
 
 def _power(node: OnnxNode, x: Value, exponent: float) -> Value:
@@ -53,7 +54,7 @@ def _power(node: OnnxNode, x: Value, exponent: float) -> Value:
 
 def _norm(node: OnnxNode, total: Callable[[Value], Value]) -> Value:
     """Return the p-norm of what ``total`` sums."""
-    p = node.float("p", 2.0)
+    p = node.real("p", 2.0)
     absolute = node.add(Activate(Activation(ActivationKind.ABS)), node.input(0))
     return _power(node, total(_power(node, absolute, p)), 1 / p)
 
@@ -80,22 +81,24 @@ def global_lp_pool(node: OnnxNode) -> Value:
 def max_unpool(node: OnnxNode) -> Value:
     """MaxUnpool: elements go back to where a MaxPool found them, among zeros."""
     x, indices = node.input(0), node.input(1)
-    if node.optional(2) is not None:
-        shape = tuple(int(size) for size in node.array(2, "output_shape").reshape(-1))
-    else:
-        size, spatial = node.ints("kernel_shape"), x.shape[2:]
-        stride, begin, end, _ = window_of(node, spatial, size)
-        whole = (
-            (n - 1) * s + k - b - e
-            for n, s, k, b, e in zip(spatial, stride, size, begin, end, strict=True)
-        )
-        shape = (*x.shape[:2], *whole)
+    size, spatial = node.integers("kernel_shape"), x.shape[2:]
+    stride, begin, end, _ = window_of(node, spatial, size)
+    whole = (
+        (n - 1) * s + k - b - e
+        for n, s, k, b, e in zip(spatial, stride, size, begin, end, strict=True)
+    )
+    shape = (*x.shape[:2], *whole)
     zeros = node.const(np.zeros(math.prod(shape)), like=x)
     places, elements = (node.reshape(one, x.type.elements) for one in (indices, x))
-    return node.reshape(node.add(ScatterElements(0), zeros, places, elements), *shape)
+    y = node.reshape(node.add(ScatterElements(0), zeros, places, elements), *shape)
+    if node.optional(2) is None:
+        return y
+    wanted = node.array(2, "output_shape").reshape(-1)
+    more = tuple(int(size) - own for size, own in zip(wanted, shape, strict=True))
+    return node.add(Pad((0,) * len(more), more), y)
 
 
-OPERATORS = {
+OPERATORS: OnnxOperators = {
     "MaxPool": max_pool,
     "AveragePool": average_pool,
     "MaxUnpool": max_unpool,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from convfind_networks.from_onnx.node import OnnxNode
+from convfind_networks.from_onnx.node import OnnxNode, OnnxOperators
 from convfind_networks.from_onnx.operators.convolution import zero_point
 from convfind_networks.graph import Value
 from convfind_networks.importing import NotSupported
@@ -25,15 +25,15 @@ def gemm(node: OnnxNode) -> Value:
         raise NotSupported(f"opset {node.opset} of it; convert the model to 7 or later")
     if a.type.rank != 2 or b.type.rank != 2:
         raise NotSupported("its operands are no matrices")
-    if node.int("transA", 0):
+    if node.integer("transA", 0):
         a = node.transpose(a, 1, 0)
-    if not node.int("transB", 0):
+    if not node.integer("transB", 0):
         b = node.transpose(b, 1, 0)
     # Weights are constant, so that scaling them is done when it is written.
-    b = node.times(b, node.float("alpha", 1.0))
+    b = node.times(b, node.real("alpha", 1.0))
     if c is None:
         return node.add(Linear(), a, b)
-    c = node.times(c, node.float("beta", 1.0))
+    c = node.times(c, node.real("beta", 1.0))
     if c.type.elements == b.shape[0] and c.shape[-1:] == b.shape[:1]:
         return node.add(Linear(Epilogue(bias=True)), a, b, node.reshape(c, b.shape[0]))
     return node.plus(node.add(Linear(), a, b), c)
@@ -72,7 +72,7 @@ def matmul_quantized(node: OnnxNode) -> Value:
     return node.add(Quantize(y_zero.dtype), real, y_scale, y_zero)
 
 
-OPERATORS = {
+OPERATORS: OnnxOperators = {
     "Gemm": gemm,
     "MatMul": matmul,
     "MatMulInteger": matmul_integer,

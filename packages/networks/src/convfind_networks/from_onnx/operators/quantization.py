@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from convfind_networks.from_onnx.node import OnnxNode
+from convfind_networks.from_onnx.node import OnnxNode, OnnxOperators
 from convfind_networks.graph import Value
 from convfind_networks.importing import NotSupported
 from convfind_networks.ops import (
@@ -22,18 +22,18 @@ from convfind_networks.ops import (
 
 def _axis(node: OnnxNode, x: Value) -> int:
     """Return the axis of scales, which means nothing to scalars."""
-    axis = node.int("axis", 1)
+    axis = node.integer("axis", 1)
     return axis + x.type.rank if axis < 0 else axis
 
 
 def quantize(node: OnnxNode) -> Value:
     """QuantizeLinear; the type is that of the zero point."""
     x, scale, zero = node.input(0), node.input(1), node.optional(2)
-    if node.int("precision", 0):
+    if node.integer("precision", 0):
         raise NotSupported("precision: division in a narrow type")
     usual = np.dtype(np.uint8) if zero is None else zero.dtype
     dtype = node.dtype("output_dtype", usual)
-    if "float" in dtype.name and not node.int("saturate", 1):
+    if "float" in dtype.name and not node.integer("saturate", 1):
         raise NotSupported("saturate=0")
     real = node.cast(x, np.float32) if x.dtype == np.dtype(np.int32) else x
     return node.add(Quantize(dtype, _axis(node, x)), *filter(None, (real, scale, zero)))
@@ -63,7 +63,7 @@ def dynamic(node: OnnxNode) -> tuple[Value, ...]:
     return node.add(Quantize(zero.dtype), x, safe, zero), scale, zero
 
 
-OPERATORS = {
+OPERATORS: OnnxOperators = {
     "QuantizeLinear": quantize,
     "DequantizeLinear": dequantize,
     "DynamicQuantizeLinear": dynamic,

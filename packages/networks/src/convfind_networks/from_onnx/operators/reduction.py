@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from convfind_networks.from_onnx.node import OnnxNode
+from convfind_networks.from_onnx.node import OnnxNode, OnnxOperators
 from convfind_networks.graph import Value
 from convfind_networks.importing import axes_of, axis_of
 from convfind_networks.ops import (
@@ -31,13 +31,13 @@ _REDUCTIONS = {
 def reduce(node: OnnxNode) -> Value:
     """Reduce axes, all unless some are given; these are an attribute or an input."""
     x = node.input(0)
-    axes = node.ints_or_input("axes", 1)
+    axes = node.integers_or_input("axes", 1)
     if not axes:
-        if node.int("noop_with_empty_axes", 0):
+        if node.integer("noop_with_empty_axes", 0):
             return node.add(Identity(), x)
         axes = tuple(range(x.type.rank))
     function = _REDUCTIONS[node.proto.op_type]
-    op = Reduce(function, axes_of(axes, x.type.rank), bool(node.int("keepdims", 1)))
+    op = Reduce(function, axes_of(axes, x.type.rank), bool(node.integer("keepdims", 1)))
     return node.add(op, x)
 
 
@@ -46,9 +46,9 @@ def arg_reduce(node: OnnxNode) -> Value:
     x = node.input(0)
     op = ArgReduce(
         node.proto.op_type == "ArgMax",
-        axis_of(node.int("axis", 0), x.type.rank),
-        bool(node.int("keepdims", 1)),
-        bool(node.int("select_last_index", 0)),
+        axis_of(node.integer("axis", 0), x.type.rank),
+        bool(node.integer("keepdims", 1)),
+        bool(node.integer("select_last_index", 0)),
     )
     return node.add(op, x)
 
@@ -57,19 +57,19 @@ def cumulative_sum(node: OnnxNode) -> Value:
     """CumSum."""
     x = node.input(0)
     axis = axis_of(int(node.array(1, "axis").item()), x.type.rank)
-    op = CumulativeSum(axis, bool(node.int("exclusive", 0)), bool(node.int("reverse", 0)))
+    op = CumulativeSum(axis, bool(node.integer("exclusive", 0)), bool(node.integer("reverse", 0)))
     return node.add(op, x)
 
 
 def top_k(node: OnnxNode) -> tuple[Value, ...]:
     """TopK; the number is an attribute before opset 10."""
     x = node.input(0)
-    count = node.int("k", 0) if node.opset < 10 else int(node.array(1, "k").item())
-    axis = axis_of(node.int("axis", -1), x.type.rank)
-    return node.add_all(TopK(count, axis, bool(node.int("largest", 1))), x)
+    count = node.integer("k", 0) if node.opset < 10 else int(node.array(1, "k").item())
+    axis = axis_of(node.integer("axis", -1), x.type.rank)
+    return node.add_all(TopK(count, axis, bool(node.integer("largest", 1))), x)
 
 
-OPERATORS = {
+OPERATORS: OnnxOperators = {
     **dict.fromkeys(_REDUCTIONS, reduce),
     "ArgMax": arg_reduce,
     "ArgMin": arg_reduce,

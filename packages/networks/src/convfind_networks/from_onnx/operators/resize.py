@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from convfind_networks.from_onnx.node import OnnxNode
+from convfind_networks.from_onnx.node import OnnxNode, OnnxOperators
 from convfind_networks.graph import Value
 from convfind_networks.importing import NotSupported, axis_of
 from convfind_networks.ops import Coordinates, Interpolation, Resize, Rounding
@@ -17,13 +17,13 @@ def resize(node: OnnxNode) -> Value:
     if node.opset < 11:
         return _resized(node, x, node.array(1, "scales"), Coordinates.ASYMMETRIC)
     rank = x.type.rank
-    axes = [axis_of(axis, rank) for axis in node.ints("axes", range(rank))]
+    axes = [axis_of(axis, rank) for axis in node.integers("axes", range(rank))]
     scales, sizes = np.ones(rank), list(x.shape)
     wanted = node.optional(3)
     if wanted is not None and wanted.type.elements:
         given = [int(size) for size in node.array(3, "sizes").reshape(-1)]
         quotients = [size / x.shape[axis] for axis, size in zip(axes, given, strict=True)]
-        policy = node.text("keep_aspect_ratio_policy", "stretch")
+        policy = node.word("keep_aspect_ratio_policy", "stretch")
         if policy != "stretch":
             common = min(quotients) if policy == "not_larger" else max(quotients)
             quotients = [common] * len(axes)
@@ -34,7 +34,7 @@ def resize(node: OnnxNode) -> Value:
         for axis, scale in zip(axes, node.array(2, "scales").reshape(-1), strict=True):
             scales[axis] = float(scale)
             sizes[axis] = int(np.floor(scales[axis] * x.shape[axis] + 1e-9))
-    coordinates = Coordinates(node.text("coordinate_transformation_mode", "half_pixel"))
+    coordinates = Coordinates(node.word("coordinate_transformation_mode", "half_pixel"))
     region: tuple[tuple[float, float], ...] = ()
     if coordinates is Coordinates.CROP:
         roi = node.array(1, "roi").reshape(2, -1)
@@ -45,12 +45,12 @@ def resize(node: OnnxNode) -> Value:
         tuple(float(scale) for scale in scales),
         _interpolation(node),
         coordinates,
-        Rounding(node.text("nearest_mode", "round_prefer_floor")),
-        node.float("cubic_coeff_a", -0.75),
-        bool(node.int("exclude_outside", 0)),
-        bool(node.int("antialias", 0)),
+        Rounding(node.word("nearest_mode", "round_prefer_floor")),
+        node.real("cubic_coeff_a", -0.75),
+        bool(node.integer("exclude_outside", 0)),
+        bool(node.integer("antialias", 0)),
         region,
-        node.float("extrapolation_value", 0.0),
+        node.real("extrapolation_value", 0.0),
     )
     return node.add(op, x)
 
@@ -72,8 +72,8 @@ def _resized(node: OnnxNode, x: Value, scales: Array, coordinates: Coordinates) 
 
 
 def _interpolation(node: OnnxNode) -> Interpolation:
-    word = node.text("mode", "nearest")
+    word = node.word("mode", "nearest")
     return Interpolation.LINEAR if word == "bilinear" else Interpolation(word)
 
 
-OPERATORS = {"Resize": resize, "Upsample": upsample}
+OPERATORS: OnnxOperators = {"Resize": resize, "Upsample": upsample}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-from convfind_networks.from_torch.node import AtenNode
+from convfind_networks.from_torch.node import AtenOperators
 from convfind_networks.from_torch.operators import (
     convolution,
     elementwise,
@@ -12,9 +10,8 @@ from convfind_networks.from_torch.operators import (
     pooling,
     rearrangement,
 )
-from convfind_networks.graph import Value
 
-OPERATORS: Mapping[str, Callable[[AtenNode], Value | tuple[Value, ...]]] = {
+OPERATORS: AtenOperators = {
     **convolution.OPERATORS,
     **elementwise.OPERATORS,
     **normalization.OPERATORS,

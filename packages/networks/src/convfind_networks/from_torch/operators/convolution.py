@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from convfind_networks.from_torch.node import AtenNode
+from convfind_networks.from_torch.node import AtenNode, AtenOperators
 from convfind_networks.graph import Value
 from convfind_networks.importing import NotSupported
 from convfind_networks.ops import Convolution, Epilogue, Geometry, Linear, MatMul
@@ -80,7 +80,7 @@ def attention(node: AtenNode) -> Value:
     return node.attention(q, k, v, mask, node.get("scale", 1 / math.sqrt(q.shape[-1])))
 
 
-OPERATORS = {
+OPERATORS: AtenOperators = {
     "convolution": convolution,
     "conv1d": convolution,
     "conv2d": convolution,

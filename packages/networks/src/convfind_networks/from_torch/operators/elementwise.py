@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
-from convfind_networks.from_torch.node import AtenNode
+from convfind_networks.from_torch.node import AtenNode, AtenOperator, AtenOperators
 from convfind_networks.graph import Value
 from convfind_networks.importing import NotSupported
 from convfind_networks.ops import (
@@ -26,10 +25,8 @@ from convfind_networks.ops import (
     Where,
 )
 
-_Operator = Callable[[AtenNode], Value | tuple[Value, ...]]
 
-
-def _activation(kind: ActivationKind, *arguments: tuple[str, float]) -> _Operator:
+def _activation(kind: ActivationKind, *arguments: tuple[str, float]) -> AtenOperator:
     """Return the function of an operator whose arguments are the activation's numbers."""
 
     def add(node: AtenNode) -> Value:
@@ -79,8 +76,8 @@ def glu(node: AtenNode) -> Value:
     return node.times(a, node.add(Activate(Activation(ActivationKind.SIGMOID)), b))
 
 
-def _unary(function: UnaryFunction) -> _Operator:
-    return lambda node: node.unary(function, node.operand(node.value(), node.dtype()))
+def _unary(function: UnaryFunction) -> AtenOperator:
+    return lambda node: node.unary(function, node.typed(node.value(), node.dtype()))
 
 
 def rsqrt(node: AtenNode) -> Value:
@@ -88,7 +85,7 @@ def rsqrt(node: AtenNode) -> Value:
     return node.unary(UnaryFunction.RECIPROCAL, node.unary(UnaryFunction.SQRT, node.value()))
 
 
-def _arithmetic(function: BinaryFunction, *, swapped: bool = False) -> _Operator:
+def _arithmetic(function: BinaryFunction, *, swapped: bool = False) -> AtenOperator:
     def add(node: AtenNode) -> Value:
         a = node.get("self")
         b = node.get("other", node.get("exponent"))
@@ -96,7 +93,7 @@ def _arithmetic(function: BinaryFunction, *, swapped: bool = False) -> _Operator
         if alpha != 1:
             if swapped:
                 raise NotSupported("alpha")
-            b = node.times(node.operand(b, node.dtype()), alpha)
+            b = node.times(node.typed(b, node.dtype()), alpha)
         return node.arithmetic(function, b, a) if swapped else node.arithmetic(function, a, b)
 
     return add
@@ -113,12 +110,12 @@ def divide(node: AtenNode) -> Value:
     raise NotSupported(f"rounding_mode {mode} of {quotient.dtype.name}")
 
 
-def _comparison(function: BinaryFunction) -> _Operator:
+def _comparison(function: BinaryFunction) -> AtenOperator:
     def add(node: AtenNode) -> Value:
         a, b = node.value(), node.get("other")
         if isinstance(b, Value) and b.dtype != a.dtype:
             raise NotSupported(f"a comparison of {a.type} with {b.type}")
-        return node.binary(function, a, node.operand(b, a.dtype))
+        return node.binary(function, a, node.typed(b, a.dtype))
 
     return add
 
@@ -126,19 +123,19 @@ def _comparison(function: BinaryFunction) -> _Operator:
 def where(node: AtenNode) -> Value:
     """aten.where."""
     dtype = node.dtype()
-    a, b = (node.operand(node.get(name), dtype) for name in ("self", "other"))
+    a, b = (node.typed(node.get(name), dtype) for name in ("self", "other"))
     return node.add(Where(), node.value("condition"), a, b)
 
 
 def masked_fill(node: AtenNode) -> Value:
     """aten.masked_fill."""
     x = node.value()
-    return node.add(Where(), node.value("mask"), node.operand(node.get("value"), x.dtype), x)
+    return node.add(Where(), node.value("mask"), node.typed(node.get("value"), x.dtype), x)
 
 
-def _reduction(function: ReduceFunction) -> _Operator:
+def _reduction(function: ReduceFunction) -> AtenOperator:
     def add(node: AtenNode) -> Value:
-        x = node.operand(node.value(), node.dtype())
+        x = node.typed(node.value(), node.dtype())
         op = Reduce(function, node.axes("dim", x.type.rank), bool(node.get("keepdim", False)))
         return node.add(op, x)
 
@@ -169,7 +166,7 @@ def variance(node: AtenNode) -> Value:
     return node.over(total, float(count - correction))
 
 
-def _arg(*, largest: bool) -> _Operator:
+def _arg(*, largest: bool) -> AtenOperator:
     def add(node: AtenNode) -> Value:
         x = node.value()
         if node.get("dim") is None:
@@ -182,14 +179,16 @@ def _arg(*, largest: bool) -> _Operator:
 
 def cumulative_sum(node: AtenNode) -> Value:
     """aten.cumsum."""
-    x = node.operand(node.value(), node.dtype())
+    x = node.typed(node.value(), node.dtype())
     return node.add(CumulativeSum(node.axis("dim", x.type.rank)), x)
 
 
 def top_k(node: AtenNode) -> tuple[Value, ...]:
     """aten.topk."""
     x = node.value()
-    op = TopK(int(node.get("k")), node.axis("dim", x.type.rank, -1), bool(node.get("largest", True)))
+    op = TopK(
+        int(node.get("k")), node.axis("dim", x.type.rank, -1), bool(node.get("largest", True))
+    )
     return node.add_all(op, x)
 
 
@@ -206,9 +205,9 @@ def clamp(node: AtenNode) -> Value:
         bounds = (-math.inf if low is None else low, math.inf if high is None else high)
         return node.add(Activate(Activation(ActivationKind.CLIP, bounds)), x)
     if low is not None:
-        x = node.binary(BinaryFunction.MAX, x, node.operand(low, x.dtype))
+        x = node.binary(BinaryFunction.MAX, x, node.typed(low, x.dtype))
     if high is not None:
-        x = node.binary(BinaryFunction.MIN, x, node.operand(high, x.dtype))
+        x = node.binary(BinaryFunction.MIN, x, node.typed(high, x.dtype))
     return x
 
 
@@ -217,7 +216,7 @@ def not_(node: AtenNode) -> Value:
     return node.unary(UnaryFunction.NOT, node.cast(node.value(), np.bool_))
 
 
-OPERATORS: dict[str, _Operator] = {
+OPERATORS: AtenOperators = {
     "relu": _activation(ActivationKind.RELU),
     "relu6": lambda node: node.add(Activate(Activation(ActivationKind.CLIP, (0, 6))), node.value()),
     "hardtanh": _activation(ActivationKind.CLIP, ("min_val", -1.0), ("max_val", 1.0)),
@@ -226,7 +225,9 @@ OPERATORS: dict[str, _Operator] = {
     "clamp_max": clamp,
     "leaky_relu": _activation(ActivationKind.LEAKY_RELU, ("negative_slope", 0.01)),
     "elu": elu,
-    "selu": _activation(ActivationKind.SELU, ("alpha", 1.6732632423543772), ("scale", 1.0507009873554805)),
+    "selu": _activation(
+        ActivationKind.SELU, ("alpha", 1.6732632423543772), ("scale", 1.0507009873554805)
+    ),
     "celu": _activation(ActivationKind.CELU, ("alpha", 1.0)),
     "sigmoid": _activation(ActivationKind.SIGMOID),
     "tanh": _activation(ActivationKind.TANH),

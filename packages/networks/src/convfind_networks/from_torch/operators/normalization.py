@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from convfind_networks.from_torch.node import AtenNode
+from convfind_networks.from_torch.node import AtenNode, AtenOperators
 from convfind_networks.graph import Value
 from convfind_networks.importing import NotSupported
 from convfind_networks.ops import BatchNorm, GroupNorm, LayerNorm, RMSNorm, Softmax
@@ -67,11 +67,13 @@ def rms_norm(node: AtenNode) -> Value:
         if x.dtype.kind != "f":
             raise NotSupported(f"no epsilon for {x.dtype.name}")
         epsilon = float(np.finfo(x.dtype).eps)
-    return node.add(RMSNorm(x.type.rank - len(shape), epsilon), x, _vector(node, "weight", shape, 1))
+    return node.add(
+        RMSNorm(x.type.rank - len(shape), epsilon), x, _vector(node, "weight", shape, 1)
+    )
 
 
 def _softmax(node: AtenNode, *, log: bool) -> Value:
-    x = node.operand(node.value(), node.dtype())
+    x = node.typed(node.value(), node.dtype())
     return node.add(Softmax(node.axis("dim", x.type.rank), log), x)
 
 
@@ -85,7 +87,7 @@ def log_softmax(node: AtenNode) -> Value:
     return _softmax(node, log=True)
 
 
-OPERATORS = {
+OPERATORS: AtenOperators = {
     "batch_norm": batch_norm,
     "_native_batch_norm_legit_no_training": batch_norm,
     "group_norm": group_norm,

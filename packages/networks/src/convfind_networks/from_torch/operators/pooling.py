@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from convfind_networks.from_torch.node import AtenNode
+from convfind_networks.from_torch.node import AtenNode, AtenOperator, AtenOperators
 from convfind_networks.graph import Value
 from convfind_networks.importing import NotSupported
 from convfind_networks.ops import (
@@ -18,8 +16,6 @@ from convfind_networks.ops import (
     Rounding,
     Window,
 )
-
-_Operator = Callable[[AtenNode], Value | tuple[Value, ...]]
 
 
 def _window(node: AtenNode, x: Value, rank: int) -> Window:
@@ -38,19 +34,17 @@ def _window(node: AtenNode, x: Value, rank: int) -> Window:
     )
 
 
-def _max_pool(rank: int, *, indices: bool) -> _Operator:
+def _max_pool(rank: int) -> AtenOperator:
+    """Return the function of a max pooling, without PyTorch's indices."""
+
     def add(node: AtenNode) -> tuple[Value, ...]:
         x = node.value()
-        if indices:
-            # PyTorch's indices are within a channel, ONNX's within the tensor: nobody here
-            # computes the former, and inference does not read them.
-            return (node.add(MaxPool(_window(node, x, rank)), x),)
-        return node.add_all(MaxPool(_window(node, x, rank)), x)
+        return (node.add(MaxPool(_window(node, x, rank)), x),)
 
     return add
 
 
-def _average_pool(rank: int) -> _Operator:
+def _average_pool(rank: int) -> AtenOperator:
     def add(node: AtenNode) -> Value:
         x = node.value()
         op = AveragePool(
@@ -63,7 +57,7 @@ def _average_pool(rank: int) -> _Operator:
     return add
 
 
-def _adaptive(rank: int, kind: PoolKind) -> _Operator:
+def _adaptive(rank: int, kind: PoolKind) -> AtenOperator:
     """Return the function of a pooling to a given size: regular where the sizes divide."""
 
     def add(node: AtenNode) -> Value:
@@ -84,7 +78,7 @@ def _adaptive(rank: int, kind: PoolKind) -> _Operator:
     return add
 
 
-def _upsample(interpolation: Interpolation) -> _Operator:
+def _upsample(interpolation: Interpolation) -> AtenOperator:
     def add(node: AtenNode) -> Value:
         x = node.value()
         rank = x.type.rank - 2
@@ -119,19 +113,25 @@ def _upsample(interpolation: Interpolation) -> _Operator:
     return add
 
 
-OPERATORS: dict[str, _Operator] = {
+def _ranked(rank: int) -> AtenOperators:
+    """Return the operators that exist for each number of spatial dimensions."""
+    return {
+        f"max_pool{rank}d": _max_pool(rank),
+        f"max_pool{rank}d_with_indices": _max_pool(rank),
+        f"avg_pool{rank}d": _average_pool(rank),
+        f"adaptive_avg_pool{rank}d": _adaptive(rank, PoolKind.AVERAGE),
+        f"_adaptive_avg_pool{rank}d": _adaptive(rank, PoolKind.AVERAGE),
+        f"adaptive_max_pool{rank}d": _adaptive(rank, PoolKind.MAX),
+        f"upsample_nearest{rank}d": _upsample(Interpolation.NEAREST),
+    }
+
+
+OPERATORS: AtenOperators = {
+    **_ranked(1),
+    **_ranked(2),
+    **_ranked(3),
     "upsample_linear1d": _upsample(Interpolation.LINEAR),
     "upsample_bilinear2d": _upsample(Interpolation.LINEAR),
     "upsample_trilinear3d": _upsample(Interpolation.LINEAR),
     "upsample_bicubic2d": _upsample(Interpolation.CUBIC),
 }
-for _rank in (1, 2, 3):
-    OPERATORS |= {
-        f"max_pool{_rank}d": _max_pool(_rank, indices=False),
-        f"max_pool{_rank}d_with_indices": _max_pool(_rank, indices=True),
-        f"avg_pool{_rank}d": _average_pool(_rank),
-        f"adaptive_avg_pool{_rank}d": _adaptive(_rank, PoolKind.AVERAGE),
-        f"_adaptive_avg_pool{_rank}d": _adaptive(_rank, PoolKind.AVERAGE),
-        f"adaptive_max_pool{_rank}d": _adaptive(_rank, PoolKind.MAX),
-        f"upsample_nearest{_rank}d": _upsample(Interpolation.NEAREST),
-    }

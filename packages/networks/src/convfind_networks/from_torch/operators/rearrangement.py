@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from convfind_networks.from_torch.node import AtenNode
+from convfind_networks.from_torch.node import AtenNode, AtenOperator, AtenOperators
 from convfind_networks.from_torch.reading import dtype_of
 from convfind_networks.graph import Value
 from convfind_networks.importing import NotSupported, axis_of
@@ -24,8 +23,6 @@ from convfind_networks.ops import (
     Split,
     Tile,
 )
-
-_Operator = Callable[[AtenNode], Value | tuple[Value, ...]]
 
 
 def identity(node: AtenNode) -> Value:
@@ -102,9 +99,7 @@ def expand(node: AtenNode) -> Value:
     x = node.value()
     sizes = [int(size) for size in node.get("size")]
     own = (1,) * (len(sizes) - x.type.rank) + x.shape
-    return node.add(
-        Expand(tuple(o if s == -1 else s for s, o in zip(sizes, own, strict=True))), x
-    )
+    return node.add(Expand(tuple(o if s == -1 else s for s, o in zip(sizes, own, strict=True))), x)
 
 
 def repeat(node: AtenNode) -> Value:
@@ -276,7 +271,7 @@ def arange(node: AtenNode) -> Value:
     )
 
 
-def _filled(usual: Any) -> _Operator:
+def _filled(usual: Any) -> AtenOperator:
     """Return the function of an operator that makes a tensor of one number."""
 
     def add(node: AtenNode) -> Value:
@@ -295,9 +290,10 @@ def scalar(node: AtenNode) -> Value:
     return node.const(np.asarray(node.get("s"), node.dtype()))
 
 
-OPERATORS: dict[str, _Operator] = {
+OPERATORS: AtenOperators = {
     **dict.fromkeys(
-        ("clone", "contiguous", "alias", "detach", "detach_", "lift_fresh_copy", "dropout"), identity
+        ("clone", "contiguous", "alias", "detach", "detach_", "lift_fresh_copy", "dropout"),
+        identity,
     ),
     "feature_dropout": identity,
     **dict.fromkeys(("view", "reshape", "_unsafe_view", "view_copy"), view),
