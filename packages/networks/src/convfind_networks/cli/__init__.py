@@ -1,0 +1,1 @@
+"""The commands of ``convfind network``: one file a command."""

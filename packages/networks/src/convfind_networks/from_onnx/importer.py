@@ -1,0 +1,200 @@
+"""The walk over an ONNX graph, which makes one of ours and collects what is not supported."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from convfind_networks.errors import (
+    GraphError,
+    ModelFormatError,
+    Unsupported,
+    UnsupportedError,
+)
+from convfind_networks.from_onnx.functions import DEEPEST, function_of, with_attributes
+from convfind_networks.from_onnx.node import OnnxNode
+from convfind_networks.from_onnx.operators import OPERATORS
+from convfind_networks.from_onnx.tensors import read_tensor
+from convfind_networks.graph import Graph, GraphBuilder, Value
+from convfind_networks.importing import NotSupported
+from convfind_networks.model import Bound, plain_name
+from convfind_networks.ops.op import as_tuple
+from convfind_networks.tensor_type import TensorType
+
+if TYPE_CHECKING:
+    from convfind_networks.from_onnx.reading import OnnxModel
+
+#: Domains of ONNX's own operators.
+_OWN_DOMAINS = ("", "ai.onnx")
+#: Values by name; None stands for what an unsupported operator would have computed.
+_Scope = MutableMapping[str, Value | None]
+
+
+class Importer:
+    """Makes a graph of an ONNX model. Nodes that depend on unsupported ones are left out."""
+
+    def __init__(self, model: OnnxModel) -> None:
+        self._model = model
+        self._builder = GraphBuilder()
+        self._unsupported: list[Unsupported] = []
+        self._opsets = {one.domain: one.version for one in model.proto.opset_import}
+        self._functions = {(one.domain, one.name): one for one in model.proto.functions}
+
+    def graph(self, bound: Bound) -> Graph:
+        """Return the graph for inputs of these types.
+
+        Raises:
+            UnsupportedError: with every operator that is not supported.
+            ModelFormatError: the model is malformed.
+        """
+        graph = self._model.proto.graph
+        scope: _Scope = {}
+        try:
+            for name, one in bound.items():
+                scope[name] = self._input(name, one)
+            self._weights(graph, scope)
+            self._walk(graph.node, scope, self._opsets, 0)
+            if self._unsupported:
+                raise UnsupportedError(self._model.name, self._unsupported)
+            outputs = {one.name: self._value(scope, one.name) for one in graph.output}
+            return self._builder.graph({n: value for n, value in outputs.items() if value})
+        except GraphError as exc:
+            raise ModelFormatError(f"{self._model.name}: {plain_name(str(exc))}") from exc
+
+    def _input(self, name: str, one: Any) -> Value | None:
+        if not isinstance(one, TensorType):
+            return self._builder.constant(one, name=name)
+        if one.dtype == np.dtype(object):
+            self._unsupported.append(Unsupported("input", name, "it is no tensor of numbers"))
+            return None
+        return self._builder.input(name, one)
+
+    def _weights(self, graph: Any, scope: _Scope) -> None:
+        for tensor in graph.initializer:
+            data = read_tensor(tensor, self._model.folder)
+            if data.dtype == np.dtype(object):
+                self._unsupported.append(Unsupported("weights", tensor.name, "they are texts"))
+                scope[tensor.name] = None
+            else:
+                scope[tensor.name] = self._builder.constant(data, name=tensor.name)
+        for sparse in graph.sparse_initializer:
+            name = sparse.values.name
+            self._unsupported.append(Unsupported("weights", name, "they are sparse"))
+            scope[name] = None
+
+    def _walk(
+        self, nodes: Sequence[Any], scope: _Scope, opsets: Mapping[str, int], depth: int
+    ) -> None:
+        for proto in nodes:
+            results = self._results(proto, scope, opsets, depth)
+            for at, name in enumerate(proto.output):
+                if name:
+                    scope[name] = results[at] if at < len(results) else None
+
+    def _results(
+        self, proto: Any, scope: _Scope, opsets: Mapping[str, int], depth: int
+    ) -> Sequence[Value | None]:
+        """Return what a node computes; nothing where it, or what it reads, is not supported."""
+        inputs = [self._value(scope, name) if name else None for name in proto.input]
+        own = proto.domain in _OWN_DOMAINS
+        known = sum(map(bool, proto.input)) == sum(value is not None for value in inputs)
+        try:
+            if own and proto.op_type == "If" and known:
+                return self._branch(proto, inputs, scope, opsets, depth)
+            operator = OPERATORS.get(proto.op_type) if own else None
+            if operator is None:
+                return self._expanded(proto, inputs, known, opsets, depth)
+            if not known:
+                return ()
+            opset = opsets.get("", opsets.get("ai.onnx", 1))
+            node = OnnxNode(proto, inputs, opset, self._builder)
+            return as_tuple(operator(node))
+        except NotSupported as exc:
+            self._refuse(proto, str(exc))
+        except (GraphError, ModelFormatError):
+            raise
+        except Exception as exc:  # of any kind: attributes and shapes are foreign data
+            raise ModelFormatError(
+                f"{self._model.name}: node {_label(proto)} ({plain_name(proto.op_type)}) is "
+                f"malformed: {plain_name(str(exc))}"
+            ) from exc
+        return ()
+
+    def _refuse(self, proto: Any, reason: str) -> None:
+        name = f"{proto.domain}.{proto.op_type}" if proto.domain else proto.op_type
+        self._unsupported.append(Unsupported(plain_name(name), _label(proto), reason))
+
+    def _expanded(
+        self,
+        call: Any,
+        inputs: Sequence[Value | None],
+        known: bool,
+        opsets: Mapping[str, int],
+        depth: int,
+    ) -> Sequence[Value | None]:
+        """Import the body of the function that an operator stands for."""
+        function = function_of(call, inputs, opsets, self._functions) if known else None
+        if function is None:
+            is_own = (call.domain, call.op_type) in self._functions
+            if known or not is_own:
+                raise NotSupported("no such operator here")
+            return ()
+        if depth == DEEPEST:
+            raise NotSupported(f"functions within functions, {DEEPEST} deep")
+        padded = [*inputs, *[None] * (len(function.input) - len(inputs))]
+        absent = {name for name, value in zip(function.input, padded, strict=True) if value is None}
+        scope: _Scope = {
+            name: value for name, value in zip(function.input, padded, strict=True) if value
+        }
+        body = []
+        for node in function.node:
+            ready = with_attributes(node, call, function)
+            if absent.intersection(ready.input):
+                ready = _without(ready, absent)
+            body.append(ready)
+        versions = {one.domain: one.version for one in function.opset_import}
+        self._walk(body, scope, {**opsets, **versions}, depth + 1)
+        return [scope.get(name) for name in function.output]
+
+    def _branch(
+        self,
+        proto: Any,
+        inputs: Sequence[Value | None],
+        scope: _Scope,
+        opsets: Mapping[str, int],
+        depth: int,
+    ) -> Sequence[Value | None]:
+        """Import the branch that a constant condition chooses."""
+        condition = inputs[0]
+        if condition is None or condition.data is None:
+            raise NotSupported("its condition is computed")
+        if depth == DEEPEST:
+            raise NotSupported(f"branches within branches, {DEEPEST} deep")
+        wanted = "then_branch" if bool(condition.data.reshape(()).item()) else "else_branch"
+        (branch,) = (one.g for one in proto.attribute if one.name == wanted)
+        inner: _Scope = ChainMap({}, scope)
+        self._weights(branch, inner)
+        self._walk(branch.node, inner, opsets, depth + 1)
+        return [self._value(inner, one.name) for one in branch.output]
+
+    def _value(self, scope: _Scope, name: str) -> Value | None:
+        if name not in scope:
+            raise ModelFormatError(f"{self._model.name}: {plain_name(name)} is not computed")
+        return scope[name]
+
+
+def _without(node: Any, absent: set[str]) -> Any:
+    """Return a node of a function without the inputs that the call does not give."""
+    copy = type(node)()
+    copy.CopyFrom(node)
+    for at, name in enumerate(copy.input):
+        if name in absent:
+            copy.input[at] = ""
+    return copy
+
+
+def _label(proto: Any) -> str:
+    return plain_name(proto.name or next(filter(None, proto.output), "?"))

@@ -1,0 +1,104 @@
+"""`ExportedModel`: an exported program of PyTorch, with its weights as arrays.
+
+The only module that imports torch, and not before it is asked to read a program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from convfind_networks.errors import ModelFormatError
+from convfind_networks.graph import Graph
+from convfind_networks.model import Bound, ModelInput, plain_name
+from convfind_networks.tensor_type import Array
+
+
+@dataclass(frozen=True, eq=False)
+class ExportedModel:
+    """An exported program without decompositions, and its weights by placeholder."""
+
+    name: str
+    inputs: tuple[ModelInput, ...]
+    program: Any
+    weights: Mapping[str, Array]
+
+    def graph(self, bound: Bound) -> Graph:
+        """Return the graph for inputs of these types; see `Model`."""
+        from convfind_networks.from_torch.importer import Importer
+
+        return Importer(self).graph(bound)
+
+
+def read_exported_program(program: Any, name: str = "model") -> ExportedModel:
+    """Take over an exported program: ``torch.export.export(module.eval(), arguments)``.
+
+    Raises:
+        ModelFormatError: it is something else.
+    """
+    import torch
+
+    if not isinstance(program, torch.export.ExportedProgram):
+        raise ModelFormatError(
+            f"{type(program).__name__} is no ExportedProgram; give what torch.export.export returns"
+        )
+    # Functional, and with activations and normalisation whole: core ATen spells them out.
+    program = program.run_decompositions({})
+    contents = {**program.state_dict, **program.constants}
+    weights: dict[str, Array] = {}
+    names: list[str] = []
+    for one in program.graph_signature.input_specs:
+        if one.kind.name == "USER_INPUT":
+            names.append(one.arg.name)
+        elif one.target in contents:
+            weights[one.arg.name] = _array(contents[one.target], torch)
+    placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    inputs = tuple(_input(name, placeholders[name].meta.get("val")) for name in names)
+    return ExportedModel(plain_name(name), inputs, program, weights)
+
+
+def load_exported_program(path: Path) -> Any:
+    """Load a program that ``torch.export.save`` wrote.
+
+    Raises:
+        ModelFormatError: it is none, or PyTorch is not installed.
+    """
+    try:
+        import torch
+    except ImportError as exc:
+        msg = f'{path} needs PyTorch: pip install "convfind-networks[torch]"'
+        raise ModelFormatError(msg) from exc
+    try:
+        return torch.export.load(path)
+    except Exception as exc:  # of many kinds: the contents are foreign
+        raise ModelFormatError(f"{path} is no exported program: {plain_name(str(exc))}") from exc
+
+
+def dtype_of(dtype: Any) -> np.dtype[Any]:
+    """Return NumPy's type for one of torch's; object where it has none."""
+    word = str(dtype).removeprefix("torch.")
+    try:
+        return np.dtype(getattr(ml_dtypes, word, word))
+    except TypeError:
+        return np.dtype(object)
+
+
+def _array(tensor: Any, torch: Any) -> Array:
+    dense = tensor.detach().cpu().contiguous()
+    if dense.dtype == torch.bfloat16:
+        bits: Array = dense.view(torch.int16).numpy()
+        return bits.view(ml_dtypes.bfloat16)
+    array: Array = dense.numpy()
+    return array
+
+
+def _input(name: str, example: Any) -> ModelInput:
+    if not hasattr(example, "dtype"):
+        return ModelInput(name, np.dtype(object), ())
+    dims = tuple(size if isinstance(size, int) else str(size) for size in example.shape)
+    return ModelInput(name, dtype_of(example.dtype), dims)

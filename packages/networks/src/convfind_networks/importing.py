@@ -1,0 +1,122 @@
+"""What importers share: refusing an operator, and small compositions of operations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from convfind_networks.graph import GraphBuilder, Value
+from convfind_networks.ops import (
+    Binary,
+    BinaryFunction,
+    Cast,
+    MatMul,
+    Reduce,
+    ReduceFunction,
+    Reshape,
+    Softmax,
+    Transpose,
+    Unary,
+    UnaryFunction,
+)
+
+
+class NotSupported(Exception):
+    """Says why an operator cannot be taken over; importers collect these into one list."""
+
+
+class Composer:
+    """Adds operations for one operator of a model, under its name."""
+
+    def __init__(self, builder: GraphBuilder, label: str) -> None:
+        self.builder = builder
+        self.label = label
+
+    def add(self, op: Any, *inputs: Value) -> Value:
+        """Add an operation with one result."""
+        return self.builder.add(op, *inputs, name=self.label)
+
+    def add_all(self, op: Any, *inputs: Value) -> tuple[Value, ...]:
+        """Add an operation with several results."""
+        return self.builder.add_all(op, *inputs, name=self.label)
+
+    def const(self, data: Any, like: Value | None = None) -> Value:
+        """Add a constant, of the type of another value if that is given."""
+        return self.builder.constant(data, like.dtype if like else None, name=self.label)
+
+    def operand(self, given: Value | float, like: Value) -> Value:
+        """Return a value, or a number as a constant of the type of another value."""
+        if isinstance(given, Value):
+            return given
+        return self.builder.constant(given, like.dtype, name=f"{self.label}.number")
+
+    def binary(self, function: BinaryFunction, a: Value, b: Value | float) -> Value:
+        """Combine two values, or a value and a number of its type."""
+        return self.add(Binary(function), a, self.operand(b, like=a))
+
+    def plus(self, a: Value, b: Value | float) -> Value:
+        """Add."""
+        return self.binary(BinaryFunction.ADD, a, b)
+
+    def minus(self, a: Value, b: Value | float) -> Value:
+        """Subtract."""
+        return self.binary(BinaryFunction.SUB, a, b)
+
+    def times(self, a: Value, b: Value | float) -> Value:
+        """Multiply; by 1 means not at all."""
+        if not isinstance(b, Value) and b == 1:
+            return a
+        return self.binary(BinaryFunction.MUL, a, b)
+
+    def over(self, a: Value, b: Value | float) -> Value:
+        """Divide."""
+        return self.binary(BinaryFunction.DIV, a, b)
+
+    def unary(self, function: UnaryFunction, x: Value) -> Value:
+        """Apply a function of one element."""
+        return self.add(Unary(function), x)
+
+    def reduce(
+        self, function: ReduceFunction, x: Value, *axes: int, keepdims: bool = True
+    ) -> Value:
+        """Reduce along axes, which may be negative."""
+        return self.add(Reduce(function, axes_of(axes, x.type.rank), keepdims), x)
+
+    def reshape(self, x: Value, *shape: int) -> Value:
+        """Give a value another shape."""
+        return self.add(Reshape(shape), x)
+
+    def transpose(self, x: Value, *order: int) -> Value:
+        """Permute dimensions."""
+        return self.add(Transpose(order), x)
+
+    def cast(self, x: Value, dtype: np.dtype[Any] | type[np.generic]) -> Value:
+        """Convert, unless the type is that already."""
+        return x if x.dtype == np.dtype(dtype) else self.add(Cast(np.dtype(dtype)), x)
+
+    def attention(self, q: Value, k: Value, v: Value, mask: Value | None, scale: float) -> Value:
+        """Return ``softmax(scale * q @ k.T + mask) @ v`` over the last two dimensions."""
+        rank = k.type.rank
+        turned = self.transpose(k, *range(rank - 2), rank - 1, rank - 2)
+        scores = self.times(self.add(MatMul(), q, turned), scale)
+        if mask is not None:
+            scores = self.plus(scores, mask)
+        weights = self.add(Softmax(scores.type.rank - 1), scores)
+        return self.add(MatMul(), weights, v)
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """Return an axis that counts from the beginning.
+
+    Raises:
+        NotSupported: there is no such axis.
+    """
+    if not -rank <= axis < rank:
+        raise NotSupported(f"axis {axis} of {rank} dimensions")
+    return axis % rank
+
+
+def axes_of(axes: Any, rank: int) -> tuple[int, ...]:
+    """Return axes that count from the beginning, in order."""
+    return tuple(sorted({axis_of(int(axis), rank) for axis in axes}))

@@ -1,0 +1,30 @@
+"""Layouts by a rule, for networks of which nothing has been measured."""
+
+from __future__ import annotations
+
+from convfind_networks.graph import Graph, Node, Value
+from convfind_networks.layouts.assignment import LayoutPlan, assign_layouts
+
+#: A node in the other layout counts as so many copies of its result.
+_PREFERENCE = 2.0
+
+
+def channels_last_where_possible(graph: Graph, *, prefer: bool = True) -> LayoutPlan:
+    """Return layouts that are channels-last wherever nodes can be, or channels-first.
+
+    Matrix units of GPUs and wide vectors of CPUs want channels-last. Costs are bytes: a copy moves
+    its value, and a node in the other layout is dearer than the copies that would avoid that.
+    """
+
+    def node_cost(node: Node, reads_last: bool, writes_last: bool) -> float:
+        if reads_last != writes_last:
+            return float("inf")
+        wrong = reads_last != prefer
+        return _PREFERENCE * graph.values[node.output].type.nbytes if wrong else 0.0
+
+    def copy_cost(value: Value) -> float:
+        # Where the image is one element, both layouts are the same memory.
+        elements = value.type.elements // max(value.shape[0] * value.shape[1], 1)
+        return 0.0 if elements == 1 or value.shape[1] == 1 else float(value.type.nbytes)
+
+    return assign_layouts(graph, node_cost, copy_cost)

@@ -1,0 +1,170 @@
+"""`Block`: memory that is needed from one node to another, and the values that lie in it.
+
+Several values share a block where nothing is lost: a reshaped value is its source; a residual sum
+or an activation may overwrite what nobody reads later; what is concatenated along the slowest
+dimension is computed where it belongs, and what is split along it stays where it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from convfind_networks.graph import Graph, Node
+from convfind_networks.ops import Concat, Split
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Where a value lies: in which block, and so many bytes behind its beginning."""
+
+    block: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Memory that is needed from one node to another, both included; nodes count from 0."""
+
+    name: str
+    nbytes: int
+    first: int
+    last: int
+
+    def overlaps(self, other: Block) -> bool:
+        """Tell whether both are needed at once."""
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass(slots=True)
+class _Shared:
+    """A block in the making: values are merged into it by union."""
+
+    nbytes: int
+    first: int
+    last: int
+    views: dict[str, int] = field(default_factory=dict)  # values and their offsets
+    is_fixed: bool = False  # an input of the graph: neither written nor placed
+
+
+def blocks_of(
+    graph: Graph, *, view_alignment: int = 64
+) -> tuple[tuple[Block, ...], Mapping[str, View]]:
+    """Return the blocks of a graph's computed values, and where each value lies.
+
+    Inputs are the caller's memory and constants lie elsewhere: neither has a block, nor do values
+    that are inputs under another shape; those are in the mapping, in a block of the input's name.
+    Blocks of outputs are needed until the end.
+
+    Args:
+        graph: the graph; its nodes run in their order.
+        view_alignment: what the offset of a value within its block must be a multiple of.
+    """
+    return _Sharing(graph, view_alignment).result()
+
+
+class _Sharing:
+    def __init__(self, graph: Graph, alignment: int) -> None:
+        self._graph = graph
+        self._alignment = alignment
+        self._last_read = _last_reads(graph)
+        self._of: dict[str, _Shared] = {}
+        for name in graph.inputs:
+            kind = graph.values[name].type
+            self._of[name] = _Shared(kind.nbytes, -1, len(graph.nodes), {name: 0}, is_fixed=True)
+
+    def result(self) -> tuple[tuple[Block, ...], dict[str, View]]:
+        for step, node in enumerate(self._graph.nodes):
+            for name in node.outputs:
+                self._place(step, node, name)
+            if isinstance(node.op, Concat):
+                self._gather(node, node.op)
+        views, blocks = {}, []
+        for shared in {id(one): one for one in self._of.values()}.values():
+            name = min(shared.views, key=lambda value: (shared.views[value], value))
+            views.update({value: View(name, offset) for value, offset in shared.views.items()})
+            if not shared.is_fixed:
+                blocks.append(Block(name, shared.nbytes, shared.first, shared.last))
+        return tuple(sorted(blocks, key=lambda block: (block.first, block.name))), views
+
+    def _place(self, step: int, node: Node, name: str) -> None:
+        """Let a result share a block, or give it one of its own."""
+        kind = self._graph.values[name].type
+        last = max(self._last_read.get(name, step), step)
+        source, offset = self._source(step, node, name)
+        if source is None:
+            self._of[name] = _Shared(kind.nbytes, step, last, {name: 0})
+            return
+        shared = self._of[source]
+        shared.views[name] = shared.views[source] + offset
+        shared.last = max(shared.last, last)
+        self._of[name] = shared
+
+    def _source(self, step: int, node: Node, name: str) -> tuple[str | None, int]:
+        """Return the input in whose memory a result lies, and how far behind its beginning."""
+        first = node.inputs[0] if node.inputs else ""
+        if node.op.is_view:
+            return (first if first in self._of else None), 0
+        if isinstance(node.op, Split) and first in self._of:
+            before = node.outputs[: node.outputs.index(name)]
+            offset = sum(self._graph.values[one].type.nbytes for one in before)
+            if self._is_slowest(first, node.op.axis) and offset % self._alignment == 0:
+                return first, offset
+        wanted = self._graph.values[name].type
+        for at in node.op.in_place:
+            source = node.inputs[at] if at < len(node.inputs) else ""
+            shared = self._of.get(source)
+            if shared is None or shared.is_fixed or self._graph.values[source].type != wanted:
+                continue
+            if self._is_free_after(step, node, at, shared):
+                return source, 0
+        return None, 0
+
+    def _is_free_after(self, step: int, node: Node, at: int, shared: _Shared) -> bool:
+        """Tell whether nobody else reads what an input of a node overlaps, now or later."""
+        source = node.inputs[at]
+        others = {*node.inputs[:at], *node.inputs[at + 1 :]}
+        begin = shared.views[source]
+        end = begin + self._graph.values[source].type.nbytes
+        for value, offset in shared.views.items():
+            size = self._graph.values[value].type.nbytes
+            overlaps = offset < end and begin < offset + size
+            if overlaps and (value in others or self._last_read.get(value, -1) > step):
+                return False
+        return True
+
+    def _is_slowest(self, name: str, axis: int) -> bool:
+        """Tell whether slices along an axis of a value lie one behind the other."""
+        return math.prod(self._graph.values[name].shape[:axis]) == 1
+
+    def _gather(self, node: Node, op: Concat) -> None:
+        """Let what is concatenated lie in the result, where it can be computed there."""
+        if not self._is_slowest(node.output, op.axis):
+            return
+        whole = self._of[node.output]
+        offset = 0
+        for name in node.inputs:
+            size = self._graph.values[name].type.nbytes
+            part = self._of.get(name)
+            if (
+                part is not None
+                and part is not whole
+                and not part.is_fixed
+                and node.inputs.count(name) == 1
+                and part.nbytes == size  # all of it, not a piece of something larger
+                and offset % self._alignment == 0
+            ):
+                for value, at in part.views.items():
+                    whole.views[value] = offset + at
+                    self._of[value] = whole
+                whole.first = min(whole.first, part.first)
+                whole.last = max(whole.last, part.last)
+            offset += size
+
+
+def _last_reads(graph: Graph) -> dict[str, int]:
+    """Return the last node that reads each value; outputs are read after the last one."""
+    last = {name: step for step, node in enumerate(graph.nodes) for name in node.inputs}
+    last.update({name: len(graph.nodes) for name in graph.outputs.values()})
+    return last

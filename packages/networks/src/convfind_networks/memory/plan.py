@@ -1,0 +1,129 @@
+"""`MemoryPlan`: where in one arena each block lies.
+
+Greedy by size (Pisarchyk and Lee, 2020): the largest block first, each in the smallest gap between
+those that are needed at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from convfind_networks.graph import Graph
+from convfind_networks.memory.blocks import Block, View, blocks_of
+
+#: What offsets in the arena are multiples of, for any device.
+ALIGNMENT = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A block and where it begins in the arena."""
+
+    block: Block
+    offset: int
+
+    @property
+    def end(self) -> int:
+        """Where it ends."""
+        return self.offset + self.block.nbytes
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """One arena for a network: its size, and where in it everything lies.
+
+    ``views`` says for each computed value in which block it lies; a value that is an input of the
+    network under another shape is in a block with the input's name, which has no placement.
+    """
+
+    placements: tuple[Placement, ...]
+    views: Mapping[str, View]
+    nbytes: int
+    lower_bound: int
+
+    def offset(self, value: str) -> int | None:
+        """Return where in the arena a value begins; None where it is not there."""
+        view = self.views.get(value)
+        at = {one.block.name: one.offset for one in self.placements}
+        return None if view is None or view.block not in at else at[view.block] + view.offset
+
+
+def plan_memory(
+    graph: Graph,
+    *,
+    workspaces: Mapping[str, int] | None = None,
+    alignment: int = ALIGNMENT,
+    view_alignment: int = 64,
+) -> MemoryPlan:
+    """Plan the memory of a graph whose nodes run in their order.
+
+    Args:
+        graph: the graph.
+        workspaces: bytes that a node needs while it runs, by the name of its first result.
+        alignment: what offsets of blocks are multiples of.
+        view_alignment: what offsets of values within a block are multiples of.
+
+    Returns:
+        The plan. No plan can be smaller than its lower bound: what the node that needs most needs.
+    """
+    blocks, views = blocks_of(graph, view_alignment=view_alignment)
+    temporary = [
+        Block(f"workspace of {node.output}", size, step, step)
+        for step, node in enumerate(graph.nodes)
+        if (size := (workspaces or {}).get(node.output, 0))
+    ]
+    rounded = [
+        Block(one.name, -(-one.nbytes // alignment) * alignment, one.first, one.last)
+        for one in (*blocks, *temporary)
+        if one.nbytes
+    ]
+    bound = lower_bound(rounded, len(graph.nodes))
+    plans = []
+    for order in _ORDERS:
+        placements = _placed(sorted(rounded, key=order))
+        plans.append((max((one.end for one in placements), default=0), placements))
+        if plans[-1][0] == bound:
+            break
+    size, placements = min(plans, key=lambda plan: plan[0])
+    return MemoryPlan(tuple(placements), MappingProxyType(dict(views)), size, bound)
+
+
+def lower_bound(blocks: Sequence[Block], steps: int) -> int:
+    """Return the bytes that are needed at once, at the worst of the nodes."""
+    changes = [0] * (steps + 2)
+    for block in blocks:
+        changes[block.first] += block.nbytes
+        changes[block.last + 1] -= block.nbytes
+    most = now = 0
+    for change in changes:
+        now += change
+        most = max(most, now)
+    return most
+
+
+#: Orders in which blocks are placed; the first that reaches the lower bound is taken.
+_ORDERS: tuple[Callable[[Block], tuple[int, ...]], ...] = (
+    lambda block: (-block.nbytes, block.first),
+    lambda block: (-block.nbytes * (block.last - block.first + 1), block.first),
+    lambda block: (block.first - block.last, -block.nbytes, block.first),
+    lambda block: (block.first, -block.nbytes),
+)
+
+
+def _placed(blocks: Sequence[Block]) -> list[Placement]:
+    """Place blocks in this order, each in the smallest gap that holds it, or behind all others."""
+    placed: list[Placement] = []
+    for block in blocks:
+        around = sorted(
+            (one for one in placed if one.block.overlaps(block)), key=lambda one: one.offset
+        )
+        best, smallest, end = None, None, 0
+        for other in around:
+            gap = other.offset - end
+            if gap >= block.nbytes and (smallest is None or gap < smallest):
+                best, smallest = end, gap
+            end = max(end, other.end)
+        placed.append(Placement(block, end if best is None else best))
+    return placed

@@ -1,0 +1,106 @@
+"""`Network`: a model, its graph for given shapes, and what that graph asks of convfind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from convfind.errors import ProblemError
+from convfind.problem import ConvProblem
+from convfind.types import DataType
+from convfind_networks.errors import GraphError
+from convfind_networks.graph import Graph
+from convfind_networks.model import Model, ModelInput, Shapes, bind
+from convfind_networks.ops import Convolution
+from convfind_networks.passes import optimize
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A model whose input shapes may still be open.
+
+    Methods take ``shapes``, which says what the model leaves open, or overrides what it says: the
+    shape of an input by its name, ``{"x": (4, 3, 224, 224)}``; the size of every dimension of a
+    name, ``{"batch": 4}``; or an array for an input that is to be constant.
+    """
+
+    model: Model
+
+    @classmethod
+    def from_onnx(cls, source: Any) -> Network:
+        """Read an ONNX model: a path, the bytes of a file, or a ``ModelProto``.
+
+        Raises:
+            ModelFormatError: it is none, or damaged.
+        """
+        from convfind_networks.from_onnx import read_onnx
+
+        return cls(read_onnx(source))
+
+    @classmethod
+    def from_torch(cls, program: Any, *, name: str = "model") -> Network:
+        """Take over what ``torch.export.export`` returns; needs the extra ``[torch]``.
+
+        Raises:
+            ModelFormatError: it is no exported program.
+        """
+        from convfind_networks.from_torch import read_exported_program
+
+        return cls(read_exported_program(program, name))
+
+    @property
+    def name(self) -> str:
+        """Name of the model."""
+        return self.model.name
+
+    @property
+    def inputs(self) -> Sequence[ModelInput]:
+        """The inputs, with the dimensions that are open."""
+        return self.model.inputs
+
+    def graph(self, shapes: Shapes | None = None) -> Graph:
+        """Return the graph as the model has it, with constants folded.
+
+        Raises:
+            UnsupportedError: something in the model is not supported; has the whole list.
+            BindingError: a size is missing or impossible.
+            ModelFormatError: the model is malformed.
+        """
+        return self.model.graph(bind(self.inputs, shapes))
+
+    def optimized(self, shapes: Shapes | None = None) -> Graph:
+        """Return the graph after all passes: what is left is what has to run."""
+        return optimize(self.graph(shapes))
+
+    def problems(
+        self, shapes: Shapes | None = None, *, channels_last: bool = False
+    ) -> dict[ConvProblem, int]:
+        """Return the distinct convolutions, and how often each occurs, in order of occurrence.
+
+        They are plain forward problems, without epilogues; paddings are folded. Give all of them
+        to a find, or to ``convfind tune``, and the whole network is found.
+        """
+        return problems_of(self.optimized(shapes), channels_last=channels_last)
+
+
+def problems_of(graph: Graph, *, channels_last: bool = False) -> dict[ConvProblem, int]:
+    """Return the distinct convolutions of a graph, and how often each occurs."""
+    return Counter(
+        problem
+        for node in graph.nodes
+        if isinstance(node.op, Convolution)
+        for problem in [_problem(graph, node.inputs, node.op, channels_last)]
+    )
+
+
+def _problem(
+    graph: Graph, inputs: Sequence[str], op: Convolution, channels_last: bool
+) -> ConvProblem:
+    x, w = graph.types(inputs[:2])
+    try:
+        dtype = DataType(x.dtype.name)
+        return op.geometry.problem(x.shape, w.shape, dtype=dtype, channels_last=channels_last)
+    except (ValueError, ProblemError) as exc:
+        raise GraphError(f"a convolution of {x} with {w}: {exc}") from exc

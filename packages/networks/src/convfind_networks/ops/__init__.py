@@ -1,0 +1,109 @@
+"""The operations: a small vocabulary, each with its rule for shapes and its reference."""
+
+from __future__ import annotations
+
+from convfind_networks.ops.activation import Activate, Activation, ActivationKind
+from convfind_networks.ops.convolution import Convolution, IntegerConvolution
+from convfind_networks.ops.elementwise import (
+    Binary,
+    BinaryFunction,
+    Cast,
+    Identity,
+    Unary,
+    UnaryFunction,
+    Where,
+)
+from convfind_networks.ops.epilogue import Epilogue
+from convfind_networks.ops.geometry import Geometry, Window
+from convfind_networks.ops.indexing import (
+    Combine,
+    Gather,
+    GatherElements,
+    GatherND,
+    ScatterElements,
+    ScatterND,
+)
+from convfind_networks.ops.linear import Linear
+from convfind_networks.ops.matmul import IntegerMatMul, MatMul
+from convfind_networks.ops.normalization import (
+    BatchNorm,
+    GroupNorm,
+    LayerNorm,
+    LocalResponseNorm,
+    RMSNorm,
+    Softmax,
+)
+from convfind_networks.ops.op import Op
+from convfind_networks.ops.pooling import AveragePool, GlobalPool, MaxPool, PoolKind
+from convfind_networks.ops.quantization import Dequantize, Quantize
+from convfind_networks.ops.rearrangement import (
+    Concat,
+    Expand,
+    Pad,
+    PadMode,
+    Reshape,
+    Slice,
+    Split,
+    Tile,
+    Transpose,
+)
+from convfind_networks.ops.reduction import ArgReduce, CumulativeSum, Reduce, ReduceFunction, TopK
+from convfind_networks.ops.resize import Coordinates, Interpolation, Resize, Rounding
+
+__all__ = [
+    "Activate",
+    "Activation",
+    "ActivationKind",
+    "ArgReduce",
+    "AveragePool",
+    "BatchNorm",
+    "Binary",
+    "BinaryFunction",
+    "Cast",
+    "Combine",
+    "Concat",
+    "Convolution",
+    "Coordinates",
+    "CumulativeSum",
+    "Dequantize",
+    "Epilogue",
+    "Expand",
+    "Gather",
+    "GatherElements",
+    "GatherND",
+    "Geometry",
+    "GlobalPool",
+    "GroupNorm",
+    "Identity",
+    "IntegerConvolution",
+    "IntegerMatMul",
+    "Interpolation",
+    "LayerNorm",
+    "Linear",
+    "LocalResponseNorm",
+    "MatMul",
+    "MaxPool",
+    "Op",
+    "Pad",
+    "PadMode",
+    "PoolKind",
+    "Quantize",
+    "RMSNorm",
+    "Reduce",
+    "ReduceFunction",
+    "Reshape",
+    "Resize",
+    "Rounding",
+    "ScatterElements",
+    "ScatterND",
+    "Slice",
+    "Softmax",
+    "Split",
+    "Tile",
+    "TopK",
+    "Transpose",
+    "Unary",
+    "UnaryFunction",
+    "Where",
+    "Window",
+]

@@ -1,0 +1,51 @@
+"""Passes: functions from a graph to a better one that computes the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from convfind_networks.graph import Graph
+from convfind_networks.passes.canonical import canonicalize
+from convfind_networks.passes.constants import fold_constants
+from convfind_networks.passes.dead_code import remove_dead_code
+from convfind_networks.passes.duplicates import merge_duplicates
+from convfind_networks.passes.epilogues import fuse_epilogues
+from convfind_networks.passes.identities import remove_identities
+from convfind_networks.passes.paddings import fold_paddings
+from convfind_networks.passes.scales import fold_scales
+from convfind_networks.passes.spelled_out import recognize_activations
+
+__all__ = [
+    "PASSES",
+    "canonicalize",
+    "fold_constants",
+    "fold_paddings",
+    "fold_scales",
+    "fuse_epilogues",
+    "merge_duplicates",
+    "optimize",
+    "recognize_activations",
+    "remove_dead_code",
+    "remove_identities",
+]
+
+#: In the order in which each one finds most to do.
+PASSES: tuple[Callable[[Graph], Graph], ...] = (
+    fold_constants,
+    remove_identities,
+    merge_duplicates,
+    canonicalize,
+    recognize_activations,
+    remove_dead_code,
+    fold_paddings,
+    fold_scales,
+    fuse_epilogues,
+    remove_dead_code,
+)
+
+
+def optimize(graph: Graph) -> Graph:
+    """Apply all passes."""
+    for one in PASSES:
+        graph = one(graph)
+    return graph

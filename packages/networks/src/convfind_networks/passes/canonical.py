@@ -1,0 +1,55 @@
+"""Canonical forms: one way to write what models write in several."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from convfind_networks.graph import Graph, GraphEditor, Node
+from convfind_networks.ops import (
+    GlobalPool,
+    Linear,
+    MatMul,
+    PoolKind,
+    Reduce,
+    ReduceFunction,
+    Reshape,
+)
+
+_POOLS = {ReduceFunction.MEAN: PoolKind.AVERAGE, ReduceFunction.MAX: PoolKind.MAX}
+
+
+def canonicalize(graph: Graph) -> Graph:
+    """Turn products with constant matrices into `Linear`, spatial means into `GlobalPool`."""
+    edit = GraphEditor(graph)
+    for node in edit:
+        match node.op:
+            case MatMul():
+                _matmul(edit, node)
+            case Reduce(function=function) if function in _POOLS:
+                _spatial_reduction(edit, node, node.op)
+    return edit.graph()
+
+
+def _matmul(edit: GraphEditor, node: Node) -> None:
+    x, matrix = node.inputs
+    data = edit.data(matrix)
+    if data is None or data.ndim != 2 or not edit.value(x).type.is_float:
+        return
+    weights = edit.constant(np.ascontiguousarray(data.T), like=matrix)
+    edit.replace([node], Node(Linear(), (x, weights), node.outputs, node.name))
+
+
+def _spatial_reduction(edit: GraphEditor, node: Node, reduce: Reduce) -> None:
+    x = edit.value(node.inputs[0]).type
+    if not 3 <= x.rank <= 5 or sorted(reduce.axes) != list(range(2, x.rank)) or not x.is_float:
+        return
+    pool = GlobalPool(_POOLS[reduce.function])
+    if reduce.keepdims:
+        edit.replace([node], Node(pool, node.inputs, node.outputs, node.name))
+        return
+    pooled = edit.result(pool.infer(x), like=node.output)
+    edit.replace(
+        [node],
+        Node(pool, node.inputs, (pooled,), node.name),
+        Node(Reshape(x.shape[:2]), (pooled,), node.outputs, node.name),
+    )

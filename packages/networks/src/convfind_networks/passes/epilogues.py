@@ -1,0 +1,65 @@
+"""Epilogues: residual sums and activations become part of the operation before them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from convfind_networks.graph import Graph, GraphEditor, Node
+from convfind_networks.ops import Activate, Binary, BinaryFunction, Convolution, Linear
+
+
+def fuse_epilogues(graph: Graph) -> Graph:
+    """Fuse sums and activations into convolutions and products that nobody else reads.
+
+    Biases are there already: `fold_scales` makes them.
+    """
+    edit = GraphEditor(graph)
+    for node in edit:
+        match node.op:
+            case Activate():
+                _fuse_activation(edit, node, node.op)
+            case Binary(function=BinaryFunction.ADD):
+                _fuse_residual(edit, node)
+    return edit.graph()
+
+
+def _fusible(edit: GraphEditor, name: str) -> Node | None:
+    """Return the operation that computes a value for one reader, and has no activation yet."""
+    before = edit.producer(name)
+    if before is None or not edit.is_read_once(name):
+        return None
+    match before.op:
+        case Convolution(epilogue=epilogue) | Linear(epilogue=epilogue):
+            return None if epilogue.activation else before
+    return None
+
+
+def _fuse_activation(edit: GraphEditor, node: Node, op: Activate) -> None:
+    before = _fusible(edit, node.inputs[0])
+    if before is not None:
+        assert isinstance(before.op, (Convolution, Linear))
+        epilogue = replace(before.op.epilogue, activation=op.activation)
+        fused = replace(before.op, epilogue=epilogue)
+        edit.replace([before, node], Node(fused, before.inputs, node.outputs, before.name))
+
+
+def _fuse_residual(edit: GraphEditor, node: Node) -> None:
+    """Fuse a sum into the later of its two operands: the other one is there by then."""
+    a, b = node.inputs
+    kind = edit.value(node.output).type
+    if not edit.value(a).type == edit.value(b).type == kind:
+        return
+    candidates = [(_fusible(edit, one), other) for one, other in ((a, b), (b, a))]
+    fusible = [
+        (before, z)
+        for before, z in candidates
+        if before is not None
+        and isinstance(before.op, (Convolution, Linear))
+        and not before.op.epilogue.residual
+    ]
+    if fusible:
+        before, z = max(fusible, key=lambda pair: edit.position(pair[0]))
+        assert isinstance(before.op, (Convolution, Linear))
+        fused = replace(before.op, epilogue=replace(before.op.epilogue, residual=True))
+        inputs = (*before.inputs, z)
+        edit.replace([before, node], Node(fused, inputs, node.outputs, before.name))

@@ -1,0 +1,136 @@
+"""Scales: batch norms, and products and sums with constants, become weights and biases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from convfind_networks.graph import Graph, GraphEditor, Node
+from convfind_networks.ops import BatchNorm, Binary, BinaryFunction, Convolution, Linear
+from convfind_networks.ops.op import widened
+from convfind_networks.tensor_type import Array
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """``x * factor + shift``, with one number of each for every channel, in float64."""
+
+    x: str
+    factor: Array
+    shift: Array
+
+    @property
+    def only_shifts(self) -> bool:
+        return bool((self.factor == 1).all())
+
+
+def fold_scales(graph: Graph) -> Graph:
+    """Fold what scales and shifts channels into the convolution, product or norm before it."""
+    edit = GraphEditor(graph)
+    for node in edit:
+        for x in dict.fromkeys(node.inputs):
+            before = edit.producer(x)
+            if before is not None and edit.is_read_once(x) and _fold(edit, before, node):
+                break
+    return edit.graph()
+
+
+def _fold(edit: GraphEditor, before: Node, node: Node) -> bool:
+    """Fold a node into the one before it; say whether that was possible."""
+    match before.op:
+        case Convolution(channel_axis=axis) | Linear(channel_axis=axis):
+            scale = _scale(edit, node, before.output, axis)
+            folded = scale and _into_weights(edit, before, before.op, scale)
+        case BatchNorm():
+            scale = _scale(edit, node, before.output, 1)
+            folded = scale and _into_norm(edit, before, scale)
+        case _:
+            return False
+    if not folded:
+        return False
+    edit.replace([before, node], Node(folded.op, folded.inputs, node.outputs, before.name))
+    return True
+
+
+def _into_weights(
+    edit: GraphEditor, node: Node, op: Convolution | Linear, scale: _Scale
+) -> Node | None:
+    x, w, *more = node.inputs
+    epilogue, dtype = op.epilogue, edit.value(w).dtype
+    weights = edit.data(w)
+    bias = edit.data(more[0]) if epilogue.bias else np.zeros(scale.shift.shape)
+    if epilogue.activation or bias is None:
+        return None
+    if not scale.only_shifts:
+        if weights is None or epilogue.residual:
+            return None
+        w = edit.constant(op.scaled_weights(weights, scale.factor), like=w)
+    shifted = (widened(bias) * scale.factor + scale.shift).astype(dtype)
+    rest = more[epilogue.bias :]
+    if epilogue.bias or shifted.any():
+        rest = [edit.constant(shifted, like=f"{node.output}.bias"), *rest]
+        op = replace(op, epilogue=replace(epilogue, bias=True))
+    return Node(op, (x, w, *rest), node.outputs, node.name)
+
+
+def _into_norm(edit: GraphEditor, node: Node, scale: _Scale) -> Node | None:
+    x, gamma, beta, *statistics = node.inputs
+    old_gamma, old_beta = edit.data(gamma), edit.data(beta)
+    if old_gamma is None or old_beta is None:
+        return None
+    new_gamma = (widened(old_gamma) * scale.factor).astype(old_gamma.dtype)
+    new_beta = (widened(old_beta) * scale.factor + scale.shift).astype(old_beta.dtype)
+    names = edit.constant(new_gamma, like=gamma), edit.constant(new_beta, like=beta)
+    return Node(node.op, (x, *names, *statistics), node.outputs, node.name)
+
+
+def _scale(edit: GraphEditor, node: Node, x: str, axis: int) -> _Scale | None:
+    """Return what a node does to the channels of x, or None where it does something else."""
+    shape = edit.value(x).shape
+    channels = shape[axis]
+    ones, zeros = np.ones(channels), np.zeros(channels)
+    match node.op:
+        case BatchNorm() as norm if node.inputs[0] == x and axis % len(shape) == 1:
+            parameters = [edit.data(name) for name in node.inputs[1:]]
+            known = [widened(one) for one in parameters if one is not None]
+            if len(known) < len(parameters):
+                return None
+            return _Scale(x, *norm.scale_and_shift(*known))
+        case Binary(function=function):
+            a, b = node.inputs
+            other = b if a == x else a
+            data = edit.data(other)
+            if data is None or edit.value(node.output).type != edit.value(x).type:
+                return None
+            numbers = _per_channel(widened(data), shape, axis)
+            if numbers is None:
+                return None
+            return _arithmetic(function, x, numbers, ones, zeros, x_first=a == x)
+    return None
+
+
+def _arithmetic(
+    function: BinaryFunction, x: str, numbers: Array, ones: Array, zeros: Array, *, x_first: bool
+) -> _Scale | None:
+    match function:
+        case BinaryFunction.ADD:
+            return _Scale(x, ones, numbers)
+        case BinaryFunction.MUL:
+            return _Scale(x, numbers, zeros)
+        case BinaryFunction.SUB:
+            return _Scale(x, ones, -numbers) if x_first else _Scale(x, -ones, numbers)
+        case BinaryFunction.DIV if x_first and (numbers != 0).all():
+            return _Scale(x, 1 / numbers, zeros)
+    return None
+
+
+def _per_channel(data: Array, shape: tuple[int, ...], axis: int) -> Array | None:
+    """Return a constant as one number for each channel, or None where it has more."""
+    wide = data.reshape((1,) * (len(shape) - data.ndim) + data.shape)
+    axis %= len(shape)
+    if any(size != 1 for at, size in enumerate(wide.shape) if at != axis):
+        return None
+    numbers: np.ndarray[Any, Any] = np.broadcast_to(wide.reshape(-1), (shape[axis],))
+    return numbers
