@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from convfind.device.target import Target
+from convfind.find.validity import has_other_kernels
+from convfind.finddb import QuarantineRecord
 from convfind.policy import Policy
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.runtime.session import Session
-from convfind.solver import Solver, versioned_id
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver import Solver, asking, versioned_id
+from convfind.solver.applicability import Applicability, Rejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +24,31 @@ class Screening:
     rejected: Mapping[str, Rejected] = field(default_factory=dict)
 
 
-def ask(solver: Solver, problem: ConvProblem, target: Target) -> Applicability:
-    """Ask a solver whether it takes a problem; an exception in it is a refusal."""
-    try:
-        answer = solver.applicability(problem, target)
-    except Exception as error:
-        return Rejected(Reason.SOLVER_ERROR, f"{type(error).__name__}: {error}")
-    if not isinstance(answer, (type(APPLICABLE), Rejected)):
-        return Rejected(Reason.SOLVER_ERROR, f"applicability returned {answer!r}")
-    return answer
+def quarantine_in_force(
+    problem: ConvProblem, session: Session
+) -> Mapping[tuple[str, int], Rejected]:
+    """Refusals, by id and version, of the solvers that failed on a plain problem.
+
+    A quarantine ends with another driver, another version, or other kernel files.
+    """
+    found = {}
+    for record in session.database.quarantined(session.target, problem):
+        solver = session.registry.find_solver(record.solver)
+        if record.driver != session.target.driver or solver is None:
+            continue
+        if solver.version == record.solver_version and not has_other_kernels(
+            record, solver, problem, session, None
+        ):
+            found[record.solver, record.solver_version] = _quarantined(record)
+    return found
+
+
+def _quarantined(record: QuarantineRecord) -> Rejected:
+    day = time.strftime("%Y-%m-%d", time.gmtime(record.created))
+    return Rejected(
+        Reason.QUARANTINED,
+        f"on {day}, {record.reason}: {record.detail}; another version or kernel is tried again",
+    )
 
 
 def screen(
@@ -40,20 +58,18 @@ def screen(
     only_dynamic = policy.dynamic_only if dynamic_only is None else dynamic_only
     solvers, foreign = session.registry.solvers_for(session.target)
     rejected = dict(foreign)
-    quarantined = {
-        f"{record.solver}@{record.solver_version}": record
-        for record in session.database.quarantined(session.target, problem)
-        if record.driver == session.target.driver
-    }
+    quarantined = quarantine_in_force(problem, session)
     candidates = []
     for solver in solvers:
         answer: Applicability
-        record = quarantined.get(versioned_id(solver))
+        why = quarantined.get((solver.solver_id, solver.version))
         if not policy.allows(solver.solver_id, solver.algorithm):
             answer = Rejected(Reason.DENIED)
-        elif record is not None:
-            answer = Rejected(Reason.QUARANTINED, f"{record.reason}: {record.detail}")
-        elif isinstance(answer := ask(solver, problem, session.target), Rejected):
+        elif why is not None:
+            answer = why
+        elif isinstance(
+            answer := asking.applicability(solver, problem, session.target), Rejected
+        ):
             pass
         elif only_dynamic and not solver.is_dynamic:
             answer = Rejected(Reason.NOT_DYNAMIC)

@@ -75,6 +75,13 @@ def search_space(solver: TunableSolver, problem: ConvProblem, target: Target) ->
     return _instance(solver, "search_space", space, SearchSpace)
 
 
+def sample(
+    solver: TunableSolver, problem: ConvProblem, target: Target, count: int, seed: int
+) -> list[Config]:
+    """Draw legal configs from the search space. Raises `SolverError`."""
+    return _asked(solver, search_space(solver, problem, target).sample, count, seed)
+
+
 def default_config(solver: TunableSolver, problem: ConvProblem, target: Target) -> Config:
     """Ask for the default config. Raises `SolverError`."""
     config = _asked(solver, solver.default_config, problem, target)
