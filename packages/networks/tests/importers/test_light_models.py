@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from networks_for_tests import LIGHT_MODELS
 
 from convfind_networks import Network, evaluate
-
-from networks_for_tests import LIGHT_MODELS
 
 #: What is left of each: operations, and how many of each kind there are in all.
 LEFT = {
