@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -29,7 +31,7 @@ TYPES = (DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16)
 POINTWISE = [solver for solver in solvers() if "pointwise" in solver.solver_id]
 
 
-def problem_of(dtype: DataType, size: int = 1, **more: object) -> ConvProblem:
+def problem_of(dtype: DataType, size: int = 1, **more: Any) -> ConvProblem:
     return ConvProblem.forward(x=(2, 6, 5, 5), w=(8, 6, size, size), dtype=dtype, **more)
 
 

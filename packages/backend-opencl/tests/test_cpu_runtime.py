@@ -51,6 +51,51 @@ def test_a_setting_of_the_user_stands(python: Callable[..., str], tmp_path: Path
     assert "driver" in message
 
 
+def test_a_setting_that_hides_all_runtimes_is_named(
+    python: Callable[..., str], tmp_path: Path
+) -> None:
+    message = python(PLATFORMS, OCL_ICD_VENDORS=str(tmp_path))
+    assert f"unset OCL_ICD_VENDORS, which is {tmp_path}" in message
+
+
+@needs_intel
+def test_a_path_of_nothing_is_no_setting(python: Callable[..., str], tmp_path: Path) -> None:
+    found = python(PLATFORMS, OCL_ICD_VENDORS=str(tmp_path / "gone")).split("|")
+    assert "Intel(R) OpenCL" in found
+
+
+ASKED_BEFORE = """
+import os
+import numpy as np
+import pyopencl
+
+os.environ["OCL_ICD_VENDORS"] = "/nonexistent"
+try:
+    print(pyopencl.get_platforms())
+except pyopencl.Error:
+    pass  # the loader has read its list, which is empty, and will not read it again
+del os.environ["OCL_ICD_VENDORS"]
+
+from convfind_backend_opencl import OpenCLBackend
+
+backend = OpenCLBackend()
+device = backend.open("intel")
+buffer = device.upload(np.arange(8, dtype=np.float32))
+result = np.empty(8, np.float32)
+device.read(buffer, result)
+names = [target.platform for target in backend.targets()]
+assert len(names) == len(set(names))
+print(device.target.platform, *result.astype(int))
+"""
+
+
+@needs_intel
+def test_the_runtime_is_found_where_another_library_asked_the_loader_first(
+    python: Callable[..., str],
+) -> None:
+    assert python(ASKED_BEFORE) == "Intel(R) OpenCL 0 1 2 3 4 5 6 7"
+
+
 @needs_intel
 def test_a_user_may_name_the_runtime(python: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "mine.icd").write_text(f"{intel_runtime()}\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,13 @@ GEOMETRY = [
     forward("padding triples", "padding:", "2 pairs", padding=((1, 1, 1), (1, 1, 1))),
     forward("padding mixed", "padding: (1, 1)", "a whole number", padding=(1, (1, 1))),
     forward("padding negative end", "padding: -1", "0 to", padding=((1, -1), (0, 0))),
+    forward("padding an array of three", "padding:", "2 pairs", padding=np.ones((3, 2), int)),
+    forward("padding an array of floats", "padding: ", "a whole number", padding=np.ones((2, 2))),
+    forward("padding of another rank", "padding:", "whole number", padding=np.ones((2, 2, 2), int)),
+    forward("stride without end", "stride: (0, 1, 2", "one number, or 2", stride=count()),
+    forward("keyword shortened", "keyword: 'pad'", "allowed: padding", pad=1),
+    forward("keyword misspelt", "keyword: 'strides'", "stride", strides=1),
+    forward("keyword of nothing", "keyword: 'qqq'", "stride, padding, dilation", qqq=1),
     forward("padding bool", "padding: True", "a whole number", padding=True),
     forward("output padding", "output_padding:", "0 unless mode is transpose", output_padding=1),
     transpose(

@@ -38,6 +38,8 @@ LEGAL = [
     ("CONVFIND_WORKSPACE_LIMIT", "1G", "workspace_limit", 1024**3),
     ("CONVFIND_DEVICE", "opencl:cpu", "device", "opencl:cpu"),
     ("CONVFIND_LOG_LEVEL", "DEBUG", "log_level", "debug"),
+    ("CONVFIND_VERBOSE", "1", "verbose", True),
+    ("CONVFIND_USER_DB_PATH", "~nobody-here/x", "user_db_path", Path("~nobody-here/x")),
     ("CONVFIND_PLUGINS", "a, b", "plugins", PluginSelection(allow=frozenset("ab"))),
     ("CONVFIND_DISABLE_PLUGINS", "a,,b", "plugins", PluginSelection(deny=frozenset("ab"))),
 ]
@@ -62,6 +64,9 @@ ILLEGAL = [
     ("CONVFIND_WORKSPACE_LIMIT", "1T", "K, M or G"),
     ("CONVFIND_WORKSPACE_LIMIT", "much", "K, M or G"),
     ("CONVFIND_LOG_LEVEL", "loud", "debug, info, warning, error"),
+    ("CONVFIND_VERBOSE", "a lot", "1, true"),
+    ("CONVFIND_COMPILE_PARALLEL_LEVEL", "9" * 5000, "a whole number from 1"),
+    ("CONVFIND_WORKSPACE_LIMIT", "9" * 5000, "K, M or G"),
 ]
 
 

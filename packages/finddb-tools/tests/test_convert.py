@@ -137,7 +137,7 @@ def test_perf_dbs_have_a_device_and_no_backend(shell: Any, tmp_path: Path) -> No
     file = tmp_path / "mine.txt"
     file.write_text(PERF)
     words = ("db", "import", file, "--to", tmp_path / "db", "--kind", "perf-db")
-    assert "give --device" in shell.error(*words)
+    assert "with --device" in shell.error(*words)
     (report,) = shell.json(*words, "--device", "gfx906_60")["files"]
     assert report["source"] == "miopen|any|gfx906_60|gfx906|60"
     (report,) = shell.json(*words, "--device", "gfx906_60.HIP")["files"]

@@ -230,7 +230,7 @@ def test_files_that_cannot_be_read_are_one_line(shell: Any, tmp_path: Path) -> N
     assert "is a folder" in shell.error("db", "import", file, "--to", database)
     other = tmp_path / "my.txt"
     other.write_text(GOOD)
-    assert "give --device" in shell.error("db", "import", other, "--to", database)
+    assert "with --device" in shell.error("db", "import", other, "--to", database)
     assert not database.exists()
     shell("db", "import", other, "--device", "gfx90a68.HIP", "--to", database)
     assert "is a file" in shell.error(

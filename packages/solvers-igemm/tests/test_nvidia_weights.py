@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from devices_for_tests import H200
@@ -31,7 +32,7 @@ def nvidia(convfind_device: Device) -> Device:
     return convfind_device
 
 
-def problem_of(x: tuple[int, ...], w: tuple[int, ...], **options: object) -> ConvProblem:
+def problem_of(x: tuple[int, ...], w: tuple[int, ...], **options: Any) -> ConvProblem:
     layout = {3: "NWC", 4: "NHWC", 5: "NDHWC"}[len(x)]
     return ConvProblem.backward_weights(x, w, layout=layout, **options)
 

@@ -6,7 +6,6 @@ Constants and signatures are those of rocBLAS's documented C interface.
 from __future__ import annotations
 
 import ctypes
-import logging
 import os
 from collections.abc import Callable
 from ctypes import POINTER, byref, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p
@@ -14,11 +13,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from convfind.errors import BackendUnavailableError, DeviceError, LaunchError
+from convfind.log import logger
 from convfind.solver.recipe import LibraryGemm
 from convfind.types import DataType
 from convfind_backend_hip.memory import HipBuffer
 
-_LOG = logging.getLogger(__name__)
 _NAMES = ("librocblas.so", "librocblas.so.5", "librocblas.so.4", "librocblas.so.3")
 _INSTALL = "install rocBLAS (ROCm's package rocblas) and set ROCM_PATH to ROCm's folder"
 
@@ -98,7 +97,7 @@ def has_library() -> bool:
     try:
         load_library()
     except BackendUnavailableError as exc:
-        _LOG.info("no hip-gemm solvers: %s", exc)
+        logger.info("no hip-gemm solvers: %s", exc)
         return False
     return True
 

@@ -5,20 +5,24 @@ pyopencl is imported with the first question for a device and not before.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
+from convfind.arguments import shown
 from convfind.device.target import DeviceKind, Target
 from convfind.errors import BackendUnavailableError, DeviceError
+from convfind.log import logger
 from convfind.runtime.backend import Backend
-from convfind_backend_opencl.cpu_runtime import visible_runtimes
+from convfind_backend_opencl.cpu_runtime import (
+    unlisted_platforms,
+    users_choice,
+    visible_runtimes,
+)
 
 if TYPE_CHECKING:
     import pyopencl as cl
 
     from convfind_backend_opencl.device import OpenCLDevice
 
-_LOG = logging.getLogger(__name__)
 _INSTALL = (
     "install a GPU vendor's driver, or a CPU runtime with "
     "pip install 'convfind-backend-opencl[cpu]'"
@@ -83,7 +87,7 @@ def select(selector: str, targets: tuple[Target, ...]) -> int:
             f"{index}: {target.name} ({target.kind}, {target.platform})"
             for index, target in enumerate(targets)
         )
-        msg = f"no opencl device matches {selector!r}; there are: {listed}"
+        msg = f"no opencl device matches {shown(selector)}; there are: {listed}"
         raise DeviceError(msg)
     return matches[0]
 
@@ -108,16 +112,23 @@ def _discover() -> list[tuple[cl.Device, Target]]:
     except (ImportError, OSError) as exc:
         msg = f"pyopencl does not import ({exc}); install it with: pip install pyopencl"
         raise BackendUnavailableError(msg) from exc
+    why = "the loader lists none"
     try:
         with visible_runtimes():
             platforms = cl.get_platforms()
     except cl.Error as exc:
-        msg = f"no opencl platform found ({exc}); {_INSTALL}"
-        raise BackendUnavailableError(msg) from exc
+        platforms, why = [], str(exc)
+    listed = {platform.int_ptr for platform in platforms}
+    platforms += map(cl.Platform.from_int_ptr, unlisted_platforms(listed))
+    if not platforms:
+        choice = users_choice()
+        only = f"unset OCL_ICD_VENDORS, which is {choice}, or " if choice else ""
+        msg = f"no opencl platform found ({why}); {only}{_INSTALL}"
+        raise BackendUnavailableError(msg)
     found = []
     for platform in platforms:
         try:
             found += [(device, describe(device)) for device in platform.get_devices()]
         except cl.Error as exc:
-            _LOG.warning("opencl platform %s is left out: %s", platform.name, exc)
+            logger.warning("opencl platform %s is left out: %s", platform.name, exc)
     return found

@@ -7,19 +7,21 @@ containers often hold NVIDIA's library without its ``.icd``. Both work once the 
 from __future__ import annotations
 
 import ctypes
-import logging
 import os
 import site
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-_LOG = logging.getLogger(__name__)
+from convfind.log import logger
+
 _INTEL = "intelocl64.dll" if sys.platform == "win32" else "libintelocl.so"
 _NVIDIA = "libnvidia-opencl.so.1"
+#: Stands in place of the first function of platforms that the loader has to prepare (cl_khr_icd 2).
+_PREPARED_BY_LOADER = 0x4F50454E434C3331
 
 
 @contextmanager
@@ -30,7 +32,7 @@ def visible_runtimes() -> Iterator[None]:
     afterwards: neither in the environment, which child processes inherit, nor on disk. Where the
     user has set ``OCL_ICD_VENDORS`` or ``OCL_ICD_FILENAMES``, that choice stands.
     """
-    if os.environ.get("OCL_ICD_VENDORS"):
+    if users_choice() is not None:
         yield
         return
     registered = registered_runtimes()
@@ -49,6 +51,58 @@ def visible_runtimes() -> Iterator[None]:
             _environment(OCL_ICD_VENDORS=folder),
         ):
             yield
+
+
+def users_choice() -> str | None:
+    """Return ``OCL_ICD_VENDORS``; None where it is not set, or a path at which there is nothing."""
+    choice = os.environ.get("OCL_ICD_VENDORS")
+    if not choice or (Path(choice).is_absolute() and not Path(choice).exists()):
+        return None
+    return choice
+
+
+def unlisted_platforms(listed: Collection[int]) -> list[int]:
+    """Return the platforms of installed runtimes that the loader does not list, as pointers.
+
+    It lists too few where another library of the process asked it before `visible_runtimes` could.
+    Such platforms work all the same: an OpenCL object brings its functions along.
+    """
+    if users_choice() is not None:
+        return []
+    registered = registered_runtimes()
+    found: list[int] = []
+    for library in (*registered.values(), *unregistered_runtimes(registered)):
+        try:
+            platforms = list(_platforms_of(library))
+        except (OSError, AttributeError) as exc:
+            logger.info("%s is no opencl runtime: %s", library, exc)
+            continue
+        found += [one for one in platforms if one not in listed and one not in found]
+    return found
+
+
+def _platforms_of(library: str) -> Iterator[int]:
+    """Ask a runtime for its platforms as the loader does."""
+    runtime = ctypes.CDLL(library)
+    address = runtime.clGetExtensionFunctionAddress
+    address.argtypes, address.restype = [ctypes.c_char_p], ctypes.c_void_p
+    function = address(b"clIcdGetPlatformIDsKHR")
+    if function is None:
+        return
+    pointers = ctypes.POINTER(ctypes.c_void_p)
+    ask = ctypes.CFUNCTYPE(
+        ctypes.c_int32, ctypes.c_uint32, pointers, ctypes.POINTER(ctypes.c_uint32)
+    )(function)
+    count = ctypes.c_uint32()
+    if ask(0, None, ctypes.byref(count)):
+        return
+    platforms = (ctypes.c_void_p * count.value)()
+    if ask(count, platforms, None):
+        return
+    for platform in filter(None, platforms):
+        functions = ctypes.cast(platform, pointers)[0]
+        if functions and ctypes.cast(functions, pointers)[0] != _PREPARED_BY_LOADER:
+            yield platform
 
 
 def registered_runtimes() -> dict[str, str]:
@@ -109,7 +163,7 @@ def _vendor_folder(registered: dict[str, str], unregistered: list[str]) -> Itera
     try:
         folder = TemporaryDirectory(prefix="convfind-icd-")
     except OSError as exc:
-        _LOG.warning("cannot register %s: %s", ", ".join(unregistered), exc)
+        logger.warning("cannot register %s: %s", ", ".join(unregistered), exc)
         yield None
         return
     with folder as path:

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from convfind.arguments import shown
 from convfind.reasons import Reason
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class ProblemError(ConvfindError, ValueError):
     """A problem, tensor or problem text that cannot be; names the field and what is allowed."""
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
-        super().__init__(f"{field}: {value!r} is not possible; allowed: {allowed}")
+        super().__init__(f"{field}: {shown(value)} is not possible; allowed: {allowed}")
         self.field = field
         self.value = value
         self.allowed = allowed
@@ -162,7 +163,7 @@ class SettingsError(ConvfindError, ValueError):
     """An environment variable or option with an illegal value."""
 
     def __init__(self, name: str, value: object, allowed: str) -> None:
-        super().__init__(f"{name}: {value!r} is not a legal value; legal: {allowed}")
+        super().__init__(f"{name}: {shown(value)} is not a legal value; legal: {allowed}")
         self.name = name
         self.value = value
         self.allowed = allowed

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
-from typing import Any, Self
+from types import NoneType
+from typing import Any, Self, get_args, get_origin, get_type_hints
 
+from convfind.arguments import python_scalar, similar
 from convfind.errors import SettingsError
 from convfind.types import Algorithm
 
@@ -79,7 +84,13 @@ class Fallback(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What one find may do. A mode is a named policy: `Policy.for_mode`. Immutable."""
+    """What one find may do. A mode is a named policy: `Policy.for_mode`. Immutable.
+
+    Fields take loosely typed values too: words in any case, collections, NumPy's scalars.
+
+    Raises:
+        SettingsError: a value that the type of its field does not have; names the field.
+    """
 
     mode: FindMode = FindMode.DYNAMIC_HYBRID
     use_db: bool = True  # answer from the database where it can
@@ -103,6 +114,12 @@ class Policy:
     solvers: frozenset[str] | None = None  # only these ids, where given
     deny: frozenset[str] = frozenset()  # not these ids
 
+    def __post_init__(self) -> None:
+        for name, exact, read in _FIELDS:
+            value = getattr(self, name)
+            if type(value) is not exact:
+                object.__setattr__(self, name, read(name, value))
+
     @classmethod
     def for_mode(cls, mode: FindMode | str | int, **changes: Any) -> Policy:
         """Return the policy that a mode names, with some fields changed."""
@@ -113,17 +130,18 @@ class Policy:
         """Return a copy with some fields changed; a changed ``mode`` brings its own fields.
 
         Raises:
-            SettingsError: an unknown field, or a value of the wrong kind.
+            SettingsError: an unknown field, or a value that its field does not take.
         """
-        unknown = set(changes) - set(self.__slots__)
-        if unknown:
-            raise SettingsError("policy field", min(unknown), ", ".join(self.__slots__))
+        if not changes.keys() <= _NAMES:
+            field = min(changes.keys() - _NAMES)
+            names = similar(field, self.__slots__) or self.__slots__
+            raise SettingsError("policy field", field, ", ".join(names))
         if changes.get("mode") is not None:
             mode = FindMode.parse(changes["mode"], "mode")
             changes = {**_NEUTRAL, **_MODE_FIELDS[mode], **changes, "mode": mode}
         else:
             changes.pop("mode", None)
-        return replace(self, **_checked(changes))
+        return replace(self, **changes)
 
     def enforced(self, enforce: FindEnforce) -> Policy:
         """Return the policy with enforcement applied."""
@@ -176,32 +194,96 @@ _MODE_FIELDS: dict[FindMode, dict[str, Any]] = {
 }
 
 
-def _member(kind: type[StrEnum], name: str, value: object) -> StrEnum:
+_Read = Callable[[str, Any], object]
+
+
+def _reader(kind: Any) -> _Read:
+    """Return the function that brings a value into the type of a field, or refuses it."""
+    if NoneType in get_args(kind):
+        (given,) = (option for option in get_args(kind) if option is not NoneType)
+        return _optional(_reader(given))
+    if get_origin(kind) is frozenset:
+        return _members(_reader(*get_args(kind)))
+    if issubclass(kind, StrEnum):
+        return _word(kind)
+    if issubclass(kind, FindMode):
+        return lambda name, value: kind.parse(value, name)
+    return {bool: _switch, float: _amount, int: _count, str: _text}[kind]
+
+
+def _optional(read: _Read) -> _Read:
+    def read_optional(name: str, value: Any) -> object:
+        try:
+            return None if value is None else read(name, value)
+        except SettingsError as exc:
+            raise SettingsError(name, exc.value, f"{exc.allowed}, or None") from None
+
+    return read_optional
+
+
+def _members(read: _Read) -> _Read:
+    def read_members(name: str, value: Any) -> object:
+        if type(value) is frozenset and not value:
+            return value
+        try:
+            items = [value] if isinstance(value, str) else list(value)
+        except TypeError:
+            raise SettingsError(name, value, "a collection of words") from None
+        return frozenset(read(name, item) for item in items)
+
+    return read_members
+
+
+def _word(kind: type[StrEnum]) -> _Read:
+    def read_word(name: str, value: Any) -> object:
+        try:
+            return kind(str(value).lower())
+        except ValueError:
+            raise SettingsError(name, value, ", ".join(kind)) from None
+
+    return read_word
+
+
+def _switch(name: str, value: Any) -> bool:
+    value = python_scalar(value)
+    if not isinstance(value, bool):
+        raise SettingsError(name, value, "True or False")
+    return value
+
+
+def _amount(name: str, value: Any) -> float:
+    number = python_scalar(value)
+    is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
+    if not (is_number and 0 <= number < math.inf):
+        raise SettingsError(name, value, "a finite number, 0 or more")
+    return float(number)
+
+
+def _count(name: str, value: Any) -> int:
     try:
-        return kind(str(value).lower())
-    except ValueError:
-        raise SettingsError(name, value, ", ".join(kind)) from None
+        number = operator.index(python_scalar(value))
+    except TypeError:
+        number = -1
+    if isinstance(value, bool) or number < 0:
+        raise SettingsError(name, value, "a whole number, 0 or more")
+    return number
 
 
-def _checked(changes: dict[str, Any]) -> dict[str, Any]:
-    """Bring loosely typed values into the types of the fields."""
-    checked = dict(changes)
-    words = (("order", Order), ("fallback", Fallback), ("on_miss", OnMiss), ("check_hit", CheckHit))
-    for name, kind in words:
-        if name in checked:
-            checked[name] = _member(kind, name, checked[name])
-    if checked.get("algorithms") is not None:
-        checked["algorithms"] = frozenset(
-            _member(Algorithm, "algorithms", item) for item in checked["algorithms"]
-        )
-    for name in ("solvers", "deny"):
-        if checked.get(name) is not None:
-            value = checked[name]
-            checked[name] = frozenset([value] if isinstance(value, str) else value)
-    limit = checked.get("workspace_limit")
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
-        raise SettingsError("workspace_limit", limit, "bytes, 0 or more, or None")
-    budget = checked.get("time_budget")
-    if budget is not None and not (isinstance(budget, (int, float)) and budget >= 0):
-        raise SettingsError("time_budget", budget, "seconds, 0 or more, or None")
-    return checked
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise SettingsError(name, value, "words")
+    return value
+
+
+def _needs_no_reading(kind: Any) -> type | None:
+    """The type of which a field takes every value as it is; None where values have a range."""
+    if NoneType in get_args(kind):
+        return NoneType
+    return kind if isinstance(kind, type) and kind not in (float, int) else None
+
+
+#: Of each field its name, the type whose values need no reading, and the reader of all others.
+_FIELDS = tuple(
+    (name, _needs_no_reading(kind), _reader(kind)) for name, kind in get_type_hints(Policy).items()
+)
+_NAMES = frozenset(name for name, _, _ in _FIELDS)

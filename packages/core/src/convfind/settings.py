@@ -57,6 +57,7 @@ class Settings:
     device: str | None = None
     plugins: PluginSelection = PluginSelection()
     log_level: str | None = None
+    verbose: bool = False
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
@@ -97,7 +98,7 @@ def plugin_selection(environ: Mapping[str, str]) -> PluginSelection:
 
 def parse_size(name: str, text: str) -> int:
     """Read a number of bytes: ``1048576``, ``1024K``, ``1M``, ``2G``; ``name`` is for the error."""
-    match = re.fullmatch(r"(\d+)([KMG]?)", text.strip().upper(), re.ASCII)
+    match = re.fullmatch(r"(\d{1,18})([KMG]?)", text.strip().upper(), re.ASCII)
     if match is None:
         raise SettingsError(name, text, "bytes, or a number followed by K, M or G (powers of 1024)")
     return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2]]
@@ -114,7 +115,7 @@ def _parse_seconds(name: str, text: str) -> float:
 
 
 def _parse_count(name: str, text: str) -> int:
-    if not re.fullmatch(r"0*[1-9]\d*", text, re.ASCII):
+    if not re.fullmatch(r"0{,9}[1-9]\d{,8}", text, re.ASCII):
         raise SettingsError(name, text, "a whole number from 1")
     return int(text)
 
@@ -153,7 +154,10 @@ def _parse_text(_name: str, text: str) -> str:
 
 
 def _parse_path(_name: str, text: str) -> Path:
-    return Path(text).expanduser()
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        return Path(text)  # the home of nobody: the database says so, and goes on in memory
 
 
 def _names(text: str) -> frozenset[str]:
@@ -281,5 +285,13 @@ VARIABLES = (
         "nothing from the library, warning from the program",
         "messages on standard error, from this severity on",
         _parse_word("debug", "info", "warning", "error"),
+    ),
+    Variable(
+        ("CONVFIND_VERBOSE",),
+        "verbose",
+        "0 or 1",
+        "0",
+        "1: a line on standard error for each convolution that runs",
+        _parse_switch,
     ),
 )

@@ -140,6 +140,15 @@ def test_people_get_a_table(shell: Any) -> None:
         assert word in text
 
 
+def test_options_may_stand_behind_an_unquoted_driver_line(shell: Any) -> None:
+    line = ["conv", "-n", "1", "-c", "2", "-H", "4", "-W", "4", "-k", "2", "-F", "1"]
+    document = shell.json("find", *line, "--mode", "FAST", "--workspace-limit", "0")
+    assert (document["mode"], document["origin"]) == ("FAST", "fallback")
+    transposed = shell.json("find", *line, "--mode", "trans", "--mode", "fast")
+    assert "_mode:transpose" in transposed["problem"]
+    assert "Usage: convfind find" in shell("find", *line, "--help").stdout
+
+
 ILLEGAL = [
     pytest.param((), 2, "no problem given", id="nothing"),
     pytest.param(("--x", "1,2,3,3"), 2, "no problem given", id="no weights"),
@@ -150,6 +159,9 @@ ILLEGAL = [
     pytest.param(("conv -n many",), 2, "batchsize: 'many'", id="driver line"),
     pytest.param(("--mode", "4", KEY), 2, "--mode: '4' is not a legal value", id="mode 4"),
     pytest.param(("--mode", "quick", KEY), 2, "FAST or 2", id="mode"),
+    pytest.param(("conv", "--mode", "quick"), 2, "driver line also conv or trans", id="line mode"),
+    pytest.param(("conv", "--devise", "x"), 2, "'--device'? (see `convfind find", id="line option"),
+    pytest.param((KEY[:-7] + "9" * 10**6,), 2, "characters ...]", id="long"),
     pytest.param(("--workspace-limit", "-1", KEY), 2, "K, M or G", id="limit"),
     pytest.param(("--time-budget", "-1", KEY), 2, "--time-budget", id="budget"),
     pytest.param(("--direction", "up", KEY), 2, "--direction", id="direction"),

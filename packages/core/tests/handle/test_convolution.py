@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 from convfind.checking.reference import reference_convolution
-from convfind.errors import DeviceError, ProblemError, SolutionError, WorkspaceError
+from convfind.errors import (
+    DeviceError,
+    ProblemError,
+    SettingsError,
+    SolutionError,
+    WorkspaceError,
+)
 from convfind.handle import Handle
 from convfind.problem import ConvProblem
 from convfind.runtime.tensors import DeviceTensor, to_host_array
@@ -37,6 +43,27 @@ def _tensors(problem: ConvProblem) -> dict[str, Array]:
 def _close(result: Any, problem: ConvProblem, tensors: dict[str, Array], **kwargs: Any) -> None:
     expected = reference_convolution(problem, *tensors.values(), **kwargs)
     assert np.allclose(result, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("value", [PROBLEM.key, (2, 4, 6, 5), None, np.zeros(3), ConvProblem])
+def test_what_is_no_problem_is_refused_with_the_way_to_one(handle: Handle, value: Any) -> None:
+    for ask in (handle.find, handle.explain, handle.solutions, handle.workspace_size):
+        with pytest.raises(ProblemError, match=r"problem: .* ConvProblem.from_key"):
+            ask(value)
+
+
+def test_what_is_no_solution_is_refused_with_the_way_to_one(handle: Handle) -> None:
+    for value in (None, PROBLEM.key, handle.find(PROBLEM)):
+        with pytest.raises(SolutionError, match=r"is no solution; pass `find\(problem\).best`"):
+            handle.prepare(value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("field", ["solvers", "deny"])
+def test_solvers_that_are_not_installed_are_refused_with_similar_ones(
+    handle: Handle, field: str
+) -> None:
+    with pytest.raises(SettingsError, match=f"{field}: 'mock-dynamo' .* mean mock-dynamic"):
+        handle.policy(**{field: ["mock-dynamo"]})
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward-data", "backward-weights"])

@@ -67,9 +67,39 @@ def test_same_padding_puts_the_odd_one_at_the_end() -> None:
     assert (problem.padding, problem.padding_end) == ((1, 0), (2, 1))
 
 
+@pytest.mark.parametrize(
+    "padding",
+    [
+        np.array([[1, 2], [0, 1]]),
+        [np.array([1, 2]), (0, 1)],
+        ((np.int64(1), 2), [0, np.array(1)]),
+        zip((1, 0), (2, 1), strict=True),
+    ],
+    ids=["array", "arrays", "scalars", "iterator"],
+)
+def test_pairs_of_padding_may_be_any_sequences(padding: Any) -> None:
+    problem = ConvProblem.forward((1, 3, 8, 8), (4, 3, 3, 3), padding=padding)
+    assert (problem.padding, problem.padding_end) == ((1, 0), (2, 1))
+
+
+def test_arrays_of_one_number_are_numbers() -> None:
+    scalars = ConvProblem.forward(
+        (2, 4, 9, 9),
+        (8, 2, 3, 3),
+        stride=np.array(2),
+        padding=np.array(1),
+        groups=np.array(2),
+        alpha=np.array(2.0),
+        deterministic=np.array(True),  # type: ignore[arg-type]
+    )
+    assert scalars == ConvProblem.forward(
+        (2, 4, 9, 9), (8, 2, 3, 3), stride=2, padding=1, groups=2, alpha=2.0, deterministic=True
+    )
+
+
 def test_sizes_may_be_numpy_numbers_lists_and_arrays() -> None:
     exotic = ConvProblem.forward(
-        np.array([16, 64, 56, 56]),  # type: ignore[arg-type]
+        np.array([16, 64, 56, 56]),
         [64, 64, 3, 3],
         padding=[np.int64(1), 1],
         groups=np.int32(1),

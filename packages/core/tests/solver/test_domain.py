@@ -102,7 +102,8 @@ def test_a_domain_of_one_order_of_channels_is_for_all_tensors(
     domain = Domain(channels_last=channels_last)
     alike = ConvProblem.forward(PLAIN.x_shape, PLAIN.w_shape, layout=here)
     assert domain.refusal(alike, MOCK_TARGET) is None
-    apart = ConvProblem.forward(PLAIN.x_shape, PLAIN.w_shape, layout=here, **{mixed: there})
+    other: dict[str, Any] = {mixed: there}
+    apart = ConvProblem.forward(PLAIN.x_shape, PLAIN.w_shape, layout=here, **other)
     assert refusal(domain, apart).reason is Reason.LAYOUT
 
 

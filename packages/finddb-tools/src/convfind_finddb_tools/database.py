@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -217,12 +218,12 @@ def _open_for_reading(path: Path) -> lmdb.Environment:
     """Open with a place in the table of readers, without one where the folder is read-only."""
     tables = len(LAYOUT.tables) + 1
     if is_pack(path):  # nobody writes to one, and no lock file is to be left beside it
-        return lmdb.open(str(path), subdir=False, readonly=True, max_dbs=tables, lock=False)
+        return lmdb.open(os.fsencode(path), subdir=False, readonly=True, max_dbs=tables, lock=False)
     try:
-        return lmdb.open(str(path), subdir=False, readonly=True, max_dbs=tables, mode=0o600)
+        return lmdb.open(os.fsencode(path), subdir=False, readonly=True, max_dbs=tables, mode=0o600)
     except lmdb.Error:
         # Also where the folder is read-only. What is wrong with the file itself is raised again.
-        return lmdb.open(str(path), subdir=False, readonly=True, max_dbs=tables, lock=False)
+        return lmdb.open(os.fsencode(path), subdir=False, readonly=True, max_dbs=tables, lock=False)
 
 
 def _check(file: Path) -> None:

@@ -65,7 +65,11 @@ class ForeignDevice:
         try:
             return cls.parse(found["device"] if found else file.name, perf=perf)
         except FindDbError:
-            msg = f"{file}: the name does not say which device it is for; give --device, {_FORM}"
+            msg = (
+                f"{file}: the name does not say which device it is for; call it as MIOpen does, "
+                "such as gfx90a68.HIP.fdb.txt, or `convfind db import` it with --device, "
+                f"{_FORM}"
+            )
             raise FindDbError(msg) from None
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -149,7 +150,7 @@ def _write_pages(
     with plain_errors(draft):
         with (
             lmdb.open(
-                *(str(grown),),
+                os.fsencode(grown),
                 subdir=False,
                 map_size=room,
                 max_dbs=len(TABLES) + 2,
@@ -173,7 +174,7 @@ def _write_pages(
                 )
                 transaction.cursor(handles[table.name]).putmulti(sealed, append=True)
         with (
-            lmdb.open(str(grown), subdir=False, readonly=True, lock=False) as environment,
+            lmdb.open(os.fsencode(grown), subdir=False, readonly=True, lock=False) as environment,
             draft.open("xb") as file,
         ):
             environment.copyfd(file.fileno(), compact=True)

@@ -1,6 +1,6 @@
 """The naive solvers: the direct formula, one work-item for each element of the result.
 
-They take every problem there is, slowly, and are the reference on the device.
+They take nearly every problem, slowly, and are the reference on the device.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class NaiveSolver(Solver):
         self.domain = Domain(directions=(self.direction,))
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take every problem whose element type the device has."""
+        """Take every problem whose element type the device has and whose axes an int can count."""
         if problem.dtype is DataType.FLOAT64 and not target.has("fp64"):
             return Rejected(Reason.FEATURE, "float64 needs fp64")
         for size, begin, end in zip(

@@ -68,7 +68,7 @@ class Measurement:
 
 
 def measure(sample: Sample, best: float | None, sampling: Sampling) -> Measurement:
-    """Take samples until there are enough, or one sample if it is far behind ``best`` ms.
+    """Take samples until there are enough, or two if both are far behind ``best`` ms.
 
     The caller has run the candidate at least once before, so that caches and clocks are warm.
     """

@@ -91,11 +91,9 @@ class ProblemCommand(Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Join the words of such a line into one argument."""
-        flags = {name: option.is_flag for option in self._options() for name in option.opts}
+        options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
+        flags = {name: option.is_flag for option in options for name in option.opts}
         return super().parse_args(ctx, join_driver_line(args, flags))
-
-    def _options(self) -> Sequence[click.Option]:
-        return [parameter for parameter in self.params if isinstance(parameter, click.Option)]
 
 
 def new_table(*columns: str, right: Sequence[str] = ()) -> Table:

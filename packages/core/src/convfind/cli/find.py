@@ -12,7 +12,6 @@ from convfind.cli.policy_options import takes_policy
 from convfind.cli.problem_options import PROBLEM_HELP, takes_problems
 from convfind.cli.progress import ProgressBar
 from convfind.cli.text import format_bytes, format_error, format_time, gflops
-from convfind.errors import SolutionError
 from convfind.find.result import FindResult
 from convfind.find.solution import Solution
 from convfind.handle import Handle
@@ -34,11 +33,7 @@ _FAILURES = frozenset(
 
 def open_handle(app: App, device: str | None, policy: dict[str, Any]) -> Handle:
     """Open the device; solver ids that nobody brings are refused first, naming similar ones."""
-    for solver_id in sorted(policy.get("solvers", ())):
-        try:
-            app.registry.solver(solver_id)
-        except SolutionError as exc:
-            raise click.BadParameter(str(exc), param_hint="--solver") from exc
+    app.registry.check_solvers("--solver", policy.get("solvers", ()))
     return convfind.open(device, registry=app.registry, settings=app.settings)
 
 

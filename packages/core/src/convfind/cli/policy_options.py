@@ -8,7 +8,9 @@ from typing import Any
 
 import click
 
+from convfind.errors import SettingsError
 from convfind.policy import FindMode, Order
+from convfind.problem.text.driver_line import MODES
 from convfind.settings import parse_size
 from convfind.types import Algorithm
 
@@ -29,7 +31,11 @@ def _read_size(_: click.Context, __: click.Parameter, value: str | None) -> int 
 
 
 def _read_mode(_: click.Context, __: click.Parameter, value: str | None) -> FindMode | None:
-    return None if value is None else FindMode.parse(value, "--mode")
+    try:
+        return None if value is None else FindMode.parse(value, "--mode")
+    except SettingsError as exc:
+        legal = f"{exc.allowed}; in a driver line also {' or '.join(MODES)}"
+        raise SettingsError("--mode", value, legal) from None
 
 
 _OPTIONS = (

@@ -19,8 +19,8 @@ Function = Callable[..., Any]
 #: For the help of commands that take a problem.
 PROBLEM_HELP = """
 PROBLEM is a MIOpenDriver line, a key of MIOpen's find database, or a network config as convfind
-prints it; without PROBLEM the options --x and --w describe it. Options stand before an unquoted
-driver line.
+prints it; without PROBLEM the options --x and --w describe it. Long options may stand before or
+behind an unquoted driver line, short ones before it.
 """
 
 

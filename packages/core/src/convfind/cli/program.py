@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
+from convfind.arguments import shortened
 from convfind.cli.app import App, common_options
 from convfind.cli.bench import bench
 from convfind.cli.devices import devices
@@ -23,6 +26,9 @@ from convfind.errors import ConvfindError, ProblemError, SettingsError
 from convfind.log import logger, show_messages
 from convfind.plugins.registry import Registry, default_registry
 from convfind.settings import Settings
+
+#: Characters: room for many reasons of refusal, but not for a file that has one endless line.
+_LONGEST_MESSAGE = 4000
 
 _HELP = """Find the fastest correct way to run a convolution, remember it, and run it.
 
@@ -69,6 +75,9 @@ class Program(click.Group):
             code = self._report(str(error), 2)
         except ConvfindError as error:
             code = self._report(str(error), 1)
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            code = self._report(f"{where}{error.strerror or error}", 1)
         except Exception as error:
             what = f"{type(error).__name__}: {error}"
             code = self._report(f"{what} (use --debug for a traceback)", 1)
@@ -77,7 +86,7 @@ class Program(click.Group):
     def _report(self, message: str, code: int) -> int:
         if self._app.debug:
             traceback.print_exc()
-        self._app.note("error: " + " ".join(message.split()))
+        self._app.note("error: " + shortened(" ".join(message.split()), _LONGEST_MESSAGE))
         return code
 
 
@@ -103,6 +112,12 @@ def main() -> NoReturn:
     except ConvfindError:
         level = None  # a command that needs the settings says what is wrong with them
     show_messages(level or "warning")
+    try:
+        Path.cwd()
+    except OSError:
+        logger.warning("the current folder is gone: relative paths name nothing")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as standard error does: names of files
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
         logger.warning("%s", message)

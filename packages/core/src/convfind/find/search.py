@@ -26,6 +26,7 @@ from convfind.find.screening import Screening
 from convfind.find.solution import Solution, TimeOrigin
 from convfind.find.tuning import tuned_config
 from convfind.finddb import QuarantineRecord
+from convfind.log import logger
 from convfind.policy import Policy
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -47,6 +48,16 @@ class Trial:
     candidate: Candidate | None = None
     measurement: Measurement | None = None
     error: float | None = None
+
+    def __str__(self) -> str:
+        """Say how it went."""
+        if self.measurement is None:
+            return "not measured"
+        error = "not verified" if self.error is None else f"error {self.error:.1e}"
+        samples = f"{len(self.measurement.samples)} samples"
+        if self.measurement.abandoned:
+            samples += ", then abandoned"
+        return f"{self.measurement.median:.4g} ms, {samples}, {error}"
 
 
 @dataclass(slots=True)
@@ -109,6 +120,11 @@ class Search:
     def _run(self, screening: Screening) -> SearchOutcome:
         ordinary = [solver for solver in screening.candidates if not solver.is_last_resort]
         last_resorts = [solver for solver in screening.candidates if solver.is_last_resort]
+        logger.info(
+            "%s on %s: %d candidates, %d refused",
+            *(self._problem.key, self._session.target.name),
+            *(len(screening.candidates), len(screening.rejected)),
+        )
         self._settle(screening.rejected)
         self._measure_all(ordinary)
         self._run_final()
@@ -127,6 +143,7 @@ class Search:
         """Take over what screening refused; refusals by the policy settle nothing."""
         by_policy = (Reason.DENIED, Reason.NOT_DYNAMIC, Reason.QUARANTINED)
         for solver_id, why in rejected.items():
+            logger.debug("%s: %s", solver_id, why)
             self._outcome.rejected[solver_id] = why
             solver = self._session.registry.find_solver(solver_id)
             if solver is not None and why.reason not in by_policy:
@@ -176,7 +193,14 @@ class Search:
             done += 1
             self._progress("compile", done, total, "")
 
-        return self._session.kernels.load(programs, count)
+        kernels, began = self._session.kernels, time.perf_counter()
+        before = kernels.compiled
+        outcome = kernels.load(programs, count)
+        logger.info(
+            "%d programs made ready in %.2f s, %d of them compiled",
+            *(total, time.perf_counter() - began, kernels.compiled - before),
+        )
+        return outcome
 
     def _try(self, trial: Trial, loaded: Loaded) -> None:
         """Check, time and, where asked, tune one candidate."""
@@ -190,6 +214,7 @@ class Search:
             self._fail(trial, error)
             return
         self._outcome.trials.append(trial)
+        logger.info("%s: %s", trial.solver.solver_id, trial)
         if not is_limited:
             self._outcome.considered.add(versioned_id(trial.solver))
         self._session.registry.candidate_measured(
@@ -239,6 +264,7 @@ class Search:
             except asking.FAILURES:
                 self._bench.restore()
                 return None  # a config that fails is no candidate; the default one is still there
+            logger.debug("%s: %s with %s", solver.solver_id, attempt, config)
             if is_better:
                 trial.recipe, trial.candidate = attempt.recipe, attempt.candidate
                 trial.measurement, trial.error = attempt.measurement, attempt.error
@@ -289,6 +315,7 @@ class Search:
         measurements = measure_finalists(samples, self._sampling)
         for trial, measurement in zip(finalists, measurements, strict=True):
             trial.measurement = measurement
+            logger.info("%s: %s among %d finalists", trial.solver.solver_id, trial, len(finalists))
 
     # -- small parts ------------------------------------------------------------------------------
 
@@ -321,6 +348,7 @@ class Search:
         return None
 
     def _reject(self, solver: Solver, why: Rejected, *, settled: bool = True) -> None:
+        logger.info("%s: %s", solver.solver_id, why)
         self._outcome.rejected[solver.solver_id] = why
         if settled:
             self._outcome.considered.add(versioned_id(solver))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from convfind.find.result import FindOrigin, FindResult
 from convfind.find.solution import Solution
+from convfind.log import logger
 from convfind.policy import Policy
 from convfind.problem import ConvProblem
 from convfind.runtime.session import Session
@@ -48,5 +50,21 @@ class Tally:
             measured=self.measured,
             elapsed=time.perf_counter() - self._began,
         )
+        if logger.isEnabledFor(logging.INFO):
+            logger.info("%s: %s", key, _summary(result))
         self._session.registry.find_finished(self._problem, self._session.target, result)
         return result
+
+
+def _summary(result: FindResult) -> str:
+    best = next((one for one in result.solutions if not one.over_limit), None)
+    choice = "no solution"
+    if best is not None:
+        time_ms = best.estimate_ms
+        known = "time unknown" if time_ms is None else f"{time_ms:.4g} ms, {best.time_origin}"
+        choice = f"{best.solver}, {known}"
+    return (
+        f"{choice}, {result.mode} answered by {result.origin.value} in {result.elapsed:.3f} s: "
+        f"{len(result.solutions)} solutions, {len(result.rejected)} refused, "
+        f"{result.compiled} compiled, {result.measured} measured"
+    )

@@ -10,6 +10,7 @@ from convfind.find.recording import record
 from convfind.find.screening import Screening
 from convfind.find.search import Search
 from convfind.find.tally import Tally
+from convfind.log import logger
 from convfind.policy import CheckHit, Policy
 from convfind.problem import ConvProblem
 from convfind.runtime.session import Session, silent
@@ -31,7 +32,12 @@ def still_true(
     tally.measured += len(outcome.trials)
     now = {solution.solver: solution.time_ms for solution in outcome.solutions}
     allowed = 1 + policy.tolerance
-    if any(now.get(s.solver, math.inf) > s.time_ms * allowed for s in chosen):
-        return False
+    for s in chosen:
+        if now.get(s.solver, math.inf) > s.time_ms * allowed:
+            logger.info(
+                "%s: recorded %.4g ms, now %.4g: its problem is measured anew",
+                *(s.solver, s.time_ms, now.get(s.solver, math.inf)),
+            )
+            return False
     record(plain, session, policy, outcome)
     return True

@@ -65,7 +65,7 @@ class FindDb:
         system = [
             DatabaseFile(file, LAYOUT, writable=False)
             for file in files
-            if user is None or file.resolve() != user.path.resolve()
+            if user is None or _without_links(file) != _without_links(user.path)
         ]
         return cls(user, system)
 
@@ -264,3 +264,10 @@ class FindDb:
             if one is not None
         ]
         return [value for value in values if value is not None]
+
+
+def _without_links(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except OSError:
+        return path  # relative, and the current folder is gone

@@ -136,6 +136,9 @@ class DatabaseFile:
             return self._environment
 
     def _opened(self) -> Environment:
+        if self.path.parts[:1] and self.path.parts[0].startswith("~"):
+            msg = f"begins with {self.path.parts[0]}, the home folder of nobody here"
+            raise OSError(msg)
         if not self._writable:
             problem = fault(self.path)
             if problem is not None or file_inode(self.path) is None:

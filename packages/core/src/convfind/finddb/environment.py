@@ -64,7 +64,7 @@ class Environment:
         if writable:
             reserve_lock_file(path, _LOCK_FILE_SIZE)
         self._lmdb: lmdb.Environment | None = lmdb.open(
-            str(path),
+            os.fsencode(path),  # a name need not be UTF-8
             subdir=False,
             map_size=map_size,
             mode=0o600,

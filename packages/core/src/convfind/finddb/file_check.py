@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import struct
 import sys
 from collections.abc import Iterator
@@ -29,9 +30,15 @@ def fault(path: Path) -> str | None:
 
     LMDB maps files without comparing their size with what they claim to hold, and the first touch
     of a page beyond the end kills the process.
+
+    Raises:
+        OSError: it cannot be read, or it is a pipe or a device, which might never end.
     """
     for _ in range(3):
         try:
+            if not stat.S_ISREG(path.stat().st_mode):
+                msg = "is not a regular file"
+                raise OSError(msg)
             with path.open("rb") as file:
                 head = file.read(_LARGEST_PAGE + 4096)
                 size = os.fstat(file.fileno()).st_size

@@ -19,10 +19,11 @@ from convfind.handle.convolution import Convolution
 from convfind.handle.empty_problem import empty_convolution, empty_result
 from convfind.handle.miopen_calls import MIOpenCalls
 from convfind.handle.operand import copied, operand_of
+from convfind.handle.tracing import TracedInvoker
 from convfind.policy import FindEnforce, Policy
 from convfind.problem import ConvProblem
 from convfind.problem.checks import enum_value
-from convfind.runtime.backend import InvokeArgs
+from convfind.runtime.backend import InvokeArgs, Invoker
 from convfind.runtime.session import Progress, Session, silent
 from convfind.runtime.tensors import DeviceTensor, packed_steps, to_host_array
 from convfind.settings import Settings
@@ -70,12 +71,16 @@ class Handle(MIOpenCalls):
         """Return the policy of a find with these arguments, environment defaults included.
 
         Raises:
-            SettingsError: an unknown mode or field, or an illegal value; names the legal ones.
+            SettingsError: an unknown mode, field or solver, or an illegal value; names the legal
+                ones.
         """
         enforce = FindEnforce.parse(changes.pop("enforce", self._settings.find_enforce), "enforce")
         if mode is not None:
             changes["mode"] = mode
         policy = self._policy.with_changes(**changes) if changes else self._policy
+        for name in ("solvers", "deny"):
+            if name in changes:
+                self.registry.check_solvers(name, getattr(policy, name) or ())
         return policy.enforced(enforce)
 
     # -- finding ----------------------------------------------------------------------------------
@@ -100,7 +105,9 @@ class Handle(MIOpenCalls):
 
         Raises:
             SettingsError: an illegal mode or policy.
+            ProblemError: something else than a problem.
         """
+        _check_problem(problem)
         allowed = self.policy(mode, **policy)
         if problem.is_empty:
             return empty_result(problem, self.target, allowed)
@@ -108,6 +115,7 @@ class Handle(MIOpenCalls):
 
     def explain(self, problem: ConvProblem, mode: object = None, **policy: Any) -> Explanation:
         """Say for every solver whether it takes the problem, why not, and what is recorded."""
+        _check_problem(problem)
         return explain(problem, self._session, self.policy(mode, **policy))
 
     # -- running ----------------------------------------------------------------------------------
@@ -121,10 +129,14 @@ class Handle(MIOpenCalls):
             SolverError: the solver fails.
             KernelBuildError: its kernels do not build.
         """
-        key = (
-            *(solution.problem, solution.solver, solution.config, solution.workspace),
-            *(solution.device, solution.binaries),
-        )
+        try:
+            key = (
+                *(solution.problem, solution.solver, solution.config, solution.workspace),
+                *(solution.device, solution.binaries),
+            )
+        except AttributeError:
+            msg = f"a {type(solution).__name__} is no solution; pass `find(problem).best`"
+            raise SolutionError(msg) from None
         convolution = self._convolutions.get(key)
         if convolution is None:
             convolution = self._convolutions[key] = self._prepared(solution)
@@ -170,7 +182,7 @@ class Handle(MIOpenCalls):
             InvokeArgs(w=weights, packed=packed, workspace=workspace)
         )
         device.synchronize()
-        invoker = device.invoker(recipe.steps, loaded)
+        invoker = self._traced(device.invoker(recipe.steps, loaded), solution)
         return _replaced(plain, invoker, recipe.workspace, InvokeArgs(w=weights, packed=packed))
 
     def tensor(self, array: object) -> DeviceTensor:
@@ -231,14 +243,18 @@ class Handle(MIOpenCalls):
             raise SolutionError(msg)
         recipe = asking.remembered_recipe(solver, plain, target, *given)
         loaded = self._session.kernels.load_given(recipe.programs, solution.binaries)
+        invoker = self._session.device.invoker(recipe.unbound_steps, loaded)
         return Convolution(
             problem=problem,
             solution=solution,
             recipe=recipe,
             device=self._session.device,
-            invoker=self._session.device.invoker(recipe.unbound_steps, loaded),
+            invoker=self._traced(invoker, solution),
             workspace_size=recipe.total_workspace,
         )
+
+    def _traced(self, invoker: Invoker, solution: Solution) -> Invoker:
+        return TracedInvoker(invoker, solution) if self._settings.verbose else invoker
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -260,6 +276,12 @@ class Handle(MIOpenCalls):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _check_problem(problem: object) -> None:
+    if not isinstance(problem, ConvProblem):
+        how = "a ConvProblem; ConvProblem.from_key and ConvProblem.from_driver read texts"
+        raise ProblemError("problem", problem, how)
 
 
 def _replaced(

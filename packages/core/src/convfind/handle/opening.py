@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from convfind.arguments import shown
 from convfind.device.target import Target
 from convfind.errors import BackendUnavailableError, ConvfindError, DeviceError
 from convfind.finddb import BinaryStore, FindDb
@@ -99,10 +100,13 @@ def _open_device(name: str | None, registry: Registry) -> Device:
         msg = "no backend is installed; pip install convfind-backend-opencl[cpu] gives a CPU device"
         raise BackendUnavailableError(msg)
     if name is not None:
+        if not isinstance(name, str):
+            msg = f"device {shown(name)} is no name of a device, such as 'opencl:0'"
+            raise DeviceError(msg)
         backend, _, selector = name.partition(":")
         if backend not in registry.backends:
             names = ", ".join(registry.backends)
-            msg = f"device {name!r}: no backend {backend!r} is installed; installed: {names}"
+            msg = f"device {shown(name)}: no such backend is installed; installed: {names}"
             raise DeviceError(msg)
         return registry.backends[backend].open(selector)
     failures = []

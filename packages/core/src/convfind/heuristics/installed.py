@@ -24,7 +24,7 @@ def installed_models(user_path: Path) -> tuple[TrainedHeuristic, ...]:
     found = []
     try:
         for file in models_folder(user_path).iterdir():
-            if file.suffix == SUFFIX and not file.name.startswith("."):
+            if file.suffix == SUFFIX and not file.name.startswith(".") and file.is_file():
                 found.append((-file.stat().st_mtime_ns, file.name, file))
     except OSError:
         return ()  # a cache is never fatal

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -10,8 +9,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from convfind.arguments import shown, similar
 from convfind.device.target import Target
-from convfind.errors import BackendUnavailableError, ConvfindError, PluginError, SolutionError
+from convfind.errors import (
+    BackendUnavailableError,
+    ConvfindError,
+    PluginError,
+    SettingsError,
+    SolutionError,
+)
 from convfind.heuristics import Heuristic
 from convfind.plugins.domain_index import DomainIndex
 from convfind.plugins.manager import PluginFailure, PluginInfo, PluginManager
@@ -116,10 +122,22 @@ class Registry:
         """Return a solver. Raises `SolutionError` naming similar ids where it is not installed."""
         found = self._solvers.get(solver_id)
         if found is None:
-            near = difflib.get_close_matches(solver_id, self._solvers, n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(near)}?" if near else "see `convfind solvers`"
-            raise SolutionError(f"no installed package brings solver {solver_id!r}; {hint}")
+            hint = self._hint(solver_id)
+            raise SolutionError(f"no installed package brings solver {shown(solver_id)}; {hint}")
         return found
+
+    def check_solvers(self, name: str, solver_ids: Iterable[str]) -> None:
+        """Raise `SettingsError` for a solver that is not installed, naming similar ids.
+
+        ``name`` is the field or option that lists the solvers.
+        """
+        for solver_id in sorted(set(solver_ids) - self._solvers.keys()):
+            legal = f"an installed solver; {self._hint(solver_id)}"
+            raise SettingsError(name, solver_id, legal)
+
+    def _hint(self, solver_id: str) -> str:
+        near = similar(solver_id, self._solvers)[:3]
+        return f"did you mean {' or '.join(near)}?" if near else "see `convfind solvers`"
 
     def find_solver(self, solver_id: str) -> Solver | None:
         """Return a solver, or None where it is not installed."""

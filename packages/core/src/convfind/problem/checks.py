@@ -6,10 +6,12 @@ import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence, Set
 from enum import StrEnum
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from convfind.arguments import python_scalar
 from convfind.errors import ProblemError
 from convfind.types import AccuracyClass, ConvMode, DataType, Direction, Layout
 
@@ -22,6 +24,8 @@ _Enum = TypeVar("_Enum", bound=StrEnum)
 LARGEST_SIZE = 2**40
 #: So must the offset of any byte of a tensor.
 LARGEST_TENSOR = 2**63 - 1
+#: More than any tensor has axes.
+_MOST_ENTRIES = 8
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
 _ENUMS: tuple[tuple[str, type[StrEnum]], ...] = (
@@ -42,7 +46,7 @@ def enum_value(field: str, kind: type[_Enum], value: Any) -> _Enum:
         return value
     try:
         return kind(value)
-    except ValueError:
+    except (ValueError, TypeError):
         raise ProblemError(field, value, ", ".join(member.value for member in kind)) from None
 
 
@@ -59,20 +63,25 @@ def integer(field: str, value: object, least: int) -> int:
     return number
 
 
-def _is_sequence(value: object) -> bool:
+def _entries(value: Any) -> tuple[Any, ...] | None:
+    """The first entries of a sequence, at least as many as a tensor has axes; None for others."""
     if isinstance(value, (tuple, list)):
-        return True
+        return tuple(value[:_MOST_ENTRIES])
     unordered_or_text = (str, bytes, bytearray, Set, Mapping)
-    return isinstance(value, Iterable) and not isinstance(value, unordered_or_text)
+    if not isinstance(value, Iterable) or isinstance(value, unordered_or_text):
+        return None
+    if getattr(value, "ndim", 1) == 0:
+        return None  # an array of one number
+    return tuple(islice(value, _MOST_ENTRIES))
 
 
 def shape_of(field: str, value: Any, *, least_batch: int = 1) -> tuple[int, ...]:
     """Return a tensor shape of three to five sizes, positive but perhaps for the first."""
     if getattr(value, "ndim", 1) != 1:
         raise ProblemError(field, type(value).__name__, "the shape of the tensor, not the tensor")
-    if not _is_sequence(value):
+    sizes = _entries(value)
+    if sizes is None:
         raise ProblemError(field, value, "a sequence of whole numbers")
-    sizes = tuple(value)
     if not 3 <= len(sizes) <= 5:
         raise ProblemError(
             field, sizes, "3 to 5 dimensions: batch (or out channels), channels, 1 to 3 spatial"
@@ -86,12 +95,12 @@ def shape_of(field: str, value: Any, *, least_batch: int = 1) -> tuple[int, ...]
 
 def per_axis(field: str, value: Any, rank: int, *, least: int) -> tuple[int, ...]:
     """Return one number for each axis from a number or a sequence."""
-    if _is_sequence(value):
-        numbers = tuple(value)
-        if len(numbers) != rank:
-            raise ProblemError(field, numbers, f"one number, or {rank} numbers")
-        return tuple(integer(field, number, least) for number in numbers)
-    return (integer(field, value, least),) * rank
+    numbers = _entries(value)
+    if numbers is None:
+        return (integer(field, value, least),) * rank
+    if len(numbers) != rank:
+        raise ProblemError(field, numbers, f"one number, or {rank} numbers")
+    return tuple(integer(field, number, least) for number in numbers)
 
 
 def padding_pair(
@@ -117,12 +126,13 @@ def padding_pair(
             for x, f, s, d in zip(x_spatial, filter_size, stride, dilation, strict=True)
         ]
         return tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
-    if _is_sequence(value):
-        value = tuple(value)
-        if value and all(isinstance(entry, (tuple, list)) for entry in value):
-            if len(value) != rank or any(len(entry) != 2 for entry in value):
+    value = _entries(value) or value
+    if isinstance(value, tuple):
+        pairs = [pair for entry in value if (pair := _entries(entry)) is not None]
+        if pairs and len(pairs) == len(value):
+            if len(pairs) != rank or any(len(pair) != 2 for pair in pairs):
                 raise ProblemError("padding", value, f"{rank} pairs of begin and end")
-            begin, end = zip(*value, strict=True)
+            begin, end = zip(*pairs, strict=True)
             return (
                 per_axis("padding", begin, rank, least=0),
                 per_axis("padding", end, rank, least=0),
@@ -134,9 +144,8 @@ def padding_pair(
 def scale(field: str, value: object, dtype: DataType, y_dtype: DataType) -> float:
     """Return a scaling factor as the float that kernels get; -0.0 becomes 0.0."""
     allowed = "a finite number"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(
-        value, (int, float, np.integer, np.floating)
-    ):
+    value = python_scalar(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise ProblemError(field, value, allowed)
     if dtype is not DataType.FLOAT64:
         allowed = "a finite float32 number"
@@ -179,10 +188,10 @@ def canonicalize(problem: ConvProblem) -> None:
     for name in ("alpha", "beta"):
         put(name, scale(name, getattr(problem, name), problem.dtype, problem.y_dtype))
     for name in ("deterministic", "allow_tf32"):
-        flag = getattr(problem, name)
-        if not isinstance(flag, (bool, np.bool_)):
+        flag = python_scalar(getattr(problem, name))
+        if not isinstance(flag, bool):
             raise ProblemError(name, flag, "True or False")
-        put(name, bool(flag))
+        put(name, flag)
 
 
 def check_channels(problem: ConvProblem) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self, Unpack
 
 from convfind.cached import cached_property
 from convfind.errors import ProblemError
@@ -22,11 +22,9 @@ from convfind.problem.checks import (
     per_axis,
     shape_of,
 )
+from convfind.problem.options import ConvOptions, Sizes, check_names
 from convfind.problem.traits import traits_of
 from convfind.types import AccuracyClass, ConvMode, DataType, Direction, Layout
-
-IntOrSequence = int | tuple[int, ...] | list[int]
-PaddingLike = int | str | tuple[Any, ...] | list[Any]
 
 _FLIPPED = {
     Direction.FORWARD: Direction.BACKWARD_DATA,
@@ -86,7 +84,7 @@ class ConvProblem:
     # -- construction -------------------------------------------------------------------------
 
     @classmethod
-    def forward(cls, x: IntOrSequence, w: IntOrSequence, **options: Any) -> ConvProblem:
+    def forward(cls, x: Sizes, w: Sizes, **options: Unpack[ConvOptions]) -> Self:
         """Describe ``y = conv(x, w)``.
 
         Args:
@@ -97,7 +95,7 @@ class ConvProblem:
                 ``output_padding``, ``dtype``, ``y_dtype``, ``layout`` (or ``x_layout``,
                 ``w_layout``, ``y_layout``), ``x_strides``, ``w_strides``, ``y_strides`` (in
                 elements, N, C, spatial order), ``alpha``, ``beta``, ``deterministic``,
-                ``allow_tf32``, ``accuracy``.
+                ``allow_tf32``, ``accuracy``; see `ConvOptions` for types and defaults.
 
         Raises:
             ProblemError: the convolution is impossible; names the field and what is allowed.
@@ -105,12 +103,12 @@ class ConvProblem:
         return cls.create(Direction.FORWARD, x, w, **options)
 
     @classmethod
-    def backward_data(cls, x: IntOrSequence, w: IntOrSequence, **options: Any) -> ConvProblem:
+    def backward_data(cls, x: Sizes, w: Sizes, **options: Unpack[ConvOptions]) -> Self:
         """Describe the gradient with respect to ``x``; arguments as for `forward`."""
         return cls.create(Direction.BACKWARD_DATA, x, w, **options)
 
     @classmethod
-    def backward_weights(cls, x: IntOrSequence, w: IntOrSequence, **options: Any) -> ConvProblem:
+    def backward_weights(cls, x: Sizes, w: Sizes, **options: Unpack[ConvOptions]) -> Self:
         """Describe the gradient with respect to ``w``; arguments as for `forward`."""
         return cls.create(Direction.BACKWARD_WEIGHTS, x, w, **options)
 
@@ -118,70 +116,43 @@ class ConvProblem:
     def create(
         cls,
         direction: Direction | str,
-        x: IntOrSequence,
-        w: IntOrSequence,
-        *,
-        stride: IntOrSequence = 1,
-        padding: PaddingLike = 0,
-        dilation: IntOrSequence = 1,
-        groups: int = 1,
-        mode: ConvMode | str = ConvMode.CONVOLUTION,
-        output_padding: IntOrSequence = 0,
-        dtype: DataType | str = DataType.FLOAT32,
-        y_dtype: DataType | str | None = None,
-        layout: Layout | str | None = None,
-        x_layout: Layout | str | None = None,
-        w_layout: Layout | str | None = None,
-        y_layout: Layout | str | None = None,
-        x_strides: IntOrSequence | None = None,
-        w_strides: IntOrSequence | None = None,
-        y_strides: IntOrSequence | None = None,
-        alpha: float = 1.0,
-        beta: float = 0.0,
-        deterministic: bool = False,
-        allow_tf32: bool = False,
-        accuracy: AccuracyClass | str = AccuracyClass.NORMAL,
-    ) -> ConvProblem:
+        x: Sizes,
+        w: Sizes,
+        **options: Unpack[ConvOptions],
+    ) -> Self:
         """Describe a convolution in any direction; see `forward` for the arguments."""
-        x_shape = shape_of("x", x, least_batch=0)
-        w_shape = shape_of("w", w)
+        check_names(options)
+        fields: dict[str, Any] = {**options}
+        x_shape, w_shape = shape_of("x", x, least_batch=0), shape_of("w", w)
         rank = len(x_shape) - 2
         if len(w_shape) != len(x_shape):
             raise ProblemError("w", w_shape, f"as many dimensions as x, which has {len(x_shape)}")
-        if padding == "same" and mode == ConvMode.TRANSPOSE:
+        stride = per_axis("stride", fields.pop("stride", 1), rank, least=1)
+        dilation = per_axis("dilation", fields.pop("dilation", 1), rank, least=1)
+        padding = fields.pop("padding", 0)
+        if isinstance(padding, str) and padding == "same" and fields.get("mode") == "transpose":
             raise ProblemError("padding", padding, "numbers or pairs where mode is transpose")
-        steps = per_axis("stride", stride, rank, least=1)
-        dilations = per_axis("dilation", dilation, rank, least=1)
-        begin, end = padding_pair(padding, x_shape[2:], w_shape[2:], steps, dilations)
-        element = enum_value("dtype", DataType, dtype)
-        common = Layout.of(rank) if layout is None else enum_value("layout", Layout, layout)
+        begin, end = padding_pair(padding, x_shape[2:], w_shape[2:], stride, dilation)
+        dtype = enum_value("dtype", DataType, fields.pop("dtype", DataType.FLOAT32))
+        if fields.get("y_dtype") is None:
+            fields["y_dtype"] = dtype.result
+        layout = fields.pop("layout", None)
+        layout = Layout.of(rank) if layout is None else enum_value("layout", Layout, layout)
+        for name in ("x_layout", "w_layout", "y_layout"):
+            if fields.get(name) is None:
+                fields[name] = layout
         # The constructor checks what is not checked here, and brings it into its one spelling.
-        fields: dict[str, Any] = {
-            "direction": direction,
-            "x_shape": x_shape,
-            "w_shape": w_shape,
-            "stride": steps,
-            "padding": begin,
-            "padding_end": end,
-            "dilation": dilations,
-            "groups": groups,
-            "mode": mode,
-            "output_padding": output_padding,
-            "dtype": element,
-            "y_dtype": element.result if y_dtype is None else y_dtype,
-            "x_layout": common if x_layout is None else x_layout,
-            "w_layout": common if w_layout is None else w_layout,
-            "y_layout": common if y_layout is None else y_layout,
-            "x_strides": x_strides,
-            "w_strides": w_strides,
-            "y_strides": y_strides,
-            "alpha": alpha,
-            "beta": beta,
-            "deterministic": deterministic,
-            "allow_tf32": allow_tf32,
-            "accuracy": accuracy,
-        }
-        return cls(**fields)
+        return cls(
+            direction=direction,  # type: ignore[arg-type]  # a word becomes the enum's member there
+            x_shape=x_shape,
+            w_shape=w_shape,
+            stride=stride,
+            padding=begin,
+            padding_end=end,
+            dilation=dilation,
+            dtype=dtype,
+            **fields,
+        )
 
     @classmethod
     def from_driver(cls, line: str) -> ConvProblem:

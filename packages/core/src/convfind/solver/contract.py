@@ -29,7 +29,7 @@ class Solver(ABC):
     version: ClassVar[int] = 1
     #: True promises that N, H and W are run-time arguments: one binary serves many shapes.
     is_dynamic: bool = False
-    #: True for slow kernels that take everything: not timed when any other solver ran.
+    #: True for slow kernels that take nearly everything: not timed when any other solver ran.
     is_last_resort: ClassVar[bool] = False
     #: Devices whose backend is not listed are refused before `applicability` is asked; empty: any.
     backends: ClassVar[tuple[str, ...]] = ()

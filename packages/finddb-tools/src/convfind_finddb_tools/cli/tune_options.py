@@ -109,8 +109,7 @@ def _tell(app: App, reading: Reading) -> None:
     for refusal in reading.refused[:_SHOWN]:
         app.note(f"{reading.source}: {refusal.where} left out: {refusal.reason}")
     if len(reading.refused) > _SHOWN:
-        more = len(reading.refused) - _SHOWN
-        app.note(f"{reading.source}: {more:,} more left out; `convfind tune list --json` has all")
+        app.note(f"{reading.source}: {len(reading.refused) - _SHOWN:,} more left out")
 
 
 def workload_json(workload: Workload) -> list[dict[str, Any]]:

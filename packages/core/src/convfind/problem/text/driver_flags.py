@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from convfind.arguments import similar
 from convfind.errors import ProblemError
 
 
@@ -115,10 +115,7 @@ def _check_value(flag: Flag, value: str) -> None:
 
 def _near(word: str) -> str:
     """Suggest flags that resemble a word."""
-    bare = word.lstrip("-")
-    names = [flag.long for flag in FLAGS]
-    near = [name for name in names if name.startswith(bare)] if bare else []
-    near += [name for name in difflib.get_close_matches(bare, names) if name not in near]
+    near = similar(word.lstrip("-"), [flag.long for flag in FLAGS])
     if near:
-        return ", ".join(f"--{name}" for name in near[:5])
+        return ", ".join(f"--{name}" for name in near)
     return "the flags of MIOpenDriver conv, such as --batchsize, -c, --in_h, -k, --forw"

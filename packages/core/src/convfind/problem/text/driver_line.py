@@ -11,7 +11,7 @@ from typing import Any
 from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
 from convfind.problem.text.driver_flags import read_flags
-from convfind.problem.text.sizes import parse_size, refuse_unspeakable
+from convfind.problem.text.sizes import checked_text, parse_size, refuse_unspeakable
 from convfind.types import ConvMode, DataType, Direction, Layout
 
 _DTYPES = {
@@ -21,7 +21,8 @@ _DTYPES = {
     "convint8": DataType.INT8,
 }
 _BASE_WORD = {dtype: word for word, dtype in _DTYPES.items()}
-_MODES = {"conv": ConvMode.CONVOLUTION, "trans": ConvMode.TRANSPOSE}
+#: Values of ``--mode``.
+MODES = {"conv": ConvMode.CONVOLUTION, "trans": ConvMode.TRANSPOSE}
 _DIRECTION_BITS = {
     Direction.FORWARD: 1,
     Direction.BACKWARD_DATA: 2,
@@ -48,7 +49,7 @@ def parse_driver_line(line: str) -> tuple[ConvProblem, ...]:
     Raises:
         ProblemError: names the flag and what it may be.
     """
-    words = _COMMENT.sub("", line).split()
+    words = _COMMENT.sub("", checked_text("driver line", line)).split()
     if words and _PROGRAM.fullmatch(words[0]):
         del words[0]
     if not words or words[0] not in _DTYPES:
@@ -88,9 +89,9 @@ def _problem(values: dict[str, str], dtype: DataType) -> ConvProblem:
     def sizes(name: str, least: int) -> tuple[int, ...]:
         return tuple(size(f"{name}_{axis}", least) for axis in axes)
 
-    mode = _MODES.get(values["mode"])
+    mode = MODES.get(values["mode"])
     if mode is None:
-        raise ProblemError("mode", values["mode"], " or ".join(_MODES))
+        raise ProblemError("mode", values["mode"], " or ".join(MODES))
     groups = size("group_count", 1)
     channels, out_channels = size("in_channels", 1), size("out_channels", 1)
     for name, count in (("in_channels", channels), ("out_channels", out_channels)):

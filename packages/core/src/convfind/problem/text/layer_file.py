@@ -9,6 +9,7 @@ from pathlib import Path
 from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
 from convfind.problem.text.driver_line import parse_driver_line
+from convfind.problem.text.text_file import read_text
 
 _COMMENT = re.compile(r"(?:^|\s)#\s*(?P<text>.*)")
 _COUNT = re.compile(r"x(?P<count>[0-9]{1,6})\b\s*")
@@ -31,10 +32,11 @@ def read_layer_file(path: str | Path) -> tuple[Layer, ...]:
         ProblemError: the file cannot be read, or has no layers, or a line is wrong: names file
             and line.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
-        raise ProblemError("layer file", str(path), f"a readable text file ({exc})") from exc
+    return parse_layers(read_text(Path(path), "layer file"), path)
+
+
+def parse_layers(text: str, path: str | Path) -> tuple[Layer, ...]:
+    """Read the text of a layer file; ``path`` is for errors. See `read_layer_file`."""
     layers: list[Layer] = []
     for line_number, line in enumerate(text.splitlines(), start=1):
         if not line.split("#", 1)[0].strip():

@@ -9,6 +9,7 @@ from convfind.problem import ConvProblem
 from convfind.problem.text.driver_line import is_driver_line, parse_driver_line
 from convfind.problem.text.miopen_key import parse_miopen_key
 from convfind.problem.text.network_config import parse_network_config
+from convfind.problem.text.sizes import checked_text
 
 _NETWORK_CONFIG = re.compile(r"(fwd|bwd-data|bwd-weights)-")
 _MIOPEN_KEY = re.compile(r"[0-9]+-")
@@ -20,7 +21,7 @@ _KEYS = (
 
 def parse_key(text: str) -> ConvProblem:
     """Read a network config or a MIOpen find-db key."""
-    text = text.strip()
+    text = checked_text("key", text).strip()
     if _NETWORK_CONFIG.match(text):
         return parse_network_config(text)
     if _MIOPEN_KEY.match(text):
@@ -30,6 +31,7 @@ def parse_key(text: str) -> ConvProblem:
 
 def parse_problem(text: str) -> tuple[ConvProblem, ...]:
     """Read any text of a problem; several problems where a driver line asks for directions."""
+    checked_text("problem", text)
     if is_driver_line(text):
         return parse_driver_line(text)
     if _NETWORK_CONFIG.match(text.strip()) or _MIOPEN_KEY.match(text.strip()):

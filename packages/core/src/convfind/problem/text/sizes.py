@@ -28,6 +28,13 @@ def parse_size(field: str, text: str) -> int:
     return int(text)
 
 
+def checked_text(field: str, value: object) -> str:
+    """Return a text, and refuse anything else."""
+    if not isinstance(value, str):
+        raise ProblemError(field, value, "a text")
+    return value
+
+
 def refuse_unspeakable(problem: ConvProblem, text_form: str) -> None:
     """Raise where a problem has a property that MIOpen's texts have no words for."""
     refused = (

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from convfind.errors import ProblemError
-from convfind.problem.text import parse_problem
+from convfind.problem.text import parse_problem, read_text
 from convfind_finddb_tools.tune.workload import Found, Reading
 
 
@@ -24,10 +24,7 @@ def read_json_problems(path: Path) -> Reading:
     Raises:
         ProblemError: the file cannot be read or a line is malformed: names file and line.
     """
-    try:
-        text = path.read_bytes()
-    except OSError as exc:
-        raise ProblemError("source", str(path), f"a readable file ({exc})") from exc
+    text = read_text(path, "source")
     decoder = msgspec.json.Decoder(_Line)
     found: list[Found] = []
     for number, content in enumerate(text.splitlines(), 1):
@@ -42,8 +39,7 @@ def read_json_problems(path: Path) -> Reading:
             )
         except (msgspec.MsgspecError, ProblemError) as exc:
             where = f"{path}:{number}"
-            shown = content[:200].decode(errors="replace")
-            raise ProblemError(where, shown, f"a line such as {_EXAMPLE} ({exc})") from exc
+            raise ProblemError(where, content, f"a line such as {_EXAMPLE} ({exc})") from exc
     return Reading(path.name, tuple(found))
 
 

@@ -7,12 +7,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from convfind.arguments import shortened
 from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
 from convfind.types import ConvMode
 from convfind_finddb_tools.tune.workload import Found, Reading, Refusal
 
 _OPERATORS = frozenset({"Conv", "FusedConv", "ConvTranspose", "ConvInteger"})
+_AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 #: Element types by their numbers in ONNX.
 _DTYPES = {1: "float32", 3: "int8", 10: "float16", 11: "float64", 16: "bfloat16"}
 
@@ -44,11 +46,12 @@ def read_onnx_model(path: Path, dims: Mapping[str, int], batch: int | None) -> R
         _fix_inputs(model.graph, dims, batch)
         model = inference.infer_shapes(model, data_prop=True)
     except Exception as exc:  # of several kinds, from the parser and the inference
-        raise ProblemError("source", str(path), f"a valid ONNX model ({exc})") from exc
+        why = shortened(str(exc)) or type(exc).__name__
+        raise ProblemError("source", str(path), f"a valid ONNX model ({why})") from exc
     found: list[Found] = []
     refused: list[Refusal] = []
     for node, tensors in _convolutions(model.graph, {}):
-        label = node.name or node.output[0]
+        label = node.name or next(iter(node.output), node.op_type)
         try:
             found.append(Found(_problem(node, tensors, label), name=label))
         except ProblemError as exc:
@@ -88,6 +91,8 @@ def _convolutions(graph: Any, outer: _Tensors) -> Iterator[tuple[Any, _Tensors]]
 
 
 def _problem(node: Any, tensors: _Tensors, label: str) -> ConvProblem:
+    if len(node.input) < 2 or not all(node.input[:2]):
+        raise ProblemError("inputs", list(node.input), "data and weights")
     dtype, x_shape = _tensor(node.input[0], tensors, label)
     _, w_shape = _tensor(node.input[1], tensors, label)
     if dtype not in _DTYPES:
@@ -98,9 +103,22 @@ def _problem(node: Any, tensors: _Tensors, label: str) -> ConvProblem:
         return tuple(attributes[name].ints) if name in attributes else default
 
     rank = len(x_shape) - 2
+    if not 1 <= rank <= 3 or len(w_shape) != rank + 2:
+        raise ProblemError("shapes", (x_shape, w_shape), "3 to 5 dimensions, of both the same")
     stride, dilation = numbers("strides", (1,) * rank), numbers("dilations", (1,) * rank)
     pads = numbers("pads", (0,) * 2 * rank)
-    auto = attributes["auto_pad"].s.decode() if "auto_pad" in attributes else "NOTSET"
+    for name, given, count in (
+        ("strides", stride, rank),
+        ("dilations", dilation, rank),
+        ("pads", pads, 2 * rank),
+    ):
+        if len(given) != count or min(given) < (name != "pads"):
+            raise ProblemError(name, given, f"{count} numbers, none negative, no stride of 0")
+    auto = "NOTSET"
+    if "auto_pad" in attributes:
+        auto = attributes["auto_pad"].s.decode(errors="replace")
+    if auto not in _AUTO_PADS:
+        raise ProblemError("auto_pad", auto, ", ".join(_AUTO_PADS))
     transposed = node.op_type == "ConvTranspose"
     if auto.startswith("SAME"):
         if transposed:

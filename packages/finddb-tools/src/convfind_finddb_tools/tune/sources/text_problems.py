@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from convfind.errors import ProblemError
-from convfind.problem.text import parse_key, parse_problem, read_layer_file
+from convfind.problem.text import parse_key, parse_layers, parse_problem, read_text
 from convfind.problem.text.driver_line import is_driver_line
 from convfind_finddb_tools.tune.workload import Found, Reading, Refusal
 
@@ -25,16 +25,13 @@ def read_text_problems(path: Path) -> Reading:
         ProblemError: the file cannot be read, or a line of a layer file or list is malformed: names
             file and line.
     """
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError as exc:
-        raise ProblemError("source", str(path), f"a readable file ({exc})") from exc
+    text = read_text(path, "source", errors="replace")
     lines = [_COLOUR.sub("", line).strip() for line in text.splitlines()]
     if any(map(_COMMAND.search, lines)):
         return _read_log(path.name, lines)
     first = next((line for line in lines if line and not line.startswith("#")), "")
     if is_driver_line(first):
-        layers = read_layer_file(path)
+        layers = parse_layers(text, path)
         found = (Found(layer.problem, layer.count, layer.comment) for layer in layers)
         return Reading(path.name, tuple(found))
     return _read_keys(path, lines)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -72,9 +72,10 @@ def _made(factory: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     name, colon, attribute = factory.partition(":")
     if not (name and colon and attribute):
         raise ProblemError("--torch", factory, _FORM)
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    with suppress(OSError):  # the current folder may be gone
+        here = str(Path.cwd())
+        if here not in sys.path:
+            sys.path.insert(0, here)
     try:
         made = getattr(import_module(name), attribute)()
     except Exception as exc:  # the user's code
