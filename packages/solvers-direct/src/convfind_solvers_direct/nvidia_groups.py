@@ -67,6 +67,10 @@ class GroupsConv(GpuDirect):
         """What the rounding to bfloat16 adds."""
         return _ROUNDED_BOUND if _products(problem) == 2 else 1.0
 
+    def mixes_values(self, problem: ConvProblem) -> bool:
+        """Groups of four: two of them are multiplied as one of eight, with zeros between them."""
+        return window(problem).channels < _OCTET
+
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """All tensors moved once, and the products, also those with what is not there."""
         shape = window(problem)

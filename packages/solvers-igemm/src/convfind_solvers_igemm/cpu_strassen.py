@@ -68,6 +68,10 @@ class Strassen(ChannelsFirst):
         """The magnitude of the products that are summed, relative to the formula's."""
         return _ERROR_FACTOR
 
+    def mixes_values(self, problem: ConvProblem) -> bool:
+        """Halves of the image, of the channels and of the filters are added before they meet."""
+        return True
+
     def _share(self, shape: Geometry, target: Target) -> float:
         return super()._share(shape, target) / _SHARE_OF_PRODUCTS
 

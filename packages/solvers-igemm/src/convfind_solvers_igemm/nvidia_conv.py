@@ -35,6 +35,7 @@ from convfind_solvers_igemm.nvidia_form import (
     filled_bytes,
     gather,
     geometry_of,
+    has_zero_taps,
     products,
     whole,
 )
@@ -125,6 +126,11 @@ class MatrixConvSolver(TunableSolver):
     def error_bound(self, problem: ConvProblem) -> float:
         """TF32 inputs are cut off, not rounded: twice the error."""
         return 2.0 if problem.allow_tf32 and problem.dtype is DataType.FLOAT32 else 1.0
+
+    def mixes_values(self, problem: ConvProblem) -> bool:
+        """Where it multiplies by zeros what a result does not read."""
+        problem = self._seen(problem)
+        return has_zero_taps(problem, geometry_of(problem))
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of operands in another form, where they need one, and of a sum's parts."""

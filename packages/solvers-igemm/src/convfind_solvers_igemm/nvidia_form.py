@@ -246,6 +246,18 @@ def fill(problem: ConvProblem, program: Program, shape: GpuGeometry) -> Launch:
     )
 
 
+def has_zero_taps(problem: ConvProblem, shape: GpuGeometry) -> bool:
+    """Whether zeros stand in rows of the filter where the source has data that are not read.
+
+    Those of taps that a phase lacks and another one has, or that fill up a folded stride.
+    """
+    product = MatrixProduct(shape)
+    if product.fused and product.taps * shape.phases > shape.taps:
+        return True
+    plain = gpu_geometry(problem)
+    return plain.window[2] % _folded(problem, plain) > 0
+
+
 def products(problem: ConvProblem) -> int:
     """What a product costs: PRODUCTS of convfind_nvidia_tile.h."""
     if problem.dtype is not DataType.FLOAT32 or problem.allow_tf32:

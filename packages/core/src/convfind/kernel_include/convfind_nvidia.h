@@ -58,6 +58,14 @@ CF_INLINED CF_UINT cf_tf32_low(const CF_UINT bits, const CF_UINT high) {
   return CF_AS_UINT(CF_AS_FLOAT(bits) - CF_AS_FLOAT(high));
 }
 
+// The nearest TF32 number alone: NaN stays NaN, which the sum above makes a zero where all bits are ones, as those of
+// NVIDIA's arithmetic are; there the rest still is NaN.
+CF_INLINED CF_UINT cf_tf32_nearest(const CF_UINT bits) {
+  CF_UINT nearest;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(nearest) : "f"(CF_AS_FLOAT(bits)));
+  return nearest;
+}
+
 // Two floats rounded to a pair of a 16-bit type, the first in the lower half.
 #define CF_PAIR(dtype, first, second) CF_JOIN(cf_pair_, dtype)(first, second)
 CF_INLINED CF_UINT cf_pair_FLOAT16(const float first, const float second) {

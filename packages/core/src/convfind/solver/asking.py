@@ -21,6 +21,7 @@ from convfind.solver.config import Config
 from convfind.solver.contract import Solver, TunableSolver
 from convfind.solver.recipe import Fill, Launch, LibraryGemm, Recipe
 from convfind.solver.search_space import SearchSpace
+from convfind.types import AccuracyClass
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,6 +30,9 @@ T = TypeVar("T")
 FAILURES = (Exception, SystemExit)
 
 _LONGEST = 300  # characters of a reason that is passed on
+_MIXES = Rejected(
+    Reason.ACCURACY, "mixes values, and accuracy=strict wants sums of a result's own products"
+)
 
 
 def applicability(solver: Solver, problem: ConvProblem, target: Target) -> Applicability:
@@ -41,9 +45,14 @@ def applicability(solver: Solver, problem: ConvProblem, target: Target) -> Appli
 
 
 def sizes(solver: Solver, problem: ConvProblem, target: Target) -> Applicability:
-    """Ask whether a solver takes a problem that is known to lie in its domain."""
+    """Ask whether a solver takes a problem that is known to lie in its domain.
+
+    With ``accuracy=strict`` it does not where it mixes values.
+    """
     try:
         answer = solver.applicability(problem, target)
+        if answer and problem.accuracy is AccuracyClass.STRICT and solver.mixes_values(problem):
+            return _MIXES
     except FAILURES as error:
         return Rejected(Reason.SOLVER_ERROR, told(error))
     if answer is APPLICABLE or isinstance(answer, Applicable):

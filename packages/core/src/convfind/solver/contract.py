@@ -79,6 +79,14 @@ class Solver(ABC):
         """
         return 0
 
+    def mixes_values(self, problem: ConvProblem) -> bool:
+        """Whether a NaN or an infinity may reach results that do not read it, in the same image.
+
+        True of algorithms that transform tiles, and of those that add numbers before they multiply
+        or multiply what a result does not read by zero. They are refused with ``accuracy=strict``.
+        """
+        return self.error_reach(problem) > 0
+
     @abstractmethod
     def solution(
         self,

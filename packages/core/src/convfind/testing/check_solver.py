@@ -19,6 +19,7 @@ from convfind.testing.contract_checks import (
 )
 from convfind.testing.device_checks import DeviceChecks
 from convfind.testing.guarded_run import GuardedRunner
+from convfind.testing.non_finite_checks import NonFiniteChecks
 from convfind.testing.report import SolverReport
 from convfind.testing.shapes import edge_cases, variants
 
@@ -55,6 +56,7 @@ def check_solver(
         return report
     runner = GuardedRunner(device)
     on_device = DeviceChecks(report, solver, target, runner, seed)
+    not_finite = NonFiniteChecks(report, solver, runner, seed)
     for problem in problems:
         answer = solver.takes(problem, target)
         if isinstance(answer, Rejected):
@@ -71,7 +73,8 @@ def check_solver(
         except KernelBuildError as error:
             report.fail("build", problem.key, f"{error}\n{error.log}")
             continue
-        on_device.check(problem, solution)
+        if on_device.check(problem, solution):
+            not_finite.check(problem, solution)
     return report
 
 

@@ -38,12 +38,16 @@ class DeviceChecks:
         self._runner = runner
         self._seed = seed
 
-    def check(self, problem: ConvProblem, solution: Recipe) -> None:
-        """Run everything that applies to a problem and its default solution."""
+    def check(self, problem: ConvProblem, solution: Recipe) -> bool:
+        """Run everything that applies to a problem and its default solution.
+
+        Returns:
+            Whether it ran, rightly; else it need not be looked at more closely.
+        """
         numbers = self._numbers(problem, random_data(problem, self._seed))
         result = self._run(problem, solution, numbers, "random data", exact=False)
         if result is None:
-            return  # what does not run, or not rightly, need not be looked at more closely
+            return False
         self._report.problems.append(problem.key)
         whole = self._numbers(problem, integer_data(problem, self._seed))
         # Transforms round even where data and results are whole numbers.
@@ -57,6 +61,7 @@ class DeviceChecks:
             self._compare(problem, "bound weights", result, bound)
         self._check_limits(problem, solution, numbers)
         self._check_determinism(problem, numbers)
+        return True
 
     def _numbers(self, problem: ConvProblem, read: tuple[Array, Array]) -> dict[str, Array]:
         """All three tensors: those read, and small whole numbers where the result will be."""

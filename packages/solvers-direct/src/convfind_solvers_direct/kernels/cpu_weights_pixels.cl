@@ -62,7 +62,8 @@ INLINE void add_pixels(float16 sum[CHUNK][FILTER_W], const bool inside, const bo
         if ((!inside && o >= rows) || i0 + i >= FILTER_H) continue;
 #pragma unroll
         for (int p = 0; p < COLUMNS; p++)
-          if (COLUMNS_MEET(p, j)) sum[i][COLUMN_TAP(p, j)] = fma(value, gradient[o][p], sum[i][COLUMN_TAP(p, j)]);
+          if (COLUMNS_MEET(p, j) && (inside || p < rest))
+            sum[i][COLUMN_TAP(p, j)] = fma(value, gradient[o][p], sum[i][COLUMN_TAP(p, j)]);
       }
     }
   }
@@ -90,6 +91,8 @@ INLINE void add_rows(__global const float *restrict x, __global const float *res
       add_pixels(sum, false, false, x, gradient, t, i0, row0, column0, rows, rest, x_h, x_w, y_w, channels, count);
     else if (rows_inside && column0 >= 0 && column0 + COLUMN_SPAN <= x_w && rest >= COLUMNS)
       add_pixels(sum, true, true, x, gradient, t, i0, row0, column0, rows, rest, x_h, x_w, y_w, channels, count);
+    else if (rest >= COLUMNS)
+      add_pixels(sum, false, true, x, gradient, t, i0, row0, column0, rows, COLUMNS, x_h, x_w, y_w, channels, count);
     else
       add_pixels(sum, false, true, x, gradient, t, i0, row0, column0, rows, rest, x_h, x_w, y_w, channels, count);
   }

@@ -22,17 +22,13 @@
 
 #define LANES (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 
-// Adds what `count` columns of a row of y, from `column` on, are in the sums; only the last `count` of a vector that
-// `overlaps` its neighbour; `whole`: the rows of x exist.
-INLINE void add_vector(float16 sum[FILTERS_AT_ONCE][CHUNK][FILTER_W], const bool whole, const bool overlaps,
-                       __global const float *gradient, const float *line, long plane, int from, int row0, int row1,
-                       int i0, int pitch, int part, int count) {
+// Adds what `count` columns of a row of y are in the sums, lanes of zeros behind them; `whole`: the rows of x exist.
+INLINE void add_vector(float16 sum[FILTERS_AT_ONCE][CHUNK][FILTER_W], const bool whole, __global const float *gradient,
+                       const float *line, long plane, int from, int row0, int row1, int i0, int pitch, int part,
+                       int count) {
   float16 value[FILTERS_AT_ONCE];
 #pragma unroll
-  for (int j = 0; j < FILTERS_AT_ONCE; j++) {
-    value[j] = load_part(gradient + j * plane, overlaps ? VEC : count);
-    if (overlaps && count < VEC) value[j] = select((float16)(0.0f), value[j], LANES >= (int16)(VEC - count));
-  }
+  for (int j = 0; j < FILTERS_AT_ONCE; j++) value[j] = load_part(gradient + j * plane, count);
 #pragma unroll
   for (int i = 0; i < CHUNK; i++) {
     const int at = from + i * DILATION_H;
@@ -46,18 +42,46 @@ INLINE void add_vector(float16 sum[FILTERS_AT_ONCE][CHUNK][FILTER_W], const bool
   }
 }
 
-// The same of a row.
-INLINE void add_row(float16 sum[FILTERS_AT_ONCE][CHUNK][FILTER_W], const bool whole, __global const float *gradient,
-                    const float *line, long plane, int from, int row0, int row1, int i0, int pitch, int part, int y_w) {
-  int column = 0;
-  for (; column + VEC <= y_w; column += VEC)
-    add_vector(sum, whole, true, gradient + column, line + column, plane, from, row0, row1, i0, pitch, part, VEC);
-  if (column == y_w) return;
-  const int back = y_w - VEC;
-  if (back >= 0)
-    add_vector(sum, whole, true, gradient + back, line + back, plane, from, row0, row1, i0, pitch, part, y_w - column);
-  else
-    add_vector(sum, whole, false, gradient, line, plane, from, row0, row1, i0, pitch, part, y_w);
+// Adds rows `top` to `bottom` of y to the totals: all whole vectors of columns, or the `last` vector, of columns that are
+// left over. That has lanes of columns that were added before, or do not exist. They are left out of its sums at the end:
+// zeros for their gradients would not do, times what x has there, which may be infinite.
+INLINE void add_rows(float16 *total, const bool last, __global const float *gradient, const float *rows, long plane,
+                     int k, int i0, int top, int bottom, int row0, int row1, int pad_h, int pitch, int part, int y_w) {
+  const int column0 = last ? max(y_w - VEC, 0) : 0, column1 = last ? column0 + 1 : y_w - VEC + 1;
+  const int count = last ? y_w : VEC;
+  const int16 lanes = LANES + column0 >= (int16)(y_w - y_w % VEC) && LANES < (int16)(y_w);
+  float16 sum[FILTERS_AT_ONCE][CHUNK][FILTER_W];
+#pragma unroll
+  for (int j = 0; j < FILTERS_AT_ONCE; j++)
+#pragma unroll
+    for (int i = 0; i < CHUNK; i++)
+#pragma unroll
+      for (int f = 0; f < FILTER_W; f++)
+        sum[j][i][f] = last ? (float16)(0.0f) : total[TOTAL(k + j, min(i0 + i, FILTER_H - 1), f)];
+  for (int row = top; row < bottom; row++) {
+    const int from = row * STRIDE_H - pad_h + i0 * DILATION_H;
+    __global const float *values = gradient + (long)row * y_w;
+    const float *line = rows + (from - row0) * pitch;
+    if (from >= row0 && from + (CHUNK - 1) * DILATION_H < row1 && i0 + CHUNK <= FILTER_H) {
+      for (int column = column0; column < column1; column += VEC)
+        add_vector(sum, true, values + column, line + column, plane, from, row0, row1, i0, pitch, part, count);
+    } else {
+      for (int column = column0; column < column1; column += VEC)
+        add_vector(sum, false, values + column, line + column, plane, from, row0, row1, i0, pitch, part, count);
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < FILTERS_AT_ONCE; j++) {
+#pragma unroll
+    for (int i = 0; i < CHUNK; i++) {
+      if (i0 + i >= FILTER_H) continue;
+#pragma unroll
+      for (int f = 0; f < FILTER_W; f++) {
+        float16 *to = total + TOTAL(k + j, i0 + i, f);
+        *to = last ? *to + select((float16)(0.0f), sum[j][i][f], lanes) : sum[j][i][f];
+      }
+    }
+  }
 }
 
 // Global size: (runs of `share` groups, parts of `span` images). A part lies like w. `band` rows of y at a
@@ -87,32 +111,13 @@ __kernel ONE_ITEM void direct_cpu_weights(__global const float *restrict x, __gl
         for (int k = 0; k < FILTERS; k += FILTERS_AT_ONCE) {
           __global const float *gradient = y + (((long)image * groups + group) * FILTERS + k) * y_h * y_w;
           for (int i0 = 0; i0 < FILTER_H; i0 += CHUNK) {
-            float16 sum[FILTERS_AT_ONCE][CHUNK][FILTER_W];
-#pragma unroll
-            for (int j = 0; j < FILTERS_AT_ONCE; j++)
-#pragma unroll
-              for (int i = 0; i < CHUNK; i++)
-#pragma unroll
-                for (int f = 0; f < FILTER_W; f++) sum[j][i][f] = total[TOTAL(k + j, min(i0 + i, FILTER_H - 1), f)];
-            for (int row = top; row < bottom; row++) {
-              const int from = row * STRIDE_H - pad_h + i0 * DILATION_H;
-              const float *line = rows + (from - row0) * pitch;
-              if (from >= row0 && from + (CHUNK - 1) * DILATION_H < row1 && i0 + CHUNK <= FILTER_H)
-                add_row(sum, true, gradient + (long)row * y_w, line, (long)y_h * y_w, from, row0, row1, i0, pitch, part,
-                        y_w);
-              else
-                add_row(sum, false, gradient + (long)row * y_w, line, (long)y_h * y_w, from, row0, row1, i0, pitch,
-                        part, y_w);
-            }
-#pragma unroll
-            for (int j = 0; j < FILTERS_AT_ONCE; j++) {
-#pragma unroll
-              for (int i = 0; i < CHUNK; i++) {
-                if (i0 + i >= FILTER_H) continue;
-#pragma unroll
-                for (int f = 0; f < FILTER_W; f++) total[TOTAL(k + j, i0 + i, f)] = sum[j][i][f];
-              }
-            }
+            // Whole vectors come first: they bring the lines of y in the order of memory.
+            if (y_w >= VEC)
+              add_rows(total, false, gradient, rows, (long)y_h * y_w, k, i0, top, bottom, row0, row1, pad_h, pitch, part,
+                       y_w);
+            if (y_w % VEC)
+              add_rows(total, true, gradient, rows, (long)y_h * y_w, k, i0, top, bottom, row0, row1, pad_h, pitch, part,
+                       y_w);
           }
         }
       }

@@ -26,6 +26,7 @@
 #define ASYNC 0         // 1, NVIDIA's since sm_80, FLOAT32: the next tile is copied while this one is added
 #endif
 #include "gpu_window.h"
+#include "gpu_edge.h"
 #include "gpu_copy.h"
 
 #ifndef CHANNELS_LAST
@@ -171,6 +172,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_first_weights(
   } while (0)
 
   int right = first % tiles_w, down = first / tiles_w % tiles_h, n = first / tiles_w / tiles_h;
+  int rows = y_h - down * ROWS, columns = y_w - right * COLUMNS;  // from the tile that is added on
 #if ASYNC
   if (first < end) FETCH(memory);
   CF_COPIES_COMMIT();
@@ -191,6 +193,8 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_first_weights(
     _Pragma("unroll 1") for (int turn = 0; turn < TURNS; ++turn) {
       const int run = turn * SHARERS + sharer;
       if (RUNS % SHARERS && run >= RUNS) break;
+      const int left = columns - run % RUNS_ACROSS * 4;
+      if (run / RUNS_ACROSS >= rows || left <= 0) continue;
       CF_LOCAL_PTR const float *from = image + (run / RUNS_ACROSS * (STRIDE_H * X_LINE) + run % RUNS_ACROSS * STEP);
       CF_LOCAL_PTR const float *of = image + X_FLOATS;
       of += CHANNELS_LAST ? run * Y_RUN + own_filter * 4 : own_filter * Y_PLANE + run * 4;
@@ -205,6 +209,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_first_weights(
   }
       if (CHANNELS_LAST) {
         FOR_UNROLLED(p, 4) {
+          if (IS_BEHIND(p, left)) continue;
           FOR_UNROLLED(g, KEPT / 4) {
             float four[4];
             CF_LOAD4_LOCAL(four, of + p * BLOCK + g * (4 * FILTER_ITEMS));
@@ -215,10 +220,16 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_first_weights(
         FOR_UNROLLED(k, KEPT) {
           float four[4];
           CF_LOAD4_LOCAL(four, of + k * (FILTER_ITEMS * Y_PLANE));
-          FOR_UNROLLED(p, 4) { ADD(k, p, four[p]) }
+          FOR_UNROLLED(p, 4) {
+            if (IS_BEHIND(p, left)) continue;
+            ADD(k, p, four[p])
+          }
         }
       }
     }
+    columns -= COLUMNS;
+    if (columns <= 0) columns = y_w, rows -= ROWS;
+    if (rows <= 0) rows = y_h;
   }
 
   _Pragma("unroll 1") for (int sharers = SHARERS; sharers > 1; sharers = (sharers + 1) / 2) {

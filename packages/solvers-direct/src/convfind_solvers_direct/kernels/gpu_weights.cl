@@ -5,6 +5,7 @@
 // rows of one channel of w in registers, and walks down x like the forward kernels. At the end items of
 // the same sums add up through local memory, in a fixed order.
 #include "gpu_window.h"
+#include "gpu_edge.h"
 #include "gpu_stage.h"
 
 #ifndef CHANNELS_LAST
@@ -82,12 +83,13 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_weights(
   }
   for (int step = first + sharer; step < min(first + per_part, steps); step += SHARERS) {
     const int line = step / across, p0 = step % across * COLUMNS, image = line / down, o0 = line % down * ROWS;
+    const int rows = y_h - o0, columns = y_w - p0;
     CF_GLOBAL const ELEMENT *of = y + ((CF_LONG)image * y_h + o0) * y_w * y_pixel + p0 * y_pixel;
     float gradient[ROWS][COLUMNS][LANES];
     FOR_UNROLLED(o, ROWS) {
       FOR_UNROLLED(p, COLUMNS) {
         FOR_UNROLLED(l, LANES) gradient[o][p][l] = 0.0f;
-        if (o0 + o < y_h && p0 + p < y_w) LOAD_LANES(gradient[o][p], AT(of, (o * y_w + p) * y_pixel));
+        if (o < rows && p < columns) LOAD_LANES(gradient[o][p], AT(of, (o * y_w + p) * y_pixel));
         STEP(of, y_pixel);
       }
       STEP(of, (y_w - COLUMNS) * y_pixel);
@@ -104,10 +106,10 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_weights(
       }
       STEP(from, (x_w - COLUMN_SPAN) * x_pixel);
       FOR_UNROLLED(o, ROWS) {
-        if (!MEETS(o, r)) continue;
+        if (!MEETS(o, r) || IS_BEHIND(o, rows)) continue;
         FOR_UNROLLED(j, COLUMN_SPAN) {
           FOR_UNROLLED(p, COLUMNS) {
-            if (!COLUMNS_MEET(p, j)) continue;
+            if (!COLUMNS_MEET(p, j) || IS_BEHIND(p, columns)) continue;
             FOR_UNROLLED(l, LANES)
               sum[TAP(o, r)][COLUMN_TAP(p, j)][l] =
                   CF_FMA(value[j][l], gradient[o][p][l], sum[TAP(o, r)][COLUMN_TAP(p, j)][l]);
@@ -180,8 +182,9 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_weights(
     CF_GLOBAL const ELEMENT *results = y + ((CF_LONG)image * groups * FILTERS + k) * y_plane;
     for (int index = sharer; index < strips * y_w; index += sharers) {
       const int strip = QUOTIENT(index, per_columns), column = index - strip * y_w, o0 = top + strip * ROWS;
+      const int rows = y_h - o0;
       float gradient[ROWS];
-      FOR_UNROLLED(o, ROWS) gradient[o] = o0 + o < y_h ? LOAD(results, (o0 + o) * y_w + column) : 0.0f;
+      FOR_UNROLLED(o, ROWS) gradient[o] = o < rows ? LOAD(results, (o0 + o) * y_w + column) : 0.0f;
       const int row = o0 * STRIDE_H - pad_h + chunk * DILATION_H, at = column * STRIDE_W - pad_w;
       CF_LOCAL_PTR const float *from = plane + (row - row0) * x_w + at;
       FOR_UNROLLED(r, WALK) {
@@ -192,7 +195,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_weights(
           value[f] = inside && place >= 0 && place < x_w ? from[r * x_w + f * DILATION_W] : 0.0f;
         }
         FOR_UNROLLED(o, ROWS) {
-          if (!MEETS(o, r)) continue;
+          if (!MEETS(o, r) || IS_BEHIND(o, rows)) continue;
           FOR_UNROLLED(f, FILTER_W) sum[TAP(o, r)][f] = CF_FMA(value[f], gradient[o], sum[TAP(o, r)][f]);
         }
       }

@@ -5,6 +5,7 @@
 // which neighbouring items share in the level-1 cache. At the end items of the same sums add up through local memory, in
 // a fixed order.
 #include "gpu_window.h"
+#include "gpu_edge.h"
 
 #ifndef RESULTS
 #define RESULTS 1  // channels of y of an item: a divisor of FILTERS
@@ -45,14 +46,14 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_wide_weights(
   }
   for (int step = pair < PAIRS ? first + sharer : end; step < end; step += SHARERS) {
     const int line = step / fours, column = 4 * (step - line * fours), image = line / strips;
-    const int row = (line - image * strips) * ROWS, above = row - pad_h;
+    const int row = (line - image * strips) * ROWS, above = row - pad_h, rows = y_h - row;
     const CF_LONG set = (CF_LONG)image * groups + group;
     CF_GLOBAL const float *of = y + ((set * FILTERS + k0) * y_h + row) * y_w + column;
     float gradient[RESULTS][ROWS][4];
     FOR_UNROLLED(k, RESULTS) {
       FOR_UNROLLED(o, ROWS) {
         FOR_UNROLLED(p, 4) gradient[k][o][p] = 0.0f;
-        if (row + o < y_h) CF_LOAD4(gradient[k][o], of + (k * y_h + o) * y_w);
+        if (o < rows) CF_LOAD4(gradient[k][o], of + (k * y_h + o) * y_w);
       }
     }
     CF_GLOBAL const float *from = x + ((set * CHANNELS + c) * x_h + above) * x_w + column - 4 * BEFORE;
@@ -74,7 +75,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_wide_weights(
         }
       }
       FOR_UNROLLED(o, ROWS) {
-        if (r - o < 0 || r - o >= FILTER_H) continue;
+        if (r - o < 0 || r - o >= FILTER_H || IS_BEHIND(o, rows)) continue;
         FOR_UNROLLED(j, FILTER_W) {
           FOR_UNROLLED(k, RESULTS) {
             FOR_UNROLLED(p, 4)

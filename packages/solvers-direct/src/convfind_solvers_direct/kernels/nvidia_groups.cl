@@ -116,7 +116,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_nvidia_groups(
     FOR_UNROLLED(tap, TAPS) {
       const int from_tap = GRADIENT ? TAPS - 1 - tap : tap;
       const CF_UINT bits = is_group ? CF_AS_UINT(kept[of + from_tap * CHANNELS]) : 0;
-      const CF_UINT high = cf_tf32_high(bits);
+      const CF_UINT high = PRODUCTS == 1 ? cf_tf32_nearest(bits) : cf_tf32_high(bits);
       high_w[tap / FILTER_W][tap % FILTER_W][q] = high;
       low_w[tap / FILTER_W][tap % FILTER_W][q] =
           PRODUCTS == 2 ? cf_tf32_low(bits, high) : cf_tf32_high(cf_tf32_low(bits, high));
@@ -183,7 +183,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_nvidia_groups(
             CF_UINT high[4], low[4];
             CF_LOAD_MATRICES(high, own[j] + slot * ROW_BYTES);
             FOR_UNROLLED(e, 4) {
-              const CF_UINT nearest = cf_tf32_high(high[e]);
+              const CF_UINT nearest = PRODUCTS == 1 ? cf_tf32_nearest(high[e]) : cf_tf32_high(high[e]);
               low[e] = cf_tf32_low(high[e], nearest);
               high[e] = nearest;
             }

@@ -160,11 +160,10 @@ CF_INLINED void multiply_wave(float sums[4][4][4], CF_LOCAL_PTR const unsigned c
   own_places(own, lane);
   CF_UNROLL for (int k = 0; k < DEPTH; k += 8) {
     CF_UINT a[4][4], b[4][2];
-    // Half of what is cut off, added before, rounds to nearest.
     CF_UNROLL for (int i = 0; i < 4; ++i) {
       CF_UNROLL for (int q = 0; q < 4; ++q)
-        a[i][q] = cf_tf32_high(OPERAND(a_tile, own, 16 * i + 8 * (q % 2), k + q / 2 * 4));
-      CF_UNROLL for (int q = 0; q < 2; ++q) b[i][q] = cf_tf32_high(OPERAND(b_tile, own, 8 * i, k + 4 * q));
+        a[i][q] = cf_tf32_nearest(OPERAND(a_tile, own, 16 * i + 8 * (q % 2), k + q / 2 * 4));
+      CF_UNROLL for (int q = 0; q < 2; ++q) b[i][q] = cf_tf32_nearest(OPERAND(b_tile, own, 8 * i, k + 4 * q));
     }
     CF_UNROLL for (int i = 0; i < 4; ++i) {
       CF_UNROLL for (int j = 0; j < 4; ++j) CF_MMA(FLOAT32, sums[i][j], a[i], b[j]);

@@ -1,0 +1,208 @@
+"""Checks that NaN and infinity reach the results that read them, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from convfind.checking.accuracy import bound_of, random_data, spread_magnitude
+from convfind.checking.reference import Doubles, reference_convolution, reference_magnitude
+from convfind.problem import ConvProblem
+from convfind.runtime.tensors import tensor_view
+from convfind.solver import Solver
+from convfind.solver.recipe import Recipe
+from convfind.testing.guarded_run import POISON, GuardedRunner
+from convfind.testing.report import SolverReport
+from convfind.testing.tensors import Array, filled_memory
+from convfind.types import Direction
+
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+#: The data that each direction reads: what padding surrounds, or w gathers or scatters.
+_DATA = {Direction.FORWARD: "x", Direction.BACKWARD_DATA: "y", Direction.BACKWARD_WEIGHTS: "x"}
+#: The direction whose result is a tensor: each element is a sum over whatever reads it.
+_READERS_OF = {
+    "x": Direction.BACKWARD_DATA,
+    "w": Direction.BACKWARD_WEIGHTS,
+    "y": Direction.FORWARD,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Poison:
+    """A value in elements of a tensor, and which results must and may hold it then."""
+
+    tensor: str
+    where: str
+    value: float
+    elements: Mask
+    must: Mask
+    may: Mask
+
+
+class NonFiniteChecks:
+    """Runs one solver's solutions on data with a NaN or an infinity in it."""
+
+    def __init__(
+        self, report: SolverReport, solver: Solver, runner: GuardedRunner, seed: int
+    ) -> None:
+        self._report = report
+        self._solver = solver
+        self._runner = runner
+        self._seed = seed
+
+    def check(self, problem: ConvProblem, solution: Recipe) -> None:
+        """Poison one element of each tensor that is read, at a time, and those that nobody reads.
+
+        Results that read a NaN must be NaN, and those that read an infinity not finite; all others
+        must be what they are without it. What a zero of the padding meets may be either, since
+        padding is made of zeros, and zero times infinity is NaN; so may, where the solver
+        `mixes_values`, be everything behind the same image.
+        """
+        if not problem.dtype.is_float or problem.alpha == 0.0:
+            return
+        first, second = problem.direction.reads
+        numbers = dict(zip((first, second), random_data(problem, self._seed), strict=True))
+        for values in numbers.values():
+            values[values == 0] = 1
+        clean = self._run(problem, solution, numbers)
+        if not np.isfinite(clean).all():
+            return  # the checks of results have said so
+        allowed = self._allowed_errors(problem, numbers)
+        for poison in self._poisons(problem):
+            values = numbers[poison.tensor].copy()
+            values[poison.elements] = poison.value
+            result = self._run(problem, solution, {**numbers, poison.tensor: values})
+            self._judge(problem, poison, result, clean, allowed)
+
+    def _judge(
+        self, problem: ConvProblem, poison: _Poison, result: Doubles, clean: Doubles, allowed: Array
+    ) -> None:
+        is_there = np.isnan(result) if np.isnan(poison.value) else ~np.isfinite(result)
+        with np.errstate(invalid="ignore"):
+            is_same = np.abs(result - clean) <= allowed
+        head = f"{poison.value} at {poison.where} of {poison.tensor}"
+        for wrong, what in (
+            (poison.must & ~is_there, "is lost in {} results that read it, the first at {}"),
+            (~poison.may & ~is_same, "reaches {} results that do not read it, the first at {}"),
+        ):
+            if wrong.any():
+                at = tuple(int(index) for index in np.argwhere(wrong)[0])
+                detail = f"{head} {what.format(int(wrong.sum()), at)}"
+                self._report.fail("not finite", problem.key, detail)
+
+    def _run(
+        self, problem: ConvProblem, solution: Recipe, numbers: Mapping[str, Array]
+    ) -> Doubles:
+        writes = problem.direction.writes
+        before = np.ones(_memory_shape(problem, writes)) if problem.beta else None
+        tensors = {
+            name: filled_memory(problem, name, values, POISON)
+            for name, values in {**numbers, writes: before}.items()
+        }
+        with np.errstate(invalid="ignore"):  # of devices that compute with NumPy
+            memory = self._runner.run(problem, solution, tensors).result
+            return tensor_view(problem, writes, memory).astype(np.float64)
+
+    def _allowed_errors(self, problem: ConvProblem, numbers: Mapping[str, Array]) -> Array:
+        """How far two results may be apart, both of which may have the largest error."""
+        writes = problem.direction.writes
+        before = np.ones(_memory_shape(problem, writes))
+        magnitude = spread_magnitude(
+            reference_magnitude(problem, *numbers.values(), before),
+            self._solver.error_reach(problem),
+            channels_last=problem.tensor_layout(writes).channels_last,
+        )
+        bound = bound_of(self._solver, problem)
+        return 2.0 * bound.max_error * magnitude
+
+    def _poisons(self, problem: ConvProblem) -> list[_Poison]:
+        rng = np.random.default_rng((self._seed, crc32(problem.key.encode())))
+        mixes = self._solver.mixes_values(problem)
+        found = []
+        for name in problem.direction.reads:
+            shape = _memory_shape(problem, name)
+            value = float(rng.choice((np.nan, np.inf)))
+            # At corners and edges as often as not.
+            at = tuple(int(rng.choice((0, size - 1, rng.integers(size)))) for size in shape)
+            elements = np.zeros(shape, np.bool_)
+            elements[at] = True
+            must = _readers(problem, name, elements)
+            may = must | _meeting_zeros(problem, name, at)
+            if mixes:
+                may |= _behind_image(problem, name, at)
+            found.append(_Poison(name, str(at), value, elements, must, may))
+        data = _DATA[problem.direction]
+        unread = _unread(problem, data)
+        if unread.any() and not mixes:
+            nobody = np.zeros(_memory_shape(problem, problem.direction.writes), np.bool_)
+            found.append(_Poison(data, "all unread elements", np.nan, unread, nobody, nobody))
+        return found
+
+
+def _memory_shape(problem: ConvProblem, name: str) -> tuple[int, ...]:
+    return problem.tensor_layout(name).to_memory(problem.shape(name))
+
+
+def _readers(problem: ConvProblem, name: str, elements: Mask) -> Mask:
+    """The results that have a tap on one of the elements; zeros of the padding are none."""
+    plain = replace(problem, alpha=1.0, beta=0.0)
+    tensors = (
+        elements if read == name else np.ones(_memory_shape(problem, read))
+        for read in problem.direction.reads
+    )
+    return reference_convolution(plain, *tensors) != 0
+
+
+def _unread(problem: ConvProblem, name: str) -> Mask:
+    """The elements of a tensor that no result reads."""
+    turned = replace(problem.with_direction(_READERS_OF[name]), alpha=1.0, beta=0.0)
+    ones = (np.ones(_memory_shape(turned, read)) for read in turned.direction.reads)
+    return reference_convolution(turned, *ones) == 0
+
+
+def _meeting_zeros(problem: ConvProblem, name: str, at: tuple[int, ...]) -> Mask:
+    """The results in whose sums an element may meet a zero of the padding.
+
+    Data meet weights and gradients only, never zeros.
+    """
+    writes = problem.direction.writes
+    if name == _DATA[problem.direction]:
+        return np.zeros(_memory_shape(problem, writes), np.bool_)
+    channels_last = problem.tensor_layout(name).channels_last
+    channel, spatial = (at[-1], at[1:-1]) if channels_last else (at[1], at[2:])
+    met = np.zeros(problem.shape(writes), np.bool_)
+    if problem.direction is Direction.FORWARD:
+        met[:, at[0]] = True
+    elif problem.direction is Direction.BACKWARD_WEIGHTS:
+        met[channel] = True
+    else:
+        group = at[0] // (problem.w_shape[0] // problem.groups)
+        # A tap reads what lies in its phase of the stride.
+        phases = (
+            (np.arange(size) + before - tap * dilation) % stride == 0
+            for size, before, tap, dilation, stride in zip(
+                problem.x_shape[2:],
+                problem.padding,
+                spatial,
+                problem.dilation,
+                problem.stride,
+                strict=True,
+            )
+        )
+        places = np.ix_(*phases)
+        met[:, group * problem.w_shape[1] + channel][(slice(None), *places)] = True
+    return np.moveaxis(met, 1, -1) if problem.tensor_layout(writes).channels_last else met
+
+
+def _behind_image(problem: ConvProblem, name: str, at: tuple[int, ...]) -> Mask:
+    """The results of the image of an element of the data; all results, where they have no image."""
+    behind = np.ones(_memory_shape(problem, problem.direction.writes), np.bool_)
+    if name == _DATA[problem.direction] and problem.direction.writes != "w":
+        behind[...] = False
+        behind[at[0]] = True
+    return behind
