@@ -151,6 +151,7 @@ def test_of_two_solvers_with_one_id_the_first_stays_and_both_packages_are_named(
         (solver("a", version=True), "version True"),
         (solver("a", algorithm="direct"), "algorithm 'direct'"),
         (solver("a", backends="opencl"), "backends 'opencl'"),
+        (solver("a", domain="all"), "domain 'all' of solver 'a' is no Domain"),
         (solver("a", is_last_resort=None), "is_last_resort of solver 'a'"),
     ],
 )
