@@ -81,7 +81,13 @@ def test_gpus_run_their_steps_without_events(
     args = InvokeArgs(x=device.upload(np.arange(64, dtype=np.float32)), y=device.allocate(256))
     as_gpu = replace(device.target, identity="", kind=DeviceKind.GPU)
     invoker = OpenCLInvoker(
-        device.queue, lambda: device._timing_queue, as_gpu, device._caller, [step], loaded
+        device.queue,
+        lambda: device._timing_queue,
+        as_gpu,
+        device._caller,
+        device._host_memory,
+        [step],
+        loaded,
     )
     for run, expected in ((invoker, 1), (invoker.timed, 1), (invoker, 2)):
         run(args)

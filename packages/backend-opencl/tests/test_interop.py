@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyopencl as cl
 import pyopencl.array
@@ -80,7 +82,7 @@ def test_arrays_with_and_without_offset(own: OpenCLDevice, own_runner: Runner) -
 
 
 def test_an_array_says_how_it_lies(own: OpenCLDevice) -> None:
-    array = cl.array.to_device(own.queue, np.zeros((8, 16), np.float32))
+    array: Any = cl.array.to_device(own.queue, np.zeros((8, 16), np.float32))
     for given, form in (
         (array, TensorForm((8, 16), (16, 1), "float32")),
         (array.T, TensorForm((16, 8), (1, 16), "float32")),

@@ -280,12 +280,9 @@ def test_arrays_of_pyopencl_are_checked(handle: Handle, opened: OpenCLDevice) ->
     for array in wrong:
         with pytest.raises(ProblemError, match="x: "):
             handle.run(best, x=cla.to_device(opened.queue, array), w=weights)
+    columns: Any = cla.to_device(opened.queue, x.transpose(0, 1, 3, 2).copy())
     with pytest.raises(ProblemError, match=r"x: .*strides"):
-        handle.run(
-            best,
-            x=cla.to_device(opened.queue, x.transpose(0, 1, 3, 2).copy()).transpose((0, 1, 3, 2)),
-            w=weights,
-        )
+        handle.run(best, x=columns.transpose((0, 1, 3, 2)), w=weights)
     for array in wrong[1:]:
         with pytest.raises(ProblemError, match="y: "):
             handle.run(best, x=x, w=w, out=cla.to_device(opened.queue, array))
@@ -306,7 +303,7 @@ def test_arrays_of_pyopencl_lie_channels_last_where_their_strides_say_so(
     best = handle.find(problem, mode="FAST").best
     generator = np.random.default_rng(5)
     x, w = (generator.standard_normal(shape, np.float32) for shape in ((2, 8, 8, 8), (8, 1, 1, 8)))
-    given = cla.to_device(opened.queue, x), cla.to_device(opened.queue, w)
+    given: Any = cla.to_device(opened.queue, x), cla.to_device(opened.queue, w)
     with pytest.raises(ProblemError, match=r"x: .*transpose\(0, 3, 1, 2\)"):
         handle.run(best, x=given[0], w=given[1])
     result = handle.run(best, x=given[0].transpose((0, 3, 1, 2)), w=given[1])
