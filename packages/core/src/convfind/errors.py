@@ -16,6 +16,7 @@ ConvfindError
  +-- ModelError                a heuristic model that cannot be used; never raised out of a find
  +-- PluginError               a plugin that breaks its contract
  |    +-- DuplicateIdError
+ |    +-- SolverError
  +-- SettingsError             an environment variable or option with an illegal value
 """
 
@@ -128,6 +129,18 @@ class ModelError(ConvfindError):
 
 class PluginError(ConvfindError):
     """A plugin that breaks its contract."""
+
+
+class SolverError(PluginError):
+    """A solver that raised an error, or answered what cannot be."""
+
+    def __init__(self, solver: str, detail: str) -> None:
+        super().__init__(f"solver {solver} fails: {detail}")
+        self.solver = solver
+        self.detail = detail
+
+    def __reduce__(self) -> tuple[type[SolverError], tuple[str, str]]:
+        return type(self), (self.solver, self.detail)
 
 
 class DuplicateIdError(PluginError):

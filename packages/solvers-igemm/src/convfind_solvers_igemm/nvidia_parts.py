@@ -75,7 +75,8 @@ def parts_parameter(parts: Iterable[int], most: int) -> tuple[Parameter, ...]:
     if most == 1:
         return ()
     found = {1, *parts, *(n for n in _POWERS if n <= most)}
-    return (Parameter("parts", tuple(sorted(found)), "parts of the sum, computed side by side"),)
+    meaning = "parts of the sum, computed side by side"
+    return (Parameter("parts", tuple(sorted(found)), meaning, formerly=1),)
 
 
 def parts_of(

@@ -48,7 +48,14 @@ beta, which are applied in float32, add 3 * 2^-24.
 
 ``factor`` is what an algorithm adds of its own (`Solver.error_bound`): transforms amplify the
 errors of the accumulation, not the last rounding. An algorithm that keeps intermediate results in a
-narrow type, or sums with truncation, states a factor that covers it.
+narrow type, or sums with truncation, states a factor that covers it. It has a limit, since a bound
+that allows everything checks nothing:
+
+    factor <= 32 + slack / (min(s, 5 sqrt(s)) u)
+
+32 is far above what transforms need where sums are long. Where they are short, a transform's own
+roundings outweigh theirs, and narrow types are what products may be rounded to: that is the slack,
+2^-14 for float32, 2^-43 for float64, 8 u_y for the narrow ones.
 """
 
 from __future__ import annotations
@@ -59,11 +66,13 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from convfind.errors import SolverError
 from convfind.problem import ConvProblem
+from convfind.solver import Solver, asking
 from convfind.types import DataType, Direction
 
 Array = np.ndarray[Any, Any]
-Distribution = Literal["uniform", "normal", "wide"]
+Distribution = Literal["uniform", "normal", "wide", "clipped"]
 
 ROUNDING_SPREAD = 5.0  # L above
 SCALING_ROUNDINGS = 3
@@ -76,6 +85,15 @@ UNIT_ROUNDOFF = {
     DataType.INT32: 0.0,
 }
 TF32_ROUNDOFF = 2.0**-11
+#: The largest factor of a solver where sums are long, and what errors may be where they are short.
+LARGEST_FACTOR = 32.0
+_SLACK = {
+    DataType.FLOAT64: 2.0**-43,
+    DataType.FLOAT32: 2.0**-14,
+    DataType.FLOAT16: 2.0**-8,
+    DataType.BFLOAT16: 2.0**-5,
+    DataType.INT8: 0.0,
+}
 #: Up to here every whole number is a value of the type.
 LARGEST_WHOLE = {
     DataType.FLOAT64: 2**53,
@@ -193,8 +211,7 @@ def error_bound(
 
     With ``rounded_reference`` what it is compared with was rounded to the result's type, too.
     """
-    roundings = problem.reduction + SCALING_ROUNDINGS
-    largest = min(roundings, ROUNDING_SPREAD * math.sqrt(roundings))
+    roundings, largest = _roundings(problem)
     few = 10.0 ** (4.0 / math.prod(problem.shape(problem.direction.writes)))
     typical = few * math.sqrt(roundings)
     result = UNIT_ROUNDOFF[problem.tensor_dtype(problem.direction.writes)]
@@ -203,15 +220,45 @@ def error_bound(
     if problem.dtype is DataType.INT8:
         scaling = 0.0 if problem.has_default_scaling else SCALING_ROUNDINGS * 2.0**-24
         return ErrorReport(scaling + result, scaling + result)
-    unit = UNIT_ROUNDOFF[
-        DataType.FLOAT64 if problem.dtype is DataType.FLOAT64 else DataType.FLOAT32
-    ]
+    unit = _unit_of_sums(problem)
     is_tf32 = problem.allow_tf32 and problem.dtype is DataType.FLOAT32
     inputs = 2.0 * TF32_ROUNDOFF if is_tf32 else 0.0
     return ErrorReport(
         factor * (largest * unit + inputs) + result + largest * reference,
         factor * (typical * unit + few * inputs) + result + typical * reference,
     )
+
+
+def bound_of(
+    solver: Solver, problem: ConvProblem, *, rounded_reference: bool = False
+) -> ErrorReport:
+    """Return the errors that a solver's result of a plain problem may have.
+
+    Raises:
+        SolverError: the solver asks for more than `largest_factor`.
+    """
+    factor, most = asking.error_bound(solver, problem), largest_factor(problem)
+    if factor > most:
+        detail = f"error_bound is {factor:.3g}; for {problem.reduction} products of {problem.dtype}"
+        raise SolverError(solver.solver_id, f"{detail} it may be {most:.3g} at most")
+    return error_bound(problem, factor, rounded_reference=rounded_reference)
+
+
+def largest_factor(problem: ConvProblem) -> float:
+    """Return the largest factor that a solver may ask for; see the module's text."""
+    _, largest = _roundings(problem)
+    return LARGEST_FACTOR + _SLACK[problem.dtype] / (largest * _unit_of_sums(problem))
+
+
+def _roundings(problem: ConvProblem) -> tuple[int, float]:
+    """The roundings behind a result, and how many may add up to one side."""
+    roundings = problem.reduction + SCALING_ROUNDINGS
+    return roundings, min(roundings, ROUNDING_SPREAD * math.sqrt(roundings))
+
+
+def _unit_of_sums(problem: ConvProblem) -> float:
+    wide = DataType.FLOAT64 if problem.dtype is DataType.FLOAT64 else DataType.FLOAT32
+    return UNIT_ROUNDOFF[wide]
 
 
 def check_error(report: ErrorReport, bound: ErrorReport) -> bool:
@@ -226,7 +273,9 @@ def random_data(
 
     They are in the order of ``direction.reads``, axes in the order of the layout in memory, in the
     types of the problem. ``uniform`` is -1 to 1, ``normal`` the normal distribution, ``wide`` has
-    evenly spread exponents, scaled so that no result overflows. int8 is uniform over its range.
+    evenly spread exponents, scaled so that no result overflows. ``clipped`` has values that data of
+    networks have and the others do not: one in nine is -1 or 1, one in eighteen 0. int8 is uniform
+    over its range.
     """
     if distribution not in get_args(Distribution):
         msg = f"distribution {distribution!r} is not one of {', '.join(get_args(Distribution))}"
@@ -254,6 +303,10 @@ def _random_tensor(
         values = rng.random(shape, kind)
         values *= 2
         values -= 1
+        if distribution == "clipped":
+            values *= 1.125
+            np.clip(values, -1, 1, out=values)
+            values[np.abs(values) < 0.0625] = 0
         if distribution == "wide":
             octaves = 4 if dtype is DataType.FLOAT16 else 12
             signs = 2 * rng.integers(0, 2, shape, np.int8) - 1

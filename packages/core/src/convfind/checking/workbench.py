@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from convfind.cached import cached_property
 from convfind.checking.accuracy import (
     ErrorReport,
+    bound_of,
     check_error,
-    error_bound,
     measure_error,
-    random_data,
     spread_magnitude,
 )
-from convfind.checking.reference import reference_convolution, reference_magnitude
+from convfind.checking.draw import Draw
+from convfind.checking.guards import Guarded, behind_guards
+from convfind.checking.tensor_set import LEAST_GUARD, TensorSet, same_bytes
 from convfind.device.target import DeviceKind
-from convfind.errors import ConvfindError, VerificationError
+from convfind.errors import VerificationError
 from convfind.problem import ConvProblem
-from convfind.runtime.backend import DeviceBuffer, InvokeArgs, Invoker
+from convfind.runtime.backend import Device, InvokeArgs, Invoker
 from convfind.runtime.session import Session
-from convfind.runtime.tensors import empty_memory, memory_of, tensor_view
-from convfind.solver import Solver
+from convfind.runtime.tensors import empty_memory, tensor_view
+from convfind.solver import Solver, asking
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import Program
-from convfind.solver.recipe import Recipe
+from convfind.solver.recipe import Memory, Recipe
 
 Array = np.ndarray[Any, Any]
 
-#: Bytes behind the result and the workspace that no kernel may touch.
-_GUARD = 512
-#: Repeated, this byte is a NaN in every floating type and -1 as an integer.
-_POISON = 0xFF
 #: Copies of the tensors together exceed the last-level cache this many times ...
 _CACHE_TURNS = 2
 #: ... but there are never more of them.
@@ -47,7 +44,12 @@ _SEED = 20240613
 
 
 class Workbench:
-    """Random tensors for a plain problem, and the reference to compare results with."""
+    """Random tensors for a plain problem, and what is right for them.
+
+    There are two draws. Candidates are checked on the first, the same in every find, against a
+    reference. They are timed on the second, which is new in every find, and what the last of those
+    runs wrote is compared with a checksum: so nobody is right for some data or some runs only.
+    """
 
     def __init__(self, problem: ConvProblem, session: Session, *, constant_weights: bool) -> None:
         self._problem = problem
@@ -57,98 +59,97 @@ class Workbench:
         self._turn = 0
         self.writes = problem.direction.writes
 
+    def make_ready(self, *, verify: bool) -> None:
+        """Draw and upload data, and compute what is right, before anybody's kernel has run.
+
+        Raises:
+            DeviceError: the device has no memory for the tensors.
+            MemoryError: the host has none.
+        """
+        _ = self.sets
+        if verify:
+            _ = self._readback, self.reference, self._magnitude
+            _ = self.sets[0].draw.checksum
+
+    def restore(self) -> None:
+        """Make all tensors what they were, whatever a candidate has done to them."""
+        for place in {*self.sets, self.first}:
+            place.restore()
+
     # -- candidates -----------------------------------------------------------------------------
 
     def candidate(self, solution: Recipe, loaded: Mapping[Program, object]) -> Candidate:
         """Make a solution ready to be checked and timed. Raises `LaunchError`."""
-        if not (self._constant_weights and solution.packed):
-            workspace = self._workspace(solution.total_workspace)
-            invoker = self._device.invoker(solution.unbound_steps, loaded)
-            return Candidate(self, invoker, solution.total_workspace, workspace, None)
-        workspace = self._workspace(solution.workspace)
-        packed = self._device.allocate(solution.packed)
-        prepare = self._device.invoker(solution.prepare, loaded)
-        prepare(replace(self.sets[0], workspace=workspace, packed=packed))
-        invoker = self._device.invoker(solution.steps, loaded)
-        return Candidate(self, invoker, solution.workspace, workspace, packed)
+        is_bound = self._constant_weights and bool(solution.packed)
+        size = solution.workspace if is_bound else solution.total_workspace
+        workspace = self._guarded(size) if size else None
+        draws = {place.draw for place in (self.first, *self.sets)} if is_bound else ()
+        packed = {draw: self._guarded(solution.packed) for draw in draws}
+        guards = {Memory(self.writes): self.first.result.guard}
+        if workspace is not None:
+            guards[Memory.WORKSPACE] = workspace.guard
+        for memory in packed.values():
+            guards[Memory.PACKED] = memory.guard
+        steps = solution.steps if is_bound else solution.unbound_steps
+        invoker = self._device.invoker(behind_guards(steps, guards), loaded)
+        candidate = Candidate(self, self._device, invoker, workspace, packed)
+        if is_bound:
+            candidate.pack(self._device.invoker(behind_guards(solution.prepare, guards), loaded))
+        return candidate
 
-    def _workspace(self, size: int) -> DeviceBuffer | None:
-        if not size:
-            return None
-        buffer = self._device.allocate(size + _GUARD)
-        self._device.fill(buffer, _POISON)
-        return buffer
+    def _guarded(self, size: int) -> Guarded:
+        return Guarded.allocated(self._device, size, LEAST_GUARD)
 
     # -- tensors ----------------------------------------------------------------------------------
 
     @cached_property
-    def _host(self) -> dict[str, Array]:
-        """Memory of the tensors that are read, and of the result's previous contents."""
-        problem = self._problem
-        first, second = problem.direction.reads
-        a, b = random_data(problem, _SEED)
-        host = {first: memory_of(problem, first, a), second: memory_of(problem, second, b)}
-        before = empty_memory(problem, self.writes)
-        if problem.beta:
-            generator = np.random.default_rng(_SEED + 1)
-            view = tensor_view(problem, self.writes, before)
-            view[...] = generator.random(view.shape)
-        host[self.writes] = before
-        return host
+    def first(self) -> TensorSet:
+        """The tensors on which candidates are checked before anything is timed."""
+        return TensorSet(self._device, Draw(self._problem, _SEED, "uniform"))
 
     @cached_property
-    def sets(self) -> tuple[InvokeArgs, ...]:
-        """Copies of the tensors, enough of them that no run finds its data in the cache."""
+    def sets(self) -> tuple[TensorSet, ...]:
+        """Copies of the tensors, enough of them that no timed run finds its data in the cache.
+
+        Where so few fit the device's memory that there is no room for others, the first ones.
+        """
         traffic = max(self._problem.traffic, 1)
         target = self._session.target
         copies = min(_MOST_SETS, 1 + _CACHE_TURNS * target.cache // traffic)
         if target.global_memory:
-            copies = max(1, min(copies, target.global_memory // (4 * traffic)))
-        return tuple(self._new_set(number) for number in range(copies))
+            copies = min(copies, target.global_memory // (4 * traffic) - 1)
+        if copies < 1:
+            return (self.first,)
+        seed = int(np.random.default_rng().integers(2**32))
+        draw = Draw(self._problem, seed, "clipped")
+        return tuple(TensorSet(self._device, draw) for _ in range(copies))
 
-    def next_set(self) -> int:
+    def next_set(self) -> TensorSet:
         """The copy that was used longest ago, whichever candidate used it.
 
         With a turn of its own a candidate would find what another one has just left in the cache.
         """
         self._turn = (self._turn + 1) % len(self.sets)
-        return self._turn
-
-    def _new_set(self, number: int) -> InvokeArgs:
-        buffers: dict[str, DeviceBuffer] = {}
-        for name in self._problem.direction.reads:
-            # A copy each: zero-copy devices would otherwise share one array among the sets.
-            array = self._host[name] if number == 0 else self._host[name].copy()
-            buffers[name] = self._device.upload(array)
-        size = self._host[self.writes].nbytes
-        buffers[self.writes] = self._device.allocate(size + _GUARD)
-        self.reset_result(buffers[self.writes])
-        return InvokeArgs(**buffers)
-
-    def reset_result(self, buffer: DeviceBuffer) -> None:
-        """Poison the result, or restore its previous contents where beta reads them."""
-        self._device.fill(buffer, _POISON)
-        if self._problem.beta:
-            self._device.write(buffer, self._host[self.writes])
+        return self.sets[self._turn]
 
     # -- checking ---------------------------------------------------------------------------------
 
-    def verify(self, buffer: DeviceBuffer, solver: Solver) -> ErrorReport:
-        """Compare a solver's result with the reference; `VerificationError` if it is wrong."""
-        self._check_guard(buffer, self._readback.nbytes, self.writes)
-        self._device.read(buffer, self._readback)
-        result = tensor_view(self._problem, self.writes, self._readback)
+    def check(self, place: TensorSet, solver: Solver) -> ErrorReport:
+        """Compare a result of the first draw with the reference.
+
+        Raises:
+            VerificationError: it is wrong, or something was written that should not be.
+            SolverError: the solver does not say what errors it may have.
+        """
+        rounded = self._rounded_reference is not None
+        bound = bound_of(solver, self._problem, rounded_reference=rounded)
+        result = place.outcome(self._readback)
         magnitude = self._magnitude
         if magnitude is not None:
             last = self._problem.tensor_layout(self.writes).channels_last
-            reach = solver.error_reach(self._problem)
+            reach = asking.error_reach(solver, self._problem)
             magnitude = spread_magnitude(magnitude, reach, channels_last=last)
         report = measure_error(result, self.reference, magnitude)
-        bound = error_bound(
-            self._problem,
-            solver.error_bound(self._problem),
-            rounded_reference=self._rounded_reference is not None,
-        )
         if not check_error(report, bound):
             msg = (
                 f"error {report.max_error:.3g} (rms {report.rms_error:.3g}) exceeds the bound "
@@ -157,15 +158,16 @@ class Workbench:
             raise VerificationError(msg)
         return report
 
-    def check_workspace(self, buffer: DeviceBuffer, size: int) -> None:
-        """Raise `VerificationError` if something was written behind the workspace."""
-        self._check_guard(buffer, size, "the workspace")
-
-    def _check_guard(self, buffer: DeviceBuffer, size: int, name: str) -> None:
-        guard = np.empty(_GUARD, np.uint8)
-        self._device.read(buffer, guard, offset=size)
-        if (guard != _POISON).any():
-            msg = f"wrote behind the end of {name}"
+    def check_sums(self, place: TensorSet, solver: Solver) -> None:
+        """Compare a result of any draw with what it must add up to. Raises as `check` does."""
+        bound = bound_of(solver, self._problem)
+        checksum = place.draw.checksum
+        error = checksum.error_of(place.outcome(self._readback))
+        if not checksum.allows(error, bound):
+            msg = (
+                f"right at first, and wrong when it was timed: error {error.max_error:.3g} of the "
+                f"channels' sum, with data of seed {place.draw.seed}"
+            )
             raise VerificationError(msg)
 
     @cached_property
@@ -176,29 +178,13 @@ class Workbench:
     @cached_property
     def _magnitude(self) -> Array | None:
         """What errors are relative to in small results, whose values may all be nearly zero."""
-        if self.reference.size > _FEW_RESULTS:
-            return None
-        return reference_magnitude(self._problem, *self._read_tensors, self._before)
+        return self.first.draw.magnitude if self.reference.size <= _FEW_RESULTS else None
 
     @property
-    def _read_tensors(self) -> tuple[Array, Array]:
-        first, second = self._problem.direction.reads
-        return (
-            tensor_view(self._problem, first, self._host[first]),
-            tensor_view(self._problem, second, self._host[second]),
-        )
-
-    @property
-    def _before(self) -> Array:
-        return tensor_view(self._problem, self.writes, self._host[self.writes])
-
-    @cached_property
     def reference(self) -> Array:
-        """The right result, axes in the order of its layout: by NumPy, or a GPU if it is large."""
+        """The right result of the first draw: by NumPy, or a GPU if it is large."""
         rounded = self._rounded_reference
-        if rounded is not None:
-            return rounded
-        return reference_convolution(self._problem, *self._read_tensors, self._before)
+        return self.first.draw.reference if rounded is None else rounded
 
     @cached_property
     def _rounded_reference(self) -> Array | None:
@@ -208,29 +194,41 @@ class Workbench:
             return None
         try:
             return self._device_reference()
-        except ConvfindError:
+        except asking.FAILURES:
+            self.first.restore()
             return None  # NumPy is slow here, and always right
 
     def _device_reference(self) -> Array | None:
-        """Run a last resort, which is the direct formula, summing in double precision."""
+        """Run a last resort, which is the direct formula, summing in double precision.
+
+        It is believed as far as anybody: if it leaves its tensors as they are, and if NumPy's
+        checksum says so.
+        """
         target = self._session.target
         solvers, _ = self._session.registry.solvers_for(target)
         oracle = next((s for s in solvers if self._is_oracle(s)), None)
         if oracle is None:
             return None
         double = Config(accumulate="double") if target.has("fp64") else None
-        solution = oracle.solution(self._problem, target, double)
-        loaded = self._session.kernels.load_or_raise(solution.programs)
-        args = self.sets[0]
-        result: DeviceBuffer = getattr(args, self.writes)
-        self.reset_result(result)
-        self._device.invoker(solution.steps, loaded)(args)
-        memory = empty_memory(self._problem, self.writes)
-        self._device.read(result, memory)
-        return tensor_view(self._problem, self.writes, memory)
+        recipe = asking.recipe(oracle, self._problem, target, double)
+        candidate = self.candidate(recipe, self._session.kernels.load_or_raise(recipe.programs))
+        candidate.run_once()
+        candidate.check_memory()
+        self.check_sums(self.first, oracle)
+        return tensor_view(self._problem, self.writes, self._readback.copy())
 
     def _is_oracle(self, solver: Solver) -> bool:
-        return solver.is_last_resort and bool(solver.takes(self._problem, self._session.target))
+        return solver.is_last_resort and bool(
+            asking.applicability(solver, self._problem, self._session.target)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    """Weights of one draw as a solver packed them: on the device, and what they were."""
+
+    device: Guarded
+    host: Array
 
 
 class Candidate:
@@ -239,31 +237,93 @@ class Candidate:
     def __init__(
         self,
         bench: Workbench,
+        device: Device,
         invoker: Invoker,
-        workspace_size: int,
-        workspace: DeviceBuffer | None,
-        packed: DeviceBuffer | None,
+        workspace: Guarded | None,
+        packed: Mapping[Draw, Guarded],
     ) -> None:
         self._bench = bench
+        self._device = device
         self._invoker = invoker
-        self._workspace_size = workspace_size
         self._workspace = workspace
-        self._sets = tuple(replace(args, workspace=workspace, packed=packed) for args in bench.sets)
+        self._packed = {draw: _Packed(memory, np.empty(0)) for draw, memory in packed.items()}
+        self._args: dict[TensorSet, InvokeArgs] = {}
+        self._last: TensorSet | None = None
+
+    def pack(self, prepare: Invoker) -> None:
+        """Pack the weights of each draw, once."""
+        for place in (self._bench.first, self._bench.sets[0]):
+            prepare(self._args_of(place))
+            memory = self._packed[place.draw].device
+            host = np.empty(memory.size, np.uint8)
+            self._device.read(memory.buffer, host, memory.guard)
+            self._packed[place.draw] = _Packed(memory, host)
+
+    # -- running ----------------------------------------------------------------------------------
 
     def sample(self) -> float:
         """Run once on the next copy of the tensors; return milliseconds of device time."""
-        return self._invoker.timed(self._sets[self._bench.next_set()])
+        self._last = self._bench.next_set()
+        return self._invoker.timed(self._args_of(self._last))
 
     def run_once(self) -> float:
         """Run on a poisoned result, as a check needs it; return milliseconds of device time."""
-        result = getattr(self._sets[0], self._bench.writes)
-        self._bench.reset_result(result)
-        return self._invoker.timed(self._sets[0])
+        return self._run(self._bench.first)
+
+    def _run(self, place: TensorSet) -> float:
+        place.reset_result()
+        return self._invoker.timed(self._args_of(place))
+
+    # -- checking ---------------------------------------------------------------------------------
 
     def verify(self, solver: Solver) -> ErrorReport:
-        """Run once and check result and workspace. Raises `VerificationError`."""
+        """Run once and check everything that was written, or should not have been.
+
+        Raises:
+            VerificationError: the result is wrong, or something else was written.
+            SolverError: the solver does not say what errors it may have.
+        """
         self.run_once()
-        report = self._bench.verify(getattr(self._sets[0], self._bench.writes), solver)
-        if self._workspace is not None:
-            self._bench.check_workspace(self._workspace, self._workspace_size)
+        report = self._bench.check(self._bench.first, solver)
+        self.check_memory()
+        # What others have left in the results must not be taken for this one's.
+        for place in self._bench.sets:
+            if place is not self._bench.first:
+                place.reset_result()
         return report
+
+    def confirm(self, solver: Solver, *, again: bool = False) -> None:
+        """Check what the last timed run wrote, or another run if ``again``. Raises as `verify`."""
+        place = self._last
+        if place is None:
+            return
+        # A result that is added to is right after the first run only.
+        if again or place.draw.problem.beta:
+            self._run(place)
+        if place.changed():
+            # By an earlier candidate, in a run that nobody looked at? Then it does not recur.
+            self._bench.restore()
+            self._run(place)
+        self._bench.check_sums(place, solver)
+        self.check_memory()
+
+    def check_memory(self) -> None:
+        """Raise `VerificationError` if something beside the tensors was written."""
+        if self._workspace is not None and (why := self._workspace.complaint(self._device)):
+            raise VerificationError(f"{why} the workspace")
+        for packed in self._packed.values():
+            if why := packed.device.complaint(self._device):
+                raise VerificationError(f"{why} the packed weights")
+            now = np.empty_like(packed.host)
+            self._device.read(packed.device.buffer, now, packed.device.guard)
+            if not same_bytes(now, packed.host):
+                raise VerificationError("changed the packed weights, which it only reads")
+
+    def _args_of(self, place: TensorSet) -> InvokeArgs:
+        args = self._args.get(place)
+        if args is None:
+            workspace = None if self._workspace is None else self._workspace.buffer
+            packed = self._packed[place.draw].device.buffer if self._packed else None
+            args = replace(place.args, workspace=workspace, packed=packed)
+            self._args[place] = args
+        return args

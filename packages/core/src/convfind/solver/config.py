@@ -38,6 +38,12 @@ class Config(Mapping[str, ConfigValue]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Config) and self._items == other._items
 
+    def is_same(self, other: Config) -> bool:
+        """Tell equal configs whose values differ in type: kernels see 1, True and 1.0 apart."""
+        return self == other and all(
+            type(value) is type(other[name]) for name, value in self._items
+        )
+
     def __reduce__(self) -> tuple[type[Config], tuple[dict[str, ConfigValue]]]:
         return Config, (dict(self._items),)
 

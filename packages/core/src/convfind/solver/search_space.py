@@ -17,6 +17,7 @@ class Parameter:
     name: str
     values: tuple[ConfigValue, ...]
     meaning: str = ""
+    formerly: ConfigValue | None = None  # what configs mean that are older than the parameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +52,27 @@ class SearchSpace:
                 return f"needs {needed} bytes of local memory of {self.local_memory_limit}"
         return None
 
+    def fault(self, config: Config) -> str | None:
+        """Why a config is not one of these; None if it is, also where it is older than a parameter.
+
+        Values must be of the type of the parameter's: 1 is neither True nor 1.0.
+        """
+        whole = dict(config)
+        for parameter in self.parameters:
+            if parameter.name not in whole and parameter.formerly is not None:
+                whole[parameter.name] = parameter.formerly
+            if parameter.name not in whole:
+                return f"{parameter.name} is missing"
+            value = whole[parameter.name]
+            if not any(type(value) is type(one) and value == one for one in parameter.values):
+                return f"{parameter.name} is {value!r}, not one of {parameter.values}"
+        if len(whole) > len(self.parameters):
+            known = {parameter.name for parameter in self.parameters}
+            return f"there is no parameter {min(set(whole) - known)}"
+        return self.broken_constraint(Config(whole))
+
     def __contains__(self, config: Config) -> bool:
-        return set(config) == {p.name for p in self.parameters} and (
-            self.broken_constraint(config) is None
-        )
+        return self.fault(config) is None
 
     def __iter__(self) -> Iterator[Config]:
         names = [parameter.name for parameter in self.parameters]

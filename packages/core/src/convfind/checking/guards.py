@@ -1,0 +1,75 @@
+"""Guards: poisoned bytes on both sides of memory, in which a stray write shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from convfind.runtime.backend import Device, DeviceBuffer
+from convfind.solver.recipe import Memory, Step, align, relocated
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+#: Repeated, this byte is a NaN in every floating type and -1 as an integer.
+POISON = 0xFF
+_MOST = 1 << 20
+
+
+def guard_size(size: int, least: int) -> int:
+    """Bytes of a guard: as many as it guards, from ``least`` on up to 1 MiB."""
+    return align(min(max(size, least), _MOST))
+
+
+def poisoned(size: int) -> Bytes:
+    """Return so many bytes of poison."""
+    return np.full(size, POISON, np.uint8)
+
+
+def is_poisoned(memory: Bytes) -> bool:
+    """Say whether nothing was written into poisoned memory that starts at a multiple of 8 bytes."""
+    words = memory.size & ~7
+    if (memory[:words].view(np.int64) != -1).any():
+        return False
+    return not (memory[words:] != POISON).any()
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """Device memory of ``size`` bytes between two guards."""
+
+    buffer: DeviceBuffer
+    size: int
+    guard: int
+
+    @classmethod
+    def allocated(cls, device: Device, size: int, least: int) -> Guarded:
+        """Allocate memory and poison all of it. Raises `DeviceError`."""
+        guard = guard_size(size, least)
+        memory = cls(device.allocate(size + 2 * guard), size, guard)
+        device.fill(memory.buffer, POISON)
+        return memory
+
+    def complaint(self, device: Device) -> str | None:
+        """What was written outside: before the start, or behind the end; None where nothing was."""
+        if not is_poisoned(self._read(device, 0)):
+            return "wrote before the start of"
+        if not is_poisoned(self._read(device, self.guard + self.size)):
+            return "wrote behind the end of"
+        return None
+
+    def _read(self, device: Device, offset: int) -> Bytes:
+        guard = np.empty(self.guard, np.uint8)
+        device.read(self.buffer, guard, offset)
+        return guard
+
+
+def behind_guards(steps: tuple[Step, ...], guards: Mapping[Memory, int]) -> tuple[Step, ...]:
+    """Return steps on memory that begins behind guards of so many bytes."""
+
+    def place(memory: Memory, offset: int) -> tuple[Memory, int]:
+        return memory, offset + guards.get(memory, 0)
+
+    return tuple(relocated(step, place) for step in steps)

@@ -1,0 +1,210 @@
+"""Asking a solver: the one door between core and what anybody's solver answers.
+
+A solver is code of a package that somebody installed. Whatever it raises, and every answer that
+cannot be, is a `SolverError` here, which costs the solver its place and nobody else's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from numbers import Integral, Real
+from typing import ParamSpec, TypeVar
+
+from convfind.device.target import Target
+from convfind.errors import SolverError
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solver.applicability import APPLICABLE, Applicability, Applicable, Rejected
+from convfind.solver.config import Config
+from convfind.solver.contract import Solver, TunableSolver
+from convfind.solver.recipe import Fill, Launch, LibraryGemm, Recipe
+from convfind.solver.search_space import SearchSpace
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: What plugins and runtimes may raise without ending a find. An interrupt is the user's.
+FAILURES = (Exception, SystemExit)
+
+_LONGEST = 300  # characters of a reason that is passed on
+
+
+def applicability(solver: Solver, problem: ConvProblem, target: Target) -> Applicability:
+    """Ask whether a solver takes a problem; a failure of the solver is a refusal."""
+    try:
+        answer = solver.applicability(problem, target)
+    except FAILURES as error:
+        return Rejected(Reason.SOLVER_ERROR, told(error))
+    if answer is APPLICABLE or isinstance(answer, Applicable):
+        return APPLICABLE
+    if not isinstance(answer, Rejected) or not isinstance(answer.reason, Reason):
+        return Rejected(Reason.SOLVER_ERROR, f"applicability returned {_shown(answer)}")
+    return answer
+
+
+def workspace_size(
+    solver: Solver, problem: ConvProblem, target: Target, limit: int | None = None
+) -> int:
+    """Ask for the bytes of workspace. Raises `SolverError`."""
+    size = _asked(solver, solver.workspace_size, problem, target, limit)
+    return _count(solver, "workspace_size", size)
+
+
+def wti(solver: Solver, problem: ConvProblem, target: Target) -> float | None:
+    """Ask for the weighted throughput index. Raises `SolverError`."""
+    index = _asked(solver, solver.wti, problem, target)
+    return None if index is None else _number(solver, "wti", index, least=0.0)
+
+
+def error_bound(solver: Solver, problem: ConvProblem) -> float:
+    """Ask how far errors may exceed those of plain sums: 1 or more. Raises `SolverError`."""
+    factor = _asked(solver, solver.error_bound, problem)
+    return _number(solver, "error_bound", factor, least=1.0)
+
+
+def error_reach(solver: Solver, problem: ConvProblem) -> int:
+    """Ask how far errors spread, in elements. Raises `SolverError`."""
+    return _count(solver, "error_reach", _asked(solver, solver.error_reach, problem))
+
+
+def search_space(solver: TunableSolver, problem: ConvProblem, target: Target) -> SearchSpace:
+    """Ask for the search space. Raises `SolverError`; the space's own constraints may yet raise."""
+    space = _asked(solver, solver.search_space, problem, target)
+    return _instance(solver, "search_space", space, SearchSpace)
+
+
+def default_config(solver: TunableSolver, problem: ConvProblem, target: Target) -> Config:
+    """Ask for the default config. Raises `SolverError`."""
+    config = _asked(solver, solver.default_config, problem, target)
+    return _instance(solver, "default_config", config, Config)
+
+
+def recipe(
+    solver: Solver,
+    problem: ConvProblem,
+    target: Target,
+    config: Config | None = None,
+    workspace_limit: int | None = None,
+) -> Recipe:
+    """Ask for a recipe, and look at all of it: memory, steps, kernel files, macros.
+
+    Raises:
+        SolverError: the solver fails, or what it describes cannot be.
+    """
+    built = _asked(solver, solver.solution, problem, target, config, workspace_limit)
+    built = _instance(solver, "solution", built, Recipe)
+    _count(solver, "workspace of its solution", built.workspace)
+    _count(solver, "packed memory of its solution", built.packed)
+    if built.config is not None:
+        _instance(solver, "config of its solution", built.config, Config)
+    _asked(solver, _look_at, built)
+    return built
+
+
+def remembered_recipe(
+    solver: Solver,
+    problem: ConvProblem,
+    target: Target,
+    config: Config | None = None,
+    workspace_limit: int | None = None,
+) -> Recipe:
+    """Return what `recipe` did the last time, of late: an answer is looked at and then prepared."""
+    try:
+        return _remembered(solver, problem, target, config, workspace_limit)
+    except SolverError:
+        raise
+    except FAILURES:  # a solver that does not even hash
+        return recipe(solver, problem, target, config, workspace_limit)
+
+
+_remembered = lru_cache(maxsize=256)(recipe)
+
+
+def config_fault(
+    solver: Solver,
+    problem: ConvProblem,
+    target: Target,
+    config: Config | None,
+    workspace_limit: int | None = None,
+) -> str | None:
+    """Say why a config that comes from a file or a record must not be used; None where it may.
+
+    It may where it lies in the solver's search space, or is what the solver takes by itself. Any
+    other one may make kernels read and write anywhere. Raises `SolverError`.
+    """
+    if config is None:
+        return None
+    why: str | None = f"{solver.solver_id} has no parameters"
+    if isinstance(solver, TunableSolver):
+        space = search_space(solver, problem, target)
+        why = _asked(solver, space.fault, config)
+        if why is None:
+            return None
+    own = remembered_recipe(solver, problem, target, None, workspace_limit).config
+    return None if own is not None and own.is_same(config) else why
+
+
+def told(error: BaseException) -> str:
+    """Return an error as one line of bounded length."""
+    try:
+        text = str(error)
+    except FAILURES:
+        text = "(its text raises, too)"
+    first = text.strip().partition("\n")[0]
+    return _cut(f"{type(error).__name__}: {first}" if first else type(error).__name__)
+
+
+def _asked(
+    solver: Solver, question: Callable[P, T], /, *arguments: P.args, **named: P.kwargs
+) -> T:
+    try:
+        return question(*arguments, **named)
+    except SolverError:
+        raise
+    except FAILURES as error:
+        raise SolverError(solver.solver_id, told(error)) from error
+
+
+def _look_at(built: Recipe) -> None:
+    """Read everything that only a later stage would read. Raises whatever is wrong."""
+    for step in (*built.prepare, *built.steps):
+        if not isinstance(step, (Launch, Fill, LibraryGemm)):
+            msg = f"{_shown(step)} is no step"
+            raise TypeError(msg)
+    for program in built.programs:
+        program.source.text  # noqa: B018 - raises where the file is missing
+        program.all_options  # noqa: B018 - raises where a macro cannot be
+
+
+def _count(solver: Solver, what: str, value: object) -> int:
+    if isinstance(value, Integral) and not isinstance(value, bool) and value >= 0:
+        return int(value)
+    raise SolverError(solver.solver_id, f"{what} is {_shown(value)}, not a number from 0 on")
+
+
+def _number(solver: Solver, what: str, value: object, *, least: float) -> float:
+    if isinstance(value, Real) and not isinstance(value, bool):
+        number = float(value)
+        if math.isfinite(number) and number >= least:
+            return number
+    detail = f"{what} is {_shown(value)}, not a finite number from {least:g} on"
+    raise SolverError(solver.solver_id, detail)
+
+
+def _instance(solver: Solver, what: str, value: object, kind: type[T]) -> T:
+    if isinstance(value, kind):
+        return value
+    raise SolverError(solver.solver_id, f"{what} is {_shown(value)}, not a {kind.__name__}")
+
+
+def _shown(value: object) -> str:
+    try:
+        return _cut(repr(value))
+    except FAILURES:
+        return f"a {type(value).__name__}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
