@@ -11,6 +11,7 @@ from convfind.errors import KernelBuildError
 from convfind.finddb import BinaryStore
 from convfind.plugins.registry import Registry
 from convfind.problem import ConvProblem
+from convfind.solver import asking
 from convfind.solver.kernel_spec import Program
 
 
@@ -72,6 +73,7 @@ def programs_for(
     found: dict[Program, None] = {}
     for solver in registry.solvers_for(target)[0]:
         for problem in problems:
-            if solver.takes(problem, target):
-                found.update(dict.fromkeys(solver.solution(problem, target).programs))
+            if asking.takes(solver, problem, target):
+                recipe = asking.recipe(solver, problem, target)
+                found.update(dict.fromkeys(recipe.programs))
     return tuple(found)

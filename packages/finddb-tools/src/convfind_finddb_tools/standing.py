@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from convfind.find.recall import Recalled, quarantine_in_force, recall, unmeasured, why_unused
-from convfind.find.screening import ask, screen
+from convfind.find.recall import Recalled, recall, unmeasured, why_unused
+from convfind.find.screening import quarantine_in_force, screen
 from convfind.find.solution import Solution
 from convfind.finddb.record import FindRecord
 from convfind.policy import CheckHit, OnMiss, Policy
 from convfind.problem import ConvProblem
 from convfind.runtime.session import Session
-from convfind.solver import Solver, versioned_id
+from convfind.solver import Solver, asking, versioned_id
 from convfind.solver.applicability import Rejected
 from convfind_finddb_tools.joining import record_identity
 
@@ -128,7 +128,7 @@ def without_result(problem: ConvProblem, session: Session) -> tuple[str, ...]:
         for solver in solvers
         if versioned_id(solver) in stored.entry.considered
         and versioned_id(solver) not in measured
-        and ask(solver, problem, session.target)
+        and asking.takes(solver, problem, session.target)
     )
 
 

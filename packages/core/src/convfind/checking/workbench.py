@@ -219,7 +219,7 @@ class Workbench:
 
     def _is_oracle(self, solver: Solver) -> bool:
         return solver.is_last_resort and bool(
-            asking.applicability(solver, self._problem, self._session.target)
+            asking.takes(solver, self._problem, self._session.target)
         )
 
 

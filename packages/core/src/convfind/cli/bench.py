@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from convfind.checking.accuracy import check_error, error_bound, random_data
+from convfind.checking.accuracy import bound_of, check_error, random_data
 from convfind.cli.app import App, Command, new_table
 from convfind.cli.find import open_handle
 from convfind.cli.memory_order import run_in_memory_order
@@ -24,6 +24,7 @@ from convfind.find.solution import Solution
 from convfind.handle import Handle
 from convfind.problem import ConvProblem
 from convfind.problem.text import Layer, read_layer_file
+from convfind.solver import asking
 from convfind.types import Direction
 
 
@@ -121,8 +122,8 @@ def _run(handle: Handle, problem: ConvProblem, best: Solution) -> str:
     tensors = dict(zip(problem.direction.reads, random_data(problem, seed=0), strict=True))
     result = run_in_memory_order(handle, problem, best, tensors)
     solver, plain = handle.registry.solver(best.solver), problem.plain()
-    report = spot_check(problem, tensors, result, reach=solver.error_reach(plain))
-    bound = error_bound(problem, solver.error_bound(plain))
+    report = spot_check(problem, tensors, result, reach=asking.error_reach(solver, plain))
+    bound = bound_of(solver, plain)
     return "" if check_error(report, bound) else f"the result of {best.solver} is wrong: {report}"
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from convfind.checking.accuracy import (
     ErrorReport,
+    bound_of,
     check_error,
-    error_bound,
     measure_error,
     random_data,
     spread_magnitude,
@@ -29,6 +29,7 @@ from convfind.cli.progress import ProgressBar
 from convfind.cli.text import format_time, gflops
 from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
+from convfind.solver import asking
 
 Array = np.ndarray[Any, Any]
 
@@ -91,13 +92,13 @@ def run(
         solver = handle.registry.solver(best.solver)
         identity = handle.target.identity
     report: ErrorReport | None = None
-    bound = error_bound(problem, solver.error_bound(problem.plain()))
+    bound = bound_of(solver, problem.plain())
     if policy.get("verify", True):
         reads = [tensors[name] for name in problem.direction.reads]
         # Results of data from files may all be small beside the products that they are sums of.
         magnitude = spread_magnitude(
             reference_magnitude(problem, *reads),
-            solver.error_reach(problem.plain()),
+            asking.error_reach(solver, problem.plain()),
             channels_last=problem.tensor_layout(problem.direction.writes).channels_last,
         )
         report = measure_error(result, reference_convolution(problem, *reads), magnitude)

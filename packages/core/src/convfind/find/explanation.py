@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from convfind.errors import SolverError
 from convfind.find.immediate import Advice, ask_heuristics
 from convfind.find.recall import recall
 from convfind.find.screening import screen
@@ -11,8 +12,10 @@ from convfind.find.solution import Solution
 from convfind.heuristics import Prediction
 from convfind.policy import Policy
 from convfind.problem import ConvProblem
+from convfind.reasons import Reason
 from convfind.runtime.session import Session
-from convfind.solver.applicability import APPLICABLE, Applicability
+from convfind.solver import asking
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.types import Algorithm
 
 
@@ -56,13 +59,21 @@ def explain(problem: ConvProblem, session: Session, policy: Policy) -> Explanati
             rows.append(ExplanationRow(solver.solver_id, solver.algorithm, refusal))
             continue
         rank = ranks.get(solver.solver_id)
+        try:
+            wti = asking.wti(solver, plain, session.target)
+            limit = policy.workspace_limit
+            workspace = asking.workspace_size(solver, plain, session.target, limit)
+        except SolverError as error:
+            failure = Rejected(Reason.SOLVER_ERROR, error.detail)
+            rows.append(ExplanationRow(solver.solver_id, solver.algorithm, failure))
+            continue
         rows.append(
             ExplanationRow(
                 solver.solver_id,
                 solver.algorithm,
                 APPLICABLE,
-                solver.wti(plain, session.target),
-                solver.workspace_size(plain, session.target, policy.workspace_limit),
+                wti,
+                workspace,
                 recorded.get(solver.solver_id),
                 None if rank is None else advice.predictions[rank],
                 None if rank is None else rank + 1,

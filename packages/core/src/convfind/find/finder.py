@@ -36,8 +36,8 @@ def find(
         # Estimates are for quick starts: one binary for many shapes, unless solvers are named.
         screening = screen(plain, session, policy, dynamic_only=policy.solvers is None)
         estimates = estimate(plain, session, policy, screening)
-        solutions = merged(known.solutions, estimates, policy.order)
-        return tally.result(solutions, FindOrigin.FALLBACK, screening.rejected)
+        solutions = merged(known.solutions, estimates.solutions, policy.order)
+        return tally.result(solutions, FindOrigin.FALLBACK, estimates.rejected)
 
     if known.answers and policy.check_hit is not CheckHit.NO:
         from convfind.find.trust import still_true

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
+from convfind.errors import SolverError
 from convfind.find.ranking import ranked
 from convfind.find.screening import Screening
 from convfind.find.solution import Solution, TimeOrigin
@@ -19,17 +20,27 @@ from convfind.heuristics import (
 )
 from convfind.policy import Fallback, Policy
 from convfind.problem import ConvProblem
+from convfind.reasons import Reason
 from convfind.runtime.session import Session
-from convfind.solver import Solver
+from convfind.solver import Solver, asking
+from convfind.solver.applicability import Rejected
 from convfind.types import Algorithm
 
 #: The time given to an index of 1, in ms, as MIOpen has it: a scale for comparing, no prediction.
 _WTI_SCALE_MS = 10.0
 
 
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """Solutions with estimates, best first, and the refusals of the other solvers."""
+
+    solutions: tuple[Solution, ...]
+    rejected: Mapping[str, Rejected]
+
+
 def estimate(
     problem: ConvProblem, session: Session, policy: Policy, screening: Screening
-) -> tuple[Solution, ...]:
+) -> Estimates:
     """Rank the candidates of a plain problem: heuristic, then throughput index, then list order.
 
     ``policy.fallback`` starts the chain further down: "wti" skips the heuristics, "gemm" leaves
@@ -40,10 +51,14 @@ def estimate(
         solvers = tuple(s for s in solvers if s.algorithm is Algorithm.GEMM or s.is_last_resort)
     advice = ask_heuristics(problem, session, solvers, policy.fallback)
     predicted = {prediction.solver: prediction for prediction in advice.predictions}
-    return ranked(
-        (_estimated(solver, problem, session, policy, predicted) for solver in solvers),
-        policy.order,
-    )
+    found: list[Solution] = []
+    rejected = dict(screening.rejected)
+    for solver in solvers:
+        try:
+            found.append(_estimated(solver, problem, session, policy, predicted))
+        except SolverError as error:
+            rejected[solver.solver_id] = Rejected(Reason.SOLVER_ERROR, error.detail)
+    return Estimates(ranked(found, policy.order), rejected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +136,7 @@ def _estimated(
     predicted: dict[str, Prediction],
 ) -> Solution:
     limit = policy.workspace_limit
-    workspace = solver.workspace_size(problem, session.target, limit)
+    workspace = asking.workspace_size(solver, problem, session.target, limit)
     time_ms, origin, confidence = _time(solver, problem, session, policy, predicted)
     return Solution(
         solver=solver.solver_id,
@@ -148,7 +163,7 @@ def _time(
     if prediction is not None:
         return -prediction.time_ms, TimeOrigin.PREDICTED, prediction.confidence
     if policy.fallback is not Fallback.GEMM:
-        index = solver.wti(problem, session.target)
+        index = asking.wti(solver, problem, session.target)
         if index is not None and index > 0:
             return -_WTI_SCALE_MS / index, TimeOrigin.WTI, None
     return -1.0, TimeOrigin.NONE, None

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from convfind.errors import SolverError
 from convfind.find.ranking import ranked
 from convfind.find.result import FindOrigin
-from convfind.find.screening import Screening, ask, screen
+from convfind.find.screening import Screening, quarantine_in_force, screen
 from convfind.find.solution import Solution, TimeOrigin
+from convfind.find.validity import has_other_kernels, why_config_is_unused
 from convfind.finddb import FindRecord
 from convfind.policy import Policy
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.runtime.session import Session
-from convfind.solver import Solver, versioned_id
+from convfind.solver import Solver, asking, versioned_id
 from convfind.solver.applicability import Rejected
 from convfind.solver.config import Config
 from convfind.types import Algorithm
@@ -47,6 +49,7 @@ def recall(problem: ConvProblem, session: Session, policy: Policy) -> Recalled:
         return Recalled()
     quarantined = quarantine_in_force(problem, session)
     found: dict[str, Solution] = {}
+    records: dict[str, FindRecord] = {}
     rejected: dict[str, Rejected] = {}
     for record in stored.entry.records:  # fastest first
         known = found.get(record.solver)
@@ -59,19 +62,17 @@ def recall(problem: ConvProblem, session: Session, policy: Policy) -> Recalled:
             continue
         solution = _solution(record, problem, session, policy, record.solver in stored.from_user)
         if known is None or not solution.over_limit:
-            found[record.solver] = solution
-    return Recalled(
-        ranked(found.values(), policy.order), rejected, frozenset(stored.entry.considered)
-    )
-
-
-def quarantine_in_force(problem: ConvProblem, session: Session) -> frozenset[tuple[str, int]]:
-    """Id and version of the solvers that failed on a plain problem with the present driver."""
-    return frozenset(
-        (record.solver, record.solver_version)
-        for record in session.database.quarantined(session.target, problem)
-        if record.driver == session.target.driver
-    )
+            found[record.solver], records[record.solver] = solution, record
+    solutions = ranked(found.values(), policy.order)
+    considered = frozenset(stored.entry.considered)
+    # Looking at kernels means building a recipe. The best one is built next anyway, to be run.
+    while solutions and solutions[0].time_origin is TimeOrigin.USER_DB:
+        record = records[solutions[0].solver]
+        solver = session.registry.solver(record.solver)
+        if not has_other_kernels(record, solver, problem, session, record.workspace):
+            break
+        solutions, considered = solutions[1:], considered - {versioned_id(solver)}
+    return Recalled(solutions, rejected, considered)
 
 
 def why_unused(
@@ -79,7 +80,7 @@ def why_unused(
     problem: ConvProblem,
     session: Session,
     policy: Policy,
-    quarantined: frozenset[tuple[str, int]],
+    quarantined: Mapping[tuple[str, int], Rejected],
 ) -> Rejected | str | None:
     """Say why a record is no answer here and now: a refusal, or in words what it is about instead.
 
@@ -95,10 +96,13 @@ def why_unused(
         return "timed with constant weights" if record.constant_weights else "timed with packing"
     if not policy.allows(record.solver, solver.algorithm):
         return Rejected(Reason.DENIED)
-    if (record.solver, record.solver_version) in quarantined:
-        return Rejected(Reason.QUARANTINED)
-    answer = ask(solver, problem, session.target)
-    return answer if isinstance(answer, Rejected) else None
+    failed = quarantined.get((record.solver, record.solver_version))
+    if failed is not None:
+        return failed
+    answer = asking.takes(solver, problem, session.target)
+    if isinstance(answer, Rejected):
+        return answer
+    return why_config_is_unused(record, solver, problem, session)
 
 
 def _solution(
@@ -137,7 +141,7 @@ def unmeasured(
         and policy.allows(solver.solver_id, solver.algorithm)
     ]
     # Most solvers that came after a record was shipped do not take its problem at all.
-    if not any(ask(solver, problem, session.target) for solver in unknown):
+    if not any(asking.applicability(solver, problem, session.target) for solver in unknown):
         return Screening(())
     screening = screen(problem, session, policy)
     return Screening(
@@ -163,4 +167,7 @@ def _has_room(
         return True
     if any(found.solver == solver.solver_id and not found.over_limit for found in known):
         return False
-    return solver.workspace_size(problem, session.target, limit) <= limit
+    try:
+        return asking.workspace_size(solver, problem, session.target, limit) <= limit
+    except SolverError:
+        return True  # measuring says why it fails

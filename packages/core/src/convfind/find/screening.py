@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from convfind.device.target import Target
+from convfind.find.validity import has_other_kernels
+from convfind.finddb import QuarantineRecord
 from convfind.policy import Policy
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.runtime.session import Session
-from convfind.solver import Solver, versioned_id
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver import Solver, asking, versioned_id
+from convfind.solver.applicability import Applicability, Rejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,21 +24,31 @@ class Screening:
     rejected: Mapping[str, Rejected] = field(default_factory=dict)
 
 
-def ask(solver: Solver, problem: ConvProblem, target: Target) -> Applicability:
-    """Ask a solver whether it takes a problem; an exception in it is a refusal."""
-    refused = solver.domain.refusal(problem, target)
-    return _ask_inside(solver, problem, target) if refused is None else refused
+def quarantine_in_force(
+    problem: ConvProblem, session: Session
+) -> Mapping[tuple[str, int], Rejected]:
+    """Refusals, by id and version, of the solvers that failed on a plain problem.
+
+    A quarantine ends with another driver, another version, or other kernel files.
+    """
+    found = {}
+    for record in session.database.quarantined(session.target, problem):
+        solver = session.registry.find_solver(record.solver)
+        if record.driver != session.target.driver or solver is None:
+            continue
+        if solver.version == record.solver_version and not has_other_kernels(
+            record, solver, problem, session, None
+        ):
+            found[record.solver, record.solver_version] = _quarantined(record)
+    return found
 
 
-def _ask_inside(solver: Solver, problem: ConvProblem, target: Target) -> Applicability:
-    """Ask it about a problem of its domain."""
-    try:
-        answer = solver.applicability(problem, target)
-    except Exception as error:
-        return Rejected(Reason.SOLVER_ERROR, f"{type(error).__name__}: {error}")
-    if not isinstance(answer, (type(APPLICABLE), Rejected)):
-        return Rejected(Reason.SOLVER_ERROR, f"applicability returned {answer!r}")
-    return answer
+def _quarantined(record: QuarantineRecord) -> Rejected:
+    day = time.strftime("%Y-%m-%d", time.gmtime(record.created))
+    return Rejected(
+        Reason.QUARANTINED,
+        f"on {day}, {record.reason}: {record.detail}; another version or kernel is tried again",
+    )
 
 
 def screen(
@@ -51,20 +63,16 @@ def screen(
         for solver in session.registry.solvers_for(target)[0]:
             if not policy.allows(solver.solver_id, solver.algorithm):
                 rejected[solver.solver_id] = Rejected(Reason.DENIED)
-    quarantined = {
-        f"{record.solver}@{record.solver_version}": record
-        for record in session.database.quarantined(target, problem)
-        if record.driver == target.driver
-    }
+    quarantined = quarantine_in_force(problem, session)
     candidates = []
     for solver in solvers:
         if solver.solver_id in rejected:
             continue
         answer: Applicability
-        record = quarantined.get(versioned_id(solver))
-        if record is not None:
-            answer = Rejected(Reason.QUARANTINED, f"{record.reason}: {record.detail}")
-        elif isinstance(answer := _ask_inside(solver, problem, target), Rejected):
+        why = quarantined.get((solver.solver_id, solver.version))
+        if why is not None:
+            answer = why
+        elif isinstance(answer := asking.applicability(solver, problem, target), Rejected):
             pass
         elif only_dynamic and not solver.is_dynamic:
             answer = Rejected(Reason.NOT_DYNAMIC)

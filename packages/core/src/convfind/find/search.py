@@ -15,7 +15,13 @@ from convfind.checking.measuring import (
     measure_finalists,
 )
 from convfind.checking.workbench import Candidate, Workbench
-from convfind.errors import ConvfindError, DeviceError, VerificationError
+from convfind.errors import (
+    ConvfindError,
+    DeviceError,
+    KernelBuildError,
+    SolverError,
+    VerificationError,
+)
 from convfind.find.screening import Screening
 from convfind.find.solution import Solution, TimeOrigin
 from convfind.find.tuning import tuned_config
@@ -25,7 +31,7 @@ from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.runtime.kernel_cache import Failures, Loaded
 from convfind.runtime.session import Progress, Session
-from convfind.solver import Solver, TunableSolver, versioned_id
+from convfind.solver import Solver, TunableSolver, asking, versioned_id
 from convfind.solver.applicability import Rejected
 from convfind.solver.config import Config
 from convfind.solver.recipe import Recipe
@@ -37,6 +43,7 @@ class Trial:
 
     solver: Solver
     recipe: Recipe
+    index: float = 0.0  # the throughput that it is expected to reach
     candidate: Candidate | None = None
     measurement: Measurement | None = None
     error: float | None = None
@@ -104,12 +111,13 @@ class Search:
         last_resorts = [solver for solver in screening.candidates if solver.is_last_resort]
         self._settle(screening.rejected)
         self._measure_all(ordinary)
+        self._run_final()
         if self._outcome.trials:
             for solver in last_resorts:
                 self._reject(solver, Rejected(Reason.LAST_RESORT))
         else:
             self._measure_all(last_resorts)
-        self._run_final()
+            self._run_final()
         self._outcome.solutions = tuple(self._solution_of(trial) for trial in self._outcome.trials)
         return self._outcome
 
@@ -128,7 +136,9 @@ class Search:
         trials = list(self._built(solvers))
         loaded, failures = self._compile(trials)
         # The most promising first: it sets the mark at which the others are abandoned.
-        trials.sort(key=lambda trial: -(self._wti(trial.solver) or 0.0))
+        trials.sort(key=lambda trial: -trial.index)
+        if any(self._failure(trial.recipe, failures) is None for trial in trials):
+            self._bench.make_ready(verify=self._policy.verify)
         for number, trial in enumerate(trials):
             self._progress("measure", number, len(trials), trial.solver.solver_id)
             if self._out_of_time and self._outcome.trials:
@@ -143,18 +153,18 @@ class Search:
     def _built(self, solvers: Sequence[Solver]) -> Iterator[Trial]:
         limit = self._policy.workspace_limit
         for solver in solvers:
-            config = self._configs.get(solver.solver_id) or self._recorded_config(solver)
             try:
-                recipe = solver.solution(self._problem, self._session.target, config, limit)
-            except Exception as error:
-                why = Rejected(Reason.SOLVER_ERROR, f"{type(error).__name__}: {error}")
-                self._reject(solver, why)
+                config = self._configs.get(solver.solver_id) or self._recorded_config(solver)
+                recipe = asking.recipe(solver, self._problem, self._session.target, config, limit)
+                index = asking.wti(solver, self._problem, self._session.target) or 0.0
+            except SolverError as error:
+                self._reject(solver, refusal(error))
                 continue
             if limit is not None and recipe.total_workspace > limit:
                 detail = f"{recipe.total_workspace} bytes of {limit}"
                 self._reject(solver, Rejected(Reason.WORKSPACE, detail), settled=False)
                 continue
-            yield Trial(solver, recipe)
+            yield Trial(solver, recipe, index)
 
     def _compile(self, trials: Sequence[Trial]) -> tuple[Loaded, Failures]:
         programs = [program for trial in trials for program in trial.recipe.programs]
@@ -172,17 +182,15 @@ class Search:
         """Check, time and, where asked, tune one candidate."""
         try:
             self._time(trial, loaded)
+            self._confirm(trial)
             if self._policy.tune and isinstance(trial.solver, TunableSolver):
                 self._tune(trial.solver, trial)
-        except VerificationError as error:
-            self._quarantine(trial, str(error))
-            self._reject(trial.solver, Rejected(Reason.WRONG_RESULT, str(error)))
-            return
-        except ConvfindError as error:
-            self._reject(trial.solver, Rejected(Reason.LAUNCH_FAILED, str(error)))
+            is_limited = self._is_limited(trial)
+        except asking.FAILURES as error:
+            self._fail(trial, error)
             return
         self._outcome.trials.append(trial)
-        if not self._is_limited(trial):
+        if not is_limited:
             self._outcome.considered.add(versioned_id(trial.solver))
         self._session.registry.candidate_measured(
             self._problem, self._session.target, self._solution_of(trial)
@@ -196,15 +204,25 @@ class Search:
             candidate.run_once()
         trial.measurement = measure(candidate.sample, self._outcome.best_ms, self._sampling)
 
+    def _confirm(self, trial: Trial, *, again: bool = False) -> None:
+        """Check a trial after it was timed. Raises `VerificationError`."""
+        if self._policy.verify and trial.candidate is not None:
+            trial.candidate.confirm(trial.solver, again=again)
+
+    def _fail(self, trial: Trial, error: BaseException) -> None:
+        """Refuse a trial; what it may have done to the tensors is undone for the others."""
+        self._bench.restore()
+        if isinstance(error, VerificationError):
+            self._quarantine(trial, str(error))
+        self._reject(trial.solver, refusal(error))
+
     def _tune(self, solver: TunableSolver, trial: Trial) -> None:
         if self._recorded_config(solver) is not None:
             return  # tuned earlier
 
         def time_config(config: Config) -> float | None:
-            recipe = solver.solution(
-                self._problem, self._session.target, config, self._policy.workspace_limit
-            )
             limit = self._policy.workspace_limit
+            recipe = asking.recipe(solver, self._problem, self._session.target, config, limit)
             if limit is not None and recipe.total_workspace > limit:
                 return None
             attempt = Trial(solver, recipe)
@@ -213,18 +231,22 @@ class Search:
                 if failures:
                     return None
                 self._time(attempt, loaded)
-            except ConvfindError:
+                assert attempt.measurement is not None
+                assert trial.measurement is not None
+                is_better = attempt.measurement.median < trial.measurement.median
+                if is_better:
+                    self._confirm(attempt)
+            except asking.FAILURES:
+                self._bench.restore()
                 return None  # a config that fails is no candidate; the default one is still there
-            assert attempt.measurement is not None
-            assert trial.measurement is not None
-            if attempt.measurement.median < trial.measurement.median:
+            if is_better:
                 trial.recipe, trial.candidate = attempt.recipe, attempt.candidate
                 trial.measurement, trial.error = attempt.measurement, attempt.error
             return attempt.measurement.median
 
         best = tuned_config(
-            solver.search_space(self._problem, self._session.target),
-            solver.default_config(self._problem, self._session.target),
+            asking.search_space(solver, self._problem, self._session.target),
+            asking.default_config(solver, self._problem, self._session.target),
             time_config,
             deadline=self._deadline,
             progress=self._progress,
@@ -241,10 +263,21 @@ class Search:
             )
 
     def _run_final(self) -> None:
-        """Let those that are close to the best run against each other, in turns."""
+        """Let those that are close to the best run against each other, until one wins rightly."""
+        trials = self._outcome.trials
+        while trials:
+            self._measure_closest()
+            best = min(trials, key=lambda trial: trial.measurement.median)  # type: ignore[union-attr]
+            try:
+                self._confirm(best, again=True)
+                return
+            except asking.FAILURES as error:
+                trials.remove(best)
+                self._fail(best, error)
+
+    def _measure_closest(self) -> None:
         best = self._outcome.best_ms
-        if best is None:
-            return
+        assert best is not None
         finalists = [
             trial
             for trial in self._outcome.trials
@@ -270,23 +303,14 @@ class Search:
         config = self._session.database.config(
             self._session.target, self._problem, solver.solver_id, solver.version
         )
-        if config is None:
-            return None
-        return (
-            config if config in solver.search_space(self._problem, self._session.target) else None
-        )
-
-    def _wti(self, solver: Solver) -> float | None:
-        try:
-            return solver.wti(self._problem, self._session.target)
-        except Exception:
-            return None
+        why = asking.config_fault(solver, self._problem, self._session.target, config)
+        return config if why is None else None
 
     def _is_limited(self, trial: Trial) -> bool:
         """True where the solver would do better with the workspace that the limit denies."""
         if self._policy.workspace_limit is None:
             return False
-        full = trial.solver.workspace_size(self._problem, self._session.target)
+        full = asking.workspace_size(trial.solver, self._problem, self._session.target)
         return full > trial.recipe.total_workspace
 
     @staticmethod
@@ -312,6 +336,7 @@ class Search:
             reason=Reason.WRONG_RESULT.value,
             detail=detail,
             created=int(time.time()),
+            config=None if trial.recipe.config is None else dict(trial.recipe.config),
         )
         self._session.database.quarantine(self._session.target, self._problem, record)
 
@@ -332,3 +357,16 @@ class Search:
             spread=trial.measurement.spread,
             constant_weights=self._policy.constant_weights,
         )
+
+
+def refusal(error: BaseException) -> Rejected:
+    """Return what an error of a candidate says of its solver."""
+    if isinstance(error, VerificationError):
+        return Rejected(Reason.WRONG_RESULT, str(error))
+    if isinstance(error, SolverError):
+        return Rejected(Reason.SOLVER_ERROR, error.detail)
+    if isinstance(error, KernelBuildError):
+        return Rejected(Reason.BUILD_FAILED, str(error))
+    if isinstance(error, ConvfindError):
+        return Rejected(Reason.LAUNCH_FAILED, str(error))
+    return Rejected(Reason.SOLVER_ERROR, asking.told(error))

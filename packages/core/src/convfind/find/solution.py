@@ -60,15 +60,21 @@ class Solution:
         Path(path).write_bytes(solution_to_bytes(self))
 
     @classmethod
-    def load(cls, path: str | Path) -> Solution:
-        """Read from a file; the device is checked when it is run.
+    def load(cls, path: str | Path, *, binaries: bool = False) -> Solution:
+        """Read from a file; device and config are checked when it is run.
+
+        Args:
+            path: what `save` wrote.
+            binaries: run the compiled kernels that the file carries, if it does. They are machine
+                code that nobody checks: only right for a file from somebody you trust. Without it
+                kernels are compiled here.
 
         Raises:
             SolutionError: the file is missing or not a saved solution.
         """
         from convfind.find.solution_file import read_solution
 
-        return read_solution(Path(path))
+        return read_solution(Path(path), binaries=binaries)
 
     @property
     def estimate_ms(self) -> float | None:

@@ -44,8 +44,8 @@ def solution_to_bytes(solution: Solution) -> bytes:
     return msgspec.json.format(msgspec.json.encode(saved))
 
 
-def solution_from_bytes(data: bytes) -> Solution:
-    """Read a saved solution.
+def solution_from_bytes(data: bytes, *, binaries: bool = False) -> Solution:
+    """Read a saved solution; its compiled kernels, if it has any, only with ``binaries``.
 
     Raises:
         SolutionError: not a saved solution, or written by a newer version.
@@ -61,6 +61,8 @@ def solution_from_bytes(data: bytes) -> Solution:
             for name in _SavedSolution.__struct_fields__
             if name not in ("convfind_solution", "config", "algorithm", "time_origin")
         }
+        if not binaries:
+            fields["binaries"] = ()
         return Solution(
             algorithm=Algorithm(saved.algorithm),
             time_origin=TimeOrigin(saved.time_origin),
@@ -72,8 +74,8 @@ def solution_from_bytes(data: bytes) -> Solution:
         raise SolutionError(msg) from exc
 
 
-def read_solution(path: Path) -> Solution:
-    """Read a solution from a file.
+def read_solution(path: Path, *, binaries: bool = False) -> Solution:
+    """Read a solution from a file; see `solution_from_bytes`.
 
     Raises:
         SolutionError: the file is missing or not a saved solution.
@@ -83,4 +85,4 @@ def read_solution(path: Path) -> Solution:
     except OSError as exc:
         msg = f"cannot read solution {path}: {exc.strerror}"
         raise SolutionError(msg) from exc
-    return solution_from_bytes(data)
+    return solution_from_bytes(data, binaries=binaries)

@@ -65,6 +65,7 @@ class QuarantineRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=Tru
     reason: str
     detail: str = ""
     created: int = 0
+    config: dict[str, ConfigValue] | None = None  # with which it failed
 
 
 class TunedConfig(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

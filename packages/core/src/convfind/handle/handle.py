@@ -26,6 +26,7 @@ from convfind.runtime.backend import InvokeArgs
 from convfind.runtime.session import Progress, Session, silent
 from convfind.runtime.tensors import DeviceTensor, packed_steps, to_host_array
 from convfind.settings import Settings
+from convfind.solver import asking
 from convfind.types import DataType
 
 if TYPE_CHECKING:
@@ -115,11 +116,15 @@ class Handle(MIOpenCalls):
         """Make a solution ready to run; compiled kernels come from the caches where they can.
 
         Raises:
-            SolutionError: made for another device, by a solver that is not installed, or no longer
-                applicable.
+            SolutionError: made for another device, by a solver that is not installed, no longer
+                applicable, or with a config that is none of the solver's.
+            SolverError: the solver fails.
             KernelBuildError: its kernels do not build.
         """
-        key = (solution.problem, solution.solver, solution.config, solution.workspace)
+        key = (
+            *(solution.problem, solution.solver, solution.config, solution.workspace),
+            *(solution.device, solution.binaries),
+        )
         convolution = self._convolutions.get(key)
         if convolution is None:
             convolution = self._convolutions[key] = self._prepared(solution)
@@ -158,7 +163,7 @@ class Handle(MIOpenCalls):
         if not recipe.packed:
             bound = InvokeArgs(w=weights)
             return _replaced(plain, plain.invoker, plain.workspace_size, bound)
-        loaded = self._session.kernels.load_or_raise(recipe.programs)
+        loaded = self._session.kernels.load_given(recipe.programs, solution.binaries)
         packed = device.allocate(recipe.packed)
         workspace = device.allocate(recipe.workspace) if recipe.workspace else None
         device.invoker(recipe.prepare, loaded)(
@@ -216,13 +221,16 @@ class Handle(MIOpenCalls):
         if problem.is_empty:
             return empty_convolution(problem, solution, self._session.device)
         solver = self._session.registry.solver(solution.solver)
-        answer = solver.takes(plain, target)
+        answer = asking.takes(solver, plain, target)
         if not answer:
             msg = f"{solution.solver} does not take {problem}: {answer}; find again"
             raise SolutionError(msg)
-        recipe = solver.solution(plain, target, solution.config, solution.workspace)
-        self._session.kernels.accept(solution.binaries)
-        loaded = self._session.kernels.load_or_raise(recipe.programs)
+        given = (solution.config, solution.workspace)
+        if fault := asking.config_fault(solver, plain, target, *given):
+            msg = f"config {solution.config} of {solution.solver} is not legal: {fault}; find again"
+            raise SolutionError(msg)
+        recipe = asking.remembered_recipe(solver, plain, target, *given)
+        loaded = self._session.kernels.load_given(recipe.programs, solution.binaries)
         return Convolution(
             problem=problem,
             solution=solution,

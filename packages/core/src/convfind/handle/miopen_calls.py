@@ -35,7 +35,8 @@ class FindOptions:
     workspace_limit: int | None = None  # bytes
     workspace: object = None  # device memory of the caller: its size is the limit
     tune: bool | None = None  # None: as the mode says
-    attach_binaries: bool = False  # solutions carry their compiled kernels, also when saved
+    attach_binaries: bool = False  # solutions carry their compiled kernels, also when saved:
+    # `Solution.load` takes them on request
     mode: object = None
     policy: Mapping[str, Any] = field(default_factory=dict)
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
-from convfind.errors import ConvfindError, KernelBuildError
+from convfind.errors import KernelBuildError
 from convfind.finddb import BinaryStore
 from convfind.runtime.backend import Device
+from convfind.solver import asking
 from convfind.solver.kernel_spec import Program
 
 Loaded = dict[Program, object]
 Failures = dict[Program, KernelBuildError]
+#: Compiled programs by key: address of source, options and compiler.
+Binaries = Iterable[tuple[str, bytes]]
 
 
 class KernelCache:
@@ -38,8 +42,8 @@ class KernelCache:
                 try:
                     self._loaded[program] = self._device.load(program, outcome)
                     self._store.put(self._key(program), outcome)
-                except KernelBuildError as error:
-                    failures[program] = error
+                except asking.FAILURES as error:
+                    failures[program] = _failure(program, error)
             if done is not None:
                 done()
         return {p: self._loaded[p] for p in wanted if p in self._loaded}, failures
@@ -51,14 +55,30 @@ class KernelCache:
             raise error
         return loaded
 
+    def load_given(self, programs: Iterable[Program], binaries: Binaries) -> Loaded:
+        """Make programs ready for one caller, from binaries that came along where there are any.
+
+        They stay with the caller: nobody else gets them, and they are not stored. Those of other
+        programs are not looked at. Raises `KernelBuildError` as `load_or_raise` does.
+        """
+        given = dict(binaries)
+        wanted = list(dict.fromkeys(programs))
+        loaded: Loaded = {}
+        for program in wanted if given else ():
+            binary = given.get(self._key(program))
+            if binary is not None:
+                with suppress(KernelBuildError):  # of another runtime: compiling mends it
+                    loaded[program] = self._device.load(program, binary)
+        return loaded | self.load_or_raise(p for p in wanted if p not in loaded)
+
     def binaries(self, programs: Iterable[Program]) -> tuple[tuple[str, bytes], ...]:
-        """Return compiled programs by key, as `accept` takes them, on this machine or another."""
+        """Return compiled programs by key, as `load_given` and `accept` take them."""
         self.load_or_raise(programs)
         keys = [self._key(program) for program in programs]
         return tuple((key, binary) for key in keys if (binary := self._store.get(key)) is not None)
 
-    def accept(self, binaries: Iterable[tuple[str, bytes]]) -> None:
-        """Keep compiled programs that came with a solution."""
+    def accept(self, binaries: Binaries) -> None:
+        """Store what another process of the same user has compiled: nothing from a file."""
         for key, binary in binaries:
             if self._store.get(key) is None:
                 self._store.put(key, binary)
@@ -71,13 +91,13 @@ class KernelCache:
         return program.key(self._device.target.compiler)
 
     def _load_stored(self, program: Program) -> bool:
-        binary = self._store.get(self._key(program))
-        if binary is None:
-            return False
         try:
+            binary = self._store.get(self._key(program))
+            if binary is None:
+                return False
             self._loaded[program] = self._device.load(program, binary)
-        except KernelBuildError:
-            return False  # a runtime may refuse yesterday's binary; compiling mends it
+        except asking.FAILURES:
+            return False  # a runtime may refuse yesterday's binary; compiling mends it, or tells
         return True
 
     def _compile(
@@ -96,8 +116,12 @@ class KernelCache:
     def _compile_one(self, program: Program) -> bytes | KernelBuildError:
         try:
             return self._device.compile(program)
-        except KernelBuildError as error:
-            return error
-        except (ConvfindError, OSError, ValueError) as error:
-            # Missing source files and impossible macros are the solver's fault, not the find's end.
-            return KernelBuildError(str(program.source), program.options, f"error: {error}")
+        except asking.FAILURES as error:
+            return _failure(program, error)
+
+
+def _failure(program: Program, error: BaseException) -> KernelBuildError:
+    """Return what kept a program from being built: whatever it was, the others go on."""
+    if isinstance(error, KernelBuildError):
+        return error
+    return KernelBuildError(str(program.source), program.options, f"error: {asking.told(error)}")

@@ -31,8 +31,14 @@ FAILURES = (Exception, SystemExit)
 _LONGEST = 300  # characters of a reason that is passed on
 
 
+def takes(solver: Solver, problem: ConvProblem, target: Target) -> Applicability:
+    """Ask whether a solver takes a problem: its domain, then the solver."""
+    refused = solver.domain.refusal(problem, target)
+    return applicability(solver, problem, target) if refused is None else refused
+
+
 def applicability(solver: Solver, problem: ConvProblem, target: Target) -> Applicability:
-    """Ask whether a solver takes a problem; a failure of the solver is a refusal."""
+    """Ask whether a solver takes a problem of its domain; a failure of the solver is a refusal."""
     try:
         answer = solver.applicability(problem, target)
     except FAILURES as error:
@@ -73,6 +79,13 @@ def search_space(solver: TunableSolver, problem: ConvProblem, target: Target) ->
     """Ask for the search space. Raises `SolverError`; the space's own constraints may yet raise."""
     space = _asked(solver, solver.search_space, problem, target)
     return _instance(solver, "search_space", space, SearchSpace)
+
+
+def sample(
+    solver: TunableSolver, problem: ConvProblem, target: Target, count: int, seed: int
+) -> list[Config]:
+    """Draw legal configs from the search space. Raises `SolverError`."""
+    return _asked(solver, search_space(solver, problem, target).sample, count, seed)
 
 
 def default_config(solver: TunableSolver, problem: ConvProblem, target: Target) -> Config:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 import convfind
-from convfind.errors import NoSolverError
+from convfind.errors import NoSolverError, SolverError
 from convfind.find.finder import find
 from convfind.find.recall import Recalled, recall, unmeasured
 from convfind.find.recording import record
@@ -24,7 +24,7 @@ from convfind.problem import ConvProblem
 from convfind.runtime.kernel_cache import KernelCache
 from convfind.runtime.session import Session, silent
 from convfind.settings import Settings
-from convfind.solver import TunableSolver, versioned_id
+from convfind.solver import TunableSolver, asking, versioned_id
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import Program
 from convfind_finddb_tools.tune.order import (
@@ -60,7 +60,7 @@ class Station(Protocol):
         """Compile what measuring the tasks is going to need."""
 
     def accept(self, binaries: Binaries) -> None:
-        """Take over what another station compiled."""
+        """Take over what another station of the same run compiled."""
 
     def close(self) -> None:
         """Release the device."""
@@ -170,10 +170,11 @@ class DeviceStation:
         configs = {}
         for solver_id, values in seed.configs.items():
             solver, config = self._handle.registry.find_solver(solver_id), Config(values)
-            if isinstance(solver, TunableSolver) and config in solver.search_space(
-                problem, self._target
-            ):
-                configs[solver_id] = config
+            try:
+                if solver and not asking.config_fault(solver, problem, self._target, config):
+                    configs[solver_id] = config
+            except SolverError:
+                continue  # measuring reports it
         return configs
 
     def _programs(
@@ -191,15 +192,14 @@ class DeviceStation:
             if solver.is_last_resort:
                 continue
             configs = [given.get(solver.solver_id)]
-            if tunes and isinstance(solver, TunableSolver):
-                space = solver.search_space(problem, self._target)
-                configs += space.sample(_SAMPLED, _SEED)
-            for config in configs:
-                try:
-                    recipe = solver.solution(problem, self._target, config, policy.workspace_limit)
-                except Exception:  # anybody's code; measuring reports it
-                    continue
-                yield from recipe.programs
+            try:
+                if tunes and isinstance(solver, TunableSolver):
+                    configs += asking.sample(solver, problem, self._target, _SAMPLED, _SEED)
+                for config in configs:
+                    limit = policy.workspace_limit
+                    yield from asking.recipe(solver, problem, self._target, config, limit).programs
+            except SolverError:
+                continue  # measuring reports it
 
     # -- small parts ------------------------------------------------------------------------------
 
