@@ -20,7 +20,7 @@ def test_candidates_share_the_turns_of_the_copies(
 
     class Watching:
         def timed(self, args: InvokeArgs) -> float:
-            used.append([a.x is args.x for a in workbench.sets].index(True))
+            used.append([place.args.x is args.x for place in workbench.sets].index(True))
             return 1.0
 
     candidates = []

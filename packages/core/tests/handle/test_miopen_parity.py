@@ -210,7 +210,7 @@ def test_run_solution(
     assert _right(open_handle().run_solution(solution, **tensors), tensors)
     assert pickle.loads(pickle.dumps(solution)) == solution
     solution.save(tmp_path / "best.json")
-    loaded = convfind.Solution.load(tmp_path / "best.json")
+    loaded = convfind.Solution.load(tmp_path / "best.json", binaries=True)
     assert loaded == solution
     compiles = backend.counters.compiles
     elsewhere = open_handle({"CONVFIND_USER_DB_PATH": str(tmp_path / "elsewhere")})

@@ -154,6 +154,26 @@ def test_packed_weights_that_do_not_survive_a_run_are_seen() -> None:
     assert list(failed_checks(MockPacking(), kernel=kernel)) == ["bound weights"]
 
 
+def test_a_write_far_behind_large_memory_is_seen() -> None:
+    def kernel(x: Bytes, w: Bytes, y: Bytes, scratch: Bytes, size: int, *rest: Any) -> None:
+        mock_convolution(x, w, y, *rest)
+        scratch[int(size) + 400_000] = 0
+
+    checks = failed_checks(MockHungry(), kernel=kernel)
+    assert checks["random data"] == "wrote behind the end of workspace"
+
+
+def test_what_a_run_leaves_for_the_next_is_seen() -> None:
+    def kernel(x: Bytes, w: Bytes, y: Bytes, scratch: Bytes, size: int, *rest: Any) -> None:
+        known, kept = scratch[:4].view(np.int32), scratch[4:][: w.size]
+        if known[0] != 1234:  # packs the weights once, and finds them packed from then on
+            known[0] = 1234
+            kept[...] = w
+        mock_convolution(x, kept, y, *rest)
+
+    assert list(failed_checks(MockHungry(), kernel=kernel)) == ["other data"]
+
+
 def test_a_failing_launch_is_reported() -> None:
     device = MockDevice()
     device.faults.launch = lambda step: True
@@ -263,6 +283,14 @@ class BadDefault(MockTunable):
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Two large tiles."""
         return SearchSpace((Parameter("tile", (2, 4)),))
+
+
+class Generous(MockDynamic):
+    """Allows itself any error."""
+
+    def error_bound(self, problem: ConvProblem) -> float:
+        """More than there can be."""
+        return 1e12
 
 
 class BadName(MockDynamic):
@@ -386,7 +414,11 @@ def test_solutions_that_cannot_travel_are_reported() -> None:
 
 
 def test_an_illegal_default_config_is_reported() -> None:
-    assert "tile is not one of (2, 4)" in failed_checks(BadDefault())["default config"]
+    assert "tile is 1, not one of (2, 4)" in failed_checks(BadDefault())["default config"]
+
+
+def test_a_bound_that_allows_everything_is_reported() -> None:
+    assert "error_bound is 1e+12; for" in failed_checks(Generous())["error bound"]
 
 
 def test_malformed_identity_is_reported() -> None:

@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import FrameType
 
+from convfind.checking.accuracy import bound_of
 from convfind.device.target import DeviceKind, Target
+from convfind.errors import SolverError
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
-from convfind.solver import Domain, Solver, TunableSolver
+from convfind.solver import Domain, Solver, TunableSolver, asking
 from convfind.solver.applicability import Applicable, Rejected
 from convfind.solver.recipe import Launch, Recipe
 from convfind.testing.report import SolverReport
@@ -162,8 +164,7 @@ def check_tuning(
     space = solver.search_space(problem, target)
     default = solver.default_config(problem, target)
     if default not in space:
-        why = space.broken_constraint(default) or "its names are not those of the space"
-        report.fail("default config", problem, f"{default} is not legal: {why}")
+        report.fail("default config", problem, f"{default} is not legal: {space.fault(default)}")
     for parameter in space.parameters:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", parameter.name) or not parameter.values:
             report.fail("search space", problem, f"parameter {parameter.name!r} is malformed")
@@ -177,13 +178,11 @@ def _check_answer(
         if first:
             size = solver.workspace_size(problem, target)
             wti = solver.wti(problem, target)
-            bound = solver.error_bound(problem)
             if type(size) is not int or size < 0:
                 report.fail("workspace size", problem, f"{size!r} is not a number of bytes")
             if wti is not None and not wti >= 0:
                 report.fail("wti", problem, f"{wti!r} is neither None nor a number from 0 on")
-            if not bound >= 1:
-                report.fail("error bound", problem, f"{bound!r} is less than 1")
+            _check_accuracy(report, solver, problem)
     except Exception as error:
         report.fail("never raises", problem, f"raised {type(error).__name__}: {error}")
         return
@@ -193,6 +192,14 @@ def _check_answer(
         report.fail("applicability", problem, f"{first.reason!r} is no `Reason`")
     if first != second:
         report.fail("pure", problem, f"answered {first} and then {second}")
+
+
+def _check_accuracy(report: SolverReport, solver: Solver, problem: ConvProblem) -> None:
+    try:
+        bound_of(solver, problem)
+        asking.error_reach(solver, problem)
+    except SolverError as error:
+        report.fail("error bound", problem, error.detail)
 
 
 def _check_steps(report: SolverReport, problem: ConvProblem, solution: Recipe) -> None:

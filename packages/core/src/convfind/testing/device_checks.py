@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from convfind.checking.accuracy import (
+    bound_of,
     check_error,
-    error_bound,
     integer_data,
     measure_error,
     random_data,
@@ -49,6 +49,9 @@ class DeviceChecks:
         # Transforms round even where data and results are whole numbers.
         exact = self._solver.error_bound(problem) == 1.0
         self._run(problem, solution, whole, "whole numbers", exact=exact)
+        # What a run on other data leaves in memory does not matter to the next one.
+        other = self._numbers(problem, random_data(problem, self._seed + 1, "clipped"))
+        self._run(problem, solution, other, "other data", earlier=numbers)
         if solution.packed:
             bound = self._run(problem, solution, numbers, "bound weights", bound=True)
             self._compare(problem, "bound weights", result, bound)
@@ -105,11 +108,13 @@ class DeviceChecks:
         *,
         exact: bool = False,
         bound: bool = False,
+        earlier: Mapping[str, Array] | None = None,
     ) -> Bytes | None:
         """Run, and return the result's memory if nothing is wrong with it."""
         tensors = _in_memory(problem, numbers)
+        before = None if earlier is None else _in_memory(problem, earlier)
         try:
-            outcome = self._runner.run(problem, solution, tensors, bound=bound)
+            outcome = self._runner.run(problem, solution, tensors, bound=bound, earlier=before)
         except Exception as error:
             self._fail(check, problem, f"raised {type(error).__name__}: {error}")
             return None
@@ -145,7 +150,7 @@ class DeviceChecks:
             channels_last=problem.tensor_layout(writes).channels_last,
         )
         error = measure_error(result, reference, magnitude)
-        bound = error_bound(problem, self._solver.error_bound(problem))
+        bound = bound_of(self._solver, problem)
         if not check_error(error, bound):
             return f"error of {writes} ({error}) is over the bound ({bound})"
         if error.max_error:

@@ -8,16 +8,17 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from convfind.checking.guards import POISON, behind_guards, guard_size, is_poisoned, poisoned
 from convfind.problem import ConvProblem
 from convfind.runtime.backend import Device, DeviceBuffer, InvokeArgs, Invoker
 from convfind.solver.kernel_spec import Program
-from convfind.solver.recipe import WORKSPACE_ALIGNMENT, Recipe, Step, relocated
+from convfind.solver.recipe import WORKSPACE_ALIGNMENT, Memory, Recipe, Step
 from convfind.testing.tensors import Bytes, gap_mask
 
-#: Bytes before and after each buffer.
-GUARD = 8 * WORKSPACE_ALIGNMENT
-#: Repeated it is a NaN in every floating type, and -1 as an integer.
-POISON = 0xFF
+__all__ = ["POISON", "GuardedRunner", "Outcome"]
+
+#: Bytes before and after each buffer at least: many small problems run here.
+LEAST_GUARD = 8 * WORKSPACE_ALIGNMENT
 
 _TENSORS = ("x", "w", "y")
 
@@ -55,40 +56,52 @@ class GuardedRunner:
         tensors: Mapping[str, Bytes],
         *,
         bound: bool = False,
+        earlier: Mapping[str, Bytes] | None = None,
     ) -> Outcome:
         """Run a solution on tensors as they lie in memory.
 
         Scratch memory is poisoned, every buffer lies between guards, and steps are moved behind the
         first guard. With ``bound`` the prepare steps run once and the others twice, the second time
-        with fresh results and scratch memory, as with constant weights.
+        with fresh results and scratch memory, as with constant weights. With ``earlier`` tensors a
+        run on those comes first, and its scratch memory is what the next run finds.
         """
         self.load(solution)
         contents = {
             **{name: tensors[name] for name in _TENSORS},
-            "workspace": np.full(solution.workspace, POISON, np.uint8),
-            "packed": np.full(solution.packed, POISON, np.uint8),
+            "workspace": poisoned(solution.workspace),
+            "packed": poisoned(solution.packed),
         }
         images = {name: _guarded(data) for name, data in contents.items() if data.size}
+        guards = {Memory(name): _guard(contents[name]) for name in images}
         buffers = {name: self._device.allocate(image.size) for name, image in images.items()}
         for name, image in images.items():
             self._device.write(buffers[name], image)
         args = InvokeArgs(**buffers)
+        every_step = (*solution.prepare, *solution.steps)
+        if earlier is not None:
+            for name, data in earlier.items():
+                self._device.write(buffers[name], _guarded(data))
+            self._invoke(every_step, guards, args)
+            for name in earlier:
+                self._device.write(buffers[name], images[name])
         if bound:
-            self._invoke(solution.prepare, args)
-            self._invoke(solution.steps, args)
+            self._invoke(solution.prepare, guards, args)
+            self._invoke(solution.steps, guards, args)
             for name in (problem.direction.writes, "workspace"):
                 if name in images:
                     self._device.write(buffers[name], images[name])
-            self._invoke(solution.steps, args)
+            self._invoke(solution.steps, guards, args)
         else:
-            self._invoke((*solution.prepare, *solution.steps), args)
-        return self._outcome(problem, images, buffers)
+            self._invoke(every_step, guards, args)
+        return self._outcome(problem, images, buffers, guards)
 
-    def _invoke(self, steps: tuple[Step, ...], args: InvokeArgs) -> None:
-        invoker = self._invokers.get(steps)
+    def _invoke(
+        self, steps: tuple[Step, ...], guards: Mapping[Memory, int], args: InvokeArgs
+    ) -> None:
+        moved = behind_guards(steps, guards)
+        invoker = self._invokers.get(moved)
         if invoker is None:
-            invoker = self._device.invoker([_moved(step) for step in steps], self._loaded)
-            self._invokers[steps] = invoker
+            invoker = self._invokers[moved] = self._device.invoker(moved, self._loaded)
         invoker(args)
 
     def _outcome(
@@ -96,17 +109,19 @@ class GuardedRunner:
         problem: ConvProblem,
         images: Mapping[str, Bytes],
         buffers: Mapping[str, DeviceBuffer],
+        guards: Mapping[Memory, int],
     ) -> Outcome:
         outcome = Outcome(np.empty(0, np.uint8))
         for name, before in images.items():
             after = np.empty_like(before)
             self._device.read(buffers[name], after)
+            guard = guards[Memory(name)]
             changed = before != after
-            if changed[:GUARD].any():
+            if not is_poisoned(after[:guard]):
                 outcome.complaints.append(f"wrote before the start of {name}")
-            if changed[-GUARD:].any():
+            if not is_poisoned(after[-guard:]):
                 outcome.complaints.append(f"wrote behind the end of {name}")
-            inside = slice(GUARD, -GUARD)
+            inside = slice(guard, -guard)
             if name == problem.direction.writes:
                 outcome.result = after[inside]
                 if changed[inside][gap_mask(problem, name)].any():
@@ -116,10 +131,10 @@ class GuardedRunner:
         return outcome
 
 
+def _guard(content: Bytes) -> int:
+    return guard_size(content.size, LEAST_GUARD)
+
+
 def _guarded(content: Bytes) -> Bytes:
-    guard = np.full(GUARD, POISON, np.uint8)
+    guard = poisoned(_guard(content))
     return np.concatenate([guard, content, guard])
-
-
-def _moved(step: Step) -> Step:
-    return relocated(step, lambda memory, offset: (memory, offset + GUARD))
