@@ -40,6 +40,11 @@ class Draw:
             view[...] = np.random.default_rng(seed + 1).random(view.shape)
 
     @cached_property
+    def scratch(self) -> dict[str, Array]:
+        """Memory to read the tensors back to: fresh pages cost as much as reading."""
+        return {name: np.empty_like(memory) for name, memory in self.memory.items()}
+
+    @cached_property
     def reference(self) -> Array:
         """The right result by NumPy, axes in the order of its layout."""
         return reference_convolution(self.problem, *self._reads, self._before)

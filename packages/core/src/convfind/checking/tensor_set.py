@@ -49,12 +49,17 @@ class TensorSet:
     def changed(self) -> str | None:
         """Name a tensor that is only read and no longer what it was."""
         for name, buffer in self._reads.items():
-            memory = self.draw.memory[name]
-            now = np.empty_like(memory)
+            now = self.draw.scratch[name]
             self._device.read(buffer, now)
-            if not same_bytes(now, memory):
+            if not same_bytes(now, self.draw.memory[name]):
                 return name
         return None
+
+    def check_reads(self) -> None:
+        """Raise `VerificationError` if a tensor that is only read is not what it was."""
+        if name := self.changed():
+            msg = f"changed {name}, which it only reads"
+            raise VerificationError(msg)
 
     def outcome(self, memory: Array) -> Array:
         """Read the result, axes in the order of its layout.
@@ -63,13 +68,10 @@ class TensorSet:
             memory: where to, as `empty_memory` returns it.
 
         Raises:
-            VerificationError: something was written where nothing should be.
+            VerificationError: something was written around it, or between its elements.
         """
         if complaint := self.result.complaint(self._device):
             msg = f"{complaint} {self.writes}"
-            raise VerificationError(msg)
-        if name := self.changed():
-            msg = f"changed {name}, which it only reads"
             raise VerificationError(msg)
         self._device.read(self.result.buffer, memory, self.result.guard)
         problem = self.draw.problem

@@ -138,7 +138,7 @@ class Workbench:
         """Compare a result of the first draw with the reference.
 
         Raises:
-            VerificationError: it is wrong, or something was written that should not be.
+            VerificationError: it is wrong, or something was written around it.
             SolverError: the solver does not say what errors it may have.
         """
         rounded = self._rounded_reference is not None
@@ -213,6 +213,7 @@ class Workbench:
         recipe = asking.recipe(oracle, self._problem, target, double)
         candidate = self.candidate(recipe, self._session.kernels.load_or_raise(recipe.programs))
         candidate.run_once()
+        self.first.check_reads()
         candidate.check_memory()
         self.check_sums(self.first, oracle)
         return tensor_view(self._problem, self.writes, self._readback.copy())
@@ -284,6 +285,7 @@ class Candidate:
             SolverError: the solver does not say what errors it may have.
         """
         self.run_once()
+        self._bench.first.check_reads()
         report = self._bench.check(self._bench.first, solver)
         self.check_memory()
         # What others have left in the results must not be taken for this one's.
@@ -304,6 +306,7 @@ class Candidate:
             # By an earlier candidate, in a run that nobody looked at? Then it does not recur.
             self._bench.restore()
             self._run(place)
+            place.check_reads()
         self._bench.check_sums(place, solver)
         self.check_memory()
 
