@@ -83,9 +83,7 @@ class Hostile(Solver):
         program = Program(source, KernelLanguage.OPENCL_C, make_defines(DEED=self._deed))
         sizes = (8, 16, 144, _SCRATCH // 4)
         arguments = (*map(BufferArg, (Memory.X, Memory.W, Memory.Y, Memory.WORKSPACE)),)
-        launch = Launch(
-            KernelSpec(program, "hostile"), (*arguments, *map(i32, sizes)), (1,), (1,)
-        )
+        launch = Launch(KernelSpec(program, "hostile"), (*arguments, *map(i32, sizes)), (1,), (1,))
         return Recipe(self.solver_id, (launch,), workspace=_SCRATCH)
 
 

@@ -59,8 +59,8 @@ class Checksum:
         self._problem = problem
         channels = problem.w_shape[1 if self._is_backward_data else 0]
         channels *= problem.groups if self._is_backward_data else 1
-        signs = np.random.default_rng(seed).integers(0, 2, channels) * 2.0 - 1.0
-        self._signs: Doubles = signs.reshape(problem.groups, -1)
+        signs: Doubles = np.random.default_rng(seed).choice(np.array([-1.0, 1.0]), channels)
+        self._signs = signs.reshape(problem.groups, -1)
         reads = dict(zip(problem.direction.reads, (first, second), strict=True))
         logical = {name: _logical(problem, name, array) for name, array in reads.items()}
         self._expected = problem.alpha * self._convolved(logical)
@@ -116,7 +116,7 @@ class Checksum:
             products = products.reshape(len(block), taps, *data.shape[2:])
             for tap, (of_x, of_y) in enumerate(_taps(problem)):
                 source, place = (of_y, of_x) if self._is_backward_data else (of_x, of_y)
-                sums[(images, *place)] += products[:, tap][(..., *source)]
+                sums[images][(..., *place)] += products[:, tap][(..., *source)]
         return sums
 
     def _of_gradient(self, x: Array, y: Array) -> Doubles:

@@ -169,9 +169,7 @@ def told(error: BaseException) -> str:
     return _cut(f"{type(error).__name__}: {first}" if first else type(error).__name__)
 
 
-def _asked(
-    solver: Solver, question: Callable[P, T], /, *arguments: P.args, **named: P.kwargs
-) -> T:
+def _asked(solver: Solver, question: Callable[P, T], /, *arguments: P.args, **named: P.kwargs) -> T:
     try:
         return question(*arguments, **named)
     except SolverError:
@@ -192,14 +190,16 @@ def _look_at(built: Recipe) -> None:
 
 
 def _count(solver: Solver, what: str, value: object) -> int:
-    if isinstance(value, Integral) and not isinstance(value, bool) and value >= 0:
-        return int(value)
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        number = _asked(solver, int, value)
+        if number >= 0:
+            return number
     raise SolverError(solver.solver_id, f"{what} is {_shown(value)}, not a number from 0 on")
 
 
 def _number(solver: Solver, what: str, value: object, *, least: float) -> float:
     if isinstance(value, Real) and not isinstance(value, bool):
-        number = float(value)
+        number = _asked(solver, float, value)
         if math.isfinite(number) and number >= least:
             return number
     detail = f"{what} is {_shown(value)}, not a finite number from {least:g} on"

@@ -267,5 +267,3 @@ def test_preparing_what_fails_names_the_solver(bench: Any, problem: Any) -> None
     handle = bench.open(extra=[failing("solution", lambda: None)])
     with pytest.raises(SolverError, match="mock-evil fails: solution is None, not a Recipe"):
         handle.prepare(replace(solution, solver="mock-evil"))
-
-

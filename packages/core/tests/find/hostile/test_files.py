@@ -1,4 +1,4 @@
-"""What comes from files is looked at before it runs: configs, binaries, records of other kernels."""
+"""What comes from files is looked at before it runs: configs, binaries, other kernels' records."""
 
 from __future__ import annotations
 
