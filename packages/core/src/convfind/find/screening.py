@@ -12,7 +12,7 @@ from convfind.policy import Policy
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.runtime.session import Session
-from convfind.solver import Solver, asking, versioned_id
+from convfind.solver import Solver, asking
 from convfind.solver.applicability import Applicability, Rejected
 
 
