@@ -19,6 +19,7 @@ from convfind.checking.accuracy import (
     check_error,
     error_bound,
     integer_data,
+    largest_factor,
     measure_error,
     random_data,
     spread_magnitude,
@@ -317,3 +318,21 @@ def test_a_reference_of_the_results_type_is_rounded_too() -> None:
     report = measure_error(result, reference)
     assert not check_error(report, error_bound(problem))
     assert check_error(report, error_bound(problem, rounded_reference=True))
+
+
+# -- what solvers may allow themselves ------------------------------------------------------------
+
+
+def test_the_largest_factor_leaves_room_where_sums_are_short_or_types_narrow() -> None:
+    short = ConvProblem.forward((1, 1, 9, 9), (1, 1, 3, 3))
+    long = ConvProblem.forward((1, 512, 9, 9), (8, 512, 3, 3))
+    assert largest_factor(short) > 100 > largest_factor(long) > 32
+    half = replace(long, dtype=DataType.FLOAT16, y_dtype=DataType.FLOAT16)
+    assert largest_factor(half) > 100
+
+
+def test_a_bound_of_the_largest_factor_still_tells_right_from_wrong() -> None:
+    for channels in (1, 16, 256, 4096):
+        for dtype in (DataType.FLOAT32, DataType.FLOAT64, DataType.FLOAT16):
+            shape = ConvProblem.forward((1, channels, 32, 32), (64, channels, 3, 3), dtype=dtype)
+            assert error_bound(shape, largest_factor(shape)).rms_error < 0.02

@@ -16,6 +16,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from convfind.types import DataType, Direction
 
 Array = np.ndarray[Any, Any]
 Doubles = np.ndarray[Any, np.dtype[np.float64]]
-Slices = tuple[slice, ...]
+Place = tuple[slice | EllipsisType, ...]
 
 #: Products of taps with data that are in memory at a time: 4 MiB.
 _BLOCK = 2**19
@@ -59,8 +60,8 @@ class Checksum:
         self._problem = problem
         channels = problem.w_shape[1 if self._is_backward_data else 0]
         channels *= problem.groups if self._is_backward_data else 1
-        signs = np.random.default_rng(seed).integers(0, 2, channels) * 2.0 - 1.0
-        self._signs: Doubles = signs.reshape(problem.groups, -1)
+        signs: Doubles = np.random.default_rng(seed).choice(np.array([-1.0, 1.0]), channels)
+        self._signs = signs.reshape(problem.groups, -1)
         reads = dict(zip(problem.direction.reads, (first, second), strict=True))
         logical = {name: _logical(problem, name, array) for name, array in reads.items()}
         self._expected = problem.alpha * self._convolved(logical)
@@ -116,7 +117,7 @@ class Checksum:
             products = products.reshape(len(block), taps, *data.shape[2:])
             for tap, (of_x, of_y) in enumerate(_taps(problem)):
                 source, place = (of_y, of_x) if self._is_backward_data else (of_x, of_y)
-                sums[(images, *place)] += products[:, tap][(..., *source)]
+                sums[images][place] += products[:, tap][source]
         return sums
 
     def _of_gradient(self, x: Array, y: Array) -> Doubles:
@@ -129,7 +130,7 @@ class Checksum:
             gradient = np.stack([_signed(self._signs, one) for one in y[images]])
             moved = np.zeros((len(block), groups, taps, *x.shape[2:]))
             for tap, (of_x, of_y) in enumerate(_taps(problem)):
-                moved[:, :, tap][(..., *of_x)] = gradient[(..., *of_y)]
+                moved[:, :, tap][of_x] = gradient[of_y]
             flat = moved.reshape(*moved.shape[:3], -1)
             data = block.reshape(len(block), groups, -1, flat.shape[3])
             total += (flat @ data.swapaxes(2, 3)).sum(axis=0)
@@ -170,11 +171,11 @@ def _pieces(count: int, size: int) -> Iterator[slice]:
     return (slice(first, first + step) for first in range(0, count, step))
 
 
-def _taps(problem: ConvProblem) -> Iterator[tuple[Slices, Slices]]:
+def _taps(problem: ConvProblem) -> Iterator[tuple[Place, Place]]:
     """Yield for each tap which positions of x and of y it connects."""
     for tap in itertools.product(*(range(size) for size in problem.filter)):
         pairs = [_connected(problem, axis, at) for axis, at in enumerate(tap)]
-        yield tuple(of_x for of_x, _ in pairs), tuple(of_y for _, of_y in pairs)
+        yield (..., *(of_x for of_x, _ in pairs)), (..., *(of_y for _, of_y in pairs))
 
 
 def _connected(problem: ConvProblem, axis: int, at: int) -> tuple[slice, slice]:

@@ -202,14 +202,16 @@ def _look_at(built: Recipe) -> None:
 
 
 def _count(solver: Solver, what: str, value: object) -> int:
-    if isinstance(value, Integral) and not isinstance(value, bool) and value >= 0:
-        return int(value)
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        number = _asked(solver, int, value)
+        if number >= 0:
+            return number
     raise SolverError(solver.solver_id, f"{what} is {_shown(value)}, not a number from 0 on")
 
 
 def _number(solver: Solver, what: str, value: object, *, least: float) -> float:
     if isinstance(value, Real) and not isinstance(value, bool):
-        number = float(value)
+        number = _asked(solver, float, value)
         if math.isfinite(number) and number >= least:
             return number
     detail = f"{what} is {_shown(value)}, not a finite number from {least:g} on"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from typing import Any, cast
 
 import pytest
@@ -63,7 +64,7 @@ def failing(method: str, what: Callable[[], Any], base: type[Solver] = MockDynam
 
     ready = {"wti": lambda *_: 9.0, "workspace_size": lambda *_: 2**40}
     members: dict[str, Any] = {**ready, method: act, "solver_id": "mock-evil", "microseconds": 1}
-    return type("Failing", (base,), members)()
+    return cast(Solver, type("Failing", (base,), members)())
 
 
 METHODS = ("applicability", "wti", "error_bound", "error_reach", "solution")
@@ -116,11 +117,11 @@ def test_an_error_about_workspace_is_a_refusal_where_it_is_asked(
 
 
 NONSENSE: list[tuple[str, Any]] = [
-    *(("applicability", answer) for answer in (True, None, "no", Rejected(cast(Any, "because")))),
-    *(("wti", answer) for answer in ("fast", -1.0, math.nan, math.inf, True)),
-    *(("error_bound", answer) for answer in (math.inf, math.nan, 1e12, 0.5, -1, "1", None, True)),
-    *(("error_reach", answer) for answer in (-1, 1.5, "0", None, True)),
-    *(("solution", answer) for answer in (None, "kernel", {}, ())),
+    *product(["applicability"], [True, None, "no", Rejected(cast(Any, "because"))]),
+    *product(["wti"], ["fast", -1.0, math.nan, math.inf, True]),
+    *product(["error_bound"], [math.inf, math.nan, 1e12, 0.5, -1, "1", None, True]),
+    *product(["error_reach"], [-1, 1.5, "0", None, True]),
+    *product(["solution"], [None, "kernel", {}, ()]),
 ]
 
 
@@ -224,13 +225,13 @@ def test_a_kernel_that_raises_is_a_refusal(hostile: Any) -> None:
 
 def test_a_stray_error_of_a_runtime_costs_only_the_program(bench: Any, problem: Any) -> None:
     def stray(program: Any) -> bool:
-        return dict(program.defines)["MICROSECONDS"] == 30 and cast(bool, {}["handle"])
+        return dict(program.defines)["MICROSECONDS"] == 30 and cast(bool, [][1])
 
     for fault in ("build", "load"):
         setattr(bench.backend.faults, fault, stray)
         found = bench.open(*HONEST).find(problem, mode="normal", enforce="DB_UPDATE")
         assert found.rejected["mock-hungry"].reason is Reason.BUILD_FAILED
-        assert "KeyError: 'handle'" in found.rejected["mock-hungry"].detail
+        assert "IndexError" in found.rejected["mock-hungry"].detail
         assert len(found.solutions) == 2
         setattr(bench.backend.faults, fault, lambda program: False)
 
