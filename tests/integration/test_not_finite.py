@@ -1,4 +1,4 @@
-"""NaN and infinity reach exactly the results that read them, in every solver that runs here."""
+"""NaN and infinity reach exactly the results that read them, in every solver that says so."""
 
 from __future__ import annotations
 
@@ -71,13 +71,15 @@ def problems(draw: st.DrawFn, direction: Direction) -> list[ConvProblem]:
 
 
 def complaints(solvers: list[Solver], device: Device, found: list[ConvProblem]) -> list[str]:
+    """What is wrong with the solvers that mix no values."""
     runner = GuardedRunner(device)
     wrong = []
     for solver in solvers:
         report = SolverReport(solver.solver_id, device.target.identity)
         checks = NonFiniteChecks(report, solver, runner, 0)
         for problem in found:
-            if solver.takes(problem, device.target):
+            # The others' own tests compile all of their transforms.
+            if solver.takes(problem, device.target) and not solver.mixes_values(problem):
                 checks.check(problem, solver.solution(problem, device.target))
         wrong += [f"{solver.solver_id}: {failure}" for failure in report.failures]
     return wrong

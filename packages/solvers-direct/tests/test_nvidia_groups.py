@@ -11,11 +11,12 @@ from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.runtime.backend import Device
+from convfind.solver import asking
 from convfind.solver.applicability import Rejected
 from convfind.solver.config import Config
 from convfind.solver.recipe import Launch, ScalarArg
 from convfind.testing import MOCK_TARGET, assert_solver
-from convfind.types import DataType, Direction, Layout
+from convfind.types import AccuracyClass, DataType, Direction, Layout
 from convfind_solvers_direct.nvidia_groups import GroupsConv
 from convfind_solvers_direct.solver_list import solvers
 from convfind_solvers_direct.window import window
@@ -172,6 +173,14 @@ def test_accuracy_chooses_products(options: dict[str, object], products: int, bo
     assert SOLVERS[0].error_bound(problem) == bound
     (program,) = SOLVERS[0].solution(problem, H200).programs
     assert dict(program.defines)["PRODUCTS"] == products
+
+
+def test_groups_of_four_meet_another_group_times_zero() -> None:
+    for channels, mixes in ((4, True), (8, False)):
+        problem = problem_of(SOLVERS[0], (2, 16, 8, 8), (16, channels, 3, 3), groups=16 // channels)
+        assert SOLVERS[0].mixes_values(problem) is mixes
+        strict = asking.applicability(SOLVERS[0], replace(problem, accuracy=AccuracyClass.STRICT), H200)
+        assert bool(strict) is not mixes
 
 
 def test_rounded_problems_take_short_sums() -> None:

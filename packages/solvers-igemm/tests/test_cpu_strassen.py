@@ -96,6 +96,7 @@ def test_what_has_no_halves_is_refused(solver: Strassen, convfind_device: Device
     answer = solver.takes(strict, device.target)
     assert isinstance(answer, Rejected)
     assert answer.reason is Reason.ACCURACY
+    assert solver.mixes_values(whole)
 
 
 def test_a_strided_gradient_is_refused(convfind_device: Device) -> None:

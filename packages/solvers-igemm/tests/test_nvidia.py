@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from devices_for_tests import H200
@@ -304,6 +305,41 @@ def test_phases_of_few_channels_are_columns() -> None:
     rows = 64 * 32 * (line_size(geometry_of(problem)) if config.integer("lines") else 32)
     tile = MatrixTile.of(config)
     assert launch.global_size == (-(-rows // tile.tile_m) * tile.threads,)
+
+
+@pytest.mark.parametrize(
+    ("direction", "x", "w", "options", "mixes"),
+    [
+        # Phases of few channels are columns: with taps of their own only where they share them all.
+        (Direction.BACKWARD_DATA, (2, 4, 16, 16), (64, 4, 3, 3), {"stride": 2, "padding": 1}, True),
+        (Direction.BACKWARD_DATA, (2, 4, 16, 16), (64, 4, 2, 2), {"stride": 2}, False),
+        (Direction.BACKWARD_DATA, (2, 64, 16, 16), (64, 64, 3, 3), {"stride": 2}, False),
+        # A stride that is folded into narrow channels, of which the last place is no tap.
+        (Direction.FORWARD, (2, 3, 16, 16), (64, 3, 7, 7), {"stride": 2, "dtype": "float16"}, True),
+        (
+            Direction.FORWARD,
+            (2, 3, 16, 16),
+            (64, 3, 4, 4),
+            {"stride": 2, "dtype": "float16"},
+            False,
+        ),
+        (Direction.FORWARD, (2, 3, 16, 16), (64, 3, 7, 7), {"stride": 2}, False),
+        (Direction.FORWARD, (2, 64, 16, 16), (64, 64, 3, 3), {"padding": 1}, False),
+    ],
+)
+def test_taps_of_zero_that_meet_data_mix_values(
+    direction: Direction,
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    options: dict[str, Any],
+    mixes: bool,
+) -> None:
+    solver = next(
+        s for s in SOLVERS if s.direction is direction and s.channels_last and s.is_dynamic
+    )
+    problem = problem_of(solver, x, w, **options)
+    assert solver.takes(problem, H200)
+    assert solver.mixes_values(problem) is mixes
 
 
 def test_taps_of_a_phase_count_not_those_of_the_window() -> None:

@@ -47,8 +47,13 @@ def test_who_mixes_values_is_refused_with_strict_accuracy_alone(
 ) -> None:
     problem = ConvProblem.forward((1, 4, 8, 8), (4, 4 // groups, 3, 3), groups=groups)
     for accuracy in (AccuracyClass.NORMAL, AccuracyClass.RELAXED):
-        assert asking.applicability(solver, replace(problem, accuracy=accuracy), MOCK_TARGET) is APPLICABLE
-    answer = asking.applicability(solver, replace(problem, accuracy=AccuracyClass.STRICT), MOCK_TARGET)
+        assert (
+            asking.applicability(solver, replace(problem, accuracy=accuracy), MOCK_TARGET)
+            is APPLICABLE
+        )
+    answer = asking.applicability(
+        solver, replace(problem, accuracy=AccuracyClass.STRICT), MOCK_TARGET
+    )
     if is_refused:
         assert isinstance(answer, Rejected)
         assert answer.reason is Reason.ACCURACY

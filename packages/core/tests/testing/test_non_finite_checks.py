@@ -141,7 +141,7 @@ def test_zeros_of_the_padding_may_meet_anything() -> None:
         tensors["w"][...] = weights
         height, width = problem.x_shape[2:]
         out_h, out_w = problem.y_shape[2:]
-        for k, c, i, j in np.argwhere(~np.isfinite(weights)):
+        for k, _, i, j in np.argwhere(~np.isfinite(weights)):
             rows = [o for o in range(out_h) if 0 <= o + i - 1 < height]
             columns = [o for o in range(out_w) if 0 <= o + j - 1 < width]
             tensors["y"][np.ix_(range(problem.x_shape[0]), [k], rows, columns)] = np.nan

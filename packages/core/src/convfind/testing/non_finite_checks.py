@@ -95,9 +95,7 @@ class NonFiniteChecks:
                 detail = f"{head} {what.format(int(wrong.sum()), at)}"
                 self._report.fail("not finite", problem.key, detail)
 
-    def _run(
-        self, problem: ConvProblem, solution: Recipe, numbers: Mapping[str, Array]
-    ) -> Doubles:
+    def _run(self, problem: ConvProblem, solution: Recipe, numbers: Mapping[str, Array]) -> Doubles:
         writes = problem.direction.writes
         before = np.ones(_memory_shape(problem, writes)) if problem.beta else None
         tensors = {

@@ -42,9 +42,9 @@ INLINE void add_vector(float16 sum[FILTERS_AT_ONCE][CHUNK][FILTER_W], const bool
   }
 }
 
-// Adds rows `top` to `bottom` of y to the totals: all whole vectors of columns, or the `last` vector, of columns that are
-// left over. That has lanes of columns that were added before, or do not exist. They are left out of its sums at the end:
-// zeros for their gradients would not do, times what x has there, which may be infinite.
+// Adds rows `top` to `bottom` of y to the totals: all whole vectors of columns, or the `last` vector, of columns that
+// are left over. That has lanes of columns that were added before, or do not exist. They are left out of its sums at
+// the end: zeros for their gradients would not do, times what x has there, which may be infinite.
 INLINE void add_rows(float16 *total, const bool last, __global const float *gradient, const float *rows, long plane,
                      int k, int i0, int top, int bottom, int row0, int row1, int pad_h, int pitch, int part, int y_w) {
   const int column0 = last ? max(y_w - VEC, 0) : 0, column1 = last ? column0 + 1 : y_w - VEC + 1;
@@ -113,8 +113,8 @@ __kernel ONE_ITEM void direct_cpu_weights(__global const float *restrict x, __gl
           for (int i0 = 0; i0 < FILTER_H; i0 += CHUNK) {
             // Whole vectors come first: they bring the lines of y in the order of memory.
             if (y_w >= VEC)
-              add_rows(total, false, gradient, rows, (long)y_h * y_w, k, i0, top, bottom, row0, row1, pad_h, pitch, part,
-                       y_w);
+              add_rows(total, false, gradient, rows, (long)y_h * y_w, k, i0, top, bottom, row0, row1, pad_h, pitch,
+                       part, y_w);
             if (y_w % VEC)
               add_rows(total, true, gradient, rows, (long)y_h * y_w, k, i0, top, bottom, row0, row1, pad_h, pitch, part,
                        y_w);
