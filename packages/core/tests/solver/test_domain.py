@@ -144,6 +144,14 @@ def test_words_that_do_not_exist_are_refused_where_they_are_written(
         Domain(**nonsense)
 
 
+@pytest.mark.parametrize("nonsense", [{"ranks": ([2],)}, {"ranks": 2}, {"channels_last": "first"}])
+def test_values_that_mean_nothing_are_refused_where_they_are_written(
+    nonsense: dict[str, Any],
+) -> None:
+    with pytest.raises(TypeError):
+        Domain(**nonsense)
+
+
 def test_words_and_lists_become_members_and_tuples() -> None:
     loose: dict[str, Any] = {"directions": ["forward"], "dtypes": ["int8"], "traits": {"gaps"}}
     assert Domain(**loose) == Domain(

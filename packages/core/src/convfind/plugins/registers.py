@@ -109,7 +109,7 @@ class SolverRegistry(_Register[Solver]):
             raise PluginError(
                 f"backends {backends!r} of solver {identifier!r} is no tuple of names"
             )
-        if not isinstance(item.domain, Domain):
+        if type(item.domain) is not Domain:
             raise PluginError(f"domain {item.domain!r} of solver {identifier!r} is no Domain")
         return identifier
 

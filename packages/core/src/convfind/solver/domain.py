@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final
+from typing import Final, final
 
 from convfind.device.target import DeviceKind, Target
 from convfind.problem import ConvProblem
@@ -18,6 +19,7 @@ CPUS: Final = (DeviceKind.CPU,)
 GPUS: Final = (DeviceKind.GPU, DeviceKind.ACCELERATOR)
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Domain:
     """What a solver takes: every field narrows it, and the default is all that there was first.
@@ -37,6 +39,7 @@ class Domain:
 
     Raises:
         ValueError: a word is no direction, kind or type.
+        TypeError: a rank is no whole number, or ``channels_last`` is neither a boolean nor None.
     """
 
     directions: tuple[Direction, ...] = (
@@ -60,9 +63,12 @@ class Domain:
     def __post_init__(self) -> None:
         for name, kind in (("directions", Direction), ("kinds", DeviceKind), ("dtypes", DataType)):
             object.__setattr__(self, name, tuple(map(kind, getattr(self, name))))
-        object.__setattr__(self, "ranks", tuple(self.ranks))
-        object.__setattr__(self, "traits", frozenset(self.traits))
-        object.__setattr__(self, "features", frozenset(self.features))
+        object.__setattr__(self, "ranks", tuple(map(operator.index, self.ranks)))
+        for name in ("traits", "features"):
+            object.__setattr__(self, name, frozenset(map(str, getattr(self, name))))
+        if not isinstance(self.channels_last, bool | None):
+            msg = f"channels_last is {self.channels_last!r}; allowed: True, False, None"
+            raise TypeError(msg)
 
     def oriented(self, direction: Direction, channels_last: bool | None = None) -> Domain:
         """Return the domain in one direction and, where it says, one order of channels."""
