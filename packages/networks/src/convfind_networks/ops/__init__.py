@@ -37,6 +37,7 @@ from convfind_networks.ops.op import Op
 from convfind_networks.ops.pooling import AveragePool, GlobalPool, MaxPool, PoolKind
 from convfind_networks.ops.quantization import Dequantize, Quantize
 from convfind_networks.ops.rearrangement import (
+    ChannelShuffle,
     Concat,
     Expand,
     Pad,
@@ -60,6 +61,7 @@ __all__ = [
     "Binary",
     "BinaryFunction",
     "Cast",
+    "ChannelShuffle",
     "Combine",
     "Concat",
     "Convolution",
