@@ -70,9 +70,10 @@ def exported(module: nn.Module, *examples: torch.Tensor) -> Any:
     """Export a module as it runs after training, with statistics that are not the usual ones."""
     torch.manual_seed(0)
     for one in module.modules():
-        if isinstance(one, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)):
-            nn.init.uniform_(one.weight, 0.5, 1.5)
-            nn.init.normal_(one.bias, std=0.1)
+        if isinstance(one, nn.BatchNorm2d):
+            if one.affine:
+                nn.init.uniform_(one.weight, 0.5, 1.5)
+                nn.init.normal_(one.bias, std=0.1)
             assert one.running_mean is not None
             assert one.running_var is not None
             nn.init.normal_(one.running_mean, std=0.1)

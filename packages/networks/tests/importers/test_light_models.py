@@ -47,6 +47,7 @@ def test_resnet50_is_53_convolutions_2_pools_and_a_linear_layer() -> None:
         *("Convolution", "MaxPool", "AveragePool", "Reshape", "Linear", "Softmax")
     }
     assert len(graph.nodes) == 53 + 2 + 1 + 1 + 1
+    assert graph.macs == 4_089_184_256
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from convfind_networks.ops.activation import Activate, Activation, ActivationKind
 from convfind_networks.ops.convolution import Convolution, IntegerConvolution
+from convfind_networks.ops.deformable import DeformableConvolution
 from convfind_networks.ops.elementwise import (
     Binary,
     BinaryFunction,
@@ -67,6 +68,7 @@ __all__ = [
     "Convolution",
     "Coordinates",
     "CumulativeSum",
+    "DeformableConvolution",
     "Dequantize",
     "Epilogue",
     "Expand",
