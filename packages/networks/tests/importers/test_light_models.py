@@ -18,7 +18,7 @@ LEFT = {
     "light_inception_v1": {"Convolution": 57, "Linear": 1, "Concat": 9, "BatchNorm": 0},
     "light_inception_v2": {"Convolution": 69, "Linear": 1, "Concat": 10, "BatchNorm": 0},
     "light_resnet50": {"Convolution": 53, "Linear": 1, "MaxPool": 1, "AveragePool": 1},
-    "light_shufflenet": {"Convolution": 49, "Linear": 1, "BatchNorm": 0, "Activate": 3},
+    "light_shufflenet": {"Convolution": 49, "Linear": 1, "ChannelShuffle": 16, "Activate": 3},
     "light_squeezenet": {"Convolution": 26, "GlobalPool": 1, "Activate": 0},
     "light_vgg19": {"Convolution": 16, "Linear": 3, "MaxPool": 5, "Activate": 0},
     "light_zfnet512": {"Convolution": 5, "Linear": 3, "MaxPool": 3, "LocalResponseNorm": 2},
@@ -47,6 +47,7 @@ def test_resnet50_is_53_convolutions_2_pools_and_a_linear_layer() -> None:
         *("Convolution", "MaxPool", "AveragePool", "Reshape", "Linear", "Softmax")
     }
     assert len(graph.nodes) == 53 + 2 + 1 + 1 + 1
+    assert graph.macs == 4_089_184_256
 
 
 @pytest.mark.parametrize(

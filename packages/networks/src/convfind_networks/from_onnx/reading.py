@@ -82,6 +82,9 @@ def _check(proto: Any, name: str) -> None:
             if one.name not in known:
                 kind = onnx.helper.make_tensor_value_info(one.name, one.data_type, one.dims)
                 shell.graph.input.append(kind)
+        for one in (*shell.graph.input, *shell.graph.output):
+            if one.type.HasField("tensor_type"):
+                one.type.tensor_type.shape.SetInParent()  # exporters may leave it out
         onnx.checker.check_model(shell)
     except Exception as exc:  # of the checker's own kind, and of those it runs into
         raise ModelFormatError(f"{name} breaks ONNX's rules: {_first_line(exc)}") from exc

@@ -18,6 +18,7 @@ from convfind_networks.from_torch.operators import OPERATORS
 from convfind_networks.graph import Graph, GraphBuilder, Value
 from convfind_networks.importing import NotSupported
 from convfind_networks.model import Bound
+from convfind_networks.ops.op import as_tuple
 from convfind_networks.tensor_type import TensorType
 
 if TYPE_CHECKING:
@@ -102,7 +103,10 @@ class Importer:
             one.name: given for one, given in zip(node.target._schema.arguments, args, strict=False)
         }
         arguments.update({key: self._resolved(given) for key, given in node.kwargs.items()})
-        return function(AtenNode(node.name, arguments, node.meta.get("val"), self._builder))
+        example = node.meta.get("val")
+        results = as_tuple(function(AtenNode(node.name, arguments, example, self._builder)))
+        # Operators with several results in PyTorch are read by number, whatever is computed here.
+        return results if isinstance(example, (tuple, list)) else results[0]
 
     def _resolved(self, argument: Any) -> Any:
         """Return an argument with nodes replaced by what they compute."""
@@ -111,11 +115,7 @@ class Importer:
         if hasattr(argument, "op") and hasattr(argument, "graph"):  # a node of the program
             if argument not in self._known:
                 raise _Unknown
-            known = self._known[argument]
-            if isinstance(known, tuple) and len(known) == 1:
-                # Read whole by operators with one result, by number where PyTorch has several.
-                return known if isinstance(argument.meta.get("val"), (tuple, list)) else known[0]
-            return known
+            return self._known[argument]
         return argument
 
     def _outputs(self) -> dict[str, Value]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 import ml_dtypes
 import numpy as np
@@ -73,6 +74,8 @@ def load_exported_program(path: Path) -> Any:
     except ImportError as exc:
         msg = f'{path} needs PyTorch: pip install "convfind-networks[torch]"'
         raise ModelFormatError(msg) from exc
+    if not is_zipfile(path):  # PyTorch would log a traceback
+        raise ModelFormatError(f"{path} is no exported program")
     try:
         return torch.export.load(path)
     except Exception as exc:  # of many kinds: the contents are foreign

@@ -82,7 +82,7 @@ class _Sharing:
                 self._gather(node, node.op)
         views, blocks = {}, []
         for shared in {id(one): one for one in self._of.values()}.values():
-            name = min(shared.views, key=lambda value: (shared.views[value], value))
+            name = next(value for value, offset in shared.views.items() if not offset)
             views.update({value: View(name, offset) for value, offset in shared.views.items()})
             if not shared.is_fixed:
                 blocks.append(Block(name, shared.nbytes, shared.first, shared.last))

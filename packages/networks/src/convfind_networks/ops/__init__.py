@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from convfind_networks.ops.activation import Activate, Activation, ActivationKind
 from convfind_networks.ops.convolution import Convolution, IntegerConvolution
+from convfind_networks.ops.deformable import DeformableConvolution
 from convfind_networks.ops.elementwise import (
     Binary,
     BinaryFunction,
@@ -37,6 +38,7 @@ from convfind_networks.ops.op import Op
 from convfind_networks.ops.pooling import AveragePool, GlobalPool, MaxPool, PoolKind
 from convfind_networks.ops.quantization import Dequantize, Quantize
 from convfind_networks.ops.rearrangement import (
+    ChannelShuffle,
     Concat,
     Expand,
     Pad,
@@ -60,11 +62,13 @@ __all__ = [
     "Binary",
     "BinaryFunction",
     "Cast",
+    "ChannelShuffle",
     "Combine",
     "Concat",
     "Convolution",
     "Coordinates",
     "CumulativeSum",
+    "DeformableConvolution",
     "Dequantize",
     "Epilogue",
     "Expand",

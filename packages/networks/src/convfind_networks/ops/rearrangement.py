@@ -52,6 +52,29 @@ class Transpose(Op):
 
 
 @dataclass(frozen=True)
+class ChannelShuffle(Op):
+    """The channels of x dealt out anew: the first of each group, then the second of each. Reads x.
+
+    ShuffleNets spell it as a reshape, a transpose and a reshape, which no layout but one survives.
+    """
+
+    follows_layout: ClassVar[bool] = True
+
+    groups: int
+
+    def infer(self, x: TensorType) -> TensorType:
+        """Return the type of x."""
+        if x.rank < 2 or self.groups < 1 or x.shape[1] % self.groups:
+            raise GraphError(f"{self.groups} groups do not divide the channels of {x}")
+        return x
+
+    def evaluate(self, x: Array) -> Array:
+        """Transpose groups and channels of a group."""
+        split = x.reshape(x.shape[0], self.groups, -1, *x.shape[2:])
+        return split.swapaxes(1, 2).reshape(x.shape)
+
+
+@dataclass(frozen=True)
 class Expand(Op):
     """x repeated along dimensions of size 1, and along new ones before. Reads x."""
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from convfind_networks.graph import Graph, GraphEditor, Node
 from convfind_networks.ops import (
+    ChannelShuffle,
     GlobalPool,
     Linear,
     MatMul,
@@ -13,18 +14,21 @@ from convfind_networks.ops import (
     Reduce,
     ReduceFunction,
     Reshape,
+    Transpose,
 )
 
 _POOLS = {ReduceFunction.MEAN: PoolKind.AVERAGE, ReduceFunction.MAX: PoolKind.MAX}
 
 
 def canonicalize(graph: Graph) -> Graph:
-    """Turn products with constant matrices into `Linear`, spatial means into `GlobalPool`."""
+    """Write `Linear`, `GlobalPool` and `ChannelShuffle` for what models compose of others."""
     edit = GraphEditor(graph)
     for node in edit:
         match node.op:
             case MatMul():
                 _matmul(edit, node)
+            case Reshape():
+                _channel_shuffle(edit, node)
             case Reduce(function=function) if function in _POOLS:
                 _spatial_reduction(edit, node, node.op)
     return edit.graph()
@@ -37,6 +41,25 @@ def _matmul(edit: GraphEditor, node: Node) -> None:
         return
     weights = edit.constant(np.ascontiguousarray(data.T), like=matrix)
     edit.replace([node], Node(Linear(), (x, weights), node.outputs, node.name))
+
+
+def _channel_shuffle(edit: GraphEditor, node: Node) -> None:
+    """Recognise a reshape that splits the channels, a transpose, and a reshape back."""
+    turned = edit.producer(node.inputs[0])
+    split = edit.producer(turned.inputs[0]) if turned and isinstance(turned.op, Transpose) else None
+    if turned is None or split is None or not isinstance(split.op, Reshape):
+        return
+    x, wide = edit.value(split.inputs[0]).type, split.op.shape
+    rank = len(wide)
+    if (
+        x != edit.value(node.output).type
+        or x.rank != rank - 1
+        or (wide[0], *wide[3:]) != (x.shape[0], *x.shape[2:])
+        or turned.op != Transpose((0, 2, 1, *range(3, rank)))
+    ):
+        return
+    op = ChannelShuffle(wide[1])
+    edit.replace([node], Node(op, split.inputs, node.outputs, node.name))
 
 
 def _spatial_reduction(edit: GraphEditor, node: Node, reduce: Reduce) -> None:

@@ -9,6 +9,7 @@ from convfind_networks.graph import Value
 from convfind_networks.importing import NotSupported
 from convfind_networks.ops import (
     Convolution,
+    DeformableConvolution,
     Dequantize,
     Epilogue,
     Geometry,
@@ -139,8 +140,18 @@ def quantized(node: OnnxNode) -> Value:
     return node.add(Quantize(y_zero.dtype), real, y_scale, y_zero)
 
 
+def deformable(node: OnnxNode) -> Value:
+    """DeformConv."""
+    x, w, offsets = (node.input(at) for at in range(3))
+    bias, mask = node.optional(3), node.optional(4)
+    op = DeformableConvolution(geometry_of(node, x, w), node.integer("offset_group", 1))
+    y = node.add(op, *filter(None, (x, w, offsets, mask)))
+    return y if bias is None else node.plus(y, node.reshape(bias, *bias.shape, 1, 1))
+
+
 OPERATORS: OnnxOperators = {
     "Conv": convolution,
+    "DeformConv": deformable,
     "ConvTranspose": transposed,
     "ConvInteger": integer,
     "QLinearConv": quantized,

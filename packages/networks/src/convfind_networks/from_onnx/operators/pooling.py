@@ -10,12 +10,12 @@ import numpy as np
 from convfind_networks.from_onnx.node import OnnxNode, OnnxOperators
 from convfind_networks.from_onnx.operators.convolution import window_of
 from convfind_networks.graph import Value
-from convfind_networks.importing import NotSupported
 from convfind_networks.ops import (
     Activate,
     Activation,
     ActivationKind,
     AveragePool,
+    BinaryFunction,
     GlobalPool,
     MaxPool,
     Pad,
@@ -34,10 +34,27 @@ def _window(node: OnnxNode, x: Value) -> Window:
 def max_pool(node: OnnxNode) -> Value | tuple[Value, ...]:
     """MaxPool, with indices if somebody reads them."""
     x = node.input(0)
-    indices = node.has_output(1)
-    if indices and node.integer("storage_order", 0):
-        raise NotSupported("indices in column-major order")
-    return node.add_all(MaxPool(_window(node, x), indices), x)
+    op = MaxPool(_window(node, x), indices=node.has_output(1))
+    if not op.indices:
+        return node.add(op, x)
+    y, places = node.add_all(op, x)
+    if node.integer("storage_order", 0):
+        places = _column_major(node, places, x.shape[2:])
+    return y, places
+
+
+def _column_major(node: OnnxNode, places: Value, spatial: tuple[int, ...]) -> Value:
+    """Return places in images whose first dimension is the fastest."""
+    image = math.prod(spatial)
+    result = node.times(node.over(places, image), image)
+    inner = image
+    outer = 1
+    for size in spatial:
+        inner //= size
+        at = node.binary(BinaryFunction.MOD, node.over(places, inner), size)
+        result = node.plus(result, node.times(at, outer))
+        outer *= size
+    return result
 
 
 def average_pool(node: OnnxNode) -> Value:

@@ -12,6 +12,7 @@ from convfind_networks.from_torch.reading import dtype_of
 from convfind_networks.graph import Value
 from convfind_networks.importing import NotSupported, axis_of
 from convfind_networks.ops import (
+    ChannelShuffle,
     Concat,
     Expand,
     Gather,
@@ -230,11 +231,7 @@ def pixel_unshuffle(node: AtenNode) -> Value:
 
 def channel_shuffle(node: AtenNode) -> Value:
     """aten.channel_shuffle."""
-    x, groups = node.value(), int(node.get("groups"))
-    n, c, *rest = x.shape
-    wide = node.reshape(x, n, groups, c // groups, *rest)
-    turned = node.transpose(wide, 0, 2, 1, *range(3, 3 + len(rest)))
-    return node.reshape(turned, *x.shape)
+    return node.add(ChannelShuffle(int(node.get("groups"))), node.value())
 
 
 def embedding(node: AtenNode) -> Value:

@@ -1,0 +1,128 @@
+"""Residual sums and activations become part of the operation before them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from networks_for_tests import assert_same_results, graph_of
+
+from convfind_networks import Graph, GraphBuilder, Value
+from convfind_networks.ops import (
+    Activate,
+    Activation,
+    ActivationKind,
+    Binary,
+    BinaryFunction,
+    Convolution,
+    Epilogue,
+    Geometry,
+    Linear,
+)
+from convfind_networks.passes import fuse_epilogues
+
+NO_EPILOGUE = Epilogue()
+RELU = Activation(ActivationKind.RELU)
+RNG = np.random.default_rng(0)
+
+
+def convolution(b: GraphBuilder, x: Value, epilogue: Epilogue = NO_EPILOGUE) -> Value:
+    w = b.constant(RNG.standard_normal((4, 4, 3, 3)), np.float32)
+    geometry = Geometry((1, 1), (1, 1), (1, 1), (1, 1))
+    return b.add(Convolution(geometry, epilogue), x, w)
+
+
+def plus(b: GraphBuilder, x: Value, y: Value) -> Value:
+    return b.add(Binary(BinaryFunction.ADD), x, y)
+
+
+def fused(graph: Graph) -> list[Epilogue]:
+    """Fuse, hold the result to the same numbers, and return the epilogues that are there."""
+    result = fuse_epilogues(graph)
+    assert_same_results(graph, result)
+    return [n.op.epilogue for n in result.nodes if isinstance(n.op, (Convolution, Linear))]
+
+
+def left(graph: Graph) -> list[str]:
+    return [node.op.kind for node in fuse_epilogues(graph).nodes]
+
+
+def test_a_residual_block_is_two_convolutions() -> None:
+    def make(b: GraphBuilder, x: Value) -> Value:
+        y = b.add(Activate(RELU), convolution(b, x))
+        return b.add(Activate(RELU), plus(b, convolution(b, y), x))
+
+    graph = graph_of(make, (1, 4, 5, 5))
+    assert fused(graph) == [
+        Epilogue(activation=RELU),
+        Epilogue(residual=True, activation=RELU),
+    ]
+    assert left(graph) == ["Convolution"] * 2
+
+
+def test_of_two_convolutions_the_later_one_adds() -> None:
+    def make(b: GraphBuilder, x: Value) -> Value:
+        first, second = convolution(b, x), convolution(b, x)
+        return plus(b, second, first)
+
+    assert fused(graph_of(make, (1, 4, 5, 5))) == [Epilogue(), Epilogue(residual=True)]
+
+
+def test_a_sum_with_what_comes_later_waits_for_it() -> None:
+    def make(b: GraphBuilder, x: Value) -> Value:
+        y = convolution(b, x)
+        later = b.add(Activate(Activation(ActivationKind.TANH)), x)
+        return plus(b, y, later)
+
+    graph = graph_of(make, (1, 4, 5, 5))
+    assert fused(graph) == [Epilogue(residual=True)]
+    assert left(graph) == ["Activate", "Convolution"]
+
+
+@pytest.mark.parametrize("kind", list(ActivationKind))
+def test_every_activation_fuses(kind: ActivationKind) -> None:
+    activation = Activation(kind)
+    graph = graph_of(lambda b, x: b.add(Activate(activation), convolution(b, x)), (1, 4, 5, 5))
+    assert fused(graph) == [Epilogue(activation=activation)]
+
+
+def test_an_activation_before_a_sum_keeps_the_sum_apart() -> None:
+    def make(b: GraphBuilder, x: Value) -> Value:
+        return plus(b, b.add(Activate(RELU), convolution(b, x)), x)
+
+    assert left(graph_of(make, (1, 4, 5, 5))) == ["Convolution", "Binary"]
+
+
+def test_a_second_activation_and_a_second_residual_stay() -> None:
+    def make(b: GraphBuilder, x: Value) -> Value:
+        y = plus(b, plus(b, convolution(b, x), x), x)
+        tanh = Activation(ActivationKind.TANH)
+        return b.add(Activate(tanh), b.add(Activate(RELU), convolution(b, y)))
+
+    assert left(graph_of(make, (1, 4, 5, 5))) == [
+        "Convolution",
+        "Binary",
+        "Convolution",
+        "Activate",
+    ]
+
+
+def test_what_somebody_else_reads_is_not_fused() -> None:
+    def make(b: GraphBuilder, x: Value) -> dict[str, Value]:
+        y = convolution(b, x)
+        return {"y": b.add(Activate(RELU), y), "z": plus(b, y, y)}
+
+    assert left(graph_of(make, (1, 4, 5, 5))) == ["Convolution", "Activate", "Binary"]
+
+
+def test_a_sum_that_grows_the_result_is_no_residual() -> None:
+    graph = graph_of(lambda b, x, z: plus(b, convolution(b, x), z), (1, 4, 5, 5), (3, 4, 5, 5))
+    assert left(graph) == ["Convolution", "Binary"]
+
+
+def test_linear_layers_fuse_alike() -> None:
+    def make(b: GraphBuilder, x: Value, z: Value) -> Value:
+        w = b.constant(RNG.standard_normal((3, 4)), np.float32)
+        return b.add(Activate(RELU), plus(b, z, b.add(Linear(), x, w)))
+
+    graph = graph_of(make, (2, 4), (2, 3))
+    assert fused(graph) == [Epilogue(residual=True, activation=RELU)]

@@ -1,0 +1,181 @@
+"""Activations that models spell out become activations again."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import pytest
+from networks_for_tests import assert_same_results, graph_of
+
+from convfind_networks import GraphBuilder, Value
+from convfind_networks.ops import (
+    Activate,
+    Activation,
+    ActivationKind,
+    Binary,
+    BinaryFunction,
+    Unary,
+    UnaryFunction,
+)
+from convfind_networks.passes import recognize_activations, remove_dead_code
+
+
+class Words:
+    """Spells formulas; ``swap`` exchanges the arguments of sums and products."""
+
+    def __init__(self, builder: GraphBuilder, swap: bool) -> None:
+        self.builder = builder
+        self.swap = swap
+
+    def _binary(self, function: BinaryFunction, a: Value, b: Value | float) -> Value:
+        other = b if isinstance(b, Value) else self.builder.constant(b, a.dtype)
+        pair = (a, other)
+        if self.swap and function is not BinaryFunction.DIV:
+            pair = (other, a)
+        return self.builder.add(Binary(function), *pair)
+
+    def times(self, a: Value, b: Value | float) -> Value:
+        return self._binary(BinaryFunction.MUL, a, b)
+
+    def plus(self, a: Value, b: Value | float) -> Value:
+        return self._binary(BinaryFunction.ADD, a, b)
+
+    def over(self, a: Value, b: float) -> Value:
+        return self._binary(BinaryFunction.DIV, a, b)
+
+    def bound(self, function: BinaryFunction, a: Value, b: float) -> Value:
+        return self._binary(function, a, b)
+
+    def act(self, kind: ActivationKind, x: Value, *numbers: float) -> Value:
+        return self.builder.add(Activate(Activation(kind, numbers)), x)
+
+    def unary(self, function: UnaryFunction, x: Value) -> Value:
+        return self.builder.add(Unary(function), x)
+
+    def relu6_of_plus_3(self, x: Value) -> Value:
+        return self.act(ActivationKind.CLIP, self.plus(x, 3), 0, 6)
+
+    def gelu_gate(self, x: Value) -> Value:
+        return self.plus(self.unary(UnaryFunction.ERF, self.over(x, math.sqrt(2))), 1)
+
+    def tanh_gate(self, x: Value, cube: Value) -> Value:
+        inner = self.times(self.plus(x, self.times(cube, 0.044715)), math.sqrt(2 / math.pi))
+        return self.plus(self.act(ActivationKind.TANH, inner), 1)
+
+
+K = ActivationKind
+Spelling = Callable[[Words, Value], Value]
+SPELLINGS: list[tuple[str, ActivationKind, Spelling]] = [
+    ("x * sigmoid(x)", K.SILU, lambda w, x: w.times(x, w.act(K.SIGMOID, x))),
+    (
+        "x * hard_sigmoid(x)",
+        K.HARD_SWISH,
+        lambda w, x: w.times(x, w.act(K.HARD_SIGMOID, x, 1 / 6, 0.5)),
+    ),
+    (
+        "x * relu6(x + 3) / 6",
+        K.HARD_SWISH,
+        lambda w, x: w.over(w.times(x, w.relu6_of_plus_3(x)), 6),
+    ),
+    (
+        "x * (relu6(x + 3) / 6)",
+        K.HARD_SWISH,
+        lambda w, x: w.times(x, w.over(w.relu6_of_plus_3(x), 6)),
+    ),
+    (
+        "x * relu6(x + 3) * 0.1667",
+        K.HARD_SWISH,
+        lambda w, x: w.times(w.times(x, w.relu6_of_plus_3(x)), 0.1666667),
+    ),
+    ("relu6(x + 3) / 6", K.HARD_SIGMOID, lambda w, x: w.over(w.relu6_of_plus_3(x), 6)),
+    ("0.5 * x * (1 + erf)", K.GELU, lambda w, x: w.times(w.times(x, 0.5), w.gelu_gate(x))),
+    ("x * (1 + erf) * 0.5", K.GELU, lambda w, x: w.times(w.times(x, w.gelu_gate(x)), 0.5)),
+    ("x * (0.5 * (1 + erf))", K.GELU, lambda w, x: w.times(x, w.times(w.gelu_gate(x), 0.5))),
+    ("x * (1 + erf) / 2", K.GELU, lambda w, x: w.over(w.times(x, w.gelu_gate(x)), 2)),
+    (
+        "gelu by tanh, x * x * x",
+        K.GELU_TANH,
+        lambda w, x: w.times(w.times(x, 0.5), w.tanh_gate(x, w.times(w.times(x, x), x))),
+    ),
+    (
+        "gelu by tanh, x ** 3",
+        K.GELU_TANH,
+        lambda w, x: w.times(
+            w.times(x, 0.5),
+            w.tanh_gate(
+                x, w.builder.add(Binary(BinaryFunction.POW), x, w.builder.constant(3, x.dtype))
+            ),
+        ),
+    ),
+    (
+        "x * tanh(softplus(x))",
+        K.MISH,
+        lambda w, x: w.times(x, w.act(K.TANH, w.act(K.SOFTPLUS, x))),
+    ),
+    (
+        "log(1 + exp(x))",
+        K.SOFTPLUS,
+        lambda w, x: w.unary(UnaryFunction.LOG, w.plus(w.unary(UnaryFunction.EXP, x), 1)),
+    ),
+    ("max(x, 0)", K.RELU, lambda w, x: w.bound(BinaryFunction.MAX, x, 0)),
+    (
+        "min(max(x, 0), 6)",
+        K.CLIP,
+        lambda w, x: w.bound(BinaryFunction.MIN, w.bound(BinaryFunction.MAX, x, 0), 6),
+    ),
+    ("clip(x, 0, inf)", K.RELU, lambda w, x: w.act(K.CLIP, x, 0, math.inf)),
+]
+
+
+@pytest.mark.parametrize("swap", [False, True], ids=["", "swapped"])
+@pytest.mark.parametrize(
+    ("kind", "spelling"), [one[1:] for one in SPELLINGS], ids=[one[0] for one in SPELLINGS]
+)
+def test_a_spelling_becomes_one_activation(
+    kind: ActivationKind, spelling: Spelling, swap: bool
+) -> None:
+    graph = graph_of(lambda b, x: spelling(Words(b, swap), x), (2, 3, 4))
+    result = remove_dead_code(recognize_activations(graph))
+    assert_same_results(graph, result)
+    (node,) = result.nodes
+    assert isinstance(node.op, Activate)
+    assert node.op.activation.kind is kind
+
+
+OTHERS: list[tuple[str, Spelling]] = [
+    ("x * sigmoid(2 * x)", lambda w, x: w.times(x, w.act(K.SIGMOID, w.times(x, 2)))),
+    ("2 * x * sigmoid(x)", lambda w, x: w.times(w.times(x, 2), w.act(K.SIGMOID, w.plus(x, 0)))),
+    ("x * hard_sigmoid(x, 0.2)", lambda w, x: w.times(x, w.act(K.HARD_SIGMOID, x, 0.2, 0.5))),
+    ("x * relu6(x + 3) / 5", lambda w, x: w.over(w.times(x, w.relu6_of_plus_3(x)), 5)),
+    ("relu6(x + 2) / 6", lambda w, x: w.over(w.act(K.CLIP, w.plus(x, 2), 0, 6), 6)),
+    ("x * (1 + erf)", lambda w, x: w.times(x, w.gelu_gate(x))),
+    (
+        "x * (1 + erf(x)) / 2",
+        lambda w, x: w.over(w.times(x, w.plus(w.unary(UnaryFunction.ERF, x), 1)), 2),
+    ),
+    ("x * tanh(x)", lambda w, x: w.times(x, w.act(K.TANH, x))),
+    (
+        "log(2 + exp(x))",
+        lambda w, x: w.unary(UnaryFunction.LOG, w.plus(w.unary(UnaryFunction.EXP, x), 2)),
+    ),
+]
+
+
+@pytest.mark.parametrize("spelling", [one[1] for one in OTHERS], ids=[one[0] for one in OTHERS])
+def test_what_is_nearly_one_stays(spelling: Spelling) -> None:
+    graph = graph_of(lambda b, x: spelling(Words(b, False), x), (2, 3, 4))
+    result = recognize_activations(graph)
+    assert_same_results(graph, result)
+    assert [node.op for node in result.nodes] == [node.op for node in graph.nodes]
+
+
+def test_products_that_double_at_every_step_are_read_in_time() -> None:
+    def make(b: GraphBuilder, x: Value) -> Value:
+        for _ in itertools.repeat(None, 200):
+            x = b.add(Binary(BinaryFunction.MUL), x, x)
+        return x
+
+    graph = graph_of(make, (1,))
+    assert len(recognize_activations(graph).nodes) == 200
