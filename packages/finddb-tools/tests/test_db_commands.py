@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +36,22 @@ def miopen(shell: Any, tmp_path: Path) -> Path:
     return tmp_path / "miopen"
 
 
-@pytest.mark.parametrize("name", db.list_commands(click.Context(db)))
-def test_every_command_has_help_with_examples_and_json(shell: Any, name: str) -> None:
-    text = shell("db", name, "--help").stdout
+def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
+    """The words of every command of a group and of the groups in it."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, *path, name)
+        else:
+            yield (*path, name)
+
+
+@pytest.mark.parametrize("words", commands(db), ids=" ".join)
+def test_every_command_has_help_with_examples_and_json(shell: Any, words: tuple[str, ...]) -> None:
+    text = shell("db", *words, "--help").stdout
     assert "Examples:" in text
-    assert f"convfind db {name}" in text
+    assert f"convfind db {' '.join(words)}" in text
     assert "--json" in text
 
 
@@ -277,6 +288,12 @@ def test_malformed_json_lines_are_listed(
         ("{", "truncated"),
         (good | {"table": "other"}, "is none of"),
         (good | {"key": "1|x"}, "does not begin"),
+        (good | {"key": "abc"}, "does not begin"),
+        (good | {"key": ""}, "does not begin"),
+        (good | {"key": "|"}, "does not begin"),
+        (good | {"key": "x" * 70_000}, "does not begin"),
+        (good | {"table": "foreign", "key": f"1|miopen|a|b|c|{'9' * 9999}|k"}, ""),
+        (good | {"records": [good["records"][0] | {"config": {"tile": 10**30}}]}, "64 bits"),
         (good | {"key": good["key"] + "x"}, "float32x"),
         (good | {"key": "2" + good["key"][1:]}, "does not begin"),
         (good | {"extra": 1}, "extra"),

@@ -103,11 +103,12 @@ def test_joining_is_commutative_associative_and_idempotent(
 @pytest.mark.parametrize(
     ("better", "worse"),
     [
+        ({"spread_ms": 0.2, "samples": 5}, {"spread_ms": 0.6, "samples": 9, "created": 2}),
         ({"samples": 9, "created": 1}, {"samples": 5, "created": 2}),
-        ({"created": 2, "spread_ms": 0.5}, {"created": 1, "spread_ms": 0.1}),
+        ({"created": 2, "spread_ms": 0.2}, {"created": 1, "spread_ms": 0.1}),
         ({"created": 1, "spread_ms": 0.1, "time_ms": 3.0}, {"created": 1, "spread_ms": 0.2}),
     ],
-    ids=["samples", "newer", "spread"],
+    ids=["quiet", "samples", "newer", "spread"],
 )
 def test_better_evidence_wins(
     record: Callable[..., FindRecord], better: dict[str, Any], worse: dict[str, Any]

@@ -207,6 +207,16 @@ def test_truncated_archive_leaves_the_database_as_it_was(shell: Any, tmp_path: P
     assert (database / "finddb.lmdb").read_bytes() == before
 
 
+@pytest.mark.parametrize("name", ["gfx942130.HIP.fdb.txt.bz2", "a.jsonl.bz2"])
+@pytest.mark.parametrize("line", [b"\n", b"x" * 1000 + b"\n"])
+def test_a_small_file_that_expands_to_a_huge_one_is_refused(
+    shell: Any, tmp_path: Path, name: str, line: bytes
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(bz2.compress(line * ((32 << 20) // len(line))))
+    assert "expands to more than" in shell.error("db", "import", file, "--to", tmp_path / "db")
+
+
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"# A title\n\ntext\n", b"\x7fELF" * 2000])
 def test_files_without_a_record_are_refused(shell: Any, tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "gfx90a68.HIP.fdb.txt"

@@ -55,6 +55,22 @@ def packed(
     return output
 
 
+def test_noisy_records_are_refused_unless_asked_for(
+    shell: Any, store: Store, record: Make, problem: ConvProblem, tmp_path: Path
+) -> None:
+    noisy = record("solver-b", 2.0, spread_ms=1.2)
+    folder, output = store("a", record("solver-a", 1.5, spread_ms=0.3), noisy), tmp_path / "p.lmdb"
+    words = ("db", "pack", folder, "--device", "test", "--output", output)
+    message = shell.error(*words)
+    assert "1 of 2 records were measured on a busy machine" in message
+    assert f"solver-b of {problem.key} with a spread of 60%" in message
+    assert not output.exists()
+    shell(*words, "--allow-noisy")
+    assert read_pack(output).manifest.records == 2
+    shell(*words, "--solver", "solver-a")
+    assert read_pack(output).manifest.records == 1
+
+
 def quarantine() -> QuarantineRecord:
     return QuarantineRecord(
         solver="solver-c", solver_version=1, source_hash="", driver="driver 1", reason="crashed"

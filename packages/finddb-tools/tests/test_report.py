@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from convfind.device.target import Target
@@ -103,6 +104,24 @@ def test_without_a_list_every_problem_counts_once(shell: Any, tuned: Path, tmp_p
     assert found["speedup"] == pytest.approx((4 + 3 + 5) / (1 + 2 + 5))
     (found,) = shell.json(*words, "--direction", "fwd", "--solver", "solver-a")["devices"]
     assert (found["problems"], found["compared"]) == (2, 0)
+
+
+def test_noisy_layers_are_counted_and_not_compared(
+    shell: Any, store: Store, record: Make, problem: ConvProblem, tmp_path: Path
+) -> None:
+    store("db", gemm(record, 4.0), record("solver-a", 1.0, spread_ms=0.1))
+    busy, other = problem.with_batch(2), problem.with_batch(3)
+    store("db", gemm(record, 90.0), record("solver-a", 3.0, spread_ms=2.0), problem=busy)
+    noisy = record("the-gemm", 70.0, spread_ms=30.0)
+    folder = store(
+        "db", msgspec.structs.replace(noisy, algorithm="gemm"), record("a", 7.0), problem=other
+    )
+    words = ("report", folder, "--output", tmp_path / "r.html")
+    (found,) = shell.json(*words)["devices"]
+    assert (found["problems"], found["compared"], found["noisy"]) == (3, 1, 2)
+    assert found["speedup"] == pytest.approx(4.0)
+    assert found["expected_ms"] == pytest.approx(1.0 + 3.0 + 7.0)
+    assert "2 of 3</b>problems were measured on a busy machine" in (tmp_path / "r.html").read_text()
 
 
 def test_another_database_may_be_the_one_before(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
+from convfind.cached import RecentlyUsed
 from convfind.device.target import Target
 from convfind.errors import KernelBuildError
 from convfind.solver.kernel_spec import KernelLanguage, Program
@@ -14,6 +15,7 @@ _MAGIC = b"convfind-hip-3\0"  # another number for other options
 #: by its variable, which then are in scratch memory.
 _UNROLL = ("-mllvm", "-pragma-unroll-threshold=1000000")
 _DIGEST_SIZE = 16
+_MOST_LOGS = 256
 
 
 class Compiler:
@@ -23,7 +25,7 @@ class Compiler:
         self._arch = target.arch
         self._identity = target.compiler.encode()
         self._pool = pool
-        self._logs: dict[Program, str] = {}
+        self._logs = RecentlyUsed[Program, str](_MOST_LOGS)
 
     def compile(self, program: Program) -> bytes:
         """Compile to a binary that `opened` accepts. Raises `KernelBuildError`."""
@@ -39,7 +41,7 @@ class Compiler:
             raise KernelBuildError(name, options, log) from exc
         if not code:
             raise KernelBuildError(name, options, log)
-        self._logs[program] = log
+        self._logs.put(program, log)
         return _MAGIC + self._digest(code) + code
 
     def opened(self, program: Program, binary: bytes) -> bytes:
@@ -53,7 +55,7 @@ class Compiler:
 
     def build_log(self, program: Program) -> str:
         """What the compiler said when it last built the program; empty before that."""
-        return self._logs.get(program, "")
+        return self._logs.get(program) or ""
 
     def _options(self, program: Program) -> tuple[str, ...]:
         # None of the fast-math options: they assume that there is no NaN and no infinity, which a

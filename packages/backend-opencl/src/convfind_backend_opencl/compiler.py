@@ -16,6 +16,7 @@ import pyopencl as cl
 # build log that is not empty; the class below it does neither.
 from pyopencl._cl import _Program
 
+from convfind.cached import RecentlyUsed
 from convfind.device.target import Target
 from convfind.errors import KernelBuildError
 from convfind.log import logger
@@ -26,6 +27,7 @@ from convfind_backend_opencl.target import is_nvidia
 
 _MAGIC = b"convfind-opencl-1\0"
 _DIGEST_SIZE = 16
+_MOST_LOGS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class Compiler:
         self._is_nvidia = is_nvidia(device)
         # Registers and spills appear in the build log.
         self._verbose = ("-cl-nv-verbose",) if self._is_nvidia else ()
-        self._logs: dict[Program, str] = {}
+        self._logs = RecentlyUsed[Program, str](_MOST_LOGS)
 
     def compile(self, program: Program) -> bytes:
         """Compile to a binary that `load` accepts on the same target."""
@@ -95,7 +97,7 @@ class Compiler:
 
     def build_log(self, program: Program) -> str:
         """What the compiler said when it last built the program; empty before that."""
-        return self._logs.get(program, "")
+        return self._logs.get(program) or ""
 
     @staticmethod
     def _options(program: Program) -> tuple[str, ...]:
@@ -114,7 +116,7 @@ class Compiler:
             raise KernelBuildError(str(program.source), options, log) from exc
         log = self._log(native)
         if log.strip() or program not in self._logs:
-            self._logs[program] = log
+            self._logs.put(program, log)
 
     def _log(self, native: _Program) -> str:
         try:

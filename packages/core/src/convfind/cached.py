@@ -1,7 +1,7 @@
-"""`cached_property`: computed once for an object, and free of locks.
+"""`cached_property`, free of locks, and `RecentlyUsed`, a cache that stays as small as it is told.
 
-That of `functools` holds a lock while it computes, up to Python 3.11: a process that is forked in
-that moment has it locked for ever.
+The property of `functools` holds a lock while it computes, up to Python 3.11: a process that is
+forked in that moment has it locked for ever.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, Self, TypeVar, overload
 
+Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
@@ -32,3 +33,42 @@ class cached_property(Generic[Value]):
         # Found there before this is asked again.
         value = instance.__dict__[self._name] = self._compute(instance)
         return value
+
+
+class RecentlyUsed(Generic[Key, Value]):
+    """Values by key, of which those that were not used for longest are forgotten.
+
+    There are two generations, and a full one takes the place of the older: what was used since then
+    moves to the younger. So a value that is used over and over costs a look-up and no bookkeeping.
+    """
+
+    def __init__(self, most: int) -> None:
+        """Make an empty one; it keeps the ``most`` last used, and at times twice as many."""
+        self._most = most
+        self._young: dict[Key, Value] = {}
+        self._old: dict[Key, Value] = {}
+
+    def get(self, key: Key) -> Value | None:
+        """Return a value, None where there is none."""
+        found = self._young.get(key)
+        if found is None and (found := self._old.get(key)) is not None:
+            self.put(key, found)
+        return found
+
+    def put(self, key: Key, value: Value) -> None:
+        """Keep a value."""
+        if len(self._young) >= self._most:
+            self._old, self._young = self._young, {}
+        self._young[key] = value
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._old, self._young = {}, {}
+
+    def __contains__(self, key: Key) -> bool:
+        """True where a value is kept, which does not count as a use."""
+        return key in self._young or key in self._old
+
+    def __len__(self) -> int:
+        """How many values are kept."""
+        return len(self._young.keys() | self._old.keys())

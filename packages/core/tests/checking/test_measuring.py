@@ -7,9 +7,16 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from convfind.checking.measuring import Sampling, measure_finalists
+from convfind.checking.measuring import Measurement, Sampling, measure_finalists
 
 PATIENT = Sampling(samples=60, seconds=0.0, final_seconds=60.0)
+
+
+def settled(finalists: list[Callable[[], float]], sampling: Sampling) -> list[Measurement]:
+    """What a final measures that nobody ends."""
+    found = measure_finalists(finalists, sampling)
+    assert found is not None
+    return found
 
 
 def machine(drift: Iterator[float], *times: float) -> list[Callable[[], float]]:
@@ -23,30 +30,45 @@ def machine(drift: Iterator[float], *times: float) -> list[Callable[[], float]]:
 
 def test_drift_is_taken_out_of_the_samples() -> None:
     slower_and_slower = (1.0 + 0.004 * number for number in itertools.count())
-    found = measure_finalists(machine(slower_and_slower, 1.05, 1.0, 1.2), PATIENT)
+    found = settled(machine(slower_and_slower, 1.05, 1.0, 1.2), PATIENT)
     medians = [measurement.median for measurement in found]
     assert [median / medians[1] for median in medians] == pytest.approx([1.05, 1.0, 1.2], rel=5e-3)
     assert found[1].spread < 5e-3
 
 
 def test_rounds_end_where_the_winner_is_settled() -> None:
-    found = measure_finalists(machine(itertools.repeat(1.0), 1.1, 1.0, 1.2), PATIENT)
+    found = settled(machine(itertools.repeat(1.0), 1.1, 1.0, 1.2), PATIENT)
     assert [len(measurement.samples) for measurement in found] == [12, 12, 12]
 
 
 def test_rounds_go_on_while_candidates_take_turns_in_winning() -> None:
     shaking = itertools.cycle([1.0, 1.1, 1.1, 1.0])
-    found = measure_finalists(machine(shaking, 1.0, 1.001), PATIENT)
+    found = settled(machine(shaking, 1.0, 1.001), PATIENT)
     assert len(found[0].samples) == PATIENT.samples
 
 
 def test_time_ends_the_rounds() -> None:
     hasty = Sampling(samples=60, seconds=0.0, final_seconds=0.0)
-    found = measure_finalists(machine(itertools.repeat(1.0), 1.0, 1.1), hasty)
+    found = settled(machine(itertools.repeat(1.0), 1.0, 1.1), hasty)
     assert len(found[0].samples) == 5
 
 
 def test_an_interruption_changes_nothing() -> None:
     interrupted = itertools.chain([1.0] * 7, [40.0], itertools.repeat(1.0))
-    found = measure_finalists(machine(interrupted, 1.0, 1.02), PATIENT)
+    found = settled(machine(interrupted, 1.0, 1.02), PATIENT)
     assert [measurement.median for measurement in found] == pytest.approx([1.0, 1.02])
+
+
+def test_a_final_that_ends_too_early_leaves_the_earlier_samples() -> None:
+    rounds = itertools.count()
+    finalists = machine(itertools.repeat(1.0), 1.0, 1.1)
+    assert measure_finalists(finalists, PATIENT, lambda: next(rounds) >= 4) is None
+    rounds = itertools.count()
+    found = measure_finalists(finalists, PATIENT, lambda: next(rounds) >= 5)
+    assert found is not None
+    assert [len(measurement.samples) for measurement in found] == [5, 5]
+
+
+def test_three_samples_have_a_spread() -> None:
+    assert Measurement((1.0, 2.0, 4.0)).spread == 3.0
+    assert Measurement((1.0, 4.0)).spread == 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ def test_a_wrong_solution_is_reported_quarantined_and_never_recorded(
     handle = bench.open("mock-wrong", "mock-dynamic")
     again = handle.find(problem, "NORMAL")
     assert again.rejected["mock-wrong"].reason is Reason.QUARANTINED
+    assert "quarantine lift --solver mock-wrong" in again.rejected["mock-wrong"].detail
     stored = handle.database.lookup(handle.target, problem)
     assert stored is not None
     assert [record.solver for record in stored.entry.records] == ["mock-dynamic"]
@@ -39,6 +41,19 @@ def test_a_record_of_a_solver_that_turned_wrong_is_no_answer(
     assert found.rejected["mock-packing"].reason is Reason.WRONG_RESULT
     hit = bench.open("mock-dynamic", "mock-packing").find(problem)
     assert [s.solver for s in hit.solutions] == ["mock-dynamic"]
+
+
+def test_a_solver_whose_quarantine_is_lifted_is_tried_again(
+    bench: Any, problem: ConvProblem
+) -> None:
+    bench.backend.faults.result = lambda launch: launch.kernel.entry == "mock_pack"
+    handle = bench.open("mock-dynamic", "mock-packing")
+    assert [s.solver for s in handle.find(problem).solutions] == ["mock-dynamic"]
+    bench.backend.faults.result = lambda launch: False
+    assert handle.find(problem).measured == 0
+    handle.database.release(handle.target, problem, "mock-packing")
+    found = handle.find(problem)
+    assert (found.measured, found.best.solver) == (1, "mock-packing")
 
 
 def test_a_build_failure_is_a_rejection_with_the_log(bench: Any, problem: ConvProblem) -> None:
@@ -124,7 +139,11 @@ def test_a_time_budget_of_nothing_still_measures_one(bench: Any, problem: ConvPr
     assert len(later.solutions) == 3
 
 
-def test_a_quick_find_takes_fewer_samples(bench: Any, problem: ConvProblem) -> None:
+def test_a_quick_find_takes_fewer_samples(
+    bench: Any, problem: ConvProblem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "perf_counter", lambda: 0.0)  # as on a machine fast enough
+
     def samples(quick: bool) -> list[int]:
         handle = bench.open("mock-dynamic")
         handle.find(problem, mode="normal", quick=quick)

@@ -18,6 +18,7 @@ from convfind.problem import ConvProblem
 from convfind.settings import Settings
 from convfind.solver import Solver
 from convfind.testing import MockSolver, mock_solvers
+from convfind.testing.solvers import MockHungry
 from convfind.types import Algorithm
 
 
@@ -91,3 +92,28 @@ def test_only_dynamic_solvers_are_suggested(bench: Any, problem: ConvProblem) ->
     with _handle(bench) as handle:
         suggested = {s.solver for s in handle.find(problem, "FAST").solutions}
         assert "mock-static" not in suggested
+
+
+class HungryGemm(MockHungry):
+    """A solver of the GEMM family without an index, which needs workspace."""
+
+    solver_id = "mock-hungry-gemm"
+    algorithm = Algorithm.GEMM
+
+
+@pytest.mark.parametrize("order", ["time", "workspace"])
+@pytest.mark.parametrize("fallback", ["ai", "wti", "gemm"])
+def test_last_resorts_come_last_whatever_is_expected_of_them(
+    bench: Any, problem: ConvProblem, fallback: str, order: str
+) -> None:
+    handle = bench.open("mock-last-resort", extra=[HungryGemm()])
+    found = handle.find(problem, "FAST", fallback=fallback, order=order)
+    assert [s.solver for s in found.solutions] == ["mock-hungry-gemm", "mock-last-resort"]
+
+
+def test_within_the_workspace_limit_a_last_resort_comes_before_what_does_not_fit(
+    bench: Any, problem: ConvProblem
+) -> None:
+    handle = bench.open("mock-last-resort", extra=[HungryGemm()])
+    found = handle.find(problem, "FAST", fallback="gemm", workspace_limit=0)
+    assert [s.solver for s in found.solutions] == ["mock-last-resort", "mock-hungry-gemm"]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import random
+import signal
+import struct
 import subprocess
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -16,7 +20,7 @@ import lmdb
 import pytest
 
 from convfind.device.target import Target
-from convfind.finddb import BinaryStore, FindDb, FindDbWarning, FindEntry
+from convfind.finddb import BinaryStore, FindDb, FindDbWarning, FindEntry, file_check
 from convfind.finddb.database import FILE_NAME
 from convfind.finddb.environment import Environment, Transaction
 from convfind.finddb.file_check import fault
@@ -30,6 +34,9 @@ Entry = Callable[..., FindEntry]
 OneWarning = Callable[[str], AbstractContextManager[None]]
 
 COUNT = 300
+
+# Of LMDB's pages: the size of their head, the flag of leaves, and that of values elsewhere.
+_HEAD, _LEAF, _BIG = 16, 2, 1
 
 
 @pytest.fixture
@@ -178,6 +185,127 @@ def test_random_damage_never_kills_and_never_lies(
             return wrong
 
         assert in_child(use) == 0
+
+
+def make_deadly(file: Path) -> None:
+    """Let values with pages of their own claim a length far beyond the end of the file."""
+    content = bytearray(file.read_bytes())
+    for page in range(2 * 4096, len(content), 4096):
+        flags, lower = struct.unpack_from("=HH", content, page + 10)
+        nodes = (lower - _HEAD) // 2 if flags == _LEAF else 0
+        for (node,) in struct.iter_unpack("=H", content[page + _HEAD : page + _HEAD + 2 * nodes]):
+            if struct.unpack_from("=H", content, page + node + 4)[0] == _BIG:
+                struct.pack_into("=HH", content, page + node, 0, 0x3000)  # 768 MiB
+    file.write_bytes(content)
+
+
+def status_of(work: Callable[[], object]) -> int:
+    """Run a function in a forked child: 0, minus the signal that killed it, or 1 if it raised."""
+    child = os.fork()
+    if child == 0:
+        faulthandler.disable()
+        status = 1
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                work()
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_damage_that_kills_a_process_kills_no_second_one(
+    filled: Path, target: Target, problem: Problem, entry: Entry
+) -> None:
+    with FindDb.open(filled.parent) as db:
+        db.store(target, problem(1), entry(**{f"solver{number}": 1.0 for number in range(100)}))
+    make_deadly(filled)
+    content = filled.read_bytes()
+
+    def use() -> None:
+        with FindDb.open(filled.parent) as db:
+            for batch in range(1, COUNT + 1):
+                db.lookup(target, problem(batch))
+
+    assert status_of(use) in (-signal.SIGBUS, -signal.SIGSEGV, -signal.SIGABRT)
+    assert status_of(use) == 0
+    assert filled.with_name(f"{FILE_NAME}.corrupt-1").read_bytes() == content
+    works_on_disk(filled.parent, target, problem(1), entry(a=1.0))
+    assert not list(filled.parent.glob("*-open-*"))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with a name")
+def test_a_file_that_is_read_for_ever_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "pipe")  # which nobody writes to
+    monkeypatch.setattr(file_check, "_EXAMINATION", 0.1)
+    assert file_check._examined(tmp_path / "pipe", at_rest=True) == "reading it never ends"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_healthy_file_is_kept_when_its_user_is_killed(
+    filled: Path, target: Target, problem: Problem, entry: Entry
+) -> None:
+    def die() -> None:
+        db = FindDb.open(filled.parent)
+        db.store(target, problem(1), entry(d=4.0))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert status_of(die) == -signal.SIGKILL
+    assert len(list(filled.parent.glob("*-open-*"))) == 1
+    with FindDb.open(filled.parent) as db:
+        found = db.lookup(target, problem(1))
+        assert found is not None
+        assert [record.solver for record in found.entry.records] == ["a", "b", "c", "d"]
+        assert db.health() == []
+        assert len(list(filled.parent.glob("*-open-*"))) == 1, "its own"
+    assert not list(filled.parent.glob("*-open-*"))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_file_in_use_is_examined_beside_its_users(
+    filled: Path, target: Target, problem: Problem, entry: Entry
+) -> None:
+    with FindDb.open(filled.parent) as db:
+        db.store(target, problem(1), entry(d=4.0))
+
+        def die() -> None:
+            with FindDb.open(filled.parent) as other:
+                other.lookup(target, problem(1))
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        def use() -> None:
+            with FindDb.open(filled.parent) as other:
+                assert other.lookup(target, problem(1)) is not None
+                assert other.health() == []
+
+        assert status_of(die) == -signal.SIGKILL
+        assert status_of(use) == 0
+        assert len(list(filled.parent.glob("*-open-*"))) == 1
+        assert db.lookup(target, problem(2)) is not None
+
+
+def test_a_program_that_ends_with_its_database_open_leaves_no_marker(
+    filled: Path, tmp_path: Path
+) -> None:
+    code = (
+        "import pathlib, sys; from convfind.finddb import FindDb; "
+        "db = FindDb.open(pathlib.Path(sys.argv[1])); assert db.health() == []; "
+        "print(*pathlib.Path(sys.argv[1]).glob('*-open-*'))"
+    )
+    words = [sys.executable, "-c", code, str(filled.parent)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert "-open-" in done.stdout
+    assert not list(filled.parent.glob("*-open-*"))
+
+
+def test_shipped_databases_have_no_marker(filled: Path, target: Target, problem: Problem) -> None:
+    with FindDb.open(None, [filled]) as db:
+        assert db.lookup(target, problem(1)) is not None
+        assert not list(filled.parent.glob("*-open-*"))
 
 
 def test_a_damaged_value_is_a_miss_and_is_replaced(

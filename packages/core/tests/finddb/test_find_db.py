@@ -90,10 +90,16 @@ def test_a_store_merges_by_solver_and_version(
     assert found.entry.considered == ("a@1", "b@1", "c@1", "c@2")
 
 
-def test_a_store_can_replace(db: FindDb, target: Target, problem: Problem, entry: Entry) -> None:
-    db.store(target, problem(1), entry(a=1.0, b=2.0))
-    db.store(target, problem(1), entry(d=4.0, c=3.0), replace=True)
-    assert times(db, target, problem(1)) == {"c": 3.0, "d": 4.0}
+def test_a_store_can_replace_what_it_decided_about_and_nothing_else(
+    db: FindDb, target: Target, problem: Problem, entry: Entry
+) -> None:
+    db.store(target, problem(1), entry(a=1.0, b=2.0, failed=0.5))
+    decided = FindEntry(records=entry(d=4.0, b=3.0).records, considered=("b@1", "d@1", "failed@1"))
+    db.store(target, problem(1), decided, replace=True)
+    assert times(db, target, problem(1)) == {"a": 1.0, "b": 3.0, "d": 4.0}
+    found = db.lookup(target, problem(1))
+    assert found is not None
+    assert found.entry.considered == ("a@1", "b@1", "d@1", "failed@1")
 
 
 def test_a_search_without_result_is_remembered(

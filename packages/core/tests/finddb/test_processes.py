@@ -21,6 +21,7 @@ from convfind.device.target import Target
 from convfind.finddb import FindDb, FindEntry
 from convfind.finddb.database import FILE_NAME, LAYOUT
 from convfind.finddb.environment import acquire, release
+from convfind.finddb.file_check import folder_lock
 from convfind.problem import ConvProblem
 
 Problem = Callable[[int], ConvProblem]
@@ -265,6 +266,37 @@ def test_a_process_that_died_in_a_transaction_holds_nobody_up(
 
     assert exit_status(spawn(sweep)) == 0
     survivor.close()
+
+
+@pytest.mark.parametrize("holds", ["transaction", "folder"])
+def test_a_stopped_process_keeps_nobody_from_reading(
+    tmp_path: Path, target: Target, problem: Problem, entry: Entry, holds: str, spawn: Spawn
+) -> None:
+    with FindDb.open(tmp_path) as db:
+        db.store(target, problem(1), entry(a=1.0))
+
+    def stop(transaction: object = None) -> None:
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    def hold() -> None:
+        if holds == "folder":
+            with folder_lock(tmp_path):
+                stop()
+        held = acquire(tmp_path / FILE_NAME, LAYOUT, writable=True, map_size=1 << 20)
+        held.write(stop)
+        release(held)
+
+    child = spawn(hold)
+    assert os.WIFSTOPPED(os.waitpid(child, os.WUNTRACED)[1])
+    with FindDb.open(tmp_path) as db:
+        assert solvers(db, target, problem(1)) == {"a"}
+        assert db.lookup(target, problem(2)) is None
+    os.kill(child, signal.SIGKILL)
+    assert exit_status(child) == -signal.SIGKILL
+    with FindDb.open(tmp_path) as db:
+        db.store(target, problem(1), entry(b=1.0))
+        assert solvers(db, target, problem(1)) == {"a", "b"}
+        assert db.health() == []
 
 
 def test_a_database_deleted_while_open_is_started_anew(

@@ -339,3 +339,14 @@ def test_a_solution_of_a_solver_that_is_gone_says_so(handle: Handle) -> None:
     best = replace(handle.find(PROBLEM).best, solver="mock-gone")
     with pytest.raises(SolutionError, match="mock-gone"):
         handle.run(best, x=X, w=W)
+
+
+def test_ten_thousand_shapes_leave_a_bounded_number_prepared(handle: Handle) -> None:
+    solution = handle.find(PROBLEM).best
+    first = handle.prepare(solution)
+    for batch in range(1, 10_001):
+        problem = PROBLEM.with_batch(batch)
+        handle.prepare(replace(solution, problem=problem.key))
+        if batch % 100 == 0:
+            assert handle.prepare(solution) is first, "used all the time, and never forgotten"
+    assert len(handle._convolutions) <= 1024

@@ -278,6 +278,17 @@ def test_arrays_that_do_not_fit_are_damage(make_model: Make) -> None:
         read_model(path)
 
 
+def test_a_small_file_of_huge_arrays_is_refused_before_it_is_expanded(tmp_path: Path) -> None:
+    path = tmp_path / "model.npz"
+    np.savez_compressed(path, metadata=np.zeros(1 << 20, np.uint8))
+    whole = path.read_bytes()
+    said = ((1 << 20) + 128).to_bytes(4, "little")  # with the head of the array
+    assert said in whole
+    path.write_bytes(whole.replace(said, (1 << 30).to_bytes(4, "little")))
+    with pytest.raises(ModelError, match="expands to more than 256 MiB"):
+        read_model(path)
+
+
 def test_a_failed_write_leaves_nothing(make_model: Make, tmp_path: Path) -> None:
     nothing: Any = None
     model = dataclasses.replace(read_model(make_model()), networks=(nothing,))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from convfind.finddb.evidence import is_noisy
 from convfind.finddb.record import FindEntry, FindRecord
 from convfind.finddb.table import FIND
 from convfind_finddb_tools.database import FOREIGN, FOREIGN_CONFIG, Snapshot
@@ -33,6 +34,11 @@ class Measured:
     time_ms: float
     workspace: int
     record: FindRecord | None = None  # everything known about it, where it is ours
+
+    @property
+    def is_noisy(self) -> bool:
+        """True where its samples are known to differ too much."""
+        return self.record is not None and is_noisy(self.time_ms, self.record.spread_ms)
 
 
 @dataclass(frozen=True, slots=True)

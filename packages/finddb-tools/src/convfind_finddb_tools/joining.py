@@ -1,6 +1,7 @@
 """How records of several databases meet: better evidence wins, whatever the order.
 
-Per problem and solver: more samples, then newer, then smaller spread. What is equal in all of that
+Per problem and solver: a quiet measurement before a noisy one, then more samples, then newer, then
+smaller spread. What is equal in all of that
 is decided by the lesser time and at last by the bytes of the record, so that joining is
 commutative, associative and idempotent: any number of databases, in any order and as often as one
 likes, give one result.
@@ -15,6 +16,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from convfind.finddb.change import Change, Get
+from convfind.finddb.evidence import noise
 from convfind.finddb.key import seal, stored_key
 from convfind.finddb.record import FindEntry, FindRecord, QuarantineRecord, TunedConfig
 from convfind.finddb.table import CONFIG, FIND, QUARANTINE, Table
@@ -97,8 +99,11 @@ def record_identity(record: FindRecord) -> tuple[str, int, bool, int]:
     return record.solver, record.solver_version, record.constant_weights, record.workspace
 
 
-def _evidence(record: FindRecord) -> tuple[int, int, float, float, bytes]:
-    return record.samples, record.created, -record.spread_ms, -record.time_ms, _bytes(record)
+def _evidence(record: FindRecord) -> tuple[float, int, int, float, float, bytes]:
+    return (
+        *(-noise(record), record.samples, record.created),
+        *(-record.spread_ms, -record.time_ms, _bytes(record)),
+    )
 
 
 def _speed(record: FindRecord) -> tuple[float, str, int, bytes]:

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, cast
 
 import msgspec
 
-from convfind.errors import FindDbError, ProblemError
+from convfind.errors import ConvfindError, FindDbError
 from convfind.finddb.change import Change
 from convfind.finddb.record import FindEntry, FindRecord, QuarantineRecord, TunedConfig
 from convfind.finddb.table import CONFIG, FIND, QUARANTINE
@@ -36,7 +36,7 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     text: str = ""  # of a foreign record
 
 
-_MALFORMED = (msgspec.MsgspecError, ProblemError, FindDbError, UnicodeError, RecursionError)
+_MALFORMED = (msgspec.MsgspecError, ConvfindError, ValueError, RecursionError)
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(_Line)
 

@@ -14,7 +14,9 @@ import lmdb
 
 from convfind.errors import FindDbError
 from convfind.finddb.change import Change
+from convfind.finddb.evidence import is_noisy
 from convfind.finddb.key import SCHEMA, stored_key
+from convfind.finddb.record import FindEntry
 from convfind.finddb.roster import ROSTER, enrol
 from convfind.finddb.table import CONFIG, FIND, QUARANTINE, Table
 from convfind_finddb_tools.database import Snapshot, plain_errors
@@ -61,13 +63,21 @@ def device_to_pack(snapshot: Snapshot, text: str) -> str:
     raise FindDbError(msg)
 
 
-def write_pack(snapshot: Snapshot, device: str, selection: Selection, output: Path) -> PackReport:
+def write_pack(
+    snapshot: Snapshot,
+    device: str,
+    selection: Selection,
+    output: Path,
+    *,
+    allow_noisy: bool = False,
+) -> PackReport:
     """Write what is selected of a device's records into a pack, complete or not at all.
 
     The same records always give the same bytes.
 
     Raises:
-        FindDbError: nothing is selected, or the file cannot be written.
+        FindDbError: nothing is selected, some records are noisy and that is not allowed, or the
+            file cannot be written.
     """
     if output.suffix != SUFFIX:
         msg = f"{output}: the name of a pack ends in {SUFFIX}, as those of all databases"
@@ -76,6 +86,7 @@ def write_pack(snapshot: Snapshot, device: str, selection: Selection, output: Pa
     drivers: set[str] = set()
     packages: set[str] = set()
     newest = [0]
+    noisy: list[str] = []
 
     def counted(table: Table[Any]) -> Iterator[tuple[bytes, Any]]:
         for key, value in _chosen(snapshot, table, device, selection):
@@ -89,6 +100,7 @@ def write_pack(snapshot: Snapshot, device: str, selection: Selection, output: Pa
                 packages.update(record.package for record in value.records)
                 newest.extend(record.created for record in value.records)
                 newest[:] = [max(newest)]
+                noisy.extend(_noisy(key, value))
             yield key, value
 
     with tempfile.TemporaryDirectory(prefix="convfind-pack-") as folder:
@@ -99,6 +111,12 @@ def write_pack(snapshot: Snapshot, device: str, selection: Selection, output: Pa
         _write_pages(draft, counted, tuple(sorted(names)), room)
         if not counts["records"]:
             msg = f"{snapshot.path} has no records of {device} that the filters choose"
+            raise FindDbError(msg)
+        if noisy and not allow_noisy:
+            msg = (
+                f"{len(noisy):,} of {counts['records']:,} records were measured on a busy machine, "
+                f"such as {noisy[0]}; measure them again on a quiet one, or give --allow-noisy"
+            )
             raise FindDbError(msg)
         manifest = Manifest(
             version=VERSION,
@@ -116,6 +134,14 @@ def write_pack(snapshot: Snapshot, device: str, selection: Selection, output: Pa
             append_manifest(file, manifest)
         copy_file(draft, output)
     return PackReport(read_pack(output), counts["damaged"])
+
+
+def _noisy(key: bytes, entry: FindEntry) -> Iterator[str]:
+    """Name the noisy records of an entry."""
+    for record in entry.records:
+        if is_noisy(record.time_ms, record.spread_ms):
+            share = record.spread_ms / record.time_ms
+            yield f"{record.solver} of {split_key(key)[1]} with a spread of {share:.0%}"
 
 
 def copy_file(source: Path, output: Path) -> None:

@@ -16,6 +16,9 @@ from convfind.errors import FindDbError
 _BLOCK = 4 << 20
 _COMPRESSED = 1 << 18
 _MAGIC = b"BZh"
+# Text of databases becomes 20 to 100 times as small; what expands further was made to fill memory.
+_MOST_EXPANDED = 1000
+_ALWAYS_EXPANDED = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +43,14 @@ class _Decompressed:
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
         self._decompressor = bz2.BZ2Decompressor()
+        self._expanded = 0
 
     def read(self, size: int, /) -> bytes:
-        """Return up to so many bytes; none at the end of the file."""
+        """Return up to so many bytes; none at the end of the file.
+
+        Raises:
+            OSError: so little data hold so much text that it cannot be a database.
+        """
         while True:
             data = b""
             if self._decompressor.eof:
@@ -56,6 +64,10 @@ class _Decompressed:
                     msg = "compressed data end before their end mark"
                     raise EOFError(msg)
             text = self._decompressor.decompress(data, size)
+            self._expanded += len(text)
+            if self._expanded > _ALWAYS_EXPANDED + _MOST_EXPANDED * self._raw.tell():
+                msg = f"it expands to more than {_MOST_EXPANDED} times its size"
+                raise OSError(msg)
             if text:
                 return text
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from convfind.errors import ConvfindError
@@ -11,6 +11,7 @@ from convfind.finddb.key import SCHEMA
 from convfind.finddb.record import FindEntry, FindRecord, QuarantineRecord, TunedConfig
 from convfind.finddb.table import CONFIG, FIND, QUARANTINE
 from convfind.problem.text import parse_network_config
+from convfind.solver.config import ConfigValue
 from convfind.types import Algorithm
 
 _LARGEST = 1 << 63
@@ -19,12 +20,13 @@ _ALGORITHMS = frozenset(algorithm.value for algorithm in Algorithm)
 
 def key_fault(key: str) -> str | None:
     """Say why a text is not the key of one of convfind's own values, None where it is."""
-    schema, *device, problem = key.split("|")
-    if schema != str(SCHEMA) or len(device) < 5 or not device[-1].isdecimal():
+    device, _, problem = key.rpartition("|")
+    schema, *parts = device.split("|")
+    if schema != str(SCHEMA) or len(parts) < 5 or not parts[-1].isdecimal():
         return f"key {key[:80]!r} does not begin with schema {SCHEMA} and a device"
     try:
         parse_network_config(problem)
-    except ConvfindError as exc:
+    except (ConvfindError, ValueError) as exc:  # a number of too many digits, for one
         return str(exc)
     return None
 
@@ -54,6 +56,8 @@ def _record_fault(record: FindRecord) -> str | None:
         return f"spread {record.spread_ms!r} ms is not 0 or more"
     if error is not None and not 0 <= error < math.inf:
         return f"error {error!r} is not 0 or more"
+    if not _is_config(record.config or {}):
+        return "a number of its config has more than 64 bits"
     for name in ("solver_version", "samples", "workspace", "created"):
         number = getattr(record, name)
         if not 0 <= number < _LARGEST:
@@ -65,7 +69,14 @@ def _configs_fault(configs: tuple[TunedConfig, ...]) -> str | None:
     for one in configs:
         if not one.solver or not 0 <= one.time_ms < math.inf or not 0 <= one.created < _LARGEST:
             return f"tuned config of {one.solver[:60]!r} has no solver, or an impossible time"
+        if not _is_config(one.config):
+            return f"a number of the config of {one.solver[:60]!r} has more than 64 bits"
     return None
+
+
+def _is_config(config: Mapping[str, ConfigValue]) -> bool:
+    numbers = (value for value in config.values() if isinstance(value, int))
+    return all(-_LARGEST <= number < _LARGEST for number in numbers)
 
 
 def _quarantine_fault(records: tuple[QuarantineRecord, ...]) -> str | None:

@@ -60,8 +60,8 @@ class Measurement:
 
     @property
     def spread(self) -> float:
-        """Interquartile range in ms; 0 with fewer than four samples."""
-        if len(self.samples) < 4:
+        """Interquartile range in ms; 0 with fewer than three samples."""
+        if len(self.samples) < 3:
             return 0.0
         low, _, high = statistics.quantiles(self.samples, n=4)
         return high - low
@@ -86,20 +86,29 @@ def measure(sample: Sample, best: float | None, sampling: Sampling) -> Measureme
     return Measurement(tuple(samples))
 
 
-def measure_finalists(finalists: Sequence[Sample], sampling: Sampling) -> list[Measurement]:
+def measure_finalists(
+    finalists: Sequence[Sample], sampling: Sampling, is_over: Callable[[], bool] = lambda: False
+) -> list[Measurement] | None:
     """Measure the front runners again in turns, until it is settled which is the fastest.
 
     What drifts on the machine hits all samples of a round alike. It is taken out of them: each
     sample counts relative to the mean of its round. The samples replace the earlier ones.
+
+    Returns:
+        None where it ``is_over`` before there are rounds enough: then the earlier samples count.
     """
     rounds: list[list[float]] = []
     deadline = time.perf_counter() + sampling.final_seconds
     while len(rounds) < sampling.samples:
+        if is_over():
+            break
         if len(rounds) >= _MIN_ROUNDS and time.perf_counter() > deadline:
             break
         if len(rounds) >= _ROUNDS_TO_SETTLE and _is_settled(rounds):
             break
         rounds.append([sample() for sample in finalists])
+    if len(rounds) < _MIN_ROUNDS:
+        return None
     return [Measurement(samples) for samples in _without_drift(rounds)]
 
 

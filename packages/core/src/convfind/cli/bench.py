@@ -17,7 +17,14 @@ from convfind.cli.policy_options import takes_policy
 from convfind.cli.problem_options import batch_option, direction_option, directions_of
 from convfind.cli.progress import ProgressBar
 from convfind.cli.spot_check import spot_check
-from convfind.cli.text import format_error, format_ms, gflops, gigabytes
+from convfind.cli.text import (
+    format_error,
+    format_ms,
+    format_spread,
+    gflops,
+    gigabytes,
+    noise_notes,
+)
 from convfind.errors import ConvfindError
 from convfind.find.result import FindResult
 from convfind.find.solution import Solution
@@ -169,6 +176,9 @@ def _layer_json(result: LayerResult) -> dict[str, Any]:
         "algorithm": best.algorithm.value if best else None,
         "time_ms": best.time_ms if best else None,
         "time_origin": best.time_origin.value if best else None,
+        "samples": best.samples if best else None,
+        "spread_ms": best.spread if best else None,
+        "noisy": best.is_noisy if best else None,
         "workspace": best.workspace if best else None,
         "error": best.error if best else None,
         "gflops": gflops(problem, result.time_ms),
@@ -185,7 +195,8 @@ def _print(app: App, identity: str, results: Sequence[LayerResult]) -> None:
     app.print(f"device   {identity}")
     numbers = ("line", "x", "ms", "GFLOP/s", "GB/s", "error")
     table = new_table(
-        *("line", "x", "layer", "direction", "solver", "ms", "GFLOP/s", "GB/s", "error", "from"),
+        *("line", "x", "layer", "direction", "solver", "ms", "spread", "GFLOP/s", "GB/s"),
+        *("error", "from"),
         right=numbers,
     )
     for result in results:
@@ -198,6 +209,7 @@ def _print(app: App, identity: str, results: Sequence[LayerResult]) -> None:
             problem.direction.short,
             best.solver if best else "-",
             format_ms(time_ms) if time_ms else "-",
+            format_spread(time_ms, best.spread, best.samples) if best else "-",
             f"{gflops(problem, time_ms):.1f}" if time_ms else "-",
             f"{gigabytes(problem, time_ms):.1f}" if time_ms else "-",
             format_error(best.error) if best else "-",
@@ -215,6 +227,7 @@ def _print(app: App, identity: str, results: Sequence[LayerResult]) -> None:
         f"{sum(find.measured for find in finds)} measured, "
         f"{sum(find.elapsed for find in finds):.1f} s in finds"
     )
+    app.print(*noise_notes(sum(1 for result in results if result.best and result.best.is_noisy)))
     for result in results:
         if result.failure:
             where = f"line {result.layer.line_number}, {result.layer.problem.direction.short}"

@@ -11,7 +11,14 @@ from convfind.cli.app import App, ProblemCommand, new_table
 from convfind.cli.policy_options import takes_policy
 from convfind.cli.problem_options import PROBLEM_HELP, takes_problems
 from convfind.cli.progress import ProgressBar
-from convfind.cli.text import format_bytes, format_error, format_time, gflops
+from convfind.cli.text import (
+    format_bytes,
+    format_error,
+    format_spread,
+    format_time,
+    gflops,
+    noise_notes,
+)
 from convfind.find.result import FindResult
 from convfind.find.solution import Solution
 from convfind.handle import Handle
@@ -49,6 +56,7 @@ def solution_json(solution: Solution) -> dict[str, Any]:
         "config": None if solution.config is None else dict(solution.config),
         "samples": solution.samples,
         "spread_ms": solution.spread,
+        "noisy": solution.is_noisy,
         "over_limit": solution.over_limit,
         "stale": solution.stale,
     }
@@ -113,7 +121,8 @@ def _print(app: App, problem: ConvProblem, result: FindResult) -> None:
         f"{result.measured} measured, {result.elapsed:.3f} s",
     )
     table = new_table(
-        *("solver", "algorithm", "ms", "GFLOP/s", "time is", "workspace", "error", "note"),
+        *("solver", "algorithm", "ms", "spread", "GFLOP/s", "time is", "workspace", "error"),
+        "note",
         right=("ms", "GFLOP/s", "workspace", "error"),
     )
     for solution in result.solutions:
@@ -121,13 +130,14 @@ def _print(app: App, problem: ConvProblem, result: FindResult) -> None:
         estimate = solution.estimate_ms
         table.add_row(
             *(solution.solver, solution.algorithm.value, format_time(solution)),
+            format_spread(solution.time_ms, solution.spread, solution.samples),
             "-" if estimate is None else f"{gflops(problem, estimate):.1f}",
             solution.time_origin.value,
             format_bytes(solution.workspace),
             format_error(solution.error),
             ", ".join(note for note, holds in notes.items() if holds),
         )
-    app.print(table)
+    app.print(table, *noise_notes(sum(one.is_noisy for one in result.solutions)))
     failed = {name: why for name, why in result.rejected.items() if why.reason in _FAILURES}
     app.print(*(f"{solver}: {why}" for solver, why in failed.items()))
     others = len(result.rejected) - len(failed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from convfind.find.solution import Solution
+from convfind.finddb.evidence import NOISY, is_noisy
 from convfind.problem import ConvProblem
 
 
@@ -27,6 +28,24 @@ def format_time(solution: Solution) -> str:
     if estimate is None:
         return "-"
     return format_ms(estimate) if solution.time_origin.is_measured else f"~{format_ms(estimate)}"
+
+
+def format_spread(time_ms: float, spread_ms: float, samples: int) -> str:
+    """Spell the spread of a measurement as a share of its time; a noisy one says so."""
+    if samples < 3 or time_ms <= 0:
+        return "-"
+    return f"{spread_ms / time_ms:.0%}{', noisy' if is_noisy(time_ms, spread_ms) else ''}"
+
+
+def noise_notes(noisy: int) -> tuple[str, ...]:
+    """Say what noisy times mean, where there are any."""
+    if not noisy:
+        return ()
+    times = "1 time is" if noisy == 1 else f"{noisy} times are"
+    return (
+        f"{times} noisy: samples spread by more than {NOISY:.0%}; the machine is busy, or a run "
+        "too short to be timed",
+    )
 
 
 def format_error(error: float | None) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from convfind.errors import SolverError
-from convfind.find.ranking import ranked
+from convfind.find.ranking import merged
 from convfind.find.screening import Screening
 from convfind.find.solution import Solution, TimeOrigin
 from convfind.heuristics import (
@@ -39,12 +39,18 @@ class Estimates:
 
 
 def estimate(
-    problem: ConvProblem, session: Session, policy: Policy, screening: Screening
+    problem: ConvProblem,
+    session: Session,
+    policy: Policy,
+    screening: Screening,
+    known: Sequence[Solution] = (),
 ) -> Estimates:
     """Rank the candidates of a plain problem: heuristic, then throughput index, then list order.
 
     ``policy.fallback`` starts the chain further down: "wti" skips the heuristics, "gemm" leaves
-    GEMM and the last resorts only. Times are negative, since nobody measured them.
+    GEMM and the last resorts only. Times are negative, since nobody measured them. Last resorts
+    come last, whatever is expected of them. Solutions that are ``known`` stand in place of
+    estimates.
     """
     solvers = screening.candidates
     if policy.fallback is Fallback.GEMM:
@@ -58,7 +64,8 @@ def estimate(
             found.append(_estimated(solver, problem, session, policy, predicted))
         except SolverError as error:
             rejected[solver.solver_id] = Rejected(Reason.SOLVER_ERROR, error.detail)
-    return Estimates(ranked(found, policy.order), rejected)
+    last = frozenset(solver.solver_id for solver in solvers if solver.is_last_resort)
+    return Estimates(merged(known, found, policy.order, last), rejected)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from convfind.find.solution import Solution, TimeOrigin
 from convfind.policy import Order
@@ -18,11 +18,14 @@ _ORIGINS = {
 }
 
 
-def ranked(solutions: Iterable[Solution], order: Order = Order.TIME) -> tuple[Solution, ...]:
+def ranked(
+    solutions: Iterable[Solution], order: Order = Order.TIME, last: Container[str] = ()
+) -> tuple[Solution, ...]:
     """Sort: within the workspace limit first, measured before estimated, then by time or workspace.
 
     Ties go by workspace, then by id. Solutions without any time keep the order they came in, which
-    is that of the solver lists, best first.
+    is that of the solver lists, best first. Solvers whose ids are in ``last`` come after all others
+    within the limit, or over it.
     """
 
     def key(item: tuple[int, Solution]) -> tuple[object, ...]:
@@ -31,20 +34,23 @@ def ranked(solutions: Iterable[Solution], order: Order = Order.TIME) -> tuple[So
         known = math.inf if time is None else time
         place = position if time is None else 0
         first = (
-            (solution.workspace, _ORIGINS[solution.time_origin], known)
+            (solution.workspace, _ORIGINS[solution.time_origin], known, place)
             if order is Order.WORKSPACE
-            else (_ORIGINS[solution.time_origin], known, solution.workspace)
+            else (_ORIGINS[solution.time_origin], known, place, solution.workspace)
         )
-        return solution.over_limit, *first, place, solution.solver
+        return solution.over_limit, solution.solver in last, *first, solution.solver
 
     return tuple(solution for _, solution in sorted(enumerate(solutions), key=key))
 
 
 def merged(
-    first: Iterable[Solution], second: Iterable[Solution], order: Order
+    first: Iterable[Solution],
+    second: Iterable[Solution],
+    order: Order,
+    last: Container[str] = (),
 ) -> tuple[Solution, ...]:
     """Rank two lists as one, in which a solver of the first hides its entry in the second."""
     by_solver: dict[str, Solution] = {}
     for solution in (*first, *second):
         by_solver.setdefault(solution.solver, solution)
-    return ranked(by_solver.values(), order)
+    return ranked(by_solver.values(), order, last)

@@ -11,7 +11,7 @@ from convfind.find.result import FindOrigin
 from convfind.find.screening import Screening, quarantine_in_force, screen
 from convfind.find.solution import Solution, TimeOrigin
 from convfind.find.validity import has_other_kernels, why_config_is_unused
-from convfind.finddb import FindRecord
+from convfind.finddb import FindEntry, FindRecord
 from convfind.policy import Policy
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -64,7 +64,7 @@ def recall(problem: ConvProblem, session: Session, policy: Policy) -> Recalled:
         if known is None or not solution.over_limit:
             found[record.solver], records[record.solver] = solution, record
     solutions = ranked(found.values(), policy.order)
-    considered = frozenset(stored.entry.considered)
+    considered = _considered(stored.entry, policy)
     # Looking at kernels means building a recipe. The best one is built next anyway, to be run.
     while solutions and solutions[0].time_origin is TimeOrigin.USER_DB:
         record = records[solutions[0].solver]
@@ -73,6 +73,15 @@ def recall(problem: ConvProblem, session: Session, policy: Policy) -> Recalled:
             break
         solutions, considered = solutions[1:], considered - {versioned_id(solver)}
     return Recalled(solutions, rejected, considered)
+
+
+def _considered(entry: FindEntry, policy: Policy) -> frozenset[str]:
+    """Solvers decided about under the policy: with constant weights each is measured apart."""
+    here, otherwise = set[str](), set[str]()
+    for record in entry.records:
+        kind = here if record.constant_weights == policy.constant_weights else otherwise
+        kind.add(f"{record.solver}@{record.solver_version}")
+    return frozenset(entry.considered) - (otherwise - here)
 
 
 def why_unused(

@@ -11,7 +11,7 @@ from convfind.problem import ConvProblem
 from convfind.runtime.session import Session
 
 if TYPE_CHECKING:
-    from convfind.find.search import SearchOutcome, Trial
+    from convfind.find.trial import SearchOutcome, Trial
 
 
 def record(problem: ConvProblem, session: Session, policy: Policy, outcome: SearchOutcome) -> None:
@@ -22,7 +22,21 @@ def record(problem: ConvProblem, session: Session, policy: Policy, outcome: Sear
         records=tuple(_record(trial, session, policy) for trial in outcome.trials),
         considered=tuple(sorted(outcome.considered)),
     )
-    session.database.store(session.target, problem, entry, replace=policy.replace)
+    session.database.store(
+        session.target, problem, entry, replace=policy.replace, tuned_again=policy.retune
+    )
+
+
+def forget(problem: ConvProblem, session: Session, policy: Policy) -> None:
+    """Forget what is recorded for a plain problem, of the solvers that the policy lets through."""
+    allowed = None
+    if policy.is_filtered:
+        allowed = frozenset(
+            solver.solver_id
+            for solver in session.registry.solvers
+            if policy.allows(solver.solver_id, solver.algorithm)
+        )
+    session.database.remove(session.target, problem, allowed)
 
 
 def _record(trial: Trial, session: Session, policy: Policy) -> FindRecord:

@@ -45,9 +45,10 @@ def quarantine_in_force(
 
 def _quarantined(record: QuarantineRecord) -> Rejected:
     day = time.strftime("%Y-%m-%d", time.gmtime(record.created))
+    again = "another version or kernel is tried again"
+    lifting = f"`convfind db quarantine lift --solver {record.solver}` lifts it"
     return Rejected(
-        Reason.QUARANTINED,
-        f"on {day}, {record.reason}: {record.detail}; another version or kernel is tried again",
+        Reason.QUARANTINED, f"on {day}, {record.reason}: {record.detail}; {again}; {lifting}"
     )
 
 

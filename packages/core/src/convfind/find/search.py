@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from convfind.checking.measuring import (
     FINALIST_FACTOR,
     QUICK,
     USUAL,
-    Measurement,
     measure,
     measure_finalists,
 )
-from convfind.checking.workbench import Candidate, Workbench
-from convfind.errors import (
-    ConvfindError,
-    DeviceError,
-    KernelBuildError,
-    SolverError,
-    VerificationError,
-)
+from convfind.checking.workbench import Workbench
+from convfind.errors import DeviceError, SolverError, VerificationError
+from convfind.find.budget import Budget
+from convfind.find.immediate import ask_heuristics
 from convfind.find.screening import Screening
 from convfind.find.solution import Solution, TimeOrigin
+from convfind.find.trial import SearchOutcome, Trial, refusal
 from convfind.find.tuning import tuned_config
 from convfind.finddb import QuarantineRecord
 from convfind.log import logger
@@ -38,48 +35,11 @@ from convfind.solver.config import Config
 from convfind.solver.recipe import Recipe
 
 
-@dataclass(slots=True)
-class Trial:
-    """A solver on its way through the search."""
-
-    solver: Solver
-    recipe: Recipe
-    index: float = 0.0  # the throughput that it is expected to reach
-    candidate: Candidate | None = None
-    measurement: Measurement | None = None
-    error: float | None = None
-
-    def __str__(self) -> str:
-        """Say how it went."""
-        if self.measurement is None:
-            return "not measured"
-        error = "not verified" if self.error is None else f"error {self.error:.1e}"
-        samples = f"{len(self.measurement.samples)} samples"
-        if self.measurement.abandoned:
-            samples += ", then abandoned"
-        return f"{self.measurement.median:.4g} ms, {samples}, {error}"
-
-
-@dataclass(slots=True)
-class SearchOutcome:
-    """What a search found. ``considered`` lists the solvers about which it decided for good."""
-
-    trials: list[Trial] = field(default_factory=list)
-    solutions: tuple[Solution, ...] = ()
-    rejected: dict[str, Rejected] = field(default_factory=dict)
-    considered: set[str] = field(default_factory=set)
-
-    @property
-    def best_ms(self) -> float | None:
-        """The least time so far."""
-        times = [trial.measurement.median for trial in self.trials if trial.measurement]
-        return min(times, default=None)
-
-
 class Search:
     """One search for one plain problem; `run` does it.
 
-    ``configs`` fixes the configs of solvers by id; others get their recorded or default ones.
+    ``configs`` fixes the configs of solvers by id; others get their recorded or default ones. The
+    ``budget`` is the policy's from now on, where none is given that runs already.
     """
 
     def __init__(
@@ -89,6 +49,7 @@ class Search:
         policy: Policy,
         progress: Progress,
         configs: Mapping[str, Config] | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self._problem = problem
         self._session = session
@@ -98,9 +59,7 @@ class Search:
         self._sampling = QUICK if policy.quick else USUAL
         self._bench = Workbench(problem, session, constant_weights=policy.constant_weights)
         self._outcome = SearchOutcome()
-        self._deadline = (
-            None if policy.time_budget is None else time.monotonic() + policy.time_budget
-        )
+        self._budget = Budget(policy.time_budget) if budget is None else budget
 
     def run(self, screening: Screening) -> SearchOutcome:
         """Measure the candidates; the last resorts only where nothing else ran.
@@ -126,14 +85,12 @@ class Search:
             *(len(screening.candidates), len(screening.rejected)),
         )
         self._settle(screening.rejected)
-        self._measure_all(ordinary)
-        self._run_final()
+        self._race(ordinary)
         if self._outcome.trials:
             for solver in last_resorts:
-                self._reject(solver, Rejected(Reason.LAST_RESORT))
+                self._reject(solver, Rejected(Reason.LAST_RESORT), settled=False)
         else:
-            self._measure_all(last_resorts)
-            self._run_final()
+            self._race(last_resorts)
         self._outcome.solutions = tuple(self._solution_of(trial) for trial in self._outcome.trials)
         return self._outcome
 
@@ -149,23 +106,52 @@ class Search:
             if solver is not None and why.reason not in by_policy:
                 self._outcome.considered.add(versioned_id(solver))
 
+    def _race(self, solvers: Sequence[Solver]) -> None:
+        self._measure_all(solvers)
+        self._tune_all()
+        self._run_final()
+
     def _measure_all(self, solvers: Sequence[Solver]) -> None:
-        trials = list(self._built(solvers))
-        loaded, failures = self._compile(trials)
-        # The most promising first: it sets the mark at which the others are abandoned.
-        trials.sort(key=lambda trial: -trial.index)
-        if any(self._failure(trial.recipe, failures) is None for trial in trials):
-            self._bench.make_ready(verify=self._policy.verify)
-        for number, trial in enumerate(trials):
-            self._progress("measure", number, len(trials), trial.solver.solver_id)
-            if self._out_of_time and self._outcome.trials:
-                self._reject(trial.solver, Rejected(Reason.BUDGET), settled=False)
-            elif (failure := self._failure(trial.recipe, failures)) is not None:
-                self._reject(trial.solver, failure)
-            else:
-                self._try(trial, loaded)
-        if trials:
-            self._progress("measure", len(trials), len(trials), "")
+        """Compile and measure, all at once or as far as the budget goes.
+
+        The most promising come first: they set the mark at which the others are abandoned.
+        """
+        waiting, done = self._by_promise(solvers), 0
+        while waiting:
+            if self._is_over:
+                for solver in waiting:
+                    self._put_off(solver)
+                return
+            size = self._budget.batch(self._session.kernels.parallel_level)
+            batch, waiting = waiting[:size], waiting[size:]
+            trials = list(self._built(batch))
+            loaded, failures = self._compile(trials)
+            if any(self._failure(trial.recipe, failures) is None for trial in trials):
+                self._bench.make_ready(verify=self._policy.verify)
+            for trial in trials:
+                self._progress("measure", done, len(solvers), trial.solver.solver_id)
+                done += 1
+                if self._is_over:
+                    self._put_off(trial.solver)
+                elif (failure := self._failure(trial.recipe, failures)) is not None:
+                    self._reject(trial.solver, failure)
+                else:
+                    self._try(trial, loaded)
+        if solvers:
+            self._progress("measure", len(solvers), len(solvers), "")
+
+    def _by_promise(self, solvers: Sequence[Solver]) -> list[Solver]:
+        """Order solvers by what a heuristic predicts, then by their throughput index."""
+        advice = ask_heuristics(self._problem, self._session, solvers, self._policy.fallback)
+        predicted = {prediction.solver: prediction.time_ms for prediction in advice.predictions}
+        ranked: list[tuple[float, float, int]] = []
+        for place, solver in enumerate(solvers):
+            try:
+                index = asking.wti(solver, self._problem, self._session.target) or 0.0
+                ranked.append((predicted.get(solver.solver_id, math.inf), -index, place))
+            except SolverError as error:
+                self._reject(solver, refusal(error))
+        return [solvers[place] for *_, place in sorted(ranked)]
 
     def _built(self, solvers: Sequence[Solver]) -> Iterator[Trial]:
         limit = self._policy.workspace_limit
@@ -173,15 +159,16 @@ class Search:
             try:
                 config = self._configs.get(solver.solver_id) or self._recorded_config(solver)
                 recipe = asking.recipe(solver, self._problem, self._session.target, config, limit)
-                index = asking.wti(solver, self._problem, self._session.target) or 0.0
+                if config is not None and self._is_too_large(recipe):
+                    recipe = asking.recipe(solver, self._problem, self._session.target, None, limit)
             except SolverError as error:
                 self._reject(solver, refusal(error))
                 continue
-            if limit is not None and recipe.total_workspace > limit:
+            if self._is_too_large(recipe):
                 detail = f"{recipe.total_workspace} bytes of {limit}"
                 self._reject(solver, Rejected(Reason.WORKSPACE, detail), settled=False)
                 continue
-            yield Trial(solver, recipe, index)
+            yield Trial(solver, recipe)
 
     def _compile(self, trials: Sequence[Trial]) -> tuple[Loaded, Failures]:
         programs = [program for trial in trials for program in trial.recipe.programs]
@@ -193,22 +180,22 @@ class Search:
             done += 1
             self._progress("compile", done, total, "")
 
-        kernels, began = self._session.kernels, time.perf_counter()
+        kernels, began = self._session.kernels, time.monotonic()
         before = kernels.compiled
         outcome = kernels.load(programs, count)
+        seconds, compiled = time.monotonic() - began, kernels.compiled - before
         logger.info(
-            "%d programs made ready in %.2f s, %d of them compiled",
-            *(total, time.perf_counter() - began, kernels.compiled - before),
+            "%d programs made ready in %.2f s, %d of them compiled", total, seconds, compiled
         )
+        if compiled:
+            self._budget.compiled(min(len(trials), compiled), seconds)
         return outcome
 
     def _try(self, trial: Trial, loaded: Loaded) -> None:
-        """Check, time and, where asked, tune one candidate."""
+        """Check and time one candidate."""
         try:
             self._time(trial, loaded)
             self._confirm(trial)
-            if self._policy.tune and isinstance(trial.solver, TunableSolver):
-                self._tune(trial.solver, trial)
             is_limited = self._is_limited(trial)
         except asking.FAILURES as error:
             self._fail(trial, error)
@@ -217,9 +204,8 @@ class Search:
         logger.info("%s: %s", trial.solver.solver_id, trial)
         if not is_limited:
             self._outcome.considered.add(versioned_id(trial.solver))
-        self._session.registry.candidate_measured(
-            self._problem, self._session.target, self._solution_of(trial)
-        )
+        if not self._is_to_tune(trial.solver):
+            self._tell(trial)
 
     def _time(self, trial: Trial, loaded: Loaded) -> None:
         candidate = trial.candidate = self._bench.candidate(trial.recipe, loaded)
@@ -241,14 +227,28 @@ class Search:
             self._quarantine(trial, str(error))
         self._reject(trial.solver, refusal(error))
 
+    def _tune_all(self) -> None:
+        """Tune what was measured, the fastest first: that is where a budget is worth most."""
+        for trial in sorted(self._outcome.trials, key=lambda trial: trial.median):
+            if not self._is_to_tune(trial.solver):
+                continue
+            try:
+                self._tune(trial.solver, trial)
+            except asking.FAILURES as error:
+                self._outcome.trials.remove(trial)
+                self._fail(trial, error)
+            else:
+                self._tell(trial)
+
     def _tune(self, solver: TunableSolver, trial: Trial) -> None:
-        if self._recorded_config(solver) is not None:
-            return  # tuned earlier
+        all_fit = True
 
         def time_config(config: Config) -> float | None:
+            nonlocal all_fit
             limit = self._policy.workspace_limit
             recipe = asking.recipe(solver, self._problem, self._session.target, config, limit)
-            if limit is not None and recipe.total_workspace > limit:
+            if self._is_too_large(recipe):
+                all_fit = False
                 return None
             attempt = Trial(solver, recipe)
             try:
@@ -256,9 +256,7 @@ class Search:
                 if failures:
                     return None
                 self._time(attempt, loaded)
-                assert attempt.measurement is not None
-                assert trial.measurement is not None
-                is_better = attempt.measurement.median < trial.measurement.median
+                is_better = attempt.median < trial.median
                 if is_better:
                     self._confirm(attempt)
             except asking.FAILURES:
@@ -268,32 +266,34 @@ class Search:
             if is_better:
                 trial.recipe, trial.candidate = attempt.recipe, attempt.candidate
                 trial.measurement, trial.error = attempt.measurement, attempt.error
-            return attempt.measurement.median
+            return attempt.median
 
-        best = tuned_config(
+        tuned = tuned_config(
             asking.search_space(solver, self._problem, self._session.target),
             asking.default_config(solver, self._problem, self._session.target),
             time_config,
-            deadline=self._deadline,
+            budget=self._budget,
             progress=self._progress,
         )
-        assert trial.measurement is not None
-        if best is not None:
+        if tuned.is_complete and all_fit and tuned.config is not None:
             self._session.database.store_config(
                 self._session.target,
                 self._problem,
                 solver.solver_id,
                 solver.version,
-                best,
-                trial.measurement.median,
+                tuned.config,
+                trial.median,
             )
+        elif self._policy.retune:
+            # The configs of an earlier search may still be better.
+            self._outcome.considered.discard(versioned_id(solver))
 
     def _run_final(self) -> None:
         """Let those that are close to the best run against each other, until one wins rightly."""
         trials = self._outcome.trials
         while trials:
             self._measure_closest()
-            best = min(trials, key=lambda trial: trial.measurement.median)  # type: ignore[union-attr]
+            best = min(trials, key=lambda trial: trial.median)
             try:
                 self._confirm(best, again=True)
                 return
@@ -312,7 +312,9 @@ class Search:
         if len(finalists) < 2:
             return
         samples = [trial.candidate.sample for trial in finalists if trial.candidate]
-        measurements = measure_finalists(samples, self._sampling)
+        measurements = measure_finalists(samples, self._sampling, lambda: self._budget.is_spent)
+        if measurements is None:
+            return
         for trial, measurement in zip(finalists, measurements, strict=True):
             trial.measurement = measurement
             logger.info("%s: %s among %d finalists", trial.solver.solver_id, trial, len(finalists))
@@ -320,8 +322,27 @@ class Search:
     # -- small parts ------------------------------------------------------------------------------
 
     @property
-    def _out_of_time(self) -> bool:
-        return self._deadline is not None and time.monotonic() >= self._deadline
+    def _is_over(self) -> bool:
+        """True where the budget is spent; at least one solver runs before."""
+        return bool(self._outcome.trials) and self._budget.is_spent
+
+    def _is_too_large(self, recipe: Recipe) -> bool:
+        limit = self._policy.workspace_limit
+        return limit is not None and recipe.total_workspace > limit
+
+    def _is_to_tune(self, solver: Solver) -> TypeGuard[TunableSolver]:
+        """True for tunable solvers that were not tuned earlier."""
+        return (
+            self._policy.tune
+            and isinstance(solver, TunableSolver)
+            and self._recorded_config(solver) is None
+        )
+
+    def _tell(self, trial: Trial) -> None:
+        """Tell the listeners that a candidate was measured."""
+        self._session.registry.candidate_measured(
+            self._problem, self._session.target, self._solution_of(trial)
+        )
 
     def _recorded_config(self, solver: Solver) -> Config | None:
         """The tuned config of an earlier search, if it is still legal."""
@@ -346,6 +367,9 @@ class Search:
             if program in failures:
                 return Rejected(Reason.BUILD_FAILED, str(failures[program]))
         return None
+
+    def _put_off(self, solver: Solver) -> None:
+        self._reject(solver, Rejected(Reason.BUDGET), settled=False)
 
     def _reject(self, solver: Solver, why: Rejected, *, settled: bool = True) -> None:
         logger.info("%s: %s", solver.solver_id, why)
@@ -376,7 +400,7 @@ class Search:
             algorithm=trial.solver.algorithm,
             problem=self._problem.key,
             device=self._session.target.identity,
-            time_ms=trial.measurement.median,
+            time_ms=trial.median,
             time_origin=TimeOrigin.MEASURED,
             workspace=trial.recipe.total_workspace,
             error=trial.error,
@@ -385,16 +409,3 @@ class Search:
             spread=trial.measurement.spread,
             constant_weights=self._policy.constant_weights,
         )
-
-
-def refusal(error: BaseException) -> Rejected:
-    """Return what an error of a candidate says of its solver."""
-    if isinstance(error, VerificationError):
-        return Rejected(Reason.WRONG_RESULT, str(error))
-    if isinstance(error, SolverError):
-        return Rejected(Reason.SOLVER_ERROR, error.detail)
-    if isinstance(error, KernelBuildError):
-        return Rejected(Reason.BUILD_FAILED, str(error))
-    if isinstance(error, ConvfindError):
-        return Rejected(Reason.LAUNCH_FAILED, str(error))
-    return Rejected(Reason.SOLVER_ERROR, asking.told(error))

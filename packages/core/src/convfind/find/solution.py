@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from convfind.finddb.evidence import is_noisy
 from convfind.solver.config import Config
 from convfind.types import Algorithm
 
@@ -75,6 +76,11 @@ class Solution:
         from convfind.find.solution_file import read_solution
 
         return read_solution(Path(path), binaries=binaries)
+
+    @property
+    def is_noisy(self) -> bool:
+        """True where a measured time may be the machine's fault: its samples differ too much."""
+        return self.time_origin.is_measured and is_noisy(self.time_ms, self.spread)
 
     @property
     def estimate_ms(self) -> float | None:

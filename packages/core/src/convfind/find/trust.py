@@ -2,42 +2,67 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from convfind.find.budget import Budget
+from convfind.find.ranking import merged
 from convfind.find.recall import Recalled
 from convfind.find.recording import record
 from convfind.find.screening import Screening
 from convfind.find.search import Search
-from convfind.find.tally import Tally
+from convfind.find.solution import Solution
 from convfind.log import logger
 from convfind.policy import CheckHit, Policy
 from convfind.problem import ConvProblem
+from convfind.reasons import Reason
 from convfind.runtime.session import Session, silent
+from convfind.solver.applicability import Rejected
 
 
-def still_true(
-    plain: ConvProblem, session: Session, policy: Policy, known: Recalled, tally: Tally
-) -> bool:
-    """Run the recorded winner, or all, again; False where one fails or exceeds the tolerance.
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What became of recorded solutions that ran again."""
 
-    What holds is recorded with its new time, so that a shipped or stale record becomes the user's.
+    holds: bool  # none failed or took longer than the tolerance allows
+    measured: int
+    solutions: tuple[Solution, ...]  # with the new times of those that ran, without the failed ones
+    rejected: Mapping[str, Rejected]
+
+
+def check(
+    plain: ConvProblem, session: Session, policy: Policy, known: Recalled, budget: Budget
+) -> Check:
+    """Run the recorded winner, or all solutions, again, as far as the budget goes.
+
+    What ran is recorded with its new time, so that a shipped or stale record becomes the user's.
     """
     usable = [solution for solution in known.solutions if not solution.over_limit]
     chosen = usable if policy.check_hit is CheckHit.ALL else usable[:1]
     configs = {s.solver: s.config for s in chosen if s.config is not None}
     solvers = tuple(session.registry.solver(solution.solver) for solution in chosen)
-    search = Search(plain, session, replace(policy, tune=False), silent, configs)
+    search = Search(plain, session, replace(policy, tune=False), silent, configs, budget)
     outcome = search.run(Screening(solvers))
-    tally.measured += len(outcome.trials)
-    now = {solution.solver: solution.time_ms for solution in outcome.solutions}
-    allowed = 1 + policy.tolerance
-    for s in chosen:
-        if now.get(s.solver, math.inf) > s.time_ms * allowed:
+    record(plain, session, replace(policy, replace=True), outcome)
+    failed = {s for s, why in outcome.rejected.items() if why.reason is not Reason.BUDGET}
+    left = [solution for solution in known.solutions if solution.solver not in failed]
+    return Check(
+        holds=not failed and not _slower(chosen, outcome.solutions, policy.tolerance),
+        measured=len(outcome.trials),
+        solutions=merged(outcome.solutions, left, policy.order),
+        rejected={**known.rejected, **outcome.rejected},
+    )
+
+
+def _slower(recorded: Sequence[Solution], now: Sequence[Solution], tolerance: float) -> bool:
+    """True where one is slower than the tolerance allows, and by more than its own spread."""
+    again = {solution.solver: solution for solution in now}
+    for solution in recorded:
+        found = again.get(solution.solver)
+        if found is not None and found.time_ms - found.spread > solution.time_ms * (1 + tolerance):
             logger.info(
                 "%s: recorded %.4g ms, now %.4g: its problem is measured anew",
-                *(s.solver, s.time_ms, now.get(s.solver, math.inf)),
+                *(solution.solver, solution.time_ms, found.time_ms),
             )
-            return False
-    record(plain, session, policy, outcome)
-    return True
+            return True
+    return False

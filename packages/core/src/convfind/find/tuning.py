@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
+from convfind.find.budget import Budget
 from convfind.runtime.session import Progress
 from convfind.solver.config import Config
 from convfind.solver.search_space import SearchSpace
@@ -12,6 +13,17 @@ from convfind.solver.search_space import SearchSpace
 #: Configs drawn from the space before the descent begins; small spaces are tried whole.
 _SAMPLES = 24
 _SEED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What came out: the fastest config, None where none ran, and whether the search came to its
+    end before the budget did.
+    """
+
+    config: Config | None
+    is_complete: bool
+
 
 TimeConfig = Callable[[Config], float | None]
 
@@ -21,16 +33,16 @@ def tuned_config(
     default: Config,
     time_config: TimeConfig,
     *,
-    deadline: float | None,
+    budget: Budget,
     progress: Progress,
-) -> Config | None:
-    """Return the fastest config found; None where no config ran.
+) -> Tuned:
+    """Return the fastest config found.
 
     Args:
         space: the legal configs.
         default: where the search begins.
         time_config: returns ms, or None for a config that fails; called once for each config.
-        deadline: ``time.monotonic()`` at which the search ends; None for no limit.
+        budget: when the search ends.
         progress: hears "tune", the number tried, and the number planned so far.
     """
     times: dict[Config, float | None] = {}
@@ -38,10 +50,10 @@ def tuned_config(
 
     def try_all(configs: list[Config]) -> None:
         nonlocal planned
-        fresh = [config for config in configs if config not in times]
+        fresh = [config for config in dict.fromkeys(configs) if config not in times]
         planned += len(fresh)
         for config in fresh:
-            if deadline is not None and time.monotonic() >= deadline:
+            if budget.is_spent:
                 return
             times[config] = time_config(config)
             progress("tune", len(times), planned, str(config))
@@ -58,4 +70,4 @@ def tuned_config(
         if challenger == leader:
             break
         leader = challenger
-    return leader
+    return Tuned(leader, planned == len(times))

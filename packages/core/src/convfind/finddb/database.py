@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -13,7 +13,13 @@ from convfind.device.target import Target
 from convfind.finddb.database_file import DatabaseFile, file_in
 from convfind.finddb.environment import Layout
 from convfind.finddb.key import SCHEMA, database_key, identity_key, stored_key
-from convfind.finddb.merge import StoredEntry, layer_entries, merge_entries
+from convfind.finddb.merge import (
+    StoredEntry,
+    entry_without,
+    layer_entries,
+    merge_entries,
+    reconsidered,
+)
 from convfind.finddb.record import FindEntry, QuarantineRecord, TunedConfig
 from convfind.finddb.roster import ROSTER
 from convfind.finddb.table import CONFIG, FIND, QUARANTINE, Table
@@ -113,20 +119,47 @@ class FindDb:
         )
 
     def store(
-        self, target: Target, problem: ConvProblem, entry: FindEntry, *, replace: bool = False
+        self,
+        target: Target,
+        problem: ConvProblem,
+        entry: FindEntry,
+        *,
+        replace: bool = False,
+        tuned_again: bool = False,
     ) -> None:
-        """Add records to the user's database, or replace there all that it has for the problem."""
+        """Add records to the user's database.
+
+        A record that is there gives way only to one that supersedes it; see `merge_entries`, also
+        for ``replace`` and ``tuned_again``.
+        """
 
         def change(old: FindEntry | None) -> FindEntry:
-            return merge_entries(None if replace else old, entry)
+            return merge_entries(old, entry, replace=replace, tuned_again=tuned_again)
 
         self._user.update(FIND, database_key(target, problem), change)
 
-    def remove(self, target: Target, problem: ConvProblem) -> None:
-        """Forget the user's records and tuned configs of a problem. What packages ship stays."""
+    def remove(
+        self, target: Target, problem: ConvProblem, solvers: Container[str] | None = None
+    ) -> None:
+        """Forget the user's records and tuned configs of a problem. What packages ship stays.
+
+        Args:
+            target: the device.
+            problem: the problem.
+            solvers: ids of the solvers to forget; None forgets all of them.
+        """
         key = database_key(target, problem)
-        self._user.update(FIND, key, lambda _: None)
-        self._user.update(CONFIG, key, lambda _: None)
+
+        def without(old: FindEntry | None) -> FindEntry | None:
+            return None if old is None or solvers is None else entry_without(old, solvers)
+
+        def kept(old: tuple[TunedConfig, ...] | None) -> tuple[TunedConfig, ...] | None:
+            if solvers is None:
+                return None
+            return tuple(tuned for tuned in old or () if tuned.solver not in solvers) or None
+
+        self._user.update(FIND, key, without)
+        self._user.update(CONFIG, key, kept)
 
     def entries(self, prefix: str = "") -> Iterator[tuple[str, FindEntry]]:
         """Keys and entries of the user's database whose key starts so."""
@@ -200,11 +233,16 @@ class FindDb:
 
     def release(self, target: Target, problem: ConvProblem, solver_id: str) -> None:
         """Let a solver be tried again, in any version. A record that a package ships stays."""
+        key = database_key(target, problem)
 
         def change(old: tuple[QuarantineRecord, ...] | None) -> tuple[QuarantineRecord, ...] | None:
             return tuple(record for record in old or () if record.solver != solver_id) or None
 
-        self._user.update(QUARANTINE, database_key(target, problem), change)
+        def again(old: FindEntry | None) -> FindEntry | None:
+            return None if old is None else reconsidered(old, solver_id)
+
+        self._user.update(QUARANTINE, key, change)
+        self._user.update(FIND, key, again)
 
     # -- the database itself --------------------------------------------------------------------
 
@@ -213,6 +251,8 @@ class FindDb:
         files = [file for file in (self._user.file, *self._system) if file is not None]
         for file in files:
             file.get(FIND.name, b"?")
+        if self._user.file is not None:
+            self._user.file.write(lambda environment, transaction: None)
         return [reason for file in files for reason in file.degradation.reasons]
 
     def close(self) -> None:

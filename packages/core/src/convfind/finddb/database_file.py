@@ -20,7 +20,14 @@ from convfind.finddb.environment import (
     discard,
     release,
 )
-from convfind.finddb.file_check import fault, file_inode, folder_lock, move_aside
+from convfind.finddb.file_check import (
+    fault,
+    fault_after_bad_end,
+    file_inode,
+    folder_lock,
+    is_written,
+    move_aside,
+)
 from convfind.finddb.fork_safety import fork_safe_lock
 from convfind.finddb.network_mounts import network_file_system
 
@@ -87,6 +94,8 @@ class DatabaseFile:
         """Run a change in one transaction; ``work`` may run again. False where it failed."""
 
         def change(environment: Environment) -> bool:
+            if not environment.writable and environment.shared:
+                raise EnvironmentClosed  # opened by a reader in this moment
             if not environment.writable:
                 if not self.degradation.reasons:
                     self.degradation.add("is open for reading only; changes stay in memory")
@@ -97,7 +106,7 @@ class DatabaseFile:
             environment.write(lambda transaction: work(environment, transaction))
             return True
 
-        return self._guarded(change, "write") or False
+        return self._guarded(change, "write", writing=True) or False
 
     def close(self) -> None:
         """Let go of the file; the next use opens it again."""
@@ -107,9 +116,11 @@ class DatabaseFile:
         if environment is not None:
             release(environment)
 
-    def _guarded(self, work: Callable[[Environment], Result], verb: str) -> Result | None:
-        for _ in range(2):
-            environment = self._usable()
+    def _guarded(
+        self, work: Callable[[Environment], Result], verb: str, *, writing: bool = False
+    ) -> Result | None:
+        for _ in range(3):
+            environment = self._usable(writing)
             if environment is None:
                 return None
             try:
@@ -123,19 +134,26 @@ class DatabaseFile:
                 return None
         return None
 
-    def _usable(self) -> Environment | None:
+    def _usable(self, writing: bool) -> Environment | None:
+        """The open file. It is opened for reading until something is written: a reader must not
+        wait for the writer of another process, which may have been stopped.
+        """
         with _opening:
             environment = self._environment
-            if self._given_up or (environment is not None and not environment.closed):
+            if self._given_up:
                 return environment
+            if environment is not None and not environment.closed:
+                if environment.writable or not (writing and environment.shared):
+                    return environment
+                release(environment)
             self._environment = None
             try:
-                self._environment = self._opened()
+                self._environment = self._opened(writing)
             except (lmdb.Error, OSError, FindDbCorruptError, FindDbVersionError) as exc:
                 self._give_up(str(exc))
             return self._environment
 
-    def _opened(self) -> Environment:
+    def _opened(self, writing: bool) -> Environment:
         if self.path.parts[:1] and self.path.parts[0].startswith("~"):
             msg = f"begins with {self.path.parts[0]}, the home folder of nobody here"
             raise OSError(msg)
@@ -143,7 +161,7 @@ class DatabaseFile:
             problem = fault(self.path)
             if problem is not None or file_inode(self.path) is None:
                 raise FindDbCorruptError(problem or "does not exist")
-            return self._acquire(writable=False)
+            return self._acquire(writable=False, shared=False)
         kind = None if self._allow_network else network_file_system(self.path)
         if kind is not None:
             msg = f"is on a network file system ({kind}), which its format does not support"
@@ -151,17 +169,18 @@ class DatabaseFile:
         try:
             make_private_folder(self.path.parent)
             with folder_lock(self.path.parent):
-                return self._opened_or_replaced()
+                return self._opened_or_replaced(writing)
         except (lmdb.Error, OSError) as exc:
             return self._opened_for_reading(exc)
 
-    def _opened_or_replaced(self) -> Environment:
+    def _opened_or_replaced(self, writing: bool) -> Environment:
         inode = file_inode(self.path)
-        problem = fault(self.path)
+        problem = fault(self.path) or fault_after_bad_end(self.path)
         if problem is not None:
             self._set_aside(inode, problem)
+        writing = writing or not is_written(self.path)
         try:
-            return self._acquire(writable=True)
+            return self._acquire(writable=writing)
         except CORRUPT as exc:
             self._set_aside(file_inode(self.path), exc)
             return self._acquire(writable=True)
@@ -171,14 +190,16 @@ class DatabaseFile:
         if file_inode(self.path) is None or fault(self.path) is not None:
             raise failure
         try:
-            environment = self._acquire(writable=False)
+            environment = self._acquire(writable=False, shared=False)
         except (lmdb.Error, OSError):
             raise failure from None
         self.degradation.add(f"is open for reading only, changes stay in memory: {failure}")
         return environment
 
-    def _acquire(self, *, writable: bool) -> Environment:
-        return acquire(self.path, self._layout, writable=writable, map_size=self._map_size)
+    def _acquire(self, *, writable: bool, shared: bool = True) -> Environment:
+        return acquire(
+            self.path, self._layout, writable=writable, map_size=self._map_size, shared=shared
+        )
 
     def _set_aside(self, inode: int | None, why: object) -> None:
         aside = move_aside(self.path, inode)
@@ -187,7 +208,7 @@ class DatabaseFile:
 
     def _recover(self, environment: Environment, exc: Exception) -> None:
         """Deal with damage met in use: start anew where the file is ours, else give it up."""
-        if not environment.writable:
+        if not environment.shared:
             self._give_up(f"is damaged: {exc}")
             return
         with _opening:

@@ -8,6 +8,7 @@ environment must not cross a fork: the child closes its inherited copy and opens
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections.abc import Callable
@@ -19,6 +20,7 @@ import lmdb
 
 from convfind.errors import FindDbVersionError
 from convfind.finddb.file_check import file_inode, reserve_lock_file
+from convfind.finddb.use_marker import UseMarker
 
 Result = TypeVar("Result")
 Transaction: TypeAlias = "lmdb.Transaction[bytes]"
@@ -52,16 +54,21 @@ class Layout:
 class Environment:
     """An LMDB file, opened once in this process; from `acquire`, returned with `release`.
 
-    Methods raise `lmdb.Error`, and `EnvironmentClosed` where the file has to be opened again.
+    Methods raise `lmdb.Error`, and `EnvironmentClosed` where the file has to be opened again. One
+    that is ``shared`` and not writable reads beside the writers of other processes, and waits for
+    none of them; a read-only one that is not shared is for files that nobody writes to.
     """
 
-    def __init__(self, path: Path, layout: Layout, *, writable: bool, map_size: int) -> None:
+    def __init__(
+        self, path: Path, layout: Layout, *, writable: bool, map_size: int, shared: bool = True
+    ) -> None:
         self.path = path
         self.writable = writable
+        self.shared = writable or shared
         self.users = 0
         self._writing = threading.Lock()  # one writer of this process at a time
         self._mapping = threading.Lock()  # held by readers, and while the map moves
-        if writable:
+        if self.shared:
             reserve_lock_file(path, _LOCK_FILE_SIZE)
         self._lmdb: lmdb.Environment | None = lmdb.open(
             os.fsencode(path),  # a name need not be UTF-8
@@ -71,15 +78,16 @@ class Environment:
             max_dbs=len(layout.tables) + 1,
             max_readers=_MAX_READERS,
             readonly=not writable,
-            lock=writable,
+            lock=self.shared,
             # Data reach the disk before the page that makes them valid, but that page may wait for
             # the next commit: a power cut can take the last stores, never the database.
             metasync=False,
             lib_version=0,  # the format of new files: LMDB 0.9
         )
         self.inode = file_inode(path)
+        self._marker = UseMarker(path) if self.shared else None
         try:
-            if writable:
+            if self.shared:
                 self._lmdb.reader_check()  # free the slots of processes that died while reading
             self._tables = self._open_tables(layout)
         except BaseException:
@@ -117,7 +125,7 @@ class Environment:
                 with self._writing:
                     self._remap(0)
             except lmdb.ReadersFullError:
-                if swept or not self.writable:
+                if swept or not self.shared:
                     raise
                 self._open().reader_check()
                 swept = True
@@ -157,6 +165,13 @@ class Environment:
         if self._lmdb is not None:
             self._lmdb.close()
             self._lmdb = None
+        if self._marker is not None:
+            self._marker.remove()
+
+    def end(self) -> None:
+        """Say that this process ends well, with the file open."""
+        if self._marker is not None:
+            self._marker.forget()
 
     def _remap(self, size: int) -> None:
         """Resize the map, 0: as another process did. The caller holds `_writing`."""
@@ -209,16 +224,24 @@ _registry_lock = threading.Lock()
 _registry: dict[Path, Environment] = {}
 
 
-def acquire(path: Path, layout: Layout, *, writable: bool, map_size: int) -> Environment:
-    """Open a file, or share the environment that this process has open for it.
+def acquire(
+    path: Path, layout: Layout, *, writable: bool, map_size: int, shared: bool = True
+) -> Environment:
+    """Open a file, or use the environment that this process has open for it.
 
-    A shared environment may be read-only although a writable one was asked for.
+    One that so far only read gives way to a writable one, which its users open in turn. One that is
+    not shared stays, although a writable one was asked for.
     """
     real = path.resolve()
     with _registry_lock:
         environment = _registry.get(real)
+        if environment is not None and environment.shared and writable > environment.writable:
+            _discard(environment)
+            environment = None
         if environment is None:
-            environment = Environment(real, layout, writable=writable, map_size=map_size)
+            environment = Environment(
+                real, layout, writable=writable, map_size=map_size, shared=shared
+            )
             _registry[real] = environment
         environment.users += 1
         return environment
@@ -271,6 +294,12 @@ def _after_fork_in_child() -> None:
     _registry_lock.release()
 
 
+def _at_exit() -> None:
+    for environment in list(_registry.values()):
+        environment.end()
+
+
+atexit.register(_at_exit)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_before_fork,

@@ -6,6 +6,7 @@ import os
 import stat
 import struct
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -13,10 +14,17 @@ from typing import NamedTuple
 
 from lmdb.verify import VerifyError, verify
 
+from convfind.finddb.use_marker import markers_of
+
 _MAGIC = 0xBEEFC0DE
 _FORMAT = 1  # of LMDB 0.9, which new files have; LMDB itself judges the others
 _HEADER = 16  # bytes before the meta data of a page
 _LARGEST_PAGE = 65536
+
+_PATIENCE = 10.0  # seconds to wait for the lock of a folder
+_PAUSE = 0.01
+_EXAMINATION = 60.0  # seconds, and for so many bytes one more
+_EXAMINED_EACH_SECOND = 4 << 20
 
 
 class _Meta(NamedTuple):
@@ -64,6 +72,44 @@ def fault(path: Path) -> str | None:
     return None  # someone writes to it faster than it can be checked, so it is alive
 
 
+def fault_after_bad_end(path: Path) -> str | None:
+    """Look closely at a file that a process had open when it was killed; the folder is locked.
+
+    The damage that killed it may kill again, so that another process looks. Where every use ended
+    well, which is nearly always, nothing is looked at.
+
+    Returns:
+        What is wrong with the file, None where nothing is.
+    """
+    markers = markers_of(path)
+    if not markers.left:
+        return None
+    why = _examined(path, at_rest=not markers.held) if is_written(path) else None
+    for marker in markers.left:
+        marker.unlink(missing_ok=True)
+    return why
+
+
+def _examined(path: Path, *, at_rest: bool) -> str | None:
+    """Let a process of its own read the whole file; one that cannot be started finds nothing."""
+    import subprocess  # hardly ever needed
+
+    program = Path(__file__).with_name("examination.py")
+    words = [sys.executable, "-P", str(program), str(path), "at-rest" if at_rest else "in-use"]
+    try:
+        limit = _EXAMINATION + path.stat().st_size / _EXAMINED_EACH_SECOND
+        done = subprocess.run(words, capture_output=True, timeout=limit, check=False)
+    except subprocess.TimeoutExpired:
+        return "reading it never ends"
+    except (OSError, ValueError):
+        return None
+    if done.returncode < 0:
+        return f"reading it kills a process by signal {-done.returncode}"
+    if done.returncode == 1 and done.stdout:
+        return done.stdout.decode(errors="replace").strip()
+    return None
+
+
 def move_aside(path: Path, inode: int | None) -> Path | None:
     """Rename a damaged file and its lock file to ``<name>.corrupt-<n>``, holding `folder_lock`.
 
@@ -86,17 +132,29 @@ def folder_lock(folder: Path) -> Iterator[None]:
     """Keep processes from opening databases in a folder while one of them moves a file aside.
 
     Else a process could open the new file with the lock file of the old one. Where a folder cannot
-    be locked nothing is: damage that two processes find in the same instant is rare enough.
+    be locked nothing is, nor where another process does not give the lock back, because it was
+    stopped: damage that two processes find in the same instant is rare enough.
     """
     with ExitStack() as stack:
         if sys.platform != "win32":
-            import fcntl
-
             with suppress(OSError):
                 descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
                 stack.callback(os.close, descriptor)
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                deadline = time.monotonic() + _PATIENCE
+                while not _flock(descriptor) and time.monotonic() < deadline:
+                    time.sleep(_PAUSE)
         yield
+
+
+def _flock(descriptor: int) -> bool:
+    """Lock an open file or folder; False where another process has the lock."""
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def file_inode(path: Path) -> int | None:
@@ -105,6 +163,14 @@ def file_inode(path: Path) -> int | None:
         return path.stat().st_ino
     except OSError:
         return None
+
+
+def is_written(path: Path) -> bool:
+    """True where there is something at the path to be read."""
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
 
 
 def lock_file(path: Path) -> Path:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from convfind.finddb.evidence import supersedes
 from convfind.finddb.record import FindEntry, FindRecord
 
 
@@ -22,9 +23,54 @@ class StoredEntry:
     from_user: frozenset[str]
 
 
-def merge_entries(old: FindEntry | None, new: FindEntry) -> FindEntry:
-    """Add new records: each replaces the old one of the same identity, all others stay."""
-    return _united((new,) if old is None else (new, old))
+def merge_entries(
+    old: FindEntry | None, new: FindEntry, *, replace: bool = False, tuned_again: bool = False
+) -> FindEntry:
+    """Add new records: each replaces one of the same identity that it supersedes, all others stay.
+
+    With ``replace`` the new entry stands for all that is known of solvers that it decided about:
+    records with other workspace go as well, and those of solvers that failed. What it did not look
+    at stays: other solvers, and records with constant weights beside those without. ``tuned_again``
+    says that the configs of these solvers were searched for again.
+    """
+    if old is None:
+        return _united((new,))
+    decided = frozenset(new.considered if replace else ())
+    kinds = {record.constant_weights for record in new.records}
+    measured: dict[tuple[str, int, bool], list[FindRecord]] = {}
+    for record in new.records:
+        measured.setdefault(_identity(record)[:3], []).append(record)
+
+    def stays(record: FindRecord) -> bool:
+        anew = f"{record.solver}@{record.solver_version}" in decided
+        later = measured.get(_identity(record)[:3])
+        if later is None:
+            return not (anew and record.constant_weights in kinds)
+        return not any(
+            supersedes(one, record, tuned_again=tuned_again and anew)
+            for one in later
+            if anew or one.workspace == record.workspace
+        )
+
+    kept = FindEntry(
+        records=tuple(record for record in old.records if stays(record)), considered=old.considered
+    )
+    return _united((kept, new))
+
+
+def entry_without(old: FindEntry, solvers: Container[str]) -> FindEntry | None:
+    """Leave solvers out, as if no search had considered them; None where nothing is left."""
+    records = tuple(record for record in old.records if record.solver not in solvers)
+    considered = tuple(name for name in old.considered if name.rpartition("@")[0] not in solvers)
+    if not records and not considered:
+        return None
+    return FindEntry(records=records, considered=considered)
+
+
+def reconsidered(entry: FindEntry, solver: str) -> FindEntry:
+    """Let searches decide about a solver again; what was measured of it stays."""
+    considered = tuple(name for name in entry.considered if name.rpartition("@")[0] != solver)
+    return FindEntry(records=entry.records, considered=considered)
 
 
 def layer_entries(user: FindEntry | None, shipped: Sequence[FindEntry]) -> StoredEntry | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from convfind.cached import RecentlyUsed
 from convfind.device.target import Target
 from convfind.errors import ProblemError, SolutionError
 from convfind.find.explanation import Explanation, explain
@@ -33,6 +34,9 @@ from convfind.types import DataType
 if TYPE_CHECKING:
     from convfind.plugins.registry import Registry
 
+#: Prepared convolutions that a handle keeps: a server that lives long sees shapes without end.
+_MOST_CONVOLUTIONS = 512
+
 
 class Handle(MIOpenCalls):
     """An open device with its database and caches. Use it from one thread at a time.
@@ -45,7 +49,7 @@ class Handle(MIOpenCalls):
         self._session = session
         self._settings = settings
         self._policy = settings.policy
-        self._convolutions: dict[tuple[object, ...], Convolution] = {}
+        self._convolutions = RecentlyUsed[tuple[object, ...], Convolution](_MOST_CONVOLUTIONS)
 
     @property
     def target(self) -> Target:
@@ -139,7 +143,8 @@ class Handle(MIOpenCalls):
             raise SolutionError(msg) from None
         convolution = self._convolutions.get(key)
         if convolution is None:
-            convolution = self._convolutions[key] = self._prepared(solution)
+            convolution = self._prepared(solution)
+            self._convolutions.put(key, convolution)
         return convolution
 
     def run(

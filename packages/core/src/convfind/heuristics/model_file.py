@@ -25,6 +25,7 @@ from convfind.types import Direction
 FORMAT = 4
 
 _METADATA = "metadata"
+_LARGEST = 256 << 20  # bytes of all arrays; models have a few MiB
 
 
 class ModelDevice(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,6 +184,9 @@ def read_model(path: Path) -> Model:
     """
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            if sum(member.file_size for member in archive.zip.infolist()) > _LARGEST:
+                msg = f"it expands to more than {_LARGEST >> 20} MiB"
+                raise ModelError(msg)
             arrays = {name: archive[name] for name in archive.files}
     except FileNotFoundError as exc:
         msg = f"model {path} does not exist"

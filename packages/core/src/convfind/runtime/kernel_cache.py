@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
+from convfind.cached import RecentlyUsed
 from convfind.errors import KernelBuildError
 from convfind.finddb import BinaryStore
 from convfind.runtime.backend import Device
@@ -16,6 +17,9 @@ Failures = dict[Program, KernelBuildError]
 #: Compiled programs by key: address of source, options and compiler.
 Binaries = Iterable[tuple[str, bytes]]
 
+#: Loaded programs that a cache keeps: some are made for a single shape. The store has them all.
+_MOST_LOADED = 2048
+
 
 class KernelCache:
     """Programs made ready for one device, each compiled at most once for a source and compiler."""
@@ -23,8 +27,8 @@ class KernelCache:
     def __init__(self, device: Device, store: BinaryStore, parallel_level: int) -> None:
         self._device = device
         self._store = store
-        self._level = max(1, parallel_level)
-        self._loaded: Loaded = {}
+        self.parallel_level = max(1, parallel_level)  # programs that are compiled at once
+        self._loaded = RecentlyUsed[Program, object](_MOST_LOADED)
         self.compiled = 0  # programs that a compiler translated for this cache
 
     def load(
@@ -32,21 +36,27 @@ class KernelCache:
     ) -> tuple[Loaded, Failures]:
         """Make programs ready; ``done`` is called after each. Failures are returned, not raised."""
         wanted = list(dict.fromkeys(programs))
+        ready: Loaded = {}
         failures: Failures = {}
-        missing = [program for program in wanted if program not in self._loaded]
-        to_compile = [program for program in missing if not self._load_stored(program)]
+        for program in wanted:
+            loaded = self._loaded.get(program)
+            loaded = self._load_stored(program) if loaded is None else loaded
+            if loaded is not None:
+                ready[program] = loaded
+        to_compile = [program for program in wanted if program not in ready]
         for program, outcome in self._compile(to_compile):
             if isinstance(outcome, KernelBuildError):
                 failures[program] = outcome
             else:
                 try:
-                    self._loaded[program] = self._device.load(program, outcome)
+                    ready[program] = self._device.load(program, outcome)
+                    self._loaded.put(program, ready[program])
                     self._store.put(self._key(program), outcome)
                 except asking.FAILURES as error:
                     failures[program] = _failure(program, error)
             if done is not None:
                 done()
-        return {p: self._loaded[p] for p in wanted if p in self._loaded}, failures
+        return ready, failures
 
     def load_or_raise(self, programs: Iterable[Program]) -> Loaded:
         """Make programs ready. Raises `KernelBuildError` for the first that fails."""
@@ -90,15 +100,16 @@ class KernelCache:
     def _key(self, program: Program) -> str:
         return program.key(self._device.target.compiler)
 
-    def _load_stored(self, program: Program) -> bool:
+    def _load_stored(self, program: Program) -> object | None:
         try:
             binary = self._store.get(self._key(program))
             if binary is None:
-                return False
-            self._loaded[program] = self._device.load(program, binary)
+                return None
+            loaded = self._device.load(program, binary)
         except asking.FAILURES:
-            return False  # a runtime may refuse yesterday's binary; compiling mends it, or tells
-        return True
+            return None  # a runtime may refuse yesterday's binary; compiling mends it, or tells
+        self._loaded.put(program, loaded)
+        return loaded
 
     def _compile(
         self, programs: list[Program]
@@ -107,7 +118,7 @@ class KernelCache:
             return
         from concurrent.futures import ThreadPoolExecutor, as_completed
 
-        with ThreadPoolExecutor(min(self._level, len(programs))) as pool:
+        with ThreadPoolExecutor(min(self.parallel_level, len(programs))) as pool:
             futures = {pool.submit(self._compile_one, program): program for program in programs}
             for future in as_completed(futures):
                 self.compiled += 1

@@ -34,6 +34,7 @@ _COMMANDS = {
     "merge": ("merge", "merge"),
     "pack": ("pack", "pack"),
     "packs": ("packs", "packs"),
+    "quarantine": ("quarantine", "quarantine"),
     "repair": ("repair", "repair"),
     "show": ("show", "show"),
     "stats": ("stats", "stats"),

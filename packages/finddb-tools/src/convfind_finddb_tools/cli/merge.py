@@ -26,10 +26,10 @@ _SHOWN = 10
 def merge(app: App, sources: tuple[Path, ...], output: Path, selection: Selection) -> None:
     """Merge databases, or what the filters choose of them, into OUT; what OUT has takes part.
 
-    For each problem and solver better evidence wins: more samples, then newer, then smaller spread.
-    The order of the databases does not matter, and merging again changes nothing. Of MIOpen's
-    results, which tell only times, the lesser above zero wins. Measurements of one thing that
-    disagree by more than 10 % are reported.
+    For each problem and solver better evidence wins: a quiet measurement before a noisy one, then
+    more samples, then newer, then smaller spread. The order of the databases does not matter, and
+    merging again changes nothing. Of MIOpen's results, which tell only times, the lesser above zero
+    wins. Measurements of one thing that disagree by more than 10 % are reported.
 
     \b
     Examples:

@@ -21,14 +21,23 @@ from convfind_finddb_tools.selection import Selection
 @click.option(
     "--output", required=True, type=PATH, metavar="FILE", help="*.lmdb; replaced if it exists."
 )
+@click.option("--allow-noisy", is_flag=True, help="Also what was measured on a busy machine.")
 @click.pass_obj
 @takes_selection_without("origin", "device")
-def pack(app: App, database: Path | None, device: str, output: Path, selection: Selection) -> None:
+def pack(
+    app: App,
+    database: Path | None,
+    device: str,
+    output: Path,
+    allow_noisy: bool,
+    selection: Selection,
+) -> None:
     """Write a device's records, tuned configs and quarantine into a read-only, checksummed file.
 
     `convfind db install` puts the file to use on another machine with the same device, and packages
     of solvers ship it as it is. It is a database too: stats, list, show and merge take it. The same
-    records always give the same file.
+    records always give the same file. Records whose samples spread by more than a quarter of their
+    time are refused: others would take the noise of this machine for their own times.
 
     \b
     Examples:
@@ -38,7 +47,7 @@ def pack(app: App, database: Path | None, device: str, output: Path, selection: 
     """
     with Snapshot(chosen_database(app, database)) as snapshot:
         identity = device_to_pack(snapshot, device)
-        report = write_pack(snapshot, identity, selection, output)
+        report = write_pack(snapshot, identity, selection, output, allow_noisy=allow_noisy)
     manifest, size = report.pack.manifest, output.stat().st_size
     if app.json:
         app.emit(

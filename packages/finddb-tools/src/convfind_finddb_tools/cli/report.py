@@ -154,6 +154,7 @@ def _report_json(one: DeviceReport) -> dict[str, Any]:
         "missing": [missing.problem for missing in one.missing],
         "expected_ms": one.after_ms,
         "compared": len(one.compared),
+        "noisy": len(one.noisy),
         "before_ms": one.compared_before_ms,
         "after_ms": one.compared_after_ms,
         "speedup": one.speedup,

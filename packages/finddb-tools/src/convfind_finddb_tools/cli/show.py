@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from convfind.cli.app import App, Command, new_table
-from convfind.cli.text import format_bytes, format_error, format_ms
+from convfind.cli.text import format_bytes, format_error, format_ms, format_spread
 from convfind.errors import FindDbError
 from convfind_finddb_tools.cli.options import PATH, chosen_database, takes_selection
 from convfind_finddb_tools.database import Snapshot
@@ -81,7 +81,7 @@ def _provenance(result: Measured) -> Sequence[str]:
     if record is None:
         return "-", "-", format_bytes(result.workspace), "-", "by MIOpen", "-"
     return (
-        format_ms(record.spread_ms),
+        format_spread(record.time_ms, record.spread_ms, record.samples),
         str(record.samples),
         format_bytes(record.workspace),
         format_error(record.error),

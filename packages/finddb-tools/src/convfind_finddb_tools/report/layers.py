@@ -53,6 +53,11 @@ class Layer:
         return None if second is None else second.time_ms / self.winner.time_ms
 
     @property
+    def is_noisy(self) -> bool:
+        """True where nothing should be concluded from its time, or from the one before."""
+        return self.winner.is_noisy or (self.before is not None and self.before.is_noisy)
+
+    @property
     def total_ms(self) -> float:
         """Time in one pass of the model."""
         return self.count * self.winner.time_ms
@@ -97,8 +102,13 @@ class DeviceReport:
 
     @cached_property
     def compared(self) -> list[Layer]:
-        """The layers that have something to be compared with."""
-        return [layer for layer in self.layers if layer.before is not None]
+        """The layers that have something to be compared with, noisy ones left out."""
+        return [layer for layer in self.layers if layer.before is not None and not layer.is_noisy]
+
+    @cached_property
+    def noisy(self) -> list[Layer]:
+        """The layers whose times, or what they are compared with, are noisy."""
+        return [layer for layer in self.layers if layer.is_noisy]
 
     @cached_property
     def after_ms(self) -> float:

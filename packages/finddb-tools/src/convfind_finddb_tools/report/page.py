@@ -172,7 +172,7 @@ def _cards(head: Head, report: DeviceReport) -> str:
         )
     ]
     if report.speedup is not None:
-        rest = len(report.layers) - len(report.compared)
+        rest = sum(layer.before is None for layer in report.layers)
         without = f"; {rest:,} problems have nothing to compare with" if rest else ""
         cards += [
             (
@@ -182,6 +182,9 @@ def _cards(head: Head, report: DeviceReport) -> str:
             ),
             ("main", f"{report.speedup:.2f}x", "as fast as before"),
         ]
+    if report.noisy:
+        count = f"{len(report.noisy):,} of {len(report.layers):,}"
+        cards.append(("", count, "problems were measured on a busy machine: noisy, not compared"))
     known = len(report.layers)
     if report.missing or report.untimed or runs > known:
         total = known + len(report.missing) + report.untimed

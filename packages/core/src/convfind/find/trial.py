@@ -1,0 +1,70 @@
+"""`Trial`: a solver on its way through a search, and what becomes of all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from convfind.checking.measuring import Measurement
+from convfind.checking.workbench import Candidate
+from convfind.errors import ConvfindError, KernelBuildError, SolverError, VerificationError
+from convfind.find.solution import Solution
+from convfind.reasons import Reason
+from convfind.solver import Solver, asking
+from convfind.solver.applicability import Rejected
+from convfind.solver.recipe import Recipe
+
+
+@dataclass(slots=True)
+class Trial:
+    """A solver on its way through the search."""
+
+    solver: Solver
+    recipe: Recipe
+    candidate: Candidate | None = None
+    measurement: Measurement | None = None
+    error: float | None = None
+
+    @property
+    def median(self) -> float:
+        """The time that counts, of a trial that was measured."""
+        assert self.measurement is not None
+        return self.measurement.median
+
+    def __str__(self) -> str:
+        """Say how it went."""
+        if self.measurement is None:
+            return "not measured"
+        error = "not verified" if self.error is None else f"error {self.error:.1e}"
+        samples = f"{len(self.measurement.samples)} samples"
+        if self.measurement.abandoned:
+            samples += ", then abandoned"
+        return f"{self.measurement.median:.4g} ms, {samples}, {error}"
+
+
+@dataclass(slots=True)
+class SearchOutcome:
+    """What a search found. ``considered`` lists the solvers about which it decided for good."""
+
+    trials: list[Trial] = field(default_factory=list)
+    solutions: tuple[Solution, ...] = ()
+    rejected: dict[str, Rejected] = field(default_factory=dict)
+    considered: set[str] = field(default_factory=set)
+
+    @property
+    def best_ms(self) -> float | None:
+        """The least time so far."""
+        times = [trial.measurement.median for trial in self.trials if trial.measurement]
+        return min(times, default=None)
+
+
+def refusal(error: BaseException) -> Rejected:
+    """Return what an error of a candidate says of its solver."""
+    if isinstance(error, VerificationError):
+        return Rejected(Reason.WRONG_RESULT, str(error))
+    if isinstance(error, SolverError):
+        return Rejected(Reason.SOLVER_ERROR, error.detail)
+    if isinstance(error, KernelBuildError):
+        return Rejected(Reason.BUILD_FAILED, str(error))
+    if isinstance(error, ConvfindError):
+        return Rejected(Reason.LAUNCH_FAILED, str(error))
+    return Rejected(Reason.SOLVER_ERROR, asking.told(error))

@@ -1,0 +1,50 @@
+"""How good a measurement is as evidence, and which of two records of one solver stays.
+
+What a machine does besides only makes samples slower, and shows in their spread. So a record gives
+way only to evidence as good as its own, or to a time that is faster beyond doubt; a measurement on
+a busy machine changes nothing about a quiet one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from convfind.finddb.record import FindRecord
+
+#: A measurement is noisy where its spread exceeds this share of its time.
+NOISY = 0.25
+
+_FEWEST_SAMPLES = 3  # with fewer a candidate was given up, and nobody knows its spread
+
+
+def is_noisy(time_ms: float, spread_ms: float) -> bool:
+    """True where the middle half of the samples spans more than a quarter of their median."""
+    return spread_ms > NOISY * time_ms
+
+
+def noise(record: FindRecord) -> float:
+    """Spread of a record over its time, not below `NOISY`; infinite where nobody knows it.
+
+    Below that limit measurements are equally good.
+    """
+    if record.samples < _FEWEST_SAMPLES or record.time_ms <= 0:
+        return math.inf
+    return max(record.spread_ms / record.time_ms, NOISY)
+
+
+def supersedes(new: FindRecord, old: FindRecord, *, tuned_again: bool = False) -> bool:
+    """Say whether a later record takes the place of one of the same solver.
+
+    It does where another driver or other kernels made the old one void, where it is faster by more
+    than both spreads, and where it is no noisier. In that last case a slower time of another config
+    counts only if a new search chose it (``tuned_again``): else the old config is still better.
+    """
+    if (new.driver, new.source_hash) != (old.driver, old.source_hash):
+        return True
+    if new.time_ms + new.spread_ms < old.time_ms - old.spread_ms:
+        return True
+    if noise(new) > noise(old):
+        return False
+    return tuned_again or new.config == old.config or new.time_ms < old.time_ms
