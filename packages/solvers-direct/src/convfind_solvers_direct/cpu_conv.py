@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.kit.throughput import cpu_index
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import KernelSpec
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32, i64
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32, i64
 from convfind.types import Direction
 from convfind_solvers_direct.cpu_solver import (
     BALANCE,
@@ -79,6 +80,7 @@ class CpuPlanes(CpuDirect):
         """One launch, no workspace."""
         shape = window(problem)
         filters, rows, vectors = _planes_tile(shape, many_registers=has_many_registers(target))
+        epilogue = Epilogue.of(problem)
         program = program_of(
             "cpu_planes",
             shape,
@@ -86,6 +88,7 @@ class CpuPlanes(CpuDirect):
             STRIP_FLOATS=STRIP_FLOATS,
             FILTERS_AT_ONCE=filters,
             VECTORS=vectors,
+            **epilogue.defines,
         )
         sets = shape.images * shape.groups
         items = min(sets, items_wanted(target))
@@ -96,8 +99,7 @@ class CpuPlanes(CpuDirect):
                 BufferArg(shape.source),
                 BufferArg(Memory.W),
                 BufferArg(shape.result),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *epilogue.arguments,
                 i64(sets),
                 i32(shape.groups),
                 *map(i32, (*shape.size, *shape.out, *shape.padding, shape.shift[0])),
@@ -127,12 +129,14 @@ class CpuPixels(CpuDirect):
         """One launch that puts the weights in order, and one that computes."""
         shape = window(problem)
         rows, columns = _pixels_tile(shape, many_registers=has_many_registers(target))
+        epilogue = Epilogue.of(problem)
         program = program_of(
             "cpu_pixels",
             shape,
             ROWS=rows,
             COLUMNS=columns,
             UNROLLED=math.prod(shape.taps) * shape.channels <= MOST_TAPS,
+            **epilogue.defines,
         )
         channels = shape.groups * shape.channels
         pack = Launch(
@@ -150,8 +154,7 @@ class CpuPixels(CpuDirect):
                 BufferArg(shape.source),
                 BufferArg(Memory.PACKED),
                 BufferArg(shape.result),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *epilogue.arguments,
                 *map(i32, (channels, *shape.size, *shape.out, *shape.padding, *shape.shift)),
                 i32(strips),
             ),

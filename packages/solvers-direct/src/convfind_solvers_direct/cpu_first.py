@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
@@ -13,7 +14,7 @@ from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import KernelSpec
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
 from convfind.types import Direction
 from convfind_solvers_direct.cpu_conv import row_floats
 from convfind_solvers_direct.cpu_solver import (
@@ -86,11 +87,13 @@ class CpuFirst(CpuSolver):
         shape, many = window(problem), has_many_registers(target)
         tile = self._tile(shape, many)
         name = "pixels" if self.channels_last else "planes"
+        epilogue = Epilogue.of(problem)
         program = program_of(
             f"cpu_first_{name}",
             replace(shape, filters=1),
             STRIP_FLOATS=_STRIP_FLOATS,
             **tile,
+            **epilogue.defines,
         )
         block = self._block(tile)
         pack = Launch(
@@ -109,8 +112,7 @@ class CpuFirst(CpuSolver):
                 BufferArg(Memory.X),
                 BufferArg(Memory.PACKED),
                 BufferArg(Memory.Y),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *epilogue.arguments,
                 *map(i32, (shape.filters, *shape.size, *shape.out, *shape.padding)),
                 i32(share),
                 i32(band),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import KernelSpec
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, f32, i32
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, i32
 from convfind.types import Direction
 from convfind_solvers_direct.cpu_phases_solver import PhasesSolver
 from convfind_solvers_direct.cpu_solver import (
@@ -54,6 +55,7 @@ class CpuFirstPhases(PhasesSolver):
         shape = window(problem)
         phases = Phases(shape)
         tiles, tiles_at_once, vectors = _tile(target)
+        epilogue = Epilogue.of(problem)
         program = program_of(
             "cpu_first_phases",
             replace(shape, filters=1),
@@ -61,6 +63,7 @@ class CpuFirstPhases(PhasesSolver):
             TILES=tiles,
             TILES_AT_ONCE=tiles_at_once,
             VECTORS_AT_ONCE=vectors,
+            **epilogue.defines,
         )
         pack = Launch(
             KernelSpec(program, "direct_cpu_first_phases_pack"),
@@ -76,8 +79,7 @@ class CpuFirstPhases(PhasesSolver):
                 BufferArg(Memory.PACKED),
                 BufferArg(Memory.Y),
                 BufferArg(Memory.WORKSPACE),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *epilogue.arguments,
                 *map(i32, (shape.filters, *shape.size, *shape.out, *shape.padding)),
                 i32(share),
                 i32(_BAND),

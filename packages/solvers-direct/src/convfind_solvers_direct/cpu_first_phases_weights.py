@@ -6,13 +6,14 @@ import math
 from dataclasses import replace
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import KernelSpec
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, f32, i32
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, i32
 from convfind.types import Direction
 from convfind_solvers_direct.cpu_phases_solver import PhasesSolver
 from convfind_solvers_direct.cpu_solver import (
@@ -117,8 +118,7 @@ class CpuFirstPhasesWeights(PhasesSolver):
             (
                 BufferArg(Memory.WORKSPACE),
                 BufferArg(Memory.W),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *Epilogue.of(problem).arguments,
                 i32(shape.filters),
                 i32(parts),
             ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
@@ -12,7 +13,7 @@ from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import KernelSpec
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
 from convfind.types import Direction
 from convfind_solvers_direct.cpu_first import judge_first
 from convfind_solvers_direct.cpu_solver import (
@@ -137,8 +138,7 @@ class CpuFirstWeights(CpuSolver):
             (
                 BufferArg(Memory.WORKSPACE),
                 BufferArg(Memory.W),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *Epilogue.of(problem).arguments,
                 i32(shape.filters),
                 i32(parts),
             ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.kit.throughput import cpu_index, fill
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
@@ -12,7 +13,7 @@ from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import KernelSpec
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
 from convfind.types import Direction
 from convfind_solvers_direct.cpu_first import judge_first
 from convfind_solvers_direct.cpu_solver import (
@@ -105,6 +106,7 @@ class CpuNarrow(CpuSolver):
         many = has_many_registers(target)
         rows, part = self._rows(shape, many), self._part(shape, many)
         forward = self.direction is Direction.FORWARD
+        epilogue = Epilogue.of(problem)
         program = program_of(
             "cpu_narrow",
             replace(shape, channels=1),
@@ -114,6 +116,7 @@ class CpuNarrow(CpuSolver):
             STRIP_FLOATS=_STRIP_FLOATS,
             SUM_FLOATS=_SUM_FLOATS,
             LINE_FLOATS=_LINE_FLOATS,
+            **epilogue.defines,
         )
         bands = -(-_places(shape)[0] * shape.stride[0] // rows)
         items = min(bands, -(-items_wanted(target) // shape.images))
@@ -124,8 +127,7 @@ class CpuNarrow(CpuSolver):
                 BufferArg(Memory.X if forward else Memory.Y),
                 BufferArg(Memory.PACKED if forward else Memory.W),
                 BufferArg(Memory.Y if forward else Memory.X),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *epilogue.arguments,
                 *map(i32, (shape.channels, *shape.size, *shape.out, *shape.padding)),
                 *map(i32, (share, bands, part.block, part.columns, part.pitch)),
             ),

@@ -6,12 +6,13 @@ import math
 from abc import abstractmethod
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, ScalarArg, f32, i32, i64
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, ScalarArg, i32, i64
 from convfind.types import Direction
 from convfind_solvers_direct.cpu_conv import STRIP_FLOATS, CpuDirect, row_floats, strip_rows
 from convfind_solvers_direct.cpu_solver import (
@@ -80,8 +81,7 @@ class CpuWeights(CpuDirect):
             (
                 BufferArg(Memory.WORKSPACE),
                 BufferArg(Memory.W),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *Epilogue.of(problem).arguments,
                 i32(shape.groups),
                 i32(parts),
             ),

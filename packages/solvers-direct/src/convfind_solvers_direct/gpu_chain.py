@@ -10,6 +10,7 @@ from itertools import product
 from typing import ClassVar
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
@@ -18,7 +19,7 @@ from convfind.solver.config import Config
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import DataType
 from convfind_solvers_direct.gpu_conv import PACKAGE, GpuDirect
@@ -97,6 +98,7 @@ class ChainConv(GpuDirect):
         chosen = config or self.default_config(problem, target)
         items, chain = chosen.integer("items"), chosen.integer("chain")
         planes = self._share(shape, chosen).planes
+        epilogue = Epilogue.of(problem)
         macros = {
             **shape.macros,
             **self._macros(shape, chosen),
@@ -107,7 +109,8 @@ class ChainConv(GpuDirect):
             "ASYNC": copies_past_registers(target),
         }
         program = Program(
-            KernelSource(PACKAGE, f"kernels/{self._file}.cl"), defines=make_defines(macros)
+            KernelSource(PACKAGE, f"kernels/{self._file}.cl"),
+            defines=make_defines(macros, epilogue.defines),
         )
         # Where no image follows, work-groups need not end where an image does.
         images, groups = shape.images, shape.groups
@@ -119,8 +122,7 @@ class ChainConv(GpuDirect):
                 BufferArg(shape.source),
                 BufferArg(Memory.W),
                 BufferArg(shape.result),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *epilogue.arguments,
                 *map(i32, (line, groups, lines, chain, runs)),
             ),
             (runs * -(-lines // chain) * items,),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.kit.register_limit import register_limit
 from convfind.problem import ConvProblem
 from convfind.problem.traits import FIRST_TRAITS, Trait
@@ -19,7 +20,7 @@ from convfind.solver.defines import DefineValue, make_defines
 from convfind.solver.domain import GPUS
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, ScalarArg, f32
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, ScalarArg
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_direct.window import Window, judge, window
@@ -102,6 +103,7 @@ class GpuConv(GpuDirect):
         """One launch, no workspace."""
         chosen = config or self.default_config(problem, target)
         shape = window(problem)
+        epilogue = Epilogue.of(problem)
         macros: dict[str, DefineValue] = {
             "DTYPE": problem.dtype.upper(),
             **shape.macros,
@@ -112,7 +114,7 @@ class GpuConv(GpuDirect):
         }
         program = Program(
             KernelSource(PACKAGE, f"kernels/{self._file}.cl"),
-            defines=make_defines(macros),
+            defines=make_defines(macros, epilogue.defines),
             options=register_limit(target) if self._is_squeezed(problem, chosen) else (),
         )
         sizes, groups = self._launch(shape, chosen)
@@ -122,8 +124,7 @@ class GpuConv(GpuDirect):
                 BufferArg(shape.source),
                 BufferArg(Memory.W),
                 BufferArg(shape.result),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *epilogue.arguments,
                 *sizes,
             ),
             (groups[0] * chosen.integer("items"), *groups[1:]),

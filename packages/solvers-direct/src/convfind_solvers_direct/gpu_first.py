@@ -9,6 +9,7 @@ from functools import lru_cache
 from itertools import product
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
@@ -18,7 +19,7 @@ from convfind.solver.config import Config
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_direct.cpu_first import judge_first
@@ -157,6 +158,7 @@ class GpuFirst(TunableSolver):
             stores_four = is_float and shape.filters % 4 == 0
         else:
             stores_four = is_float and chosen.integer("columns") % 4 == 0
+        epilogue = Epilogue.of(problem)
         macros = {
             "DTYPE": problem.dtype.upper(),
             **{name: value for name, value in shape.macros.items() if "FILTERS" not in name},
@@ -169,7 +171,7 @@ class GpuFirst(TunableSolver):
         }
         program = Program(
             KernelSource("convfind_solvers_direct", "kernels/gpu_first.cl"),
-            defines=make_defines(macros),
+            defines=make_defines(macros, epilogue.defines),
         )
         tiles = _tiles(shape, chosen)
         blocks = -(-shape.filters // _block(chosen))
@@ -179,8 +181,7 @@ class GpuFirst(TunableSolver):
                 BufferArg(Memory.X),
                 BufferArg(Memory.W),
                 BufferArg(Memory.Y),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *epilogue.arguments,
                 *map(i32, (shape.filters, *shape.size, *shape.out, *shape.padding)),
                 *map(i32, (tiles, chosen.integer("run"))),
             ),

@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import product
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.kit.register_limit import ALL_REGISTERS, register_limit
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -17,7 +18,7 @@ from convfind.solver.config import Config
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_direct.gpu_conv import PACKAGE
@@ -197,8 +198,7 @@ class GpuFirstWeights(TunableSolver):
                 BufferArg(Memory.X),
                 BufferArg(Memory.Y),
                 BufferArg(Memory.WORKSPACE if has_parts else Memory.W),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *Epilogue.of(problem).arguments,
                 *map(i32, (shape.filters, *shape.size, *shape.out, *shape.padding)),
                 *map(i32, (_tiles(shape, chosen), per_part)),
             ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
@@ -14,7 +15,7 @@ from convfind.solver.config import Config
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
 from convfind.solver.search_space import Constraint, SearchSpace
 from convfind.types import Algorithm, Direction
 from convfind_solvers_direct.gpu_conv import PACKAGE, PLAIN_FLOAT32
@@ -143,6 +144,7 @@ class GpuLast(TunableSolver):
         chosen = config or self.default_config(problem, target)
         parts, per_part = _parts(problem, chosen, workspace_limit)
         before = zeros_before(shape)
+        epilogue = Epilogue.of(problem)
         macros = {
             **{name: value for name, value in shape.macros.items() if "CHANNELS" not in name},
             **{name.upper(): value for name, value in chosen.items() if name != "parts"},
@@ -154,7 +156,8 @@ class GpuLast(TunableSolver):
             "STORES_FOUR": shape.out[1] % 4 == 0,
         }
         program = Program(
-            KernelSource(PACKAGE, "kernels/gpu_last.cl"), defines=make_defines(macros)
+            KernelSource(PACKAGE, "kernels/gpu_last.cl"),
+            defines=make_defines(macros, epilogue.defines),
         )
         items = items_of(chosen)
         launch = Launch(
@@ -163,8 +166,7 @@ class GpuLast(TunableSolver):
                 BufferArg(shape.source),
                 BufferArg(Memory.W),
                 BufferArg(Memory.WORKSPACE if parts > 1 else shape.result),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *epilogue.arguments,
                 *map(i32, (shape.images, shape.channels, *shape.size, *shape.out)),
                 *map(i32, (*before, per_part)),
             ),

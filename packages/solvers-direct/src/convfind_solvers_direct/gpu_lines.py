@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
@@ -12,7 +13,7 @@ from convfind.solver.config import Config
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind_solvers_direct.gpu_conv import PACKAGE, PLAIN_FLOAT32, GpuDirect, most_weights
 from convfind_solvers_direct.gpu_wide import copies_past_registers, zeros_before
@@ -102,6 +103,7 @@ class LinesConv(GpuDirect):
         items, rows = chosen.integer("items"), min(chosen.integer("rows"), shape.out[0])
         above, before = zeros_before(shape)
         bands = -(-shape.out[0] // rows)
+        epilogue = Epilogue.of(problem)
         macros = {
             **shape.macros,
             "BEFORE": before,
@@ -113,7 +115,8 @@ class LinesConv(GpuDirect):
             "ASYNC": copies_past_registers(target),
         }
         program = Program(
-            KernelSource(PACKAGE, "kernels/gpu_lines.cl"), defines=make_defines(macros)
+            KernelSource(PACKAGE, "kernels/gpu_lines.cl"),
+            defines=make_defines(macros, epilogue.defines),
         )
         planes, fours = shape.images * shape.groups, shape.size[1] // 4
         launch = Launch(
@@ -122,8 +125,7 @@ class LinesConv(GpuDirect):
                 BufferArg(shape.source),
                 BufferArg(Memory.W),
                 BufferArg(shape.result),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *epilogue.arguments,
                 *map(i32, (planes, shape.groups, shape.size[0], shape.out[0], fours, above)),
                 *map(i32, (bands, rows)),
             ),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue, channel_of_place
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, f32, i32, i64
+from convfind.solver.recipe import BufferArg, Launch, Memory, i32, i64
 from convfind_solvers_direct.gpu_conv import PACKAGE
 
 #: Items of a work-group, of which some share a result.
@@ -31,19 +32,22 @@ def sum_of_parts(
     """Return the launch that adds up what the first one left in the workspace."""
     writes = problem.direction.writes
     size, items = problem.elements(writes), min(wanted_items, target.max_work_group)
+    epilogue = Epilogue.of(problem)
     program = Program(
         KernelSource(PACKAGE, "kernels/gpu_sum.cl"),
-        defines=make_defines({"DTYPE": problem.dtype.upper(), "ITEMS": items, "SHARERS": sharers}),
+        defines=make_defines(
+            {"DTYPE": problem.dtype.upper(), "ITEMS": items, "SHARERS": sharers}, epilogue.defines
+        ),
     )
     return Launch(
         KernelSpec(program, "direct_gpu_sum"),
         (
             BufferArg(Memory.WORKSPACE),
             BufferArg(Memory(writes)),
-            f32(problem.alpha),
-            f32(problem.beta),
+            *epilogue.arguments,
             i64(size),
             i32(parts),
+            *channel_of_place(problem),
         ),
         (-(-size // (items // sharers)) * items,),
         (items,),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.kit.register_limit import register_limit
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -16,7 +17,7 @@ from convfind.solver.config import Config, ConfigValue
 from convfind.solver.defines import DefineValue, make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, ScalarArg, f32, i32
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, ScalarArg, i32
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import DataType, Direction
 from convfind_solvers_direct.gpu_conv import (
@@ -133,8 +134,7 @@ class GpuWeights(GpuDirect):
                 BufferArg(Memory.X),
                 BufferArg(Memory.Y),
                 BufferArg(Memory.WORKSPACE if has_parts else Memory.W),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *Epilogue.of(problem).arguments,
                 *map(i32, (shape.images, shape.groups, *shape.size, *shape.out)),
                 *map(i32, (*shape.padding, per_part)),
                 *split.arguments,

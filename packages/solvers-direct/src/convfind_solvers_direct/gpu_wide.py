@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
@@ -13,7 +14,7 @@ from convfind.solver.config import Config
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind_solvers_direct.gpu_conv import (
     MOST_WEIGHTS,
@@ -177,6 +178,7 @@ class WideConv(GpuDirect):
         tile = wide_tile(shape, chosen)
         assert tile is not None
         items, chain = chosen.integer("items"), chosen.integer("chain")
+        epilogue = Epilogue.of(problem)
         macros = {
             **shape.macros,
             "ROWS": chosen.integer("rows"),
@@ -190,7 +192,8 @@ class WideConv(GpuDirect):
             "TILE_FLOATS": -(-tile.floats // 512) * 512,
         }
         program = Program(
-            KernelSource(PACKAGE, "kernels/gpu_wide.cl"), defines=make_defines(macros)
+            KernelSource(PACKAGE, "kernels/gpu_wide.cl"),
+            defines=make_defines(macros, epilogue.defines),
         )
         runs, chains = -(-shape.groups // tile.run), -(-shape.images // chain)
         dividers = (shape.size[1] // 4, tile.rows)
@@ -200,8 +203,7 @@ class WideConv(GpuDirect):
                 BufferArg(shape.source),
                 BufferArg(Memory.W),
                 BufferArg(shape.result),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *epilogue.arguments,
                 *map(i32, (shape.images, shape.groups, *shape.size, *shape.out, tile.above)),
                 *map(i32, (4 * tile.before, 4 * tile.pitch, tile.run, chain, tile.bands)),
                 i32(tile.strips),

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from convfind.device.target import DeviceKind, Target
 from convfind.errors import SettingsError
+from convfind.kit.epilogue import Epilogue
 from convfind.kit.throughput import cpu_index
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -25,7 +26,6 @@ from convfind.solver.recipe import (
     Launch,
     Memory,
     Recipe,
-    ScalarArg,
     i32,
     i64,
 )
@@ -86,15 +86,16 @@ class NaiveSolver(Solver):
     ) -> Recipe:
         """One launch, no workspace."""
         accumulator = self._accumulator(problem, target, config)
-        scale = problem.y_dtype if problem.dtype is DataType.INT8 else accumulator
+        arithmetic = problem.y_dtype if problem.dtype is DataType.INT8 else accumulator
+        epilogue = Epilogue.of(problem, arithmetic)
         channels_last = problem.tensor_layout(self.direction.writes).channels_last
         program = Program(
             KernelSource("convfind_solvers_direct", f"kernels/naive_{self._stem}.cl"),
             defines=make_defines(
+                epilogue.defines,
                 DTYPE=problem.dtype.upper(),
                 Y_DTYPE=problem.y_dtype.upper(),
                 ACCUMULATOR=accumulator.upper(),
-                SCALE=scale.upper(),
                 CHANNELS_LAST=channels_last,
             ),
         )
@@ -107,8 +108,7 @@ class NaiveSolver(Solver):
                 BufferArg(Memory.W),
                 BufferArg(Memory.Y),
                 *_geometry(problem),
-                _factor(problem.alpha, scale),
-                _factor(problem.beta, scale),
+                *epilogue.arguments,
             ),
             global_size=tuple(
                 -(-min(size, most) // group) * group
@@ -173,13 +173,6 @@ def _work_group(items: tuple[int, int, int], limit: int) -> tuple[int, int, int]
     return inner, outer, 1
 
 
-def _factor(value: float, dtype: DataType) -> ScalarArg:
-    """Alpha or beta; a whole number wraps like the integers that it multiplies."""
-    if dtype is DataType.INT32:
-        return i32((int(value) + 2**31) % 2**32 - 2**31)
-    return ScalarArg(value, dtype)
-
-
 def _in_3d(values: tuple[int, ...], missing: int) -> tuple[int, ...]:
     """Fill in the spatial axes that a 1-D or 2-D problem lacks."""
     return (missing,) * (3 - len(values)) + values
@@ -191,7 +184,7 @@ def _clamped(steps: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _geometry(problem: ConvProblem) -> tuple[Argument, ...]:
-    """The kernels' scalar arguments up to alpha, in their order."""
+    """The kernels' scalar arguments up to the epilogue's, in their order."""
     strides = []
     for tensor in ("x", "w", "y"):
         outer, channel, *spatial = problem.strides(tensor)

@@ -13,6 +13,7 @@ import math
 from dataclasses import replace
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
@@ -20,7 +21,7 @@ from convfind.solver.config import Config
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import AccuracyClass
 from convfind_solvers_direct.gpu_conv import PACKAGE, PLAIN_FLOAT32, GpuDirect
@@ -125,6 +126,7 @@ class GroupsConv(GpuDirect):
         shape = window(problem)
         chosen = config or self.default_config(problem, target)
         strips, band = _strips_of(shape, chosen), _band(shape, chosen)
+        epilogue = Epilogue.of(problem)
         macros = {
             **shape.macros,
             "OCTETS": chosen.integer("octets"),
@@ -136,7 +138,7 @@ class GroupsConv(GpuDirect):
         program = Program(
             KernelSource(PACKAGE, "kernels/nvidia_groups.cl"),
             KernelLanguage.OPENCL_C,
-            make_defines(macros),
+            make_defines(macros, epilogue.defines),
         )
         bands = -(-shape.out[0] // band)
         launch = Launch(
@@ -145,8 +147,7 @@ class GroupsConv(GpuDirect):
                 BufferArg(shape.source),
                 BufferArg(Memory.W),
                 BufferArg(shape.result),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *epilogue.arguments,
                 *map(i32, (shape.groups * shape.channels, *shape.size, *shape.out)),
                 *map(i32, (*zeros_before(shape), strips, -(-shape.out[1] // strips), bands, band)),
             ),

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.kit.register_limit import register_limit
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -14,7 +15,7 @@ from convfind.solver.config import Config
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind_solvers_direct.gpu_conv import PACKAGE, PLAIN_FLOAT32, GpuDirect
 from convfind_solvers_direct.gpu_wide import zeros_before
@@ -118,6 +119,7 @@ class StagesConv(GpuDirect):
         chosen = config or self.default_config(problem, target)
         above, before = zeros_before(shape)
         names = ("planes", "rows", "buffers", "leave")
+        epilogue = Epilogue.of(problem)
         macros = {
             **shape.macros,
             **{name.upper(): chosen.integer(name) for name in names},
@@ -135,7 +137,7 @@ class StagesConv(GpuDirect):
         program = Program(
             KernelSource(PACKAGE, "kernels/nvidia_stages.cl"),
             KernelLanguage.OPENCL_C,
-            make_defines(macros),
+            make_defines(macros, epilogue.defines),
             register_limit(target, registers),
         )
         units, stages = max(target.compute_units, 1), _stages(shape, chosen)
@@ -147,8 +149,7 @@ class StagesConv(GpuDirect):
                 BufferArg(shape.source),
                 BufferArg(Memory.W),
                 BufferArg(shape.result),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *epilogue.arguments,
                 *map(i32, (shape.images, shape.groups, stages // shape.groups, teams)),
                 *map(i32, (units, places, chosen.integer("stagger"))),
             ),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, f32, i32, i64
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, i32, i64
 from convfind_solvers_fft.cpu import VECTOR, padded, transform_operations
 from convfind_solvers_fft.cpu_products import SKEW, TRANSFORM_SHARE, ProductsSolver, register_tile
 from convfind_solvers_fft.geometry import Geometry, Tiling, geometry
@@ -85,7 +86,7 @@ class CpuDenseSolver(ProductsSolver):
         """One launch for the weights; for each part of the tiles: data, products, result."""
         config = config or self.default_config(problem, target)
         sizes = self._sizes(problem, target, config, workspace_limit)
-        program = self._program(target, sizes.tiling.tile)
+        program = self._program(target, sizes.tiling.tile, Epilogue.of(problem))
         steps: list[Launch] = []
         for first in range(0, sizes.tiling.tiles, sizes.count):
             count = min(sizes.count, sizes.tiling.tiles - first)
@@ -194,8 +195,7 @@ class CpuDenseSolver(ProductsSolver):
             (
                 BufferArg(Memory.WORKSPACE, sums_at),
                 BufferArg(shape.result),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *Epilogue.of(problem).arguments,
                 *map(i32, (filters, *shape.out, first)),
                 *map(i32, (*tiling.tiles_of_image, *tiling.step, sizes.sums_pitch)),
                 i64(sizes.sums_point),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.problem import ConvProblem
 from convfind.solver.applicability import Applicability
 from convfind.solver.config import Config
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32, i64
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32, i64
 from convfind_solvers_fft.applicability import judge_depthwise
 from convfind_solvers_fft.cpu import VECTOR, CpuSolver, padded, transform_operations
 from convfind_solvers_fft.geometry import Tiling, geometry, tiling_of
@@ -39,10 +40,11 @@ class CpuDepthwiseSolver(CpuSolver):
         """One launch for the weights, and one for all the rest."""
         config = config or self.default_config(problem, target)
         shape, tiling = geometry(problem), tiling_of(problem, config.integer("tile"))
+        epilogue = Epilogue.of(problem)
         program = Program(
             KernelSource("convfind_solvers_fft", "kernels/cpu_depthwise.cl"),
             KernelLanguage.OPENCL_C,
-            make_defines(TILE=tiling.tile, CHANNELS_LAST=self.channels_last),
+            make_defines(epilogue.defines, TILE=tiling.tile, CHANNELS_LAST=self.channels_last),
         )
         blocks = padded(shape.groups, VECTOR) // VECTOR
         w_channel, _, _, w_tap = shape.weight_steps
@@ -68,8 +70,7 @@ class CpuDepthwiseSolver(CpuSolver):
                 BufferArg(shape.result),
                 *map(i32, (shape.images, shape.groups, *shape.size, *shape.out)),
                 *map(i32, (*tiling.tiles_of_image, *tiling.step, *shape.padding)),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *epilogue.arguments,
                 i32(share),
             ),
             (-(-tiling.tiles // share), blocks),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.problem import ConvProblem
 from convfind.solver.applicability import Applicability
 from convfind.solver.config import Config
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32, i64
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32, i64
 from convfind_solvers_fft.applicability import judge_depthwise
 from convfind_solvers_fft.cpu import VECTOR, CpuSolver, padded
 from convfind_solvers_fft.cpu_depthwise import (
@@ -67,8 +68,7 @@ class CpuDepthwiseWeightsSolver(CpuSolver):
             (
                 BufferArg(Memory.WORKSPACE),
                 BufferArg(Memory.W),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *Epilogue.of(problem).arguments,
                 *map(i32, (runs, shape.groups, *shape.window)),
                 *map(i64, (w_channel, w_tap)),
             ),

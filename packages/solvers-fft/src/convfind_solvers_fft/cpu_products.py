@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.problem import ConvProblem
 from convfind.solver.applicability import Applicability
 from convfind.solver.defines import make_defines
@@ -38,12 +39,18 @@ class ProductsSolver(CpuSolver):
         """Take groups of some channels and filters, else as `CpuSolver`."""
         return judge_dense(problem) and super().applicability(problem, target)
 
-    def _program(self, target: Target, tile: int) -> Program:
+    def _program(self, target: Target, tile: int, epilogue: Epilogue) -> Program:
         rows, vectors = register_tile(target)
         return Program(
             KernelSource("convfind_solvers_fft", f"kernels/{self.file}"),
             KernelLanguage.OPENCL_C,
-            make_defines(TILE=tile, CHANNELS_LAST=self.channels_last, ROWS=rows, VECTORS=vectors),
+            make_defines(
+                epilogue.defines,
+                TILE=tile,
+                CHANNELS_LAST=self.channels_last,
+                ROWS=rows,
+                VECTORS=vectors,
+            ),
         )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, f32, i32, i64
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, i32, i64
 from convfind_solvers_fft.cpu import VECTOR, padded, transform_operations
 from convfind_solvers_fft.cpu_products import SKEW, TRANSFORM_SHARE, ProductsSolver, register_tile
 from convfind_solvers_fft.geometry import Geometry, Tiling, geometry
@@ -70,7 +71,7 @@ class CpuWeightsSolver(ProductsSolver):
         """For each part of the tiles x, y and products; then the result."""
         config = config or self.default_config(problem, target)
         sizes = self._sizes(problem, target, config, workspace_limit)
-        program = self._program(target, sizes.tiling.tile)
+        program = self._program(target, sizes.tiling.tile, Epilogue.of(problem))
         steps: list[Launch] = []
         at = sizes.places
         for first in range(0, sizes.tiling.tiles, sizes.count):
@@ -155,8 +156,7 @@ class CpuWeightsSolver(ProductsSolver):
             (
                 BufferArg(Memory.WORKSPACE, at),
                 BufferArg(Memory.W),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *Epilogue.of(problem).arguments,
                 *map(i32, (shape.channels, shape.filters, *shape.window, sizes.sums_pitch)),
                 i64(sizes.points[2]),
                 *map(i64, shape.weight_steps),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import NO_EPILOGUE, Epilogue
 from convfind.problem import ConvProblem
 from convfind.solver.applicability import Applicability
 from convfind.solver.config import Config
@@ -19,7 +20,6 @@ from convfind.solver.recipe import (
     Memory,
     Recipe,
     align,
-    f32,
     i32,
     i64,
 )
@@ -228,13 +228,21 @@ class GpuDenseSolver(GpuSolver):
         return products / _PRODUCT_SHARE, problem.traffic + 2.0 * numbers, 1 + 3 * parts
 
     def _transform(
-        self, entry: str, spectra: Spectra, tiling: Tiling, first: int, *rest: Argument
+        self,
+        entry: str,
+        spectra: Spectra,
+        tiling: Tiling,
+        first: int,
+        *rest: Argument,
+        epilogue: Epilogue = NO_EPILOGUE,
     ) -> Launch:
         view, units = spectra.view, self.units[tiling.tile]
         buffers = (spectra.buffer, BufferArg(view.memory))
         program = Program(
             KernelSource("convfind_solvers_fft", "kernels/gpu_dense.cl"),
-            defines=make_defines(TILE=tiling.tile, UNITS=units, CHANNELS_LAST=self.channels_last),
+            defines=make_defines(
+                epilogue.defines, TILE=tiling.tile, UNITS=units, CHANNELS_LAST=self.channels_last
+            ),
         )
         group = units * tiling.tile // 2
         return Launch(
@@ -259,8 +267,10 @@ class GpuDenseSolver(GpuSolver):
     def _to_tensor(
         self, spectra: Spectra, tiling: Tiling, first: int, problem: ConvProblem
     ) -> Launch:
-        scaling = f32(problem.alpha), f32(problem.beta)
-        return self._transform("fft_gpu_tensor", spectra, tiling, first, *scaling)
+        epilogue = Epilogue.of(problem)
+        return self._transform(
+            "fft_gpu_tensor", spectra, tiling, first, *epilogue.arguments, epilogue=epilogue
+        )
 
     def _product(
         self, config: Config, data: Spectra, filters: Spectra, result: Spectra, first: int

@@ -7,13 +7,14 @@ from math import log2
 from types import MappingProxyType
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import NO_EPILOGUE, Epilogue
 from convfind.problem import ConvProblem
 from convfind.solver.applicability import Applicability
 from convfind.solver.config import Config
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import Argument, BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.recipe import Argument, BufferArg, Launch, Memory, Recipe, i32
 from convfind.solver.search_space import Parameter, SearchSpace
 from convfind_solvers_fft.applicability import judge_depthwise
 from convfind_solvers_fft.cpu import padded
@@ -67,12 +68,21 @@ class GpuDepthwise(GpuSolver):
         units = self.units[tile]
         return padded(problem.groups, units) if self.channels_last else problem.groups
 
-    def launch(self, entry: str, tile: int, groups: int, *arguments: Argument) -> Launch:
+    def launch(
+        self,
+        entry: str,
+        tile: int,
+        groups: int,
+        *arguments: Argument,
+        epilogue: Epilogue = NO_EPILOGUE,
+    ) -> Launch:
         """Return a launch of so many work-groups."""
         units = self.units[tile]
         program = Program(
             KernelSource("convfind_solvers_fft", f"kernels/{self.source}"),
-            defines=make_defines(TILE=tile, UNITS=units, CHANNELS_LAST=self.channels_last),
+            defines=make_defines(
+                epilogue.defines, TILE=tile, UNITS=units, CHANNELS_LAST=self.channels_last
+            ),
         )
         group = units * tile // 2
         return Launch(KernelSpec(program, entry), arguments, (groups * group,), (group,))
@@ -108,6 +118,7 @@ class GpuDepthwiseSolver(GpuDepthwise):
             *(BufferArg(Memory.W), BufferArg(Memory.PACKED)),
             *(*weights.arguments, i32(problem.groups)),
         )
+        epilogue = Epilogue.of(problem)
         lines, others = self.lines_and_units(problem, tiling)
         run = self.launch(
             "fft_gpu_depthwise",
@@ -115,7 +126,8 @@ class GpuDepthwiseSolver(GpuDepthwise):
             lines * -(-others // units),
             *map(BufferArg, (data.memory, Memory.PACKED, result.memory)),
             *(*data.arguments, *result.arguments, *data.tiles(0, tiling.tiles)),
-            *(f32(problem.alpha), f32(problem.beta)),
+            *epilogue.arguments,
+            epilogue=epilogue,
         )
         return Recipe(
             self.solver_id,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
-from convfind.solver.recipe import BufferArg, Memory, Recipe, f32, i32
+from convfind.solver.recipe import BufferArg, Memory, Recipe, i32
 from convfind_solvers_fft.geometry import tiling_of
 from convfind_solvers_fft.gpu_depthwise import GpuDepthwise, spectra_bytes
 
@@ -66,7 +67,7 @@ class GpuDepthwiseWeightsSolver(GpuDepthwise):
             -(-problem.groups // units),
             *(sums, BufferArg(Memory.W)),
             *(*weights.arguments, i32(problem.groups), i32(runs)),
-            *(f32(problem.alpha), f32(problem.beta)),
+            *Epilogue.of(problem).arguments,
         )
         steps = (summed, added, result) if runs > 1 else (summed, result)
         return Recipe(self.solver_id, steps, workspace=runs * run_bytes, config=config)

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.kit.throughput import cpu_index, fill
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind.solver.defines import Defines, make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
 from convfind.types import Direction
 from convfind_solvers_igemm.blocking import Product, cut, packed_at_once
 from convfind_solvers_igemm.cpu_geometry import Geometry, geometry
@@ -87,10 +88,11 @@ class CpuProduct(CpuSolver):
     ) -> Recipe:
         """One launch that packs the weights, and one that computes."""
         shape = self._geometry(problem)
+        epilogue = Epilogue.of(problem)
         program = Program(
             KernelSource("convfind_solvers_igemm", f"kernels/{self._kernel}.cl"),
             KernelLanguage.OPENCL_C,
-            self._defines(shape, target),
+            make_defines(dict(self._defines(shape, target)), epilogue.defines),
         )
         panels = -(-shape.filters // self._panel_width(target))
         at_once = packed_at_once(panels, shape.groups, target.compute_units)
@@ -109,8 +111,7 @@ class CpuProduct(CpuSolver):
                 BufferArg(Memory.PACKED if self.packs_ahead else Memory.W),
                 BufferArg(shape.result),
                 *shape.arguments,
-                f32(problem.alpha),
-                f32(problem.beta),
+                *epilogue.arguments,
                 i32(pieces.positions // self._counted_in(product)),
                 i32(pieces.filters),
             ),

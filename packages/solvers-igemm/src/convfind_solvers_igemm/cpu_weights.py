@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import NO_EPILOGUE, Epilogue
 from convfind.kit.throughput import cpu_index, fill
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, ScalarArg, f32, i32
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
 from convfind.types import Direction
 from convfind_solvers_igemm.blocking import Product, SplitCut, split_cut
 from convfind_solvers_igemm.cpu_geometry import Geometry, geometry
@@ -73,7 +74,7 @@ class CpuBackwardWeights(CpuSolver):
         )
         program = Program(_SOURCE, KernelLanguage.OPENCL_C, defines)
         pieces = plan.pieces.cut
-        scale = (f32(problem.alpha), f32(problem.beta))
+        epilogue = Epilogue.of(problem)
         compute = Launch(
             KernelSpec(program, "igemm_cpu_bwd_weights"),
             (
@@ -81,7 +82,7 @@ class CpuBackwardWeights(CpuSolver):
                 BufferArg(Memory.Y),
                 BufferArg(Memory.WORKSPACE if plan.workspace else Memory.W),
                 *shape.arguments,
-                *((f32(1.0), f32(0.0)) if plan.workspace else scale),
+                *(NO_EPILOGUE if plan.workspace else epilogue).arguments,
                 *map(i32, (pieces.filters, pieces.positions, plan.pieces.span)),
             ),
             (
@@ -93,7 +94,7 @@ class CpuBackwardWeights(CpuSolver):
         )
         if not plan.workspace:
             return Recipe(self.solver_id, (compute,))
-        add_up = sum_of_parts(program, shape, target, plan.pieces.parts, scale)
+        add_up = sum_of_parts(program, shape, target, plan.pieces.parts, epilogue)
         return Recipe(self.solver_id, (compute, add_up), workspace=plan.workspace)
 
     def _plan(self, shape: Geometry, target: Target, limit: int | None) -> _Plan:
@@ -124,9 +125,9 @@ def weights_index(
 
 
 def sum_of_parts(
-    program: Program, shape: Geometry, target: Target, parts: int, scale: tuple[ScalarArg, ...]
+    program: Program, shape: Geometry, target: Target, parts: int, epilogue: Epilogue
 ) -> Launch:
-    """Return the launch that adds up parts in workspace; ``scale`` is alpha and beta."""
+    """Return the launch that adds up parts in workspace, with the epilogue of the weights."""
     filters = shape.groups * shape.filters
     share = -(-filters // (4 * target.compute_units))
     return Launch(
@@ -135,7 +136,7 @@ def sum_of_parts(
             BufferArg(Memory.WORKSPACE),
             BufferArg(Memory.W),
             *map(i32, (filters, shape.channels, shape.taps, parts)),
-            *scale,
+            *epilogue.arguments,
             i32(share),
         ),
         (-(-filters // share),),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
@@ -11,7 +12,7 @@ from convfind.solver.config import Config
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
 from convfind.types import Direction
 from convfind_solvers_igemm.cpu_geometry import geometry
 from convfind_solvers_igemm.cpu_solver import VECTOR, CpuSolver, register_tile
@@ -84,8 +85,8 @@ class ChannelsLastPointwiseBackwardWeights(CpuSolver):
             (parts,),
             (1,),
         )
-        scale = (f32(problem.alpha), f32(problem.beta))
-        add_up = sum_of_parts(program, geometry(problem), target, parts, scale)
+        epilogue = Epilogue.of(problem)
+        add_up = sum_of_parts(program, geometry(problem), target, parts, epilogue)
         workspace = parts * _part_bytes(problem)
         return Recipe(self.solver_id, (compute, add_up), workspace=workspace)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -13,7 +14,7 @@ from convfind.solver.config import Config
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
 from convfind.types import Direction
 from convfind_solvers_igemm.blocking import Product, SplitCut, split_cut
 from convfind_solvers_igemm.cpu_geometry import Geometry, geometry
@@ -84,14 +85,14 @@ class ChannelsFirstRowsBackwardWeights(CpuSolver):
         rows, vectors = register_tile(target)
         defines = make_defines(MR=rows, VECTORS=vectors, DEPTH=_DEPTH)
         program = Program(_SOURCE, KernelLanguage.OPENCL_C, defines)
-        scale = (f32(problem.alpha), f32(problem.beta))
+        epilogue = Epilogue.of(problem)
         steps = [
             Launch(
                 KernelSpec(program, "igemm_cpu_bwd_weights_rows"),
                 (
                     *map(BufferArg, (Memory.X, Memory.Y, Memory.W, Memory.WORKSPACE)),
                     *shape.arguments,
-                    *scale,
+                    *epilogue.arguments,
                     *map(i32, (cut.cut.filters, cut.cut.positions, cut.span)),
                 ),
                 (
@@ -111,7 +112,7 @@ class ChannelsFirstRowsBackwardWeights(CpuSolver):
                     (
                         *map(BufferArg, (Memory.WORKSPACE, Memory.W)),
                         *map(i32, sizes),
-                        *scale,
+                        *epilogue.arguments,
                         i32(share),
                     ),
                     (

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from typing import ClassVar
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue, channel_of_place
 from convfind.kit.register_limit import ALL_REGISTERS, register_limit
 from convfind.problem import ConvProblem
 from convfind.problem.traits import FIRST_TRAITS, Trait
@@ -17,7 +18,7 @@ from convfind.solver.defines import Defines, DefineValue, make_defines
 from convfind.solver.domain import GPUS
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, ScalarArg, f32, i32, i64
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, ScalarArg, i32, i64
 from convfind.solver.search_space import Constraint, SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_igemm.gpu_geometry import GpuGeometry, gpu_geometry, without_patches
@@ -151,8 +152,7 @@ class GpuSolver(TunableSolver):
                 (
                     *(BufferArg(memory) for memory in self._reads(shape)),
                     BufferArg(writes if parts == 1 else Memory.WORKSPACE),
-                    f32(problem.alpha),
-                    f32(problem.beta),
+                    *Epilogue.of(problem).arguments,
                     *self._tiling(shape, tile, parts),
                     *shape.arguments,
                 ),
@@ -274,6 +274,7 @@ class GpuSolver(TunableSolver):
             "STORES_FOUR": split or written is DataType.FLOAT32,
             **self._elements(problem, target),
             **self._macros(problem, target, tile),
+            **Epilogue.of(problem).defines,
         }
         if self.fixed:
             macros |= {"FIXED": True, **shape.sizes}
@@ -302,12 +303,12 @@ class GpuSolver(TunableSolver):
             (
                 BufferArg(Memory.WORKSPACE),
                 BufferArg(Memory(self.direction.writes)),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *Epilogue.of(problem).arguments,
                 i64(size),
                 i32(parts),
                 i32(shape.source_channels),
                 i32(shape.taps if moved else 1),
+                *channel_of_place(problem),
             ),
             (-(-size // group) * group,),
             (group,),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.kit.register_limit import register_limit
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -14,7 +15,7 @@ from convfind.solver.config import Config
 from convfind.solver.defines import DefineValue, make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, f32, i32, i64
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, i32, i64
 from convfind.solver.search_space import SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_igemm.gpu_geometry import GpuGeometry, without_patches
@@ -204,8 +205,7 @@ class MatrixConvSolver(TunableSolver):
                 BufferArg(Memory.WORKSPACE if filled else shape.source),
                 BufferArg(Memory.PACKED if packed.packed_bytes else Memory.W),
                 BufferArg(shape.result) if parts == 1 else BufferArg(Memory.WORKSPACE, before),
-                f32(problem.alpha if parts == 1 else 1.0),
-                f32(problem.beta if parts == 1 else 0.0),
+                *Epilogue.of(problem).arguments,
                 i32(position_tiles),
                 i32(packed.row),
                 i32(packed.tap),
@@ -257,6 +257,7 @@ class MatrixConvSolver(TunableSolver):
             "SPLIT_BEFORE": Filter(problem, shape).is_split,
             "WIDE": is_wide and tile.tile_n > NARROW,
             **({"PARTIAL": True} if splits_sum else {}),
+            **Epilogue.of(problem).defines,
         }
         if self.fixed:
             macros |= {"FIXED": True, **shape.sizes}

@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from convfind.kit.epilogue import Epilogue
 from convfind.problem import ConvProblem
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, ScalarArg, align, f32, i32
+from convfind.solver.recipe import BufferArg, Launch, Memory, ScalarArg, align, i32
 from convfind_solvers_igemm.gpu_geometry import Axes, GpuGeometry, gpu_geometry
 
 PACKAGE = "convfind_solvers_igemm"
@@ -123,8 +124,7 @@ class Folding:
             (
                 BufferArg(Memory.WORKSPACE, self.folded_bytes),
                 BufferArg(Memory.W),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *Epilogue.of(problem).arguments,
                 i32(self.part_elements),
                 i32(parts),
                 i32(elements),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue, channel_of_place
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import KernelSpec, Program
@@ -13,7 +14,6 @@ from convfind.solver.recipe import (
     BufferArg,
     Launch,
     Memory,
-    f32,
     i32,
     i64,
 )
@@ -117,10 +117,10 @@ def add_parts(problem: ConvProblem, program: Program, offset: int, parts: int) -
         (
             BufferArg(Memory.WORKSPACE, offset),
             BufferArg(Memory(problem.direction.writes)),
-            f32(problem.alpha),
-            f32(problem.beta),
+            *Epilogue.of(problem).arguments,
             i64(size),
             i32(parts),
+            *channel_of_place(problem),
         ),
         (rounded(size, _SUM_GROUP),),
         (_SUM_GROUP,),

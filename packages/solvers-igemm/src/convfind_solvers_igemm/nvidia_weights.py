@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import TunableSolver
@@ -11,7 +12,7 @@ from convfind.solver.config import Config
 from convfind.solver.defines import DefineValue, make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
 from convfind.solver.search_space import Parameter, SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_igemm.gpu_geometry import GpuGeometry, without_patches
@@ -140,8 +141,7 @@ class MatrixWeightsSolver(TunableSolver):
                 BufferArg(Memory.WORKSPACE, folding.folded_bytes)
                 if is_partial
                 else BufferArg(Memory.W),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *Epilogue.of(problem).arguments,
                 i32(parts),
                 *shape.arguments,
             ),

@@ -121,7 +121,7 @@ class CpuSolver(TunableSolver):
         height, width = problem.filter
         return size if height > 1 else 1, size if width > 1 else 1
 
-    def program(self, problem: ConvProblem, **defines: int) -> Program:
+    def program(self, problem: ConvProblem, **defines: DefineValue) -> Program:
         """Return the kernels of the transform along the axes of a problem's filters."""
         along_h, along_w = (taps > 1 for taps in problem.filter)
         return Program(

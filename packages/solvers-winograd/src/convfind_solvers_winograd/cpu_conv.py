@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import KernelSpec
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, f32, i32, i64
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, i32, i64
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import DataType, Direction
 from convfind_solvers_winograd.cook_toom import Transform
@@ -143,6 +144,7 @@ class CpuConvSolver(CpuSolver):
         unit, block = config.integer("tiles"), config.integer("channels")
         tiles = shape.tiles(self.tile(problem))
         memory = self._memory(problem, target, config, workspace_limit)
+        epilogue = Epilogue.of(problem)
         program = self.program(
             problem,
             PACKED=self.packs_ahead,
@@ -152,6 +154,7 @@ class CpuConvSolver(CpuSolver):
             TILES=unit,
             CHANNELS=block,
             FILTERS=config.integer("filters"),
+            **epilogue.defines,
         )
         blocks = -(-shape.channels // block)
         sizes = (*map(i32, (*shape.size, *shape.out, *shape.padding, *shape.dilation)),)
@@ -165,8 +168,7 @@ class CpuConvSolver(CpuSolver):
                 BufferArg(shape.result),
                 *map(i32, (shape.images, shape.groups, shape.channels, shape.filters)),
                 *sizes,
-                f32(problem.alpha),
-                f32(problem.beta),
+                *epilogue.arguments,
                 *map(i32, (share, strip, memory.span)),
                 *weights,
             ),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import NO_EPILOGUE, Epilogue
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import KernelSpec
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32, i64
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32, i64
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Direction
 from convfind_solvers_winograd.cook_toom import Transform
@@ -111,7 +112,7 @@ class CpuWeightsSolver(CpuSolver):
             FILTERS=cut.filters,
         )
         workspace = _workspace(problem, cut)
-        scale = (f32(problem.alpha), f32(problem.beta))
+        epilogue = Epilogue.of(problem)
         compute = Launch(
             KernelSpec(program, "winograd_cpu_weights"),
             (
@@ -120,7 +121,7 @@ class CpuWeightsSolver(CpuSolver):
                 BufferArg(Memory.WORKSPACE if workspace else Memory.W),
                 *map(i32, (shape.images, shape.groups, shape.channels, shape.filters)),
                 *map(i32, (*shape.size, *shape.out, *shape.padding, *shape.dilation)),
-                *((f32(1.0), f32(0.0)) if workspace else scale),
+                *(NO_EPILOGUE if workspace else epilogue).arguments,
                 i32(cut.share),
             ),
             (
@@ -140,7 +141,7 @@ class CpuWeightsSolver(CpuSolver):
                 BufferArg(Memory.W),
                 i32(cut.parts),
                 i64(elements),
-                *scale,
+                *epilogue.arguments,
             ),
             (-(-elements // VECTOR),),
             (1,),

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.problem import ConvProblem
 from convfind.solver import TunableSolver
 from convfind.solver.config import Config
 from convfind.solver.domain import GPUS
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, f32, i32
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, i32
 from convfind.solver.search_space import Constraint, SearchSpace
 from convfind_solvers_winograd.applicability import UNSTRIDED
 from convfind_solvers_winograd.geometry import geometry
@@ -80,6 +81,7 @@ class ConvSolver(GpuSolver, TunableSolver):
             ALONG_H=along_h,
             ALONG_W=along_w,
             DILATED=max(problem.dilation) > 1,
+            **Epilogue.of(problem).defines,
         )
         steps: list[Launch] = []
         for first in range(0, sizes.shape.images, sizes.images):
@@ -177,8 +179,7 @@ class ConvSolver(GpuSolver, TunableSolver):
             sizes.sums,
             sums,
             BufferArg(shape.result),
-            f32(problem.alpha),
-            f32(problem.beta),
+            *Epilogue.of(problem).arguments,
             *map(i32, (first, sizes.images, shape.groups, shape.filters)),
             *map(i32, (*shape.out, *sizes.tiles_of_image, sizes.filters, sizes.padded_tiles)),
             *map(i32, shape.dilation),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import TunableSolver
@@ -13,7 +14,7 @@ from convfind.solver.config import Config
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import DataType, Direction
 from convfind_solvers_winograd.cook_toom import Transform
@@ -171,14 +172,14 @@ class FusedSolver(OneLaunchSolver, TunableSolver):
         tile, sizes = FusedTile.of(chosen), self._sizes(problem)
         shape = sizes.shape
         threads = tile.threads(self.transform)
+        epilogue = Epilogue.of(problem)
         fused = Launch(
-            KernelSpec(self._fused(tile, problem.dtype), "winograd_gpu_fused"),
+            KernelSpec(self._fused(tile, problem.dtype, epilogue), "winograd_gpu_fused"),
             (
                 BufferArg(shape.source),
                 BufferArg(Memory.PACKED),
                 BufferArg(shape.result),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *epilogue.arguments,
                 *map(i32, (shape.images, shape.groups, shape.channels, shape.filters)),
                 *map(i32, (*shape.size, *shape.out, *shape.padding)),
                 *map(i32, (*sizes.tiles_of_image, sizes.channels, sizes.filters)),
@@ -204,7 +205,7 @@ class FusedSolver(OneLaunchSolver, TunableSolver):
     def _tiles(self) -> tuple[FusedTile, ...]:
         return TILES[self.transform.n]
 
-    def _fused(self, tile: FusedTile, dtype: DataType) -> Program:
+    def _fused(self, tile: FusedTile, dtype: DataType, epilogue: Epilogue) -> Program:
         macros = {name.upper(): value for name, value in tile.values.items()}
         return Program(
             KernelSource(
@@ -212,5 +213,10 @@ class FusedSolver(OneLaunchSolver, TunableSolver):
                 f"kernels/gpu_fused_f{self.transform.m}x{self.transform.r}.cl",
             ),
             KernelLanguage.SHARED,
-            make_defines(macros, CHANNELS_LAST=self.channels_last, DTYPE=dtype.upper()),
+            make_defines(
+                macros,
+                epilogue.defines,
+                CHANNELS_LAST=self.channels_last,
+                DTYPE=dtype.upper(),
+            ),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
@@ -12,7 +13,7 @@ from convfind.solver.config import Config
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
 from convfind.types import Direction
 from convfind_solvers_winograd.algorithms import F4X3
 from convfind_solvers_winograd.geometry import geometry
@@ -80,10 +81,11 @@ class FusedMmaSolver(OneLaunchSolver):
         """One launch for the weights, and one for all the rest."""
         sizes = self._sizes(problem)
         shape = sizes.shape
+        epilogue = Epilogue.of(problem)
         program = Program(
             KernelSource("convfind_solvers_winograd", "kernels/gpu_fused_mma.cl"),
             KernelLanguage.OPENCL_C,
-            make_defines(PRODUCTS=tensor_core_products(problem)),
+            make_defines(epilogue.defines, PRODUCTS=tensor_core_products(problem)),
         )
         fused = Launch(
             KernelSpec(program, "winograd_gpu_fused"),
@@ -91,8 +93,7 @@ class FusedMmaSolver(OneLaunchSolver):
                 BufferArg(shape.source),
                 BufferArg(Memory.PACKED),
                 BufferArg(shape.result),
-                f32(problem.alpha),
-                f32(problem.beta),
+                *epilogue.arguments,
                 *map(i32, (shape.images, shape.groups, shape.channels, shape.filters)),
                 *map(i32, (*shape.size, *shape.out, *shape.padding)),
                 *map(i32, (*sizes.tiles_of_image, sizes.packed_channels, sizes.packed_filters)),

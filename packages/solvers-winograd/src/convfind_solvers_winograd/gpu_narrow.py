@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
@@ -11,7 +12,7 @@ from convfind.solver.config import Config
 from convfind.solver.defines import DefineValue, make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, f32, i32
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
 from convfind.types import Direction
 from convfind_solvers_winograd.algorithms import F4X3
 from convfind_solvers_winograd.geometry import geometry
@@ -89,12 +90,13 @@ class NarrowSolver(OneLaunchSolver):
             count = -(-sizes.tiles * _LANES // _THREADS)
             numbers = (shape.images, shape.channels, *numbers)
         source = KernelSource("convfind_solvers_winograd", f"kernels/gpu_{name}.cl")
-        program = Program(source, defines=make_defines(macros))
+        epilogue = Epilogue.of(problem)
+        program = Program(source, defines=make_defines(macros, epilogue.defines))
         main = Launch(
             KernelSpec(program, f"winograd_gpu_{name}"),
             (
                 *(BufferArg(shape.source), BufferArg(Memory.W), BufferArg(shape.result)),
-                *(f32(problem.alpha), f32(problem.beta)),
+                *epilogue.arguments,
                 *map(i32, numbers),
             ),
             (count * _THREADS,),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.kit.register_limit import register_limit
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -15,7 +16,7 @@ from convfind.solver.config import Config
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Fill, Launch, Memory, Recipe, f32, i32
+from convfind.solver.recipe import BufferArg, Fill, Launch, Memory, Recipe, i32
 from convfind.types import Direction
 from convfind_solvers_winograd.algorithms import F4X3
 from convfind_solvers_winograd.gpu import OneLaunchSolver, index, regions
@@ -123,17 +124,18 @@ class PipelinedSolver(OneLaunchSolver):
         sizes = self._sizes(problem)
         shape, pipeline = sizes.shape, _pipeline(sizes, target)
         (data, sums, counters), workspace = regions(*pipeline.region_bytes)
+        epilogue = Epilogue.of(problem)
         program = Program(
             KernelSource("convfind_solvers_winograd", "kernels/gpu_pipelined.cl"),
             KernelLanguage.OPENCL_C,
-            make_defines(CHANNELS=sizes.channels, FILTERS=sizes.filters),
+            make_defines(epilogue.defines, CHANNELS=sizes.channels, FILTERS=sizes.filters),
             register_limit(target, _REGISTERS),
         )
         launch = Launch(
             KernelSpec(program, "winograd_gpu_pipelined"),
             (
                 *(BufferArg(shape.source), BufferArg(Memory.PACKED), BufferArg(shape.result)),
-                *(data, sums, counters, f32(problem.alpha), f32(problem.beta)),
+                *(data, sums, counters, *epilogue.arguments),
                 *map(i32, (shape.images, shape.groups, shape.channels, shape.filters)),
                 *map(i32, (*shape.size, *shape.out, *shape.padding, *sizes.tiles_of_image)),
                 *map(i32, (pipeline.ahead, pipeline.slots)),

@@ -7,11 +7,12 @@ from functools import cached_property
 from math import prod
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.problem import ConvProblem
 from convfind.solver import TunableSolver
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, f32, i32
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, i32
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Direction
 from convfind_solvers_winograd.cook_toom import Transform
@@ -303,7 +304,7 @@ class WeightsSolver(GpuSolver, TunableSolver):
         group = _CHANNELS * self.transform.n
         across = -(-sizes.channels // _CHANNELS) * group
         _, w_channel, _, w_tap = problem.strides("w")
-        where = (sums, BufferArg(Memory.W), f32(problem.alpha), f32(problem.beta))
+        where = (sums, BufferArg(Memory.W), *Epilogue.of(problem).arguments)
         if sizes.tile:
             stream = sizes.stream
             numbers = (

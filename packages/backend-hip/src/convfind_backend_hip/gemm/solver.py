@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.kit.gemm_lowering.product import Gemm, Shape, gemm_of, round_up, whole
 from convfind.problem import ConvProblem
 from convfind.problem.traits import FIRST_TRAITS, Trait
@@ -18,7 +19,7 @@ from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Step, f32, i64
+from convfind.solver.recipe import BufferArg, Launch, Memory, Step, i64
 from convfind.types import Algorithm, DataType, Direction
 from convfind_backend_hip.gemm.products import summing_gemms
 
@@ -103,7 +104,12 @@ def weight_steps(
     group = min(_STORE_GROUP, target.max_work_group)
     yield Launch(
         KernelSpec(program, "hip_gemm_store"),
-        (BufferArg(Memory.WORKSPACE), BufferArg(Memory.W), i64(elements), f32(problem.beta)),
+        (
+            BufferArg(Memory.WORKSPACE),
+            BufferArg(Memory.W),
+            i64(elements),
+            *Epilogue(beta=problem.beta).arguments,
+        ),
         (round_up(min(elements, _MOST_STORE_ITEMS), group),),
         (group,),
     )

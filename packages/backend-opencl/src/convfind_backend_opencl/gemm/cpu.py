@@ -85,7 +85,7 @@ class CpuGemm(GemmKernel):
         return Program(
             kernel_source("gemm_cpu"),
             KernelLanguage.OPENCL_C,
-            make_defines(macros, TRANS_A=gemm.trans_a, TRANS_B=gemm.trans_b),
+            make_defines(macros, gemm.epilogue.defines, TRANS_A=gemm.trans_a, TRANS_B=gemm.trans_b),
         )
 
     def launch(self, gemm: Gemm, target: Target, config: Config) -> Launch:

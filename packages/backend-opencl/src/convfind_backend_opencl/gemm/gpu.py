@@ -179,7 +179,10 @@ class GpuGemm(GemmKernel):
         return Program(
             kernel_source("gemm_gpu"),
             defines=make_defines(
-                Tile.of(config).config.defines, TRANS_A=gemm.trans_a, TRANS_B=gemm.trans_b
+                Tile.of(config).config.defines,
+                gemm.epilogue.defines,
+                TRANS_A=gemm.trans_a,
+                TRANS_B=gemm.trans_b,
             ),
         )
 

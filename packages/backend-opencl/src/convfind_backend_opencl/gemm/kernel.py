@@ -6,12 +6,13 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
 from convfind.kit.gemm_lowering.product import Gemm, round_up, u64
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, f32, i32
+from convfind.solver.recipe import BufferArg, Launch, Memory, i32
 from convfind.solver.search_space import SearchSpace
 
 PACKAGE = "convfind_backend_opencl"
@@ -57,7 +58,7 @@ class GemmKernel(ABC):
         return Launch(
             KernelSpec(self.program(gemm, config), "gemm_sum"),
             (
-                *(i32(rows), i32(columns), i32(parts), f32(beta)),
+                *(i32(rows), i32(columns), i32(parts), *Epilogue(beta=beta).arguments),
                 *(
                     BufferArg(Memory.WORKSPACE),
                     u64(0),

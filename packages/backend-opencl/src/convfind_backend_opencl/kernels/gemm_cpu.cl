@@ -25,11 +25,18 @@
 #define PANEL_FLOATS 131072 // private memory for a block of B: >= NR * DEPTH; depth_limit * strip must fit in it
 #endif
 
+#ifndef CHANNELS_ARE_ROWS
+#define CHANNELS_ARE_ROWS 0 // channels of a bias: 0: columns of all C of the inner batch; 1: rows
+#endif
+
+#define CF_PASSES 1
 #include "convfind_cpu_vector.h"
 
 #define NR (VEC * VECTORS) // columns of the register tile
 
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define BIASES(row, column, columns) \
+    (CHANNELS_ARE_ROWS ? bias_of(epilogue, row) : biases_of(epilogue, column, (columns) - (column)))
 
 INLINE ulong batch_offset(ulong batch, ulong inner, ulong offset, ulong outer_stride, ulong inner_stride)
 {
@@ -110,7 +117,7 @@ INLINE void pack_a(float *panel, __global const float *a, ulong lda, int rows, i
 // tile_rows x (16 * tile_vectors) of C. Both are constants where this is inlined, so that all loops over them
 // unroll and the accumulators live in registers.
 INLINE void tile(const int tile_rows, const int tile_vectors, int depth, const float *a, const float *b,
-                 __global float *c, ulong ldc, int rows, int columns, float alpha, float beta)
+                 __global float *c, ulong ldc, int rows, int columns, const Epilogue epilogue)
 {
     float16 sum[MR][VECTORS];
     #pragma unroll
@@ -135,7 +142,8 @@ INLINE void tile(const int tile_rows, const int tile_vectors, int depth, const f
         #pragma unroll
         for (int i = 0; i < tile_rows; i++) {
             #pragma unroll
-            for (int j = 0; j < tile_vectors; j++) store_whole(sum[i][j] * alpha, c + i * ldc + j * VEC, beta);
+            for (int j = 0; j < tile_vectors; j++)
+                store_whole(sum[i][j], c + i * ldc + j * VEC, BIASES(i, j * VEC, columns), epilogue);
         }
         return;
     }
@@ -143,33 +151,35 @@ INLINE void tile(const int tile_rows, const int tile_vectors, int depth, const f
     #pragma unroll
     for (int i = 0; i < tile_rows; i++) {
         #pragma unroll
-        for (int j = 0; j < tile_vectors; j++) rest[i * tile_vectors + j] = sum[i][j] * alpha;
+        for (int j = 0; j < tile_vectors; j++) rest[i * tile_vectors + j] = sum[i][j];
     }
     #pragma unroll 1
     for (int i = 0; i < min(rows, tile_rows); i++)
         #pragma unroll 1
         for (int j = 0; j < tile_vectors; j++)
-            store_part(rest[i * tile_vectors + j], c + i * ldc + j * VEC, columns - j * VEC, beta);
+            store_part(rest[i * tile_vectors + j], c + i * ldc + j * VEC, columns - j * VEC,
+                       BIASES(i, j * VEC, columns), epilogue);
 }
 
 // The last rows get a tile of 4 or 8, so that a multiple of 4 rows wastes nothing.
 INLINE void tile_of_width(const int tile_vectors, int depth, const float *a, const float *b,
-                          __global float *c, ulong ldc, int rows, int columns, float alpha, float beta)
+                          __global float *c, ulong ldc, int rows, int columns, const Epilogue epilogue)
 {
-    if (MR > 8 && rows > 8) tile(MR, tile_vectors, depth, a, b, c, ldc, rows, columns, alpha, beta);
-    else if (MR > 4 && rows > 4) tile(MIN(MR, 8), tile_vectors, depth, a, b, c, ldc, rows, columns, alpha, beta);
-    else tile(4, tile_vectors, depth, a, b, c, ldc, rows, columns, alpha, beta);
+    if (MR > 8 && rows > 8) tile(MR, tile_vectors, depth, a, b, c, ldc, rows, columns, epilogue);
+    else if (MR > 4 && rows > 4) tile(MIN(MR, 8), tile_vectors, depth, a, b, c, ldc, rows, columns, epilogue);
+    else tile(4, tile_vectors, depth, a, b, c, ldc, rows, columns, epilogue);
 }
 
 // Global size: (strips of N * shares of M, batch) with strips = ceil(N / strip), shares = ceil(M / share).
 // `strip` is a multiple of NR, `share` of MR; depth_limit <= DEPTH and depth_limit * strip <= PANEL_FLOATS.
 __kernel ONE_ITEM void gemm_cpu(
-    const int M, const int N, const int K, const float alpha, const float beta,
+    const int M, const int N, const int K, CF_EPILOGUE_PARAMETERS,
     __global const float *restrict A, const ulong a_offset, const ulong lda, const ulong a_outer, const ulong a_inner,
     __global const float *restrict B, const ulong b_offset, const ulong ldb, const ulong b_outer, const ulong b_inner,
     __global float *restrict C, const ulong c_offset, const ulong ldc, const ulong c_outer, const ulong c_inner,
     const int inner, const int strip, const int share, const int depth_limit)
 {
+    const Epilogue whole = CF_EPILOGUE(C);
     const int strips = (N + strip - 1) / strip;
     const int n0 = (int)(get_global_id(0) % strips) * strip;
     const int m0 = (int)(get_global_id(0) / strips) * share;
@@ -183,18 +193,20 @@ __kernel ONE_ITEM void gemm_cpu(
     float panel[DEPTH * MR + VEC] __attribute__((aligned(64)));
     for (int k = 0; k < K; k += depth_limit) {
         const int depth = min(depth_limit, K - k);
-        const float scale = k == 0 ? beta : 1.0f;
+        const Epilogue epilogue = cf_epilogue_of_pass(whole, k == 0, k + depth_limit >= K);
         pack_b(panels, b + (TRANS_B ? n0 * ldb + k : k * ldb + n0), ldb, depth, width);
         for (int m = m0; m < m1; m += MR) {
             pack_a(panel, a + (TRANS_A ? k * lda + m : m * lda + k), lda, M - m, depth);
             for (int n = 0; n < width; n += NR) {
                 const int rows = m1 - m, columns = width - n;
+                const Epilogue own = CF_EPILOGUE_FROM(
+                    epilogue, batch % inner * (CHANNELS_ARE_ROWS ? M : N) + (CHANNELS_ARE_ROWS ? m : n0 + n));
                 if (VECTORS > 1 && columns > VEC)
                     tile_of_width(VECTORS, depth, panel, panels + n * depth, c + m * ldc + n, ldc,
-                                  min(MR, rows), min(NR, columns), alpha, scale);
+                                  min(MR, rows), min(NR, columns), own);
                 else
                     tile_of_width(1, depth, panel, panels + n * depth, c + m * ldc + n, ldc,
-                                  min(MR, rows), min(VEC, columns), alpha, scale);
+                                  min(MR, rows), min(VEC, columns), own);
             }
         }
     }

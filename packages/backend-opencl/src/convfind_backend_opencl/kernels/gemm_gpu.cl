@@ -5,7 +5,7 @@
 // next travels from device memory through registers. Rows and columns outside the matrices are read from its last
 // row or column (their results are never stored), so the loop over K has no edge tests at all: the odd part of K
 // comes first, before the loop.
-#include "convfind_kernel.h"
+#include "convfind_epilogue.h"
 
 #ifndef TRANS_A
 #define TRANS_A 0      // 0: A is M x K; 1: A is stored K x M
@@ -41,6 +41,9 @@
 #define SWIZZLE 1      // tile rows walked together, so that neighbouring work-groups share tiles in cache: 1, 4, 8, 16
 #endif
 
+#ifndef CHANNELS_ARE_ROWS
+#define CHANNELS_ARE_ROWS 0  // channels of a bias: 0: columns of all C of the inner batch; 1: rows
+#endif
 #ifndef STRAIGHT
 #define STRAIGHT 1     // 1: no condition in the loop over K, at the price of a tile read for nothing; 0: two conditions
 #endif
@@ -155,7 +158,7 @@ CF_INLINE void multiply(float sum[BLOCK_M][BLOCK_N], CF_LOCAL_PTR const float *a
 
 // One-dimensional grid: ceil(M / TILE_M) * ceil(N / TILE_N) * batch work-groups of THREADS items.
 CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void gemm_gpu(
-    const int M, const int N, const int K, const float alpha, const float beta,
+    const int M, const int N, const int K, CF_EPILOGUE_PARAMETERS,
     CF_GLOBAL const float *CF_RESTRICT A, const ulong a_offset, const ulong lda, const ulong a_outer,
     const ulong a_inner,
     CF_GLOBAL const float *CF_RESTRICT B, const ulong b_offset, const ulong ldb, const ulong b_outer,
@@ -163,6 +166,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void gemm_gpu(
     CF_GLOBAL float *CF_RESTRICT C, const ulong c_offset, const ulong ldc, const ulong c_outer, const ulong c_inner,
     const int inner)
 {
+    const Epilogue epilogue = CF_EPILOGUE(C);
     CF_LOCAL float a_tile[2][A_FLOATS] __attribute__((aligned(16)));
     CF_LOCAL float b_tile[2][B_FLOATS] __attribute__((aligned(16)));
 
@@ -240,6 +244,8 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void gemm_gpu(
         if (STRAIGHT && left <= 0) break;
     }
 
+    const Epilogue own =
+        CF_EPILOGUE_FROM(epilogue, CHANNELS_ARE_ROWS ? (int)inner_at * M + m0 : (int)inner_at * N + n0);
     const int c_four = VEC == 4 && ((size_t)c & 15) == 0 && (ldc & 3) == 0;
     CF_UNROLL
     for (int i = 0; i < BLOCK_M; i++) {
@@ -252,13 +258,15 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void gemm_gpu(
             const int inside = min(4, rows_n - column);
             float value[4];
             CF_UNROLL
-            for (int e = 0; e < 4; e++) value[e] = alpha * sum[i][j + e];
-            // A beta of zero never reads C, which may hold NaN.
-            if (beta != 0.0f) {
+            for (int e = 0; e < 4; e++)
+                value[e] = CF_BIASED(sum[i][j + e], CHANNELS_ARE_ROWS ? row : min(column + e, rows_n - 1), own);
+            if (CF_ADDS_Z(own)) {
                 CF_UNROLL
                 for (int e = 0; e < 4; e++)
-                    if (e < inside) value[e] = CF_FMA(beta, target[e], value[e]);
+                    if (e < inside) value[e] = CF_FMA(own.beta, *CF_Z_OF(target + e, own), value[e]);
             }
+            CF_UNROLL
+            for (int e = 0; e < 4; e++) value[e] = CF_ACTIVATED(value[e], own);
             if (c_four && inside == 4) {
                 CF_STORE4(target, value);
             } else {

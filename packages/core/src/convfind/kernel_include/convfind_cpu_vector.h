@@ -2,6 +2,8 @@
 #ifndef CONVFIND_CPU_VECTOR_H
 #define CONVFIND_CPU_VECTOR_H
 
+#include "convfind_epilogue.h"
+
 #define VEC 16  // floats of a vector
 
 #define INLINE __attribute__((always_inline)) inline
@@ -42,20 +44,59 @@ INLINE float16 load_part(__global const float *source, int count) {
   return vload16(0, part);
 }
 
-// A beta of zero never reads y, which may hold NaN.
-INLINE void store_whole(float16 value, __global float *y, float beta) {
-  if (beta != 0.0f) value = fma((float16)(beta), vload16(0, y), value);
-  vstore16(value, 0, y);
+// The bias of a channel for all lanes; lane by lane that of the first `count` channels from `channel` on; or, from element
+// `at` on, of `count` channels in turns. A gradient has none.
+#define NO_BIAS ((float16)(0.0f))
+#ifdef CF_BIAS
+INLINE float16 bias_of(const Epilogue epilogue, int channel) { return (float16)(CF_BIAS_OF(epilogue, channel)); }
+INLINE float16 biases_of(const Epilogue epilogue, int channel, int count) {
+  float part[VEC];
+#pragma unroll
+  for (int i = 0; i < VEC; i++) part[i] = count >= VEC || i < count ? CF_BIAS_OF(epilogue, channel + i) : 0.0f;
+  return vload16(0, part);
+}
+INLINE float16 biases_in_turns(const Epilogue epilogue, int at, int count) {
+  float part[VEC];
+  for (int i = 0; i < VEC; i++) part[i] = CF_BIAS_OF(epilogue, (at + i) % count);
+  return vload16(0, part);
+}
+#define BIASED(sum, bias, epilogue) fma((float16)((epilogue).alpha), sum, bias)
+#else
+#define bias_of(epilogue, channel) NO_BIAS
+#define biases_of(epilogue, channel, count) NO_BIAS
+#define biases_in_turns(epilogue, at, count) NO_BIAS
+#define BIASED(sum, bias, epilogue) ((epilogue).alpha * (sum))
+#endif
+
+#ifdef CF_ACTIVATION
+CF_DEFINE_ACTIVATION(activation_of, float16)
+INLINE float16 activated(const float16 value, const Epilogue epilogue) {
+#if CF_KNOWS_PASS
+  if (!epilogue.is_last) return value;
+#endif
+  return activation_of(value, epilogue.a, epilogue.b, epilogue.c);
+}
+#else
+#define activated(value, epilogue) (value)
+#endif
+
+#define Z_OF(y, epilogue) ((__global const float *)CF_Z_OF(y, epilogue))
+
+// The result of a vector of sums, where CF_READS_RESULT is 0.
+INLINE float16 result_of(float16 sum, __global const float *y, float16 bias, const Epilogue epilogue) {
+  float16 value = BIASED(sum, bias, epilogue);
+#ifdef CF_Z
+  value = fma((float16)(epilogue.beta), vload16(0, Z_OF(y, epilogue)), value);
+#endif
+  return activated(value, epilogue);
 }
 
-// The first `count` floats. Long code where `count` is not known: an unrolled tile with dozens of copies of it takes
-// PoCL half a minute to compile, so tiles store what is not whole in a loop.
-INLINE void store_part(float16 value, __global float *y, int count, float beta) {
+// The first `count` floats, as they are.
+INLINE void put_part(float16 value, __global float *y, int count) {
   if (count >= VEC) {
-    store_whole(value, y, beta);
+    vstore16(value, 0, y);
     return;
   }
-  if (beta != 0.0f) value = fma((float16)(beta), load_part(y, count), value);
   count = max(count, 0);
   float part[VEC];
   vstore16(value, 0, part);
@@ -64,6 +105,26 @@ INLINE void store_part(float16 value, __global float *y, int count, float beta) 
   if (count & 4) vstore4(vload4(0, part + i), 0, y + i), i += 4;
   if (count & 2) vstore2(vload2(0, part + i), 0, y + i), i += 2;
   if (count & 1) y[i] = part[i];
+}
+
+// The results of a vector of sums.
+INLINE void store_whole(float16 sum, __global float *y, float16 bias, const Epilogue epilogue) {
+  float16 value = BIASED(sum, bias, epilogue);
+  if (CF_ADDS_Z(epilogue)) value = fma((float16)(epilogue.beta), vload16(0, Z_OF(y, epilogue)), value);
+  vstore16(activated(value, epilogue), 0, y);
+}
+
+// The first `count` of them. Long code where `count` is not known: an unrolled tile with dozens of copies of it takes
+// PoCL half a minute to compile, so tiles store what is not whole in a loop.
+INLINE void store_part(float16 sum, __global float *y, int count, float16 bias, const Epilogue epilogue) {
+  float16 value = BIASED(sum, bias, epilogue);
+  if (count >= VEC) {
+    if (CF_ADDS_Z(epilogue)) value = fma((float16)(epilogue.beta), vload16(0, Z_OF(y, epilogue)), value);
+    vstore16(activated(value, epilogue), 0, y);
+    return;
+  }
+  if (CF_ADDS_Z(epilogue)) value = fma((float16)(epilogue.beta), load_part(Z_OF(y, epilogue), count), value);
+  put_part(activated(value, epilogue), y, count);
 }
 
 INLINE float16 zip_low(float16 a, float16 b) {

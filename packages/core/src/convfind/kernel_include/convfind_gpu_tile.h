@@ -3,7 +3,7 @@
 // A work-group computes TILE_M x TILE_N results, each item (TILE_M / THREADS_M) x (TILE_N / THREADS_N) of them, as
 // groups of four rows and columns, or as convfind_gpu_mfma.h has it. Tiles of both operands lie in local memory as
 // [k][row] and [k][column], twice: while one pair is multiplied the next travels from device memory through registers.
-#include "convfind_kernel.h"
+#include "convfind_epilogue.h"
 
 #ifndef DTYPE
 #define DTYPE FLOAT32  // elements that are read: FLOAT32, FLOAT16, BFLOAT16, INT8
@@ -198,20 +198,17 @@ CF_INLINE __attribute__((always_inline)) void multiply(VALUE sum[BLOCK_M][BLOCK_
 }
 #endif
 
-CF_INLINE void store_one(CF_GLOBAL RESULT_ELEMENT *to, VALUE sum, float alpha, float beta) {
+#ifndef CHANNEL
+#define CHANNEL(row, column) 0  // of a place of the tile, as the epilogue counts them
+#endif
+
+CF_INLINE void store_one(CF_GLOBAL RESULT_ELEMENT *to, VALUE sum, int channel, const Epilogue epilogue) {
 #if SPLIT
   *to = sum;
+#elif INTEGER
+  CF_STORE_WHOLE_RESULT(RESULT_DTYPE, to, channel, sum, epilogue);
 #else
-#if INTEGER
-  if (alpha == 1.0f && beta == 0.0f) {
-    CF_STORE(RESULT_DTYPE, to, 0, sum);
-    return;
-  }
-#endif
-  float value = alpha * sum;
-  // A beta of zero never reads the result, which may hold NaN.
-  if (beta != 0.0f) value = CF_FMA(beta, (float)CF_LOAD(RESULT_DTYPE, to, 0), value);
-  CF_STORE(RESULT_DTYPE, to, 0, value);
+  CF_STORE_RESULT(RESULT_DTYPE, to, channel, sum, epilogue);
 #endif
 }
 
@@ -225,8 +222,8 @@ CF_INLINE void store_one(CF_GLOBAL RESULT_ELEMENT *to, VALUE sum, float alpha, f
 // Write the tile: an element lies at row_at[row] + column_at[column], unless one of the two is negative.
 CF_INLINE void store_tile(CF_GLOBAL RESULT_ELEMENT *result, VALUE sum[BLOCK_M][BLOCK_N],
                           CF_LOCAL_PTR const CF_LONG *row_at, CF_LOCAL_PTR const CF_LONG *column_at,
-                          CF_LOCAL_PTR const int *row_mark, CF_LOCAL_PTR const int *column_mark, int item, float alpha,
-                          float beta) {
+                          CF_LOCAL_PTR const int *row_mark, CF_LOCAL_PTR const int *column_mark, int item,
+                          const Epilogue epilogue) {
   const int m = first_row(item), n = first_column(item);
   CF_UNROLL
   for (int j = 0; j < BLOCK_N; j += 4) {
@@ -240,18 +237,20 @@ CF_INLINE void store_tile(CF_GLOBAL RESULT_ELEMENT *result, VALUE sum[BLOCK_M][B
 #if STORES_FOUR && !FUSED
       CF_GLOBAL float *to = (CF_GLOBAL float *)(result + row + at[0]);
       if (together && ((size_t)to & 15) == 0) {
+#if SPLIT
         float value[4];
-        FOR_UNROLLED(e, 4) value[e] = SPLIT ? BITS(sum[i][j + e]) : alpha * sum[i][j + e];
-        if (!SPLIT && beta != 0.0f) {
-          FOR_UNROLLED(e, 4) value[e] = CF_FMA(beta, to[e], value[e]);
-        }
+        FOR_UNROLLED(e, 4) value[e] = BITS(sum[i][j + e]);
         CF_STORE4(to, value);
+#else
+        const int channel = CHANNEL(ROW_OF(m, i), COLUMN_OF(n, j));
+        cf_store_four_results(to, channel, CHANNEL(0, 1), sum[i] + j, epilogue);
+#endif
         continue;
       }
 #endif
       FOR_UNROLLED(e, 4) {
         if (at[e] >= 0 && MEETS(row_mark[ROW_OF(m, i)], column_mark[COLUMN_OF(n, j) + e]))
-          store_one(result + row + at[e], sum[i][j + e], alpha, beta);
+          store_one(result + row + at[e], sum[i][j + e], CHANNEL(ROW_OF(m, i), COLUMN_OF(n, j) + e), epilogue);
       }
     }
   }

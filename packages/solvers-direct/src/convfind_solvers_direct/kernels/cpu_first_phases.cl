@@ -41,17 +41,21 @@ __kernel ONE_ITEM void direct_cpu_first_phases_pack(__global const float *restri
 
 // A tile of results of a vector of filters from its sums; `rows` and `columns`: how many there are.
 INLINE void write_tile(__global const float *restrict sums, __global float *restrict y, int rows, int columns, int y_w,
-                       int filters, int count, float alpha, float beta) {
+                       int filters, int count, const Epilogue epilogue) {
   float16 half_done[OUTPUTS][SIDE];
   transform_columns(half_done, sums, TILES * BLOCK);
-  const bool whole = rows >= OUTPUTS && columns >= OUTPUTS && count >= VEC && beta == 0.0f;
+  const float16 bias = biases_of(epilogue, 0, count);
+  const bool whole = rows >= OUTPUTS && columns >= OUTPUTS && count >= VEC && !CF_READS_RESULT(epilogue);
   float16 done[OUTPUTS][OUTPUTS];
 #pragma unroll
   for (int i = 0; i < OUTPUTS; i++) {
     result_points(done[i], half_done[i]);
     if (whole) {
 #pragma unroll
-      for (int j = 0; j < OUTPUTS; j++) vstore16(alpha * done[i][j], 0, y + ((long)i * y_w + j) * filters);
+      for (int j = 0; j < OUTPUTS; j++) {
+        __global float *to = y + ((long)i * y_w + j) * filters;
+        vstore16(result_of(done[i][j], to, bias, epilogue), 0, to);
+      }
     }
   }
   if (whole) return;
@@ -59,7 +63,7 @@ INLINE void write_tile(__global const float *restrict sums, __global float *rest
   for (int i = 0; i < min(rows, OUTPUTS); i++)
 #pragma unroll 1
     for (int j = 0; j < min(columns, OUTPUTS); j++)
-      store_part(alpha * done[i][j], y + ((long)i * y_w + j) * filters, count, beta);
+      store_part(done[i][j], y + ((long)i * y_w + j) * filters, count, bias, epilogue);
 }
 
 // Products of a frequency over all phases.
@@ -90,10 +94,11 @@ INLINE void multiply(__global float *restrict to, __global const float *restrict
 
 // Global size: (images, work-items of one); each takes `bands` bands of `band` tile rows.
 __kernel ONE_ITEM void direct_cpu_first_phases(__global const float *restrict x, __global const float *restrict packed,
-                                         __global float *restrict y, __global float *restrict work, const float alpha,
-                                         const float beta, const int filters, const int x_h, const int x_w,
+                                         __global float *restrict y, __global float *restrict work,
+                                         CF_EPILOGUE_PARAMETERS, const int filters, const int x_h, const int x_w,
                                          const int y_h, const int y_w, const int pad_h, const int pad_w,
                                          const int bands, const int band, const int pitch) {
+  const Epilogue epilogue = CF_EPILOGUE(y);
   const int height = (y_h + OUTPUTS - 1) / OUTPUTS, width = (y_w + OUTPUTS - 1) / OUTPUTS;
   const long row_floats = (long)SIDE * STRIDE_H * pitch;
   const long floats = band * row_floats + SIDE * SIDE * (SPECTRUM + TILES * BLOCK);
@@ -108,7 +113,7 @@ __kernel ONE_ITEM void direct_cpu_first_phases(__global const float *restrict x,
     for (int row = 0; row < count; row++)
       transform_lines(x, lines + row * row_floats, (top + row) * OUTPUTS * STRIDE_H - pad_h, x_h, x_w, pad_w, pitch);
     for (int next = 0; next < tiles; next += TILES) {
-      const int tile0 = beta == 0.0f ? max(0, min(next, tiles - TILES)) : next;
+      const int tile0 = !CF_READS_RESULT(epilogue) ? max(0, min(next, tiles - TILES)) : next;
       for (int t = 0; t < TILES; t++) {
         const int tile = min(tile0 + t, tiles - 1);
         __global const float *from = lines + tile / width * row_floats + tile % width * OUTPUTS * LINE;
@@ -141,7 +146,8 @@ __kernel ONE_ITEM void direct_cpu_first_phases(__global const float *restrict x,
           const int t = i / vectors, v = i % vectors, tile = tile0 + t;
           const int row = (top + tile / width) * OUTPUTS, column = tile % width * OUTPUTS;
           write_tile(sums + (t * 2 + v) * VEC, y + ((long)row * y_w + column) * filters + k + v * VEC, y_h - row,
-                     y_w - column, y_w, filters, filters - k - v * VEC, alpha, beta);
+                     y_w - column, y_w, filters, filters - k - v * VEC,
+                     CF_EPILOGUE_FROM(epilogue, k + v * VEC));
         }
       }
     }

@@ -133,7 +133,7 @@ INLINE void transform_lines(__global const float *restrict x, __global float *re
       source_points(d);
 #pragma unroll
       for (int a = 0; a < SIDE; a++)
-        store_part(d[a], lines + (a * PIECES_H + piece) * pitch + pad_w * CHANNELS + i, line - i, 0.0f);
+        put_part(d[a], lines + (a * PIECES_H + piece) * pitch + pad_w * CHANNELS + i, line - i);
     }
   }
 }

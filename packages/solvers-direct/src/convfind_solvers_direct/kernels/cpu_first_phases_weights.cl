@@ -189,8 +189,9 @@ __kernel ONE_ITEM void direct_cpu_first_phases_weights(__global const float *res
 
 // Adds up the parts. Global size: (vectors of filters, vectors of a filter's numbers).
 __kernel ONE_ITEM void direct_cpu_first_phases_sum(__global const float *restrict parts, __global float *restrict w,
-                                                   const float alpha, const float beta, const int filters,
+                                                   CF_EPILOGUE_PARAMETERS, const int filters,
                                                    const int count) {
+  const Epilogue epilogue = CF_EPILOGUE(w);
   const int first = get_global_id(0) * VEC, number = get_global_id(1) * VEC;
   const int whole = (filters + BLOCK - 1) / BLOCK * BLOCK;
   parts += (long)number * whole + first;
@@ -205,5 +206,5 @@ __kernel ONE_ITEM void direct_cpu_first_phases_sum(__global const float *restric
 #pragma unroll
   for (int k = 0; k < VEC; k++)
     if (first + k < filters)
-      store_part(alpha * sum[k], w + (long)(first + k) * NUMBERS + number, NUMBERS - number, beta);
+      store_part(sum[k], w + (long)(first + k) * NUMBERS + number, NUMBERS - number, NO_BIAS, epilogue);
 }

@@ -53,16 +53,17 @@ INLINE void multiply(float16 sum[PIXELS][VECTORS], Values from, __global const f
 // Global size: (images, work-items of one); each takes `bands` bands of `band` rows of y. A copied row has
 // `pitch` floats, which begin with those of the padding.
 __kernel ONE_ITEM void direct_cpu_first_pixels(__global const float *restrict x, __global const float *restrict packed,
-                                               __global float *restrict y, const float alpha, const float beta,
+                                               __global float *restrict y, CF_EPILOGUE_PARAMETERS,
                                                const int filters, const int x_h, const int x_w, const int y_h,
                                                const int y_w, const int pad_h, const int pad_w, const int bands,
                                                const int band, const int pitch) {
+  const Epilogue epilogue = CF_EPILOGUE(y);
   float rows[STRIP_FLOATS] __attribute__((aligned(64)));
   const int line = x_w * CHANNELS, margin = pad_w * CHANNELS;
   x += get_global_id(0) * x_h * line;
   y += get_global_id(0) * y_h * y_w * filters;
   // Vectors of y are lines, and nothing is read of them.
-  const bool is_streamed = STREAMS && beta == 0.0f && filters % VEC == 0 && ((size_t)y & 63) == 0 &&
+  const bool is_streamed = STREAMS && !CF_READS_RESULT(epilogue) && filters % VEC == 0 && ((size_t)y & 63) == 0 &&
                            (long)get_global_size(0) * y_h * y_w * filters >= STREAMED_FLOATS;
   const int first = get_global_id(1) * bands * band, last = min(first + bands * band, y_h);
   for (int top = first; top < last; top += band) {
@@ -86,7 +87,7 @@ __kernel ONE_ITEM void direct_cpu_first_pixels(__global const float *restrict x,
       for (int k = 0; k < filters; k += BLOCK) {
         for (int next = 0; next < y_w; next += PIXELS) {
           // The last tile overlaps its neighbour, where that does not count twice.
-          const int column = beta == 0.0f && y_w >= PIXELS ? min(next, y_w - PIXELS) : next;
+          const int column = !CF_READS_RESULT(epilogue) && y_w >= PIXELS ? min(next, y_w - PIXELS) : next;
           __global float *to = y + ((long)row * y_w + column) * filters + k;
           // Lines that are written wait for their old contents: the next tile's are on their way.
           if (!is_streamed) {
@@ -97,25 +98,33 @@ __kernel ONE_ITEM void direct_cpu_first_pixels(__global const float *restrict x,
           }
           float16 sum[PIXELS][VECTORS];
           multiply(sum, rows + (row - top) * STRIDE_H * pitch + column * STEP, packed + (long)k * DEPTH, pitch);
-          const bool is_whole = beta == 0.0f && k + BLOCK <= filters && column + PIXELS <= y_w;
+          float16 bias[VECTORS];
+#pragma unroll
+          for (int v = 0; v < VECTORS; v++) bias[v] = biases_of(epilogue, k + v * VEC, filters - k - v * VEC);
+          const bool is_whole = !CF_READS_RESULT(epilogue) && k + BLOCK <= filters && column + PIXELS <= y_w;
           if (is_whole && is_streamed) {
 #pragma unroll
             for (int p = 0; p < PIXELS; p++)
 #pragma unroll
-              for (int v = 0; v < VECTORS; v++)
-                STORE_STREAMED(alpha * sum[p][v], to + (long)p * filters + v * VEC);
+              for (int v = 0; v < VECTORS; v++) {
+                __global float *at = to + (long)p * filters + v * VEC;
+                STORE_STREAMED(result_of(sum[p][v], at, bias[v], epilogue), at);
+              }
           } else if (is_whole) {
 #pragma unroll
             for (int p = 0; p < PIXELS; p++)
 #pragma unroll
-              for (int v = 0; v < VECTORS; v++) vstore16(alpha * sum[p][v], v, to + (long)p * filters);
+              for (int v = 0; v < VECTORS; v++) {
+                __global float *at = to + (long)p * filters + v * VEC;
+                vstore16(result_of(sum[p][v], at, bias[v], epilogue), 0, at);
+              }
           } else {
 #pragma unroll
             for (int p = 0; p < PIXELS; p++)
 #pragma unroll
               for (int v = 0; v < VECTORS; v++)
                 if (column + p < y_w)
-                  store_part(alpha * sum[p][v], to + (long)p * filters + v * VEC, filters - k - v * VEC, beta);
+                  store_part(sum[p][v], to + (long)p * filters + v * VEC, filters - k - v * VEC, bias[v], epilogue);
           }
         }
       }

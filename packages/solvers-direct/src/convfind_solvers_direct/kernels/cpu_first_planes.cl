@@ -50,16 +50,17 @@ INLINE void multiply(float16 sum[BLOCK][VECTORS], const float *from[VECTORS], __
 // Global size: (images, work-items of one); each takes `bands` bands of `band` rows of y. A copied row is
 // PHASES times `part` floats.
 __kernel ONE_ITEM void direct_cpu_first_planes(__global const float *restrict x, __global const float *restrict packed,
-                                               __global float *restrict y, const float alpha, const float beta,
+                                               __global float *restrict y, CF_EPILOGUE_PARAMETERS,
                                                const int filters, const int x_h, const int x_w, const int y_h,
                                                const int y_w, const int pad_h, const int pad_w, const int bands,
                                                const int band, const int part) {
+  const Epilogue epilogue = CF_EPILOGUE(y);
   float rows[STRIP_FLOATS] __attribute__((aligned(64)));
   const int pitch = PHASES * part, plane = ((band - 1) * STRIDE_H + FILTER_H) * pitch;
   x += get_global_id(0) * CHANNELS * x_h * x_w;
   y += get_global_id(0) * filters * y_h * y_w;
   // The last vector of a row overlaps its neighbour, where that does not count twice.
-  const bool overlaps = beta == 0.0f && y_w >= VEC;
+  const bool overlaps = !CF_READS_RESULT(epilogue) && y_w >= VEC;
   const int first = get_global_id(1) * bands * band, last = min(first + bands * band, y_h);
   for (int i = 0; i < CHANNELS * plane; i += VEC) vstore16((float16)(0.0f), 0, rows + i);
   for (int top = first; top < last; top += band) {
@@ -100,10 +101,11 @@ __kernel ONE_ITEM void direct_cpu_first_planes(__global const float *restrict x,
           for (int j = 0; j < BLOCK; j++) {
             if (k + j >= filters) continue;
             __global float *at = to[v] + (long)j * y_h * y_w;
+            const float16 bias = bias_of(epilogue, k + j);
             if (overlaps && count[v] >= VEC)
-              vstore16(alpha * sum[j][v], 0, at);
+              vstore16(result_of(sum[j][v], at, bias, epilogue), 0, at);
             else
-              store_part(alpha * sum[j][v], at, count[v], beta);
+              store_part(sum[j][v], at, count[v], bias, epilogue);
           }
         }
       }

@@ -194,7 +194,8 @@ __kernel ONE_ITEM void direct_cpu_first_weights(__global const float *restrict x
 
 // Adds up the parts. Global size: (blocks of filters, lines of taps).
 __kernel ONE_ITEM void direct_cpu_first_sum(__global const float *restrict parts, __global float *restrict w,
-                                            const float alpha, const float beta, const int filters, const int count) {
+                                            CF_EPILOGUE_PARAMETERS, const int filters, const int count) {
+  const Epilogue epilogue = CF_EPILOGUE(w), rest = cf_epilogue_of_scaled(epilogue);
   const int block = get_global_id(0), line = get_global_id(1), blocks = get_global_size(0);
   parts += ((long)block * LINES + line) * PASSES * TAPS_AT_ONCE * BLOCK;
   for (int t = 0; t < LINE; t++) {
@@ -202,11 +203,11 @@ __kernel ONE_ITEM void direct_cpu_first_sum(__global const float *restrict parts
       float16 sum = 0.0f;
       for (int i = 0; i < count; i++) sum += vload16(t * VECTORS + v, parts + (long)i * blocks * SUMS);
       float lanes[VEC];
-      vstore16(alpha * sum, 0, lanes);
+      vstore16(epilogue.alpha * sum, 0, lanes);
       const int k = block * BLOCK + v * VEC;
       for (int lane = 0; lane < min(VEC, filters - k); lane++) {
         __global float *to = w + ((long)(k + lane) * LINES + line) * LINE + t;
-        *to = beta != 0.0f ? fma(beta, *to, lanes[lane]) : lanes[lane];
+        CF_STORE_RESULT(FLOAT32, to, 0, lanes[lane], rest);
       }
     }
   }

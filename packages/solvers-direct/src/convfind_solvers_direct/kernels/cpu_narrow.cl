@@ -157,7 +157,7 @@ INLINE void interleave(float *to, const float *sums[LINES], const int columns) {
 
 // Writes rows of the result from sums; `left` is the column of the first sum of the first phase.
 INLINE void store(__global float *result, const float *sums, const int row, const int left, const int columns,
-                  const int r_h, const int r_w, const float alpha, const float beta) {
+                  const int r_h, const int r_w, const Epilogue epilogue) {
   float line[LINE_FLOATS] __attribute__((aligned(64)));
   const int step = CHANNELS_LAST ? FILTERS : 1;
   const int skipped = max(-left, 0), end = min(columns * STRIDE_W, r_w - left);
@@ -176,7 +176,8 @@ INLINE void store(__global float *result, const float *sums, const int row, cons
         interleave(line, from, columns);
         __global float *to = result + (((long)c * r_h + at) * r_w + left) * step;
         for (int i = skipped * step; i < end * step; i += VEC)
-          store_part(alpha * vload16(0, line + i), to + i, end * step - i, beta);
+          store_part(vload16(0, line + i), to + i, end * step - i,
+                     CHANNELS_LAST ? biases_in_turns(epilogue, i, FILTERS) : bias_of(epilogue, c), epilogue);
       }
     }
   }
@@ -202,10 +203,11 @@ __kernel ONE_ITEM void direct_cpu_narrow_pack(__global const float *restrict w, 
 // Global size: (images, work-items of one); each takes `share` bands of ROWS rows of the result, in parts of `columns`
 // columns of each phase, and of channels `block` at a time.
 __kernel ONE_ITEM void direct_cpu_narrow(__global const float *restrict source, __global const float *restrict w,
-                                         __global float *restrict result, const float alpha, const float beta,
+                                         __global float *restrict result, CF_EPILOGUE_PARAMETERS,
                                          const int channels, const int s_h, const int s_w, const int r_h,
                                          const int r_w, const int pad_h, const int pad_w, const int share,
                                          const int bands, const int block, const int columns, const int pitch) {
+  const Epilogue epilogue = CF_EPILOGUE(result);
   float rows[STRIP_FLOATS] __attribute__((aligned(64)));
   float sums[SUM_FLOATS] __attribute__((aligned(64)));
   // An odd multiple of a vector: planes lie in different sets of the cache.
@@ -238,7 +240,7 @@ __kernel ONE_ITEM void direct_cpu_narrow(__global const float *restrict source, 
           }
         }
       }
-      store(result, sums, top * STRIDE_H - pad_h, start * STRIDE_W - pad_w, columns, r_h, r_w, alpha, beta);
+      store(result, sums, top * STRIDE_H - pad_h, start * STRIDE_W - pad_w, columns, r_h, r_w, epilogue);
     }
   }
 }

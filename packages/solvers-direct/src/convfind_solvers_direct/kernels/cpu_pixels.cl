@@ -87,8 +87,8 @@ INLINE void add(float16 sum[ROWS][COLUMNS], const float16 *value, __global const
 // are only written; `far`: what the next tile reads and writes is fetched ahead.
 INLINE void tile(const bool inside, const bool whole, const bool far, __global const float *restrict x,
                  __global const float *restrict packed, __global float *restrict y, int row, int column, int x_h,
-                 int x_w, long x_row, long y_row, int channels, int count, int r_h, int r_w, float alpha, float beta,
-                 int pad_h, int pad_w) {
+                 int x_w, long x_row, long y_row, int channels, int count, int r_h, int r_w,
+                 const Epilogue epilogue, int pad_h, int pad_w) {
   const int row0 = SOURCE_OF(row, pad_h, FILTER_H, STRIDE_H, DILATION_H);
   const int column0 = SOURCE_OF(column, pad_w, FILTER_W, STRIDE_W, DILATION_W);
   if (far && TAPS <= 9) {
@@ -152,11 +152,15 @@ INLINE void tile(const bool inside, const bool whole, const bool far, __global c
   }
 #endif
   y += row * y_row + (long)column * channels;
+  const float16 bias = biases_of(epilogue, 0, count);
   if (whole) {
 #pragma unroll
     for (int o = 0; o < ROWS; o++)
 #pragma unroll
-      for (int p = 0; p < COLUMNS; p++) vstore16(alpha * sum[o][p], 0, y + o * y_row + (long)p * channels);
+      for (int p = 0; p < COLUMNS; p++) {
+        __global float *to = y + o * y_row + (long)p * channels;
+        vstore16(result_of(sum[o][p], to, bias, epilogue), 0, to);
+      }
     return;
   }
   // Loops: compilers would sink the sums of each result to where it is stored.
@@ -169,30 +173,31 @@ INLINE void tile(const bool inside, const bool whole, const bool far, __global c
   for (int o = max(0, -row); o < min(ROWS, r_h - row); o++)
 #pragma unroll 1
     for (int p = max(0, -column); p < min(COLUMNS, r_w - column); p++)
-      store_part(alpha * kept[o][p], y + o * y_row + (long)p * channels, count, beta);
+      store_part(kept[o][p], y + o * y_row + (long)p * channels, count, bias, epilogue);
 }
 
 // Global size: (images, bands of `strips` times ROWS rows). `channels` are those of all groups; x is the
 // source, y the result.
 __kernel ONE_ITEM void direct_cpu_pixels(__global const float *restrict x, __global const float *restrict packed,
-                                         __global float *restrict y, const float alpha, const float beta,
+                                         __global float *restrict y, CF_EPILOGUE_PARAMETERS,
                                          const int channels, const int x_h, const int x_w, const int r_h,
                                          const int r_w, const int pad_h, const int pad_w, const int shift_h,
                                          const int shift_w, const int strips) {
+  const Epilogue epilogue = CF_EPILOGUE(y);
   const long x_row = (long)x_w * channels, y_row = (long)r_w * channels;
   x += get_global_id(0) * x_h * x_row;
   y += get_global_id(0) * r_h * y_row;
   const bool far = x_h * x_row > CACHED_FLOATS;
   const int step = far ? RUN : channels;
   // Where y is only written, the last tiles overlap their neighbours.
-  const bool overlaps = beta == 0.0f && STEP_H == 1 && STEP_W == 1 && r_h >= ROWS && r_w >= COLUMNS;
+  const bool overlaps = !CF_READS_RESULT(epilogue) && STEP_H == 1 && STEP_W == 1 && r_h >= ROWS && r_w >= COLUMNS;
   for (int strip = get_global_id(1) * strips; strip < ((int)get_global_id(1) + 1) * strips; strip++) {
     const int next_row = strip * ROWS - shift_h;
     if (next_row >= r_h) break;
     const int row = overlaps ? min(next_row, r_h - ROWS) : next_row;
     const int row0 = SOURCE_OF(row, pad_h, FILTER_H, STRIDE_H, DILATION_H);
     const bool rows_inside = row0 >= 0 && row0 + ROW_SPAN <= x_h;
-    const bool rows_exist = beta == 0.0f && row >= 0 && row + ROWS <= r_h;
+    const bool rows_exist = !CF_READS_RESULT(epilogue) && row >= 0 && row + ROWS <= r_h;
     for (int run = 0; run < channels; run += step) {
       for (int next = -shift_w; next < r_w; next += COLUMNS) {
         const int column = overlaps ? min(next, r_w - COLUMNS) : next;
@@ -201,15 +206,16 @@ __kernel ONE_ITEM void direct_cpu_pixels(__global const float *restrict x, __glo
         const bool whole = rows_exist && column >= 0 && column + COLUMNS <= r_w;
         for (int k = run; k < min(run + step, channels); k += VEC) {
           __global const float *weights = packed + (long)k / VEC * BLOCK;
+          const Epilogue own = CF_EPILOGUE_FROM(epilogue, k);
           if (inside && whole && k + VEC <= channels)
             tile(true, true, far, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels, VEC, r_h, r_w,
-                 alpha, beta, pad_h, pad_w);
+                 own, pad_h, pad_w);
           else if (whole && k + VEC <= channels)
             tile(false, true, far, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels, VEC, r_h, r_w,
-                 alpha, beta, pad_h, pad_w);
+                 own, pad_h, pad_w);
           else
             tile(false, false, far, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels,
-                 min(channels - k, VEC), r_h, r_w, alpha, beta, pad_h, pad_w);
+                 min(channels - k, VEC), r_h, r_w, own, pad_h, pad_w);
         }
       }
     }

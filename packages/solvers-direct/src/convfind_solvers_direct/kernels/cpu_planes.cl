@@ -69,18 +69,19 @@ INLINE void add_channel(float16 sum[FILTERS_AT_ONCE][ROWS][VECTORS], const int v
 // Global size: (work-items); each takes `share` sets. A band is `band` rows of the result, a multiple of
 // ROWS; a copied row is PHASES times `part` floats.
 __kernel ONE_ITEM void direct_cpu_planes(__global const float *restrict x, __global const float *restrict w,
-                                         __global float *restrict y, const float alpha, const float beta,
+                                         __global float *restrict y, CF_EPILOGUE_PARAMETERS,
                                          const long sets, const int groups, const int x_h, const int x_w,
                                          const int r_h, const int r_w, const int pad_h, const int pad_w,
                                          const int shift, const long share, const int band, const int part) {
+  const Epilogue epilogue = CF_EPILOGUE(y);
   float rows[STRIP_FLOATS] __attribute__((aligned(64)));
   const int pitch = PHASES * part;
   const long first = get_global_id(0) * share, last = min(sets, first + share);
   // Vectors at the end of long rows overlap their neighbours; those of short rows pass the end of the row,
   // where what comes later is written later.
   __global float *end = y + last * FILTERS * r_h * r_w;
-  const bool overlaps = beta == 0.0f && r_w >= VEC;
-  const bool passes = beta == 0.0f && r_w < VEC &&
+  const bool overlaps = !CF_READS_RESULT(epilogue) && r_w >= VEC;
+  const bool passes = !CF_READS_RESULT(epilogue) && r_w < VEC &&
                       (FILTERS == 1 || (FILTERS_AT_ONCE == 1 && band >= r_h + shift));
   const int held = min(SPAN(band, FILTER_H, STRIDE_H, DILATION_H), x_h);
   for (int i = 0; i < CHANNELS * held * pitch; i += VEC) vstore16((float16)(0.0f), 0, rows + i);
@@ -121,6 +122,7 @@ __kernel ONE_ITEM void direct_cpu_planes(__global const float *restrict x, __glo
             }
 #pragma unroll
             for (int j = 0; j < FILTERS_AT_ONCE; j++) {
+              const float16 bias = bias_of(epilogue, group * FILTERS + k + j);
 #pragma unroll
               for (int o = 0; o < ROWS; o++) {
                 if (row + o < 0 || row + o >= r_h) continue;
@@ -129,9 +131,9 @@ __kernel ONE_ITEM void direct_cpu_planes(__global const float *restrict x, __glo
                   if (v > 0 && r_w <= VEC) continue;
                   __global float *to = y + ((set * FILTERS + k + j) * r_h + row + o) * r_w + column[v];
                   if (overlaps || (passes && to + VEC <= end))
-                    vstore16(alpha * sum[j][o][v], 0, to);
+                    vstore16(result_of(sum[j][o][v], to, bias, epilogue), 0, to);
                   else if (column[v] == next + v * VEC)
-                    store_part(alpha * sum[j][o][v], to, r_w - column[v], beta);
+                    store_part(sum[j][o][v], to, r_w - column[v], bias, epilogue);
                 }
               }
             }

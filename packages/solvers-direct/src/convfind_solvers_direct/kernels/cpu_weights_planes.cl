@@ -138,9 +138,10 @@ __kernel ONE_ITEM void direct_cpu_weights(__global const float *restrict x, __gl
 
 // Global size: (runs of 16 weights).
 __kernel ONE_ITEM void direct_cpu_sum(__global const float *restrict parts, __global float *restrict w,
-                                      const float alpha, const float beta, const int groups, const int count) {
+                                      CF_EPILOGUE_PARAMETERS, const int groups, const int count) {
+  const Epilogue epilogue = CF_EPILOGUE(w);
   const long size = (long)groups * FILTERS * CHANNELS * TAPS, at = get_global_id(0) * VEC;
   float16 sum = 0.0f;
   for (int i = 0; i < count; i++) sum += load_part(parts + i * size + at, (int)min(size - at, (long)VEC));
-  store_part(alpha * sum, w + at, (int)min(size - at, (long)VEC), beta);
+  store_part(sum, w + at, (int)min(size - at, (long)VEC), NO_BIAS, epilogue);
 }

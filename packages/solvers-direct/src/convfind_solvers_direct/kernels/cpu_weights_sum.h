@@ -7,7 +7,8 @@
 
 // Global size: (vectors of channels).
 __kernel ONE_ITEM void direct_cpu_sum(__global const float *restrict parts, __global float *restrict w,
-                                      const float alpha, const float beta, const int groups, const int count) {
+                                      CF_EPILOGUE_PARAMETERS, const int groups, const int count) {
+  const Epilogue epilogue = CF_EPILOGUE(w), rest = cf_epilogue_of_scaled(epilogue);
   const int channels = groups * CHANNELS, first = get_global_id(0) * VEC;
   const long size = (long)(channels + VEC - 1) / VEC * BLOCK;
   for (int t = 0; t < CHANNELS; t++) {
@@ -16,10 +17,10 @@ __kernel ONE_ITEM void direct_cpu_sum(__global const float *restrict parts, __gl
       for (int i = 0; i < count; i++)
         sum += vload16(t * TAPS + tap, parts + i * size + get_global_id(0) * BLOCK);
       float lanes[VEC];
-      vstore16(alpha * sum, 0, lanes);
+      vstore16(epilogue.alpha * sum, 0, lanes);
       for (int lane = 0; lane < min(VEC, channels - first); lane++) {
         __global float *to = w + ((long)(first + FILTER_OF(lane, t)) * TAPS + tap) * CHANNELS + lane % CHANNELS;
-        *to = beta != 0.0f ? fma(beta, *to, lanes[lane]) : lanes[lane];
+        CF_STORE_RESULT(FLOAT32, to, 0, lanes[lane], rest);
       }
     }
   }

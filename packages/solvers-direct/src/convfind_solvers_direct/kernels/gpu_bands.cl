@@ -26,8 +26,9 @@
 // Global size: ITEMS for each of `runs` parts of a line and each `chain` of `lines` lines.
 CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_bands(
     CF_GLOBAL const float *CF_RESTRICT source, CF_GLOBAL const float *CF_RESTRICT weights,
-    CF_GLOBAL float *CF_RESTRICT result, const float alpha, const float beta, const int line, const int groups,
+    CF_GLOBAL float *CF_RESTRICT result, CF_EPILOGUE_PARAMETERS, const int line, const int groups,
     const int lines, const int chain, const int runs) {
+  const Epilogue epilogue = CF_EPILOGUE(result);
   CF_LOCAL float staged[BUFFERS * PLANES * PLANE] __attribute__((aligned(16)));
   CF_LOCAL float zeros[WIDTH] __attribute__((aligned(16)));  // the row beyond the first and the last
   const int item = (int)CF_LOCAL_ID(0), first = (int)CF_GROUP_ID(0) % runs * PLANES;
@@ -42,10 +43,11 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_bands(
 
   const int own = item / BANDS, row = item % BANDS * ROWS, is_busy = own < held;
   float weight[FILTER_H][FILTER_W];
-  CF_GLOBAL const float *of = weights + min(first + own, line - 1) % groups * TAPS;
+  const int channel = min(first + own, line - 1) % groups;
+  CF_GLOBAL const float *of = weights + channel * TAPS;
   FOR_UNROLLED(i, FILTER_H) {
     FOR_UNROLLED(j, FILTER_W)
-      weight[i][j] = alpha * of[GRADIENT ? TAPS - 1 - i * FILTER_W - j : i * FILTER_W + j];
+      weight[i][j] = epilogue.alpha * of[GRADIENT ? TAPS - 1 - i * FILTER_W - j : i * FILTER_W + j];
   }
 
   int buffer = 0, at_line = first_line;
@@ -62,7 +64,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_bands(
     }
 
     float sum[ROWS][WIDTH];
-    FOR_UNROLLED(o, ROWS) { FOR_UNROLLED(p, WIDTH) sum[o][p] = 0.0f; }
+    FOR_UNROLLED(o, ROWS) { FOR_UNROLLED(p, WIDTH) sum[o][p] = CF_BIAS_OF(epilogue, channel); }
     CF_LOCAL_PTR float *plane = planes + (is_busy ? own : 0) * PLANE;
     FOR_UNROLLED(r, ROWS + FILTER_H - 1) {
       const int y = row - ABOVE + r;
@@ -86,7 +88,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_bands(
         STORE_VECTOR(VECTOR, plane + (row + o) * WIDTH + q * VECTOR, sum[o] + q * VECTOR);
     }
     CF_BARRIER();
-    leave(to, planes, item, floats, beta);
+    leave(to, planes, item, floats, epilogue);
     to += step;
   } while (BUFFERS > 1 && ++at_line < end);
 }

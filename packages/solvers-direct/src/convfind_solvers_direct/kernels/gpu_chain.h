@@ -64,22 +64,18 @@ CF_INLINE void fetch(CF_LOCAL_PTR float *to, CF_GLOBAL const float *from, const 
   if (item < floats - 4 * fours) to[4 * fours + item] = from[4 * fours + item];
 }
 
-// Copies its results away. A beta of zero never reads the result, which may hold NaN.
+// Copies its results away, in which alpha and the bias are already.
 CF_INLINE void leave(CF_GLOBAL float *to, CF_LOCAL_PTR const float *from, const int item, const int floats,
-                     const float beta) {
+                     const Epilogue epilogue) {
   const int fours = floats / 4;
   _Pragma("unroll 4") for (int at = item; at < fours; at += ITEMS) {
     float part[4];
     CF_LOAD4_LOCAL(part, from + 4 * at);
-    if (beta != 0.0f) {
-      float old[4];
-      CF_LOAD4(old, to + 4 * at);
-      FOR_UNROLLED(p, 4) part[p] = CF_FMA(beta, old[p], part[p]);
-    }
+    cf_finish_four(part, to + 4 * at, epilogue);
     CF_STORE4(to + 4 * at, part);
   }
   if (item < floats - 4 * fours) {
     const int at = 4 * fours + item;
-    to[at] = beta != 0.0f ? CF_FMA(beta, to[at], from[at]) : from[at];
+    CF_STORE_BIASED(FLOAT32, to + at, from[at], epilogue);
   }
 }

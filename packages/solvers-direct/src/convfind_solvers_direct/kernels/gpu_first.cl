@@ -75,8 +75,9 @@ CF_INLINE void fetch(float part[COPIES][4], CF_GLOBAL const ELEMENT *x, const in
 // and images.
 CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_first(
     CF_GLOBAL const ELEMENT *CF_RESTRICT x, CF_GLOBAL const ELEMENT *CF_RESTRICT w,
-    CF_GLOBAL ELEMENT *CF_RESTRICT y, const float alpha, const float beta, const int filters, const int x_h,
+    CF_GLOBAL ELEMENT *CF_RESTRICT y, CF_EPILOGUE_PARAMETERS, const int filters, const int x_h,
     const int x_w, const int y_h, const int y_w, const int pad_h, const int pad_w, const int tiles, const int run) {
+  const Epilogue epilogue = CF_EPILOGUE(y);
   CF_LOCAL float image[FOURS * 4] __attribute__((aligned(16)));
   CF_LOCAL float weights[DEPTH * LINE_TAPS * TAP_FLOATS] __attribute__((aligned(16)));
   const int item = (int)CF_LOCAL_ID(0), blocks = (filters + BLOCK - 1) / BLOCK;
@@ -156,21 +157,21 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_first(
       FOR_UNROLLED(g, QUADS) {
         const int k0 = first_filter + quad + g * (4 * FILTER_ITEMS);
 #if STORES_FOUR && CHANNELS_LAST
-        if (beta == 0.0f) {
+        if (!CF_READS_RESULT(epilogue)) {
           FOR_UNROLLED(p, COLUMNS) {
-            float scaled[4];
-            FOR_UNROLLED(k, 4) scaled[k] = alpha * sum[o][p][4 * g + k];
-            if (k0 < filters && column + p < y_w) CF_STORE4(to + (pixel_at + p) * filters + k0, scaled);
+            if (k0 < filters && column + p < y_w)
+              cf_store_four_results(to + (pixel_at + p) * filters + k0, k0, 1, sum[o][p] + 4 * g, epilogue);
           }
           continue;
         }
 #elif STORES_FOUR
-        if (beta == 0.0f && y_w % 4 == 0) {
+        if (!CF_READS_RESULT(epilogue) && y_w % 4 == 0) {
           FOR_UNROLLED(k, 4) {
             FOR_UNROLLED(p, COLUMNS / 4) {
-              float scaled[4];
-              FOR_UNROLLED(f, 4) scaled[f] = alpha * sum[o][4 * p + f][4 * g + k];
-              if (k0 + k < filters && column + 4 * p < y_w) CF_STORE4(to + (k0 + k) * y_h * y_w + pixel_at + 4 * p, scaled);
+              float four[4];
+              FOR_UNROLLED(f, 4) four[f] = sum[o][4 * p + f][4 * g + k];
+              if (k0 + k < filters && column + 4 * p < y_w)
+                cf_store_four_results(to + (k0 + k) * y_h * y_w + pixel_at + 4 * p, k0 + k, 0, four, epilogue);
             }
           }
           continue;
@@ -180,7 +181,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_first(
           FOR_UNROLLED(k, 4) {
             if (k0 + k >= filters || column + p >= y_w) continue;
             const int at = CHANNELS_LAST ? (pixel_at + p) * filters + k0 + k : (k0 + k) * y_h * y_w + pixel_at + p;
-            store(to, at, sum[o][p][4 * g + k], alpha, beta);
+            store(to + at, sum[o][p][4 * g + k], k0 + k, epilogue);
           }
         }
       }

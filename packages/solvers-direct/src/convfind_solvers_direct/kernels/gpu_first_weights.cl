@@ -132,18 +132,19 @@ CF_INLINE void fetch_y(CF_LOCAL_PTR float *to, CF_GLOBAL const ELEMENT *y, const
 
 #if SPLIT
 #define RESULT float
-#define WRITE(to, at, sum, alpha, beta) ((to)[at] = (sum))
+#define WRITE(to, sum, epilogue) (*(to) = (sum))
 #else
 #define RESULT ELEMENT
-#define WRITE(to, at, sum, alpha, beta) store(to, at, sum, alpha, beta)
+#define WRITE(to, sum, epilogue) store(to, sum, 0, epilogue)
 #endif
 
 // Global size: ITEMS for each block of filters (inside) and `per_part` of the `tiles`, which are counted along columns,
 // rows and images.
 CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_first_weights(
     CF_GLOBAL const ELEMENT *CF_RESTRICT x, CF_GLOBAL const ELEMENT *CF_RESTRICT y, CF_GLOBAL RESULT *CF_RESTRICT w,
-    const float alpha, const float beta, const int filters, const int x_h, const int x_w, const int y_h, const int y_w,
+    CF_EPILOGUE_PARAMETERS, const int filters, const int x_h, const int x_w, const int y_h, const int y_w,
     const int pad_h, const int pad_w, const int tiles, const int per_part) {
+  const Epilogue epilogue = CF_EPILOGUE(w);
   CF_LOCAL float memory[FLOATS] __attribute__((aligned(16)));
   const int item = (int)CF_LOCAL_ID(0), blocks = (filters + BLOCK - 1) / BLOCK;
   const int first_filter = (int)(CF_GROUP_ID(0) % blocks) * BLOCK, part = (int)(CF_GROUP_ID(0) / blocks);
@@ -264,7 +265,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_first_weights(
     FOR_UNROLLED(i, OWN) {
       const int line = own_line + i * LINE_ITEMS;
       if (filter < filters && line < LINES) {
-        FOR_UNROLLED(t, LINE_TAPS) WRITE(w, (filter * LINES + line) * LINE_TAPS + t, sum[k][i][t], alpha, beta);
+        FOR_UNROLLED(t, LINE_TAPS) WRITE(w + (filter * LINES + line) * LINE_TAPS + t, sum[k][i][t], epilogue);
       }
     }
   }

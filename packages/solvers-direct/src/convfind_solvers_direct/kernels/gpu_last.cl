@@ -61,9 +61,11 @@
 #define MEMORY_FLOATS (STAGES * SET_FLOATS > PASSED ? STAGES * SET_FLOATS : PASSED)
 
 #if SPLIT
-#define WRITE(to, at, sum, alpha, beta) ((to)[at] = (sum))
+#define WRITE(to, sum, channel, epilogue) (*(to) = (sum))
+#define WRITE_FOUR(to, sums, channel, epilogue) CF_STORE4(to, sums)
 #else
-#define WRITE(to, at, sum, alpha, beta) store(to, at, sum, alpha, beta)
+#define WRITE(to, sum, channel, epilogue) store(to, sum, channel, epilogue)
+#define WRITE_FOUR(to, sums, channel, epilogue) cf_store_four_results(to, channel, 0, sums, epilogue)
 #endif
 
 // CHUNK channels of the source, and their weights, from channel `c0` on; zeros beyond `channels`.
@@ -96,8 +98,9 @@ CF_INLINE void fetch(CF_LOCAL_PTR float *to, CF_GLOBAL const float *source, CF_G
 // The source's size is s_, the result's r_; pad_ are zeros before the source, or less than 0 places that no tap meets.
 CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_last(
     CF_GLOBAL const float *CF_RESTRICT source, CF_GLOBAL const float *CF_RESTRICT weights,
-    CF_GLOBAL float *CF_RESTRICT result, const float alpha, const float beta, const int images, const int channels,
+    CF_GLOBAL float *CF_RESTRICT result, CF_EPILOGUE_PARAMETERS, const int images, const int channels,
     const int s_h, const int s_w, const int r_h, const int r_w, const int pad_h, const int pad_w, const int per_part) {
+  const Epilogue epilogue = CF_EPILOGUE(result);
   CF_LOCAL float memory[MEMORY_FLOATS] __attribute__((aligned(16)));
   const int item = (int)CF_LOCAL_ID(0), team = item / PLACES, strip = item % PLACES / ACROSS, across = item % ACROSS;
   const int tiles_w = (r_w + ACROSS * COLUMNS - 1) / (ACROSS * COLUMNS), tiles_h = (r_h + DOWN * ROWS - 1) / (DOWN * ROWS);
@@ -208,17 +211,17 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_last(
       if (row + o >= r_h) continue;
       const int at = (k * r_h + row + o) * r_w + column;
 #if STORES_FOUR
-      if (SPLIT || beta == 0.0f) {
+      if (SPLIT || !CF_READS_RESULT(epilogue)) {
         FOR_UNROLLED(q, COLUMNS / 4) {
           float four[4];
-          FOR_UNROLLED(f, 4) four[f] = SPLIT ? sum[o][4 * q + f][k] : alpha * sum[o][4 * q + f][k];
-          if (column + 4 * q < r_w) CF_STORE4(to + at + 4 * q, four);
+          FOR_UNROLLED(f, 4) four[f] = sum[o][4 * q + f][k];
+          if (column + 4 * q < r_w) WRITE_FOUR(to + at + 4 * q, four, k, epilogue);
         }
         continue;
       }
 #endif
       FOR_UNROLLED(p, COLUMNS) {
-        if (column + p < r_w) WRITE(to, at + p, sum[o][p][k], alpha, beta);
+        if (column + p < r_w) WRITE(to + at + p, sum[o][p][k], k, epilogue);
       }
     }
   }

@@ -77,8 +77,9 @@ CF_INLINE void copy_row(CF_LOCAL_PTR float *to, CF_GLOBAL const float *from, con
 // result, of `fours` fours each; `above` rows of zeros are before the source's first. A band is `rows` rows of the result.
 CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_lines(
     CF_GLOBAL const float *CF_RESTRICT source, CF_GLOBAL const float *CF_RESTRICT weights,
-    CF_GLOBAL float *CF_RESTRICT result, const float alpha, const float beta, const int planes, const int groups,
+    CF_GLOBAL float *CF_RESTRICT result, CF_EPILOGUE_PARAMETERS, const int planes, const int groups,
     const int s_h, const int r_h, const int fours, const int above, const int bands, const int rows) {
+  const Epilogue epilogue = CF_EPILOGUE(result), rest = cf_epilogue_of_scaled(epilogue);
   CF_LOCAL float ring[STAGES * BATCH * PITCH] __attribute__((aligned(16)));
   const int item = (int)CF_LOCAL_ID(0), band = (int)CF_GROUP_ID(0) % bands;
   const int at = (int)CF_GROUP_ID(0) / bands * ITEMS + item, plane = at / fours, column = at - plane * fours;
@@ -104,10 +105,11 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_lines(
   FOR_UNROLLED(stage, STAGES - 1) FETCH(stage);
 
   float weight[FILTER_H][FILTER_W];
-  CF_GLOBAL const float *of = weights + min(plane, planes - 1) % groups * TAPS;
+  const int channel = min(plane, planes - 1) % groups;
+  CF_GLOBAL const float *of = weights + channel * TAPS;
   FOR_UNROLLED(i, FILTER_H) {
     FOR_UNROLLED(j, FILTER_W)
-      weight[i][j] = alpha * of[GRADIENT ? TAPS - 1 - i * FILTER_W - j : i * FILTER_W + j];
+      weight[i][j] = epilogue.alpha * of[GRADIENT ? TAPS - 1 - i * FILTER_W - j : i * FILTER_W + j];
   }
   float sum[FILTER_H][4], value[12], done[4];
   FOR_UNROLLED(i, FILTER_H) { FOR_UNROLLED(p, 4) sum[i][p] = 0.0f; }
@@ -118,14 +120,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_lines(
   int o = first - (top - above) - (FILTER_H - 1), stage = 0;
 #define STORE()                                                                     \
   do {                                                                              \
-    if (o >= 0 && o < last && is_busy) {                                            \
-      if (beta != 0.0f) {                                                           \
-        float old[4];                                                               \
-        CF_LOAD4(old, to);                                                          \
-        FOR_UNROLLED(p, 4) done[p] = CF_FMA(beta, old[p], done[p]);                 \
-      }                                                                             \
-      CF_STORE4(to, done);                                                          \
-    }                                                                               \
+    if (o >= 0 && o < last && is_busy) cf_store_four_results(to, channel, 0, done, rest); \
     if (o >= 0) to += width;                                                        \
     ++o;                                                                            \
   } while (0)

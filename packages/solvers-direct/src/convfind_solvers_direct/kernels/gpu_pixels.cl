@@ -29,9 +29,10 @@
 // are the source's, r_ the result's; `shift`s before the first result align tiles with the strides.
 CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_pixels(
     CF_GLOBAL const ELEMENT *CF_RESTRICT source, CF_GLOBAL const ELEMENT *CF_RESTRICT weights,
-    CF_GLOBAL ELEMENT *CF_RESTRICT result, const float alpha, const float beta, const int groups,
+    CF_GLOBAL ELEMENT *CF_RESTRICT result, CF_EPILOGUE_PARAMETERS, const int groups,
     const int s_h, const int s_w, const int r_h, const int r_w, const int pad_h, const int pad_w,
     const int shift_h, const int shift_w) {
+  const Epilogue epilogue = CF_EPILOGUE(result);
   const int units = groups * FILTERS / LANES, index = (int)CF_GLOBAL_ID(0);
 #if KEEPS
   CF_LOCAL float kept[ITEMS * TAPS * LANES] __attribute__((aligned(16)));
@@ -120,13 +121,12 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_pixels(
       if (column + p < 0 || column + p >= r_w) continue;
       const int to = (o * r_w + p) * r_pixel;
 #if LANES == 4
-      if (beta == 0.0f) {
-        FOR_UNROLLED(l, LANES) sum[o][p][l] *= alpha;
-        CF_STORE4(result + to, sum[o][p]);
+      if (!CF_READS_RESULT(epilogue)) {
+        cf_store_four_results(result + to, channel, 1, sum[o][p], epilogue);
         continue;
       }
 #endif
-      FOR_UNROLLED(l, LANES) store(result, to + l, sum[o][p][l], alpha, beta);
+      FOR_UNROLLED(l, LANES) store(result + (to + l), sum[o][p][l], channel + l, epilogue);
     }
   }
 }

@@ -25,10 +25,11 @@
 // source's, r_ the result's. `shift` results before the first row align bands with the stride.
 CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_planes(
     CF_GLOBAL const ELEMENT *CF_RESTRICT source, CF_GLOBAL const ELEMENT *CF_RESTRICT weights,
-    CF_GLOBAL ELEMENT *CF_RESTRICT result, const float alpha, const float beta, const CF_LONG all_sets,
+    CF_GLOBAL ELEMENT *CF_RESTRICT result, CF_EPILOGUE_PARAMETERS, const CF_LONG all_sets,
     const int groups, const int s_h, const int s_w, const int r_h, const int r_w, const int pad_h,
     const int pad_w, const int shift, const int sets, const int bands, const int band, const int tiles,
     const int tile, const int tile_source, const int per_strips, const int per_columns) {
+  const Epilogue epilogue = CF_EPILOGUE(result);
   CF_LOCAL float staged[TILE_FLOATS] __attribute__((aligned(16)));
   const int item = (int)CF_LOCAL_ID(0);
   CF_LONG place = CF_GROUP_ID(0);
@@ -142,7 +143,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_planes(
       if (k0 + k >= FILTERS) continue;
       FOR_UNROLLED(o, ROWS) {
         if (row + o >= 0 && row + o < r_h)
-          store(result, to + ((CF_LONG)k * r_h + o) * r_w, sum[k][o], alpha, beta);
+          store(result + (to + ((CF_LONG)k * r_h + o) * r_w), sum[k][o], group * FILTERS + k0 + k, epilogue);
       }
     }
   }

@@ -39,8 +39,9 @@
 // Global size: ITEMS for each of `runs` parts of a line and each `chain` of `lines` lines.
 CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_upsampled(
     CF_GLOBAL const float *CF_RESTRICT source, CF_GLOBAL const float *CF_RESTRICT weights,
-    CF_GLOBAL float *CF_RESTRICT result, const float alpha, const float beta, const int line, const int groups,
+    CF_GLOBAL float *CF_RESTRICT result, CF_EPILOGUE_PARAMETERS, const int line, const int groups,
     const int lines, const int chain, const int runs) {
+  const Epilogue epilogue = CF_EPILOGUE(result);
   CF_LOCAL float staged[BUFFERS * PLANES * SOURCE_PLANE] __attribute__((aligned(16)));
   CF_LOCAL float results[PLANES * PLANE] __attribute__((aligned(16)));
   CF_LOCAL float zeros[SOURCE_WIDTH] __attribute__((aligned(16)));  // the row beyond the first and the last
@@ -56,9 +57,10 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_upsampled(
   const int own = item / BANDS, band = item % BANDS, is_busy = own < held;
   const int valid = min(BAND, HEIGHT - band * BAND) * WIDTH;
   float weight[FILTER_H][FILTER_W];
-  CF_GLOBAL const float *of = weights + min(first + own, line - 1) % groups * TAPS;
+  const int channel = min(first + own, line - 1) % groups;
+  CF_GLOBAL const float *of = weights + channel * TAPS;
   FOR_UNROLLED(i, FILTER_H) {
-    FOR_UNROLLED(j, FILTER_W) weight[i][j] = alpha * of[i * FILTER_W + j];
+    FOR_UNROLLED(j, FILTER_W) weight[i][j] = epilogue.alpha * of[i * FILTER_W + j];
   }
 
   int buffer = 0, at_line = first_line;
@@ -75,7 +77,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_upsampled(
     }
 
     float sum[BAND * WIDTH];
-    FOR_UNROLLED(p, BAND * WIDTH) sum[p] = 0.0f;
+    FOR_UNROLLED(p, BAND * WIDTH) sum[p] = CF_BIAS_OF(epilogue, channel);
     FOR_UNROLLED(r, SOURCE_ROWS) {
       const int y = band * ROWS + LOWEST + r;
       CF_LOCAL_PTR const float *values = (CF_UINT)y < (CF_UINT)SOURCE_HEIGHT ? plane + y * SOURCE_WIDTH : zeros;
@@ -101,7 +103,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_upsampled(
       }
     }
     CF_BARRIER();
-    leave(to, results, item, held * PLANE, beta);
+    leave(to, results, item, held * PLANE, epilogue);
     to += (CF_LONG)line * PLANE;
   } while (BUFFERS > 1 && ++at_line < end);
 }

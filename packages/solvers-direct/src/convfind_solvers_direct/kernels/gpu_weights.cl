@@ -37,10 +37,10 @@
 
 #if SPLIT
 #define RESULT float
-#define WRITE(to, at, sum, alpha, beta) ((to)[at] = (sum))
+#define WRITE(to, sum, epilogue) (*(to) = (sum))
 #else
 #define RESULT ELEMENT
-#define WRITE(to, at, sum, alpha, beta) store(to, at, sum, alpha, beta)
+#define WRITE(to, sum, epilogue) store(to, sum, 0, epilogue)
 #endif
 
 #if CHANNELS_LAST
@@ -65,8 +65,9 @@
 // COLUMNS places of y, `per_part` for each part.
 CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_weights(
     CF_GLOBAL const ELEMENT *CF_RESTRICT x, CF_GLOBAL const ELEMENT *CF_RESTRICT y, CF_GLOBAL RESULT *CF_RESTRICT w,
-    const float alpha, const float beta, const int images, const int groups, const int x_h, const int x_w,
+    CF_EPILOGUE_PARAMETERS, const int images, const int groups, const int x_h, const int x_w,
     const int y_h, const int y_w, const int pad_h, const int pad_w, const int per_part) {
+  const Epilogue epilogue = CF_EPILOGUE(w);
   CF_LOCAL float shared[ITEMS * FILTER_W * LANES];
   const int item = (int)CF_LOCAL_ID(0), chunk = (int)CF_GROUP_ID(1) * CHUNK, sharer = item / UNITS;
   const int all = groups * FILTERS * CHANNELS, unit = ((int)CF_GROUP_ID(0) * UNITS + item % UNITS) * LANES;
@@ -132,7 +133,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_weights(
       for (int s = 0; s < SHARERS; ++s) total += shared[(f * LANES + l) * ITEMS + s * UNITS + e % UNITS];
       if (of < all && chunk + i < FILTER_H) {
         const CF_LONG to = ((CF_LONG)(of / CHANNELS) * TAPS + (chunk + i) * FILTER_W + f) * CHANNELS + of % CHANNELS;
-        WRITE(w, to, total, alpha, beta);
+        WRITE(w + to, total, epilogue);
       }
     }
     CF_BARRIER();
@@ -145,9 +146,10 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_weights(
 // an image, `bands` an image and `per_part` for each part; `sharers` items have the same sums.
 CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_weights(
     CF_GLOBAL const ELEMENT *CF_RESTRICT x, CF_GLOBAL const ELEMENT *CF_RESTRICT y, CF_GLOBAL RESULT *CF_RESTRICT w,
-    const float alpha, const float beta, const int images, const int groups, const int x_h, const int x_w,
+    CF_EPILOGUE_PARAMETERS, const int images, const int groups, const int x_h, const int x_w,
     const int y_h, const int y_w, const int pad_h, const int pad_w, const int per_part, const int sets,
     const int sharers, const int bands, const int band, const int per_columns) {
+  const Epilogue epilogue = CF_EPILOGUE(w);
   CF_LOCAL float staged[TILE_FLOATS] __attribute__((aligned(16)));
   const int item = (int)CF_LOCAL_ID(0), chunk = (int)CF_GROUP_ID(1) * CHUNK, first_set = (int)CF_GROUP_ID(0) * sets;
   const int own_sets = min(sets, groups - first_set), pairs = own_sets * FILTERS * CHANNELS;
@@ -212,7 +214,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_weights(
       const int of = e / FILTER_W, f = e % FILTER_W;
       float total = 0.0f;
       for (int s = 0; s < sharers; ++s) total += staged[f * ITEMS + of * sharers + s];
-      if (chunk + i < FILTER_H) WRITE(w, (CF_LONG)of * TAPS + (chunk + i) * FILTER_W + f, total, alpha, beta);
+      if (chunk + i < FILTER_H) WRITE(w + ((CF_LONG)of * TAPS + (chunk + i) * FILTER_W + f), total, epilogue);
     }
   }
 }

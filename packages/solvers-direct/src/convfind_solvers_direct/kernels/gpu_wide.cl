@@ -67,9 +67,10 @@ CF_INLINE void fetch(CF_LOCAL_PTR float *to, CF_GLOBAL const float *from, const 
 // rows are `pitch` floats apart.
 CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_wide(
     CF_GLOBAL const float *CF_RESTRICT source, CF_GLOBAL const float *CF_RESTRICT weights,
-    CF_GLOBAL float *CF_RESTRICT result, const float alpha, const float beta, const int images, const int groups,
+    CF_GLOBAL float *CF_RESTRICT result, CF_EPILOGUE_PARAMETERS, const int images, const int groups,
     const int s_h, const int s_w, const int r_h, const int r_w, const int above, const int lead, const int pitch,
     const int run, const int chain, const int bands, const int strips, const int per_width, const int per_rows) {
+  const Epilogue epilogue = CF_EPILOGUE(result);
   CF_LOCAL float staged[STAGES * TILE_FLOATS] __attribute__((aligned(16)));
   CF_LOCAL float kept[KEPT];
   const int item = (int)CF_LOCAL_ID(0), runs = (groups + run - 1) / run, band = (int)CF_GROUP_ID(0) % bands;
@@ -160,14 +161,8 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_wide(
     FOR_UNROLLED(k, RESULTS) {
       FOR_UNROLLED(o, ROWS) {
         if (row + o >= r_h) continue;
-        CF_GLOBAL float *four = to + (k * r_h + o) * r_w;
-        float scaled[4];
-        FOR_UNROLLED(p, 4) {
-          scaled[p] = alpha * sum[k][o][p];
-          // A beta of zero never reads the result, which may hold NaN.
-          if (beta != 0.0f) scaled[p] = CF_FMA(beta, four[p], scaled[p]);
-        }
-        CF_STORE4(four, scaled);
+        const int channel = (first_group + set) * FILTERS + k0 + k;
+        cf_store_four_results(to + (k * r_h + o) * r_w, channel, 0, sum[k][o], epilogue);
       }
     }
   }

@@ -31,8 +31,9 @@
 // each part. Rows are whole fours; `pad_w` is compiled in.
 CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_wide_weights(
     CF_GLOBAL const float *CF_RESTRICT x, CF_GLOBAL const float *CF_RESTRICT y, CF_GLOBAL float *CF_RESTRICT w,
-    const float alpha, const float beta, const int images, const int groups, const int x_h, const int x_w,
+    CF_EPILOGUE_PARAMETERS, const int images, const int groups, const int x_h, const int x_w,
     const int y_h, const int y_w, const int pad_h, const int pad_w, const int per_part) {
+  const Epilogue epilogue = CF_EPILOGUE(w);
   CF_LOCAL float shared[TAP_ROWS * FILTER_W * (ITEMS + 1)];
   CF_LOCAL float halves[PAIRS * TAP_ROWS * FILTER_W * HELPERS];
   const int item = (int)CF_LOCAL_ID(0), group = (int)CF_GROUP_ID(0);
@@ -111,7 +112,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_wide_weights(
         if (SPLIT) {
           w[to] = total;
         } else {
-          store(w, to, total, alpha, beta);
+          store(w + to, total, 0, epilogue);
         }
       }
     }

@@ -1,5 +1,5 @@
 // What the GPU kernels for few channels a group share: elements, weights, results.
-#include "convfind_kernel.h"
+#include "convfind_epilogue.h"
 #include "window.h"
 
 #ifndef DTYPE
@@ -21,9 +21,6 @@
   (GRADIENT ? ((CF_LONG)(group) * CHANNELS + (c)) * FILTERS + (k) \
             : ((CF_LONG)(group) * FILTERS + (k)) * CHANNELS + (c))
 
-// A beta of zero never reads the result, which may hold NaN.
-CF_INLINE void store(CF_GLOBAL ELEMENT *result, CF_LONG at, float sum, float alpha, float beta) {
-  float value = alpha * sum;
-  if (beta != 0.0f) value = CF_FMA(beta, LOAD(result, at), value);
-  CF_STORE(DTYPE, result, at, value);
+CF_INLINE void store(CF_GLOBAL ELEMENT *to, const float sum, const int channel, const Epilogue epilogue) {
+  CF_STORE_RESULT(DTYPE, to, channel, sum, epilogue);
 }

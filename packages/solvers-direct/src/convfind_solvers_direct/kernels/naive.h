@@ -2,7 +2,7 @@
 //
 // A work-item computes one element of the result (more where a device limits the launch). Axis 0 runs
 // over neighbours in memory, so what depends on the other axes is the same for all of its work-items.
-#include "convfind_kernel.h"
+#include "convfind_epilogue.h"  // computes in CF_ARITHMETIC: FLOAT32, FLOAT64; where Y_DTYPE is INT32: INT32
 
 #ifndef DTYPE
 #define DTYPE FLOAT32  // elements of x and w: FLOAT64, FLOAT32, FLOAT16, BFLOAT16, INT8
@@ -12,9 +12,6 @@
 #endif
 #ifndef ACCUMULATOR
 #define ACCUMULATOR FLOAT32  // running sums: FLOAT32, FLOAT64; for INT8: INT32
-#endif
-#ifndef SCALE
-#define SCALE FLOAT32  // alpha and beta: FLOAT32, FLOAT64; where Y_DTYPE is INT32: INT32
 #endif
 #ifndef CHANNELS_LAST
 #define CHANNELS_LAST 0  // work-group axis 0 of the result: 0 positions, 1 channels
@@ -43,17 +40,8 @@
 #define ARGUMENTS                                                                             \
   STRIDES(x_step), STRIDES(w_step), STRIDES(y_step), const int batch, const int groups,       \
       const int c_per_group, const int k_per_group, PER_AXIS(x), PER_AXIS(f), PER_AXIS(y),    \
-      PER_AXIS(stride), PER_AXIS(dilation), PER_AXIS(pad), const CF_TYPE(SCALE) alpha,        \
-      const CF_TYPE(SCALE) beta
+      PER_AXIS(stride), PER_AXIS(dilation), PER_AXIS(pad), CF_EPILOGUE_PARAMETERS
 
 // All indices from the work-item's own along an axis on, in steps of the launch.
 #define FOR_EACH(type, index, axis, end) \
   for (type index = CF_GLOBAL_ID(axis); index < (end); index += CF_GLOBAL_SIZE(axis))
-
-// alpha * sum + beta * what was there; with beta = 0 what was there is never read.
-#define WRITE(dtype, pointer, index, sum)                                                    \
-  do {                                                                                       \
-    CF_TYPE(SCALE) scaled = alpha * (CF_TYPE(SCALE))(sum);                                   \
-    if (beta != 0) scaled += beta * (CF_TYPE(SCALE))CF_LOAD(dtype, pointer, index);          \
-    CF_STORE(dtype, pointer, index, scaled);                                                 \
-  } while (0)

@@ -7,6 +7,7 @@
 CF_KERNEL void direct_naive_bwd_data(CF_GLOBAL RESULT *CF_RESTRICT x,
                                      CF_GLOBAL const INPUT *CF_RESTRICT w,
                                      CF_GLOBAL const INPUT *CF_RESTRICT y, ARGUMENTS) {
+  const Epilogue epilogue = CF_EPILOGUE(x);
   FOR_EACH(int, n, 2, batch)
   FOR_EACH(int, channel, CHANNEL_AXIS, groups * c_per_group)
   FOR_EACH(CF_LONG, position, POSITION_AXIS, (CF_LONG)x_d * x_h * x_w) {
@@ -41,6 +42,6 @@ CF_KERNEL void direct_naive_bwd_data(CF_GLOBAL RESULT *CF_RESTRICT x,
     }
     const CF_LONG to_x =
         n * x_step_n + channel * x_step_c + in_d * x_step_d + in_h * x_step_h + in_w * x_step_w;
-    WRITE(DTYPE, x, to_x, sum);
+    CF_STORE_RESULT(DTYPE, x + to_x, channel, sum, epilogue);
   }
 }

@@ -7,6 +7,7 @@
 CF_KERNEL void direct_naive_bwd_weights(CF_GLOBAL const INPUT *CF_RESTRICT x,
                                         CF_GLOBAL RESULT *CF_RESTRICT w,
                                         CF_GLOBAL const INPUT *CF_RESTRICT y, ARGUMENTS) {
+  const Epilogue epilogue = CF_EPILOGUE(w);
   const CF_LONG positions = (CF_LONG)f_d * f_h * f_w;
   FOR_EACH(int, k, 1, groups * k_per_group)
   FOR_EACH(CF_LONG, element, 0, positions * c_per_group) {
@@ -43,6 +44,6 @@ CF_KERNEL void direct_naive_bwd_weights(CF_GLOBAL const INPUT *CF_RESTRICT x,
       }
     }
     const CF_LONG to_w = k * w_step_n + c * w_step_c + d * w_step_d + h * w_step_h + v * w_step_w;
-    WRITE(DTYPE, w, to_w, sum);
+    CF_STORE_RESULT(DTYPE, w + to_w, 0, sum, epilogue);
   }
 }

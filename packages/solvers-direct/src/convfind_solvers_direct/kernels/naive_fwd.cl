@@ -7,6 +7,7 @@
 CF_KERNEL void direct_naive_fwd(CF_GLOBAL const INPUT *CF_RESTRICT x,
                                 CF_GLOBAL const INPUT *CF_RESTRICT w,
                                 CF_GLOBAL RESULT *CF_RESTRICT y, ARGUMENTS) {
+  const Epilogue epilogue = CF_EPILOGUE(y);
   FOR_EACH(int, n, 2, batch)
   FOR_EACH(int, k, CHANNEL_AXIS, groups * k_per_group)
   FOR_EACH(CF_LONG, position, POSITION_AXIS, (CF_LONG)y_d * y_h * y_w) {
@@ -39,6 +40,6 @@ CF_KERNEL void direct_naive_fwd(CF_GLOBAL const INPUT *CF_RESTRICT x,
     }
     const CF_LONG to_y =
         n * y_step_n + k * y_step_c + out_d * y_step_d + out_h * y_step_h + out_w * y_step_w;
-    WRITE(Y_DTYPE, y, to_y, sum);
+    CF_STORE_RESULT(Y_DTYPE, y + to_y, k, sum, epilogue);
   }
 }

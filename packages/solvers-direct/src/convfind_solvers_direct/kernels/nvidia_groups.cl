@@ -10,6 +10,7 @@
 // 2^-20 of a product. The units cut off what they add up: the small products have sums of their own, so that the sums
 // of the large ones are cut off TAPS times only. With PRODUCTS of 2 the small products are one of bfloat16, of twice
 // the length: their factors are rounded to 8 bits, which costs about as much as plain sums may lose.
+#include "convfind_epilogue.h"
 #include "convfind_nvidia.h"
 #include "window.h"
 
@@ -47,9 +48,10 @@
 // result's; `above` rows and `before` columns of zeros are before the source's first.
 CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_nvidia_groups(
     CF_GLOBAL const float *CF_RESTRICT source, CF_GLOBAL const float *CF_RESTRICT weights,
-    CF_GLOBAL float *CF_RESTRICT result, const float alpha, const float beta, const int channels, const int s_h,
+    CF_GLOBAL float *CF_RESTRICT result, CF_EPILOGUE_PARAMETERS, const int channels, const int s_h,
     const int s_w, const int r_h, const int r_w, const int above, const int before, const int strips, const int strip,
     const int bands, const int band) {
+  const Epilogue epilogue = CF_EPILOGUE(result), rest = cf_epilogue_of_scaled(epilogue);
   CF_LOCAL unsigned char memory[STAGES * ROW_BYTES] __attribute__((aligned(128)));
   CF_LOCAL unsigned char results[2 * RESULT_BYTES] __attribute__((aligned(128)));  // of a row, and of the one before
   CF_LOCAL float kept[8 * OCTETS * TAPS * CHANNELS] __attribute__((aligned(128)));
@@ -145,16 +147,16 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_nvidia_groups(
   const int has_result = pixel < own_columns && has_channels, r_row = r_w * channels;
   CF_GLOBAL float *to = result + ((CF_LONG)image * r_h + first_row) * r_row +
                         ((first_column + pixel) * channels + first_channel + 4 * piece);
-// A beta of zero never reads the result, which may hold NaN.
 #define STORE(row)                                                                            \
   do {                                                                                        \
     if (has_result) {                                                                         \
-      CF_UINT value[4];                                                                       \
-      CF_LOAD_SHARED_4(value, take + (row) % 2 * RESULT_BYTES);                               \
-      if (beta != 0.0f) {                                                                     \
-        FOR_UNROLLED(e, 4) value[e] = CF_AS_UINT(CF_FMA(beta, to[e], CF_AS_FLOAT(value[e]))); \
-      }                                                                                       \
-      CF_STORE_4(to, value);                                                                  \
+      CF_UINT bits[4];                                                                        \
+      float value[4];                                                                         \
+      CF_LOAD_SHARED_4(bits, take + (row) % 2 * RESULT_BYTES);                                \
+      FOR_UNROLLED(e, 4) value[e] = CF_AS_FLOAT(bits[e]);                                     \
+      cf_four_results(value, to, first_channel + 4 * piece, 1, value, rest);                  \
+      FOR_UNROLLED(e, 4) bits[e] = CF_AS_UINT(value[e]);                                      \
+      CF_STORE_4(to, bits);                                                                   \
     }                                                                                         \
     to += r_row;                                                                              \
   } while (0)
@@ -205,7 +207,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_nvidia_groups(
             float value[2];
             FOR_UNROLLED(e, 2) {
               const int of = 2 * side + e;
-              value[e] = alpha * (large[SUMS_OF(FILTER_H - 1)][of] + small[SUMS_OF(FILTER_H - 1)][of]);
+              value[e] = epilogue.alpha * (large[SUMS_OF(FILTER_H - 1)][of] + small[SUMS_OF(FILTER_H - 1)][of]);
             }
             CF_STORE_SHARED_PAIR(FLOAT32, put[side] + row % 2 * RESULT_BYTES, value[0], value[1]);
           }

@@ -35,7 +35,7 @@
 #define LEAVE 0      // 1: results leave by bulk copies, too, from where the source lay
 #endif
 #ifndef BETA
-#define BETA 0       // 0: the result is not read
+#define BETA 0       // 0: no z is added
 #endif
 #define PLANE (WIDTH * HEIGHT)
 #define BELOW (FILTER_H - 1 - ABOVE)
@@ -67,8 +67,11 @@ CF_INLINED void fetch_stage(CF_LOCAL_PTR float *to, CF_GLOBAL const float *from,
 // `staggered` of them, `units` a time, start `stagger` cycles after those before, so that they do not run in step.
 CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_nvidia_stages(
     CF_GLOBAL const float *CF_RESTRICT source, CF_GLOBAL const float *CF_RESTRICT weights,
-    CF_GLOBAL float *CF_RESTRICT result, const float alpha, const float beta, const int images, const int channels,
+    CF_GLOBAL float *CF_RESTRICT result, CF_EPILOGUE_PARAMETERS, const int images, const int channels,
     const int blocks, const int teams, const int units, const int staggered, const int stagger) {
+  Epilogue epilogue = CF_EPILOGUE(result);
+  if (!BETA) epilogue.beta = 0.0f;
+  const Epilogue rest = cf_epilogue_of_scaled(epilogue);
   CF_LOCAL float ring[RING] __attribute__((aligned(128)));
   CF_LOCAL float edge[EDGE] __attribute__((aligned(128)));
   CF_LOCAL ulong arrived[BUFFERS];
@@ -116,7 +119,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_nvidia_stages(
     CF_GLOBAL const float *of = weights + channel * TAPS;
     FOR_UNROLLED(i, FILTER_H) {
       FOR_UNROLLED(j, FILTER_W)
-        weight[i][j] = alpha * of[GRADIENT ? TAPS - 1 - i * FILTER_W - j : i * FILTER_W + j];
+        weight[i][j] = epilogue.alpha * of[GRADIENT ? TAPS - 1 - i * FILTER_W - j : i * FILTER_W + j];
     }
     CF_GLOBAL float *to = result + image * stride + channel * PLANE + row * WIDTH + 4 * column;
     const int at = PLACE(buffer * PLANES + min(own, PLANES - 1)) + (row - ABOVE) * WIDTH + 4 * column;
@@ -127,18 +130,14 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_nvidia_stages(
     float sum[ROWS][4];
     FOR_UNROLLED(o, ROWS) { FOR_UNROLLED(p, 4) sum[o][p] = 0.0f; }
 #define INSIDE(o) (is_busy && (DOWN * ROWS == HEIGHT || row + (o) < HEIGHT))
-#define ADD_OLD(o)                                                                                   \
+#define FINISH(o)                                                                                    \
   do {                                                                                               \
-    if (BETA && INSIDE(o)) {                                                                         \
-      float old[4];                                                                                  \
-      CF_LOAD4(old, to + (o) * WIDTH);                                                               \
-      FOR_UNROLLED(p, 4) sum[o][p] = CF_FMA(beta, old[p], sum[o][p]);                                \
-    }                                                                                                \
+    if (INSIDE(o)) cf_four_results(sum[o], to + (o) * WIDTH, channel, 0, sum[o], rest);              \
   } while (0)
-// With the old results, which take registers of their own, the compiler keeps fours together itself.
+// With a z, which takes registers of its own, the compiler keeps fours together itself.
 #define STORE(o)                                                                                     \
   do {                                                                                               \
-    ADD_OLD(o);                                                                                      \
+    FINISH(o);                                                                                       \
     if (BETA && INSIDE(o)) CF_STORE4(to + (o) * WIDTH, sum[o]);                                      \
     if (!BETA && INSIDE(o)) store_four(to + (o) * WIDTH, sum[o]);                                    \
   } while (0)
@@ -162,7 +161,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_nvidia_stages(
     }
     const int next = stage + BUFFERS * teams;
 #if LEAVE
-    FOR_UNROLLED(o, ROWS) ADD_OLD(o);
+    FOR_UNROLLED(o, ROWS) FINISH(o);
     // Everybody has read what the results take the place of.
     CF_BARRIER();
     FOR_UNROLLED(o, ROWS) {

@@ -50,10 +50,11 @@ __kernel ONE_ITEM void fft_cpu_product(__global const float *restrict values, __
 }
 
 // Global size: (tiles, vectors of filters of all groups).
-__kernel ONE_ITEM void fft_cpu_result(__global const float *restrict sums, __global float *restrict y, const float alpha,
-                                      const float beta, const int filters, const int height, const int width,
+__kernel ONE_ITEM void fft_cpu_result(__global const float *restrict sums, __global float *restrict y,
+                                      CF_EPILOGUE_PARAMETERS, const int filters, const int height, const int width,
                                       const int first, const int tiles_h, const int tiles_w, const int step_h,
                                       const int step_w, const int pitch, const long point) {
+  const Epilogue epilogue = CF_EPILOGUE(y);
   const int place = first + get_global_id(0), k = get_global_id(1) * VEC;
   const int n = place / (tiles_h * tiles_w), row = place / tiles_w % tiles_h, column_ = place % tiles_w;
   float16 tile[AREA], re[TILE], im[TILE];
@@ -68,5 +69,5 @@ __kernel ONE_ITEM void fft_cpu_result(__global const float *restrict sums, __glo
   }
   const Image image = {height, width, CHANNELS_LAST ? filters : 1, CHANNELS_LAST ? 1 : (long)height * width, 0};
   store_rows(tile, y, image, (long)n * filters * height * width + k * image.channel, row * step_h, column_ * step_w,
-             step_h, step_w, min(VEC, filters - k), alpha, beta);
+             step_h, step_w, min(VEC, filters - k), CF_EPILOGUE_FROM(epilogue, k));
 }

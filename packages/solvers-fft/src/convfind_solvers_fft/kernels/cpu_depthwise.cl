@@ -32,7 +32,8 @@ __kernel ONE_ITEM void fft_cpu_depthwise(__global const float *restrict x, __glo
                                          __global float *restrict y, const int images, const int channels,
                                          const int x_h, const int x_w, const int y_h, const int y_w, const int tiles_h,
                                          const int tiles_w, const int step_h, const int step_w, const int pad_h,
-                                         const int pad_w, const float alpha, const float beta, const int share) {
+                                         const int pad_w, CF_EPILOGUE_PARAMETERS, const int share) {
+  const Epilogue epilogue = CF_EPILOGUE(y);
   const int c = get_global_id(1) * VEC, count = min(VEC, channels - c);
   const int first = get_global_id(0) * share, end = min(images * tiles_h * tiles_w, first + share);
   const Image source = {x_h, x_w, CHANNELS_LAST ? channels : 1, CHANNELS_LAST ? 1 : (long)x_h * x_w,
@@ -57,6 +58,6 @@ __kernel ONE_ITEM void fft_cpu_depthwise(__global const float *restrict x, __glo
       invert_column(re, im, column, tile);
     }
     store_rows(tile, y, result, (long)n * channels * y_h * y_w + c * result.channel, top, left, step_h, step_w, count,
-               alpha, beta);
+               CF_EPILOGUE_FROM(epilogue, c));
   }
 }

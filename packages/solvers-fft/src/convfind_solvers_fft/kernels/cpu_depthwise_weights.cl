@@ -47,8 +47,9 @@ __kernel ONE_ITEM void fft_cpu_depthwise_sum(__global const float *restrict x, _
 
 // Global size: (blocks of 16 channels).
 __kernel ONE_ITEM void fft_cpu_weights(__global const float *restrict sums, __global float *restrict w,
-                                       const float alpha, const float beta, const int runs, const int channels,
+                                       CF_EPILOGUE_PARAMETERS, const int runs, const int channels,
                                        const int rows, const int columns, const long w_channel, const long w_tap) {
+  const Epilogue epilogue = CF_EPILOGUE(w), rest = cf_epilogue_of_scaled(epilogue);
   const int c = get_global_id(0) * VEC;
   const long step = (long)get_global_size(0) * POINTS * 2 * VEC;
   float16 tile[AREA], re[TILE], im[TILE], line[TILE];
@@ -71,12 +72,9 @@ __kernel ONE_ITEM void fft_cpu_weights(__global const float *restrict sums, __gl
     fft_adjoint(tile + i * LINE, tile + i * LINE + HALF, 1, line, 1);
     for (int j = 0; j < columns; j++) {
       float part[VEC];
-      vstore16(line[j] * alpha, 0, part);
+      vstore16(line[j] * epilogue.alpha, 0, part);
       __global float *to = w + (i * columns + j) * w_tap;
-      for (int e = 0; e < min(VEC, channels - c); e++) {
-        const float before = beta != 0.0f ? beta * to[e * w_channel] : 0.0f;
-        to[e * w_channel] = part[e] + before;
-      }
+      for (int e = 0; e < min(VEC, channels - c); e++) CF_STORE_RESULT(FLOAT32, to + e * w_channel, 0, part[e], rest);
     }
   }
 }

@@ -120,18 +120,20 @@ INLINE float weight_of(int column, int i) {
 
 // rows x columns results of up to 16 filters.
 INLINE void store_rows(const float16 *tile, __global float *y, const Image image, long at, int top, int left, int rows,
-                       int columns, int filters, float alpha, float beta) {
+                       int columns, int filters, const Epilogue epilogue) {
   for (int i = 0; i < min(rows, image.height - top); i++) {
     float16 line[(TILE + VEC - 1) / VEC * VEC];
     fft_adjoint(tile + i * LINE, tile + i * LINE + HALF, 1, line, 1);
     const int count = min(columns, image.width - left);
     __global float *to = y + at + ((long)(top + i) * image.width + left) * image.pixel;
 #if CHANNELS_LAST
-    for (int j = 0; j < count; j++) store_part(line[j] * alpha, to + j * image.pixel, filters, beta);
+    const float16 bias = biases_of(epilogue, 0, filters);
+    for (int j = 0; j < count; j++) store_part(line[j], to + j * image.pixel, filters, bias, epilogue);
 #else
     for (int j = 0; j < count; j += VEC) {
       transpose(line + j);
-      for (int k = 0; k < filters; k++) store_part(line[j + k] * alpha, to + k * image.channel + j, count - j, beta);
+      for (int k = 0; k < filters; k++)
+        store_part(line[j + k], to + k * image.channel + j, count - j, bias_of(epilogue, k), epilogue);
     }
 #endif
   }

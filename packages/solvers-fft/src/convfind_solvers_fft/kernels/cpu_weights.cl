@@ -26,10 +26,11 @@ __kernel ONE_ITEM void fft_cpu_sum(__global const float *restrict values, __glob
 
 // Global size: (channels, vectors of filters, groups).
 __kernel ONE_ITEM void fft_cpu_weights(__global const float *restrict sums, __global float *restrict w,
-                                       const float alpha, const float beta, const int channels, const int filters,
+                                       CF_EPILOGUE_PARAMETERS, const int channels, const int filters,
                                        const int rows, const int columns, const int pitch, const long point,
                                        const long w_group, const long w_filter, const long w_channel,
                                        const long w_tap) {
+  const Epilogue epilogue = CF_EPILOGUE(w), rest = cf_epilogue_of_scaled(epilogue);
   const int c = get_global_id(0), k = get_global_id(1) * VEC, group = get_global_id(2);
   float16 tile[AREA], re[TILE], im[TILE], line[TILE];
   sums += ((long)group * channels + c) * 2 * pitch + k;
@@ -46,12 +47,9 @@ __kernel ONE_ITEM void fft_cpu_weights(__global const float *restrict sums, __gl
     fft_adjoint(tile + i * LINE, tile + i * LINE + HALF, 1, line, 1);
     for (int j = 0; j < columns; j++) {
       float part[VEC];
-      vstore16(line[j] * alpha, 0, part);
+      vstore16(line[j] * epilogue.alpha, 0, part);
       __global float *to = w + (i * columns + j) * w_tap;
-      for (int e = 0; e < min(VEC, filters - k); e++) {
-        const float before = beta != 0.0f ? beta * to[e * w_filter] : 0.0f;
-        to[e * w_filter] = part[e] + before;
-      }
+      for (int e = 0; e < min(VEC, filters - k); e++) CF_STORE_RESULT(FLOAT32, to + e * w_filter, 0, part[e], rest);
     }
   }
 }

@@ -61,7 +61,8 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void fft_gpu_spectra(
 // And back, from what the products gave. The same grid.
 CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void fft_gpu_tensor(
     CF_GLOBAL const float *spectra, CF_GLOBAL float *y, VIEW_PARAMETERS(y), TILING_PARAMETERS, const int lines,
-    const int pitch, const CF_LONG part, const float alpha, const float beta) {
+    const int pitch, const CF_LONG part, CF_EPILOGUE_PARAMETERS) {
+  const Epilogue epilogue = CF_EPILOGUE(y);
   CF_LOCAL float units[UNITS * UNIT_STEP];
   const View view = VIEW(y);
   const Tiling tiling = TILING;
@@ -82,5 +83,5 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void fft_gpu_tensor(
   }
   put_row(units + row_unit(item) * UNIT_STEP, row, re, im);
   CF_BARRIER();
-  write_tiles(units, y, view, tiling, line / lines, line % lines, unit, alpha, beta);
+  write_tiles(units, y, view, tiling, line / lines, line % lines, unit, epilogue);
 }

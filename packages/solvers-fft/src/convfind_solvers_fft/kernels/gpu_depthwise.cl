@@ -47,7 +47,8 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void fft_gpu_filter(CF_GLOBAL const fl
 // One-dimensional grid: UNITS tiles, then channels; with CHANNELS_LAST UNITS channels, then tiles.
 CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void fft_gpu_depthwise(
     CF_GLOBAL const float *x, CF_GLOBAL const float *packed, CF_GLOBAL float *y, VIEW_PARAMETERS(x), VIEW_PARAMETERS(y),
-    TILING_PARAMETERS, const float alpha, const float beta) {
+    TILING_PARAMETERS, CF_EPILOGUE_PARAMETERS) {
+  const Epilogue epilogue = CF_EPILOGUE(y);
   CF_LOCAL float units[UNITS * UNIT_STEP];
   const View source = VIEW(x), result = VIEW(y);
   const Tiling tiling = TILING;
@@ -75,5 +76,5 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void fft_gpu_depthwise(
     put_row(own, row, re, im);
   }
   CF_BARRIER();
-  write_tiles(units, y, result, tiling, 0, line, unit, alpha, beta);
+  write_tiles(units, y, result, tiling, 0, line, unit, epilogue);
 }

@@ -82,7 +82,8 @@ CF_INLINE float number_of(CF_GLOBAL const float *sums, int number) {
 // UNITS channels. One-dimensional grid.
 CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void fft_gpu_weights(CF_GLOBAL const float *sums, CF_GLOBAL float *w,
                                                                VIEW_PARAMETERS(w), const int channels, const int runs,
-                                                               const float alpha, const float beta) {
+                                                               CF_EPILOGUE_PARAMETERS) {
+  const Epilogue epilogue = CF_EPILOGUE(w);
   CF_LOCAL float units[UNITS * UNIT_STEP];
   const View view = VIEW(w);
   const Tiling tiling = TILING_OF_WEIGHTS;
@@ -108,5 +109,5 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void fft_gpu_weights(CF_GLOBAL const f
   }
   put_row(units + row_unit(item) * UNIT_STEP, row, re, im);
   CF_BARRIER();
-  write_tiles(units, w, view, tiling, 0, 0, unit, alpha, beta);
+  write_tiles(units, w, view, tiling, 0, 0, unit, epilogue);
 }

@@ -2,6 +2,7 @@
 #ifndef GPU_VIEW_H
 #define GPU_VIEW_H
 
+#include "convfind_epilogue.h"
 #include "gpu_tile.h"
 
 #ifndef CHANNELS_LAST
@@ -82,22 +83,20 @@ CF_INLINE void read_tiles(CF_LOCAL_PTR float *units, CF_GLOBAL const float *x, c
   }
 }
 
-// And back; a beta of zero never reads the result, which may hold NaN.
+// And back.
 CF_INLINE void write_tiles(CF_LOCAL_PTR const float *units, CF_GLOBAL float *y, const View view, const Tiling tiling,
-                           int group, int line, int unit, float alpha, float beta) {
+                           int group, int line, int unit, const Epilogue epilogue) {
   const int item = (int)CF_LOCAL_ID(0), own = READ_UNIT(item);
   const Window window = window_of(view, tiling, group, line, unit + own);
   if (window.end_row == 0) return;
+  const int channel = group * view.channels + (CHANNELS_LAST ? unit + own : line);
   y += window.at;
   for (int column = READ_COLUMN(item); column < window.end_column; column += HALF) {
     float numbers[TILE];
     take_column(units + own * UNIT_STEP, column, numbers);
     FOR_UNROLLED(i, TILE) {
       if (i >= window.end_row) continue;
-      CF_GLOBAL float *to = y + i * view.row + column * view.column;
-      float value = alpha * numbers[i];
-      if (beta != 0.0f) value = CF_FMA(beta, *to, value);
-      *to = value;
+      CF_STORE_RESULT(FLOAT32, y + i * view.row + column * view.column, channel, numbers[i], epilogue);
     }
   }
 }

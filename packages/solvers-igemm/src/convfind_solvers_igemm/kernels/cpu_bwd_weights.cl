@@ -30,7 +30,7 @@ typedef struct {
 
 INLINE void tile(const int rows_, const int vectors, int depth, const float *left,
                  const float *right, __global float *out, long pitch, int rows, int columns,
-                 float alpha, float beta, Soon soon) {
+                 const Epilogue epilogue, Soon soon) {
   float16 sum[MR][VECTORS];
 #pragma unroll
   for (int i = 0; i < rows_; i++) {
@@ -55,7 +55,7 @@ INLINE void tile(const int rows_, const int vectors, int depth, const float *lef
 #pragma unroll
     for (int i = 0; i < rows_; i++) {
 #pragma unroll
-      for (int j = 0; j < vectors; j++) store_whole(sum[i][j] * alpha, out + i * pitch + j * VEC, beta);
+      for (int j = 0; j < vectors; j++) store_whole(sum[i][j], out + i * pitch + j * VEC, NO_BIAS, epilogue);
     }
     return;
   }
@@ -63,24 +63,24 @@ INLINE void tile(const int rows_, const int vectors, int depth, const float *lef
 #pragma unroll
   for (int i = 0; i < rows_; i++) {
 #pragma unroll
-    for (int j = 0; j < vectors; j++) rest[i * vectors + j] = sum[i][j] * alpha;
+    for (int j = 0; j < vectors; j++) rest[i * vectors + j] = sum[i][j];
   }
 #pragma unroll 1
   for (int i = 0; i < min(rows, rows_); i++)
 #pragma unroll 1
     for (int j = 0; j < vectors; j++)
-      store_part(rest[i * vectors + j], out + i * pitch + j * VEC, columns - j * VEC, beta);
+      store_part(rest[i * vectors + j], out + i * pitch + j * VEC, columns - j * VEC, NO_BIAS, epilogue);
 }
 
 INLINE void tile_of_height(const int vectors, int depth, const float *left, const float *right,
-                           __global float *out, long pitch, int rows, int columns, float alpha,
-                           float beta, Soon soon) {
+                           __global float *out, long pitch, int rows, int columns,
+                           const Epilogue epilogue, Soon soon) {
   if (MR > 8 && rows > 8)
-    tile(MR, vectors, depth, left, right, out, pitch, rows, columns, alpha, beta, soon);
+    tile(MR, vectors, depth, left, right, out, pitch, rows, columns, epilogue, soon);
   else if (MR > 4 && rows > 4)
-    tile(MR < 8 ? MR : 8, vectors, depth, left, right, out, pitch, rows, columns, alpha, beta, soon);
+    tile(MR < 8 ? MR : 8, vectors, depth, left, right, out, pitch, rows, columns, epilogue, soon);
   else
-    tile(4, vectors, depth, left, right, out, pitch, rows, columns, alpha, beta, soon);
+    tile(4, vectors, depth, left, right, out, pitch, rows, columns, epilogue, soon);
 }
 
 #if CHANNELS_LAST
@@ -278,8 +278,9 @@ INLINE void lines_of_y(long *lines, long pixel, int size) {
 __kernel ONE_ITEM void igemm_cpu_bwd_weights(__global const float *restrict x,
                                              __global const float *restrict y,
                                              __global float *restrict out, GEOMETRY,
-                                             const float alpha, const float beta, const int share,
+                                             CF_EPILOGUE_PARAMETERS, const int share,
                                              const int strip, const int span) {
+  const Epilogue whole = CF_EPILOGUE(out);
   const int group = get_global_id(2) % groups, part = get_global_id(2) / groups;
   const int size = o_d * o_h * o_w, positions = images * size;
   const int first = part * span, end = min(positions, first + span);
@@ -308,7 +309,7 @@ __kernel ONE_ITEM void igemm_cpu_bwd_weights(__global const float *restrict x,
 #endif
   for (int p = first; p < end; p += DEPTH) {
     const int depth = min(DEPTH, end - p);
-    const float scale = p == first ? beta : 1.0f;
+    const Epilogue epilogue = cf_epilogue_of_pass(whole, p == first, p + DEPTH >= end);
 #if CHANNELS_LAST
     places_of(places, p, depth, GEOMETRY_NAMES);
     const int asked = lines_of_x(lines_x, places, depth, GEOMETRY_NAMES);
@@ -349,9 +350,9 @@ __kernel ONE_ITEM void igemm_cpu_bwd_weights(__global const float *restrict x,
         if (n == max(n0, n_y))
           soon = (Soon){y + next_y + m * (CHANNELS_LAST ? 1L : size), lines_y, DEPTH};
         if (VECTORS > 1 && columns > VEC)
-          tile_of_height(VECTORS, depth, panel, right, to, window, m1 - m, columns, alpha, scale, soon);
+          tile_of_height(VECTORS, depth, panel, right, to, window, m1 - m, columns, epilogue, soon);
         else
-          tile_of_height(1, depth, panel, right, to, window, m1 - m, columns, alpha, scale, soon);
+          tile_of_height(1, depth, panel, right, to, window, m1 - m, columns, epilogue, soon);
       }
     }
   }

@@ -85,7 +85,8 @@ INLINE long floats_of_tap(int filters) { return (long)(filters + MR - 1) / MR * 
 // `used` channels from `c` on of a filter's weights: alpha * (parts added up, in order) + beta * w. Weights
 // behind them, in front of channel `free`, are still to be written.
 INLINE void finish(__global const float *sums, int parts, long part, long tap_floats, __global float *w,
-                   int c, int used, int free, int channels, int taps, float alpha, float beta) {
+                   int c, int used, int free, int channels, int taps, const Epilogue epilogue) {
+  const Epilogue rest = cf_epilogue_of_scaled(epilogue);
   for (int tap = 0; tap < taps; tap += VEC)
     for (int i = 0; i < used; i += VEC) {
       const int count = min(VEC, taps - tap);
@@ -97,11 +98,11 @@ INLINE void finish(__global const float *sums, int parts, long part, long tap_fl
           __global const float *from = sums + (tap + j) * tap_floats + i;
           square[j] = vload16(0, from);
           for (int k = 1; k < parts; k++) square[j] += vload16(0, from + k * part);
-          square[j] *= alpha;
+          square[j] *= epilogue.alpha;
         }
       }
       if (taps == 1) {
-        store_part(square[0], w + c + i, used - i, beta);
+        store_part(square[0], w + c + i, used - i, NO_BIAS, rest);
         continue;
       }
       transpose(square);
@@ -109,8 +110,8 @@ INLINE void finish(__global const float *sums, int parts, long part, long tap_fl
       for (int j = 0; j < VEC; j++)
         if (i + j < used) {
           const long to = (long)(c + i + j) * taps + tap;
-          const bool spills = beta == 0.0f && taps < VEC && to + VEC <= (long)free * taps;
-          store_part(square[j], w + to, spills ? VEC : count, beta);
+          const bool spills = !CF_READS_RESULT(rest) && taps < VEC && to + VEC <= (long)free * taps;
+          store_part(square[j], w + to, spills ? VEC : count, NO_BIAS, rest);
         }
     }
 }
@@ -122,8 +123,9 @@ __kernel ONE_ITEM void igemm_cpu_bwd_weights_rows(__global const float *restrict
                                                   __global const float *restrict y,
                                                   __global float *restrict w,
                                                   __global float *restrict sums, GEOMETRY,
-                                                  const float alpha, const float beta,
+                                                  CF_EPILOGUE_PARAMETERS,
                                                   const int share, const int strip, const int span) {
+  const Epilogue epilogue = CF_EPILOGUE(w);
   const int length = min(o_w, DEPTH), in_row = (o_w + length - 1) / length;
   const int rows = images * o_d * o_h * in_row, lines = f_d * f_h, taps = lines * f_w;
   const int group = get_global_id(2) % groups, part = get_global_id(2) / groups;
@@ -189,7 +191,7 @@ __kernel ONE_ITEM void igemm_cpu_bwd_weights_rows(__global const float *restrict
           if (is_whole && tap == taps - 1 && row + block >= end)
             for (int i = m; i < min(m + MR, m1); i++)
               finish(tiles + i * NR, 1, 0, tap_floats, w + (long)i * channels * taps, c, columns, c1,
-                     channels, taps, alpha, beta);
+                     channels, taps, epilogue);
         }
       }
     }
@@ -199,8 +201,9 @@ __kernel ONE_ITEM void igemm_cpu_bwd_weights_rows(__global const float *restrict
 // Global size: (runs of filters, blocks of channels, groups); `share` filters each.
 __kernel ONE_ITEM void igemm_cpu_sum_tiles(__global const float *restrict sums, __global float *restrict w,
                                            const int groups, const int channels, const int filters,
-                                           const int taps, const int parts, const float alpha,
-                                           const float beta, const int share) {
+                                           const int taps, const int parts, CF_EPILOGUE_PARAMETERS,
+                                           const int share) {
+  const Epilogue epilogue = CF_EPILOGUE(w);
   const int c = get_global_id(1) * NR, group = get_global_id(2), columns = min(NR, channels - c);
   const int first = get_global_id(0) * share, end = min(filters, first + share);
   const long tap_floats = floats_of_tap(filters), block_floats = taps * tap_floats;
@@ -209,5 +212,5 @@ __kernel ONE_ITEM void igemm_cpu_sum_tiles(__global const float *restrict sums, 
   w += (long)group * filters * channels * taps;
   for (int m = first; m < end; m++)
     finish(sums + m * NR, parts, groups * group_floats, tap_floats, w + (long)m * channels * taps, c,
-           columns, c + columns, channels, taps, alpha, beta);
+           columns, c + columns, channels, taps, epilogue);
 }

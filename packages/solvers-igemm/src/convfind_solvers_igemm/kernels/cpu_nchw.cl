@@ -6,6 +6,7 @@
 // stride 2 along w, both phases are computed and stored in turns. Weights come in panels of MR
 // filters from igemm_cpu_pack. With STRASSEN, positions, channels and filters are halves, whose sums are
 // multiplied.
+#define CF_PASSES 1
 #define JOINED_PHASES 1
 #include "cpu_tile.h"
 
@@ -68,7 +69,7 @@ typedef struct {
 
 // To `part`; with STRASSEN it is added to that, and `sign` times to `other`.
 INLINE void tile(const int rows_, const int vectors, int depth, __global const float *left_panel,
-                 const float *panel, float *part, float *other, float sign, float alpha, Next next) {
+                 const float *panel, float *part, float *other, float sign, Next next) {
   float16 sum[MR][VECTORS];
 #pragma unroll
   for (int i = 0; i < rows_; i++)
@@ -93,42 +94,42 @@ INLINE void tile(const int rows_, const int vectors, int depth, __global const f
     for (int j = 0; j < vectors; j++) {
       const int at = i * VECTORS + j;
 #if STRASSEN
-      vstore16(fma((float16)(alpha), sum[i][j], vload16(at, part)), at, part);
-      if (sign != 0.0f)
-        vstore16(fma((float16)(alpha * sign), sum[i][j], vload16(at, other)), at, other);
+      vstore16(vload16(at, part) + sum[i][j], at, part);
+      if (sign != 0.0f) vstore16(fma((float16)(sign), sum[i][j], vload16(at, other)), at, other);
 #else
-      vstore16(sum[i][j] * alpha, at, part);
+      vstore16(sum[i][j], at, part);
 #endif
     }
 }
 
 INLINE void tile_of_width(const int vectors, int rows, int depth, __global const float *left_panel,
-                          const float *panel, float *part, float *other, float sign, float alpha, Next next) {
+                          const float *panel, float *part, float *other, float sign, Next next) {
   if (MR > 8 && rows > 8)
-    tile(MR, vectors, depth, left_panel, panel, part, other, sign, alpha, next);
+    tile(MR, vectors, depth, left_panel, panel, part, other, sign, next);
   else if (MR > 4 && rows > 4)
-    tile(MR < 8 ? MR : 8, vectors, depth, left_panel, panel, part, other, sign, alpha, next);
+    tile(MR < 8 ? MR : 8, vectors, depth, left_panel, panel, part, other, sign, next);
   else
-    tile(4, vectors, depth, left_panel, panel, part, other, sign, alpha, next);
+    tile(4, vectors, depth, left_panel, panel, part, other, sign, next);
 }
 
 // A call of its own: what the kernel keeps in registers would push sums out of them.
 NOINLINE void multiply(int columns, int rows, int depth, __global const float *left_panel,
-                       const float *panel, float *part, float *other, float sign, float alpha, Next next) {
+                       const float *panel, float *part, float *other, float sign, Next next) {
   if (VECTORS > 1 && columns > VEC)
-    tile_of_width(VECTORS, rows, depth, left_panel, panel, part, other, sign, alpha, next);
+    tile_of_width(VECTORS, rows, depth, left_panel, panel, part, other, sign, next);
   else
-    tile_of_width(1, rows, depth, left_panel, panel, part, other, sign, alpha, next);
+    tile_of_width(1, rows, depth, left_panel, panel, part, other, sign, next);
 }
 
 // The last `count` floats of a vector; those in front of them are stored already.
-INLINE void store_last(float16 value, __global float *y, int count, float beta) {
-  if (beta != 0.0f) {
+INLINE void store_last(float16 sum, __global float *y, int count, float16 bias, const Epilogue epilogue) {
+  if (CF_READS_RESULT(epilogue)) {
     const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    const float16 old = vload16(0, y);
-    value = select(old, fma((float16)(beta), old, value), lane >= VEC - count);
+    const float16 old = vload16(0, y), value = fma((float16)(epilogue.beta), old, BIASED(sum, bias, epilogue));
+    vstore16(select(old, activated(value, epilogue), lane >= VEC - count), 0, y);
+    return;
   }
-  vstore16(value, 0, y);
+  vstore16(result_of(sum, y, bias, epilogue), 0, y);
 }
 
 // Positions have one tap, and lie as the places of x do.
@@ -137,17 +138,19 @@ INLINE bool is_same(const Axis *axis, int out, int size, int step) {
 }
 
 // One row of results that nothing reaches.
-INLINE void scale_row(__global float *y, const Run *runs, int used, float beta) {
+INLINE void store_empty_row(__global float *y, const Run *runs, int used, int channel, Epilogue epilogue) {
+  epilogue = cf_epilogue_of_scaled(epilogue);
+  const float16 zeros = 0.0f, bias = bias_of(epilogue, channel);
   for (int r = 0; r < used; r++) {
     __global float *to = y + runs[r].to;
     const int count = runs[r].count;
     if (count == 1) {
-      to[0] = beta != 0.0f ? beta * to[0] : 0.0f;
+      CF_STORE_RESULT(FLOAT32, to, channel, 0.0f, epilogue);
       continue;
     }
     int j = 0;
-    for (; j + VEC <= count; j += VEC) store_part((float16)(0.0f), to + j, VEC, beta);
-    if (j < count) store_part((float16)(0.0f), to + j, count - j, beta);
+    for (; j + VEC <= count; j += VEC) store_part(zeros, to + j, VEC, bias, epilogue);
+    if (j < count) store_part(zeros, to + j, count - j, bias, epilogue);
   }
 }
 
@@ -158,17 +161,19 @@ INLINE void prefetch_run(__global const float *y, int count) {
 
 // Rows of results, `size` floats apart in y; `joined` tiles in turns.
 INLINE void store_rows(const float *part, int rows, int joined, const Run *runs, int used,
-                       __global float *y, long size, float beta) {
+                       __global float *y, long size, const Epilogue epilogue) {
   if (joined == 1 && runs[0].count == NR) {
     for (int i = 0; i < rows; i++)
 #pragma unroll
       for (int j = 0; j < VECTORS; j++)
-        store_part(vload16(i * VECTORS + j, part), y + runs[0].to + i * size + j * VEC, VEC, beta);
+        store_part(vload16(i * VECTORS + j, part), y + runs[0].to + i * size + j * VEC, VEC, bias_of(epilogue, i),
+                   epilogue);
     return;
   }
   float turns[2 * NR + VEC] __attribute__((aligned(64)));
   for (int i = 0; i < rows; i++, part += NR, y += size) {
     const float *row = part;
+    const float16 bias = bias_of(epilogue, i);
     if (joined == 2) {
 #pragma unroll
       for (int j = 0; j < VECTORS; j++) {
@@ -183,16 +188,16 @@ INLINE void store_rows(const float *part, int rows, int joined, const Run *runs,
       const float *from = row + run.from;
       __global float *to = y + run.to;
       if (run.count == 1) {
-        to[0] = beta != 0.0f ? fma(beta, to[0], from[0]) : from[0];
+        CF_STORE_RESULT(FLOAT32, to, i, from[0], epilogue);
         continue;
       }
       int j = 0;
-      for (; j + VEC <= run.count; j += VEC) store_part(vload16(0, from + j), to + j, VEC, beta);
+      for (; j + VEC <= run.count; j += VEC) store_part(vload16(0, from + j), to + j, VEC, bias, epilogue);
       if (j < run.count) {
         if (j)
-          store_last(vload16(0, from + run.count - VEC), to + run.count - VEC, run.count - j, beta);
+          store_last(vload16(0, from + run.count - VEC), to + run.count - VEC, run.count - j, bias, epilogue);
         else
-          store_part(vload16(0, from), to, run.count, beta);
+          store_part(vload16(0, from), to, run.count, bias, epilogue);
       }
     }
   }
@@ -202,8 +207,9 @@ INLINE void store_rows(const float *part, int rows, int joined, const Run *runs,
 // positions, a multiple of NR, and `share` filters, a multiple of MR, each.
 __kernel ONE_ITEM void igemm_cpu_nchw(__global const float *restrict x,
                                       __global const float *restrict packed,
-                                      __global float *restrict y, GEOMETRY, const float alpha,
-                                      const float beta, const int strip, const int share) {
+                                      __global float *restrict y, GEOMETRY,
+                                      CF_EPILOGUE_PARAMETERS, const int strip, const int share) {
+  const Epilogue whole = CF_EPILOGUE(y);
   const int joined = joined_phases(GEOMETRY_NAMES), phases = phases_of(GEOMETRY_NAMES) / joined;
   const int group = get_global_id(2) / phases, index = get_global_id(2) % phases * joined;
   const Phase phase = phase_of(index, GEOMETRY_NAMES);
@@ -239,7 +245,8 @@ __kernel ONE_ITEM void igemm_cpu_nchw(__global const float *restrict x,
   for (int c0 = 0; c0 < channels; c0 += block)
     for (int t0 = 0; t0 == 0 || t0 < most; t0 += DEPTH) {  // once where nothing reaches the phase
       const int count = min(block, channels - c0), channel = HALVES * group * channels + c0;
-      const float scale = c0 + t0 == 0 ? beta : 1.0f;
+      const Epilogue epilogue =
+          cf_epilogue_of_pass(whole, c0 + t0 == 0, c0 + block >= channels && t0 + DEPTH >= most);
       for (int p = first; p < end; p += NR) {
         const int columns = min(NR, end - p);
         const int found = split(segments, p, columns, out_d, out_h, out_w);
@@ -299,15 +306,17 @@ __kernel ONE_ITEM void igemm_cpu_nchw(__global const float *restrict x,
                                  (long)c0 * at->taps + (long)t0 * count;
               multiply(columns, rows, depth, packed + place * MR, right,
                        parts + (product.y_0 * joined + i) * MR * NR,
-                       parts + (product.y_1 * joined + i) * MR * NR, product.y_sign, alpha, next);
+                       parts + (product.y_1 * joined + i) * MR * NR, product.y_sign, next);
               right += depth * NR;
             }
           }
-          for (int q = 0; q < QUARTERS; q++)
+          for (int q = 0; q < QUARTERS; q++) {
+            const Epilogue own = CF_EPILOGUE_FROM(epilogue, (HALVES * group + q % 2) * filters + m);
             if (most)
-              store_rows(parts + q * joined * MR * NR, rows, joined, runs, used, QUARTER_OF_Y(q), size, scale);
+              store_rows(parts + q * joined * MR * NR, rows, joined, runs, used, QUARTER_OF_Y(q), size, own);
             else
-              scale_row(QUARTER_OF_Y(q), runs, used, beta);
+              store_empty_row(QUARTER_OF_Y(q), runs, used, 0, own);
+          }
         }
       }
     }

@@ -6,6 +6,7 @@
 // Weights come in panels of NR filters from igemm_cpu_pack (PACKED 1), or each work-item packs a
 // block of them into private memory, which stays in the level-2 cache, when it comes to it (PACKED 0).
 // Large results are written past the caches, and so are the zeros between those of a strided gradient.
+#define CF_PASSES 1
 #include "cpu_tile.h"
 
 #define CHANNELS_LAST 1
@@ -37,24 +38,28 @@ typedef struct {
 } Gaps;
 
 // Those behind position i.
-INLINE void fill_gap(__global float *y, int i, Gaps gaps, int columns, float beta) {
+INLINE void fill_gap(__global float *y, int i, Gaps gaps, int columns, Epilogue epilogue) {
+  epilogue = cf_epilogue_of_scaled(epilogue);
+  const float16 zeros = 0.0f;
   for (int d = 0; d < gaps.d[i]; d++)
     for (int h = 0; h < gaps.h[i]; h++)
       for (int w = 0; w < gaps.w[i]; w++) {
         if (d + h + w == 0) continue;
         __global float *to = y + d * gaps.slice + h * gaps.row + w * gaps.pixel;
-        for (int j = 0; j < columns; j += VEC)
+        for (int j = 0; j < columns; j += VEC) {
+          const float16 bias = biases_of(epilogue, j, columns - j);
           if (gaps.is_streamed && columns - j >= VEC)
-            STORE_STREAMED((float16)(0.0f), to + j);
+            STORE_STREAMED(result_of(zeros, to + j, bias, epilogue), to + j);
           else
-            store_part((float16)(0.0f), to + j, columns - j, beta);
+            store_part(zeros, to + j, columns - j, bias, epilogue);
+        }
       }
 }
 
 // With `fills`, gaps are filled between products, so that neither waits for the other.
 INLINE void tile(const int rows_, const int vectors, const bool fills, int depth, const float *windows,
                  PANEL_SPACE const float *panel, __global float *y, const long *at, int rows, int columns,
-                 float alpha, float beta, Ahead ahead, Gaps gaps, bool is_streamed) {
+                 const Epilogue epilogue, Ahead ahead, Gaps gaps, bool is_streamed) {
   float16 sum[MR][VECTORS];
 #pragma unroll
   for (int i = 0; i < rows_; i++) {
@@ -84,27 +89,36 @@ INLINE void tile(const int rows_, const int vectors, const bool fills, int depth
         }
       }
     }
-    if (fills) fill_gap(y + at[part], part, gaps, columns, beta);
+    if (fills) fill_gap(y + at[part], part, gaps, columns, epilogue);
   }
   for (int i = 0; GRADIENT && !fills && gaps.is_wanted && i < rows; i++)
-    fill_gap(y + at[i], i, gaps, columns, beta);
+    fill_gap(y + at[i], i, gaps, columns, epilogue);
+  float16 bias[VECTORS];
+#pragma unroll
+  for (int j = 0; j < vectors; j++) bias[j] = biases_of(epilogue, j * VEC, columns - j * VEC);
   if (rows >= rows_ && columns >= vectors * VEC) {
     // Asked once a tile, not at every store.
-    if (beta != 0.0f) {
+    if (CF_READS_RESULT(epilogue)) {
 #pragma unroll
       for (int i = 0; i < rows_; i++)
 #pragma unroll
-        for (int j = 0; j < vectors; j++) store_whole(sum[i][j] * alpha, y + at[i] + j * VEC, beta);
+        for (int j = 0; j < vectors; j++) store_whole(sum[i][j], y + at[i] + j * VEC, bias[j], epilogue);
     } else if (is_streamed) {
 #pragma unroll
       for (int i = 0; i < rows_; i++)
 #pragma unroll
-        for (int j = 0; j < vectors; j++) STORE_STREAMED(sum[i][j] * alpha, y + at[i] + j * VEC);
+        for (int j = 0; j < vectors; j++) {
+          __global float *to = y + at[i] + j * VEC;
+          STORE_STREAMED(result_of(sum[i][j], to, bias[j], epilogue), to);
+        }
     } else {
 #pragma unroll
       for (int i = 0; i < rows_; i++)
 #pragma unroll
-        for (int j = 0; j < vectors; j++) vstore16(sum[i][j] * alpha, 0, y + at[i] + j * VEC);
+        for (int j = 0; j < vectors; j++) {
+          __global float *to = y + at[i] + j * VEC;
+          vstore16(result_of(sum[i][j], to, bias[j], epilogue), 0, to);
+        }
     }
     return;
   }
@@ -112,28 +126,28 @@ INLINE void tile(const int rows_, const int vectors, const bool fills, int depth
 #pragma unroll
   for (int i = 0; i < rows_; i++) {
 #pragma unroll
-    for (int j = 0; j < vectors; j++) rest[i * vectors + j] = sum[i][j] * alpha;
+    for (int j = 0; j < vectors; j++) rest[i * vectors + j] = sum[i][j];
   }
 #pragma unroll 1
   for (int i = 0; i < min(rows, rows_); i++)
 #pragma unroll 1
     for (int j = 0; j < vectors; j++)
-      store_part(rest[i * vectors + j], y + at[i] + j * VEC, columns - j * VEC, beta);
+      store_part(rest[i * vectors + j], y + at[i] + j * VEC, columns - j * VEC, bias[j], epilogue);
 }
 
 INLINE void tile_of_height(const int vectors, int depth, const float *windows,
                            PANEL_SPACE const float *panel, __global float *y, const long *at,
-                           int rows, int columns, float alpha, float beta, Ahead ahead, Gaps gaps,
+                           int rows, int columns, const Epilogue epilogue, Ahead ahead, Gaps gaps,
                            bool is_streamed) {
   if (GRADIENT && gaps.is_wanted && rows == MR)
-    tile(MR, vectors, true, depth, windows, panel, y, at, rows, columns, alpha, beta, ahead, gaps, is_streamed);
+    tile(MR, vectors, true, depth, windows, panel, y, at, rows, columns, epilogue, ahead, gaps, is_streamed);
   else if (MR > 8 && rows > 8)
-    tile(MR, vectors, false, depth, windows, panel, y, at, rows, columns, alpha, beta, ahead, gaps, is_streamed);
+    tile(MR, vectors, false, depth, windows, panel, y, at, rows, columns, epilogue, ahead, gaps, is_streamed);
   else if (MR > 4 && rows > 4)
-    tile(MR < 8 ? MR : 8, vectors, false, depth, windows, panel, y, at, rows, columns, alpha, beta, ahead, gaps,
+    tile(MR < 8 ? MR : 8, vectors, false, depth, windows, panel, y, at, rows, columns, epilogue, ahead, gaps,
          is_streamed);
   else
-    tile(4, vectors, false, depth, windows, panel, y, at, rows, columns, alpha, beta, ahead, gaps, is_streamed);
+    tile(4, vectors, false, depth, windows, panel, y, at, rows, columns, epilogue, ahead, gaps, is_streamed);
 }
 
 // What the kernel keeps in registers would push sums out of few of them: then a call of its own.
@@ -143,13 +157,13 @@ INLINE
 NOINLINE
 #endif
 void multiply(int depth, const float *windows, PANEL_SPACE const float *panel, __global float *y,
-              const long *at, int rows, int columns, float alpha, float beta, Ahead ahead, Gaps gaps,
+              const long *at, int rows, int columns, const Epilogue epilogue, Ahead ahead, Gaps gaps,
               bool is_streamed) {
   if (VECTORS > 1 && columns > VEC)
-    tile_of_height(VECTORS, depth, windows, panel, y, at, rows, columns, alpha, beta, ahead, gaps,
+    tile_of_height(VECTORS, depth, windows, panel, y, at, rows, columns, epilogue, ahead, gaps,
                    is_streamed);
   else
-    tile_of_height(1, depth, windows, panel, y, at, rows, min(VEC, columns), alpha, beta, ahead, gaps,
+    tile_of_height(1, depth, windows, panel, y, at, rows, min(VEC, columns), epilogue, ahead, gaps,
                    is_streamed);
 }
 
@@ -250,8 +264,9 @@ INLINE bool is_inside(const Axis *axis, int size, int step) {
 // and the others are filled); `share` positions and `strip` filters each, `strip` a multiple of NR.
 __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
                                       __global const float *restrict weights,
-                                      __global float *restrict y, GEOMETRY, const float alpha,
-                                      const float beta, const int share, const int strip) {
+                                      __global float *restrict y, GEOMETRY,
+                                      CF_EPILOGUE_PARAMETERS, const int share, const int strip) {
+  const Epilogue whole = CF_EPILOGUE(y);
   const bool fills = GRADIENT && get_global_size(2) < groups * phases_of(GEOMETRY_NAMES);
   const int phases = fills ? 1 : phases_of(GEOMETRY_NAMES), group = get_global_id(2) / phases;
   const Phase phase = phase_of(get_global_id(2) % phases, GEOMETRY_NAMES);
@@ -266,7 +281,7 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
   const long x_size = (long)images * x_d * x_h * x_w * x_pixel;
   y += (long)group * filters;
   // Nothing is read of y, it will not stay near, and vectors of it are lines.
-  const bool is_large = beta == 0.0f && (long)images * o_d * o_h * o_w * y_pixel >= STREAMED_FLOATS &&
+  const bool is_large = !CF_READS_RESULT(whole) && (long)images * o_d * o_h * o_w * y_pixel >= STREAMED_FLOATS &&
                         y_pixel % VEC == 0 && ((size_t)y & 63) == 0;
   const bool is_plain = phase.taps == 1 && is_inside(&phase.d, x_d, SOURCE_STEP(stride_d)) &&
                         is_inside(&phase.h, x_h, SOURCE_STEP(stride_h)) &&
@@ -294,6 +309,7 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
   const int asked = ((MR << 16) + k1 - k0 - 1) / (k1 - k0);
   for (int b = 0; b == 0 || b < reduction; b += DEPTH) {  // once where nothing reaches the phase
     const int depth = min(DEPTH, reduction - b);
+    const Epilogue epilogue = cf_epilogue_of_pass(whole, b == 0, b + DEPTH >= reduction);
 #if !PACKED
     pack_block(panels, weights, behind, k1 - k0, channels, b, depth, w_filter,
                W_CHANNEL(filters, channels, all), W_TAP(filters, channels), &phase, f_h, f_w);
@@ -344,7 +360,6 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
 #else
         const float *panel = panels + (k - k0) * depth;
 #endif
-        const float scale = b == 0 ? beta : 1.0f;
         const bool is_streamed = is_large && reduction <= DEPTH;
         Ahead ahead = {x, 0, 0};
         if (phase.taps == 1) {
@@ -352,8 +367,8 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
           const long pixel = SOURCE_STEP(stride_w) * x_pixel;
           ahead = (Ahead){x + first_x + base[0] + b + (MR + before) * pixel, pixel, behind - before};
         }
-        multiply(depth, windows, panel, y + first_y + k, at, rows, min(NR, k1 - k), alpha, scale, ahead, gaps,
-                 is_streamed);
+        multiply(depth, windows, panel, y + first_y + k, at, rows, min(NR, k1 - k),
+                 CF_EPILOGUE_FROM(epilogue, group * filters + k), ahead, gaps, is_streamed);
       }
     }
   }

@@ -23,6 +23,7 @@
 #define STRIP_FLOATS 16384 // room for a strip
 #endif
 
+#define CF_PASSES 1
 #include "cpu_tile.h"
 
 #define WIDTH NR
@@ -38,20 +39,19 @@
 
 #if !CHANNELS_LAST
 // `count` results `step` apart.
-INLINE void store_row(float16 value, __global float *y, long step, int count, float beta) {
+INLINE void store_row(float16 sum, __global float *y, long step, int count, int channel, const Epilogue epilogue) {
   if (step == 1) {
-    store_part(value, y, count, beta);
+    store_part(sum, y, count, bias_of(epilogue, channel), epilogue);
     return;
   }
   float part[VEC];
-  vstore16(value, 0, part);
-  for (int i = 0; i < count; i++)
-    y[i * step] = beta != 0.0f ? fma(beta, y[i * step], part[i]) : part[i];
+  vstore16(sum, 0, part);
+  for (int i = 0; i < count; i++) CF_STORE_RESULT(FLOAT32, y + i * step, channel, part[i], epilogue);
 }
 #endif
 
 INLINE void tile(const int rows_, const int vectors, const Strip *strip, int length,
-                 const float *windows, __global const float *panel, float *part, float alpha) {
+                 const float *windows, __global const float *panel, float *part) {
   float16 sum[MR][VECTORS];
 #pragma unroll
   for (int i = 0; i < rows_; i++)
@@ -77,39 +77,40 @@ INLINE void tile(const int rows_, const int vectors, const Strip *strip, int len
 #pragma unroll
   for (int i = 0; i < rows_; i++)
 #pragma unroll
-    for (int j = 0; j < vectors; j++) vstore16(sum[i][j] * alpha, i * VECTORS + j, part);
+    for (int j = 0; j < vectors; j++) vstore16(sum[i][j], i * VECTORS + j, part);
 }
 
 // Of a low register tile there are all heights from 4 on, and rows are cut evenly.
 #define IS_LOW (MR <= 6)
 
 INLINE void tile_of_width(const int vectors, int rows, const Strip *strip, int length,
-                          const float *windows, __global const float *panel, float *part, float alpha) {
+                          const float *windows, __global const float *panel, float *part) {
   if (IS_LOW ? rows == MR : rows > MR / 2)
-    tile(MR, vectors, strip, length, windows, panel, part, alpha);
+    tile(MR, vectors, strip, length, windows, panel, part);
   else if ((IS_LOW || MR / 2 > 4) && rows > 4)
-    tile(IS_LOW ? 5 : MR / 2, vectors, strip, length, windows, panel, part, alpha);
+    tile(IS_LOW ? 5 : MR / 2, vectors, strip, length, windows, panel, part);
   else
-    tile(4, vectors, strip, length, windows, panel, part, alpha);
+    tile(4, vectors, strip, length, windows, panel, part);
 }
 
 // A call of its own: what the kernel keeps in registers would push sums out of them.
 NOINLINE void multiply(int columns, int rows, const Strip *strip, int length, const float *windows,
-                       __global const float *panel, float *part, float alpha) {
+                       __global const float *panel, float *part) {
   if (VECTORS > 1 && columns > VEC)
-    tile_of_width(VECTORS, rows, strip, length, windows, panel, part, alpha);
+    tile_of_width(VECTORS, rows, strip, length, windows, panel, part);
   else
-    tile_of_width(1, rows, strip, length, windows, panel, part, alpha);
+    tile_of_width(1, rows, strip, length, windows, panel, part);
 }
 
 // Results of `rows` positions `pitch` floats apart by `columns` filters, channels first `plane` apart.
 INLINE void store_tile(const float *part, __global float *y, long pitch, long plane, int rows,
-                       int columns, float beta) {
+                       int columns, const Epilogue epilogue) {
   const int vectors = VECTORS > 1 && columns > VEC ? VECTORS : 1;
 #if CHANNELS_LAST
   for (int i = 0; i < rows; i++)
     for (int j = 0; j < vectors; j++)
-      store_part(vload16(i * VECTORS + j, part), y + i * pitch + j * VEC, columns - j * VEC, beta);
+      store_part(vload16(i * VECTORS + j, part), y + i * pitch + j * VEC, columns - j * VEC,
+                 biases_of(epilogue, j * VEC, columns - j * VEC), epilogue);
 #else
   for (int j = 0; j < vectors; j++) {
     float16 square[VEC];
@@ -123,7 +124,7 @@ INLINE void store_tile(const float *part, __global float *y, long pitch, long pl
 #pragma unroll
     for (int i = 0; i < VEC; i++) vstore16(square[i], i, turned);
     for (int i = 0; i < min(VEC, columns - j * VEC); i++)
-      store_row(vload16(i, turned), y + (j * VEC + i) * plane, pitch, rows, beta);
+      store_row(vload16(i, turned), y + (j * VEC + i) * plane, pitch, rows, j * VEC + i, epilogue);
   }
 #endif
 }
@@ -132,8 +133,9 @@ INLINE void store_tile(const float *part, __global float *y, long pitch, long pl
 // each, `strip` a multiple of NR.
 __kernel ONE_ITEM void igemm_cpu_rows(__global const float *restrict x,
                                            __global const float *restrict packed,
-                                           __global float *restrict y, GEOMETRY, const float alpha,
-                                           const float beta, const int share, const int strip) {
+                                           __global float *restrict y, GEOMETRY,
+                                           CF_EPILOGUE_PARAMETERS, const int share, const int strip) {
+  const Epilogue whole = CF_EPILOGUE(y);
   const int phases = phases_of(GEOMETRY_NAMES), group = get_global_id(2) / phases;
   const Phase phase = phase_of(get_global_id(2) % phases, GEOMETRY_NAMES);
   const int out_d = phase.d.out, out_h = phase.h.out, out_w = phase.w.out, taps_w = phase.w.taps;
@@ -155,7 +157,7 @@ __kernel ONE_ITEM void igemm_cpu_rows(__global const float *restrict x,
   plan(&plan_, phase.d.taps * phase.h.taps, taps_w, step, phase.w.dilation, channels, MR);
   for (int c0 = 0; c0 < channels; c0 += block) {
     const int count = min(block, channels - c0), length = JOINED ? taps_w * channels : count;
-    const float scale = c0 == 0 ? beta : 1.0f;
+    const Epilogue epilogue = cf_epilogue_of_pass(whole, c0 == 0, c0 + block >= channels);
     for (int index = first; index < end; index++) {
       const int o = index % in_row * height, row = index / in_row;
       const int r = row % out_h, slice = row / out_h;
@@ -180,8 +182,9 @@ __kernel ONE_ITEM void igemm_cpu_rows(__global const float *restrict x,
       for (int k = k0; k < k1; k += NR) {
         __global const float *panel =
             packed + ((long)((k - k0) / NR) * all * channels + (long)c0 * phase.taps) * NR;
-        multiply(k1 - k, rows, &plan_, length, windows, panel, part, alpha);
-        store_tile(part, to + k * (CHANNELS_LAST ? 1 : y_plane), pitch, y_plane, rows, k1 - k, scale);
+        multiply(k1 - k, rows, &plan_, length, windows, panel, part);
+        store_tile(part, to + k * (CHANNELS_LAST ? 1 : y_plane), pitch, y_plane, rows, k1 - k,
+                   CF_EPILOGUE_FROM(epilogue, group * filters + k));
       }
     }
   }

@@ -8,8 +8,9 @@
 // groups' filters each.
 __kernel ONE_ITEM void igemm_cpu_sum(__global const float *restrict sums, __global float *restrict w,
                                      const int filters, const int channels, const int taps,
-                                     const int parts, const float alpha, const float beta,
+                                     const int parts, CF_EPILOGUE_PARAMETERS,
                                      const int share) {
+  const Epilogue epilogue = CF_EPILOGUE(w);
   const int first = get_global_id(0) * share, end = min(filters, first + share);
   const int window = channels * taps;
   const long all = (long)filters * window;
@@ -18,7 +19,7 @@ __kernel ONE_ITEM void igemm_cpu_sum(__global const float *restrict sums, __glob
     const int count = (int)min((long)VEC, (long)end * window - at);
     float16 sum = load_part(sums + at, count);
     for (int part = 1; part < parts; part++) sum += load_part(sums + part * all + at, count);
-    store_part(sum * alpha, w + at, count, beta);
+    store_part(sum, w + at, count, NO_BIAS, epilogue);
   }
 #else  // from taps of channels to channels of taps
   for (int k = first; k < end; k++)
@@ -40,7 +41,7 @@ __kernel ONE_ITEM void igemm_cpu_sum(__global const float *restrict sums, __glob
         __global float *to = w + (long)k * window + (long)c * taps + tap;
 #pragma unroll
         for (int i = 0; i < VEC; i++)
-          if (i < used) store_part(square[i] * alpha, to + (long)i * taps, count, beta);
+          if (i < used) store_part(square[i], to + (long)i * taps, count, NO_BIAS, epilogue);
       }
 #endif
 }

@@ -92,7 +92,8 @@ CF_INLINE void fill_table(CF_LOCAL_PTR Table *table, int item, Place at, int cha
 // The result of part i, of several, lies behind those of the parts before it.
 CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_gpu_conv(
     CF_GLOBAL const ELEMENT *source, CF_GLOBAL const ELEMENT *filter, CF_GLOBAL RESULT_ELEMENT *result,
-    const float alpha, const float beta, const int position_tiles, const int parts, GEOMETRY) {
+    CF_EPILOGUE_PARAMETERS, const int position_tiles, const int parts, GEOMETRY) {
+  const Epilogue epilogue = CF_EPILOGUE(result);
   CF_LOCAL float a_tile[2][A_FLOATS] __attribute__((aligned(16)));
   CF_LOCAL float b_tile[2][B_FLOATS] __attribute__((aligned(16)));
   CF_LOCAL CF_LONG row_at[TILE_M], column_at[TILE_N];
@@ -236,7 +237,8 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_gpu_conv(
   result += (CF_LONG)group * RESULT_CHANNELS * RESULT_CHANNEL_STEP +
             origin_of(d, h, w, RESULT_H, RESULT_W) * RESULT_POSITION_STEP;
   if (SPLIT) result += (CF_LONG)part * IMAGES * RESULT_IMAGE_STEP;
-  store_tile(result, sum, row_at, column_at, row_mark, column_mark, item, alpha, beta);
+  store_tile(result, sum, row_at, column_at, row_mark, column_mark, item,
+             CF_EPILOGUE_FROM(epilogue, group * RESULT_CHANNELS + first_channel));
 }
 
 #include "gpu_sum.cl"

@@ -8,6 +8,7 @@
 //   GATHER_TABLE      channels and taps are one axis; what lies where is looked up in a table of the step.
 // With FETCH, elements travel to local memory past the registers, four where GATHER_POSITIONS has them aligned, else
 // one by one. That leaves registers for another work-group a unit, and no address that has to outlive a product.
+#define CHANNEL(row, column) (CHANNELS_LAST ? (column) : (row))
 #include "gpu_geometry.h"
 #include "convfind_gpu_tile.h"
 

@@ -153,8 +153,9 @@ CF_INLINE Spot spot_of(Place place, int there, int result_h, int result_w, int r
 
 // One-dimensional grid: row tiles * column tiles * parts * groups work-groups of THREADS items.
 CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_gpu_weights(
-    CF_GLOBAL const ELEMENT *x, CF_GLOBAL const ELEMENT *y, CF_GLOBAL RESULT_ELEMENT *result, const float alpha,
-    const float beta, const int parts, GEOMETRY) {
+    CF_GLOBAL const ELEMENT *x, CF_GLOBAL const ELEMENT *y, CF_GLOBAL RESULT_ELEMENT *result,
+    CF_EPILOGUE_PARAMETERS, const int parts, GEOMETRY) {
+  const Epilogue epilogue = CF_EPILOGUE(result);
   CF_LOCAL float a_tile[2][A_FLOATS] __attribute__((aligned(16)));
   CF_LOCAL float b_tile[2][B_FLOATS] __attribute__((aligned(16)));
   CF_LOCAL CF_LONG row_at[TILE_M], column_at[TILE_N];
@@ -246,7 +247,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_gpu_weights(
 
   result += (CF_LONG)group * RESULT_CHANNELS * COLUMNS;
   if (SPLIT) result += (CF_LONG)part * GROUPS * RESULT_CHANNELS * COLUMNS;
-  store_tile(result, sum, row_at, column_at, 0, 0, item, alpha, beta);
+  store_tile(result, sum, row_at, column_at, 0, 0, item, epilogue);
 }
 
 #include "gpu_sum.cl"

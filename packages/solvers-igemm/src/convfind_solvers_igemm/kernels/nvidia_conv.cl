@@ -114,14 +114,15 @@
 // each of `parts_of_sum`; a part of the result then has `part_size` elements. A row of the filter has FILTER_ROW
 // elements, a tap in it FILTER_CHANNELS. by_... are for DIVIDED, the sizes of the result for a single phase.
 CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
-    CF_GLOBAL const ELEMENT *source, CF_GLOBAL const ELEMENT *filter, CF_GLOBAL RESULT_ELEMENT *result, const float alpha,
-    const float beta, const int position_tiles, const int FILTER_ROW, const int FILTER_CHANNELS,
+    CF_GLOBAL const ELEMENT *source, CF_GLOBAL const ELEMENT *filter, CF_GLOBAL RESULT_ELEMENT *result,
+    CF_EPILOGUE_PARAMETERS, const int position_tiles, const int FILTER_ROW, const int FILTER_CHANNELS,
     const CF_LONG by_channel_tiles, const CF_LONG by_position_tiles, const CF_LONG by_groups, const CF_LONG by_d,
     const CF_LONG by_h, const CF_LONG by_w,
 #if PARTIAL
     const int parts_of_sum, const CF_LONG part_size,
 #endif
     GEOMETRY) {
+  const Epilogue whole = CF_EPILOGUE(result);
   CF_LOCAL unsigned char memory[MEMORY_BYTES] __attribute__((aligned(1024)));
   CF_LOCAL Window windows[WINDOWS] __attribute__((aligned(16)));
   CF_LOCAL CF_LONG result_at[TILE_M];
@@ -345,10 +346,11 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
 #endif
   result += (CF_LONG)group * RESULT_CHANNELS * RESULT_CHANNEL_STEP +
             origin_of(d, h, w, RESULT_H, RESULT_W) * RESULT_POSITION_STEP;
+  const Epilogue epilogue = CF_EPILOGUE_FROM(whole, group * RESULT_CHANNELS + first_channel);
 #if WIDE
-  if (beta == 0.0f) {
+  if (PARTIAL || !CF_READS_RESULT(epilogue)) {
     CF_BARRIER();  // no product reads a stage any more
-    put_sums(tiles, sums, item, alpha);
+    put_sums(tiles, sums, result + first_channel, result_at, item, columns, epilogue);
     CF_WAVE_BARRIER();
     store_rows(result + first_channel, tiles, result_at, item, columns);
     return;
@@ -362,14 +364,14 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
     CF_UNROLL for (int j = 0; j < TILE_N / 4; ++j) {
       const int column = j / 2 * 8 + OWN_COLUMN(item) + j % 2;
       if (column < columns && has_phase(phases, column_phase[column]))
-        store_one(result + (row + column_at[column]), sums[j / 2 * 4 + 2 * upper + j % 2], alpha, beta);
+        store_one(result + (row + column_at[column]), sums[j / 2 * 4 + 2 * upper + j % 2], column, epilogue);
     }
 #else
     CF_GLOBAL RESULT_ELEMENT *to = result + (row + (CF_LONG)(first_channel + OWN_COLUMN(item)) * RESULT_CHANNEL_STEP);
     CF_UNROLL for (int j = 0; j < TILE_N / 8; ++j) {
       const int column = 8 * j + OWN_COLUMN(item);
-      if (column < columns) store_one(to, sums[4 * j + 2 * upper], alpha, beta);
-      if (column + 1 < columns) store_one(to + RESULT_CHANNEL_STEP, sums[4 * j + 2 * upper + 1], alpha, beta);
+      if (column < columns) store_one(to, sums[4 * j + 2 * upper], column, epilogue);
+      if (column + 1 < columns) store_one(to + RESULT_CHANNEL_STEP, sums[4 * j + 2 * upper + 1], column + 1, epilogue);
       to += (CF_LONG)8 * RESULT_CHANNEL_STEP;
     }
 #endif

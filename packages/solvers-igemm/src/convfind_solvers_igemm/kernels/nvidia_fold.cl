@@ -4,6 +4,7 @@
 // A stride is folded into the channels: along each axis a position has `kept` neighbouring places of x, of which the
 // first lies `before` behind stride times its index, and a window so many taps fewer. Place q of tap a is tap a * stride
 // + q of the filter.
+#include "convfind_epilogue.h"
 #include "convfind_nvidia.h"
 #include "gpu_geometry.h"
 
@@ -60,9 +61,10 @@ CF_KERNEL void igemm_nvidia_fold(CF_GLOBAL const BITS *x, CF_GLOBAL CF_UINT *fol
 // result = alpha * (sum of the parts) + beta * result, always in the same order. A part has `size` elements: for each
 // filter taps and positions' channels. Global size: SHARES times elements of w, rounded up to work-groups.
 CF_KERNEL CF_WORK_GROUP_SIZE(ELEMENTS *SHARES, 1, 1) void igemm_nvidia_sum(
-    CF_GLOBAL const float *parts, CF_GLOBAL ELEMENT *result, const float alpha, const float beta, const int size,
+    CF_GLOBAL const float *parts, CF_GLOBAL ELEMENT *result, CF_EPILOGUE_PARAMETERS, const int size,
     const int count, const int elements, const int channels, const int folded_channels, OF_AXES(window),
     OF_AXES(taps), OF_AXES(stride), OF_AXES(kept)) {
+  const Epilogue epilogue = CF_EPILOGUE(result);
   CF_LOCAL float shares[SHARES][ELEMENTS];
   const int item = (int)CF_LOCAL_ID(0), share = item / ELEMENTS;
   const int at = (int)CF_GROUP_ID(0) * ELEMENTS + item % ELEMENTS;
@@ -78,7 +80,5 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ELEMENTS *SHARES, 1, 1) void igemm_nvidia_sum(
   CF_BARRIER();
   if (share > 0 || at >= elements) return;
   for (int i = 1; i < SHARES; ++i) sum += shares[i][item];
-  float value = alpha * sum;
-  if (beta != 0.0f) value = CF_FMA(beta, CF_LOAD(DTYPE, result, at), value);
-  CF_STORE(DTYPE, result, at, value);
+  CF_STORE_RESULT(DTYPE, result + at, 0, sum, epilogue);
 }

@@ -1,4 +1,5 @@
 // How a tile of sums becomes elements of the result, or of a part of it.
+#include "convfind_epilogue.h"
 #include "convfind_nvidia_tile.h"
 
 #ifndef PARTIAL
@@ -19,10 +20,12 @@
 
 #define RESULT_ROW (TILE_N * RESULT_BYTES)
 
-CF_INLINED void store_one(CF_GLOBAL RESULT_ELEMENT *to, float value, const float alpha, const float beta) {
-  value *= alpha;
-  if (beta != 0.0f) value = CF_FMA(beta, CF_LOAD(RESULT_DTYPE, to, 0), value);
-  CF_STORE(RESULT_DTYPE, to, 0, value);
+CF_INLINED void store_one(CF_GLOBAL RESULT_ELEMENT *to, const float sum, const int channel, const Epilogue epilogue) {
+#if PARTIAL
+  *to = sum;
+#else
+  CF_STORE_RESULT(RESULT_DTYPE, to, channel, sum, epilogue);
+#endif
 }
 
 #if WIDE
@@ -30,13 +33,25 @@ CF_INLINED void store_one(CF_GLOBAL RESULT_ELEMENT *to, float value, const float
 #define RESULT_PIECE(row, piece) \
   ((row) * RESULT_ROW + (((piece) ^ (RESULT_BYTES == 2 ? (row) & 7 : ((row) & 3) * 2)) << 4))
 
-CF_INLINED void put_sums(const CF_UINT tile, const float sums[SUMS], const int item, const float alpha) {
+#if PARTIAL
+#define RESULT_OF(to, channel, sum, epilogue) (sum)
+#else
+#define RESULT_OF(to, channel, sum, epilogue) CF_RESULT(RESULT_DTYPE, to, channel, sum, epilogue)
+#endif
+
+// Where the result is not read. What lies beyond it becomes anything.
+CF_INLINED void put_sums(const CF_UINT tile, const float sums[SUMS], CF_GLOBAL const RESULT_ELEMENT *result,
+                         CF_LOCAL_PTR const CF_LONG *result_at, const int item, const int columns,
+                         const Epilogue epilogue) {
   CF_UNROLL for (int upper = 0; upper < 2; ++upper) {
     const int row = OWN_ROW(item) + 8 * upper;
+    CF_GLOBAL const RESULT_ELEMENT *line = result + max(result_at[row], (CF_LONG)0);
     CF_UNROLL for (int j = 0; j < TILE_N / 8; ++j) {
-      const int byte = (8 * j + OWN_COLUMN(item)) * RESULT_BYTES;
-      CF_STORE_SHARED_PAIR(RESULT_DTYPE, tile + RESULT_PIECE(row, byte / 16) + byte % 16, alpha * sums[4 * j + 2 * upper],
-                           alpha * sums[4 * j + 2 * upper + 1]);
+      const int column = 8 * j + OWN_COLUMN(item), byte = column * RESULT_BYTES;
+      const int first = min(column, columns - 1), second = min(column + 1, columns - 1);
+      CF_STORE_SHARED_PAIR(RESULT_DTYPE, tile + RESULT_PIECE(row, byte / 16) + byte % 16,
+                           RESULT_OF(line + first, first, sums[4 * j + 2 * upper], epilogue),
+                           RESULT_OF(line + second, second, sums[4 * j + 2 * upper + 1], epilogue));
     }
   }
 }

@@ -7,6 +7,7 @@
 // SPLIT_FLOATS: a float is the nearest TF32 number and a rest. high * high is multiplied in TF32, high * low and low *
 // high in bfloat16, at half the price: what they lose is below 2^-18 of a product, less than the rounding that plain
 // sums of 256 products may have. Sums of DEPTH products are added up in plain arithmetic, as the units cut off.
+#include "convfind_epilogue.h"
 #include "convfind_nvidia.h"
 #include "gpu_geometry.h"
 
@@ -224,8 +225,9 @@ CF_INLINED void multiply_wave(float sums[4][4][4], CF_LOCAL_PTR const unsigned c
 
 // One-dimensional grid: filter tiles * column tiles * groups * parts work-groups of THREADS items.
 CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_weights(
-    CF_GLOBAL const ELEMENT *x, CF_GLOBAL const ELEMENT *y, CF_GLOBAL STORED *result, const float alpha,
-    const float beta, const int parts, GEOMETRY) {
+    CF_GLOBAL const ELEMENT *x, CF_GLOBAL const ELEMENT *y, CF_GLOBAL STORED *result,
+    CF_EPILOGUE_PARAMETERS, const int parts, GEOMETRY) {
+  const Epilogue epilogue = CF_EPILOGUE(result);
   CF_LOCAL unsigned char memory[STAGES * STAGE_BYTES] __attribute__((aligned(1024)));
   CF_LOCAL Row rows[2][DEPTH] __attribute__((aligned(16)));
   CF_LOCAL Column columns[TILE_N / PER_PIECE] __attribute__((aligned(16)));
@@ -299,8 +301,8 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_weights(
         float pair[2] = {sums[i][j][q], sums[i][j][q + 1]};
         if (!PARTIAL) {
           CF_UNROLL for (int side = 0; side < 2; ++side) {
-            pair[side] *= alpha;
-            if (beta != 0.0f) pair[side] = CF_FMA(beta, CF_LOAD(STORED_TYPE, to, side), pair[side]);
+            pair[side] = CF_BIASED(pair[side], 0, epilogue);
+            if (CF_ADDS_Z(epilogue)) pair[side] = CF_FMA(epilogue.beta, CF_LOAD(STORED_TYPE, to, side), pair[side]);
           }
         }
         CF_STORE_PAIR(STORED_TYPE, to, pair[0], pair[1]);

@@ -123,16 +123,24 @@ typedef float8 Line;
 #define VLOAD_LINE vload8
 #define VSTORE_LINE vstore8
 #endif
+#ifdef CF_ACTIVATION
+CF_DEFINE_ACTIVATION(activated_line, Line)
+#define ACTIVATED_LINE(line, epilogue) activated_line(line, (epilogue).a, (epilogue).b, (epilogue).c)
+#else
+#define ACTIVATED_LINE(line, epilogue) (line)
+#endif
 
 // The results of one tile and up to 16 filters; sums are `step` vectors apart.
 INLINE void store_tile(const float16 *sums, const int step, __global ELEMENT *y, int row, int column,
                        int row_step, int column_step, int filters, int height, int width,
-                       long y_pixel, long y_filter, float alpha, float beta) {
+                       long y_pixel, long y_filter, const Epilogue epilogue) {
   const int rows = SIZE_H(OUTPUTS), columns = SIZE_W(OUTPUTS);
   float16 results[(AREA(OUTPUTS) + VEC - 1) / VEC * VEC];
   TRANSFORM_BOTH(transform_result, sums, step, N, results, OUTPUTS);
+  const float16 bias = biases_of(epilogue, 0, filters);
+  const Epilogue rest = cf_epilogue_of_scaled(epilogue);
 #pragma unroll
-  for (int i = 0; i < rows * columns; i++) results[i] *= alpha;
+  for (int i = 0; i < rows * columns; i++) results[i] = BIASED(results[i], bias, epilogue);
   y += ((long)row * width + column) * y_pixel;
 #if STORE_ROWS
   if (row + rows <= height && column + columns <= width) {
@@ -149,8 +157,8 @@ INLINE void store_tile(const float16 *sums, const int step, __global ELEMENT *y,
           for (int i = 0; i < min(VEC / OUTPUTS, rows); i++) {
             __global float *to = y + k * y_filter + (first / OUTPUTS + i) * width;
             Line line = lines[i];
-            if (beta != 0.0f) line = fma((Line)(beta), VLOAD_LINE(0, to), line);
-            VSTORE_LINE(line, 0, to);
+            if (CF_ADDS_Z(rest)) line = fma((Line)(rest.beta), VLOAD_LINE(0, CF_Z_OF(to, rest)), line);
+            VSTORE_LINE(ACTIVATED_LINE(line, rest), 0, to);
           }
         }
     }
@@ -164,13 +172,13 @@ INLINE void store_tile(const float16 *sums, const int step, __global ELEMENT *y,
       if (row + i * row_step < height && column + j * column_step < width) {
         __global ELEMENT *to = y + (i * row_step * width + j * column_step) * y_pixel;
 #if CHANNELS_LAST
-        STORE_PART(results[i * columns + j], to, filters, beta);
+        STORE_PART(results[i * columns + j], to, filters, NO_BIAS, rest);
 #else
         float part[VEC];
         vstore16(results[i * columns + j], 0, part);
         for (int k = 0; k < filters; k++) {
           __global ELEMENT *one = to + k * y_filter;
-          STORE_ELEMENT(beta != 0.0f ? fma(beta, LOAD_ELEMENT(one), part[k]) : part[k], one);
+          CF_STORE_BIASED(ELEMENT_TYPE, one, part[k], rest);
         }
 #endif
       }
@@ -206,9 +214,9 @@ __kernel ONE_ITEM void winograd_cpu_fused(
     __global const DATA *restrict x, __global const WEIGHT *restrict weights,
     __global ELEMENT *restrict y, const int images, const int groups, const int channels,
     const int filters, const int x_h, const int x_w, const int y_h, const int y_w, const int pad_h,
-    const int pad_w, const int dilation_h, const int dilation_w, const float alpha,
-    const float beta, const int share, const int strip, const int span, const long w_group,
+    const int pad_w, const int dilation_h, const int dilation_w, CF_EPILOGUE_PARAMETERS, const int share, const int strip, const int span, const long w_group,
     const long w_filter, const long w_channel, const long w_tap, const int flipped) {
+  const Epilogue epilogue = CF_EPILOGUE(y);
   const int group = get_global_id(2);
   const Grid grid = grid_of(y_h, y_w, OUTPUTS, dilation_h, dilation_w);
   const int tiles = images * tiles_of(grid);
@@ -288,7 +296,7 @@ __kernel ONE_ITEM void winograd_cpu_fused(
         store_tile((const float16 *)from, TILES * VECTORS,
                    y + place.image * y_image + (group * filters + k) * y_filter, place.row,
                    place.column, grid.dilation_h, grid.dilation_w, min(VEC, k1 - k), y_h, y_w,
-                   y_pixel, y_filter, alpha, beta);
+                   y_pixel, y_filter, CF_EPILOGUE_FROM(epilogue, group * filters + k));
       }
     }
   }

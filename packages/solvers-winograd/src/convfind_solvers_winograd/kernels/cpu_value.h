@@ -13,8 +13,8 @@
 
 #if HALF
 #define ELEMENT half
+#define ELEMENT_TYPE FLOAT16
 #define LOAD_ELEMENT(pointer) vload_half(0, pointer)
-#define STORE_ELEMENT(value, pointer) vstore_half_rte(value, 0, pointer)
 #define LOAD_ELEMENTS(pointer) vload_half16(0, pointer)
 #define LOAD_PART load_half_part
 #define STORE_PART store_half_part
@@ -26,9 +26,11 @@ INLINE float16 load_half_part(__global const half *source, int count) {
   return vload16(0, part);
 }
 
-// A beta of zero never reads y, which may hold NaN.
-INLINE void store_half_part(float16 value, __global half *y, int count, float beta) {
-  if (beta != 0.0f) value = fma((float16)(beta), load_half_part(y, count), value);
+INLINE void store_half_part(float16 sum, __global half *y, int count, float16 bias, const Epilogue epilogue) {
+  float16 value = BIASED(sum, bias, epilogue);
+  if (CF_ADDS_Z(epilogue))
+    value = fma((float16)(epilogue.beta), load_half_part(CF_Z_OF(y, epilogue), count), value);
+  value = activated(value, epilogue);
   if (count >= VEC) {
     vstore_half16_rte(value, 0, y);
     return;
@@ -39,8 +41,8 @@ INLINE void store_half_part(float16 value, __global half *y, int count, float be
 }
 #else
 #define ELEMENT float
+#define ELEMENT_TYPE FLOAT32
 #define LOAD_ELEMENT(pointer) (*(pointer))
-#define STORE_ELEMENT(value, pointer) (*(pointer) = (value))
 #define LOAD_ELEMENTS(pointer) vload16(0, pointer)
 #define LOAD_PART load_part
 #define STORE_PART store_part

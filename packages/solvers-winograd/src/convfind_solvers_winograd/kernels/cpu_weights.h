@@ -68,16 +68,17 @@ INLINE void multiply(const int depth, const float *y, const float *x, float *sum
 
 // The windows of one filter and up to 16 channels.
 INLINE void store_windows(const float *sums, __global float *w, int channels, long w_tap,
-                          float alpha, float beta) {
+                          const Epilogue epilogue) {
   float16 taps[(AREA(OUTPUTS) + VEC - 1) / VEC * VEC];
   TRANSFORM_BOTH(transform_result, (const float16 *)sums, FILTERS * CHANNELS / VEC, N, taps,
                  OUTPUTS);
 #pragma unroll
-  for (int i = 0; i < AREA(OUTPUTS); i++) taps[i] *= alpha;
+  for (int i = 0; i < AREA(OUTPUTS); i++) taps[i] *= epilogue.alpha;
+  const Epilogue rest = cf_epilogue_of_scaled(epilogue);
 #if CHANNELS_LAST
 #pragma unroll
   for (int tap = 0; tap < AREA(OUTPUTS); tap++)
-    store_part(taps[tap], w + tap * w_tap, channels, beta);
+    store_part(taps[tap], w + tap * w_tap, channels, NO_BIAS, rest);
 #else
 #pragma unroll
   for (int first = 0; first < AREA(OUTPUTS); first += VEC) {
@@ -87,7 +88,7 @@ INLINE void store_windows(const float *sums, __global float *w, int channels, lo
     transpose(taps + first);
 #pragma unroll
     for (int c = 0; c < VEC; c++)
-      if (c < channels) store_part(taps[first + c], w + c * AREA(OUTPUTS) + first, count, beta);
+      if (c < channels) store_part(taps[first + c], w + c * AREA(OUTPUTS) + first, count, NO_BIAS, rest);
   }
 #endif
 }
@@ -97,8 +98,9 @@ __kernel ONE_ITEM void winograd_cpu_weights(
     __global const float *restrict x, __global const float *restrict y, __global float *restrict w,
     const int images, const int groups, const int channels, const int filters, const int x_h,
     const int x_w, const int y_h, const int y_w, const int pad_h, const int pad_w,
-    const int dilation_h, const int dilation_w, const float alpha, const float beta,
+    const int dilation_h, const int dilation_w, CF_EPILOGUE_PARAMETERS,
     const int share) {
+  const Epilogue epilogue = CF_EPILOGUE(w);
   const int group = get_global_id(2) % groups, part = get_global_id(2) / groups;
   const Grid grid = grid_of(y_h, y_w, TAPS, dilation_h, dilation_w);
   const int first = part * share, end = min(images * tiles_of(grid), first + share);
@@ -140,18 +142,19 @@ __kernel ONE_ITEM void winograd_cpu_weights(
     for (int c = 0; c < c_count; c += VEC)
       store_windows(sums + k * CHANNELS + c,
                     w + (long)k * channels * AREA(OUTPUTS) + (c0 + c) * w_channel, c_count - c,
-                    w_tap, alpha, beta);
+                    w_tap, epilogue);
 }
 
 // w = alpha * the sum of its parts + beta * w. Global size: vectors of 16 elements.
 __kernel ONE_ITEM void winograd_cpu_sum(__global const float *restrict parts,
                                         __global float *restrict w, const int count,
-                                        const long elements, const float alpha, const float beta) {
+                                        const long elements, CF_EPILOGUE_PARAMETERS) {
+  const Epilogue epilogue = CF_EPILOGUE(w);
   const long at = (long)get_global_id(0) * VEC;
   const int used = (int)min((long)VEC, elements - at);
   float16 sum = load_part(parts + at, used);
   for (int part = 1; part < count; part++) sum += load_part(parts + part * elements + at, used);
-  store_part(sum * alpha, w + at, used, beta);
+  store_part(sum, w + at, used, NO_BIAS, epilogue);
 }
 
 #endif  // CPU_WEIGHTS_H

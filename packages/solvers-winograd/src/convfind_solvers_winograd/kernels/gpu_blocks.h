@@ -117,9 +117,10 @@ CF_INLINE int holder_of(const CF_UINT turn, const CF_UINT share, const CF_UINT l
 // work-groups had a share in it; ends are those of regions, in pairs of blocks. Three-dimensional grid: CHANNELS
 // channels by SIZE lines of points, OWN_FILTERS filters, groups.
 CF_KERNEL CF_WORK_GROUP_SIZE(RESULT_GROUP, 1, 1) void winograd_gpu_weights(
-    CF_GLOBAL const float *sums, CF_GLOBAL float *weights, const float alpha, const float beta, const int groups,
+    CF_GLOBAL const float *sums, CF_GLOBAL float *weights, CF_EPILOGUE_PARAMETERS, const int groups,
     const int filters, const int channels, const int w_channel_step, const int w_tap_step, const int share,
     const int longer, const int first_end, const int second_end, const int third_end, const int last_end) {
+  const Epilogue epilogue = CF_EPILOGUE(weights);
   CF_LOCAL float lines[OWN_FILTERS][SIZE][OUTPUTS][CHANNELS];
   CF_LOCAL int places[2][POINTS];  // of a point's first and last part
   const int item = (int)CF_LOCAL_ID(0), lane = item % CHANNELS, line = item / CHANNELS;
@@ -170,6 +171,6 @@ CF_KERNEL CF_WORK_GROUP_SIZE(RESULT_GROUP, 1, 1) void winograd_gpu_weights(
     transform_result(from, 1, result, 1);
     store_taps(weights + (CF_LONG)(group * filters + filter) * channels * OUTPUTS * OUTPUTS +
                    (CF_LONG)channel * w_channel_step + column * w_tap_step,
-               result, alpha, beta, OUTPUTS * w_tap_step);
+               result, epilogue, OUTPUTS * w_tap_step);
   }
 }

@@ -84,16 +84,25 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_filter(
 // through local memory, so that neighbouring items write neighbouring elements.
 #define STAGE_PITCH (AREA(OUTPUTS) + 4)
 #define STAGES_RESULTS (!CHANNELS_LAST && ALONG_W && !DILATED)
+#ifdef CF_BIAS
+#define STAGED_CHANNEL(own) staged_channels[own]
+#else
+#define STAGED_CHANNEL(own) 0
+#endif
 
 CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_result(
-    CF_GLOBAL const float *points, CF_GLOBAL ELEMENT *tensor, const float alpha, const float beta,
+    CF_GLOBAL const float *points, CF_GLOBAL ELEMENT *tensor, CF_EPILOGUE_PARAMETERS,
     const int first_image, const int images, const int groups, const int filters, const int height, const int width,
     const int tiles_h, const int tiles_w, const int padded_filters, const int padded_tiles, const int dilation_h,
     const int dilation_w) {
+  const Epilogue epilogue = CF_EPILOGUE(tensor);
 #if STAGES_RESULTS
   CF_LOCAL float staged[GROUP * STAGE_PITCH] __attribute__((aligned(16)));
   CF_LOCAL CF_LONG staged_at[GROUP];
   CF_LOCAL int staged_rows[GROUP], staged_columns[GROUP];
+#ifdef CF_BIAS
+  CF_LOCAL int staged_channels[GROUP];
+#endif
 #endif
   const CF_UINT number = (CF_UINT)CF_GLOBAL_ID(0);
   const int tiles = images * tiles_h * tiles_w;
@@ -103,9 +112,9 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_result(
   const int apart_h = DILATED ? dilation_h : 1, apart_w = DILATED ? dilation_w : 1, above = at.tile / tiles_w;
   const int row = begin_of(above % tiles_h, tiles_h, SIZE_H(OUTPUTS), apart_h), image = first_image + above / tiles_h;
   const int column = begin_of(at.tile % tiles_w, tiles_w, SIZE_W(OUTPUTS), apart_w);
-  const int position_step = CHANNELS_LAST ? groups * filters : 1;
+  const int position_step = CHANNELS_LAST ? groups * filters : 1, channel = at.group * filters + at.channel;
   const CF_LONG to = (CF_LONG)image * height * width * groups * filters +
-                     (CF_LONG)(at.group * filters + at.channel) * (CHANNELS_LAST ? 1 : height * width) +
+                     (CF_LONG)channel * (CHANNELS_LAST ? 1 : height * width) +
                      (row * width + column) * position_step;
   VALUE result[AREA(OUTPUTS)];
   if (there) {
@@ -119,6 +128,9 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_result(
     staged_at[item] = to;
     staged_rows[item] = there ? height - row : 0;
     staged_columns[item] = width - column;
+#ifdef CF_BIAS
+    staged_channels[item] = channel;
+#endif
     if (there) {
       CF_UNROLL
       for (int i = 0; i < AREA(OUTPUTS); i += 4) CF_STORE4_LOCAL(staged + item * STAGE_PITCH + i, result + i);
@@ -129,7 +141,8 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_result(
       if (j >= staged_columns[own]) continue;
       FOR_UNROLLED(i, SIZE_H(OUTPUTS)) {
         if (i < staged_rows[own])
-          store_value(tensor + staged_at[own] + i * width + j, staged[own * STAGE_PITCH + i * OUTPUTS + j], alpha, beta);
+          store_value(tensor + staged_at[own] + i * width + j, staged[own * STAGE_PITCH + i * OUTPUTS + j],
+                      STAGED_CHANNEL(own), epilogue);
       }
     }
     return;
@@ -137,6 +150,6 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_result(
 #endif
   if (there) {
     store_values(tensor + to, result, (height - row + apart_h - 1) / apart_h, (width - column + apart_w - 1) / apart_w,
-                 width * apart_h * position_step, apart_w * position_step, alpha, beta);
+                 width * apart_h * position_step, apart_w * position_step, channel, epilogue);
   }
 }

@@ -24,10 +24,10 @@
 // One-dimensional grid: blocks of FILTERS filters * `apart`, what lies between the blocks of tiles of a work-group.
 // Weights lie w_*_step elements apart.
 CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_few_channels(
-    CF_GLOBAL const float *source, CF_GLOBAL const float *weights, CF_GLOBAL float *result, const float alpha,
-    const float beta, const int images, const int filters, const int height, const int width, const int out_height,
+    CF_GLOBAL const float *source, CF_GLOBAL const float *weights, CF_GLOBAL float *result, CF_EPILOGUE_PARAMETERS, const int images, const int filters, const int height, const int width, const int out_height,
     const int out_width, const int pad_h, const int pad_w, const int tiles_h, const int tiles_w,
     const int w_filter_step, const int w_channel_step, const int w_tap_step, const int flipped, const int apart) {
+  const Epilogue epilogue = CF_EPILOGUE(result);
   CF_LOCAL float data[TILES * CHANNELS * POINTS] __attribute__((aligned(16)));
   const int item = (int)CF_LOCAL_ID(0), blocks = (filters + FILTERS - 1) / FILTERS;
   const int filter = (int)CF_GROUP_ID(0) % blocks * FILTERS + item % FILTERS, tiles = images * tiles_h * tiles_w;
@@ -78,7 +78,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_few_channels(
       const int row = above % tiles_h * OUTPUTS, column = tile % tiles_w * OUTPUTS;
       CF_GLOBAL float *to = result + (CF_LONG)(above / tiles_h) * out_height * out_width * filters + filter +
                             (row * out_width + column) * filters;
-      store_tile(to, values, out_height - row, out_width - column, out_width * filters, filters, alpha, beta);
+      store_tile(to, values, out_height - row, out_width - column, out_width * filters, filters, filter, epilogue);
     }
   }
 }

@@ -29,10 +29,10 @@
 
 // One-dimensional grid: blocks of TILES tiles. Weights lie w_*_step elements apart.
 CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_few_filters(
-    CF_GLOBAL const float *source, CF_GLOBAL const float *weights, CF_GLOBAL float *result, const float alpha,
-    const float beta, const int images, const int channels, const int height, const int width, const int out_height,
+    CF_GLOBAL const float *source, CF_GLOBAL const float *weights, CF_GLOBAL float *result, CF_EPILOGUE_PARAMETERS, const int images, const int channels, const int height, const int width, const int out_height,
     const int out_width, const int pad_h, const int pad_w, const int tiles_h, const int tiles_w,
     const int w_filter_step, const int w_channel_step, const int w_tap_step, const int flipped) {
+  const Epilogue epilogue = CF_EPILOGUE(result);
   CF_LOCAL float memory[LOCAL_FLOATS] __attribute__((aligned(16)));
   const int item = (int)CF_LOCAL_ID(0), tiles = images * tiles_h * tiles_w;
   const int first_tile = (int)CF_GROUP_ID(0) * TILES;
@@ -116,6 +116,6 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_few_filters(
     float sum = 0.0f;
     FOR_UNROLLED(q, LANES) sum += from[q * RESULT_PITCH];
     const CF_LONG pixel = ((CF_LONG)(out_above / tiles_h) * out_height + row) * out_width + column;
-    store_value(result + pixel * FILTERS + at % FILTERS, sum, alpha, beta);
+    store_value(result + pixel * FILTERS + at % FILTERS, sum, at % FILTERS, epilogue);
   }
 }

@@ -118,10 +118,10 @@ CF_INLINE CF_UINT inside(int first, int size) {
 // One-dimensional grid: blocks of FILTERS filters * blocks of TILES tiles * groups; `points` are those of the filters,
 // as gpu_transform.h has them.
 CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void winograd_gpu_fused(
-    CF_GLOBAL const ELEMENT *source, CF_GLOBAL const float *points, CF_GLOBAL ELEMENT *result, const float alpha,
-    const float beta, const int images, const int groups, const int channels, const int filters, const int height,
+    CF_GLOBAL const ELEMENT *source, CF_GLOBAL const float *points, CF_GLOBAL ELEMENT *result, CF_EPILOGUE_PARAMETERS, const int images, const int groups, const int channels, const int filters, const int height,
     const int width, const int out_height, const int out_width, const int pad_h, const int pad_w, const int tiles_h,
     const int tiles_w, const int padded_channels, const int padded_filters) {
+  const Epilogue epilogue = CF_EPILOGUE(result);
   CF_LOCAL float local_memory[LOCAL_FLOATS] __attribute__((aligned(16)));
   const int item = (int)CF_LOCAL_ID(0);
   const int tiles = images * tiles_h * tiles_w;
@@ -215,7 +215,8 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void winograd_gpu_fused(
       CF_GLOBAL ELEMENT *to = result + (CF_LONG)(out_above / tiles_h) * out_height * out_width * groups * filters +
                               (CF_LONG)(group * filters + filter) * (CHANNELS_LAST ? 1 : out_height * out_width) +
                               (row * out_width + column) * out_step;
-      store_values(to, values, out_height - row, out_width - column, out_width * out_step, out_step, alpha, beta);
+      store_values(to, values, out_height - row, out_width - column, out_width * out_step, out_step,
+                   group * filters + filter, epilogue);
     }
   }
 }

@@ -152,10 +152,11 @@ CF_INLINE __attribute__((always_inline)) void put(CF_LOCAL_PTR float *to, CF_LOC
 // One-dimensional grid: blocks of FILTERS filters * blocks of TILES tiles * groups. Filters' points are
 // [point][group][channels / 8][filters / 32] of POINT_FLOATS each: see FILTERS_IN_FRAGMENTS in gpu_conv.h.
 CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void winograd_gpu_fused(
-    CF_GLOBAL const float *source, CF_GLOBAL const float *points, CF_GLOBAL float *result, const float alpha,
-    const float beta, const int images, const int groups, const int channels, const int filters, const int height,
-    const int width, const int out_height, const int out_width, const int pad_h, const int pad_w, const int tiles_h,
+    CF_GLOBAL const float *source, CF_GLOBAL const float *points, CF_GLOBAL float *result, CF_EPILOGUE_PARAMETERS,
+    const int images, const int groups, const int channels, const int filters, const int height, const int width,
+    const int out_height, const int out_width, const int pad_h, const int pad_w, const int tiles_h,
     const int tiles_w, const int padded_channels, const int padded_filters) {
+  const Epilogue epilogue = CF_EPILOGUE(result);
   CF_LOCAL float local_memory[LOCAL_FLOATS] __attribute__((aligned(128)));
   const int item = (int)CF_LOCAL_ID(0), lane = item % 32, wave = item / 32;
   const int tiles = images * tiles_h * tiles_w;
@@ -263,7 +264,8 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void winograd_gpu_fused(
       const int out_step = groups * filters;
       CF_GLOBAL float *to = result + (CF_LONG)(above / tiles_h) * out_height * out_width * out_step +
                             block.group * filters + filter + (row * out_width + column) * out_step;
-      store_tile(to, output, out_height - row, out_width - column, out_width * out_step, out_step, alpha, beta);
+      store_tile(to, output, out_height - row, out_width - column, out_width * out_step, out_step,
+                 block.group * filters + filter, epilogue);
     }
   }
   CF_COPIES_WAIT(0);

@@ -127,10 +127,11 @@ CF_INLINE void multiply_block(CF_GLOBAL const float *a, CF_GLOBAL const float *b
 // [point][tile][channel], and filters; `points` are the filters'. Blocks are numbered group by group.
 CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void winograd_gpu_pipelined(
     CF_GLOBAL const float *source, CF_GLOBAL const float *points, CF_GLOBAL float *result, CF_GLOBAL float *data,
-    CF_GLOBAL float *sums, CF_GLOBAL int *counters, const float alpha, const float beta, const int images,
+    CF_GLOBAL float *sums, CF_GLOBAL int *counters, CF_EPILOGUE_PARAMETERS, const int images,
     const int groups, const int channels, const int filters, const int height, const int width, const int out_height,
     const int out_width, const int pad_h, const int pad_w, const int tiles_h, const int tiles_w, const int ahead,
     const int slots) {
+  const Epilogue epilogue = CF_EPILOGUE(result);
   CF_LOCAL float memory[STAGES * STAGE_FLOATS] __attribute__((aligned(16)));
   CF_LOCAL int ticket;
   const int item = (int)CF_LOCAL_ID(0);
@@ -186,7 +187,8 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void winograd_gpu_pipelined(
       const int step = groups * filters;
       CF_GLOBAL float *to = result + (((CF_LONG)(above / tiles_h) * out_height + row) * out_width + column) * step +
                             group * filters + filter;
-      store_tile(to, values, out_height - row, out_width - column, out_width * step, step, alpha, beta);
+      store_tile(to, values, out_height - row, out_width - column, out_width * step, step,
+                 group * filters + filter, epilogue);
     }
   }
   CF_BARRIER();

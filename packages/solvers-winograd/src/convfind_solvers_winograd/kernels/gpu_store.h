@@ -1,10 +1,8 @@
-// A tile's results to a tensor: to = alpha * result + beta * to.
+// A tile's results to a tensor, all of one channel.
+#include "convfind_epilogue.h"
 
-CF_INLINE void store_value(CF_GLOBAL ELEMENT *to, float result, float alpha, float beta) {
-  float value = alpha * result;
-  // A beta of zero never reads the tensor, which may hold NaN.
-  if (beta != 0.0f) value = CF_FMA(beta, CF_LOAD(DTYPE, to, 0), value);
-  CF_STORE(DTYPE, to, 0, value);
+CF_INLINE void store_value(CF_GLOBAL ELEMENT *to, float result, int channel, const Epilogue epilogue) {
+  CF_STORE_RESULT(DTYPE, to, channel, result, epilogue);
 }
 
 // Whether a row of a tile is four floats in one place, of a tensor with so many elements from row to row.
@@ -16,36 +14,34 @@ CF_INLINE void store_value(CF_GLOBAL ELEMENT *to, float result, float alpha, flo
 
 // As many rows and columns as there are.
 CF_INLINE void store_values(CF_GLOBAL ELEMENT *to, const VALUE *result, int rows, int columns, int row_step,
-                            int column_step, float alpha, float beta) {
+                            int column_step, int channel, const Epilogue epilogue) {
   FOR_UNROLLED(i, SIZE_H(OUTPUTS)) {
     if (i >= rows) continue;
     CF_GLOBAL ELEMENT *line = to + i * row_step;
 #if OUTPUTS == 4
     if (STORES_FOUR(row_step)) {
-      float four[4];
-      FOR_UNROLLED(j, 4) four[j] = alpha * result[4 * i + j];
-      if (beta != 0.0f) {
-        FOR_UNROLLED(j, 4) four[j] = CF_FMA(beta, CF_LOAD(DTYPE, line, j), four[j]);
-      }
-      CF_STORE4((CF_GLOBAL float *)line, four);
+      cf_store_four_results((CF_GLOBAL float *)line, channel, 0, result + 4 * i, epilogue);
       continue;
     }
 #endif
     FOR_UNROLLED(j, SIZE_W(OUTPUTS)) {
-      if (j < columns) store_value(line + j * column_step, result[SIZE_W(OUTPUTS) * i + j], alpha, beta);
+      if (j < columns) store_value(line + j * column_step, result[SIZE_W(OUTPUTS) * i + j], channel, epilogue);
     }
   }
 }
 
-// The same, channels last, quicker where beta is zero and the whole tile is there.
+// The same, channels last, quicker where the result is not read and the whole tile is there.
 CF_INLINE void store_tile(CF_GLOBAL ELEMENT *to, const VALUE *result, int rows, int columns, int row_step,
-                          int column_step, float alpha, float beta) {
-  if (beta != 0.0f || rows < OUTPUTS || columns < OUTPUTS) {
-    store_values(to, result, rows, columns, row_step, column_step, alpha, beta);
+                          int column_step, int channel, const Epilogue epilogue) {
+  if (CF_READS_RESULT(epilogue) || rows < OUTPUTS || columns < OUTPUTS) {
+    store_values(to, result, rows, columns, row_step, column_step, channel, epilogue);
     return;
   }
   FOR_UNROLLED(i, OUTPUTS) {
     CF_GLOBAL ELEMENT *line = to + i * row_step;
-    FOR_UNROLLED(j, OUTPUTS) CF_STORE(DTYPE, line, j * column_step, alpha * result[OUTPUTS * i + j]);
+    FOR_UNROLLED(j, OUTPUTS) {
+      CF_GLOBAL ELEMENT *at = line + j * column_step;
+      CF_STORE(DTYPE, at, 0, CF_RESULT(DTYPE, at, channel, result[OUTPUTS * i + j], epilogue));
+    }
   }
 }

@@ -1,6 +1,7 @@
 // The transforms of the weight gradient on GPUs: see gpu_transform.h. Of F(m, r) the m outputs are the taps of the
 // window, and the r taps are results: tiles of y are filters that are used once.
 #define STRIDE TAPS
+#include "convfind_epilogue.h"
 #include "gpu_transform.h"
 #include "gpu_weights_tiles.h"
 
@@ -12,12 +13,10 @@
 #define RESULT_GROUP (CHANNELS * SIZE)
 
 // A column of a filter's taps to memory, tap_step from row to row.
-CF_INLINE void store_taps(CF_GLOBAL float *to, const VALUE result[OUTPUTS], const float alpha, const float beta,
+CF_INLINE void store_taps(CF_GLOBAL float *to, const VALUE result[OUTPUTS], const Epilogue epilogue,
                           const int tap_step) {
   FOR_UNROLLED(i, OUTPUTS) {
-    float value = alpha * result[i];
-    if (beta != 0.0f) value = CF_FMA(beta, to[i * tap_step], value);
-    to[i * tap_step] = value;
+    CF_STORE_RESULT(FLOAT32, to + i * tap_step, 0, result[i], epilogue);
   }
 }
 
@@ -61,8 +60,9 @@ TRANSFORM_TILES_OF(winograd_gpu_gradient, transform_filter, TAPS, 1)
 // Parts of sums of products, as [part][point][group][filter][channel], to weights: w = alpha * transformed + beta * w.
 // Two-dimensional grid: CHANNELS channels by SIZE lines of points, and the filters of all groups.
 CF_KERNEL CF_WORK_GROUP_SIZE(RESULT_GROUP, 1, 1) void winograd_gpu_weights(
-    CF_GLOBAL const float *points, CF_GLOBAL float *weights, const float alpha, const float beta, const int parts,
+    CF_GLOBAL const float *points, CF_GLOBAL float *weights, CF_EPILOGUE_PARAMETERS, const int parts,
     const int filters, const int channels, const int padded_channels, const int w_channel_step, const int w_tap_step) {
+  const Epilogue epilogue = CF_EPILOGUE(weights);
   CF_LOCAL float lines[SIZE][OUTPUTS][CHANNELS];
   const int item = (int)CF_LOCAL_ID(0), lane = item % CHANNELS, line = item / CHANNELS;
   const int filter = (int)CF_GROUP_ID(1), channel = (int)CF_GROUP_ID(0) * CHANNELS + lane;
@@ -84,6 +84,6 @@ CF_KERNEL CF_WORK_GROUP_SIZE(RESULT_GROUP, 1, 1) void winograd_gpu_weights(
   FOR_UNROLLED(i, SIZE) column[i] = lines[i][line][lane];
   transform_result(column, 1, result, 1);
   weights += (CF_LONG)filter * channels * OUTPUTS * OUTPUTS + (CF_LONG)channel * w_channel_step + line * w_tap_step;
-  store_taps(weights, result, alpha, beta, OUTPUTS * w_tap_step);
+  store_taps(weights, result, epilogue, OUTPUTS * w_tap_step);
 }
 #endif

@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterator, Mapping
 
 from convfind.device.target import DeviceKind, Target
+from convfind.kit.epilogue import Epilogue
 from convfind.kit.gemm_lowering.plan import Plan
 from convfind.kit.gemm_lowering.product import Chunk, ceil_div, round_up
 from convfind.problem import ConvProblem
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import Argument, BufferArg, Launch, Memory, f32, i32
+from convfind.solver.recipe import Argument, BufferArg, Launch, Memory, i32
 from convfind.types import DataType
 
 #: The kernels count positions along one axis, padding included, in 32 bits.
@@ -93,7 +94,8 @@ def _col2im(
         items = (elements, channels, chunk.images)
     arguments = (
         *(BufferArg(Memory.WORKSPACE, plan.columns), BufferArg(Memory.X), *sizes, *_part(chunk)),
-        *(i32(first), i32(end - first), i32(visited), f32(problem.beta), *_window(problem)),
+        *(i32(first), i32(end - first), i32(visited)),
+        *(*Epilogue(beta=problem.beta).arguments, *_window(problem)),
     )
     narrow = None if problem.dtype is DataType.FLOAT32 else problem.dtype.name
     return _launch(name, target, items, arguments, narrow)

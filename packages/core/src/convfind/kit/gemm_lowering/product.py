@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from convfind.kit.epilogue import Epilogue
 from convfind.problem import ConvProblem
-from convfind.solver.recipe import Argument, BufferArg, Memory, ScalarArg, f32, i32
+from convfind.solver.recipe import Argument, BufferArg, Memory, ScalarArg, i32
 from convfind.types import Direction
 
 
@@ -67,10 +68,15 @@ class Gemm:
         return self.outer * self.inner
 
     @property
+    def epilogue(self) -> Epilogue:
+        """What becomes of the products."""
+        return Epilogue(self.alpha, self.beta)
+
+    @property
     def arguments(self) -> tuple[Argument, ...]:
         """The arguments that both kernels begin with."""
         return (
-            *(i32(self.m), i32(self.n), i32(self.k), f32(self.alpha), f32(self.beta)),
+            *(i32(self.m), i32(self.n), i32(self.k), *self.epilogue.arguments),
             *(*self.a.arguments, *self.b.arguments, *self.c.arguments, i32(self.inner)),
         )
 

@@ -12,7 +12,8 @@ CF_KERNEL ITEMS void col2im_first(CF_GLOBAL const float *CF_RESTRICT columns,
                                   CF_GLOBAL ELEMENT *CF_RESTRICT x, const int channels,
                                   const int image, const int images, const int start,
                                   const int positions, const int first, const int elements,
-                                  const int fresh, const float beta, WINDOW) {
+                                  const int fresh, CF_EPILOGUE_PARAMETERS, WINDOW) {
+  const Epilogue whole = CF_EPILOGUE(x), epilogue = cf_epilogue_of_scaled(whole);
   const int begin = CF_GLOBAL_ID(0) * BLOCK;
   if (begin >= elements) return;
   const int count = BLOCK == 1 ? 1 : min(BLOCK, elements - begin);
@@ -54,9 +55,8 @@ CF_KERNEL ITEMS void col2im_first(CF_GLOBAL const float *CF_RESTRICT columns,
         }
       }
       for (int i = 0; i < width; ++i, ++done) {
-        const float scale = first + begin + done < fresh ? 1.0f : beta;
-        const float value = scale != 0.0f ? sum[i] + scale * CF_LOAD(DTYPE, to, done) : sum[i];
-        CF_STORE(DTYPE, to, done, value);
+        const Epilogue own = cf_epilogue_of_pass(epilogue, first + begin + done >= fresh, 1);
+        CF_STORE_RESULT(DTYPE, to + done, c, sum[i], own);
       }
       w = 0;
       if (++h == x_h) {

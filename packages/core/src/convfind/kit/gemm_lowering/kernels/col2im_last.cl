@@ -15,7 +15,8 @@ CF_KERNEL ITEMS void col2im_last(CF_GLOBAL const float *CF_RESTRICT columns,
                                  CF_GLOBAL ELEMENT *CF_RESTRICT x, const int channels,
                                  const int groups, const int image, const int images,
                                  const int start, const int positions, const int first,
-                                 const int pixels, const int fresh, const float beta, WINDOW) {
+                                 const int pixels, const int fresh, CF_EPILOGUE_PARAMETERS, WINDOW) {
+  const Epilogue whole = CF_EPILOGUE(x), epilogue = cf_epilogue_of_scaled(whole);
   const int group_channels = channels / groups;
   const int runs = (group_channels - 1) / RUN + 1;
   const CF_LONG depth = (CF_LONG)f_d * f_h * f_w * group_channels;
@@ -54,12 +55,10 @@ CF_KERNEL ITEMS void col2im_last(CF_GLOBAL const float *CF_RESTRICT columns,
           }
         }
       }
-      const float scale = pixel < fresh ? 1.0f : beta;
+      const Epilogue own = cf_epilogue_of_pass(epilogue, pixel >= fresh, 1);
       CF_GLOBAL ELEMENT *target = to + (CF_LONG)pixel * channels;
-      for (int i = 0; i < width; ++i) {
-        const float value = scale != 0.0f ? sum[i] + scale * CF_LOAD(DTYPE, target, i) : sum[i];
-        CF_STORE(DTYPE, target, i, value);
-      }
+      for (int i = 0; i < width; ++i)
+        CF_STORE_RESULT(DTYPE, target + i, group * group_channels + channel + i, sum[i], own);
     }
   }
 }

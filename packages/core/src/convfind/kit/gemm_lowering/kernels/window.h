@@ -3,7 +3,7 @@
 // Both treat a chunk of the convolution: whole images, or some output positions of one image.
 // "Columns" is the matrix between a convolution and a GEMM: channels first, for each image,
 // [channel][tap][position]; channels last [image][position][group][tap][channel of the group].
-#include "convfind_kernel.h"
+#include "convfind_epilogue.h"
 
 #ifndef DTYPE
 #define DTYPE FLOAT32  // elements of x: FLOAT32, BFLOAT16, FLOAT16 (im2col: BFLOAT16 for it), and for im2col INT8

@@ -1,0 +1,72 @@
+"""`Epilogue`: what becomes of a convolution's sums, as kernels that store results take it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from convfind.problem import ConvProblem
+from convfind.solver.defines import DefineValue
+from convfind.solver.recipe import Argument, ScalarArg, i32, i64
+from convfind.types import DataType, Direction
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """``alpha * sum + beta * z`` for each element, where z is what lies in the result.
+
+    The counterpart of ``convfind_epilogue.h``: a launch of a kernel with CF_EPILOGUE_PARAMETERS
+    passes `arguments` in their place, and its program has `defines` among its macros. The default
+    stores sums as they are: parts of a sum, for example, whose epilogue comes in a later launch.
+
+    Attributes:
+        alpha: factor of the sum.
+        beta: factor of what lies in the result, which at 0 is not read.
+        arithmetic: the type in which it is computed, and of both factors. int32 wraps around.
+    """
+
+    alpha: float = 1.0
+    beta: float = 0.0
+    arithmetic: DataType = DataType.FLOAT32
+
+    @classmethod
+    def of(cls, problem: ConvProblem, arithmetic: DataType = DataType.FLOAT32) -> Self:
+        """Return the epilogue of a problem's result."""
+        return cls(problem.alpha, problem.beta, arithmetic)
+
+    @property
+    def defines(self) -> Mapping[str, DefineValue]:
+        """The macros that say what it consists of; none for alpha and beta in float32."""
+        if self.arithmetic is DataType.FLOAT32:
+            return {}
+        return {"CF_ARITHMETIC": self.arithmetic.upper()}
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The arguments of CF_EPILOGUE_PARAMETERS, in their order."""
+        return self._number(self.alpha), self._number(self.beta)
+
+    def _number(self, value: float) -> ScalarArg:
+        if self.arithmetic is DataType.INT32:
+            return ScalarArg((int(value) + 2**31) % 2**32 - 2**31, "int32")
+        return ScalarArg(value, self.arithmetic)
+
+
+#: What leaves sums as they are.
+NO_EPILOGUE = Epilogue()
+
+
+def channel_of_place(problem: ConvProblem) -> tuple[Argument, Argument]:
+    """Return two arguments for kernels that know of a result only its place in packed memory.
+
+    They are the channels, and the elements from one to the next: that of a place is
+    ``place / step % channels``. Weights have one channel.
+    """
+    writes = problem.direction.writes
+    if problem.direction is Direction.BACKWARD_WEIGHTS:
+        return i32(1), i64(1)
+    channels, *spatial = problem.shape(writes)[1:]
+    is_last = problem.tensor_layout(writes).channels_last
+    return i32(channels), i64(1 if is_last else math.prod(spatial))
