@@ -58,6 +58,16 @@ def test_random_damage_is_one_line_and_never_another_error() -> None:
     assert refused > 50
 
 
+def test_names_that_are_no_text_are_one_line() -> None:
+    whole = relu().SerializeToString()
+    for name in (b"x", b"y", b"Relu", b"batch"):
+        data = whole.replace(name, b"\xff" * len(name))
+        assert data != whole
+        with pytest.raises(ConvfindError) as caught:
+            Network.from_onnx(data).graph({"batch": 1})
+        one_line(caught.value)
+
+
 def test_a_model_against_onnx_rules_is_refused() -> None:
     model = relu()
     model.graph.node[0].op_type = "NoSuchOperator"

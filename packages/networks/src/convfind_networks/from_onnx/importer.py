@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convfind_networks.errors import (
-    GraphError,
     ModelFormatError,
     Unsupported,
     UnsupportedError,
@@ -19,8 +18,8 @@ from convfind_networks.from_onnx.node import OnnxNode
 from convfind_networks.from_onnx.operators import OPERATORS
 from convfind_networks.from_onnx.tensors import read_tensor
 from convfind_networks.graph import Graph, GraphBuilder, Value
-from convfind_networks.importing import NotSupported
-from convfind_networks.model import Bound, plain_name
+from convfind_networks.importing import NotSupported, plain, reading
+from convfind_networks.model import Bound
 from convfind_networks.ops.op import as_tuple
 from convfind_networks.tensor_type import TensorType
 
@@ -52,7 +51,7 @@ class Importer:
         """
         graph = self._model.proto.graph
         scope: _Scope = {}
-        try:
+        with reading(self._model.name):
             for name, one in bound.items():
                 scope[name] = self._input(name, one)
             self._weights(graph, scope)
@@ -61,8 +60,6 @@ class Importer:
                 raise UnsupportedError(self._model.name, self._unsupported)
             outputs = {one.name: self._value(scope, one.name) for one in graph.output}
             return self._builder.graph({n: value for n, value in outputs.items() if value})
-        except GraphError as exc:
-            raise ModelFormatError(f"{self._model.name}: {plain_name(str(exc))}") from exc
 
     def _input(self, name: str, one: Any) -> Value | None:
         if not isinstance(one, TensorType):
@@ -101,31 +98,25 @@ class Importer:
         inputs = [self._value(scope, name) if name else None for name in proto.input]
         own = proto.domain in _OWN_DOMAINS
         known = sum(map(bool, proto.input)) == sum(value is not None for value in inputs)
+        where = f"{self._model.name}: {_label(proto)} ({plain(proto.op_type)}) is malformed"
         try:
-            if own and proto.op_type == "If" and known:
-                return self._branch(proto, inputs, scope, opsets, depth)
-            operator = OPERATORS.get(proto.op_type) if own else None
-            if operator is None:
-                return self._expanded(proto, inputs, known, opsets, depth)
-            if not known:
-                return ()
-            opset = opsets.get("", opsets.get("ai.onnx", 1))
-            node = OnnxNode(proto, inputs, opset, self._builder)
-            return as_tuple(operator(node))
+            with reading(where):
+                if own and proto.op_type == "If" and known:
+                    return self._branch(proto, inputs, scope, opsets, depth)
+                operator = OPERATORS.get(proto.op_type) if own else None
+                if operator is None:
+                    return self._expanded(proto, inputs, known, opsets, depth)
+                if not known:
+                    return ()
+                opset = opsets.get("", opsets.get("ai.onnx", 1))
+                return as_tuple(operator(OnnxNode(proto, inputs, opset, self._builder)))
         except NotSupported as exc:
             self._refuse(proto, str(exc))
-        except (GraphError, ModelFormatError):
-            raise
-        except Exception as exc:  # of any kind: attributes and shapes are foreign data
-            raise ModelFormatError(
-                f"{self._model.name}: node {_label(proto)} ({plain_name(proto.op_type)}) is "
-                f"malformed: {plain_name(str(exc))}"
-            ) from exc
-        return ()
+            return ()
 
     def _refuse(self, proto: Any, reason: str) -> None:
         name = f"{proto.domain}.{proto.op_type}" if proto.domain else proto.op_type
-        self._unsupported.append(Unsupported(plain_name(name), _label(proto), reason))
+        self._unsupported.append(Unsupported(plain(name), _label(proto), reason))
 
     def _expanded(
         self,
@@ -182,7 +173,7 @@ class Importer:
 
     def _value(self, scope: _Scope, name: str) -> Value | None:
         if name not in scope:
-            raise ModelFormatError(f"{self._model.name}: {plain_name(name)} is not computed")
+            raise ModelFormatError(f"{self._model.name}: {plain(name)} is not computed")
         return scope[name]
 
 
@@ -197,4 +188,4 @@ def _without(node: Any, absent: set[str]) -> Any:
 
 
 def _label(proto: Any) -> str:
-    return plain_name(proto.name or next(filter(None, proto.output), "?"))
+    return plain(proto.name or next(filter(None, proto.output), "?"))
