@@ -152,6 +152,24 @@ def test_a_function_that_calls_itself_ends() -> None:
     one_line(caught.value)
 
 
+def test_functions_that_multiply_end() -> None:
+    def calls(name: str) -> list[Any]:
+        return [helper.make_node(name, ["a"], [f"b{at}"], domain="own") for at in range(30)]
+
+    model = onnx_model([helper.make_node("F8", ["x"], ["y"], domain="own")], {"x": (1,)})
+    own = helper.make_opsetid("own", 1)
+    model.opset_import.append(own)
+    opsets = [own, helper.make_opsetid("", 20)]
+    last = helper.make_node("Neg", ["a"], ["b0"])
+    for level in range(9):
+        body = calls(f"F{level - 1}") if level else [last]
+        model.functions.append(
+            helper.make_function("own", f"F{level}", ["a"], ["b0"], body, opset_imports=opsets)
+        )
+    with pytest.raises(ModelFormatError, match="more than 50,000 nodes"):
+        Network.from_onnx(model).graph()
+
+
 def test_local_functions_are_expanded_with_their_attributes() -> None:
     attribute = onnx.AttributeProto(
         name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT

@@ -13,7 +13,7 @@ from convfind_networks.errors import (
     Unsupported,
     UnsupportedError,
 )
-from convfind_networks.from_onnx.functions import DEEPEST, function_of, with_attributes
+from convfind_networks.from_onnx.functions import DEEPEST, function_of, is_function, with_attributes
 from convfind_networks.from_onnx.node import OnnxNode
 from convfind_networks.from_onnx.operators import OPERATORS
 from convfind_networks.from_onnx.tensors import read_tensor
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Domains of ONNX's own operators.
 _OWN_DOMAINS = ("", "ai.onnx")
+#: Nodes of the largest model, those of its functions counted at every call.
+MOST_NODES = 50_000
 #: Values by name; None stands for what an unsupported operator would have computed.
 _Scope = MutableMapping[str, Value | None]
 
@@ -39,6 +41,7 @@ class Importer:
         self._model = model
         self._builder = GraphBuilder()
         self._unsupported: list[Unsupported] = []
+        self._visited = 0
         self._opsets = {one.domain: one.version for one in model.proto.opset_import}
         self._functions = {(one.domain, one.name): one for one in model.proto.functions}
 
@@ -86,6 +89,9 @@ class Importer:
         self, nodes: Sequence[Any], scope: _Scope, opsets: Mapping[str, int], depth: int
     ) -> None:
         for proto in nodes:
+            self._visited += 1
+            if self._visited > MOST_NODES:
+                raise ModelFormatError(f"{self._model.name}: more than {MOST_NODES:,} nodes")
             results = self._results(proto, scope, opsets, depth)
             for at, name in enumerate(proto.output):
                 if name:
@@ -101,13 +107,15 @@ class Importer:
         where = f"{self._model.name}: {_label(proto)} ({plain(proto.op_type)}) is malformed"
         try:
             with reading(where):
-                if own and proto.op_type == "If" and known:
-                    return self._branch(proto, inputs, scope, opsets, depth)
+                if own and proto.op_type == "If":
+                    return self._branch(proto, inputs[0], scope, opsets, depth) if known else ()
                 operator = OPERATORS.get(proto.op_type) if own else None
-                if operator is None:
-                    return self._expanded(proto, inputs, known, opsets, depth)
+                if operator is None and not is_function(proto, opsets, self._functions):
+                    raise NotSupported("no such operator here")
                 if not known:
                     return ()
+                if operator is None:
+                    return self._expanded(proto, inputs, opsets, depth)
                 opset = opsets.get("", opsets.get("ai.onnx", 1))
                 return as_tuple(operator(OnnxNode(proto, inputs, opset, self._builder)))
         except NotSupported as exc:
@@ -122,17 +130,11 @@ class Importer:
         self,
         call: Any,
         inputs: Sequence[Value | None],
-        known: bool,
         opsets: Mapping[str, int],
         depth: int,
     ) -> Sequence[Value | None]:
         """Import the body of the function that an operator stands for."""
-        function = function_of(call, inputs, opsets, self._functions) if known else None
-        if function is None:
-            is_own = (call.domain, call.op_type) in self._functions
-            if known or not is_own:
-                raise NotSupported("no such operator here")
-            return ()
+        function = function_of(call, inputs, opsets, self._functions)
         if depth == DEEPEST:
             raise NotSupported(f"functions within functions, {DEEPEST} deep")
         padded = [*inputs, *[None] * (len(function.input) - len(inputs))]
@@ -153,13 +155,12 @@ class Importer:
     def _branch(
         self,
         proto: Any,
-        inputs: Sequence[Value | None],
+        condition: Value | None,
         scope: _Scope,
         opsets: Mapping[str, int],
         depth: int,
     ) -> Sequence[Value | None]:
         """Import the branch that a constant condition chooses."""
-        condition = inputs[0]
         if condition is None or condition.data is None:
             raise NotSupported("its condition is computed")
         if depth == DEEPEST:
