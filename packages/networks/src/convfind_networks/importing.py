@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from convfind_networks.errors import ModelFormatError, UnsupportedError
 from convfind_networks.graph import GraphBuilder, Value
 from convfind_networks.ops import (
     Binary,
@@ -24,6 +28,27 @@ from convfind_networks.ops import (
 
 class NotSupported(Exception):
     """Says why an operator cannot be taken over; importers collect these into one list."""
+
+
+def plain(text: object) -> str:
+    """Return foreign text without control characters, and not without end."""
+    word = text.decode("latin-1") if isinstance(text, bytes) else str(text)
+    return re.sub(r"[^\x20-\x7e]+", " ", word).strip()[:120]
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Turn whatever foreign data bring about into a `ModelFormatError` of one line.
+
+    Args:
+        what: what is being read, and what is wrong with it if that fails.
+    """
+    try:
+        yield
+    except (NotSupported, ModelFormatError, UnsupportedError):
+        raise
+    except Exception as exc:  # of any kind: attributes, names and shapes are anybody's
+        raise ModelFormatError(f"{what}: {plain(exc) or type(exc).__name__}") from exc
 
 
 class Composer:

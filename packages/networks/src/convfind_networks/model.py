@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -99,8 +98,3 @@ def _bound(one: ModelInput, given: Any, sizes: Mapping[str, Any]) -> TensorType 
             names = ",".join(str(dim or "N") for dim in one.dims or shape)
             raise BindingError(f"{one} needs a number for every size; give {one.name}={names}")
     return TensorType(one.dtype, tuple(int(size) for size in shape))
-
-
-def plain_name(text: str) -> str:
-    """Return a name without control characters, and not without end."""
-    return re.sub(r"[^\x20-\x7e]", "?", text)[:80]

@@ -58,6 +58,16 @@ def test_random_damage_is_one_line_and_never_another_error() -> None:
     assert refused > 50
 
 
+def test_names_that_are_no_text_are_one_line() -> None:
+    whole = relu().SerializeToString()
+    for name in (b"x", b"y", b"Relu", b"batch"):
+        data = whole.replace(name, b"\xff" * len(name))
+        assert data != whole
+        with pytest.raises(ConvfindError) as caught:
+            Network.from_onnx(data).graph({"batch": 1})
+        one_line(caught.value)
+
+
 def test_a_model_against_onnx_rules_is_refused() -> None:
     model = relu()
     model.graph.node[0].op_type = "NoSuchOperator"
@@ -140,6 +150,24 @@ def test_a_function_that_calls_itself_ends() -> None:
     with pytest.raises(ConvfindError) as caught:
         Network.from_onnx(model).graph()
     one_line(caught.value)
+
+
+def test_functions_that_multiply_end() -> None:
+    def calls(name: str) -> list[Any]:
+        return [helper.make_node(name, ["a"], [f"b{at}"], domain="own") for at in range(30)]
+
+    model = onnx_model([helper.make_node("F8", ["x"], ["y"], domain="own")], {"x": (1,)})
+    own = helper.make_opsetid("own", 1)
+    model.opset_import.append(own)
+    opsets = [own, helper.make_opsetid("", 20)]
+    last = helper.make_node("Neg", ["a"], ["b0"])
+    for level in range(9):
+        body = calls(f"F{level - 1}") if level else [last]
+        model.functions.append(
+            helper.make_function("own", f"F{level}", ["a"], ["b0"], body, opset_imports=opsets)
+        )
+    with pytest.raises(ModelFormatError, match="more than 50,000 nodes"):
+        Network.from_onnx(model).graph()
 
 
 def test_local_functions_are_expanded_with_their_attributes() -> None:

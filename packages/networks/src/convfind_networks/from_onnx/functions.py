@@ -9,39 +9,53 @@ import numpy as np
 import onnx
 
 from convfind_networks.graph import Value
+from convfind_networks.importing import NotSupported
 
 #: Functions within functions: a model in which one calls itself would never end.
 DEEPEST = 16
 
 
+#: Functions of a model, by domain and name.
+Functions = Mapping[tuple[str, str], Any]
+
+
+def is_function(proto: Any, opsets: Mapping[str, int], own: Functions) -> bool:
+    """Tell whether an operator is made of others."""
+    if (proto.domain, proto.op_type) in own:
+        return True
+    schema = _schema(proto, opsets)
+    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+
+
 def function_of(
-    proto: Any,
-    inputs: Sequence[Value | None],
-    opsets: Mapping[str, int],
-    own: Mapping[tuple[str, str], Any],
+    proto: Any, inputs: Sequence[Value | None], opsets: Mapping[str, int], own: Functions
 ) -> Any:
-    """Return the function that an operator stands for, None where it is not made of others."""
+    """Return the function that an operator stands for.
+
+    Raises:
+        NotSupported: ONNX does not spell it for inputs of these types.
+    """
     local = own.get((proto.domain, proto.op_type))
     if local is not None:
         return local
-    try:
-        schema: Any = onnx.defs.get_schema(
-            proto.op_type, opsets.get(proto.domain, 1), domain=proto.domain
-        )
-        if schema.has_function:
-            return schema.function_body
-        if not schema.has_context_dependent_function:
-            return None
-        text = schema.get_context_dependent_function(
-            proto.SerializeToString(), [_type(value) for value in inputs]
-        )
-    except (onnx.defs.SchemaError, RuntimeError, ValueError):
-        return None
+    schema = _schema(proto, opsets)
+    if schema.has_function:
+        return schema.function_body
+    types = [_type(value) for value in inputs]
+    text = schema.get_context_dependent_function(proto.SerializeToString(), types)
     if not text:
-        return None
+        raise NotSupported("ONNX does not spell it for these inputs")
     function = onnx.FunctionProto()
     function.ParseFromString(text)
     return function
+
+
+def _schema(proto: Any, opsets: Mapping[str, int]) -> Any:
+    try:
+        version = opsets.get(proto.domain, 1)
+        return onnx.defs.get_schema(proto.op_type, version, domain=proto.domain)
+    except onnx.defs.SchemaError:
+        return None
 
 
 def _type(value: Value | None) -> bytes:

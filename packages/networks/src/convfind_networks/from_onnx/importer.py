@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convfind_networks.errors import (
-    GraphError,
     ModelFormatError,
     Unsupported,
     UnsupportedError,
 )
-from convfind_networks.from_onnx.functions import DEEPEST, function_of, with_attributes
+from convfind_networks.from_onnx.functions import DEEPEST, function_of, is_function, with_attributes
 from convfind_networks.from_onnx.node import OnnxNode
 from convfind_networks.from_onnx.operators import OPERATORS
 from convfind_networks.from_onnx.tensors import read_tensor
 from convfind_networks.graph import Graph, GraphBuilder, Value
-from convfind_networks.importing import NotSupported
-from convfind_networks.model import Bound, plain_name
+from convfind_networks.importing import NotSupported, plain, reading
+from convfind_networks.model import Bound
 from convfind_networks.ops.op import as_tuple
 from convfind_networks.tensor_type import TensorType
 
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Domains of ONNX's own operators.
 _OWN_DOMAINS = ("", "ai.onnx")
+#: Nodes of the largest model, those of its functions counted at every call.
+MOST_NODES = 50_000
 #: Values by name; None stands for what an unsupported operator would have computed.
 _Scope = MutableMapping[str, Value | None]
 
@@ -40,6 +41,7 @@ class Importer:
         self._model = model
         self._builder = GraphBuilder()
         self._unsupported: list[Unsupported] = []
+        self._visited = 0
         self._opsets = {one.domain: one.version for one in model.proto.opset_import}
         self._functions = {(one.domain, one.name): one for one in model.proto.functions}
 
@@ -52,7 +54,7 @@ class Importer:
         """
         graph = self._model.proto.graph
         scope: _Scope = {}
-        try:
+        with reading(self._model.name):
             for name, one in bound.items():
                 scope[name] = self._input(name, one)
             self._weights(graph, scope)
@@ -61,8 +63,6 @@ class Importer:
                 raise UnsupportedError(self._model.name, self._unsupported)
             outputs = {one.name: self._value(scope, one.name) for one in graph.output}
             return self._builder.graph({n: value for n, value in outputs.items() if value})
-        except GraphError as exc:
-            raise ModelFormatError(f"{self._model.name}: {plain_name(str(exc))}") from exc
 
     def _input(self, name: str, one: Any) -> Value | None:
         if not isinstance(one, TensorType):
@@ -89,6 +89,9 @@ class Importer:
         self, nodes: Sequence[Any], scope: _Scope, opsets: Mapping[str, int], depth: int
     ) -> None:
         for proto in nodes:
+            self._visited += 1
+            if self._visited > MOST_NODES:
+                raise ModelFormatError(f"{self._model.name}: more than {MOST_NODES:,} nodes")
             results = self._results(proto, scope, opsets, depth)
             for at, name in enumerate(proto.output):
                 if name:
@@ -101,47 +104,37 @@ class Importer:
         inputs = [self._value(scope, name) if name else None for name in proto.input]
         own = proto.domain in _OWN_DOMAINS
         known = sum(map(bool, proto.input)) == sum(value is not None for value in inputs)
+        where = f"{self._model.name}: {_label(proto)} ({plain(proto.op_type)}) is malformed"
         try:
-            if own and proto.op_type == "If" and known:
-                return self._branch(proto, inputs, scope, opsets, depth)
-            operator = OPERATORS.get(proto.op_type) if own else None
-            if operator is None:
-                return self._expanded(proto, inputs, known, opsets, depth)
-            if not known:
-                return ()
-            opset = opsets.get("", opsets.get("ai.onnx", 1))
-            node = OnnxNode(proto, inputs, opset, self._builder)
-            return as_tuple(operator(node))
+            with reading(where):
+                if own and proto.op_type == "If":
+                    return self._branch(proto, inputs[0], scope, opsets, depth) if known else ()
+                operator = OPERATORS.get(proto.op_type) if own else None
+                if operator is None and not is_function(proto, opsets, self._functions):
+                    raise NotSupported("no such operator here")
+                if not known:
+                    return ()
+                if operator is None:
+                    return self._expanded(proto, inputs, opsets, depth)
+                opset = opsets.get("", opsets.get("ai.onnx", 1))
+                return as_tuple(operator(OnnxNode(proto, inputs, opset, self._builder)))
         except NotSupported as exc:
             self._refuse(proto, str(exc))
-        except (GraphError, ModelFormatError):
-            raise
-        except Exception as exc:  # of any kind: attributes and shapes are foreign data
-            raise ModelFormatError(
-                f"{self._model.name}: node {_label(proto)} ({plain_name(proto.op_type)}) is "
-                f"malformed: {plain_name(str(exc))}"
-            ) from exc
-        return ()
+            return ()
 
     def _refuse(self, proto: Any, reason: str) -> None:
         name = f"{proto.domain}.{proto.op_type}" if proto.domain else proto.op_type
-        self._unsupported.append(Unsupported(plain_name(name), _label(proto), reason))
+        self._unsupported.append(Unsupported(plain(name), _label(proto), reason))
 
     def _expanded(
         self,
         call: Any,
         inputs: Sequence[Value | None],
-        known: bool,
         opsets: Mapping[str, int],
         depth: int,
     ) -> Sequence[Value | None]:
         """Import the body of the function that an operator stands for."""
-        function = function_of(call, inputs, opsets, self._functions) if known else None
-        if function is None:
-            is_own = (call.domain, call.op_type) in self._functions
-            if known or not is_own:
-                raise NotSupported("no such operator here")
-            return ()
+        function = function_of(call, inputs, opsets, self._functions)
         if depth == DEEPEST:
             raise NotSupported(f"functions within functions, {DEEPEST} deep")
         padded = [*inputs, *[None] * (len(function.input) - len(inputs))]
@@ -162,13 +155,12 @@ class Importer:
     def _branch(
         self,
         proto: Any,
-        inputs: Sequence[Value | None],
+        condition: Value | None,
         scope: _Scope,
         opsets: Mapping[str, int],
         depth: int,
     ) -> Sequence[Value | None]:
         """Import the branch that a constant condition chooses."""
-        condition = inputs[0]
         if condition is None or condition.data is None:
             raise NotSupported("its condition is computed")
         if depth == DEEPEST:
@@ -182,7 +174,7 @@ class Importer:
 
     def _value(self, scope: _Scope, name: str) -> Value | None:
         if name not in scope:
-            raise ModelFormatError(f"{self._model.name}: {plain_name(name)} is not computed")
+            raise ModelFormatError(f"{self._model.name}: {plain(name)} is not computed")
         return scope[name]
 
 
@@ -197,4 +189,4 @@ def _without(node: Any, absent: set[str]) -> Any:
 
 
 def _label(proto: Any) -> str:
-    return plain_name(proto.name or next(filter(None, proto.output), "?"))
+    return plain(proto.name or next(filter(None, proto.output), "?"))

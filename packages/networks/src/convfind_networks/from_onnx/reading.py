@@ -13,7 +13,8 @@ import onnx
 from convfind_networks.errors import ModelFormatError
 from convfind_networks.from_onnx.tensors import element_type
 from convfind_networks.graph import Graph
-from convfind_networks.model import Bound, ModelInput, plain_name
+from convfind_networks.importing import plain, reading
+from convfind_networks.model import Bound, ModelInput
 
 #: Bytes of the largest file: protocol buffers hold no more, larger models have external data.
 LARGEST_FILE = 2**31
@@ -41,18 +42,23 @@ def read_onnx(source: Any) -> OnnxModel:
     Raises:
         ModelFormatError: there is no such file, or it holds no valid ONNX model.
     """
-    folder: Path | None = None
     if isinstance(source, onnx.ModelProto):
-        proto, name = source, source.graph.name or "model"
-    elif isinstance(source, (bytes, bytearray, memoryview)):
-        proto = _parsed(bytes(source), "the model")
-        name = proto.graph.name or "model"
-    else:
-        path = Path(source)
-        proto, name, folder = _parsed(_contents(path), str(path)), path.stem, path.parent
-    name = plain_name(name)
-    _check(proto, name)
-    return OnnxModel(name, tuple(_inputs(proto, name)), proto, folder)
+        return _model(source, "", None)
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        with reading("the model is no ONNX model"):
+            proto = onnx.load_from_string(bytes(source))
+        return _model(proto, "", None)
+    path = Path(source)
+    with reading(f"{path} is no ONNX model"):
+        proto = onnx.load_from_string(_contents(path))
+    return _model(proto, path.stem, path.parent)
+
+
+def _model(proto: Any, name: str, folder: Path | None) -> OnnxModel:
+    name = plain(name or proto.graph.name or "model")
+    with reading(f"{name} breaks ONNX's rules"):
+        _check(proto)
+        return OnnxModel(name, tuple(_inputs(proto)), proto, folder)
 
 
 def _contents(path: Path) -> bytes:
@@ -64,30 +70,25 @@ def _contents(path: Path) -> bytes:
         raise ModelFormatError(f"{path} cannot be read: {exc.strerror or exc}") from exc
 
 
-def _parsed(data: bytes, name: str) -> Any:
-    try:
-        return onnx.load_from_string(data)
-    except Exception as exc:  # of the protocol buffers, whose kinds differ between versions
-        raise ModelFormatError(f"{name} is no ONNX model: {_first_line(exc)}") from exc
-
-
-def _check(proto: Any, name: str) -> None:
+def _check(proto: Any) -> None:
     """Check all but the weights, which the importer checks when it reads them."""
     shell = onnx.ModelProto()
-    try:
-        _copy(shell, proto, but="graph")
-        _copy(shell.graph, proto.graph, but="initializer")
-        known = {one.name for one in proto.graph.input}
-        for one in proto.graph.initializer:
-            if one.name not in known:
-                kind = onnx.helper.make_tensor_value_info(one.name, one.data_type, one.dims)
-                shell.graph.input.append(kind)
-        for one in (*shell.graph.input, *shell.graph.output):
-            if one.type.HasField("tensor_type"):
-                one.type.tensor_type.shape.SetInParent()  # exporters may leave it out
-        onnx.checker.check_model(shell)
-    except Exception as exc:  # of the checker's own kind, and of those it runs into
-        raise ModelFormatError(f"{name} breaks ONNX's rules: {_first_line(exc)}") from exc
+    _copy(shell, proto, but="graph")
+    _copy(shell.graph, proto.graph, but="initializer")
+    known = {one.name for one in proto.graph.input}
+    for one in proto.graph.initializer:
+        if one.name not in known:
+            kind = onnx.helper.make_tensor_value_info(one.name, one.data_type, one.dims)
+            shell.graph.input.append(kind)
+    for one in (*shell.graph.input, *shell.graph.output):
+        if one.type.HasField("tensor_type"):
+            one.type.tensor_type.shape.SetInParent()  # exporters may leave it out
+    onnx.checker.check_model(shell)
+    for one in (*proto.graph.input, *proto.graph.output):
+        dims = [dim.dim_param for dim in one.type.tensor_type.shape.dim]
+        for text in (one.name, *dims):
+            if not isinstance(text, str) or not text.isprintable():
+                raise ModelFormatError(f"{plain(text)} is no name for an input, output or size")
 
 
 def _copy(to: Any, message: Any, but: str) -> None:
@@ -103,12 +104,7 @@ def _copy(to: Any, message: Any, but: str) -> None:
             getattr(to, field.name).extend(value)
 
 
-def _first_line(exc: Exception) -> str:
-    lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
-    return plain_name(lines[0]) if lines else type(exc).__name__
-
-
-def _inputs(proto: Any, name: str) -> Sequence[ModelInput]:
+def _inputs(proto: Any) -> Sequence[ModelInput]:
     weights = {one.name for one in proto.graph.initializer}
     weights.update(one.values.name for one in proto.graph.sparse_initializer)
     found = []

@@ -7,16 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from convfind_networks.errors import (
-    GraphError,
-    ModelFormatError,
-    Unsupported,
-    UnsupportedError,
-)
+from convfind_networks.errors import Unsupported, UnsupportedError
 from convfind_networks.from_torch.node import AtenNode
 from convfind_networks.from_torch.operators import OPERATORS
 from convfind_networks.graph import Graph, GraphBuilder, Value
-from convfind_networks.importing import NotSupported
+from convfind_networks.importing import NotSupported, reading
 from convfind_networks.model import Bound
 from convfind_networks.ops.op import as_tuple
 from convfind_networks.tensor_type import TensorType
@@ -26,10 +21,6 @@ if TYPE_CHECKING:
 
 #: Calls that only check what the export assumed.
 _CHECKS = ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_for_size")
-
-
-class _Unknown(Exception):
-    """An argument is what an unsupported operator would have computed."""
 
 
 class Importer:
@@ -51,20 +42,14 @@ class Importer:
         """
         for node in self._model.program.graph.nodes:
             try:
-                if node.op == "placeholder":
-                    self._known[node] = self._placeholder(node, bound)
-                elif node.op == "call_function":
-                    self._known[node] = self._call(node)
-            except _Unknown:
-                continue
+                with reading(f"{self._model.name}: {node.name} ({node.target}) is not understood"):
+                    if node.op == "placeholder":
+                        self._known[node] = self._placeholder(node, bound)
+                    elif node.op == "call_function":
+                        self._known[node] = self._call(node)
             except NotSupported as exc:
-                self._unsupported.append(Unsupported(str(node.target), node.name, str(exc)))
-            except GraphError as exc:
-                raise ModelFormatError(f"{self._model.name}: {exc}") from exc
-            except Exception as exc:  # of any kind: arguments that no one has met yet
-                raise ModelFormatError(
-                    f"{self._model.name}: {node.name} ({node.target}) is not understood: {exc}"
-                ) from exc
+                if str(exc):
+                    self._unsupported.append(Unsupported(str(node.target), node.name, str(exc)))
         if self._unsupported:
             raise UnsupportedError(self._model.name, self._unsupported)
         return self._builder.graph(self._outputs())
@@ -114,7 +99,7 @@ class Importer:
             return [self._resolved(one) for one in argument]
         if hasattr(argument, "op") and hasattr(argument, "graph"):  # a node of the program
             if argument not in self._known:
-                raise _Unknown
+                raise NotSupported  # as something before it: that is listed
             return self._known[argument]
         return argument
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from convfind_networks.errors import ModelFormatError
 from convfind_networks.graph import Graph
-from convfind_networks.model import Bound, ModelInput, plain_name
+from convfind_networks.importing import plain, reading
+from convfind_networks.model import Bound, ModelInput
 from convfind_networks.tensor_type import Array
 
 
@@ -60,7 +61,7 @@ def read_exported_program(program: Any, name: str = "model") -> ExportedModel:
             weights[one.arg.name] = _array(contents[one.target], torch)
     placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     inputs = tuple(_input(name, placeholders[name].meta.get("val")) for name in names)
-    return ExportedModel(plain_name(name), inputs, program, weights)
+    return ExportedModel(plain(name), inputs, program, weights)
 
 
 def load_exported_program(path: Path) -> Any:
@@ -76,10 +77,8 @@ def load_exported_program(path: Path) -> Any:
         raise ModelFormatError(msg) from exc
     if not is_zipfile(path):  # PyTorch would log a traceback
         raise ModelFormatError(f"{path} is no exported program")
-    try:
+    with reading(f"{path} is no exported program"):
         return torch.export.load(path)
-    except Exception as exc:  # of many kinds: the contents are foreign
-        raise ModelFormatError(f"{path} is no exported program: {plain_name(str(exc))}") from exc
 
 
 def dtype_of(dtype: Any) -> np.dtype[Any]:

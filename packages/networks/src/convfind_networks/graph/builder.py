@@ -55,9 +55,9 @@ class GraphBuilder:
         name = name or op.kind
         try:
             types = as_tuple(op.infer(*(value.type for value in inputs)))
+            folded = _folded(op, inputs, types)
         except GraphError as exc:
             raise GraphError(f"{name}: {exc}") from exc
-        folded = _folded(op, inputs, types)
         if folded is not None:
             return tuple(self.constant(data, name=name) for data in folded)
         results = tuple(self._keep(Value(self.unused(name), kind)) for kind in types)

@@ -100,76 +100,82 @@ def assign_layouts(
         channels_last_outputs: how the caller wants the outputs.
         most_states: states that are kept.
     """
-    given = _LAST if channels_last_inputs else _FIRST
-    inputs = [n for n in graph.inputs if has_layout(graph.values[n])]
-    left = dict(graph.uses)
-    states: dict[_State, _Way] = {tuple((n, given) for n in inputs if left.get(n)): _Way(0.0)}
+    search = _Search(graph, node_cost, copy_cost)
+    states = search.begin(_LAST if channels_last_inputs else _FIRST)
     for node in graph.nodes:
-        reads = [n for n in dict.fromkeys(node.inputs) if has_layout(graph.values[n])]
+        states = search.after(node, states)
+        if len(states) > most_states:
+            states = dict(sorted(states.items(), key=lambda item: item[1].cost)[:most_states])
+    return search.finished(states, channels_last_outputs)
+
+
+class _Search:
+    """The states before and after each node, and the cheapest way to each."""
+
+    def __init__(self, graph: Graph, node_cost: NodeCost, copy_cost: CopyCost) -> None:
+        self._graph = graph
+        self._node_cost = node_cost
+        self._copy_cost = copy_cost
+        self._left = dict(graph.uses)
+
+    def begin(self, given: frozenset[bool]) -> dict[_State, _Way]:
+        """Return the state in which there are only inputs."""
+        alive = (n for n in self._graph.inputs if self._has_layout(n) and self._left.get(n))
+        return {tuple((name, given) for name in alive): _Way(0.0)}
+
+    def after(self, node: Node, states: Mapping[_State, _Way]) -> dict[_State, _Way]:
+        """Return the states after a node, from those before it."""
         for name in node.inputs:
-            left[name] -= 1
-        free = follows_layout(graph, node)
-        choices = [
-            (pair, cost)
-            for pair in (_PAIRS if free else _PAIRS[:1])
-            if math.isfinite(cost := node_cost(node, *pair))
-        ]
+            self._left[name] -= 1
+        pairs = _PAIRS if follows_layout(self._graph, node) else _PAIRS[:1]
+        costs = {
+            pair: cost for pair in pairs if math.isfinite(cost := self._node_cost(node, *pair))
+        }
         following: dict[_State, _Way] = {}
         for state, way in states.items():
-            for pair, cost in choices:
-                _extend(graph, node, reads, left, state, way, pair, cost, copy_cost, following)
-        if len(following) > most_states:
-            kept = sorted(following.items(), key=lambda item: item[1].cost)[:most_states]
-            following = dict(kept)
-        states = following
-    return _finished(graph, states, channels_last_outputs, copy_cost)
+            for pair, cost in costs.items():
+                layouts = dict(state)
+                copied = self._copies(node, layouts, pair[0])
+                total = way.cost + cost + self._cost_of(copied)
+                layouts.update(dict.fromkeys(copied, _BOTH))
+                layouts.update(self._results(node, pair[1]))
+                after = tuple((n, kinds) for n, kinds in layouts.items() if self._left.get(n))
+                if after not in following or total < following[after].cost:
+                    following[after] = _Way(total, way, node.output, pair, copied)
+        return following
 
+    def finished(self, states: Mapping[_State, _Way], wanted: bool) -> LayoutPlan:
+        """Return the best way, with the outputs as the caller wants them."""
+        outputs = set(self._graph.outputs.values())
+        ends = []
+        for state, way in states.items():
+            copied = tuple(n for n, kinds in state if n in outputs and wanted not in kinds)
+            ends.append(_Way(way.cost + self._cost_of(copied), way, copied=copied))
+        if not ends:
+            return LayoutPlan({}, (), math.inf)
+        best = min(ends, key=lambda way: way.cost)
+        nodes: dict[str, tuple[bool, bool]] = {}
+        copies: list[Copy] = []
+        for way in reversed(list(best.back())):
+            into = way.layouts[0] if way.node else wanted
+            copies += [Copy(name, into, way.node or None) for name in way.copied]
+            if way.node:
+                nodes[way.node] = way.layouts
+        return LayoutPlan(nodes, tuple(copies), best.cost)
 
-def _extend(
-    graph: Graph,
-    node: Node,
-    reads: list[str],
-    left: Mapping[str, int],
-    state: _State,
-    way: _Way,
-    pair: tuple[bool, bool],
-    cost: float,
-    copy_cost: CopyCost,
-    following: dict[_State, _Way],
-) -> None:
-    """Run a node from a state in one pair of layouts, and keep that if it is the best so far."""
-    layouts = dict(state)
-    copied = tuple(name for name in reads if pair[0] not in layouts[name])
-    total = way.cost + cost + sum(copy_cost(graph.values[name]) for name in copied)
-    for name in copied:
-        layouts[name] = _BOTH
-    for name in node.outputs:
-        if has_layout(graph.values[name]):
-            layouts[name] = _LAST if pair[1] else _FIRST
-    after = tuple((name, kinds) for name, kinds in layouts.items() if left.get(name))
-    if after not in following or total < following[after].cost:
-        following[after] = _Way(total, way, node.output, pair, copied)
+    def _has_layout(self, name: str) -> bool:
+        return has_layout(self._graph.values[name])
 
+    def _copies(
+        self, node: Node, layouts: Mapping[str, frozenset[bool]], into: bool
+    ) -> tuple[str, ...]:
+        """Return the inputs of a node that do not exist as it reads them."""
+        names = dict.fromkeys(node.inputs)
+        return tuple(n for n in names if self._has_layout(n) and into not in layouts[n])
 
-def _finished(
-    graph: Graph, states: Mapping[_State, _Way], wanted: bool, copy_cost: CopyCost
-) -> LayoutPlan:
-    """Return the best way, with the outputs as the caller wants them."""
-    best: _Way | None = None
-    for state, way in states.items():
-        copied = tuple(
-            name for name, kinds in state if name in graph.outputs.values() and wanted not in kinds
-        )
-        total = way.cost + sum(copy_cost(graph.values[name]) for name in copied)
-        if best is None or total < best.cost:
-            best = _Way(total, way, copied=copied)
-    if best is None:
-        return LayoutPlan({}, (), math.inf)
-    nodes: dict[str, tuple[bool, bool]] = {}
-    copies: list[Copy] = []
-    for way in reversed(list(best.back())):
-        into = way.layouts[0] if way.node else wanted
-        copies += [Copy(name, into, way.node or None) for name in way.copied]
-        if way.node:
-            nodes[way.node] = way.layouts
-    return LayoutPlan(nodes, tuple(copies), best.cost)
+    def _results(self, node: Node, writes_last: bool) -> dict[str, frozenset[bool]]:
+        made = _LAST if writes_last else _FIRST
+        return {name: made for name in node.outputs if self._has_layout(name)}
+
+    def _cost_of(self, copied: tuple[str, ...]) -> float:
+        return sum(self._copy_cost(self._graph.values[name]) for name in copied)

@@ -48,8 +48,11 @@ def gelu(node: OnnxNode) -> Value:
 
 
 def prelu(node: OnnxNode) -> Value:
-    """PRelu: slopes broadcast to x."""
-    return node.add(Binary(BinaryFunction.PRELU), node.input(0), node.input(1))
+    """PRelu: slopes broadcast to x; before opset 7 a vector has one for each channel."""
+    x, slope = node.input(0), node.input(1)
+    if node.opset < 7 and slope.shape == x.shape[1:2]:
+        slope = node.reshape(slope, *slope.shape, *(1,) * (x.type.rank - 2))
+    return node.add(Binary(BinaryFunction.PRELU), x, slope)
 
 
 OPERATORS: OnnxOperators = {

@@ -21,8 +21,6 @@ from convfind_networks.ops import (
 def gemm(node: OnnxNode) -> Value:
     """Gemm: ``alpha * a @ b + beta * c``."""
     a, b, c = node.input(0), node.input(1), node.optional(2)
-    if node.opset < 7:
-        raise NotSupported(f"opset {node.opset} of it; convert the model to 7 or later")
     if a.type.rank != 2 or b.type.rank != 2:
         raise NotSupported("its operands are no matrices")
     if node.integer("transA", 0):
