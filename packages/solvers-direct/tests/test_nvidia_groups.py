@@ -179,10 +179,8 @@ def test_groups_of_four_meet_another_group_times_zero() -> None:
     for channels, mixes in ((4, True), (8, False)):
         problem = problem_of(SOLVERS[0], (2, 16, 8, 8), (16, channels, 3, 3), groups=16 // channels)
         assert SOLVERS[0].mixes_values(problem) is mixes
-        strict = asking.applicability(
-            SOLVERS[0], replace(problem, accuracy=AccuracyClass.STRICT), H200
-        )
-        assert bool(strict) is not mixes
+        strict = replace(problem, accuracy=AccuracyClass.STRICT)
+        assert bool(asking.applicability(SOLVERS[0], strict, H200)) is not mixes
 
 
 def test_rounded_problems_take_short_sums() -> None:

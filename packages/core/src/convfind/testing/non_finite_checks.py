@@ -109,9 +109,9 @@ class NonFiniteChecks:
     def _allowed_errors(self, problem: ConvProblem, numbers: Mapping[str, Array]) -> Array:
         """How far two results may be apart, both of which may have the largest error."""
         writes = problem.direction.writes
-        before = np.ones(_memory_shape(problem, writes))
+        first, second = (numbers[name] for name in problem.direction.reads)
         magnitude = spread_magnitude(
-            reference_magnitude(problem, *numbers.values(), before),
+            reference_magnitude(problem, first, second, np.ones(_memory_shape(problem, writes))),
             self._solver.error_reach(problem),
             channels_last=problem.tensor_layout(writes).channels_last,
         )
@@ -124,9 +124,9 @@ class NonFiniteChecks:
         found = []
         for name in problem.direction.reads:
             shape = _memory_shape(problem, name)
-            value = float(rng.choice((np.nan, np.inf)))
+            value = (np.nan, np.inf)[int(rng.integers(2))]
             # At corners and edges as often as not.
-            at = tuple(int(rng.choice((0, size - 1, rng.integers(size)))) for size in shape)
+            at = tuple((0, size - 1, int(rng.integers(size)))[rng.integers(3)] for size in shape)
             elements = np.zeros(shape, np.bool_)
             elements[at] = True
             must = _readers(problem, name, elements)
@@ -149,18 +149,20 @@ def _memory_shape(problem: ConvProblem, name: str) -> tuple[int, ...]:
 def _readers(problem: ConvProblem, name: str, elements: Mask) -> Mask:
     """The results that have a tap on one of the elements; zeros of the padding are none."""
     plain = replace(problem, alpha=1.0, beta=0.0)
-    tensors = (
+    first, second = (
         elements if read == name else np.ones(_memory_shape(problem, read))
         for read in problem.direction.reads
     )
-    return reference_convolution(plain, *tensors) != 0
+    found: Mask = reference_convolution(plain, first, second) != 0
+    return found
 
 
 def _unread(problem: ConvProblem, name: str) -> Mask:
     """The elements of a tensor that no result reads."""
     turned = replace(problem.with_direction(_READERS_OF[name]), alpha=1.0, beta=0.0)
-    ones = (np.ones(_memory_shape(turned, read)) for read in turned.direction.reads)
-    return reference_convolution(turned, *ones) == 0
+    first, second = (np.ones(_memory_shape(turned, read)) for read in turned.direction.reads)
+    found: Mask = reference_convolution(turned, first, second) == 0
+    return found
 
 
 def _meeting_zeros(problem: ConvProblem, name: str, at: tuple[int, ...]) -> Mask:
