@@ -11,7 +11,7 @@ from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import TunableSolver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.defines import make_defines
+from convfind.solver.defines import DefineValue, make_defines
 from convfind.solver.domain import CPUS
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, Program

@@ -93,7 +93,7 @@ class GpuSolver(Solver):
     def _points(self) -> int:
         return int(self.transform.n**self.axes)
 
-    def _transforms(self, dtype: DataType = DataType.FLOAT32, **macros: DefineValue) -> Program:
+    def _transforms(self, dtype: DataType = DataType.FLOAT32, /, **macros: DefineValue) -> Program:
         name = f"f{self.transform.m}x{self.transform.r}"
         return Program(
             KernelSource("convfind_solvers_winograd", f"kernels/gpu_{name}.cl"),
