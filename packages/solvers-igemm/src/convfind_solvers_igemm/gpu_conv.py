@@ -47,6 +47,10 @@ class ConvSolver(GpuSolver):
     _entry = "igemm_gpu_conv"
     _file = "gpu_conv.cl"
 
+    def mixes_values(self, problem: ConvProblem) -> bool:
+        """Where all phases are computed at once: what one of them reads meets others' zeros."""
+        return _is_fused(self._geometry(problem))
+
     def _reads(self, shape: GpuGeometry) -> tuple[Memory, Memory]:
         return shape.source, Memory.W
 

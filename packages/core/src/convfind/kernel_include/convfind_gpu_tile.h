@@ -242,8 +242,10 @@ CF_INLINE void store_tile(CF_GLOBAL RESULT_ELEMENT *result, VALUE sum[BLOCK_M][B
         FOR_UNROLLED(e, 4) value[e] = BITS(sum[i][j + e]);
         CF_STORE4(to, value);
 #else
+        float sums[4];  // whole numbers become floats here
+        FOR_UNROLLED(e, 4) sums[e] = (float)sum[i][j + e];
         const int channel = CHANNEL(ROW_OF(m, i), COLUMN_OF(n, j));
-        cf_store_four_results(to, channel, CHANNEL(0, 1), sum[i] + j, epilogue);
+        cf_store_four_results(to, channel, CHANNEL(0, 1), sums, epilogue);
 #endif
         continue;
       }

@@ -59,9 +59,9 @@ class NonFiniteChecks:
         """Poison one element of each tensor that is read, at a time, and those that nobody reads.
 
         Results that read a NaN must be NaN, and those that read an infinity not finite; all others
-        must be what they are without it. What a zero of the padding meets may be either, since
-        padding is made of zeros, and zero times infinity is NaN; so may, where the solver
-        `mixes_values`, be everything behind the same image.
+        must be what they are without it. What meets a zero of the padding, or of those that a
+        stride puts between gradients, may be either, since zero times infinity is NaN; so may,
+        where the solver `mixes_values`, be everything behind the same image.
         """
         if not problem.dtype.is_float or problem.alpha == 0.0:
             return
@@ -166,7 +166,7 @@ def _unread(problem: ConvProblem, name: str) -> Mask:
 
 
 def _meeting_zeros(problem: ConvProblem, name: str, at: tuple[int, ...]) -> Mask:
-    """The results in whose sums an element may meet a zero of the padding.
+    """The results in whose sums an element may meet a zero of the padding, or of the stride.
 
     Data meet weights and gradients only, never zeros.
     """
@@ -174,7 +174,7 @@ def _meeting_zeros(problem: ConvProblem, name: str, at: tuple[int, ...]) -> Mask
     if name == _DATA[problem.direction]:
         return np.zeros(_memory_shape(problem, writes), np.bool_)
     channels_last = problem.tensor_layout(name).channels_last
-    channel, spatial = (at[-1], at[1:-1]) if channels_last else (at[1], at[2:])
+    channel = at[-1] if channels_last else at[1]
     met = np.zeros(problem.shape(writes), np.bool_)
     if problem.direction is Direction.FORWARD:
         met[:, at[0]] = True
@@ -182,20 +182,7 @@ def _meeting_zeros(problem: ConvProblem, name: str, at: tuple[int, ...]) -> Mask
         met[channel] = True
     else:
         group = at[0] // (problem.w_shape[0] // problem.groups)
-        # A tap reads what lies in its phase of the stride.
-        phases = (
-            (np.arange(size) + before - tap * dilation) % stride == 0
-            for size, before, tap, dilation, stride in zip(
-                problem.x_shape[2:],
-                problem.padding,
-                spatial,
-                problem.dilation,
-                problem.stride,
-                strict=True,
-            )
-        )
-        places = np.ix_(*phases)
-        met[:, group * problem.w_shape[1] + channel][(slice(None), *places)] = True
+        met[:, group * problem.w_shape[1] + channel] = True
     return np.moveaxis(met, 1, -1) if problem.tensor_layout(writes).channels_last else met
 
 
