@@ -47,7 +47,7 @@ def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
             yield (*path, name)
 
 
-@pytest.mark.parametrize("words", commands(db), ids=" ".join)
+@pytest.mark.parametrize("words", [*commands(db)], ids=" ".join)
 def test_every_command_has_help_with_examples_and_json(shell: Any, words: tuple[str, ...]) -> None:
     text = shell("db", *words, "--help").stdout
     assert "Examples:" in text
