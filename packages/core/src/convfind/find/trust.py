@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from convfind.find.budget import Budget
+from convfind.find.decision import Decision
 from convfind.find.ranking import merged
-from convfind.find.recall import Recalled
 from convfind.find.recording import record
 from convfind.find.screening import Screening
 from convfind.find.search import Search
 from convfind.find.solution import Solution
 from convfind.log import logger
-from convfind.policy import CheckHit, Policy
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.runtime.session import Session, silent
@@ -30,15 +29,12 @@ class Check:
     rejected: Mapping[str, Rejected]
 
 
-def check(
-    plain: ConvProblem, session: Session, policy: Policy, known: Recalled, budget: Budget
-) -> Check:
+def check(plain: ConvProblem, session: Session, decision: Decision, budget: Budget) -> Check:
     """Run the recorded winner, or all solutions, again, as far as the budget goes.
 
     What ran is recorded with its new time, so that a shipped or stale record becomes the user's.
     """
-    usable = [solution for solution in known.solutions if not solution.over_limit]
-    chosen = usable if policy.check_hit is CheckHit.ALL else usable[:1]
+    policy, known, chosen = decision.policy, decision.known, decision.checked
     configs = {s.solver: s.config for s in chosen if s.config is not None}
     solvers = tuple(session.registry.solver(solution.solver) for solution in chosen)
     search = Search(plain, session, replace(policy, tune=False), silent, configs, budget)
