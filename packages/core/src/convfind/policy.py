@@ -167,6 +167,10 @@ class Policy:
         """True where solvers are left out by name or algorithm."""
         return bool(self.deny) or self.solvers is not None or self.algorithms is not None
 
+    def is_over_limit(self, workspace: int) -> bool:
+        """True where so many bytes are more than the workspace limit."""
+        return self.workspace_limit is not None and workspace > self.workspace_limit
+
     def allows(self, solver_id: str, algorithm: Algorithm) -> bool:
         """True where the filters let the solver through."""
         return (

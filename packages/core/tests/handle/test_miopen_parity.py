@@ -139,7 +139,7 @@ def test_solutions(open_handle: Open, backend: MockBackend) -> None:
     handle = open_handle()
     estimates = handle.solutions(PROBLEM)
     assert backend.counters.launches == 0
-    assert all(s.time_ms < 0 and not s.time_origin.is_measured for s in estimates)
+    assert all(s.time_ms is None and not s.time_origin.is_measured for s in estimates)
     handle.find(PROBLEM, "NORMAL")
     recorded = handle.solutions(PROBLEM)
     assert all(s.time_origin is TimeOrigin.USER_DB for s in recorded)

@@ -9,15 +9,15 @@ from typing import Any
 import click
 
 from convfind.cli.app import App, ProblemCommand, new_table
-from convfind.cli.find import open_handle, solution_json
+from convfind.cli.find import open_handle
 from convfind.cli.policy_options import takes_policy
 from convfind.cli.problem_options import PROBLEM_HELP, one_problem, takes_problems
-from convfind.cli.text import format_bytes, format_ms, format_time
 from convfind.find.decision import Decision
 from convfind.find.explanation import ExplanationRow
 from convfind.policy import Policy
 from convfind.problem import ConvProblem
 from convfind.solver.applicability import Rejected
+from convfind.text import format_bytes, format_ms, format_time
 
 
 @click.command(
@@ -57,7 +57,7 @@ def explain(
                 "detail": getattr(row.applicability, "detail", ""),
                 "wti": row.wti,
                 "workspace": row.workspace,
-                "recorded": None if row.solution is None else solution_json(row.solution),
+                "recorded": None if row.solution is None else row.solution.to_dict(),
                 "predicted": None if row.prediction is None else _prediction_json(row),
             }
             for row in explanation.rows
@@ -111,7 +111,7 @@ def decision_json(decision: Decision) -> dict[str, Any]:
         "action": decision.action.name.lower(),
         "reason": decision.reason,
         "runs": list(decision.runs),
-        "solutions": [solution_json(solution) for solution in decision.known.solutions],
+        "solutions": [solution.to_dict() for solution in decision.known.solutions],
     }
 
 

@@ -54,11 +54,13 @@ def _slower(recorded: Sequence[Solution], now: Sequence[Solution], tolerance: fl
     """True where one is slower than the tolerance allows, and by more than its own spread."""
     again = {solution.solver: solution for solution in now}
     for solution in recorded:
-        found = again.get(solution.solver)
-        if found is not None and found.time_ms - found.spread > solution.time_ms * (1 + tolerance):
+        found, then = again.get(solution.solver), solution.time_ms
+        if found is None or found.time_ms is None or then is None:
+            continue
+        if found.time_ms - found.spread > then * (1 + tolerance):
             logger.info(
                 "%s: recorded %.4g ms, now %.4g: its problem is measured anew",
-                *(solution.solver, solution.time_ms, found.time_ms),
+                *(solution.solver, then, found.time_ms),
             )
             return True
     return False

@@ -19,7 +19,10 @@ from convfind.types import Algorithm
 
 @dataclass(frozen=True, slots=True)
 class AlgorithmPerformance:
-    """The best solution of one algorithm (``miopenConvAlgoPerf_t``): ms, bytes."""
+    """The best solution of one algorithm (``miopenConvAlgoPerf_t``): ms, bytes.
+
+    A time that nobody measured is negative.
+    """
 
     algorithm: Algorithm
     time_ms: float
@@ -91,7 +94,7 @@ class MIOpenCalls(ABC):
                 best.setdefault(
                     solution.algorithm,
                     AlgorithmPerformance(
-                        solution.algorithm, solution.time_ms, solution.workspace, solution
+                        solution.algorithm, solution.signed_ms, solution.workspace, solution
                     ),
                 )
         return tuple(best.values())[:request_count]

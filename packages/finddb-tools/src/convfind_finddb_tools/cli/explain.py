@@ -13,11 +13,11 @@ from convfind.cli.app import App, Command, new_table
 from convfind.cli.explain import decision_json, decision_lines
 from convfind.cli.policy_options import takes_policy
 from convfind.cli.problem_options import read_problems
-from convfind.cli.text import format_bytes, format_ms, format_time
 from convfind.find.decision import Decision, decide
 from convfind.finddb.database import FILE_NAME
 from convfind.finddb.database_file import file_in
 from convfind.finddb.packs import installed_packs, packs_folder
+from convfind.text import format_bytes, format_ms, format_time
 from convfind_finddb_tools.cli.options import PATH
 from convfind_finddb_tools.database import database_path
 from convfind_finddb_tools.looking import open_over
