@@ -159,7 +159,7 @@ def test_an_empty_batch_has_an_empty_result(mock_handle: Handle) -> None:
         ("x_strides", "taken from the tensors"),
         ("time_budget", r"policy=handle.policy\(time_budget=...\)"),
         ("enforce", r"policy=handle.policy\(enforce=...\)"),
-        ("pading", "padding"),
+        ("strides", "stride"),
     ],
 )
 def test_other_keywords_are_refused_with_what_takes_them(

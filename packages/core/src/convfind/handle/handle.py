@@ -36,7 +36,8 @@ from convfind.types import DataType
 if TYPE_CHECKING:
     from convfind.plugins.registry import Registry
 
-#: Prepared convolutions, and problems with choices, that a handle keeps: a server that lives long sees shapes without end.
+#: Prepared convolutions, and problems with a choice, that a handle keeps: a server that lives long
+#: sees shapes without end.
 _MOST_CONVOLUTIONS = 512
 
 
