@@ -42,7 +42,7 @@ def main(layers: Path, batch: int, device: str | None, most_gmacs: float) -> Non
     ):
         for problem in track(chosen, "finding"):
             first = {name: handle.find(problem, "FAST", fallback=name).best for name in _FALLBACKS}
-            times = {found.solver: found.time_ms for found in handle.find(problem).solutions}
+            times = _times(handle.find(problem))
             for name, solution in first.items():
                 costs[name].append(times[solution.solver] / min(times.values()))
     click.echo(f"problems  {len(chosen)}")
@@ -51,6 +51,10 @@ def main(layers: Path, batch: int, device: str | None, most_gmacs: float) -> Non
         click.echo(
             f"{name:8}  {math.exp(statistics.fmean(map(math.log, slower))):.4f}, p95 {p95:.2f}"
         )
+
+
+def _times(found: convfind.FindResult) -> dict[str, float]:
+    return {one.solver: one.time_ms for one in found.solutions if one.time_ms is not None}
 
 
 def _problems(layers: Path, batch: int) -> Iterator[ConvProblem]:

@@ -66,7 +66,7 @@ def rows_of(
         yield Row(
             problem=problem.key,
             solver=solver,
-            dynamic_ms=plain.time_ms,
+            dynamic_ms=plain.signed_ms,
             fixed_ms=fixed.time_ms if fixed else None,
             tuned_ms=best.time_ms if best and best.config else None,
             config=str(plain.config or ""),

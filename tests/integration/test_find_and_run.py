@@ -106,7 +106,7 @@ def test_every_solution_gives_the_right_numbers(
     expected = reference_convolution(problem, *tensors.values())
     settings = convfind.Settings(user_db_path=tmp_path)
     with convfind.open("opencl:cpu", settings=settings) as handle:
-        estimates = handle.solutions(problem)
+        estimates = handle.miopen.solutions(problem)
         found = handle.find(problem, "NORMAL")
         for solution in (*estimates, *found.solutions):
             result = handle.run(solution, **tensors)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import convfind
 from convfind import FindMode
 from convfind.device.target import Target
+from convfind.find.decision import Action, decide
 from convfind.finddb import FindDb, FindEntry, FindRecord, QuarantineRecord
 from convfind.plugins import hookimpl
 from convfind.plugins.registry import BackendRegistry, Registry, SolverRegistry
@@ -22,7 +23,7 @@ from convfind.problem import ConvProblem
 from convfind.settings import Settings
 from convfind.testing import MockBackend, MockSolver
 from convfind_finddb_tools.looking import open_over
-from convfind_finddb_tools.standing import Action, Use, outlook, standings
+from convfind_finddb_tools.standing import Use, standings
 
 Make = Callable[..., FindRecord]
 
@@ -212,7 +213,7 @@ def test_explaining_agrees_with_finding(
     with open_over(None, paths, plugins, Settings()) as handle:
         policy = handle.policy(mode, workspace_limit=limit)
         rows = standings(problem, handle.session, policy)
-        future = outlook(problem, handle.session, policy)
+        decision = decide(problem, handle.session, policy)
         found = handle.find(problem, mode, workspace_limit=limit, write_back=False)
     returned = [row for row in rows if row.use in (Use.RETURNED, Use.OVER_LIMIT)]
     told = {(row.record.solver, row.record.time_ms, row.record.workspace) for row in returned}
@@ -223,9 +224,9 @@ def test_explaining_agrees_with_finding(
     }
     assert recorded <= told
     assert len(returned) == len({row.record.solver for row in returned})
-    assert found.measured == len(future.runs)
-    if future.action is Action.ANSWER:
-        assert list(found.solutions) == list(future.solutions)
+    assert found.measured == len(decision.runs)
+    if decision.action is Action.ANSWER:
+        assert list(found.solutions) == list(decision.known.solutions)
     identities = [
         (
             row.record.solver,

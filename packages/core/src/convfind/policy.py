@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from types import NoneType
-from typing import Any, Self, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    Self,
+    SupportsFloat,
+    SupportsIndex,
+    TypedDict,
+    Unpack,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from convfind.arguments import python_scalar, similar
 from convfind.errors import SettingsError
@@ -121,7 +131,7 @@ class Policy:
                 object.__setattr__(self, name, read(name, value))
 
     @classmethod
-    def for_mode(cls, mode: FindMode | str | int, **changes: Any) -> Policy:
+    def for_mode(cls, mode: Mode, **changes: Unpack[PolicyFields]) -> Policy:
         """Return the policy that a mode names, with some fields changed."""
         mode = FindMode.parse(mode, "mode")
         return cls().with_changes(mode=mode, **changes)
@@ -167,6 +177,10 @@ class Policy:
         """True where solvers are left out by name or algorithm."""
         return bool(self.deny) or self.solvers is not None or self.algorithms is not None
 
+    def is_over_limit(self, workspace: int) -> bool:
+        """True where so many bytes are more than the workspace limit."""
+        return self.workspace_limit is not None and workspace > self.workspace_limit
+
     def allows(self, solver_id: str, algorithm: Algorithm) -> bool:
         """True where the filters let the solver through."""
         return (
@@ -174,6 +188,44 @@ class Policy:
             and (self.solvers is None or solver_id in self.solvers)
             and (self.algorithms is None or algorithm in self.algorithms)
         )
+
+
+class PolicyFields(TypedDict, total=False):
+    """The fields of `Policy` beside its mode, as keywords take them; see there what they mean."""
+
+    use_db: bool
+    on_miss: OnMiss | str
+    dynamic_only: bool
+    check_hit: CheckHit | str
+    tolerance: SupportsFloat
+    tune: bool
+    retune: bool
+    forget: bool
+    replace: bool
+    verify: bool
+    quick: bool
+    write_back: bool
+    time_budget: SupportsFloat | None
+    workspace_limit: SupportsIndex | None
+    order: Order | str
+    constant_weights: bool
+    fallback: Fallback | str
+    algorithms: Iterable[Algorithm | str] | None
+    solvers: Iterable[str] | None
+    deny: Iterable[str]
+
+
+class FindKeywords(PolicyFields, total=False):
+    """The keywords of `Handle.find`, `Handle.explain` and `Handle.policy`."""
+
+    enforce: FindEnforce | str | int  # what every find does beyond its mode
+
+
+#: A find mode, its word in any case, or its number.
+Mode = FindMode | str | int
+
+#: Names of all that finds take beside a mode.
+POLICY_FIELDS = frozenset(FindKeywords.__annotations__)
 
 
 #: What a mode sets unless it says otherwise below.

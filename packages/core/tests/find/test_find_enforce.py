@@ -78,7 +78,7 @@ def test_a_narrow_find_neither_hides_nor_removes_richer_records(
 
 
 def _times(found: FindResult) -> dict[str, float]:
-    return {solution.solver: solution.time_ms for solution in found.solutions}
+    return {solution.solver: solution.signed_ms for solution in found.solutions}
 
 
 def test_a_tuning_that_was_cut_short_is_not_taken_for_a_whole_one(

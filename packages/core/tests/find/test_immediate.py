@@ -65,7 +65,7 @@ def _handle(bench: Any) -> Any:
 def test_the_heuristic_decides_inside_its_domain(bench: Any, problem: ConvProblem) -> None:
     with _handle(bench) as handle:
         best = handle.find(problem, "FAST").best
-        assert (best.solver, best.time_ms) == ("mock-packing", -1.0)
+        assert (best.solver, best.time_ms, best.estimate_ms) == ("mock-packing", None, 1.0)
         assert best.time_origin is TimeOrigin.PREDICTED
         assert best.confidence == 0.8
 
@@ -74,7 +74,7 @@ def test_outside_its_domain_the_index_decides(bench: Any, problem: ConvProblem) 
     with _handle(bench) as handle:
         best = handle.find(problem.with_batch(3), "FAST").best
         assert (best.solver, best.time_origin) == ("mock-dynamic", TimeOrigin.WTI)
-        assert best.time_ms == pytest.approx(-20.0)
+        assert (best.time_ms, best.estimate_ms) == (None, pytest.approx(20.0))
 
 
 def test_the_chain_can_start_further_down(bench: Any, problem: ConvProblem) -> None:
@@ -83,7 +83,7 @@ def test_the_chain_can_start_further_down(bench: Any, problem: ConvProblem) -> N
         gemm = handle.find(problem, "FAST", fallback="gemm")
         assert [s.solver for s in gemm.solutions] == ["mock-gemm", "mock-last-resort"]
         assert gemm.best.time_origin is TimeOrigin.NONE
-        assert gemm.best.time_ms == -1.0
+        assert gemm.best.estimate_ms is None
         with pytest.raises(SettingsError, match="ai, wti, gemm"):
             handle.find(problem, "FAST", fallback="magic")
 

@@ -47,7 +47,7 @@ def _close(result: Any, problem: ConvProblem, tensors: dict[str, Array], **kwarg
 
 @pytest.mark.parametrize("value", [PROBLEM.key, (2, 4, 6, 5), None, np.zeros(3), ConvProblem])
 def test_what_is_no_problem_is_refused_with_the_way_to_one(handle: Handle, value: Any) -> None:
-    for ask in (handle.find, handle.explain, handle.solutions, handle.workspace_size):
+    for ask in (handle.find, handle.explain, handle.miopen.solutions, handle.miopen.workspace_size):
         with pytest.raises(ProblemError, match=r"problem: .* ConvProblem.from_key"):
             ask(value)
 
@@ -63,7 +63,7 @@ def test_solvers_that_are_not_installed_are_refused_with_similar_ones(
     handle: Handle, field: str
 ) -> None:
     with pytest.raises(SettingsError, match=f"{field}: 'mock-dynamo' .* mean mock-dynamic"):
-        handle.policy(**{field: ["mock-dynamo"]})
+        handle.policy(**{field: ["mock-dynamo"]})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward-data", "backward-weights"])

@@ -74,9 +74,9 @@ def test_nothing_is_compiled_launched_or_recorded(mock_handle: Handle) -> None:
 
 def test_bound_and_saved_solutions_work(mock_handle: Handle, tmp_path: Path) -> None:
     problem = empty("forward")
-    best = mock_handle.solutions(problem)[0]
+    best = mock_handle.miopen.solutions(problem)[0]
     best.save(tmp_path / "solution.json")
     loaded = Solution.load(tmp_path / "solution.json")
     bound = mock_handle.bind(loaded, w=np.ones(W, np.float32))
     assert bound.run(x=np.ones(X, np.float32)).shape == (0, 8, 6, 5)
-    assert mock_handle.workspace_size(problem) == 0
+    assert mock_handle.miopen.workspace_size(problem) == 0

@@ -86,100 +86,100 @@ def _right(result: Any, tensors: dict[str, Any], problem: ConvProblem = PROBLEM)
 
 def test_workspace_size(open_handle: Open, backend: MockBackend) -> None:
     handle = open_handle()
-    assert handle.workspace_size(PROBLEM) == 2**20
-    assert handle.workspace_size(PROBLEM, deny=["mock-hungry"]) == PROBLEM.nbytes("w")
+    assert handle.miopen.workspace_size(PROBLEM) == 2**20
+    assert handle.miopen.workspace_size(PROBLEM, deny=["mock-hungry"]) == PROBLEM.nbytes("w")
     handle.find(PROBLEM, "NORMAL")
-    assert handle.workspace_size(PROBLEM) == 2**20
-    assert open_handle().workspace_size(PROBLEM.with_batch(3)) == 2**20
+    assert handle.miopen.workspace_size(PROBLEM) == 2**20
+    assert open_handle().miopen.workspace_size(PROBLEM.with_batch(3)) == 2**20
 
 
 def test_find_algorithms(open_handle: Open) -> None:
     handle = open_handle()
-    found = handle.find_algorithms(PROBLEM)
+    found = handle.miopen.find_algorithms(PROBLEM)
     assert [(p.algorithm, p.solution.solver) for p in found] == [
         (Algorithm.DIRECT, "mock-hungry"),
         (Algorithm.GEMM, "mock-gemm"),
     ]
     assert [p.time_ms for p in found] == sorted(p.time_ms for p in found)
     assert found[0].workspace == 2**20
-    assert len(handle.find_algorithms(PROBLEM, request_count=1)) == 1
-    limited = handle.find_algorithms(PROBLEM, workspace=0)
+    assert len(handle.miopen.find_algorithms(PROBLEM, request_count=1)) == 1
+    limited = handle.miopen.find_algorithms(PROBLEM, workspace=0)
     assert all(p.workspace == 0 for p in limited)
-    tuned = handle.find_algorithms(PROBLEM, exhaustive=True, solvers=["mock-tunable"])
+    tuned = handle.miopen.find_algorithms(PROBLEM, exhaustive=True, solvers=["mock-tunable"])
     assert tuned[0].time_ms == pytest.approx(0.05)
     with pytest.raises(SettingsError, match="request_count"):
-        handle.find_algorithms(PROBLEM, request_count=0)
+        handle.miopen.find_algorithms(PROBLEM, request_count=0)
 
 
 def test_run_algorithm(open_handle: Open, tensors: dict[str, Any]) -> None:
     with pytest.raises(SolutionError, match="find_algorithms"):
-        open_handle().run_algorithm(PROBLEM, "gemm", **tensors)
-    open_handle().find_algorithms(PROBLEM)
+        open_handle().miopen.run_algorithm(PROBLEM, "gemm", **tensors)
+    open_handle().miopen.find_algorithms(PROBLEM)
     later = open_handle()
-    assert _right(later.run_algorithm(PROBLEM, Algorithm.GEMM, **tensors), tensors)
-    assert _right(later.run_algorithm(PROBLEM, "direct", **tensors), tensors)
+    assert _right(later.miopen.run_algorithm(PROBLEM, Algorithm.GEMM, **tensors), tensors)
+    assert _right(later.miopen.run_algorithm(PROBLEM, "direct", **tensors), tensors)
     with pytest.raises(SolutionError, match="winograd"):
-        later.run_algorithm(PROBLEM, Algorithm.WINOGRAD, **tensors)
+        later.miopen.run_algorithm(PROBLEM, Algorithm.WINOGRAD, **tensors)
     scaled = ConvProblem.forward(x=(2, 4, 6, 6), w=(8, 4, 3, 3), padding=1, alpha=2.0, beta=-1.0)
-    later.find_algorithms(scaled)
+    later.miopen.find_algorithms(scaled)
     out = np.ones(scaled.y_shape, np.float32)
-    later.run_algorithm(scaled, "gemm", **tensors, out=out)
+    later.miopen.run_algorithm(scaled, "gemm", **tensors, out=out)
     expected = 2 * reference_convolution(PROBLEM, tensors["x"], tensors["w"]) - 1
     assert np.allclose(out, expected, atol=1e-4)
 
 
 def test_solution_count(open_handle: Open) -> None:
     handle = open_handle()
-    assert handle.solution_count(PROBLEM) == len(handle.solutions(PROBLEM))
+    assert handle.miopen.solution_count(PROBLEM) == len(handle.miopen.solutions(PROBLEM))
     measured = handle.find(PROBLEM, "NORMAL")
-    assert handle.solution_count(PROBLEM) == len(measured.solutions)
+    assert handle.miopen.solution_count(PROBLEM) == len(measured.solutions)
 
 
 def test_solutions(open_handle: Open, backend: MockBackend) -> None:
     handle = open_handle()
-    estimates = handle.solutions(PROBLEM)
+    estimates = handle.miopen.solutions(PROBLEM)
     assert backend.counters.launches == 0
-    assert all(s.time_ms < 0 and not s.time_origin.is_measured for s in estimates)
+    assert all(s.time_ms is None and not s.time_origin.is_measured for s in estimates)
     handle.find(PROBLEM, "NORMAL")
-    recorded = handle.solutions(PROBLEM)
+    recorded = handle.miopen.solutions(PROBLEM)
     assert all(s.time_origin is TimeOrigin.USER_DB for s in recorded)
-    assert [s.time_ms for s in recorded] == sorted(s.time_ms for s in recorded)
-    assert handle.solutions(PROBLEM, 2) == recorded[:2]
+    assert [s.signed_ms for s in recorded] == sorted(s.signed_ms for s in recorded)
+    assert handle.miopen.solutions(PROBLEM, 2) == recorded[:2]
 
 
 def test_solution_workspace_size(open_handle: Open) -> None:
     handle = open_handle()
-    assert handle.solution_workspace_size(PROBLEM, "mock-hungry") == 2**20
-    assert handle.solution_workspace_size(PROBLEM, "mock-dynamic") == 0
+    assert handle.miopen.solution_workspace_size(PROBLEM, "mock-hungry") == 2**20
+    assert handle.miopen.solution_workspace_size(PROBLEM, "mock-dynamic") == 0
     weights = PROBLEM.with_direction("backward-weights")
     with pytest.raises(SolutionError, match="packs weights"):
-        handle.solution_workspace_size(weights, "mock-packing")
+        handle.miopen.solution_workspace_size(weights, "mock-packing")
     with pytest.raises(SolutionError, match="mock-dynamic"):
-        handle.solution_workspace_size(PROBLEM, "mock-dynamik")
+        handle.miopen.solution_workspace_size(PROBLEM, "mock-dynamik")
 
 
 def test_compile_solution(open_handle: Open, backend: MockBackend, tensors: dict[str, Any]) -> None:
-    open_handle().compile_solution(PROBLEM, "mock-static")
+    open_handle().miopen.compile_solution(PROBLEM, "mock-static")
     assert (backend.counters.compiles, backend.counters.launches) == (1, 0)
-    open_handle().run_immediate(PROBLEM, "mock-static", **tensors)
+    open_handle().miopen.run_immediate(PROBLEM, "mock-static", **tensors)
     assert backend.counters.compiles == 1
 
 
 def test_run_immediate(open_handle: Open, tensors: dict[str, Any]) -> None:
     handle = open_handle()
     for solver in ("mock-static", "mock-hungry", "mock-packing", "mock-last-resort"):
-        assert _right(handle.run_immediate(PROBLEM, solver, **tensors), tensors)
+        assert _right(handle.miopen.run_immediate(PROBLEM, solver, **tensors), tensors)
     workspace = handle.tensor(np.zeros(2**20, np.float32))
-    result = handle.run_immediate(PROBLEM, "mock-hungry", **tensors, workspace=workspace)
+    result = handle.miopen.run_immediate(PROBLEM, "mock-hungry", **tensors, workspace=workspace)
     assert _right(result, tensors)
     small = handle.tensor(np.zeros(4, np.float32))
     with pytest.raises(WorkspaceError, match="needs 1048576"):
-        handle.run_immediate(PROBLEM, "mock-hungry", **tensors, workspace=small)
+        handle.miopen.run_immediate(PROBLEM, "mock-hungry", **tensors, workspace=small)
 
 
 def test_immediate_fallback(open_handle: Open) -> None:
-    assert open_handle().solutions(PROBLEM)[0].time_origin is TimeOrigin.WTI
-    gemm = open_handle({"CONVFIND_IMMEDIATE_FALLBACK": "gemm"}).solutions(PROBLEM)
+    assert open_handle().miopen.solutions(PROBLEM)[0].time_origin is TimeOrigin.WTI
+    gemm = open_handle({"CONVFIND_IMMEDIATE_FALLBACK": "gemm"}).miopen.solutions(PROBLEM)
     assert [s.solver for s in gemm] == ["mock-gemm", "mock-last-resort"]
     with pytest.raises(SettingsError, match="ai, wti, gemm"):
         open_handle({"CONVFIND_IMMEDIATE_FALLBACK": "on"})
@@ -187,16 +187,16 @@ def test_immediate_fallback(open_handle: Open) -> None:
 
 def test_find_solutions(open_handle: Open) -> None:
     handle = open_handle()
-    by_time = handle.find_solutions(PROBLEM)
-    assert [s.time_ms for s in by_time] == sorted(s.time_ms for s in by_time)
-    small = handle.find_solutions(PROBLEM, FindOptions(order="workspace"), max_solutions=1)
+    by_time = handle.miopen.find_solutions(PROBLEM)
+    assert [s.signed_ms for s in by_time] == sorted(s.signed_ms for s in by_time)
+    small = handle.miopen.find_solutions(PROBLEM, FindOptions(order="workspace"), max_solutions=1)
     assert small[0].workspace == 0
-    limited = handle.find_solutions(PROBLEM, FindOptions(workspace_limit=1000))
+    limited = handle.miopen.find_solutions(PROBLEM, FindOptions(workspace_limit=1000))
     assert all(s.over_limit == (s.workspace > 1000) for s in limited)
     assert not limited[0].over_limit
     mine = handle.tensor(np.zeros(100, np.float32))
-    assert handle.find_solutions(PROBLEM, FindOptions(workspace=mine))[0].workspace <= 400
-    tuned = handle.find_solutions(
+    assert handle.miopen.find_solutions(PROBLEM, FindOptions(workspace=mine))[0].workspace <= 400
+    tuned = handle.miopen.find_solutions(
         PROBLEM, FindOptions(tune=True, mode="NORMAL", policy={"solvers": ["mock-tunable"]})
     )
     assert tuned[0].time_ms == pytest.approx(0.05)
@@ -206,20 +206,20 @@ def test_run_solution(
     open_handle: Open, backend: MockBackend, tensors: dict[str, Any], tmp_path: Path
 ) -> None:
     options = FindOptions(attach_binaries=True)
-    solution = open_handle().find_solutions(PROBLEM, options)[0]
-    assert _right(open_handle().run_solution(solution, **tensors), tensors)
+    solution = open_handle().miopen.find_solutions(PROBLEM, options)[0]
+    assert _right(open_handle().miopen.run_solution(solution, **tensors), tensors)
     assert pickle.loads(pickle.dumps(solution)) == solution
     solution.save(tmp_path / "best.json")
     loaded = convfind.Solution.load(tmp_path / "best.json", binaries=True)
     assert loaded == solution
     compiles = backend.counters.compiles
     elsewhere = open_handle({"CONVFIND_USER_DB_PATH": str(tmp_path / "elsewhere")})
-    assert _right(elsewhere.run_solution(loaded, **tensors), tensors)
+    assert _right(elsewhere.miopen.run_solution(loaded, **tensors), tensors)
     assert backend.counters.compiles == compiles
     other = type(MOCK_TARGET)(**{**_fields(MOCK_TARGET), "name": "another", "identity": ""})
     backend.devices = (other,)
     with pytest.raises(SolutionError, match="another"):
-        open_handle().run_solution(loaded, **tensors)
+        open_handle().miopen.run_solution(loaded, **tensors)
 
 
 def _fields(value: Any) -> dict[str, Any]:

@@ -62,6 +62,8 @@ def _problem(item: tuple[str, FindRecord]) -> str:
 
 
 def _measure(handle: Handle, problem: str, record: FindRecord) -> Drift:
+    if handle.registry.find_solver(record.solver) is None:
+        return Drift(problem, record.solver, record.time_ms, None, "not installed")
     try:
         result = handle.find(
             parse_network_config(problem),

@@ -1,20 +1,19 @@
-"""Why a recorded result is used or not on a device, and what a find would do."""
+"""Why a recorded result is used or not on a device."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from convfind.find.recall import Recalled, recall, unmeasured, why_unused
-from convfind.find.screening import quarantine_in_force, screen
+from convfind.find.recall import recall, why_unused
+from convfind.find.screening import quarantine_in_force
 from convfind.find.solution import Solution
 from convfind.finddb.record import FindRecord
-from convfind.policy import CheckHit, OnMiss, Policy
+from convfind.policy import Policy
 from convfind.problem import ConvProblem
 from convfind.runtime.session import Session
-from convfind.solver import Solver, asking, versioned_id
+from convfind.solver import asking, versioned_id
 from convfind.solver.applicability import Rejected
 from convfind_finddb_tools.joining import record_identity
 
@@ -37,25 +36,6 @@ class Standing:
     use: Use
     reason: str
     stale: bool
-
-
-class Action(StrEnum):
-    """What a find does about a problem."""
-
-    ANSWER = "answer from the database"
-    CHECK = "run what is recorded again before trusting it"
-    EXTEND = "answer from the database, and measure what no search has decided about"
-    MEASURE = "measure"
-    ESTIMATE = "estimate; nothing runs"
-
-
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """What a find would do: the solutions that it has at once, and the solvers it would run."""
-
-    action: Action
-    solutions: tuple[Solution, ...]
-    runs: tuple[str, ...]
 
 
 def standings(problem: ConvProblem, session: Session, policy: Policy) -> list[Standing]:
@@ -85,25 +65,6 @@ def standings(problem: ConvProblem, session: Session, policy: Policy) -> list[St
     return found
 
 
-def outlook(problem: ConvProblem, session: Session, policy: Policy) -> Outlook:
-    """Say what a find of a plain problem would do, without doing it."""
-    known = recall(problem, session, policy) if policy.use_db else Recalled()
-    if known.answers:
-        usable = tuple(one.solver for one in known.solutions if not one.over_limit)
-        if policy.on_miss is OnMiss.ESTIMATE:
-            return Outlook(Action.ANSWER, known.solutions, ())
-        if policy.check_hit is not CheckHit.NO:
-            runs = usable if policy.check_hit is CheckHit.ALL else usable[:1]
-            return Outlook(Action.CHECK, known.solutions, runs)
-        more = _ids(unmeasured(problem, session, policy, known).candidates)
-        return Outlook(Action.EXTEND if more else Action.ANSWER, known.solutions, more)
-    if policy.on_miss is OnMiss.ESTIMATE:
-        return Outlook(Action.ESTIMATE, known.solutions, ())
-    return Outlook(
-        Action.MEASURE, known.solutions, _ids(screen(problem, session, policy).candidates)
-    )
-
-
 def _use(
     record: FindRecord, why: Rejected | str | None, solution: Solution | None, policy: Policy
 ) -> tuple[Use, str]:
@@ -130,9 +91,3 @@ def without_result(problem: ConvProblem, session: Session) -> tuple[str, ...]:
         and versioned_id(solver) not in measured
         and asking.applicability(solver, problem, session.target)
     )
-
-
-def _ids(solvers: Sequence[Solver]) -> tuple[str, ...]:
-    """Ids of the solvers that run; a last resort does only where there is no other."""
-    usual = [solver for solver in solvers if not solver.is_last_resort]
-    return tuple(solver.solver_id for solver in usual or solvers)

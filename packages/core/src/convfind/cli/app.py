@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +14,7 @@ from convfind.cli.driver_arguments import join_driver_line
 from convfind.log import show_messages
 from convfind.plugins.registry import Registry
 from convfind.settings import Settings
+from convfind.text import new_table as new_table  # most commands print one
 
 #: Tables keep their natural width: fitted to a terminal or to rich's 80 columns they lose digits.
 _WIDTH = 250
@@ -94,13 +94,3 @@ class ProblemCommand(Command):
         options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
         flags = {name: option.is_flag for option in options for name in option.opts}
         return super().parse_args(ctx, join_driver_line(args, flags))
-
-
-def new_table(*columns: str, right: Sequence[str] = ()) -> Table:
-    """Return an empty table; the columns named in ``right`` hold numbers."""
-    from rich.box import SIMPLE_HEAD
-
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, no_wrap=True, justify="right" if column in right else "left")
-    return table

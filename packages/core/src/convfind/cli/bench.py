@@ -17,14 +17,6 @@ from convfind.cli.policy_options import takes_policy
 from convfind.cli.problem_options import batch_option, direction_option, directions_of
 from convfind.cli.progress import ProgressBar
 from convfind.cli.spot_check import spot_check
-from convfind.cli.text import (
-    format_error,
-    format_ms,
-    format_spread,
-    gflops,
-    gigabytes,
-    noise_notes,
-)
 from convfind.errors import ConvfindError
 from convfind.find.result import FindResult
 from convfind.find.solution import Solution
@@ -32,6 +24,14 @@ from convfind.handle import Handle
 from convfind.problem import ConvProblem
 from convfind.problem.text import Layer, read_layer_file
 from convfind.solver import asking
+from convfind.text import (
+    format_error,
+    format_ms,
+    format_spread,
+    gflops,
+    gigabytes,
+    noise_notes,
+)
 from convfind.types import Direction
 
 
@@ -47,7 +47,7 @@ class LayerResult:
     @property
     def time_ms(self) -> float:
         """Measured time of the best solution; 0 where there is none."""
-        return self.best.time_ms if self.best and self.best.time_origin.is_measured else 0.0
+        return (self.best and self.best.time_ms) or 0.0
 
 
 @click.command(cls=Command)
@@ -174,7 +174,7 @@ def _layer_json(result: LayerResult) -> dict[str, Any]:
         "direction": problem.direction.value,
         "solver": best.solver if best else None,
         "algorithm": best.algorithm.value if best else None,
-        "time_ms": best.time_ms if best else None,
+        "time_ms": best.signed_ms if best else None,
         "time_origin": best.time_origin.value if best else None,
         "samples": best.samples if best else None,
         "spread_ms": best.spread if best else None,

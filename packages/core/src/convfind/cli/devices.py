@@ -8,8 +8,8 @@ import click
 
 import convfind
 from convfind.cli.app import App, Command, new_table
-from convfind.cli.text import format_bytes
 from convfind.device.target import Target
+from convfind.text import format_bytes
 
 #: For those who have no backend at all.
 INSTALL_BACKEND = (

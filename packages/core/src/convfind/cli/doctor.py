@@ -14,13 +14,13 @@ import click
 import convfind
 from convfind.cli.app import App, Command
 from convfind.cli.devices import INSTALL_BACKEND
-from convfind.cli.text import format_bytes
 from convfind.cli.version import installed_version
 from convfind.errors import SettingsError
 from convfind.finddb import FindDb, FindDbWarning
 from convfind.finddb.packs import installed_packs
 from convfind.plugins.registry import Registry
 from convfind.settings import Settings
+from convfind.text import format_bytes
 
 _LIBRARIES = ("numpy", "lmdb", "msgspec", "pluggy", "click", "rich", "ml_dtypes", "pyopencl")
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
 from convfind.cli.app import App, ProblemCommand, new_table
-from convfind.cli.find import open_handle, solution_json
+from convfind.cli.find import open_handle
 from convfind.cli.policy_options import takes_policy
 from convfind.cli.problem_options import PROBLEM_HELP, one_problem, takes_problems
-from convfind.cli.text import format_bytes, format_ms, format_time
+from convfind.find.decision import Decision
 from convfind.find.explanation import ExplanationRow
 from convfind.policy import Policy
 from convfind.problem import ConvProblem
 from convfind.solver.applicability import Rejected
+from convfind.text import format_bytes, format_ms, format_time
 
 
 @click.command(
@@ -23,11 +25,11 @@ from convfind.solver.applicability import Rejected
     help="Show what every solver says to a problem; compiles and runs nothing.\n"
     + PROBLEM_HELP
     + """
-The table has a line for each solver: whether it takes the problem or why not, the share of the
-device's peak that it expects (wti), the workspace it needs, the time in the database, and the time
-that a heuristic model predicts, with its rank and the confidence that it is the fastest. Recorded
-problems near this one that the model makes use of are named. Models that do not apply are listed
-with the reason.
+The first lines say what a find would do, and why. The table has a line for each solver: whether it
+takes the problem or why not, the share of the device's peak that it expects (wti), the workspace it
+needs, the time in the database, and the time that a heuristic model predicts, with its rank and the
+confidence that it is the fastest. Recorded problems near this one that the model makes use of are
+named. Models that do not apply are listed with the reason.
 
 \b
 Examples:
@@ -55,7 +57,7 @@ def explain(
                 "detail": getattr(row.applicability, "detail", ""),
                 "wti": row.wti,
                 "workspace": row.workspace,
-                "recorded": None if row.solution is None else solution_json(row.solution),
+                "recorded": None if row.solution is None else row.solution.to_dict(),
                 "predicted": None if row.prediction is None else _prediction_json(row),
             }
             for row in explanation.rows
@@ -65,6 +67,7 @@ def explain(
                 "problem": explanation.problem,
                 "device": explanation.device,
                 "policy": policy_json(explanation.policy),
+                "find": decision_json(explanation.decision),
                 "heuristic": explanation.advice.heuristic,
                 "heuristics_refused": dict(explanation.advice.refusals),
                 "neighbours": [
@@ -79,6 +82,7 @@ def explain(
     if explanation.plain != explanation.problem:
         app.print(f"as       {explanation.plain}")
     app.print(f"device   {explanation.device}", f"policy   {_policy_text(explanation.policy)}")
+    app.print(*decision_lines(explanation.decision))
     if explanation.advice.heuristic is not None:
         app.print(f"model    {explanation.advice.heuristic}")
     for near in explanation.advice.neighbours:
@@ -99,6 +103,24 @@ def explain(
             *_predicted(row),
         )
     app.print(table)
+
+
+def decision_json(decision: Decision) -> dict[str, Any]:
+    """Describe what a find would do."""
+    return {
+        "action": decision.action.name.lower(),
+        "reason": decision.reason,
+        "runs": list(decision.runs),
+        "solutions": [solution.to_dict() for solution in decision.known.solutions],
+    }
+
+
+def decision_lines(decision: Decision) -> Iterator[str]:
+    """Say what a find would do, why, and which solvers it would run."""
+    yield f"a find in mode {decision.policy.mode.name} would {decision.action.value}"
+    yield f"because  {decision.reason}"
+    if decision.runs:
+        yield f"runs     {', '.join(decision.runs)}"
 
 
 def _prediction_json(row: ExplanationRow) -> dict[str, Any]:

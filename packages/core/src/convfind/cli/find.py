@@ -7,23 +7,15 @@ from typing import Any
 import click
 
 import convfind
-from convfind.cli.app import App, ProblemCommand, new_table
+from convfind.cli.app import App, ProblemCommand
 from convfind.cli.policy_options import takes_policy
 from convfind.cli.problem_options import PROBLEM_HELP, takes_problems
 from convfind.cli.progress import ProgressBar
-from convfind.cli.text import (
-    format_bytes,
-    format_error,
-    format_spread,
-    format_time,
-    gflops,
-    noise_notes,
-)
 from convfind.find.result import FindResult
-from convfind.find.solution import Solution
 from convfind.handle import Handle
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
+from convfind.text import noise_notes
 
 #: Refusals that are news: the others say what a solver was never made for.
 _FAILURES = frozenset(
@@ -42,42 +34,6 @@ def open_handle(app: App, device: str | None, policy: dict[str, Any]) -> Handle:
     """Open the device; solver ids that nobody brings are refused first, naming similar ones."""
     app.registry.check_solvers("--solver", policy.get("solvers", ()))
     return convfind.open(device, registry=app.registry, settings=app.settings)
-
-
-def solution_json(solution: Solution) -> dict[str, Any]:
-    """Describe a solution."""
-    return {
-        "solver": solution.solver,
-        "algorithm": solution.algorithm.value,
-        "time_ms": solution.time_ms,
-        "time_origin": solution.time_origin.value,
-        "workspace": solution.workspace,
-        "error": solution.error,
-        "config": None if solution.config is None else dict(solution.config),
-        "samples": solution.samples,
-        "spread_ms": solution.spread,
-        "noisy": solution.is_noisy,
-        "over_limit": solution.over_limit,
-        "stale": solution.stale,
-    }
-
-
-def result_json(result: FindResult) -> dict[str, Any]:
-    """Describe the result of a find."""
-    return {
-        "problem": result.problem,
-        "device": result.device,
-        "mode": result.mode,
-        "origin": result.origin.value,
-        "solutions": [solution_json(solution) for solution in result.solutions],
-        "rejected": [
-            {"solver": solver, "reason": why.reason.value, "detail": why.detail}
-            for solver, why in result.rejected.items()
-        ],
-        "compiled": result.compiled,
-        "measured": result.measured,
-        "elapsed_s": result.elapsed,
-    }
 
 
 @click.command(
@@ -104,40 +60,22 @@ def find(
     with open_handle(app, device, policy) as handle, ProgressBar() as progress:
         results = [handle.find(problem, on_progress=progress, **policy) for problem in problems]
     if app.json:
-        documents = [result_json(result) for result in results]
+        documents = [result.to_dict() for result in results]
         app.emit(documents[0] if len(documents) == 1 else documents)
     else:
-        for problem, result in zip(problems, results, strict=True):
-            _print(app, problem, result)
+        for result in results:
+            _print(app, result)
     for result in results:
         _ = result.best  # raises where there is none, which is this command's failure
 
 
-def _print(app: App, problem: ConvProblem, result: FindResult) -> None:
+def _print(app: App, result: FindResult) -> None:
     app.print(
         f"problem  {result.problem}",
         f"device   {result.device}",
-        f"mode     {result.mode}, answered by {result.origin.value}: {result.compiled} compiled, "
-        f"{result.measured} measured, {result.elapsed:.3f} s",
+        f"mode     {result.summary}",
     )
-    table = new_table(
-        *("solver", "algorithm", "ms", "spread", "GFLOP/s", "time is", "workspace", "error"),
-        "note",
-        right=("ms", "GFLOP/s", "workspace", "error"),
-    )
-    for solution in result.solutions:
-        notes = {"over the workspace limit": solution.over_limit, "stale": solution.stale}
-        estimate = solution.estimate_ms
-        table.add_row(
-            *(solution.solver, solution.algorithm.value, format_time(solution)),
-            format_spread(solution.time_ms, solution.spread, solution.samples),
-            "-" if estimate is None else f"{gflops(problem, estimate):.1f}",
-            solution.time_origin.value,
-            format_bytes(solution.workspace),
-            format_error(solution.error),
-            ", ".join(note for note, holds in notes.items() if holds),
-        )
-    app.print(table, *noise_notes(sum(one.is_noisy for one in result.solutions)))
+    app.print(result, *noise_notes(sum(one.is_noisy for one in result.solutions)))
     failed = {name: why for name, why in result.rejected.items() if why.reason in _FAILURES}
     app.print(*(f"{solver}: {why}" for solver, why in failed.items()))
     others = len(result.rejected) - len(failed)

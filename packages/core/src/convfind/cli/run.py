@@ -21,15 +21,15 @@ from convfind.checking.accuracy import (
 )
 from convfind.checking.reference import reference_convolution, reference_magnitude
 from convfind.cli.app import App, ProblemCommand
-from convfind.cli.find import open_handle, solution_json
+from convfind.cli.find import open_handle
 from convfind.cli.memory_order import run_in_memory_order
 from convfind.cli.policy_options import takes_policy
 from convfind.cli.problem_options import PROBLEM_HELP, one_problem, takes_problems
 from convfind.cli.progress import ProgressBar
-from convfind.cli.text import format_time, gflops
 from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
 from convfind.solver import asking
+from convfind.text import format_time, gflops
 
 Array = np.ndarray[Any, Any]
 
@@ -112,7 +112,7 @@ def run(
             {
                 "problem": problem.key,
                 "device": identity,
-                "solution": solution_json(best),
+                "solution": best.to_dict(),
                 "run_ms": elapsed,
                 "error": None if report is None else _finite(report.max_error),
                 "rms_error": None if report is None else _finite(report.rms_error),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from convfind.errors import SolverError
+from convfind.find.decision import Decision, decide
 from convfind.find.immediate import Advice, ask_heuristics
 from convfind.find.recall import recall
 from convfind.find.screening import screen
@@ -41,6 +42,7 @@ class Explanation:
     plain: str  # the ordinary convolution that solvers see; differs for transposed problems
     device: str
     policy: Policy
+    decision: Decision  # what a find would do, and why
     rows: tuple[ExplanationRow, ...]
     advice: Advice = field(default_factory=Advice)  # of the heuristics, about the rows that apply
 
@@ -48,8 +50,10 @@ class Explanation:
 def explain(problem: ConvProblem, session: Session, policy: Policy) -> Explanation:
     """Ask every solver; nothing is compiled or run."""
     plain = problem.plain()
+    decision = decide(plain, session, policy)
+    known = decision.known if policy.use_db else recall(plain, session, policy)
+    recorded = {solution.solver: solution for solution in known.solutions}
     screening = screen(plain, session, policy)
-    recorded = {s.solver: s for s in recall(plain, session, policy).solutions}
     advice = ask_heuristics(plain, session, screening.candidates, policy.fallback)
     ranks = {prediction.solver: rank for rank, prediction in enumerate(advice.predictions)}
     rows = []
@@ -79,4 +83,6 @@ def explain(problem: ConvProblem, session: Session, policy: Policy) -> Explanati
                 None if rank is None else rank + 1,
             )
         )
-    return Explanation(problem.key, plain.key, session.target.identity, policy, tuple(rows), advice)
+    return Explanation(
+        problem.key, plain.key, session.target.identity, policy, decision, tuple(rows), advice
+    )

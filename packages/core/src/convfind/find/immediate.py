@@ -48,9 +48,8 @@ def estimate(
     """Rank the candidates of a plain problem: heuristic, then throughput index, then list order.
 
     ``policy.fallback`` starts the chain further down: "wti" skips the heuristics, "gemm" leaves
-    GEMM and the last resorts only. Times are negative, since nobody measured them. Last resorts
-    come last, whatever is expected of them. Solutions that are ``known`` stand in place of
-    estimates.
+    GEMM and the last resorts only. Last resorts come last, whatever is expected of them. Solutions
+    that are ``known`` stand in place of estimates.
     """
     solvers = screening.candidates
     if policy.fallback is Fallback.GEMM:
@@ -142,35 +141,36 @@ def _estimated(
     policy: Policy,
     predicted: dict[str, Prediction],
 ) -> Solution:
-    limit = policy.workspace_limit
-    workspace = asking.workspace_size(solver, problem, session.target, limit)
-    time_ms, origin, confidence = _time(solver, problem, session, policy, predicted)
+    workspace = asking.workspace_size(solver, problem, session.target, policy.workspace_limit)
+    estimate_ms, origin, confidence = _expected(solver, problem, session, policy, predicted)
     return Solution(
         solver=solver.solver_id,
         algorithm=solver.algorithm,
         problem=problem.key,
         device=session.target.identity,
-        time_ms=time_ms,
+        time_ms=None,
+        estimate_ms=estimate_ms,
         time_origin=origin,
         workspace=workspace,
-        over_limit=limit is not None and workspace > limit,
+        over_limit=policy.is_over_limit(workspace),
         constant_weights=policy.constant_weights,
         confidence=confidence,
     )
 
 
-def _time(
+def _expected(
     solver: Solver,
     problem: ConvProblem,
     session: Session,
     policy: Policy,
     predicted: dict[str, Prediction],
-) -> tuple[float, TimeOrigin, float | None]:
+) -> tuple[float | None, TimeOrigin, float | None]:
+    """Return the estimate in ms, whose it is, and the confidence of a prediction."""
     prediction = predicted.get(solver.solver_id)
     if prediction is not None:
-        return -prediction.time_ms, TimeOrigin.PREDICTED, prediction.confidence
+        return prediction.time_ms, TimeOrigin.PREDICTED, prediction.confidence
     if policy.fallback is not Fallback.GEMM:
         index = asking.wti(solver, problem, session.target)
         if index is not None and index > 0:
-            return -_WTI_SCALE_MS / index, TimeOrigin.WTI, None
-    return -1.0, TimeOrigin.NONE, None
+            return _WTI_SCALE_MS / index, TimeOrigin.WTI, None
+    return None, TimeOrigin.NONE, None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from convfind.errors import SolverError
 from convfind.find.ranking import ranked
+from convfind.find.recorded import solution_of
 from convfind.find.result import FindOrigin
 from convfind.find.screening import Screening, quarantine_in_force, screen
 from convfind.find.solution import Solution, TimeOrigin
@@ -18,8 +19,6 @@ from convfind.reasons import Reason
 from convfind.runtime.session import Session
 from convfind.solver import Solver, asking, versioned_id
 from convfind.solver.applicability import Rejected
-from convfind.solver.config import Config
-from convfind.types import Algorithm
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,9 @@ def recall(problem: ConvProblem, session: Session, policy: Policy) -> Recalled:
             rejected[record.solver] = why
         if why is not None:
             continue
-        solution = _solution(record, problem, session, policy, record.solver in stored.from_user)
+        is_own = record.solver in stored.from_user
+        origin = TimeOrigin.USER_DB if is_own else TimeOrigin.SYSTEM_DB
+        solution = solution_of(record, origin, problem, session, policy)
         if known is None or not solution.over_limit:
             found[record.solver], records[record.solver] = solution, record
     solutions = ranked(found.values(), policy.order)
@@ -112,28 +113,6 @@ def why_unused(
     if isinstance(answer, Rejected):
         return answer
     return why_config_is_unused(record, solver, problem, session)
-
-
-def _solution(
-    record: FindRecord, problem: ConvProblem, session: Session, policy: Policy, from_user: bool
-) -> Solution:
-    limit = policy.workspace_limit
-    return Solution(
-        solver=record.solver,
-        algorithm=Algorithm(record.algorithm),
-        problem=problem.key,
-        device=session.target.identity,
-        time_ms=record.time_ms,
-        time_origin=TimeOrigin.USER_DB if from_user else TimeOrigin.SYSTEM_DB,
-        workspace=record.workspace,
-        error=record.error,
-        config=None if record.config is None else Config(record.config),
-        samples=record.samples,
-        spread=record.spread_ms,
-        over_limit=limit is not None and record.workspace > limit,
-        constant_weights=record.constant_weights,
-        stale=record.driver != session.target.driver,
-    )
 
 
 def unmeasured(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
-from convfind.finddb import FindEntry, FindRecord
+from convfind.find.recorded import record_of
+from convfind.finddb import FindEntry
 from convfind.policy import Policy
 from convfind.problem import ConvProblem
 from convfind.runtime.session import Session
 
 if TYPE_CHECKING:
-    from convfind.find.trial import SearchOutcome, Trial
+    from convfind.find.trial import SearchOutcome
 
 
 def record(problem: ConvProblem, session: Session, policy: Policy, outcome: SearchOutcome) -> None:
@@ -19,7 +19,10 @@ def record(problem: ConvProblem, session: Session, policy: Policy, outcome: Sear
     if not (policy.write_back and policy.verify and outcome.trials):
         return
     entry = FindEntry(
-        records=tuple(_record(trial, session, policy) for trial in outcome.trials),
+        records=tuple(
+            record_of(solution, trial.solver, trial.recipe.source_hash, session)
+            for trial, solution in zip(outcome.trials, outcome.solutions, strict=True)
+        ),
         considered=tuple(sorted(outcome.considered)),
     )
     session.database.store(
@@ -37,24 +40,3 @@ def forget(problem: ConvProblem, session: Session, policy: Policy) -> None:
             if policy.allows(solver.solver_id, solver.algorithm)
         )
     session.database.remove(session.target, problem, allowed)
-
-
-def _record(trial: Trial, session: Session, policy: Policy) -> FindRecord:
-    assert trial.measurement is not None
-    solver, config = trial.solver, trial.recipe.config
-    return FindRecord(
-        solver=solver.solver_id,
-        solver_version=solver.version,
-        package=session.registry.package_of(solver.solver_id),
-        algorithm=solver.algorithm.value,
-        time_ms=trial.measurement.median,
-        spread_ms=trial.measurement.spread,
-        samples=len(trial.measurement.samples),
-        workspace=trial.recipe.total_workspace,
-        config=None if config is None else dict(config),
-        error=trial.error,
-        source_hash=trial.recipe.source_hash,
-        driver=session.target.driver,
-        created=int(time.time()),
-        constant_weights=policy.constant_weights,
-    )

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING, Any
 
 from convfind.errors import NoSolverError
 from convfind.find.solution import Solution
 from convfind.solver.applicability import Rejected
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 class FindOrigin(StrEnum):
@@ -35,9 +39,46 @@ class FindResult:
     elapsed: float = 0.0  # seconds
 
     @property
+    def summary(self) -> str:
+        """The mode, the origin and the cost, in one line."""
+        return (
+            f"{self.mode}, answered by {self.origin.value}: {self.compiled} compiled, "
+            f"{self.measured} measured, {self.elapsed:.3f} s"
+        )
+
+    @property
     def best(self) -> Solution:
         """The first solution within the workspace limit; `NoSolverError` if there is none."""
         for solution in self.solutions:
             if not solution.over_limit:
                 return solution
         raise NoSolverError(self.problem, self.device, self.rejected)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what ``convfind find --json`` prints: plain values, ready for JSON."""
+        return {
+            "problem": self.problem,
+            "device": self.device,
+            "mode": self.mode,
+            "origin": self.origin.value,
+            "solutions": [solution.to_dict() for solution in self.solutions],
+            "rejected": [
+                {"solver": solver, "reason": why.reason.value, "detail": why.detail}
+                for solver, why in self.rejected.items()
+            ],
+            "compiled": self.compiled,
+            "measured": self.measured,
+            "elapsed_s": self.elapsed,
+        }
+
+    def __rich__(self) -> Table:
+        """Return the table of solutions that ``rich.print`` shows."""
+        from convfind.find.result_table import rich_table
+
+        return rich_table(self)
+
+    def _repr_html_(self) -> str:
+        """Return the table of solutions that notebooks show."""
+        from convfind.find.result_table import html_table
+
+        return html_table(self)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from convfind.find.validity import has_other_kernels
 from convfind.finddb import QuarantineRecord
-from convfind.policy import Policy
+from convfind.policy import OnMiss, Policy
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.runtime.session import Session
@@ -52,11 +52,11 @@ def _quarantined(record: QuarantineRecord) -> Rejected:
     )
 
 
-def screen(
-    problem: ConvProblem, session: Session, policy: Policy, *, dynamic_only: bool | None = None
-) -> Screening:
+def screen(problem: ConvProblem, session: Session, policy: Policy) -> Screening:
     """Ask the solvers in whose domain a problem lies: policy, quarantine, domain, sizes."""
-    only_dynamic = policy.dynamic_only if dynamic_only is None else dynamic_only
+    # Estimates are for quick starts: one binary for many shapes, unless solvers are named.
+    estimates = policy.on_miss is OnMiss.ESTIMATE
+    only_dynamic = policy.solvers is None if estimates else policy.dynamic_only
     target = session.target
     solvers, refused = session.registry.candidates_for(problem, target)
     rejected = dict(refused)

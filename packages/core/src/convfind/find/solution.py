@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from convfind.finddb.evidence import is_noisy
 from convfind.solver.config import Config
@@ -31,15 +32,15 @@ class TimeOrigin(StrEnum):
 class Solution:
     """What a find returns for one solver: identity and evidence; no device handle; picklable.
 
-    ``time_ms`` is milliseconds of device time; negative where nobody measured it: then its size is
-    the estimate, or it is -1 where there is none.
+    ``time_ms`` is milliseconds of device time, and None where no device ran it. ``estimate_ms`` is
+    that time, else what a model or an index expects, else None.
     """
 
     solver: str
     algorithm: Algorithm
     problem: str  # network config
     device: str  # identity of the target
-    time_ms: float
+    time_ms: float | None  # measured
     time_origin: TimeOrigin
     workspace: int  # bytes an unbound run needs
     error: float | None = None  # measured, relative: see convfind.checking.accuracy
@@ -53,6 +54,11 @@ class Solution:
     stale: bool = False  # measured with another driver
     confidence: float | None = None  # of a prediction, 0 to 1
     binaries: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)  # by key, on request
+    estimate_ms: float | None = None  # measured or expected
+
+    def __post_init__(self) -> None:
+        if self.time_ms is not None:
+            object.__setattr__(self, "estimate_ms", self.time_ms)
 
     def save(self, path: str | Path) -> None:
         """Write to a file, as JSON with the device's identity. Raises `OSError`."""
@@ -80,11 +86,31 @@ class Solution:
     @property
     def is_noisy(self) -> bool:
         """True where a measured time may be the machine's fault: its samples differ too much."""
-        return self.time_origin.is_measured and is_noisy(self.time_ms, self.spread)
+        return self.time_ms is not None and is_noisy(self.time_ms, self.spread)
 
     @property
-    def estimate_ms(self) -> float | None:
-        """The time, measured or estimated; None where nobody knows."""
-        if self.time_origin is TimeOrigin.NONE:
-            return None
-        return abs(self.time_ms)
+    def signed_ms(self) -> float:
+        """The time as texts and MIOpen's calls have it: negative where nobody measured it.
+
+        Its size is the estimate then, or it is -1 where there is none.
+        """
+        if self.time_ms is not None:
+            return self.time_ms
+        return -1.0 if self.estimate_ms is None else -self.estimate_ms
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON says of a solution; a time that nobody measured is negative there."""
+        return {
+            "solver": self.solver,
+            "algorithm": self.algorithm.value,
+            "time_ms": self.signed_ms,
+            "time_origin": self.time_origin.value,
+            "workspace": self.workspace,
+            "error": self.error,
+            "config": None if self.config is None else dict(self.config),
+            "samples": self.samples,
+            "spread_ms": self.spread,
+            "noisy": self.is_noisy,
+            "over_limit": self.over_limit,
+            "stale": self.stale,
+        }

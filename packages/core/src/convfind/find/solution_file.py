@@ -20,7 +20,7 @@ class _SavedSolution(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     algorithm: str
     problem: str
     device: str
-    time_ms: float
+    time_ms: float  # negative where nobody measured it: `Solution.signed_ms`
     time_origin: str
     workspace: int
     error: float | None = None
@@ -37,9 +37,10 @@ def solution_to_bytes(solution: Solution) -> bytes:
     fields = {
         name: getattr(solution, name)
         for name in _SavedSolution.__struct_fields__
-        if name not in ("convfind_solution", "config")
+        if name not in ("convfind_solution", "config", "time_ms")
     }
     fields |= {"algorithm": solution.algorithm.value, "time_origin": solution.time_origin.value}
+    fields["time_ms"] = solution.signed_ms
     saved = _SavedSolution(convfind_solution=_FORMAT, config=config, **fields)
     return msgspec.json.format(msgspec.json.encode(saved))
 
@@ -59,13 +60,16 @@ def solution_from_bytes(data: bytes, *, binaries: bool = False) -> Solution:
         fields = {
             name: getattr(saved, name)
             for name in _SavedSolution.__struct_fields__
-            if name not in ("convfind_solution", "config", "algorithm", "time_origin")
+            if name not in ("convfind_solution", "config", "algorithm", "time_ms", "time_origin")
         }
         if not binaries:
             fields["binaries"] = ()
+        origin = TimeOrigin(saved.time_origin)
         return Solution(
             algorithm=Algorithm(saved.algorithm),
-            time_origin=TimeOrigin(saved.time_origin),
+            time_ms=saved.time_ms if origin.is_measured else None,
+            estimate_ms=None if origin is TimeOrigin.NONE else abs(saved.time_ms),
+            time_origin=origin,
             config=None if saved.config is None else Config(saved.config),
             **fields,
         )

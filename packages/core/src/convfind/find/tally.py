@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from convfind.find.recall import Recalled
 from convfind.find.result import FindOrigin, FindResult
 from convfind.find.solution import Solution
 from convfind.log import logger
@@ -26,6 +27,10 @@ class Tally:
         self._began = time.perf_counter()
         self._compiled_before = session.kernels.compiled
         self.measured = 0
+
+    def answer(self, known: Recalled) -> FindResult:
+        """Return what the database knows as the result."""
+        return self.result(known.solutions, known.origin, known.rejected)
 
     def result(
         self,

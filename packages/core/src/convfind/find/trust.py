@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from convfind.find.budget import Budget
+from convfind.find.decision import Decision
 from convfind.find.ranking import merged
-from convfind.find.recall import Recalled
 from convfind.find.recording import record
 from convfind.find.screening import Screening
 from convfind.find.search import Search
 from convfind.find.solution import Solution
 from convfind.log import logger
-from convfind.policy import CheckHit, Policy
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.runtime.session import Session, silent
@@ -30,15 +29,12 @@ class Check:
     rejected: Mapping[str, Rejected]
 
 
-def check(
-    plain: ConvProblem, session: Session, policy: Policy, known: Recalled, budget: Budget
-) -> Check:
+def check(plain: ConvProblem, session: Session, decision: Decision, budget: Budget) -> Check:
     """Run the recorded winner, or all solutions, again, as far as the budget goes.
 
     What ran is recorded with its new time, so that a shipped or stale record becomes the user's.
     """
-    usable = [solution for solution in known.solutions if not solution.over_limit]
-    chosen = usable if policy.check_hit is CheckHit.ALL else usable[:1]
+    policy, known, chosen = decision.policy, decision.known, decision.checked
     configs = {s.solver: s.config for s in chosen if s.config is not None}
     solvers = tuple(session.registry.solver(solution.solver) for solution in chosen)
     search = Search(plain, session, replace(policy, tune=False), silent, configs, budget)
@@ -58,11 +54,13 @@ def _slower(recorded: Sequence[Solution], now: Sequence[Solution], tolerance: fl
     """True where one is slower than the tolerance allows, and by more than its own spread."""
     again = {solution.solver: solution for solution in now}
     for solution in recorded:
-        found = again.get(solution.solver)
-        if found is not None and found.time_ms - found.spread > solution.time_ms * (1 + tolerance):
+        found, then = again.get(solution.solver), solution.time_ms
+        if found is None or found.time_ms is None or then is None:
+            continue
+        if found.time_ms - found.spread > then * (1 + tolerance):
             logger.info(
                 "%s: recorded %.4g ms, now %.4g: its problem is measured anew",
-                *(solution.solver, solution.time_ms, found.time_ms),
+                *(solution.solver, then, found.time_ms),
             )
             return True
     return False

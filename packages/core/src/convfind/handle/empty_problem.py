@@ -28,7 +28,7 @@ def empty_result(problem: ConvProblem, target: Target, policy: Policy) -> FindRe
         algorithm=Algorithm.DIRECT,
         problem=problem.key,
         device=target.identity,
-        time_ms=-1.0,
+        time_ms=None,
         time_origin=TimeOrigin.NONE,
         workspace=0,
         constant_weights=policy.constant_weights,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 
@@ -20,10 +20,12 @@ from convfind.handle.convolution import Convolution
 from convfind.handle.empty_problem import empty_convolution, empty_result
 from convfind.handle.miopen_calls import MIOpenCalls
 from convfind.handle.operand import copied, operand_of
+from convfind.handle.posed import posed
 from convfind.handle.tracing import TracedInvoker
-from convfind.policy import FindEnforce, Policy
+from convfind.policy import POLICY_FIELDS, FindEnforce, FindKeywords, Mode, Policy
 from convfind.problem import ConvProblem
 from convfind.problem.checks import enum_value
+from convfind.problem.options import CallOptions, check_call_names
 from convfind.runtime.backend import InvokeArgs, Invoker
 from convfind.runtime.session import Progress, Session, silent
 from convfind.runtime.tensors import DeviceTensor, packed_steps, to_host_array
@@ -34,15 +36,15 @@ from convfind.types import DataType
 if TYPE_CHECKING:
     from convfind.plugins.registry import Registry
 
-#: Prepared convolutions that a handle keeps: a server that lives long sees shapes without end.
+#: Prepared convolutions, and problems with a choice, that a handle keeps: a server that lives long
+#: sees shapes without end.
 _MOST_CONVOLUTIONS = 512
 
 
-class Handle(MIOpenCalls):
+class Handle:
     """An open device with its database and caches. Use it from one thread at a time.
 
-    A context manager: leaving it releases the device. `MIOpenCalls` adds the calls of MIOpen's find
-    API, immediate mode and Find 2.0.
+    A context manager: leaving it releases the device.
     """
 
     def __init__(self, session: Session, settings: Settings) -> None:
@@ -50,6 +52,7 @@ class Handle(MIOpenCalls):
         self._settings = settings
         self._policy = settings.policy
         self._convolutions = RecentlyUsed[tuple[object, ...], Convolution](_MOST_CONVOLUTIONS)
+        self._chosen = RecentlyUsed[ConvProblem, dict[Policy, Solution]](_MOST_CONVOLUTIONS)
 
     @property
     def target(self) -> Target:
@@ -71,19 +74,25 @@ class Handle(MIOpenCalls):
         """What the stages of a find share, for tools."""
         return self._session
 
-    def policy(self, mode: object = None, **changes: Any) -> Policy:
+    @property
+    def miopen(self) -> MIOpenCalls:
+        """The calls of MIOpen's find API, immediate mode and Find 2.0, on this handle."""
+        return MIOpenCalls(self)
+
+    def policy(self, mode: Mode | None = None, **changes: Unpack[FindKeywords]) -> Policy:
         """Return the policy of a find with these arguments, environment defaults included.
 
         Raises:
             SettingsError: an unknown mode, field or solver, or an illegal value; names the legal
                 ones.
         """
-        enforce = FindEnforce.parse(changes.pop("enforce", self._settings.find_enforce), "enforce")
+        fields: dict[str, Any] = {**changes}
+        enforce = FindEnforce.parse(fields.pop("enforce", self._settings.find_enforce), "enforce")
         if mode is not None:
-            changes["mode"] = mode
-        policy = self._policy.with_changes(**changes) if changes else self._policy
+            fields["mode"] = mode
+        policy = self._policy.with_changes(**fields) if fields else self._policy
         for name in ("solvers", "deny"):
-            if name in changes:
+            if name in fields:
                 self.registry.check_solvers(name, getattr(policy, name) or ())
         return policy.enforced(enforce)
 
@@ -92,10 +101,10 @@ class Handle(MIOpenCalls):
     def find(
         self,
         problem: ConvProblem,
-        mode: object = None,
+        mode: Mode | None = None,
         *,
         on_progress: Progress = silent,
-        **policy: Any,
+        **policy: Unpack[FindKeywords],
     ) -> FindResult:
         """Find the solutions for a problem on this device, fastest first.
 
@@ -113,16 +122,56 @@ class Handle(MIOpenCalls):
         """
         _check_problem(problem)
         allowed = self.policy(mode, **policy)
-        if problem.is_empty:
-            return empty_result(problem, self.target, allowed)
-        return find(problem, self._session, allowed, on_progress)
+        if problem in self._chosen:
+            self._chosen.put(problem, {})
+        return self._find(problem, allowed, on_progress)
 
-    def explain(self, problem: ConvProblem, mode: object = None, **policy: Any) -> Explanation:
-        """Say for every solver whether it takes the problem, why not, and what is recorded."""
+    def explain(
+        self, problem: ConvProblem, mode: Mode | None = None, **policy: Unpack[FindKeywords]
+    ) -> Explanation:
+        """Say what a find would do, and of every solver what it answers and what is recorded."""
         _check_problem(problem)
         return explain(problem, self._session, self.policy(mode, **policy))
 
     # -- running ----------------------------------------------------------------------------------
+
+    def convolve(
+        self,
+        x: object,
+        w: object,
+        *,
+        policy: Policy | Mode | None = None,
+        out: object = None,
+        workspace: object = None,
+        **options: Unpack[CallOptions],
+    ) -> Any:
+        """Compute ``y = conv(x, w)``: find, unless this handle has done so, and run.
+
+        Axes are in N, C, spatial order. Shapes, type and layouts are those of the tensors: strides
+        tell whether x lies channels last; weights of the host follow it.
+
+        Args:
+            x, w, out, workspace: tensors, as `Convolution.run` takes them.
+            policy: what the find may do: a mode, as `find` takes it, or what `policy` returns.
+            **options: stride, padding and so on; see `CallOptions`.
+
+        Returns:
+            ``out`` if given, else a NumPy array; a `DeviceTensor` if x and w are on the device.
+
+        Raises:
+            ProblemError: the convolution is impossible, or a tensor is none.
+            SettingsError: an illegal mode.
+            NoSolverError: no solver computes it under the policy.
+        """
+        check_call_names(options, POLICY_FIELDS)
+        given = posed(self._session.device, x, w, out, options)
+        allowed = policy if isinstance(policy, Policy) else self.policy(policy)
+        chosen = self._chosen.get(given.problem)
+        if chosen is None:
+            self._chosen.put(given.problem, chosen := {})
+        if allowed not in chosen:
+            chosen[allowed] = self._find(given.problem, allowed, silent).best
+        return self.run(chosen[allowed], x=given.x, w=given.w, out=out, workspace=workspace)
 
     def prepare(self, solution: Solution) -> Convolution:
         """Make a solution ready to run; compiled kernels come from the caches where they can.
@@ -226,6 +275,11 @@ class Handle(MIOpenCalls):
         """Wait until everything enqueued has finished."""
         self._session.device.synchronize()
 
+    def _find(self, problem: ConvProblem, policy: Policy, on_progress: Progress) -> FindResult:
+        if problem.is_empty:
+            return empty_result(problem, self.target, policy)
+        return find(problem, self._session, policy, on_progress)
+
     def _prepared(self, solution: Solution) -> Convolution:
         problem = _problem_of(solution.problem)
         plain = problem.plain()
@@ -269,6 +323,7 @@ class Handle(MIOpenCalls):
             self._session.device.close()
         finally:
             self._convolutions.clear()
+            self._chosen.clear()
             self._session.database.close()
 
     def __enter__(self) -> Self:

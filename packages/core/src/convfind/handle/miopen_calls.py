@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from convfind.errors import SettingsError, SolutionError
-from convfind.find.result import FindResult
 from convfind.find.solution import Solution
-from convfind.handle.convolution import Convolution
-from convfind.policy import Order
+from convfind.policy import FindKeywords, Mode, Order
 from convfind.problem import ConvProblem
-from convfind.runtime.session import Session
 from convfind.types import Algorithm
+
+if TYPE_CHECKING:
+    from convfind.handle.handle import Handle
 
 
 @dataclass(frozen=True, slots=True)
 class AlgorithmPerformance:
-    """The best solution of one algorithm (``miopenConvAlgoPerf_t``): ms, bytes."""
+    """The best solution of one algorithm (``miopenConvAlgoPerf_t``): ms, bytes.
+
+    A time that nobody measured is negative.
+    """
 
     algorithm: Algorithm
     time_ms: float
@@ -37,28 +38,22 @@ class FindOptions:
     tune: bool | None = None  # None: as the mode says
     attach_binaries: bool = False  # solutions carry their compiled kernels, also when saved:
     # `Solution.load` takes them on request
-    mode: object = None
-    policy: Mapping[str, Any] = field(default_factory=dict)
+    mode: Mode | None = None
+    policy: FindKeywords = field(default_factory=FindKeywords)
 
 
-class MIOpenCalls(ABC):
-    """Mixed into `Handle`. Everything is expressed through its `find`, `prepare` and `run`."""
+@dataclass(frozen=True, slots=True)
+class MIOpenCalls:
+    """MIOpen's calls on a handle: `Handle.miopen`; all go through its find, prepare and run."""
 
-    _session: Session
-
-    @abstractmethod
-    def find(self, problem: ConvProblem, mode: object = None, **policy: Any) -> FindResult:
-        """See `Handle.find`."""
-
-    @abstractmethod
-    def prepare(self, solution: Solution) -> Convolution:
-        """See `Handle.prepare`."""
+    handle: Handle
 
     # -- find API -------------------------------------------------------------------------------
 
-    def workspace_size(self, problem: ConvProblem, **policy: Any) -> int:
+    def workspace_size(self, problem: ConvProblem, **policy: Unpack[FindKeywords]) -> int:
         """Bytes that let every applicable solver run (``GetWorkSpaceSize``); measures nothing."""
-        estimates = self.find(problem, "FAST", use_db=False, **policy).solutions
+        measured_nowhere: FindKeywords = {**policy, "use_db": False}
+        estimates = self.handle.find(problem, "FAST", **measured_nowhere).solutions
         return max((solution.workspace for solution in estimates), default=0)
 
     def find_algorithms(
@@ -68,7 +63,7 @@ class MIOpenCalls(ABC):
         request_count: int | None = None,
         exhaustive: bool = False,
         workspace: object = None,
-        **policy: Any,
+        **policy: Unpack[FindKeywords],
     ) -> tuple[AlgorithmPerformance, ...]:
         """Return the best solution of each algorithm, fastest first (``Find*Algorithm``).
 
@@ -82,16 +77,16 @@ class MIOpenCalls(ABC):
         if request_count is not None and request_count < 1:
             raise SettingsError("request_count", request_count, "1 or more, or None")
         if exhaustive:
-            policy = {"enforce": "SEARCH", **policy}
+            policy.setdefault("enforce", "SEARCH")
         if workspace is not None:
             policy["workspace_limit"] = self._bytes_of(workspace)
         best: dict[Algorithm, AlgorithmPerformance] = {}
-        for solution in self.find(problem, **policy).solutions:
+        for solution in self.handle.find(problem, **policy).solutions:
             if not solution.over_limit:
                 best.setdefault(
                     solution.algorithm,
                     AlgorithmPerformance(
-                        solution.algorithm, solution.time_ms, solution.workspace, solution
+                        solution.algorithm, solution.signed_ms, solution.workspace, solution
                     ),
                 )
         return tuple(best.values())[:request_count]
@@ -114,21 +109,21 @@ class MIOpenCalls(ABC):
         """
         for solution in self.solutions(problem):
             if solution.algorithm == algorithm and solution.time_origin.is_measured:
-                return self.prepare(solution).run(x=x, w=w, y=y, out=out, workspace=workspace)
+                return self.handle.run(solution, x=x, w=w, y=y, out=out, workspace=workspace)
         msg = f"no solution by {algorithm} is recorded for {problem}; call find_algorithms first"
         raise SolutionError(msg)
 
     # -- immediate mode -------------------------------------------------------------------------
 
-    def solution_count(self, problem: ConvProblem, **policy: Any) -> int:
+    def solution_count(self, problem: ConvProblem, **policy: Unpack[FindKeywords]) -> int:
         """How many solutions `solutions` returns."""
         return len(self.solutions(problem, **policy))
 
     def solutions(
-        self, problem: ConvProblem, count: int | None = None, **policy: Any
+        self, problem: ConvProblem, count: int | None = None, **policy: Unpack[FindKeywords]
     ) -> tuple[Solution, ...]:
         """Return recorded solutions, else estimates, fastest first; nothing runs."""
-        return self.find(problem, "FAST", **policy).solutions[:count]
+        return self.handle.find(problem, "FAST", **policy).solutions[:count]
 
     def solution_workspace_size(self, problem: ConvProblem, solver_id: str) -> int:
         """Bytes that a solver needs. Raises `SolutionError` if it does not take the problem."""
@@ -136,7 +131,7 @@ class MIOpenCalls(ABC):
 
     def compile_solution(self, problem: ConvProblem, solver_id: str) -> None:
         """Make a solver ready for a problem, so that running it later compiles nothing."""
-        self.prepare(self._solution_of(problem, solver_id))
+        self.handle.prepare(self._solution_of(problem, solver_id))
 
     def run_immediate(
         self,
@@ -151,7 +146,7 @@ class MIOpenCalls(ABC):
     ) -> Any:
         """Run a solver by id, without any find."""
         solution = self._solution_of(problem, solver_id)
-        return self.prepare(solution).run(x=x, w=w, y=y, out=out, workspace=workspace)
+        return self.handle.run(solution, x=x, w=w, y=y, out=out, workspace=workspace)
 
     # -- Find 2.0 -------------------------------------------------------------------------------
 
@@ -163,7 +158,7 @@ class MIOpenCalls(ABC):
     ) -> tuple[Solution, ...]:
         """Find with options (``FindSolutions``); ordered before it is cut to ``max_solutions``."""
         options = options or FindOptions()
-        policy: dict[str, Any] = {"order": options.order, **options.policy}
+        policy: FindKeywords = {"order": options.order, **options.policy}
         limits = [options.workspace_limit] if options.workspace_limit is not None else []
         if options.workspace is not None:
             limits.append(self._bytes_of(options.workspace))
@@ -171,24 +166,24 @@ class MIOpenCalls(ABC):
             policy["workspace_limit"] = min(limits)
         if options.tune is not None:
             policy["tune"] = options.tune
-        solutions = self.find(problem, options.mode, **policy).solutions[:max_solutions]
+        solutions = self.handle.find(problem, options.mode, **policy).solutions[:max_solutions]
         if not options.attach_binaries:
             return solutions
-        kernels = self._session.kernels
+        kernels = self.handle.session.kernels
         return tuple(
-            replace(found, binaries=kernels.binaries(self.prepare(found).recipe.programs))
+            replace(found, binaries=kernels.binaries(self.handle.prepare(found).recipe.programs))
             for found in solutions
         )
 
     def run_solution(self, solution: Solution, **tensors: object) -> Any:
         """Run a solution, found here or loaded from a file (``RunSolution``)."""
-        return self.prepare(solution).run(**tensors)
+        return self.handle.prepare(solution).run(**tensors)
 
     # -- small parts ----------------------------------------------------------------------------
 
     def _solution_of(self, problem: ConvProblem, solver_id: str) -> Solution:
-        self._session.registry.solver(solver_id)  # an unknown id says which are similar
-        found = self.find(problem, "FAST", solvers=[solver_id], dynamic_only=False)
+        self.handle.session.registry.solver(solver_id)  # an unknown id says which are similar
+        found = self.handle.find(problem, "FAST", solvers=[solver_id], dynamic_only=False)
         for solution in found.solutions:
             if solution.solver == solver_id:
                 return solution
@@ -199,7 +194,7 @@ class MIOpenCalls(ABC):
     def _bytes_of(self, workspace: object) -> int:
         if isinstance(workspace, int):
             return workspace
-        buffer = getattr(workspace, "buffer", None) or self._session.device.adopt(workspace)
+        buffer = getattr(workspace, "buffer", None) or self.handle.session.device.adopt(workspace)
         if buffer is None:
             raise SettingsError("workspace", type(workspace).__name__, "device memory or bytes")
         return int(buffer.size)

@@ -1,8 +1,8 @@
-"""`ConvOptions`: the keywords of `ConvProblem.forward`, `backward_data` and `backward_weights`."""
+"""The keywords of a convolution: `CallOptions` beside tensors, `ConvOptions` beside shapes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import SupportsFloat, SupportsIndex, TypedDict
 
 import numpy as np
@@ -15,8 +15,11 @@ Sizes = Iterable[SupportsIndex]
 PerAxis = SupportsIndex | Sizes
 
 
-class ConvOptions(TypedDict, total=False):
-    """A number stands for all axes, a sequence has one for each spatial axis."""
+class CallOptions(TypedDict, total=False):
+    """What two tensors do not say of their convolution; the keywords of `Handle.convolve`.
+
+    A number stands for all axes, a sequence has one for each spatial axis.
+    """
 
     stride: PerAxis  # 1
     padding: (
@@ -26,15 +29,8 @@ class ConvOptions(TypedDict, total=False):
     groups: SupportsIndex  # 1
     mode: ConvMode | str  # "conv" or "transpose"
     output_padding: PerAxis  # 0; of transposed convolutions
-    dtype: DataType | str  # "float32"; of x and w
-    y_dtype: DataType | str | None  # of y; None: goes with dtype
-    layout: Layout | str | None  # of all three tensors; None: channels first
-    x_layout: Layout | str | None
-    w_layout: Layout | str | None
-    y_layout: Layout | str | None
-    x_strides: Sizes | None  # in elements, N, C, spatial order; None: no gaps
-    w_strides: Sizes | None
-    y_strides: Sizes | None
+    y_dtype: DataType | str | None  # of y; None: goes with that of x
+    y_layout: Layout | str | None  # None: goes with that of x
     alpha: SupportsFloat  # 1; scales the convolution
     beta: SupportsFloat  # 0; scales the previous contents of the result, which are added
     deterministic: bool | np.bool_  # False; True: the same bits in every run
@@ -42,7 +38,20 @@ class ConvOptions(TypedDict, total=False):
     accuracy: AccuracyClass | str  # "normal", "strict" or "relaxed"
 
 
+class ConvOptions(CallOptions, total=False):
+    """The keywords of `ConvProblem.forward`, `backward_data` and `backward_weights`."""
+
+    dtype: DataType | str  # "float32"; of x and w
+    layout: Layout | str | None  # of all three tensors; None: channels first
+    x_layout: Layout | str | None
+    w_layout: Layout | str | None
+    x_strides: Sizes | None  # in elements, N, C, spatial order; None: no gaps
+    w_strides: Sizes | None
+    y_strides: Sizes | None
+
+
 _NAMES = tuple(ConvOptions.__annotations__)
+_CALL_NAMES = tuple(CallOptions.__annotations__)
 
 
 def check_names(options: Mapping[str, object]) -> None:
@@ -50,3 +59,17 @@ def check_names(options: Mapping[str, object]) -> None:
     if not options.keys() <= ConvOptions.__annotations__.keys():
         name = min(options.keys() - set(_NAMES))
         raise ProblemError("keyword", name, ", ".join(similar(name, _NAMES) or _NAMES))
+
+
+def check_call_names(options: Mapping[str, object], policy_fields: Set[str]) -> None:
+    """Raise `ProblemError` for a keyword that is none of `CallOptions`, saying what takes it."""
+    if options.keys() <= CallOptions.__annotations__.keys():
+        return
+    name = min(options.keys() - set(_CALL_NAMES))
+    if name in _NAMES:
+        how = "no such keyword: it is taken from the tensors"
+    elif name in policy_fields:
+        how = f"policy=handle.policy({name}=...)"
+    else:
+        how = ", ".join(similar(name, _CALL_NAMES) or _CALL_NAMES)
+    raise ProblemError("keyword", name, how)

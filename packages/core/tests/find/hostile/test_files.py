@@ -221,7 +221,9 @@ def test_a_record_of_another_kernel_does_not_answer(bench: Any, problem: Any) ->
 def saved(bench: Any, problem: Any, tmp_path: Path) -> Path:
     """A solution with its binaries, saved."""
     handle = bench.open("mock-dynamic")
-    (solution,) = handle.find_solutions(problem, FindOptions(attach_binaries=True, mode="NORMAL"))
+    (solution,) = handle.miopen.find_solutions(
+        problem, FindOptions(attach_binaries=True, mode="NORMAL")
+    )
     assert len(solution.binaries) == 1
     solution.save(tmp_path / "with.json")
     return tmp_path / "with.json"

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from convfind.cli.app import App, Command
-from convfind.cli.text import format_bytes
 from convfind.errors import FindDbError
+from convfind.text import format_bytes
 from convfind_finddb_tools.cli.options import PATH
 from convfind_finddb_tools.database import Snapshot
 

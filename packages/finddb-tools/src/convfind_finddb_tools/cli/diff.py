@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from convfind.cli.app import App, Command, new_table
-from convfind.cli.text import format_ms
 from convfind.finddb.table import FIND
+from convfind.text import format_ms
 from convfind_finddb_tools.cli.options import PATH, takes_selection, watched
 from convfind_finddb_tools.database import FOREIGN, Snapshot, database_path
 from convfind_finddb_tools.difference import Difference, differences

@@ -10,17 +10,18 @@ import click
 import msgspec
 
 from convfind.cli.app import App, Command, new_table
-from convfind.cli.find import solution_json
+from convfind.cli.explain import decision_json, decision_lines
 from convfind.cli.policy_options import takes_policy
 from convfind.cli.problem_options import read_problems
-from convfind.cli.text import format_bytes, format_ms, format_time
+from convfind.find.decision import Decision, decide
 from convfind.finddb.database import FILE_NAME
 from convfind.finddb.database_file import file_in
 from convfind.finddb.packs import installed_packs, packs_folder
+from convfind.text import format_bytes, format_ms, format_time
 from convfind_finddb_tools.cli.options import PATH
 from convfind_finddb_tools.database import database_path
 from convfind_finddb_tools.looking import open_over
-from convfind_finddb_tools.standing import Outlook, Standing, outlook, standings, without_result
+from convfind_finddb_tools.standing import Standing, standings, without_result
 
 
 @click.command(cls=Command)
@@ -57,7 +58,7 @@ def explain(
     with open_over(device, layers, app.registry, app.settings) as handle:
         plain, chosen = asked.plain(), handle.policy(**policy)
         rows = standings(plain, handle.session, chosen)
-        future = outlook(plain, handle.session, chosen)
+        decision = decide(plain, handle.session, chosen)
         identity = handle.target.identity
         decided = without_result(plain, handle.session)
         names = {row.layer: _layer_name(row.layer, top, user) for row in rows}
@@ -70,7 +71,7 @@ def explain(
                 "mode": mode,
                 "records": [_standing_json(row, names[row.layer]) for row in rows],
                 "without_result": list(decided),
-                "find": _outlook_json(future),
+                "find": decision_json(decision),
             }
         )
         return
@@ -81,7 +82,7 @@ def explain(
         app.print("records  none, in no layer", "")
     if decided:
         app.print(f"decided about earlier, without a result: {', '.join(decided)}")
-    _print_outlook(app, mode, future)
+    _print_decision(app, decision)
 
 
 def _layer_name(path: Path, top: Path, user: Path) -> str:
@@ -107,11 +108,9 @@ def _table(rows: list[Standing], names: dict[Path, str]) -> Any:
     return table
 
 
-def _print_outlook(app: App, mode: str, future: Outlook) -> None:
-    app.print(f"a find in mode {mode} would {future.action.value}")
-    if future.runs:
-        app.print(f"runs     {', '.join(future.runs)}")
-    for number, solution in enumerate(future.solutions):
+def _print_decision(app: App, decision: Decision) -> None:
+    app.print(*decision_lines(decision))
+    for number, solution in enumerate(decision.known.solutions):
         note = " (over the workspace limit)" if solution.over_limit else ""
         app.print(
             f"{'' if number else 'returns':8} {solution.solver} {format_time(solution)} ms{note}"
@@ -126,12 +125,4 @@ def _standing_json(row: Standing, name: str) -> dict[str, Any]:
         "reason": row.reason or None,
         "stale": row.stale,
         "record": msgspec.structs.asdict(row.record),
-    }
-
-
-def _outlook_json(future: Outlook) -> dict[str, Any]:
-    return {
-        "action": future.action.name.lower(),
-        "runs": list(future.runs),
-        "solutions": [solution_json(solution) for solution in future.solutions],
     }

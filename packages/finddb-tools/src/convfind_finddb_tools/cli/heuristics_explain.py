@@ -11,12 +11,12 @@ import numpy as np
 
 from convfind.cli.app import App, ProblemCommand, new_table
 from convfind.cli.problem_options import PROBLEM_HELP, one_problem, takes_problems
-from convfind.cli.text import format_ms
 from convfind.heuristics.features import sizes
 from convfind.heuristics.model import TrainedHeuristic, unusual
 from convfind.heuristics.model_file import Model
 from convfind.heuristics.neighbours import Neighbour, Records, find_neighbours
 from convfind.problem import ConvProblem
+from convfind.text import format_ms
 from convfind_finddb_tools.cli.heuristics_evaluate import read_with_progress
 from convfind_finddb_tools.cli.options import PATH
 from convfind_finddb_tools.heuristics.nearest import records_of

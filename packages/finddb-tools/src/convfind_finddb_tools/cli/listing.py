@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from convfind.cli.app import App, Command, new_table
-from convfind.cli.text import format_bytes, format_ms
+from convfind.text import format_bytes, format_ms
 from convfind_finddb_tools.cli.options import PATH, chosen_database, takes_selection
 from convfind_finddb_tools.database import Snapshot
 from convfind_finddb_tools.entry import Entry

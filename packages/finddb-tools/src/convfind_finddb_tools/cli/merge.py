@@ -9,7 +9,7 @@ import click
 
 from convfind.cli.app import App, Command, new_table
 from convfind.cli.progress import ProgressBar
-from convfind.cli.text import format_ms
+from convfind.text import format_ms
 from convfind_finddb_tools.cli.options import PATH, takes_selection
 from convfind_finddb_tools.database import database_path
 from convfind_finddb_tools.merging import MergeReport, merge_databases

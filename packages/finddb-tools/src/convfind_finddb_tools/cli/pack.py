@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from convfind.cli.app import App, Command
-from convfind.cli.text import format_bytes
+from convfind.text import format_bytes
 from convfind_finddb_tools.cli.options import PATH, chosen_database, takes_selection_without
 from convfind_finddb_tools.database import Snapshot
 from convfind_finddb_tools.packing import device_to_pack, write_pack

@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from convfind.cli.app import App, Command, new_table
-from convfind.cli.text import format_ms
 from convfind.errors import FindDbError
 from convfind.finddb.record import QuarantineRecord
 from convfind.finddb.table import FIND, QUARANTINE
+from convfind.text import format_ms
 from convfind_finddb_tools.cli.options import PATH, chosen_database, takes_selection, watched
 from convfind_finddb_tools.database import FOREIGN, Snapshot
 from convfind_finddb_tools.entry import Entry, split_key

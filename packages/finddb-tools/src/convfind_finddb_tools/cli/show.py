@@ -11,8 +11,8 @@ import click
 import msgspec
 
 from convfind.cli.app import App, Command, new_table
-from convfind.cli.text import format_bytes, format_error, format_ms, format_spread
 from convfind.errors import FindDbError
+from convfind.text import format_bytes, format_error, format_ms, format_spread
 from convfind_finddb_tools.cli.options import PATH, chosen_database, takes_selection
 from convfind_finddb_tools.database import Snapshot
 from convfind_finddb_tools.entry import Entry, Measured

@@ -9,8 +9,8 @@ import click
 
 from convfind.cli.app import App, Command, new_table
 from convfind.cli.progress import ProgressBar
-from convfind.cli.text import format_ms
 from convfind.errors import FindDbError
+from convfind.text import format_ms
 from convfind_finddb_tools.cli.options import PATH, chosen_database, takes_selection_without
 from convfind_finddb_tools.database import Snapshot, database_path
 from convfind_finddb_tools.drift import Drift, measure_again, sample_winners

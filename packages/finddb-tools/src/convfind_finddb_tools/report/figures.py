@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from convfind.cli.text import format_bytes, format_ms
+from convfind.text import format_bytes, format_ms
 from convfind_finddb_tools.report.layers import DeviceReport, Layer
 from convfind_finddb_tools.report.pareto import LimitCost, limit_costs
 from convfind_finddb_tools.report.roofline import Point, Roof

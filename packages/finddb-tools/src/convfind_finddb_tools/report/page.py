@@ -10,8 +10,8 @@ from html import escape
 from importlib import import_module
 from importlib.resources import files
 
-from convfind.cli.text import format_ms
 from convfind.errors import FindDbError
+from convfind.text import format_ms
 from convfind_finddb_tools.report import figures
 from convfind_finddb_tools.report.figures import Figure
 from convfind_finddb_tools.report.layers import DeviceReport

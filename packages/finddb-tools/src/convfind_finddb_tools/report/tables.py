@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from convfind.cli.text import format_bytes, format_ms
+from convfind.text import format_bytes, format_ms
 from convfind_finddb_tools.report.figures import color_of
 from convfind_finddb_tools.report.layers import DeviceReport, Layer
 

@@ -13,8 +13,8 @@ import msgspec
 
 import convfind
 from convfind.errors import NoSolverError, SolverError
+from convfind.find.decision import decide
 from convfind.find.finder import find
-from convfind.find.recall import Recalled, recall, unmeasured
 from convfind.find.recording import record
 from convfind.find.screening import screen
 from convfind.find.search import Search
@@ -183,11 +183,10 @@ class DeviceStation:
         policy = self._policy if seed is None else self._seeded(seed)
         given = {} if seed is None else self._legal_configs(problem, seed)
         tunes = seed is None and self._order.strategy is not Strategy.DEFAULTS
-        known = Recalled() if tunes or seed is not None else recall(problem, session, policy)
-        if known.answers:  # then a find measures only what is new
-            screening = unmeasured(problem, session, policy, known)
-        else:
+        if tunes or seed is not None:
             screening = screen(problem, session, policy)
+        else:
+            screening = decide(problem, session, policy).screening
         for solver in screening.candidates:
             if solver.is_last_resort:
                 continue

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from convfind.cli.app import App, Command, new_table
-from convfind.cli.text import format_bytes
+from convfind.text import format_bytes
 from convfind_networks.cli.options import takes_network
 from convfind_networks.graph import Graph, Node
 from convfind_networks.layouts import channels_last_where_possible

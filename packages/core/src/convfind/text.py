@@ -1,10 +1,17 @@
-"""Numbers as people read them."""
+"""Numbers and tables as people read them."""
 
 from __future__ import annotations
 
-from convfind.find.solution import Solution
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from convfind.finddb.evidence import NOISY, is_noisy
 from convfind.problem import ConvProblem
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from convfind.find.solution import Solution
 
 
 def format_bytes(size: int) -> str:
@@ -27,12 +34,12 @@ def format_time(solution: Solution) -> str:
     estimate = solution.estimate_ms
     if estimate is None:
         return "-"
-    return format_ms(estimate) if solution.time_origin.is_measured else f"~{format_ms(estimate)}"
+    return format_ms(estimate) if solution.time_ms is not None else f"~{format_ms(estimate)}"
 
 
-def format_spread(time_ms: float, spread_ms: float, samples: int) -> str:
+def format_spread(time_ms: float | None, spread_ms: float, samples: int) -> str:
     """Spell the spread of a measurement as a share of its time; a noisy one says so."""
-    if samples < 3 or time_ms <= 0:
+    if samples < 3 or time_ms is None or time_ms <= 0:
         return "-"
     return f"{spread_ms / time_ms:.0%}{', noisy' if is_noisy(time_ms, spread_ms) else ''}"
 
@@ -61,3 +68,14 @@ def gflops(problem: ConvProblem, ms: float) -> float:
 def gigabytes(problem: ConvProblem, ms: float) -> float:
     """Gigabytes in a second, each tensor moved once."""
     return problem.traffic / ms / 1e6 if ms > 0 else 0.0
+
+
+def new_table(*columns: str, right: Sequence[str] = ()) -> Table:
+    """Return an empty table; the columns named in ``right`` hold numbers."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, no_wrap=True, justify="right" if column in right else "left")
+    return table
