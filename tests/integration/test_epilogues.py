@@ -21,10 +21,10 @@ from convfind.plugins.registry import default_registry
 from convfind.problem import ConvProblem
 from convfind.runtime.backend import Device, InvokeArgs
 from convfind.runtime.tensors import tensor_view
-from convfind.solver import Solver
+from convfind.solver import Solver, asking
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_spec import KernelSpec
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, Step, align, f32
+from convfind.solver.recipe import Argument, BufferArg, Launch, Memory, Recipe, Step, align, f32
 from convfind.types import DataType
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -40,7 +40,7 @@ NAN = 0xFF  # repeated
 CLOSE = {DataType.FLOAT32: 2e-4, DataType.FLOAT16: 2e-3}
 
 #: Layers with edges of tiles on all sides; each in both layouts and several types.
-LAYERS: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, int]], ...] = (
+LAYERS: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
     ((2, 20, 13, 17), (37, 20, 3, 3), {"padding": 1}),
     ((2, 300, 9, 11), (37, 300, 1, 1), {}),
     ((3, 24, 12, 16), (24, 4, 3, 3), {"padding": 1, "groups": 6}),
@@ -100,12 +100,17 @@ def solvers() -> list[Solver]:
 
 @pytest.mark.parametrize("solver", solvers(), ids=lambda solver: solver.solver_id)
 def test_a_whole_epilogue_is_applied_once(solver: Solver, device: Device) -> None:
-    places = as_written(device), as_gpu(device, compute_units=8, local_memory=48 * 1024)
+    gpu: dict[str, Any] = {
+        "compute_units": 8,
+        "local_memory": 48 * 1024,
+        "features": frozenset({"dot4"}),
+    }
+    places = as_written(device), as_gpu(device, **gpu)
     taken = [
         (problem, place)
         for place in places
         for problem in PROBLEMS
-        if solver.applicability(problem, place.target)
+        if asking.applicability(solver, problem, place.target)
     ]
     if not taken:
         pytest.skip("takes none of the layers here")
@@ -170,7 +175,8 @@ def rewritten(step: Step, problem: ConvProblem, places: dict[str, int], *, has_z
         defines["CHANNELS_ARE_ROWS"] = str(int(not problem.y_layout.channels_last))
     program = replace(program, defines=make_defines(dict(program.defines), defines))
     names = ("bias", "z") if has_z else ("bias",)
-    more = (*(BufferArg(Memory.WORKSPACE, places[name]) for name in names), f32(SLOPE))
+    more: list[Argument] = [BufferArg(Memory.WORKSPACE, places[name]) for name in names]
+    more.append(f32(SLOPE))
     arguments = step.arguments
     for i in range(len(arguments) - 1):
         if arguments[i : i + 2] == (f32(ALPHA), f32(BETA)):

@@ -237,15 +237,12 @@ CF_INLINE void store_tile(CF_GLOBAL RESULT_ELEMENT *result, VALUE sum[BLOCK_M][B
 #if STORES_FOUR && !FUSED
       CF_GLOBAL float *to = (CF_GLOBAL float *)(result + row + at[0]);
       if (together && ((size_t)to & 15) == 0) {
-#if SPLIT
         float value[4];
-        FOR_UNROLLED(e, 4) value[e] = BITS(sum[i][j + e]);
+        FOR_UNROLLED(e, 4) value[e] = SPLIT ? BITS(sum[i][j + e]) : (float)sum[i][j + e];
+#if SPLIT
         CF_STORE4(to, value);
 #else
-        float sums[4];  // whole numbers become floats here
-        FOR_UNROLLED(e, 4) sums[e] = (float)sum[i][j + e];
-        const int channel = CHANNEL(ROW_OF(m, i), COLUMN_OF(n, j));
-        cf_store_four_results(to, channel, CHANNEL(0, 1), sums, epilogue);
+        cf_store_four_results(to, CHANNEL(ROW_OF(m, i), COLUMN_OF(n, j)), CHANNEL(0, 1), value, epilogue);
 #endif
         continue;
       }
