@@ -259,7 +259,6 @@ VARIABLES = (
         "device",
         "a device name such as `opencl:0`",
         "the best device present",
-
         "the device that is opened when none is named",
         _parse_text,
     ),
