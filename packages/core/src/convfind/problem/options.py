@@ -16,7 +16,7 @@ PerAxis = SupportsIndex | Sizes
 
 
 class ConvOptions(TypedDict, total=False):
-    """A number stands for all axes, a sequence has one for each spatial axis."""
+    """Keywords of a convolution; a number applies to every spatial axis, a sequence to each."""
 
     stride: PerAxis  # 1
     padding: (
@@ -46,7 +46,7 @@ _NAMES = tuple(ConvOptions.__annotations__)
 
 
 def check_names(options: Mapping[str, object]) -> None:
-    """Raise `ProblemError` for a keyword that is none of `ConvOptions`, naming similar ones."""
+    """Raise `ProblemError` for a keyword that is not in `ConvOptions`, naming similar ones."""
     if not options.keys() <= ConvOptions.__annotations__.keys():
         name = min(options.keys() - set(_NAMES))
         raise ProblemError("keyword", name, ", ".join(similar(name, _NAMES) or _NAMES))
