@@ -210,16 +210,16 @@ VARIABLES = (
         "immediate_fallback",
         ", ".join(Fallback),
         "ai",
-        "how immediate mode estimates without a record: heuristic, throughput index, GEMM; or only "
-        "from the second or third on",
+        "how immediate mode estimates without a record: heuristic, then throughput index, then "
+        "GEMM; wti and gemm start at the second or third",
         _parse_fallback,
     ),
     Variable(
         ("CONVFIND_USER_DB_PATH",),
         "user_db_path",
         "a folder",
-        "the platform's folder for data of the user",
-        "where the find database and the binary cache lie",
+        "the platform's folder for user data",
+        "where the find database and the binary cache are stored",
         _parse_path,
     ),
     Variable(
@@ -258,7 +258,7 @@ VARIABLES = (
         ("CONVFIND_DEVICE",),
         "device",
         "a device name such as `opencl:0`",
-        "the best device there is",
+        "the best device present",
         "the device that is opened when none is named",
         _parse_text,
     ),

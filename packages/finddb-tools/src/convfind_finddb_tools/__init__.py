@@ -1,1 +1,1 @@
-"""Find databases as a product: interchange with MIOpen, looking into them, merging, repair."""
+"""Tools for find databases: exchange with MIOpen, inspecting, merging, repair."""

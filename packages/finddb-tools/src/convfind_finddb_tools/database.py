@@ -1,4 +1,4 @@
-"""Database files as tools use them: unlike in a find, whatever is wrong with one is an error."""
+"""Database files for tools: unlike in a find, every fault of a file is an error."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MAP_SIZE = 256 << 20
 
 
 def database_path(path: Path) -> Path:
-    """The file that a path means, a folder or the file itself.
+    """Return the database file of a path, which is a folder or the file itself.
 
     Raises:
         FindDbError: it is neither, or the file is missing or damaged.
@@ -57,7 +57,7 @@ def database_path(path: Path) -> Path:
 
 
 class Snapshot:
-    """A consistent view of a database file, which is not changed by it. A context manager."""
+    """A consistent, read-only view of a database file. A context manager."""
 
     def __init__(self, path: Path) -> None:
         self.path = database_path(path)
@@ -82,7 +82,7 @@ class Snapshot:
             return None if handle is None else self._transaction.get(stored_key(key), db=handle)
 
     def items(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Full keys that begin so and sealed values, in the order of the stored keys."""
+        """Yield full keys with a prefix and their sealed values, in order of stored keys."""
         start = stored_prefix(prefix)
         for key, sealed in self.items_from(table, start):
             if not key.startswith(start):
@@ -147,7 +147,7 @@ class Snapshot:
 
 
 class Writer:
-    """A database file open for changes, created where it is missing. A context manager."""
+    """A database file open for changes, created if missing. A context manager."""
 
     def __init__(self, path: Path, room: int = 0) -> None:
         """Open a file; ``room`` is how many bytes are about to be added, roughly."""
@@ -215,7 +215,7 @@ class Writer:
 
 
 def _open_for_reading(path: Path) -> lmdb.Environment:
-    """Open with a place in the table of readers, without one where the folder is read-only."""
+    """Open with a slot in the reader table, or without one if the folder is read-only."""
     tables = len(LAYOUT.tables) + 1
     if is_pack(path):  # nobody writes to one, and no lock file is to be left beside it
         return lmdb.open(os.fsencode(path), subdir=False, readonly=True, max_dbs=tables, lock=False)
@@ -235,7 +235,7 @@ def _check(file: Path) -> None:
 
 @contextmanager
 def plain_errors(path: Path) -> Iterator[None]:
-    """Turn what LMDB and the system raise into errors that name the file."""
+    """Turn exceptions of LMDB and the system into errors that name the file."""
     try:
         yield
     except FindDbVersionError as exc:

@@ -11,7 +11,7 @@ from convfind_finddb_tools.entry import Entry
 
 @dataclass(frozen=True, slots=True)
 class SolverChange:
-    """A solver's least times in both databases; None where it has none."""
+    """A solver's least times in both databases; None if it has none."""
 
     solver: str
     first_ms: float | None
@@ -27,7 +27,7 @@ class SolverChange:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A problem on a device that two databases do not agree about; None where one lacks it."""
+    """A problem on a device about which two databases disagree; None if one lacks it."""
 
     first: Entry | None
     second: Entry | None
@@ -42,7 +42,7 @@ class Difference:
 
     @property
     def winner_changed(self) -> bool:
-        """True where both have a fastest solver, and not the same."""
+        """True if both have a fastest solver, and not the same."""
         if self.first is None or self.second is None:
             return False
         return _winner(self.first) != _winner(self.second)
@@ -97,5 +97,5 @@ def _winner(entry: Entry) -> str | None:
 
 
 def _place(entry: Entry) -> tuple[str, bytes]:
-    """Where an entry stands in the order of a database."""
+    """Return an entry's position in the order of a database."""
     return entry.origin, stored_key(f"{SCHEMA}|{entry.device}|{entry.problem}".encode())

@@ -1,4 +1,4 @@
-"""Measuring a sample of records again: do they still tell the truth?"""
+"""Measuring a sample of records again to detect drift."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from convfind_finddb_tools.entry import Entry
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """A record and what the device says now; ``now_ms`` is None where nothing was measured."""
+    """A record and its time measured now; ``now_ms`` is None if nothing was measured."""
 
     problem: str
     solver: str
@@ -28,14 +28,14 @@ class Drift:
         return None if self.now_ms is None else self.now_ms / self.recorded_ms
 
     def exceeds(self, threshold: float) -> bool:
-        """True where the times differ by more than a share of the lesser one."""
+        """Return whether the times differ by more than a share of the lesser one."""
         return self.ratio is not None and max(self.ratio, 1 / self.ratio) > 1 + threshold
 
 
 def sample_winners(
     entries: Iterable[Entry], device: str, size: int, seed: int
 ) -> list[tuple[str, FindRecord]]:
-    """Choose among the fastest records of a device; one seed always chooses the same."""
+    """Draw a sample of a device's fastest records, determined by the seed."""
     winners = [
         (entry.problem, entry.winner.record)
         for entry in entries

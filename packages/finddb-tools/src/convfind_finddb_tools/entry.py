@@ -1,4 +1,4 @@
-"""What a database knows about one problem on one device, ours and MIOpen's in the same form."""
+"""A database's results for one problem on one device, convfind's and MIOpen's in one form."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TYPES = {"FP32": "float32", "FP16": "float16", "BF16": "bfloat16", "FP64": "flo
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What a key says about its problem, read without parsing all of it."""
+    """Properties of a key's problem, read without parsing all of it."""
 
     direction: str
     dtype: str

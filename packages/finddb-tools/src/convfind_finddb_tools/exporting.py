@@ -1,4 +1,4 @@
-"""Writing a database as text: a file that is complete or not there."""
+"""Writing a database as text, atomically."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FORMATS = (*_MIOPEN, "jsonl")
 
 
 def export_to(output: Path, form: str, snapshot: Snapshot, selection: Selection) -> tuple[int, int]:
-    """Write what is selected; returns how many lines were written, and values were damaged.
+    """Write the selected entries; return the number of lines written and of damaged values.
 
     Raises:
         FindDbError: the file cannot be written, or a text of MIOpen's is for one device, and the

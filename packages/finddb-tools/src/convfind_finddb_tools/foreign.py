@@ -1,7 +1,7 @@
-"""Foreign records: what MIOpen measured, under MIOpen's own keys, for the device of its file.
+"""Foreign records: MIOpen's measurements, under MIOpen's own keys, for the device of its file.
 
-They lie in a sub-database of their own, so that a find never takes one for an answer: the solvers
-are not ours to run, and the times belong to another library.
+They are stored in a separate sub-database, so that a find never uses them: convfind cannot run
+these solvers, and the times belong to another library.
 
     key    = schema "|miopen|" backend "|" MIOpen's device name "|" architecture "|" units "|" key
     value  = the text after "=" of version 2, sealed like every value

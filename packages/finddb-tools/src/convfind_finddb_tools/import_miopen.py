@@ -28,7 +28,7 @@ class RefusedLine:
 
 @dataclass(slots=True)
 class ImportReport:
-    """What became of the lines of one file."""
+    """Result of importing the lines of one file."""
 
     file: Path
     source: str  # the device it is for, or "convfind" for JSON Lines
@@ -66,8 +66,8 @@ def import_miopen(
 ) -> ImportReport:
     """Import a find-db of version 1 or 2, or a perf-db, as foreign records, whole or not at all.
 
-    A record that is there already stays: an equal line counts as unchanged, a different one is
-    refused. Nothing of the file is held in memory but a block of lines.
+    Existing records stay: an equal line counts as unchanged, a different one is refused. Only a
+    block of lines is held in memory.
 
     Args:
         database: folder or file; created where it is missing.

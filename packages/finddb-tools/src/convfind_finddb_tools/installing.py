@@ -1,4 +1,4 @@
-"""Installing packs: putting them where finds look, below the user's own database."""
+"""Installing packs as layers below the user's own database."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHORT = 12  # digits of the hash in a name
 
 @dataclass(frozen=True, slots=True)
 class InstalledPack:
-    """A pack in the folder that finds look into. ``fault`` says why it cannot be used."""
+    """A pack in the folder of installed packs. ``fault`` says why it cannot be used."""
 
     path: Path
     manifest: Manifest | None
@@ -77,7 +77,7 @@ def install_pack(
 
 
 def list_packs(files: Iterable[Path], devices: Mapping[str, str]) -> list[InstalledPack]:
-    """Read what packs say about themselves; a damaged one is listed with what is wrong."""
+    """Read the manifests of packs; a damaged pack is listed with its fault."""
     found = []
     for file in files:
         try:

@@ -1,10 +1,9 @@
-"""How records of several databases meet: better evidence wins, whatever the order.
+"""Joining records of several databases: better evidence wins, whatever the order.
 
 Per problem and solver: a quiet measurement before a noisy one, then more samples, then newer, then
-smaller spread. What is equal in all of that
-is decided by the lesser time and at last by the bytes of the record, so that joining is
-commutative, associative and idempotent: any number of databases, in any order and as often as one
-likes, give one result.
+smaller spread. Ties are decided by the lesser time and finally by the bytes of the record, so that
+joining is commutative, associative and idempotent: any number of databases, in any order and
+however often, give one result.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def join_quarantines(
 
 
 def join_foreign(first: bytes, second: bytes) -> bytes:
-    """Join texts of MIOpen, which tell nothing but times: of one solver the lesser above zero."""
+    """Join MIOpen's texts, which hold only times: for each solver the lesser above zero."""
     if first == second:
         return first
     best = _best(
@@ -85,7 +84,7 @@ def join_foreign(first: bytes, second: bytes) -> bytes:
 
 
 def join_foreign_configs(first: bytes, second: bytes) -> bytes:
-    """Join MIOpen's tuned configs, which tell no evidence at all: the text that sorts last."""
+    """Join MIOpen's tuned configs, which hold no evidence: the text that sorts last."""
     if first == second:
         return first
     best: dict[str, str] = {}
@@ -95,7 +94,7 @@ def join_foreign_configs(first: bytes, second: bytes) -> bytes:
 
 
 def record_identity(record: FindRecord) -> tuple[str, int, bool, int]:
-    """What two records must agree in to be about the same thing, as in convfind itself."""
+    """Return the fields by which two records are about the same thing, as in convfind itself."""
     return record.solver, record.solver_version, record.constant_weights, record.workspace
 
 
@@ -115,7 +114,7 @@ def _foreign_order(result: ForeignResult) -> tuple[bool, float, str]:
 
 
 class _Descending:
-    """Turns an order around."""
+    """Reverses an order."""
 
     __slots__ = ("value",)
 

@@ -1,4 +1,4 @@
-"""Records as JSON Lines: one problem a line, fields by name, sorted, for review in git."""
+"""Records as JSON Lines: one problem per line, fields by name, sorted, for review in git."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _decoder = msgspec.json.Decoder(_Line)
 def export_json_lines(
     snapshot: Snapshot, output: BinaryIO, selection: Selection
 ) -> tuple[int, int]:
-    """Write what is selected; returns how many lines were written, and values were damaged."""
+    """Write the selected entries; return the number of lines written and of damaged values."""
     written = damaged = 0
     for line in _lines(snapshot, selection):
         if line is None:

@@ -1,4 +1,4 @@
-"""Everything a database knows about one problem, on every device."""
+"""All contents of a database for one problem, on every device."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from convfind_finddb_tools.selection import Selection
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What is known about a problem on one device."""
+    """All contents of a database for a problem on one device."""
 
     device: str
     problem: str

@@ -1,4 +1,4 @@
-"""A device with databases under it that are only read, whatever happens."""
+"""A device with databases that are only read."""
 
 from __future__ import annotations
 

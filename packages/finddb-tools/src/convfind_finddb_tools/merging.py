@@ -52,11 +52,11 @@ def merge_databases(
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     selection: Selection = _EVERYTHING,
 ) -> MergeReport:
-    """Join what is selected of databases into another one, created where missing.
+    """Join the selected parts of databases into another one, created if missing.
 
-    What the output has already takes part.
+    Existing contents of the output take part.
 
-    A merge that is interrupted may simply be repeated.
+    An interrupted merge may simply be repeated.
 
     Raises:
         FindDbError: a database cannot be used, or the output is a source too.

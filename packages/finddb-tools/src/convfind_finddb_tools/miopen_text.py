@@ -1,4 +1,4 @@
-"""MIOpen's find-db text: which lines are records, and what is wrong with the others.
+"""MIOpen's find-db text: recognising records, and the faults of other lines.
 
 A record is a line ``key=id:values;id:values``. In version 2 an entry is
 ``solver:time,workspace,algorithm``; in version 1 ``algorithm:solver,time,workspace,cache,cache``,
@@ -76,7 +76,7 @@ def is_find_key(text: str) -> bool:
 
 
 def fault(record: bytes) -> str | None:
-    """Say what keeps a line of version 2 from being a record, None where nothing does."""
+    """Return why a line of version 2 is no record, None if it is one."""
     if _RECORD.fullmatch(record):
         return None
     line = record.decode("ascii", errors="replace")

@@ -1,4 +1,4 @@
-"""Looking at everything in a pack before it is trusted: anybody may have written it."""
+"""Checking all of a pack before it is trusted: anybody may have written it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from convfind_finddb_tools.validity import key_fault, value_fault
 
 
 def check_pack(pack: Pack) -> None:
-    """Raise `FindDbCorruptError` where a pack is not what its manifest says, in every value.
+    """Raise `FindDbCorruptError` if any value of a pack is invalid or contradicts its manifest.
 
-    The hash says that a file arrived as it was sent, not that it was sent by a friend. LMDB trusts
-    its pages, so that their structure is checked, in a copy, before LMDB sees them.
+    The hash proves that a file arrived unchanged, not who made it. LMDB trusts its pages, so
+    their structure is checked, in a copy, before LMDB sees them.
     """
     with tempfile.TemporaryDirectory(prefix="convfind-pack-") as folder:
         copy = Path(folder) / f"pack{SUFFIX}"

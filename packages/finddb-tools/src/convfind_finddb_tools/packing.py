@@ -1,4 +1,4 @@
-"""Writing packs: what a database knows about one device."""
+"""Writing packs: a database's contents for one device."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _noisy(key: bytes, entry: FindEntry) -> Iterator[str]:
 
 
 def copy_file(source: Path, output: Path) -> None:
-    """Copy a file that is complete under its name or not there, for everybody to read only."""
+    """Copy a file atomically, readable by everybody and writable by nobody."""
     with replacing(output, mode=0o444) as file, source.open("rb") as read:
         while chunk := read.read(1 << 20):
             file.write(chunk)

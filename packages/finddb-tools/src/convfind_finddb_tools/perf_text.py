@@ -40,7 +40,7 @@ def is_perf_key(text: str) -> bool:
 
 
 def perf_fault(record: bytes) -> str | None:
-    """Say what keeps a line from being a record, None where nothing does."""
+    """Return why a line is no record, None if it is one."""
     if _RECORD.fullmatch(record):
         return None
     key, equals, values = record.decode("ascii", errors="replace").partition("=")

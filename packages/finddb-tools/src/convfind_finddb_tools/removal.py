@@ -1,4 +1,4 @@
-"""Removing chosen results, so that a find measures them again."""
+"""Removing selected results, so that a find measures them again."""
 
 from __future__ import annotations
 

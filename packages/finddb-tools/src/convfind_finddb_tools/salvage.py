@@ -1,4 +1,4 @@
-"""Saving what can be read of a damaged database into another one."""
+"""Saving the readable values of a damaged database into another one."""
 
 from __future__ import annotations
 

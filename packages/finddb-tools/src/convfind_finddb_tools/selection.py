@@ -1,4 +1,4 @@
-"""`Selection`: which entries a command looks at."""
+"""`Selection`: the entries that a command uses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DAY = 86400
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Conditions that all have to hold; None and empty ones do not restrict.
+    """Conditions combined by "and"; None and empty ones do not restrict.
 
     Attributes:
         origin: ``convfind`` or ``miopen``.

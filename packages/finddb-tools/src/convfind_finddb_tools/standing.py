@@ -19,7 +19,7 @@ from convfind_finddb_tools.joining import record_identity
 
 
 class Use(StrEnum):
-    """What becomes of a record."""
+    """How a find uses a record."""
 
     RETURNED = "returned"
     OVER_LIMIT = "over the limit"  # listed behind the others, and never chosen
@@ -29,7 +29,7 @@ class Use(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A record in a layer, and what becomes of it."""
+    """A record in a layer, and how a find uses it."""
 
     layer: Path
     record: FindRecord

@@ -1,4 +1,4 @@
-"""What a database holds, counted."""
+"""Counts of a database's contents."""
 
 from __future__ import annotations
 

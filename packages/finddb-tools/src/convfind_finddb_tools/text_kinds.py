@@ -1,4 +1,4 @@
-"""The two texts of MIOpen: what the lines of a find-db and of a perf-db are, and where they go."""
+"""MIOpen's two text formats: the lines of a find-db and of a perf-db, and their sub-databases."""
 
 from __future__ import annotations
 

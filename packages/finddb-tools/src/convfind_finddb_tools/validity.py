@@ -1,4 +1,4 @@
-"""What a value must be before it is taken over from a file that somebody else wrote."""
+"""Validation of values from files that somebody else wrote."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ALGORITHMS = frozenset(algorithm.value for algorithm in Algorithm)
 
 
 def key_fault(key: str) -> str | None:
-    """Say why a text is not the key of one of convfind's own values, None where it is."""
+    """Return why a text is not the key of one of convfind's own values, None if it is."""
     device, _, problem = key.rpartition("|")
     schema, *parts = device.split("|")
     if schema != str(SCHEMA) or len(parts) < 5 or not parts[-1].isdecimal():
@@ -32,7 +32,7 @@ def key_fault(key: str) -> str | None:
 
 
 def value_fault(table: str, value: Any) -> str | None:
-    """Say what no search could have recorded in a value of a sub-database, None where all could."""
+    """Return why no search could have recorded a value of a sub-database, None if one could."""
     return _FAULTS[table](value)
 
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class DeviceKind(StrEnum):
-    """What sort of device it is; kernels are written for one kind."""
+    """Kind of a device; kernels are written for one kind."""
 
     CPU = "cpu"
     GPU = "gpu"
@@ -17,9 +17,9 @@ class DeviceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A device: who it is (`identity`), which software drives it (`driver`), and what it can do.
+    """A device: its `identity`, the versions of its software (`driver`), and its properties.
 
-    Sizes are in bytes. ``features`` holds words that solvers ask for, e.g. ``fp16``, ``fp64``,
+    Sizes are in bytes. ``features`` holds words that solvers test for, e.g. ``fp16``, ``fp64``,
     ``int8``, ``nv-ptx``, ``sub-groups``; a backend documents the words that it sets.
     """
 
@@ -28,13 +28,13 @@ class Target:
     kind: DeviceKind
     vendor: str
     platform: str  # the runtime: "Intel(R) OpenCL", "NVIDIA CUDA", "ROCm"
-    arch: str  # "sm_90", "gfx90a:sramecc+", "x86-64-avx512": what binaries are compiled for
+    arch: str  # architecture of binaries: "sm_90", "gfx90a:sramecc+", "x86-64-avx512"
     compute_units: int
     driver: str  # version of driver and runtime; a change makes records stale, not wrong
     features: frozenset[str] = frozenset()
     local_memory: int = 0
     global_memory: int = 0
-    cache: int = 0  # last-level cache, which measuring must not flatter
+    cache: int = 0  # last-level cache, from which measurements must not profit
     max_work_group: int = 1
     wave_size: int = 1
     identity: str = ""  # filled from the fields above; part of every database key
@@ -46,15 +46,15 @@ class Target:
 
     @property
     def compiler(self) -> str:
-        """Identity of the compiler and the code that it makes: part of every binary's key."""
+        """Identity of the compiler and of its target: part of every binary's key."""
         return f"{self.backend}|{self.platform}|{self.arch}|{self.driver}"
 
     @property
     def compute_capability(self) -> int:
-        """Of an NVIDIA GPU whose kernels may have inline PTX, 90 for ``sm_90``; 0 of others."""
+        """Compute capability of an NVIDIA GPU with inline PTX, 90 for ``sm_90``; otherwise 0."""
         found = re.fullmatch(r"sm_(\d+)", self.arch)
         return int(found[1]) if found and self.has("nv-ptx") else 0
 
     def has(self, feature: str) -> bool:
-        """True where the device has the named feature."""
+        """Return whether the device has the named feature."""
         return feature in self.features

@@ -17,12 +17,12 @@ class Prediction(NamedTuple):  # three times as fast to make as a frozen datacla
 
     solver: str
     time_ms: float
-    confidence: float  # 0 to 1: that the solver is the fastest of those asked about
+    confidence: float  # 0 to 1: probability that the solver is the fastest of those asked about
 
 
 @dataclass(frozen=True, slots=True)
 class NotApplicable:
-    """A heuristic does not know this device, problem or set of solvers, and says why."""
+    """Refusal of a heuristic that does not know this device, problem or set of solvers."""
 
     reason: str
 
@@ -37,19 +37,19 @@ class Heuristic(Protocol):
     ) -> Sequence[Prediction] | NotApplicable:
         """Rank applicable solvers for a plain problem, fastest first.
 
-        Solvers that are left out of the answer are ranked behind it, by the fallbacks that follow.
+        Solvers missing from the answer are ranked after it, by the fallbacks that follow.
         """
 
 
 class NeighbourHeuristic(Protocol):
-    """A heuristic that makes use of what is recorded of other problems."""
+    """A heuristic that uses the records of other problems."""
 
     name: str
 
     def neighbours(
         self, problem: ConvProblem, target: Target, records: Records
     ) -> tuple[Neighbour, ...]:
-        """Look up the records that would help with a plain problem; empty where none would."""
+        """Look up the records that help with a plain problem; empty if there are none."""
 
     def predict(
         self,

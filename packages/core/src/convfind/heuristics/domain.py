@@ -1,4 +1,4 @@
-"""`Domain`: the problems that a network was trained on, and may be asked about."""
+"""`Domain`: the problems for which a network was trained and may be used."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from convfind.types import DataType
 _KIND = SIZES.index("spatial_rank")
 _FILTER = SIZES.index("filter_depth")
 
-#: A part of the problems of one direction: their kind, and how many axes of the filter are longer
-#: than 1. Pointwise filters have none of them, those of one row one.
+#: A part of the problems of one direction: their kind, and the number of axes of the filter that
+#: are longer than 1: none for pointwise filters, one for filters of one row.
 Region = tuple[int, ...]
 
 
@@ -27,9 +27,9 @@ class Domain:
 
     Attributes:
         low: smallest value of each field of `SIZES` before the spatial rank.
-        high: largest one.
+        high: largest value of each.
         kinds: the combinations of the other fields: rank, data type and layouts.
-        weak: the regions in which other ways to choose were better on problems not trained on.
+        weak: the regions in which other choices were better on problems not trained on.
     """
 
     low: tuple[int, ...]
@@ -39,7 +39,7 @@ class Domain:
 
     @classmethod
     def of(cls, rows: NDArray[np.int32]) -> Domain:
-        """The least domain that holds these problems: (problems, fields)."""
+        """Return the smallest domain that contains these problems: (problems, fields)."""
         ranged = rows[:, :_KIND]
         return cls(
             tuple(ranged.min(axis=0).tolist()),
@@ -49,7 +49,7 @@ class Domain:
 
     @cached_property
     def _lows(self) -> tuple[tuple[int, int], ...]:
-        """Place and smallest value of the fields that can be below it at all."""
+        """Index and smallest value of the fields that can be below it."""
         return tuple(
             (place, low)
             for place, (name, low) in enumerate(zip(SIZES, self.low, strict=False))
@@ -61,7 +61,7 @@ class Domain:
         return frozenset(region[:-1] for region in self.weak)
 
     def refusal(self, row: Sequence[int]) -> str | None:
-        """Say what about a problem of these kinds is outside, None where nothing is."""
+        """Return what about a problem of these kinds is outside, None if nothing is."""
         # A region costs twice as much to name as a kind, and most kinds have no weak one.
         if self.weak and kind_of(row) in self._weak_kinds and region_of(row) in self.weak:
             long = region_of(row)[-1]
@@ -77,18 +77,18 @@ class Domain:
 
 
 def kind_of(row: Sequence[int]) -> tuple[int, ...]:
-    """Rank, data type and layouts from the `sizes` of a problem."""
+    """Return rank, data type and layouts from a problem's `sizes`."""
     return tuple(row[_KIND:])
 
 
 def region_of(row: Sequence[int]) -> Region:
-    """The region of a problem from its `sizes`."""
+    """Return a problem's region from its `sizes`."""
     depth, height, width = row[_FILTER : _FILTER + 3]
     return (*row[_KIND:], (depth > 1) + (height > 1) + (width > 1))
 
 
 def kind_text(row: Sequence[int]) -> str:
-    """Rank, data type and layouts in words."""
+    """Return rank, data type and layouts in words."""
     rank, dtype, *last = row[_KIND:]
     layouts = " ".join(
         f"{name} channels {'last' if flag else 'first'}"

@@ -1,8 +1,8 @@
-"""What a model sees of a problem: its sizes, and features in closed form.
+"""Inputs of a model for a problem: its sizes, and features in closed form.
 
 The formulas are written once, for numbers and for columns of numbers: a query computes them with
 Python's own numbers, which costs less than NumPy for one row, and a batch with arrays. Sums of
-features are no features: the first layer of a network adds for itself. Remainders of sizes by
+features are not needed: the first layer of a network can add. Remainders of sizes modulo
 powers of two follow the formulas; a query looks them up.
 """
 
@@ -45,13 +45,13 @@ _KEPT = (
     (3, 7, 15, 31, 63),  # its depth
 )
 
-#: How many features are formulas.
+#: Number of features that are formulas.
 FORMULAS = 72
 
-#: How many features at the end are remainders.
+#: Number of features at the end that are remainders.
 REMAINDERS = sum(map(len, _KEPT))
 
-#: How many there are.
+#: Number of all features.
 FEATURES = FORMULAS + REMAINDERS
 
 #: Index of the feature that is the base-2 logarithm of the multiply-accumulate operations.
@@ -67,7 +67,7 @@ _ZEROS = ((), (0,), (0, 0))
 
 
 def sizes(problem: ConvProblem) -> tuple[int, ...]:
-    """The integers that describe a plain problem, in the order of `SIZES`."""
+    """Return the integers that describe a plain problem, in the order of `SIZES`."""
     x_shape = problem.x_shape
     rank = len(x_shape) - 2
     ones = _ONES[3 - rank]
@@ -99,10 +99,10 @@ def sizes(problem: ConvProblem) -> tuple[int, ...]:
 def features(
     row: Sequence[int], units: int, direction: Direction, *, remainders: bool = True
 ) -> bytes:
-    """The features of one problem from its `sizes`, on a device with so many compute units.
+    """Return one problem's features from its `sizes`, for a device with ``units`` compute units.
 
-    They are float32 numbers in memory, as a network's inputs are. A network that makes no use of
-    remainders goes without.
+    They are float32 numbers in memory, like a network's inputs. Networks that do not use
+    remainders omit them.
     """
     formulas, (c, k, b, yw, y, x, n, depth) = _features(row, units, direction, _PLAIN)
     if not remainders:
@@ -129,9 +129,9 @@ def feature_columns(
     direction: Direction,
     out: NDArray[np.float32] | None = None,
 ) -> NDArray[np.float32]:
-    """The same for many problems: (problems, fields) to (features, problems).
+    """Return the features of many problems: (problems, fields) to (features, problems).
 
-    Into ``out`` where it is given; if that has rows for the formulas only, without remainders.
+    They are written into ``out`` if given; without remainders if that has rows for formulas only.
     """
     formulas, sizes = _features(rows.T.astype(np.int64, order="C"), units, direction, _VECTOR)
     result = np.empty((FEATURES, len(rows)), np.float32) if out is None else out
@@ -144,7 +144,7 @@ def feature_columns(
 
 
 class _Functions(NamedTuple):
-    """What the formulas need beyond operators; the tables count trailing zeros of so many bits."""
+    """Functions that the formulas need beyond operators; the tables count trailing zeros."""
 
     log2: Callable[[Any], Any]
     ceil: Callable[[Any], Any]
@@ -181,9 +181,9 @@ def _features(
     direction: Direction,
     functions: _Functions,
 ) -> tuple[list[Any], tuple[Any, ...]]:
-    """The formulas, and the sizes of which there are remainders.
+    """Return the formulas' values, and the sizes whose remainders are features.
 
-    ``m``, ``n``, ``depth``: the matrix product that the direction amounts to.
+    ``m``, ``n``, ``depth``: the sizes of the direction's matrix product.
     """
     log2, ceil, zeros4, zeros6, zeros8, element_size = functions
     b, c, xd, xh, xw, k, yd, yh, yw, fd, fh, fw, sd, sh, sw, pd, ph, pw, *others = integers

@@ -15,12 +15,12 @@ _FOLDER = "models"
 
 
 def models_folder(user_path: Path) -> Path:
-    """The folder of installed models that belongs to a user's database, a folder or its file."""
+    """Return the folder of installed models for a user's database, given as folder or file."""
     return (user_path.parent if user_path.suffix == ".lmdb" else user_path) / _FOLDER
 
 
 def installed_models(user_path: Path) -> tuple[TrainedHeuristic, ...]:
-    """Installed models, named ``models/FILE``, the latest installed first; none is read yet."""
+    """Return the installed models, named ``models/FILE``, latest first, without reading them."""
     found = []
     try:
         for file in models_folder(user_path).iterdir():
@@ -33,7 +33,7 @@ def installed_models(user_path: Path) -> tuple[TrainedHeuristic, ...]:
 
 @lru_cache(maxsize=64)
 def _model(file: Path, stamp: int) -> TrainedHeuristic:
-    """The model of a file as it was at that time: handles share it, and it warns once."""
+    """Return the model of a file at a given time of change: shared by handles, so it warns once."""
     from convfind.heuristics.model import TrainedHeuristic
 
     return TrainedHeuristic(f"{_FOLDER}/{file.name}", file)

@@ -1,4 +1,4 @@
-"""`TrainedHeuristic`: a trained model as a heuristic, loaded when it is first asked."""
+"""`TrainedHeuristic`: a trained model as a heuristic, loaded at its first query."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TrainedHeuristic:
 
         Args:
             name: in kebab case; among all registered heuristics it occurs once.
-            path: what ``convfind heuristics train`` wrote.
+            path: file written by ``convfind heuristics train``.
         """
         self.name = name
         self.path = path
@@ -57,7 +57,7 @@ class TrainedHeuristic:
     def neighbours(
         self, problem: ConvProblem, target: Target, records: Records
     ) -> tuple[Neighbour, ...]:
-        """Look up the records that the model can make use of."""
+        """Look up the records that the model can use."""
         model = self._model or self._load()
         if isinstance(model, NotApplicable) or target.identity not in self._devices:
             return ()
@@ -73,7 +73,7 @@ class TrainedHeuristic:
         solvers: Sequence[Solver],
         neighbours: Sequence[Neighbour] = (),
     ) -> Sequence[Prediction] | NotApplicable:
-        """Rank solvers by expected time; the confidence is the share of cases it wins in."""
+        """Rank solvers by expected time; the confidence is the expected share of wins."""
         model = self._model or self._load()
         if isinstance(model, NotApplicable):
             return model
@@ -107,14 +107,14 @@ class TrainedHeuristic:
         return ranking
 
     def model(self) -> Model:
-        """The model itself. Raises `ModelError` where it cannot be used."""
+        """Return the model. Raises `ModelError` if it cannot be used."""
         model = self._model or self._read()
         if isinstance(model, NotApplicable):
             raise ModelError(model.reason)
         return model
 
     def _load(self) -> Model | NotApplicable:
-        """Read the model for the first question; one that cannot be used is warned of."""
+        """Read the model for the first query; warn if it cannot be used."""
         model = self._read()
         if isinstance(model, NotApplicable):
             warnings.warn(f"heuristic {self.name}: {model.reason}", HeuristicWarning, stacklevel=3)
@@ -145,7 +145,7 @@ class TrainedHeuristic:
 
 
 def _ask(network: Network, solvers: Sequence[Solver]) -> _Question | NotApplicable:
-    """Find the outputs; last resorts may lack one, since they are not timed beside others."""
+    """Find the outputs; last resorts may lack one, since they are rarely timed."""
     columns = {name: column for column, name in enumerate(network.solvers)}
     known = [solver for solver in solvers if versioned_id(solver) in columns]
     for solver in solvers:
@@ -164,7 +164,7 @@ def _ask(network: Network, solvers: Sequence[Solver]) -> _Question | NotApplicab
 
 
 def unusual(problem: ConvProblem) -> str | None:
-    """Say what a problem has that no feature describes, None where it has nothing of the kind."""
+    """Return a property of a problem that no feature describes, None if it has no such property."""
     if (
         (
             problem.mode,
@@ -199,6 +199,6 @@ def unusual(problem: ConvProblem) -> str | None:
     return f"results of type {problem.y_dtype}"
 
 
-# In one comparison: looking all that up one by one costs four times as much.
+# One comparison: separate look-ups cost four times as much.
 _USUAL = (ConvMode.CONVOLUTION, None, None, None, 1.0, 0.0, False, False, AccuracyClass.NORMAL)
 _RESULT = {dtype: dtype.result for dtype in DataType}

@@ -1,4 +1,4 @@
-"""The file of a model: NumPy's npz, arrays beside one text of metadata."""
+"""Model files: a NumPy npz with arrays and one text of metadata."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ModelDevice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Training(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a model comes from. ``scores`` are of problems that it did not see."""
+    """Origin of a model. ``scores`` are for problems that it did not see."""
 
     program: str = ""
     seed: int = 0
@@ -70,9 +70,9 @@ class _Head(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Model:
-    """Networks, each for its kinds of problems; the devices they are for; where they come from.
+    """Networks, each for its kinds of problems; their devices; their origin.
 
-    ``siblings`` are the identities of devices whose records its networks can make use of.
+    ``siblings`` are the identities of devices whose records its networks can use.
     """
 
     devices: tuple[ModelDevice, ...]
@@ -82,11 +82,11 @@ class Model:
 
     @cached_property
     def relations(self) -> frozenset[Relation]:
-        """Of all neighbours that any network can make use of."""
+        """Relations of all neighbours that any network can use."""
         return frozenset(relation for network in self.networks for relation in network.relations)
 
     def relations_for(self, direction: Direction, row: Sequence[int]) -> frozenset[Relation]:
-        """Of the neighbours that a network for this problem, by its `sizes`, can make use of."""
+        """Return the relations of neighbours that a network for a problem's `sizes` can use."""
         kind = kind_of(row)
         return frozenset(
             relation
@@ -106,10 +106,10 @@ class Model:
     def network(
         self, direction: Direction, row: Sequence[int], known: _Relations = ()
     ) -> Network | str:
-        """The network for a problem, by its `sizes`, or why there is none.
+        """Return the network for a problem, by its `sizes`, or why there is none.
 
-        Of several it is the one that makes use of most neighbours; ``known`` are the relations of
-        those that there are, in their order.
+        Among several it is the one that uses most neighbours; ``known`` are the relations of
+        the existing neighbours, in their order.
         """
         kind = kind_of(row)
         found = self._by_kind.get((direction, kind, known))
@@ -194,7 +194,7 @@ def read_model(path: Path) -> Model:
     except ValueError as exc:  # NumPy took it for a pickle, and says how to trust it
         msg = f"model {path} is damaged or no model"
         raise ModelError(msg) from exc
-    except Exception as exc:  # what damage makes NumPy's parsers raise is nowhere said
+    except Exception as exc:  # NumPy does not document what its parsers raise for damaged files
         msg = f"model {path} is damaged or no model: {exc}"
         raise ModelError(msg) from exc
     try:
@@ -246,7 +246,7 @@ def _network(place: int, head: _NetworkHead, arrays: Mapping[str, NDArray[Any]])
 
 
 def _check(network: Network, devices: int) -> None:
-    """Raise `ValueError` where the parts do not fit each other or are not numbers."""
+    """Raise `ValueError` if the parts do not fit each other or are not numbers."""
     weights, biases, ramps = network.weights, network.biases, network.ramps
     inputs = len(network.mean)
     fits = (

@@ -1,4 +1,4 @@
-"""Recorded neighbours of a problem: which there are, and what a network sees of one."""
+"""Recorded neighbours of a problem: finding them, and encoding them as network inputs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from convfind.problem import ConvProblem
 
 
 class Relation(StrEnum):
-    """How a recorded problem is near the one that is asked about."""
+    """Relation of a recorded problem to the one that is asked about."""
 
     SIBLING = "sibling"  # the same problem, on another device of the family
-    BATCH = "batch"  # the same layer with another batch size, on the device itself
+    BATCH = "batch"  # the same layer with another batch size, on the same device
 
 
 class Neighbour(NamedTuple):
@@ -29,13 +29,13 @@ class Neighbour(NamedTuple):
 #: Returns the recorded times of a plain problem on a device, by versioned id; empty without any.
 Records = Callable[[str, ConvProblem], Mapping[str, float]]
 
-#: Batch sizes that are looked for, relative to the problem's, nearest first.
+#: Batch sizes to look up, relative to the problem's, nearest first.
 BATCH_RATIOS = (2.0, 0.5, 4.0, 0.25, 8.0, 0.125)
 
-#: Inputs of a neighbour beyond those of the solvers: is there one, its speed, its batch size.
+#: Inputs for a neighbour besides those of the solvers: its presence, its speed, its batch size.
 MORE_INPUTS = 3
 
-#: Power of speeds relative to the fastest: what is not among the first few looks the same.
+#: Power of speeds relative to the fastest: all but the first few solvers look the same.
 SPEED_POWER = 5
 
 
@@ -46,13 +46,13 @@ def find_neighbours(
     relations: frozenset[Relation],
     records: Records,
 ) -> tuple[Neighbour, ...]:
-    """The nearest record of each relation, in the order of `Relation`.
+    """Return the nearest record of each relation, in the order of `Relation`.
 
     Args:
-        problem: a plain one.
+        problem: a plain problem.
         device: identity of the device that is asked about.
-        siblings: identities of its siblings; of those with a record the first counts.
-        relations: which to look for.
+        siblings: identities of its siblings; the first one with a record counts.
+        relations: the relations to look for.
         records: the database.
     """
     found = []
@@ -85,16 +85,16 @@ def write_inputs(
     least: float,
     inputs: MutableSequence[float],
 ) -> None:
-    """Write what a network sees of a neighbour: how fast each solver is, then of the whole record.
+    """Write a neighbour's network inputs: the speed of each solver, then those of the whole record.
 
     Args:
         neighbour: the record.
-        batch: of the problem that is asked about.
-        columns: place of each versioned id that the network knows.
-        rest: place of the first of `MORE_INPUTS`.
+        batch: batch size of the problem that is asked about.
+        columns: index of each versioned id that the network knows.
+        rest: index of the first of `MORE_INPUTS`.
         work: milliseconds that the problem's work should take.
         least: milliseconds that any problem takes.
-        inputs: all of them; 0 where nothing is written.
+        inputs: all inputs, initially 0.
     """
     times = neighbour.times
     best = min(times.values())

@@ -27,11 +27,11 @@ from convfind.types import Direction
 
 Floats = NDArray[np.float32]
 
-_BLOCK = 2048  # problems of a batch whose intermediate values stay in the cache
+_BLOCK = 2048  # problems per block, so that intermediate values stay in the cache
 _ZERO = np.float32(0)
 _NOBODY: Mapping[Relation, Neighbour] = {}
 
-#: Scale of an input that makes no difference. Remainders that make none are not computed.
+#: Scale of an input without effect. Remainders without effect are not computed.
 UNSEEN = 1e9
 
 
@@ -42,16 +42,16 @@ class Network:
     Its inputs are the ramps, the features, and what neighbours add.
 
     Attributes:
-        direction: of its problems.
+        direction: direction of its problems.
         solvers: versioned id of each output.
-        domain: what it was trained on.
+        domain: the problems that it was trained on.
         sharpness: turns differences of log times into the odds of being fastest.
-        mean, scale: normalisation of the inputs; of what neighbours add 0 and 1.
+        mean, scale: normalisation of the inputs; 0 and 1 for those of neighbours.
         weights: matrix of each layer, (outputs, inputs).
-        biases: vector of each layer; of the first layer one for each device, (devices, outputs).
-        evidence: the relations of the neighbours that it must be told of, in their order, and the
+        biases: vector of each layer; in the first layer one per device, (devices, outputs).
+        evidence: the relations of the neighbours that it requires, in their order, and the
             versioned ids that it knows in their records.
-        ramps: of its features.
+        ramps: ramps of its features.
     """
 
     direction: Direction
@@ -67,18 +67,18 @@ class Network:
 
     @cached_property
     def relations(self) -> tuple[Relation, ...]:
-        """Of the neighbours that it must be told of."""
+        """Relations of the neighbours that it requires."""
         return tuple(relation for relation, _ in self.evidence)
 
     @cached_property
     def _seen(self) -> int:
-        """How many features make a difference."""
+        """Number of features that have an effect."""
         last = len(self.ramps) + FEATURES
         return FEATURES if (self.scale[last - REMAINDERS : last] < UNSEEN).any() else FORMULAS
 
     @cached_property
     def _columns(self) -> tuple[tuple[Relation, dict[str, int], int], ...]:
-        """Of each relation the inputs of its solvers, and the first of the others."""
+        """For each relation the input indices of its solvers, and the first of the others."""
         found, place = [], len(self._hinges) + self._seen
         for relation, names in self.evidence:
             columns = {name: place + number for number, name in enumerate(names)}
@@ -88,10 +88,10 @@ class Network:
 
     @cached_property
     def _matrices(self) -> tuple[tuple[Floats, ...], ...]:
-        """For each device the layers but the last, (inputs and 1, outputs).
+        """For each device all layers except the last, (inputs and 1, outputs).
 
-        An input that is always 1 carries the biases: an addition less in each layer. The
-        normalisation is in the first matrix, and that ramps are sums of hinges.
+        A constant input of 1 carries the biases, which saves an addition per layer. The first
+        matrix includes the normalisation and the sums of hinges that form ramps.
         """
         return tuple(self._layers(device) for device in range(len(self.biases[0])))
 
@@ -116,11 +116,11 @@ class Network:
 
     @cached_property
     def _idle(self) -> tuple[list[_Pass], ...]:
-        """For each device passes that no thread is using."""
+        """For each device the passes that no thread is using."""
         return tuple([] for _ in self.biases[0])
 
     def outputs(self, columns: Iterable[int]) -> Floats:
-        """The last layer, for these solvers only: (solvers, inputs and 1)."""
+        """Return the last layer for these solvers only: (solvers, inputs and 1)."""
         chosen = list(columns)
         return np.column_stack([self.weights[-1][chosen], self.biases[-1][chosen]])
 
@@ -147,7 +147,7 @@ class Network:
     ) -> Floats:
         """Predict many problems: (problems, fields) to log times, (problems, solvers).
 
-        ``told`` is what neighbours add, (problems, inputs), where the network must be told.
+        ``told`` holds the inputs from neighbours, (problems, inputs), if the network requires them.
         """
         result = np.empty((len(rows), len(self.solvers)), np.float32)
         matrices = self._matrices[device]
@@ -178,7 +178,7 @@ class Network:
 
 
 def _kept_memory(width: int, heights: Sequence[int]) -> list[Floats]:
-    """Arrays in memory that the thread keeps: fresh pages cost half as much as all products."""
+    """Return arrays in memory kept by the thread: new pages cost half as much as all products."""
     needed = width * sum(heights)
     memory: Floats | None = getattr(_OF_THREAD, "memory", None)
     if memory is None or len(memory) < needed:
@@ -191,9 +191,9 @@ _OF_THREAD = threading.local()
 
 
 class _Pass:
-    """The way of one problem through a network, in memory that the next problem uses again.
+    """Evaluation of a network for one problem, in memory reused by the next problem.
 
-    Fresh memory for each problem costs as much as a layer.
+    New memory for each problem costs as much as a layer.
     """
 
     __slots__ = (
@@ -230,7 +230,7 @@ class _Pass:
         last: Floats,
         neighbours: Mapping[Relation, Neighbour],
     ) -> list[float]:
-        """As `Network.log_times`."""
+        """Predict as `Network.log_times` does."""
         self._memory[:] = features(row, units, self._direction, remainders=self._remainders)
         work = 2.0 ** self._inputs[self._log_macs] / _WORK
         if len(self._bent):
@@ -248,9 +248,9 @@ class _Pass:
 
 
 def log_work(columns: Floats, ratio: Floats | None = None) -> Floats:
-    """What outputs are added to, (problems), from the features, (features, problems).
+    """Return the base to which outputs are added, (problems), from features, (features, problems).
 
-    With ratios: the same for so many batches of each problem.
+    With ratios, the same for multiples of each problem's batch.
 
     The logarithm of 5e9 multiply-accumulates, and of what a launch costs when there is next to
     nothing to compute.

@@ -1,4 +1,4 @@
-"""Ramps: what bends a feature, so that a network can treat each part of its range differently."""
+"""Ramps: piecewise linear functions of a feature, so that networks treat ranges differently."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _PIECES = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ramps:
-    """Functions of one feature each, which rise from 0 at one value to another, flat elsewhere.
+    """Functions of one feature each that rise linearly between two values and are flat elsewhere.
 
     The piecewise linear encoding of Gorishniy, Rubachev and Babenko, "On embeddings for numerical
-    features in tabular deep learning" (2022). Each array has one element a ramp.
+    features in tabular deep learning" (2022). Each array has one element per ramp.
 
     Attributes:
-        feature: which one.
-        low: where the ramp begins.
-        high: where it ends.
+        feature: index of the feature.
+        low: value at which the ramp begins.
+        high: value at which it ends.
     """
 
     feature: NDArray[np.int64]
@@ -32,12 +32,12 @@ class Ramps:
 
     @classmethod
     def none(cls) -> Self:
-        """No ramps."""
+        """Return no ramps."""
         return cls(np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(0, np.float32))
 
     @classmethod
     def of(cls, columns: NDArray[np.float32]) -> Self:
-        """Ramps between the quantiles of what was seen: (features, problems)."""
+        """Return ramps between the quantiles of training features: (features, problems)."""
         shares = np.linspace(0.0, 1.0, _PIECES + 1)
         quantiles = np.quantile(columns[list(BENT)], shares, axis=1).astype(np.float32)
         edges = [np.unique(of_one) for of_one in quantiles.T]
@@ -51,10 +51,10 @@ class Ramps:
         return len(self.feature)
 
     def hinges(self) -> tuple[Hinges, NDArray[np.float32]]:
-        """Fewer functions of a simpler form that ramps are sums of, and the sums, (ramps, hinges).
+        """Hinges of which ramps are sums, and the coefficients, (ramps, hinges).
 
-        A ramp is the hinge where it begins less that where it ends, less what the hinges are there;
-        and ramps meet.
+        A ramp is the hinge at its beginning minus the hinge at its end, minus a constant.
+        Adjacent ramps share a hinge, so there are fewer hinges than ramps need.
         """
         features = self.feature.tolist()
         begins = list(zip(features, self.low.tolist(), strict=True))
@@ -69,7 +69,7 @@ class Ramps:
         return Hinges(feature_of, knots), sums
 
     def of_columns(self, columns: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The ramps of many problems: (features, problems) to (ramps, problems)."""
+        """Return the ramps of many problems: (features, problems) to (ramps, problems)."""
         hinges, sums = self.hinges()
         bent = np.empty((len(hinges), columns.shape[1]), np.float32)
         hinges.apply(columns, bent)
@@ -79,7 +79,7 @@ class Ramps:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hinges:
-    """Functions of one feature each: the larger one of it and a knot."""
+    """Functions of one feature each: the maximum of the feature and a knot."""
 
     feature: NDArray[np.int64]
     knot: NDArray[np.float32]
@@ -88,7 +88,7 @@ class Hinges:
         return len(self.feature)
 
     def apply(self, values: NDArray[np.float32], out: NDArray[np.float32]) -> None:
-        """Write those of one problem, or of many: (features[, problems])."""
+        """Compute the hinges of one problem, or of many, in place: (features[, problems])."""
         knot = self.knot if values.ndim == 1 else self.knot[:, None]
         # An index is never out of range; this mode writes without a buffer.
         values.take(self.feature, 0, out=out, mode="clip")

@@ -1,1 +1,1 @@
-"""What solvers are built from."""
+"""Building blocks for solvers."""

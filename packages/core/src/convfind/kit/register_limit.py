@@ -1,4 +1,4 @@
-"""The option that limits the registers of a kernel's items on NVIDIA's GPUs."""
+"""The compiler option that limits the registers per work-item on NVIDIA's GPUs."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from convfind.device.target import Target
 
 #: A whole number follows.
 OPTION = "-cl-nv-maxrregcount="
-#: What an item may have.
+#: Registers that a work-item may have.
 ALL_REGISTERS = 255
 
 
 def register_limit(target: Target, most: int = ALL_REGISTERS) -> tuple[str, ...]:
-    """Return a program's option that limits registers; nothing on other devices.
+    """Return the option that limits a program's registers; nothing on other devices.
 
-    With any limit, even of all registers, NVIDIA's assembler does not look for one of its own, for
-    which it may spill registers to run more work-groups at a time.
+    Any limit, even of all registers, keeps NVIDIA's assembler from choosing a lower one, which
+    allows more work-groups at a time but may spill registers.
 
     Args:
         target: the device.
-        most: registers of an item, 8 to 255.
+        most: registers per work-item, 8 to 255.
     """
     return (f"{OPTION}{most}",) if target.has("nv-ptx") else ()

@@ -1,4 +1,4 @@
-"""`DomainIndex`: solvers by what their domains say, which few of a problem's properties decide."""
+"""`DomainIndex`: solvers filtered by their domains, cached by the properties that matter."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from convfind.solver.applicability import Rejected
 
 Split = tuple[tuple[Solver, ...], Mapping[str, Rejected]]
 
-#: Kinds of problems that are remembered, with 10 kB each; a network has a dozen.
+#: Kinds of problems in the cache, at 10 kB each; a network has a dozen.
 _MOST_KINDS = 256
 
 
 class DomainIndex:
-    """Solvers of one backend, divided by their domains once for each kind of problem.
+    """Solvers of one backend, filtered by their domains once for each kind of problem.
 
-    All that a domain looks at is the key: problems that agree in it are answered by one look-up.
+    The cache key consists of everything that a domain depends on.
     """
 
     def __init__(self, solvers: Sequence[Solver], refused: Mapping[str, Rejected]) -> None:
@@ -31,7 +31,7 @@ class DomainIndex:
         self._splits: dict[object, Split] = {}
 
     def split(self, problem: ConvProblem, target: Target) -> Split:
-        """Return the solvers in whose domain the problem lies, and the refusals of all others."""
+        """Return the solvers whose domain contains the problem, and the refusals of all others."""
         kind = (
             *(problem.direction, problem.dtype, problem.x_layout, problem.traits),
             *(target.kind, target.features),

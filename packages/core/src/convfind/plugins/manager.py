@@ -1,4 +1,4 @@
-"""`PluginManager`: finds and loads plugins, calls their hooks, and survives all of them."""
+"""`PluginManager`: finds and loads plugins, calls their hooks, and isolates their failures."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from convfind.log import logger
 from convfind.plugins import spec
 from convfind.settings import PluginSelection
 
-#: What a plugin may raise without stopping anything; KeyboardInterrupt does stop everything.
+#: Exceptions of plugins that stop nothing; KeyboardInterrupt stops everything.
 _SURVIVED = (Exception, SystemExit)
 
 
 @dataclass(frozen=True, slots=True)
 class PluginInfo:
-    """Who a plugin is: the name of its entry point, and the distribution that brings it."""
+    """Identity of a plugin: the name of its entry point, and its distribution."""
 
     name: str
     distribution: str
@@ -29,13 +29,13 @@ class PluginInfo:
 
     @property
     def package(self) -> str:
-        """Distribution and version, as records and messages name it."""
+        """Distribution and version, as used in records and messages."""
         return f"{self.distribution} {self.version}".strip()
 
 
 @dataclass(frozen=True, slots=True)
 class PluginFailure:
-    """What went wrong in a plugin: ``stage`` is import, validation, selection or a hook's name."""
+    """A failure of a plugin; ``stage`` is import, validation, selection or a hook's name."""
 
     name: str
     distribution: str
@@ -56,7 +56,7 @@ class PluginHook:
     caller: pluggy.HookCaller
 
     def __call__(self, **arguments: object) -> list[Any]:
-        """Call it; an error is recorded. Returns what the plugin returned, unless that was None."""
+        """Call the hook and return its result unless that is None; an error is recorded."""
         try:
             results: list[Any] = self.caller(**arguments)
         except _SURVIVED as error:
@@ -70,10 +70,10 @@ class PluginHook:
 
 
 class PluginManager:
-    """The loaded plugins, in order, and what failed.
+    """The loaded plugins, in order, and all failures.
 
-    Each plugin has a pluggy manager of its own. What pluggy refuses therefore leaves no traces, one
-    plugin's error cannot cut short the others, and the order of calls is ours, not pluggy's.
+    Each plugin has a pluggy manager of its own. So a plugin that pluggy refuses leaves no traces,
+    one plugin's error does not stop the others, and convfind, not pluggy, orders the calls.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class PluginManager:
 
     @property
     def plugins(self) -> tuple[PluginInfo, ...]:
-        """The plugins that loaded."""
+        """The plugins that were loaded."""
         return tuple(info for info, _ in self._plugins)
 
     def load_entry_points(self, selection: PluginSelection) -> None:
@@ -130,7 +130,7 @@ class PluginManager:
     def record(
         self, info: PluginInfo, stage: str, error: BaseException, *, once: bool = False
     ) -> None:
-        """Remember and log a failure; with ``once`` only the plugin's first in this stage."""
+        """Record and log a failure; with ``once`` only the plugin's first in this stage."""
         if once and any(
             (known.name, known.distribution, known.stage) == (info.name, info.distribution, stage)
             for known in self.failures
@@ -143,13 +143,13 @@ class PluginManager:
         logger.warning("%s; see `convfind doctor`", failure, exc_info=trace)
 
     def _entry_points(self) -> list[tuple[PluginInfo, importlib.metadata.EntryPoint]]:
-        """List the entry points; of a distribution installed twice the first on the path counts."""
+        """List the entry points; a distribution that is installed twice counts once, the first."""
         found: dict[tuple[str, str], tuple[PluginInfo, importlib.metadata.EntryPoint]] = {}
         seen: dict[str, object] = {}
         for distribution in importlib.metadata.distributions():
             try:
-                # Most distributions are not ours: cheaper to see in the text, and their faults do
-                # not concern us.
+                # Most distributions are no plugins: checking the text first is cheaper, and
+                # their faults do not matter.
                 text = distribution.read_text("entry_points.txt") or ""
                 if f"[{spec.PROJECT}]" not in text:
                     continue

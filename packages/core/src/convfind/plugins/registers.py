@@ -1,4 +1,4 @@
-"""The register objects that hooks receive: they check what plugins offer and refuse duplicates."""
+"""The register objects that hooks receive: they validate items and refuse duplicates."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from convfind.solver import Domain, Solver
 from convfind.types import Algorithm
 
 Item = TypeVar("Item")
-#: What is registered under each id, and by whom.
+#: The item under each id, and the plugin that registered it.
 Entries = dict[str, tuple[Item, PluginInfo]]
 
 _KEBAB_CASE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 class _Register(ABC, Generic[Item]):
-    """Collects what one plugin registers in one hook."""
+    """Collects the items that one plugin registers in one hook."""
 
     _kind: ClassVar[str]
 
@@ -32,11 +32,11 @@ class _Register(ABC, Generic[Item]):
         self._entries = entries
 
     def add(self, item: Item) -> None:
-        """Register one.
+        """Register one item.
 
         Raises:
             PluginError: the item breaks its contract.
-            DuplicateIdError: another one, which stays, has the same id.
+            DuplicateIdError: another item, which stays, has the same id.
         """
         identifier = self._id_of(item)
         if not isinstance(identifier, str) or not _KEBAB_CASE.fullmatch(identifier):
@@ -47,7 +47,7 @@ class _Register(ABC, Generic[Item]):
         self._entries[identifier] = (item, self._plugin)
 
     def extend(self, items: Iterable[Item]) -> None:
-        """Register several. What is wrong with some of them is raised after the others are in."""
+        """Register several items; errors are raised after all others are registered."""
         errors: list[PluginError] = []
         for item in items:
             try:
@@ -65,7 +65,7 @@ class _Register(ABC, Generic[Item]):
 
 
 class BackendRegistry(_Register[type[Backend] | Backend]):
-    """Takes backends: classes that are constructed at first use, or instances."""
+    """Register of backends: classes that are constructed at first use, or instances."""
 
     _kind = "backend"
 
@@ -80,7 +80,7 @@ class BackendRegistry(_Register[type[Backend] | Backend]):
 
 
 class SolverRegistry(_Register[Solver]):
-    """Takes instances of solvers, best first."""
+    """Register of solver instances, best first."""
 
     _kind = "solver"
 
@@ -115,7 +115,7 @@ class SolverRegistry(_Register[Solver]):
 
 
 class HeuristicRegistry(_Register[Heuristic]):
-    """Takes heuristics; earlier ones are asked first."""
+    """Register of heuristics; earlier ones are consulted first."""
 
     _kind = "heuristic"
 

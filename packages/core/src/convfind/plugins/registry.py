@@ -51,11 +51,11 @@ __all__ = [
 
 
 class Registry:
-    """Everything that plugins bring, in an order that does not depend on how they were loaded.
+    """Everything that plugins register, in an order independent of how they were loaded.
 
-    Families of solvers follow each other by name of distribution, each in its own order, best
-    first; last resorts come after all others. Build one with `Registry.build`: it calls the hooks,
-    once. Later only listeners to finds are called; without any that costs nothing.
+    Families of solvers are ordered by name of distribution, each in its own order, best first;
+    last resorts come after all others. Build one with `Registry.build`, which calls the hooks
+    once. Later only listeners to finds are called; without listeners that costs nothing.
     """
 
     def __init__(self, manager: PluginManager) -> None:
@@ -88,9 +88,9 @@ class Registry:
         """Load plugins and call their hooks. A broken plugin never raises: see `failures`.
 
         Args:
-            plugins: modules or objects with hooks, beside those that are installed.
-            load_entry_points: whether to load what is installed.
-            selection: which of the installed plugins to load; None: as the environment says.
+            plugins: modules or objects with hooks, in addition to installed plugins.
+            load_entry_points: whether to load installed plugins.
+            selection: which of the installed plugins to load; None: as set by the environment.
         """
         manager = PluginManager()
         if load_entry_points:
@@ -103,23 +103,23 @@ class Registry:
 
     @property
     def plugins(self) -> tuple[PluginInfo, ...]:
-        """The plugins that loaded."""
+        """The plugins that were loaded."""
         return self._manager.plugins
 
     @property
     def disabled(self) -> tuple[PluginInfo, ...]:
-        """The installed plugins that the selection leaves out."""
+        """The installed plugins that the selection excludes."""
         return tuple(self._manager.disabled)
 
     @property
     def failures(self) -> tuple[PluginFailure, ...]:
-        """What went wrong in plugins so far."""
+        """Failures of plugins so far."""
         return tuple(self._manager.failures)
 
     # -- solvers --------------------------------------------------------------------------------
 
     def solver(self, solver_id: str) -> Solver:
-        """Return a solver. Raises `SolutionError` naming similar ids where it is not installed."""
+        """Return a solver. Raises `SolutionError`, naming similar ids, if it is not installed."""
         found = self._solvers.get(solver_id)
         if found is None:
             hint = self._hint(solver_id)
@@ -140,11 +140,11 @@ class Registry:
         return f"did you mean {' or '.join(near)}?" if near else "see `convfind solvers`"
 
     def find_solver(self, solver_id: str) -> Solver | None:
-        """Return a solver, or None where it is not installed."""
+        """Return a solver, or None if it is not installed."""
         return self._solvers.get(solver_id)
 
     def package_of(self, solver_id: str) -> str:
-        """Return distribution and version that bring a solver: ``"convfind-solvers-fft 0.1.0"``."""
+        """Return a solver's distribution and version: ``"convfind-solvers-fft 0.1.0"``."""
         self.solver(solver_id)
         return self._packages[solver_id]
 
@@ -166,7 +166,7 @@ class Registry:
     def candidates_for(
         self, problem: ConvProblem, target: Target
     ) -> tuple[tuple[Solver, ...], Mapping[str, Rejected]]:
-        """Return the solvers in whose domain a problem lies, in order, and the other refusals."""
+        """Return the solvers whose domain contains a problem, in order, and the other refusals."""
         index = self._indices.get(target.backend)
         if index is None:
             index = self._indices[target.backend] = DomainIndex(*self.solvers_for(target))
@@ -179,7 +179,7 @@ class Registry:
         return self._databases
 
     def add_commands(self, cli: click.Group) -> None:
-        """Let plugins add commands; one that takes the name of another is refused."""
+        """Let plugins add commands; a command with an existing name is refused."""
         for hook in self._manager.hooks("convfind_register_commands"):
             before = dict(cli.commands)
             hook(cli=cli)
@@ -208,12 +208,12 @@ class Registry:
 
 @cache
 def default_registry() -> Registry:
-    """The registry of what is installed: built at the first call, the same one ever after."""
+    """Return the registry of the installed plugins, built at the first call."""
     return Registry.build()
 
 
 class _LazyBackends(Mapping[str, Backend]):
-    """Backends by name, constructed when first asked for."""
+    """Backends by name, constructed at first use."""
 
     def __init__(self, entries: Entries[type[Backend] | Backend]) -> None:
         self._entries = entries
@@ -233,7 +233,7 @@ class _LazyBackends(Mapping[str, Backend]):
         return self._constructed[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._entries  # inherited, it would construct the backend
+        return name in self._entries  # the inherited method would construct the backend
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)

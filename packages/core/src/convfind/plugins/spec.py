@@ -1,6 +1,6 @@
 """Every hook, typed and documented. A plugin implements any of them; see ``docs/hooks.md``.
 
-All but the events are called once, when a registry is built, one plugin after the other: those of
+All hooks except the events are called once, when a registry is built, one plugin after the other:
 installed packages in order of distribution and entry-point name, then those given in code.
 """
 
@@ -52,14 +52,14 @@ def convfind_register_commands(cli: click.Group) -> None:
 
 @hookspec
 def convfind_find_started(problem: ConvProblem, target: Target, candidates: int) -> None:
-    """Hear that a find is about to compile and measure so many candidates."""
+    """Receive the number of candidates that a find is about to compile and measure."""
 
 
 @hookspec
 def convfind_candidate_measured(problem: ConvProblem, target: Target, solution: Solution) -> None:
-    """Hear of each solution as soon as it is measured and verified."""
+    """Receive each solution as soon as it is measured and verified."""
 
 
 @hookspec
 def convfind_find_finished(problem: ConvProblem, target: Target, result: FindResult) -> None:
-    """Hear of every finished find, database hits included."""
+    """Receive the result of every finished find, including database hits."""

@@ -1,4 +1,4 @@
-"""What a convolution is here: the problem, its checks and its forms as text."""
+"""A convolution as a value: the problem, its checks and its forms as text."""
 
 from __future__ import annotations
 

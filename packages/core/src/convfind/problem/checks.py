@@ -41,7 +41,7 @@ _ENUMS: tuple[tuple[str, type[StrEnum]], ...] = (
 
 
 def enum_value(field: str, kind: type[_Enum], value: Any) -> _Enum:
-    """Return the enum member that the word names."""
+    """Return the enum member with this name."""
     if isinstance(value, kind):
         return value
     try:
@@ -51,7 +51,7 @@ def enum_value(field: str, kind: type[_Enum], value: Any) -> _Enum:
 
 
 def integer(field: str, value: object, least: int) -> int:
-    """Return a whole number of at least ``least``; booleans and fractions are refused."""
+    """Return an integer of at least ``least``; booleans and fractions are refused."""
     if isinstance(value, bool):
         raise ProblemError(field, value, "a whole number")
     try:
@@ -76,7 +76,7 @@ def _entries(value: Any) -> tuple[Any, ...] | None:
 
 
 def shape_of(field: str, value: Any, *, least_batch: int = 1) -> tuple[int, ...]:
-    """Return a tensor shape of three to five sizes, positive but perhaps for the first."""
+    """Return a tensor shape of three to five sizes, all positive except perhaps the first."""
     if getattr(value, "ndim", 1) != 1:
         raise ProblemError(field, type(value).__name__, "the shape of the tensor, not the tensor")
     sizes = _entries(value)
@@ -163,7 +163,7 @@ def scale(field: str, value: object, dtype: DataType, y_dtype: DataType) -> floa
 
 
 def canonicalize(problem: ConvProblem) -> None:
-    """Check each field by itself and give it its one spelling, so that equals compare equal."""
+    """Check each field and bring it into canonical form, so that equal problems compare equal."""
 
     def put(name: str, value: object) -> None:
         object.__setattr__(problem, name, value)
@@ -195,7 +195,7 @@ def canonicalize(problem: ConvProblem) -> None:
 
 
 def check_channels(problem: ConvProblem) -> None:
-    """Groups divide the channels, and x and w agree about them."""
+    """Check that groups divide the channels and that x and w agree about them."""
     groups = problem.groups
     channels, w_out, w_in = problem.x_shape[1], problem.w_shape[0], problem.w_shape[1]
     if channels % groups:
@@ -217,9 +217,9 @@ def check_channels(problem: ConvProblem) -> None:
 
 
 def check_output_padding(problem: ConvProblem) -> None:
-    """Only transposed convolutions pad the output: by less than the stride or the dilation.
+    """Check output padding: transposed convolutions only, less than the stride or the dilation.
 
-    What reaches past the padding at the end as well is no data gradient of any convolution.
+    Output padding beyond the padding at the end is no data gradient of any convolution.
     """
     if problem.mode is ConvMode.CONVOLUTION:
         if any(problem.output_padding):
@@ -242,7 +242,7 @@ def check_output_padding(problem: ConvProblem) -> None:
 
 
 def check_layouts(problem: ConvProblem) -> None:
-    """Every layout has as many dimensions as the tensors."""
+    """Check that every layout has as many dimensions as the tensors."""
     for name in ("x", "w", "y"):
         layout = problem.tensor_layout(name)
         if layout.spatial_rank != problem.spatial_rank:
@@ -254,7 +254,7 @@ def check_layouts(problem: ConvProblem) -> None:
 
 
 def check_dtypes(problem: ConvProblem) -> None:
-    """The result type goes with the type of x and w."""
+    """Check that the result type is compatible with the type of x and w."""
     legal: tuple[DataType, ...] = (problem.dtype,)
     if problem.dtype is DataType.INT32:
         raise ProblemError("dtype", "int32", "float64, float32, float16, bfloat16 or int8")
@@ -272,7 +272,7 @@ def check_dtypes(problem: ConvProblem) -> None:
 
 
 def check_output(problem: ConvProblem) -> None:
-    """The filter fits the padded input, and no tensor is too large to address."""
+    """Check that the filter fits the padded input and that no tensor is too large to address."""
     for axis, size in enumerate(problem.x_shape[2:]):
         padded = size + problem.padding[axis] + problem.padding_end[axis]
         reach = problem.dilation[axis] * (problem.w_shape[2 + axis] - 1) + 1
@@ -292,7 +292,7 @@ def check_output(problem: ConvProblem) -> None:
 
 
 def check_tensors(problem: ConvProblem) -> None:
-    """Tensors can be addressed, and given strides describe elements that do not overlap."""
+    """Check that tensors are addressable and that given strides describe disjoint elements."""
     for name in ("x", "w", "y"):
         shape = problem.shape(name)
         field = f"{name}_strides"
@@ -312,9 +312,9 @@ def check_tensors(problem: ConvProblem) -> None:
 def canonical_strides(
     field: str, given: tuple[int, ...], shape: tuple[int, ...], layout: Layout
 ) -> tuple[int, ...] | None:
-    """Return strides in their one spelling: None where the tensor has no gaps.
+    """Return strides in canonical form: None if the tensor has no gaps.
 
-    The stride of an axis of size 1 says nothing, so it becomes that of a packed tensor.
+    The stride of an axis of size 1 has no effect, so it becomes that of a packed tensor.
     """
     reach = 0
     for step, size in sorted(zip(given, shape, strict=True)):

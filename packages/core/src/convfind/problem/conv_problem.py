@@ -156,7 +156,7 @@ class ConvProblem:
 
     @classmethod
     def from_driver(cls, line: str) -> ConvProblem:
-        """Read a MIOpenDriver command line; of several directions that it asks for, the first."""
+        """Read a MIOpenDriver command line; if it asks for several directions, the first one."""
         from convfind.problem.text.driver_line import parse_driver_line
 
         return parse_driver_line(line)[0]
@@ -217,20 +217,20 @@ class ConvProblem:
 
     @cached_property
     def traits(self) -> frozenset[str]:
-        """What is special about it, in the words of `Trait`, by which domains say what they take.
+        """Traits of the problem, in terms of which solvers declare their domains.
 
-        Solvers are asked about ``plain().traits``.
+        Solvers receive ``plain().traits``.
         """
         return traits_of(self)
 
     @cached_property
     def layouts_agree(self) -> bool:
-        """True where x, w and y share one layout."""
+        """True if x, w and y share one layout."""
         return self.x_layout is self.w_layout is self.y_layout
 
     @cached_property
     def is_packed(self) -> bool:
-        """True where none of the tensors has gaps."""
+        """True if no tensor has gaps."""
         return self.x_strides is None and self.w_strides is None and self.y_strides is None
 
     @property
@@ -240,7 +240,7 @@ class ConvProblem:
 
     @property
     def has_default_scaling(self) -> bool:
-        """True where alpha is 1 and beta is 0."""
+        """True if alpha is 1 and beta is 0."""
         return self.alpha == 1.0 and self.beta == 0.0
 
     @cached_property
@@ -255,9 +255,9 @@ class ConvProblem:
 
     @cached_property
     def has_idle_taps(self) -> bool:
-        """True where a tap of the filter meets nothing but padding; each tap is looked at.
+        """True if a tap of the filter is multiplied only by padding; every tap is checked.
 
-        What transforms tiles adds its error to results that such a tap has no part in.
+        Tile transforms spread rounding error even to results that this tap does not affect.
         """
         plain = self.plain()
         axes = zip(
@@ -344,9 +344,9 @@ class ConvProblem:
     def plain(self) -> ConvProblem:
         """Return the ordinary convolution that computes the same numbers.
 
-        A transposed convolution is the data gradient of an ordinary one in which x and y have
-        changed places (its data gradient is that convolution's forward pass). An ordinary problem
-        returns itself. Solvers and databases see plain problems only; `to_plain_tensors` renames.
+        A transposed convolution is the data gradient of an ordinary one with x and y exchanged
+        (its data gradient is that convolution's forward pass). An ordinary problem returns
+        itself. Solvers and databases see plain problems only; `to_plain_tensors` renames tensors.
         """
         if self.mode is ConvMode.CONVOLUTION:
             return self

@@ -55,7 +55,7 @@ _CALL_NAMES = tuple(CallOptions.__annotations__)
 
 
 def check_names(options: Mapping[str, object]) -> None:
-    """Raise `ProblemError` for a keyword that is none of `ConvOptions`, naming similar ones."""
+    """Raise `ProblemError` for a keyword that is not in `ConvOptions`, naming similar ones."""
     if not options.keys() <= ConvOptions.__annotations__.keys():
         name = min(options.keys() - set(_NAMES))
         raise ProblemError("keyword", name, ", ".join(similar(name, _NAMES) or _NAMES))

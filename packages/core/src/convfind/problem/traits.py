@@ -1,4 +1,4 @@
-"""`Trait`: what is special about a problem, in the words that solvers' domains are made of."""
+"""`Trait`: a property of a problem, by which solvers declare their domains."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class Trait(StrEnum):
-    """A property that asks more of a solver than the plainest convolution does.
+    """A property that requires more of a solver than the plainest convolution does.
 
-    A permission, such as ``allow_tf32`` or ``accuracy="relaxed"``, asks for nothing and is no
-    trait. Direction, element type, layout and number of axes are not either: every problem has
+    A permission, such as ``allow_tf32`` or ``accuracy="relaxed"``, requires nothing and is no
+    trait. Neither are direction, element type, layout and number of axes: every problem has
     them.
     """
 
@@ -34,8 +34,8 @@ class Trait(StrEnum):
     STRICT = "strict"  # products and sums of the direct formula only
 
 
-#: The traits that there were when solvers began to declare domains. A solver that declares none
-#: takes these and no later one, so nothing is ever added here.
+#: The traits that existed when domains were introduced. A solver that declares no domain takes
+#: these and no later ones, so nothing is ever added here.
 FIRST_TRAITS: Final[frozenset[str]] = frozenset(
     {
         *(Trait.FILTER, Trait.STRIDE, Trait.DILATION, Trait.PADDING, Trait.ASYMMETRIC_PADDING),

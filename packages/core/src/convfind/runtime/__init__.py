@@ -1,1 +1,1 @@
-"""What core needs from a runtime, and what is shared while a device is open."""
+"""The interface to a runtime, and the state shared while a device is open."""

@@ -1,4 +1,4 @@
-"""The contract of a backend: the verbs that core needs from a runtime such as OpenCL or HIP."""
+"""The contract of a backend: the operations that core needs from OpenCL, HIP or another runtime."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DeviceBuffer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TensorForm:
-    """How a tensor lies in memory: sizes of the axes, their steps in elements, name of the type."""
+    """Memory layout of a tensor: axis sizes, strides in elements, name of the type."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -35,7 +35,7 @@ class TensorForm:
 
     @property
     def is_dense(self) -> bool:
-        """True where the elements fill their memory in some order of the axes."""
+        """True if the elements fill their memory in some order of the axes."""
         expected = 1
         for step, size in sorted(zip(self.strides, self.shape, strict=True)):
             if size == 1:
@@ -48,7 +48,7 @@ class TensorForm:
 
 @runtime_checkable
 class SharedBuffer(DeviceBuffer, Protocol):
-    """Memory that other libraries may use in place: what `DeviceTensor` gives them."""
+    """Memory that other libraries may use in place, through `DeviceTensor`."""
 
     def dlpack_device(self) -> tuple[int, int]:
         """Return DLPack's kind of device and the number. Raises `BufferError`."""
@@ -56,7 +56,7 @@ class SharedBuffer(DeviceBuffer, Protocol):
     def dlpack(self, form: TensorForm, stream: int | None) -> object:
         """Return a DLPack capsule of a tensor that keeps the memory alive.
 
-        ``stream`` is the consumer's, as the array API has it. Raises `BufferError`.
+        ``stream`` is the consumer's, as in the array API. Raises `BufferError`.
         """
 
 
@@ -72,7 +72,7 @@ class InvokeArgs:
 
 
 class Invoker(Protocol):
-    """Steps made ready for a device: call it as often as you like, from one thread at a time.
+    """Steps prepared for a device; may be called repeatedly, from one thread at a time.
 
     A call enqueues and returns: no look-up, no hook, no allocation, no lock.
     """
@@ -87,8 +87,8 @@ class Invoker(Protocol):
 class Device(ABC):
     """An opened device with one in-order queue. Methods raise `DeviceError` or `LaunchError`.
 
-    A buffer may be dropped while commands that use it are under way: the device keeps the memory
-    until they have finished, an array used in place and another library's tensor included.
+    A buffer may be dropped while commands use it: the device keeps the memory, also that of an
+    array used in place or of another library's tensor, until they have finished.
     """
 
     target: Target
@@ -102,28 +102,28 @@ class Device(ABC):
 
     @abstractmethod
     def load(self, program: Program, binary: bytes) -> object:
-        """Make a binary ready. Raises `KernelBuildError` where the runtime refuses it."""
+        """Load a binary. Raises `KernelBuildError` if the runtime refuses it."""
 
     @abstractmethod
     def invoker(self, steps: Sequence[Step], loaded: Mapping[Program, object]) -> Invoker:
-        """Make steps ready. Raises `LaunchError` where entry, sizes or arguments do not fit."""
+        """Prepare steps. Raises `LaunchError` if entry point, sizes or arguments do not fit."""
 
     @abstractmethod
     def allocate(self, size: int) -> DeviceBuffer:
-        """Return undefined memory of at least ``size`` bytes, from a pool where there is one."""
+        """Return uninitialised memory of at least ``size`` bytes, from a pool if there is one."""
 
     @abstractmethod
     def upload(self, array: np.ndarray[Any, Any]) -> DeviceBuffer:
         """Return memory with the contents of a C-contiguous array.
 
-        Where the device shares the host's memory this may be the array's own memory: the caller
-        keeps the array unchanged while kernels that read it are under way. `allocate` and `write`
-        make a copy.
+        If the device shares the host's memory this may be the array's own memory: the caller
+        must not change the array until the kernels that read it have finished. `allocate` and
+        `write` make a copy.
         """
 
     @abstractmethod
     def wrap_output(self, array: np.ndarray[Any, Any]) -> DeviceBuffer | None:
-        """Return the memory of a C-contiguous array if kernels can write into it, else None."""
+        """Return a C-contiguous array's memory if kernels can write into it, otherwise None."""
 
     @abstractmethod
     def write(self, buffer: DeviceBuffer, array: np.ndarray[Any, Any]) -> None:
@@ -131,7 +131,7 @@ class Device(ABC):
 
     @abstractmethod
     def read(self, buffer: DeviceBuffer, array: np.ndarray[Any, Any], offset: int = 0) -> None:
-        """Copy memory, from a byte on, into a C-contiguous array. Waits for all enqueued before."""
+        """Copy memory, from a byte offset, to a C-contiguous array, after all enqueued work."""
 
     @abstractmethod
     def fill(self, buffer: DeviceBuffer, byte: int) -> None:
@@ -141,8 +141,8 @@ class Device(ABC):
     def adopt(self, tensor: object) -> DeviceBuffer | None:
         """Return the memory of the runtime's own tensor objects without a copy; None if foreign.
 
-        A buffer may have a `TensorForm` as its ``form``, which must be what the problem says, and
-        be ``read_only``, which refuses it as the memory of a result.
+        A buffer may have a `TensorForm` as its ``form``, which must match the problem. A
+        ``read_only`` buffer is refused as a result.
         """
 
     def overlap(self, first: DeviceBuffer, second: DeviceBuffer) -> bool:
@@ -155,7 +155,7 @@ class Device(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Release what the device holds. Calling it again does nothing."""
+        """Release the device's resources. Calling it again does nothing."""
 
 
 class Backend(ABC):
@@ -168,12 +168,12 @@ class Backend(ABC):
     def targets(self) -> tuple[Target, ...]:
         """Return every device, best first.
 
-        Raises `BackendUnavailableError` saying what to install.
+        Raises `BackendUnavailableError`, which says what to install.
         """
 
     @abstractmethod
     def open(self, selector: str = "") -> Device:
         """Open a device by number, kind (``cpu``, ``gpu``) or a part of vendor, name or platform.
 
-        The empty selector takes the best device. Raises `DeviceError` listing the devices.
+        The empty selector means the best device. Raises `DeviceError`, which lists the devices.
         """

@@ -1,4 +1,4 @@
-"""`KernelCache`: compiled programs of one device: in memory, on disk, else compiled in parallel."""
+"""`KernelCache`: programs of one device, from memory, from disk, or compiled in parallel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_LOADED = 2048
 
 
 class KernelCache:
-    """Programs made ready for one device, each compiled at most once for a source and compiler."""
+    """Loaded programs of one device, each compiled at most once per source and compiler."""
 
     def __init__(self, device: Device, store: BinaryStore, parallel_level: int) -> None:
         self._device = device
@@ -34,7 +34,7 @@ class KernelCache:
     def load(
         self, programs: Iterable[Program], done: Callable[[], None] | None = None
     ) -> tuple[Loaded, Failures]:
-        """Make programs ready; ``done`` is called after each. Failures are returned, not raised."""
+        """Load programs; ``done`` is called after each. Failures are returned, not raised."""
         wanted = list(dict.fromkeys(programs))
         ready: Loaded = {}
         failures: Failures = {}
@@ -59,17 +59,17 @@ class KernelCache:
         return ready, failures
 
     def load_or_raise(self, programs: Iterable[Program]) -> Loaded:
-        """Make programs ready. Raises `KernelBuildError` for the first that fails."""
+        """Load programs. Raises `KernelBuildError` for the first that fails."""
         loaded, failures = self.load(programs)
         for error in failures.values():
             raise error
         return loaded
 
     def load_given(self, programs: Iterable[Program], binaries: Binaries) -> Loaded:
-        """Make programs ready for one caller, from binaries that came along where there are any.
+        """Load programs for one caller, from the given binaries if there are any.
 
-        They stay with the caller: nobody else gets them, and they are not stored. Those of other
-        programs are not looked at. Raises `KernelBuildError` as `load_or_raise` does.
+        These are used by this caller only and are not stored. Binaries of other programs are
+        ignored. Raises `KernelBuildError` as `load_or_raise` does.
         """
         given = dict(binaries)
         wanted = list(dict.fromkeys(programs))
@@ -77,7 +77,7 @@ class KernelCache:
         for program in wanted if given else ():
             binary = given.get(self._key(program))
             if binary is not None:
-                with suppress(KernelBuildError):  # of another runtime: compiling mends it
+                with suppress(KernelBuildError):  # made by another runtime: compile again
                     loaded[program] = self._device.load(program, binary)
         return loaded | self.load_or_raise(p for p in wanted if p not in loaded)
 
@@ -88,13 +88,13 @@ class KernelCache:
         return tuple((key, binary) for key in keys if (binary := self._store.get(key)) is not None)
 
     def accept(self, binaries: Binaries) -> None:
-        """Store what another process of the same user has compiled: nothing from a file."""
+        """Store binaries compiled by another process of the same user, never from a file."""
         for key, binary in binaries:
             if self._store.get(key) is None:
                 self._store.put(key, binary)
 
     def pending(self, programs: Iterable[Program]) -> int:
-        """How many of the programs are not in memory."""
+        """Return the number of programs that are not in memory."""
         return sum(program not in self._loaded for program in dict.fromkeys(programs))
 
     def _key(self, program: Program) -> str:
@@ -107,7 +107,7 @@ class KernelCache:
                 return None
             loaded = self._device.load(program, binary)
         except asking.FAILURES:
-            return None  # a runtime may refuse yesterday's binary; compiling mends it, or tells
+            return None  # refused by the runtime: compiling again helps, or reports why
         self._loaded.put(program, loaded)
         return loaded
 

@@ -1,4 +1,4 @@
-"""`Session`: what the stages of a find share."""
+"""`Session`: the state that the stages of a find share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def silent(stage: str, done: int, total: int, label: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """An open device and everything around it."""
+    """An open device with its database, kernel cache, registry and settings."""
 
     device: Device
     registry: Registry
@@ -34,7 +34,7 @@ class Session:
 
     @property
     def heuristics(self) -> tuple[Heuristic, ...]:
-        """In the order in which they are asked: the user's own before those that packages bring."""
+        """Heuristics in the order of consultation: the user's own, then those of packages."""
         return (*self.models, *self.registry.heuristics)
 
     @property

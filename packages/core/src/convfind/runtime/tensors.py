@@ -1,4 +1,4 @@
-"""Tensors at the border: what a caller passes in, and the memory that kernels see."""
+"""Conversion between a caller's tensors and the memory that kernels see."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ALIGNMENT = 64
 class DeviceTensor:
     """A tensor in the memory of an opened device; made by `Handle.tensor` or returned by a run.
 
-    Where the backend shares its memory, other libraries take the tensor without a copy:
+    If the backend shares its memory, other libraries can use the tensor without a copy:
     ``torch.from_dlpack(tensor)``.
     """
 
@@ -35,12 +35,12 @@ class DeviceTensor:
 
     @property
     def form(self) -> TensorForm:
-        """What the tensor says of itself."""
+        """Form of the tensor: axis sizes, strides, type."""
         steps = self.strides or packed_steps(self.shape)
         return TensorForm(self.shape, steps, self.dtype.value, self.axes)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Return DLPack's kind and number of the device. Raises `BufferError` where it has none."""
+        """Return DLPack's kind and number of the device. Raises `BufferError` if it has none."""
         return self._shared().dlpack_device()
 
     def __dlpack__(
@@ -51,9 +51,9 @@ class DeviceTensor:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> object:
-        """Return a capsule as the Python array API has it; it keeps the memory alive.
+        """Return a capsule as in the Python array API; it keeps the memory alive.
 
-        ``stream`` waits for what the device has under way. The capsule is of DLPack 0.8, which
+        ``stream`` waits for the device's enqueued work. The capsule is of DLPack 0.8, which
         every ``max_version`` allows. Raises `BufferError` for a copy or another device.
         """
         shared = self._shared()
@@ -74,9 +74,9 @@ class DeviceTensor:
 
 
 def tensor_view(problem: ConvProblem, name: str, memory: Array) -> Array:
-    """Show one-dimensional memory as ``x``, ``w`` or ``y``, axes in the order of its layout.
+    """Return one-dimensional memory as ``x``, ``w`` or ``y``, with axes in the order of its layout.
 
-    ``memory`` holds bytes or elements, `ConvProblem.elements` of them at least; nothing is copied.
+    ``memory`` holds bytes or at least `ConvProblem.elements` elements; nothing is copied.
     """
     dtype = problem.tensor_dtype(name).numpy
     layout = problem.tensor_layout(name)
@@ -88,7 +88,7 @@ def tensor_view(problem: ConvProblem, name: str, memory: Array) -> Array:
 def empty_memory(problem: ConvProblem, name: str) -> Array:
     """Return memory for a tensor: zeros, so that gaps have a value.
 
-    It is aligned as devices that share the host's memory want it.
+    It is aligned for devices that share the host's memory.
     """
     size = problem.nbytes(name)
     raw = np.zeros(size + _ALIGNMENT, np.uint8)
@@ -97,13 +97,13 @@ def empty_memory(problem: ConvProblem, name: str) -> Array:
 
 
 def to_host_array(value: object, name: str = "tensor") -> Array:
-    """Return a NumPy array for an array, anything with DLPack on the host, or nested sequences.
+    """Return a NumPy array for an array, a host object with DLPack, or nested sequences.
 
-    PyTorch's bfloat16, which NumPy's DLPack does not know, is taken in place too.
+    PyTorch's bfloat16, which NumPy's DLPack does not support, is used in place too.
 
     Raises:
-        DeviceError: the tensor lies on a device that NumPy cannot reach.
-        ProblemError: it is no tensor at all, or of a type that NumPy does not know.
+        DeviceError: the tensor is on a device that NumPy cannot access.
+        ProblemError: it is no tensor, or of a type that NumPy does not support.
     """
     if isinstance(value, np.ndarray):
         return value
@@ -177,14 +177,15 @@ def memory_of(problem: ConvProblem, name: str, array: Array) -> Array:
 
 
 def axes_of(problem: ConvProblem, name: str, form: TensorForm) -> Layout | None:
-    """Return whose order the axes of a tensor have; None where both orders are the same tensor.
+    """Return which order the axes of a tensor have; None if both orders are the same tensor.
 
     Channels-last tensors come in the order of their layout (N, H, W, C) or in N, C, spatial order,
-    as frameworks show them. The shape tells which. Where C, H and W are one number, a tensor is in
-    N, C, spatial order if its strides show that it lies channels last, and refused otherwise.
+    as frameworks show them. The shape tells which. If C, H and W are equal, a tensor is in
+    N, C, spatial order if its strides show that it is channels last in memory; otherwise it is
+    refused.
 
     Raises:
-        ProblemError: type or shape differ from what the problem says, or the order is not told.
+        ProblemError: type or shape do not match the problem, or the order is ambiguous.
     """
     dtype = problem.tensor_dtype(name)
     if form.dtype != dtype.value:
@@ -220,7 +221,7 @@ def axes_of(problem: ConvProblem, name: str, form: TensorForm) -> Layout | None:
 
 
 def in_memory_order(problem: ConvProblem, name: str, array: Array, axes: Layout | None) -> Array:
-    """Show an array whose axes have the order ``axes`` in the order of its layout in memory."""
+    """Return a view, with axes in memory order, of an array whose axes have the order ``axes``."""
     is_shown_first = axes is not None and not axes.channels_last
     if is_shown_first and problem.tensor_layout(name).channels_last:
         return np.moveaxis(array, 1, -1)
@@ -228,7 +229,7 @@ def in_memory_order(problem: ConvProblem, name: str, array: Array, axes: Layout 
 
 
 def in_order(problem: ConvProblem, name: str, array: Array, axes: Layout | None) -> Array:
-    """Show an array whose axes have the order of its layout in the order ``axes``."""
+    """Return a view, with axes in the order ``axes``, of an array with axes in memory order."""
     is_shown_first = axes is not None and not axes.channels_last
     if is_shown_first and problem.tensor_layout(name).channels_last:
         return np.moveaxis(array, -1, 1)
@@ -236,13 +237,13 @@ def in_order(problem: ConvProblem, name: str, array: Array, axes: Layout | None)
 
 
 def form_of(array: Array) -> TensorForm:
-    """Return how an array lies in memory."""
+    """Return the form of an array in memory."""
     steps = tuple(step // max(array.itemsize, 1) for step in array.strides)
     return TensorForm(array.shape, steps, array.dtype.name)
 
 
 def packed_steps(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the steps of a tensor without gaps, in elements; axes in the order of the memory."""
+    """Return the strides of a packed tensor, in elements, with axes in memory order."""
     steps, step = [], 1
     for size in reversed(shape):
         steps.append(step)
@@ -251,7 +252,7 @@ def packed_steps(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def check_form(problem: ConvProblem, name: str, form: TensorForm) -> Layout | None:
-    """Refuse a tensor on the device that does not lie as the problem says; return its `axes_of`.
+    """Refuse a device tensor whose layout does not match the problem; return its `axes_of`.
 
     Raises `ProblemError`.
     """

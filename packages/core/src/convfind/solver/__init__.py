@@ -1,4 +1,4 @@
-"""The contract of a solver: what it says of problems, and the recipes that it builds."""
+"""The contract of a solver: which problems it takes, and the recipes that it builds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a solver answers when asked whether it takes a problem: ``Applicable`` or ``Rejected``."""
+"""`Applicable` and `Rejected`: a solver's answer to whether it takes a problem."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from convfind.reasons import Reason
 
 @dataclass(frozen=True, slots=True)
 class Applicable:
-    """The solver takes the problem. There is one such value: `APPLICABLE`."""
+    """The solver takes the problem. The only instance is `APPLICABLE`."""
 
     def __bool__(self) -> bool:
         return True

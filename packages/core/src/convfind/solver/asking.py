@@ -1,7 +1,7 @@
-"""Asking a solver: the one door between core and what anybody's solver answers.
+"""Calls to solvers: the only place where core calls them and validates their answers.
 
-A solver is code of a package that somebody installed. Whatever it raises, and every answer that
-cannot be, is a `SolverError` here, which costs the solver its place and nobody else's.
+Solvers are third-party code. Every exception and every impossible answer becomes a `SolverError`,
+which excludes that solver and affects no other.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def applicability(solver: Solver, problem: ConvProblem, target: Target) -> Appli
 def sizes(solver: Solver, problem: ConvProblem, target: Target) -> Applicability:
     """Ask whether a solver takes a problem that is known to lie in its domain.
 
-    With ``accuracy=strict`` it does not where it mixes values.
+    With ``accuracy=strict`` it does not if it mixes values.
     """
     try:
         answer = solver.applicability(problem, target)
@@ -88,7 +88,7 @@ def error_reach(solver: Solver, problem: ConvProblem) -> int:
 
 
 def search_space(solver: TunableSolver, problem: ConvProblem, target: Target) -> SearchSpace:
-    """Ask for the search space. Raises `SolverError`; the space's own constraints may yet raise."""
+    """Ask for the search space. Raises `SolverError`; the space's constraints may still raise."""
     space = _asked(solver, solver.search_space, problem, target)
     return _instance(solver, "search_space", space, SearchSpace)
 
@@ -113,10 +113,10 @@ def recipe(
     config: Config | None = None,
     workspace_limit: int | None = None,
 ) -> Recipe:
-    """Ask for a recipe, and look at all of it: memory, steps, kernel files, macros.
+    """Ask for a recipe, and validate all of it: memory, steps, kernel files, macros.
 
     Raises:
-        SolverError: the solver fails, or what it describes cannot be.
+        SolverError: the solver fails, or its recipe is invalid.
     """
     built = _asked(solver, solver.solution, problem, target, config, workspace_limit)
     built = _instance(solver, "solution", built, Recipe)
@@ -135,7 +135,7 @@ def remembered_recipe(
     config: Config | None = None,
     workspace_limit: int | None = None,
 ) -> Recipe:
-    """Return what `recipe` did the last time, of late: an answer is looked at and then prepared."""
+    """Return `recipe`'s answer, cached: a recipe is first validated and soon after prepared."""
     try:
         return _remembered(solver, problem, target, config, workspace_limit)
     except SolverError:
@@ -154,10 +154,10 @@ def config_fault(
     config: Config | None,
     workspace_limit: int | None = None,
 ) -> str | None:
-    """Say why a config that comes from a file or a record must not be used; None where it may.
+    """Return why a config from a file or a record must not be used; None if it may.
 
-    It may where it lies in the solver's search space, or is what the solver takes by itself. Any
-    other one may make kernels read and write anywhere. Raises `SolverError`.
+    It may if it lies in the solver's search space or equals the solver's own choice. Any other
+    config may make kernels read and write out of bounds. Raises `SolverError`.
     """
     if config is None:
         return None
@@ -172,7 +172,7 @@ def config_fault(
 
 
 def told(error: BaseException) -> str:
-    """Return an error as one line of bounded length."""
+    """Return an error's text as one line of bounded length."""
     try:
         text = str(error)
     except FAILURES:

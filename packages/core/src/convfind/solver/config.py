@@ -1,4 +1,4 @@
-"""`Config`: the tuning parameters of one solution, an immutable mapping."""
+"""`Config`: the tuning parameters of one solution, as an immutable mapping."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Config(Mapping[str, ConfigValue]):
         return isinstance(other, Config) and self._items == other._items
 
     def is_same(self, other: Config) -> bool:
-        """Tell equal configs whose values differ in type: kernels see 1, True and 1.0 apart."""
+        """Return whether values agree in type too: kernels distinguish 1, True and 1.0."""
         return self == other and all(
             type(value) is type(other[name]) for name, value in self._items
         )
@@ -54,7 +54,7 @@ class Config(Mapping[str, ConfigValue]):
         return ",".join(f"{name}={value}" for name, value in self._items)
 
     def integer(self, name: str) -> int:
-        """Value of a parameter that is a whole number."""
+        """Return the value of an integer parameter."""
         value = self._lookup[name]
         if not isinstance(value, int):
             msg = f"parameter {name} of {self} is not a whole number"

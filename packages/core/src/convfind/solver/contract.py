@@ -22,44 +22,44 @@ class Solver(ABC):
     kernels and never touch a device. They see *plain* problems only (never ``mode="transpose"``).
     """
 
-    #: ``<family>-<variant>`` in kebab case; stable for ever, also when the class is renamed.
+    #: ``<family>-<variant>`` in kebab case; never changes, even if the class is renamed.
     solver_id: str
     algorithm: ClassVar[Algorithm]
-    #: Raise it when a change makes recorded times or configs meaningless; records then are ignored.
+    #: Raise it when a change invalidates recorded times or configs; older records are then ignored.
     version: ClassVar[int] = 1
     #: True promises that N, H and W are run-time arguments: one binary serves many shapes.
     is_dynamic: bool = False
-    #: True for slow kernels that take nearly everything: not timed when any other solver ran.
+    #: True for slow kernels that take nearly everything: not timed if any other solver ran.
     is_last_resort: ClassVar[bool] = False
-    #: Devices whose backend is not listed are refused before `applicability` is asked; empty: any.
+    #: Devices of other backends are refused without calling `applicability`; empty: any backend.
     backends: ClassVar[tuple[str, ...]] = ()
-    #: What it takes, as data. What is outside is refused before `applicability` is asked.
+    #: The problems that it takes, as data; others are refused without calling `applicability`.
     domain: Domain = Domain()
 
     @abstractmethod
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Say whether the solver takes a problem of its domain: what depends on sizes.
+        """Return whether the solver takes a problem of its domain: checks that depend on sizes.
 
-        Pure, without a device, in microseconds: it is asked very often. Judge each problem on its
-        own; never look at what other solvers take. A refusal is a `Rejected`, not an exception.
+        It is called very often: pure, without a device, in microseconds. Judge each problem on
+        its own, whatever other solvers take. A refusal is a `Rejected`, not an exception.
         """
 
     @final
     def takes(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Say whether the solver takes the problem on the target: its domain, then the rest."""
+        """Return whether the solver takes the problem on the target: its domain, then sizes."""
         refused = self.domain.refusal(problem, target)
         return self.applicability(problem, target) if refused is None else refused
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of workspace that an unbound run needs with the default config.
+        """Return the bytes of workspace that an unbound run needs with the default config.
 
-        A solver that can make do with less (by working through the batch in parts) returns what it
-        would use under ``limit`` bytes; the answer may exceed the limit if it cannot.
+        A solver that can use less (by working through the batch in parts) returns what it would
+        use under ``limit`` bytes; otherwise the answer may exceed the limit.
         """
         return 0
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """Weighted throughput index: expected share of the device's direct-convolution peak.
+        """Return the weighted throughput index: expected fraction of the direct formula's peak.
 
         1.0 is the arithmetic peak; algorithms that save multiplications may exceed it. None:
         unknown.
@@ -67,23 +67,23 @@ class Solver(ABC):
         return None
 
     def error_bound(self, problem: ConvProblem) -> float:
-        """Factor by which this algorithm's rounding error may exceed that of plain summation."""
+        """Return the factor by which rounding errors may exceed those of plain summation."""
         return 1.0
 
     def error_reach(self, problem: ConvProblem) -> int:
-        """How far, in elements of the result along each spatial axis, rounding errors spread.
+        """Return how far rounding errors spread, in result elements along each spatial axis.
 
         0 for sums of the element's own products. An algorithm that transforms tiles mixes the
         products of the whole tile into each result: an error is proportional to the largest
-        magnitude within this reach, and not only to the element's own.
+        magnitude within this reach, not only to the element's own.
         """
         return 0
 
     def mixes_values(self, problem: ConvProblem) -> bool:
-        """Whether a NaN or an infinity may reach results that do not read it, in the same image.
+        """Return whether a NaN or infinity may reach results of its image that do not read it.
 
-        True of algorithms that transform tiles, and of those that add numbers before they multiply
-        or multiply what a result does not read by zero. They are refused with ``accuracy=strict``.
+        True for algorithms that transform tiles, that add numbers before they multiply, or that
+        multiply data of other results by zero. They are refused with ``accuracy=strict``.
         """
         return self.error_reach(problem) > 0
 
@@ -106,11 +106,11 @@ class TunableSolver(Solver):
 
     @abstractmethod
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
-        """The parameters, their values and the constraints among them, as data."""
+        """Return the parameters, their values and the constraints among them, as data."""
 
     @abstractmethod
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
-        """A good valid config, in constant time."""
+        """Return a good valid config, in constant time."""
 
 
 def versioned_id(solver: Solver) -> str:

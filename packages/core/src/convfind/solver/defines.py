@@ -1,4 +1,4 @@
-"""The one place where typed values become compiler options."""
+"""Conversion of typed values to macros and compiler options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Domain`: what a solver takes, as data; what it does not name is refused before it is asked."""
+"""`Domain`: the problems that a solver takes, as data; others are refused without calling it."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ GPUS: Final = (DeviceKind.GPU, DeviceKind.ACCELERATOR)
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Domain:
-    """What a solver takes: every field narrows it, and the default is all that there was first.
+    """Problems that a solver takes: each field narrows it; the default is the first vocabulary.
 
     ``Domain(kinds=CPUS, dtypes=(DataType.FLOAT32,), traits=FIRST_TRAITS - {Trait.GAPS})``. Fields
-    list what is taken, never what is refused, so a direction, type, or trait that problems get
-    later is outside the domains of all solvers that do not know it.
+    list what is accepted, never what is refused, so a direction, type or trait added later
+    is outside the domains of all solvers that do not know it.
 
     Attributes:
         directions: the directions that it computes.
-        kinds: the kinds of device that it is for.
+        kinds: the kinds of device that it supports.
         dtypes: the element types of x and w; y has the usual one, or the trait `RESULT_TYPE`.
         channels_last: whether channels come last in all tensors, or first in all; None: either.
         ranks: the numbers of spatial dimensions.
@@ -71,15 +71,15 @@ class Domain:
             raise TypeError(msg)
 
     def oriented(self, direction: Direction, channels_last: bool | None = None) -> Domain:
-        """Return the domain in one direction and, where it says, one order of channels."""
+        """Return the domain for one direction and, if given, one order of channels."""
         return replace(self, directions=(direction,), channels_last=channels_last)
 
     def without(self, *traits: Trait) -> Domain:
-        """Return the domain without problems that have one of the traits."""
+        """Return the domain without problems that have any of these traits."""
         return replace(self, traits=self.traits.difference(traits))
 
     def refusal(self, problem: ConvProblem, target: Target) -> Rejected | None:
-        """Return why a problem on a target is outside the domain; None where it is inside."""
+        """Return why a problem on a target is outside the domain; None if it is inside."""
         if target.kind not in self.kinds:
             kinds = " and ".join(_PLURAL[kind] for kind in self.kinds)
             return Rejected(Reason.DEVICE_KIND, f"is for {kinds}")
@@ -113,7 +113,7 @@ _PLURAL = {
     DeviceKind.GPU: "GPUs",
     DeviceKind.ACCELERATOR: "accelerators",
 }
-#: What is said of a trait that a domain leaves out; of several, the first.
+#: The refusal for each trait that a domain excludes; the first applies.
 _OUTSIDE: Mapping[str, Rejected] = MappingProxyType(
     {
         Trait.MIXED_LAYOUTS: Rejected(Reason.LAYOUT, "x, w and y must have the same layout"),

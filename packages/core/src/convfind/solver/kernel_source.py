@@ -23,7 +23,7 @@ class KernelSource:
 
     @property
     def text(self) -> str:
-        """The whole translation unit, ``#include "..."`` lines replaced by the files they name.
+        """The whole translation unit, with ``#include "..."`` lines replaced by the files.
 
         A name is looked up beside the including file, then in ``convfind/kernel_include``.
         Compilers need no include path, and an edited header changes the hash.

@@ -1,4 +1,4 @@
-"""`KernelSpec`: a kernel as a solver describes it, before any compiler has seen it."""
+"""`KernelSpec`: a kernel as a solver describes it, before compilation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from convfind.solver.kernel_source import KernelSource
 
 
 class KernelLanguage(StrEnum):
-    """What a kernel file is written in."""
+    """The language of a kernel file."""
 
     SHARED = (
         "shared"  # OpenCL C 1.2 in the words of kernel_include: compiles as OpenCL C and as HIP C++
@@ -22,7 +22,7 @@ class KernelLanguage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A translation unit with its macros: what is compiled, cached and loaded as one."""
+    """A translation unit with its macros: the unit of compilation, caching and loading."""
 
     source: KernelSource
     language: KernelLanguage = KernelLanguage.SHARED
@@ -31,11 +31,11 @@ class Program:
 
     @property
     def all_options(self) -> tuple[str, ...]:
-        """Compiler options: the macros, then the others."""
+        """All compiler options: macros first, then the others."""
         return (*options_of(self.defines), *self.options)
 
     def key(self, compiler: str) -> str:
-        """Address of the compiled binary: source hash, options and compiler identity."""
+        """Return the cache key of the binary: source hash, options and compiler identity."""
         text = "\0".join((self.source.digest, self.language, compiler, *self.all_options))
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 

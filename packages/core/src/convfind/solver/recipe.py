@@ -1,4 +1,4 @@
-"""`Recipe`: what a solver builds: kernels, the steps that launch them, memory, tuning config.
+"""`Recipe`: a solver's kernels, the steps that launch them, memory, and tuning config.
 
 It holds no device handle; a backend turns it into an invoker.
 """
@@ -50,7 +50,7 @@ class ScalarArg:
 
 @dataclass(frozen=True, slots=True)
 class LocalArg:
-    """A kernel argument that is local memory of so many bytes."""
+    """A kernel argument that is local memory; ``size`` is in bytes."""
 
     size: int
 
@@ -69,7 +69,7 @@ def u32(value: int) -> ScalarArg:
 
 
 def i64(value: int) -> ScalarArg:
-    """A 64-bit signed argument: offsets in tensors that may pass 2 GiB."""
+    """A 64-bit signed argument, for offsets in tensors that may exceed 2 GiB."""
     return ScalarArg(value, "int64")
 
 
@@ -99,7 +99,7 @@ class Fill:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Where the row-major matrices of a batch lie."""
+    """Location of the row-major matrices of a batch."""
 
     memory: Memory
     dtype: DataType
@@ -112,9 +112,9 @@ class Matrix:
 class LibraryGemm:
     """Matrix products by the runtime's own library: ``c = alpha * op(a) * op(b) + beta * c``.
 
-    op(a) is m x k and op(b) is k x n; a matrix whose ``trans`` is set lies transposed. ``a`` and
-    ``b`` have one type, which the result may be wider than: sums are float32 (int32 for int8) in
-    any case. With a beta of 0 the result is never read. Backends without such a library raise
+    op(a) is m x k and op(b) is k x n; a matrix with ``trans`` set is stored transposed. ``a`` and
+    ``b`` have the same type; the result's type may be wider, and sums are always float32 (int32
+    for int8). With a beta of 0 the result is never read. Backends without such a library raise
     `LaunchError` when they make an invoker.
     """
 
@@ -137,7 +137,7 @@ Step = Launch | Fill | LibraryGemm
 
 
 def relocated(step: Step, place: Callable[[Memory, int], tuple[Memory, int]]) -> Step:
-    """Return a step whose memory lies elsewhere: ``place`` maps buffer and byte to new ones."""
+    """Return a step with relocated memory: ``place`` maps buffer and byte to new ones."""
 
     def moved(argument: Argument) -> Argument:
         if not isinstance(argument, BufferArg):
@@ -162,7 +162,7 @@ class Recipe:
     """A recipe for one problem on one target.
 
     A run executes ``prepare`` (which reads only ``w`` and writes only packed memory) and then
-    ``steps``, in order. Where the caller binds constant weights, ``prepare`` runs once at binding.
+    ``steps``, in order. If the caller binds constant weights, ``prepare`` runs once, at binding.
     """
 
     solver: str
@@ -180,12 +180,12 @@ class Recipe:
 
     @property
     def total_workspace(self) -> int:
-        """Bytes that an unbound run needs: scratch, and packed weights behind it."""
+        """Bytes that an unbound run needs: scratch memory, followed by packed weights."""
         return align(self.workspace) + self.packed if self.packed else self.workspace
 
     @property
     def unbound_steps(self) -> tuple[Step, ...]:
-        """The steps of a run that packs the weights itself, into the end of its workspace."""
+        """Return the steps of a run that packs the weights into the end of its workspace."""
         if not self.packed:
             return self.steps
         base = align(self.workspace)
@@ -193,7 +193,7 @@ class Recipe:
 
     @property
     def source_hash(self) -> str:
-        """Hash of every kernel file involved; part of a database record."""
+        """Hash of all kernel files of the recipe; part of a database record."""
         return "-".join(dict.fromkeys(program.source.digest for program in self.programs))
 
 

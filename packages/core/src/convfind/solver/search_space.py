@@ -17,12 +17,12 @@ class Parameter:
     name: str
     values: tuple[ConfigValue, ...]
     meaning: str = ""
-    formerly: ConfigValue | None = None  # what configs mean that are older than the parameter
+    formerly: ConfigValue | None = None  # value for configs older than the parameter
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A condition that legal configs fulfil, and why."""
+    """A condition on legal configs, and its reason."""
 
     name: str
     holds: Callable[[Config], bool]
@@ -39,7 +39,7 @@ class SearchSpace:
     local_memory_limit: int | None = None
 
     def broken_constraint(self, config: Config) -> str | None:
-        """Name of the first constraint that the config breaks; None if it is legal."""
+        """Return the name of the first constraint that the config violates; None if it is legal."""
         for parameter in self.parameters:
             if config.get(parameter.name) not in parameter.values:
                 return f"{parameter.name} is not one of {parameter.values}"
@@ -53,9 +53,9 @@ class SearchSpace:
         return None
 
     def fault(self, config: Config) -> str | None:
-        """Why a config is not one of these; None if it is, also where it is older than a parameter.
+        """Return why a config is outside the space, or None; it may be older than a parameter.
 
-        Values must be of the type of the parameter's: 1 is neither True nor 1.0.
+        Values must have the type of the parameter's values: 1 is neither True nor 1.0.
         """
         whole = dict(config)
         for parameter in self.parameters:

@@ -1,4 +1,4 @@
-"""`check_solver`: does a solver keep the contract, on a device, at the edges?"""
+"""`check_solver`: checks that a solver keeps its contract, on a device, at edge cases."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def check_solver(
         solver: the solver.
         device: an opened device of any backend; the solver must take problems on it.
         shapes: problems to run; without them `convfind.testing.shapes.edge_cases`.
-        seed: of the data.
+        seed: seed of the data.
         every_variant: run each problem in every direction, element type and layout that the solver
             takes, not only as it is given.
 
     Returns:
-        A report; ``report.ok`` tells, and ``str(report)`` lists every failure with its problem.
+        A report; ``report.ok`` is the verdict, and ``str(report)`` lists every failure.
     """
     target = device.target
     report = SolverReport(solver.solver_id, target.identity)
@@ -86,7 +86,7 @@ def assert_solver(
     seed: int = 0,
     every_variant: bool = True,
 ) -> SolverReport:
-    """Raise `AssertionError` with the whole report unless `check_solver` finds the solver sound."""
+    """Raise `AssertionError` with the whole report if `check_solver` finds a failure."""
     report = check_solver(solver, device, shapes=shapes, seed=seed, every_variant=every_variant)
     if not report.ok:
         raise AssertionError(str(report))
@@ -96,7 +96,7 @@ def assert_solver(
 def _plain_problems(
     shapes: Iterable[ConvProblem] | None, every_variant: bool
 ) -> dict[ConvProblem, None]:
-    """Distinct problems as a solver sees them, in order."""
+    """Return distinct problems as a solver sees them, in order."""
     given = edge_cases() if shapes is None else shapes
     asked = itertools.chain.from_iterable(map(variants, given)) if every_variant else given
     return dict.fromkeys(problem.plain() for problem in asked)

@@ -23,18 +23,18 @@ from convfind.testing.report import SolverReport
 from convfind.testing.shapes import weird_problems, with_unknown_trait
 from convfind.types import Algorithm
 
-#: Calls of functions that an answer may take, about a tenth of a microsecond each. Counted, not
-#: timed: they are as many on a busy machine.
+#: Function calls that an answer may take, about a tenth of a microsecond each. They are counted,
+#: not timed, so that a busy machine makes no difference.
 MOST_CALLS = 1000
-#: What calls do not show, such as a file or a long loop of a library, is compared with making the
-#: problem anew, in the same moments: an answer may take as long as so many.
+#: Costs that calls do not show, such as reading a file or a long loop in a library, are compared
+#: with the construction of problems at the same time: an answer may take as long as this many.
 MOST_PROBLEMS = 40
 
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
 
 
 def check_identity(report: SolverReport, solver: Solver) -> None:
-    """Id, version and algorithm are well-formed, and the solver holds no state."""
+    """Check that id, version and algorithm are well-formed and the solver has no state."""
     if not _ID.fullmatch(solver.solver_id):
         report.fail("id", "", f"{solver.solver_id!r} is not <family>-<variant> in kebab case")
     if type(solver.version) is not int or solver.version < 1:
@@ -62,7 +62,7 @@ def _check_domain(report: SolverReport, domain: Domain) -> None:
 def check_applicability(
     report: SolverReport, solver: Solver, target: Target, problems: Iterable[ConvProblem]
 ) -> None:
-    """Answers are `Applicable` or `Rejected`, repeatable, quick, and never an exception."""
+    """Check that answers are `Applicable` or `Rejected`, repeatable, quick, without exceptions."""
     strangers = [problem.plain() for problem in weird_problems()]
     asked = [*strangers, *problems]
     state = _state(solver)
@@ -105,7 +105,7 @@ def _travelled(solution: Recipe) -> object:
 def check_solution(
     report: SolverReport, solver: Solver, problem: ConvProblem, target: Target
 ) -> Recipe | None:
-    """The solution is a picklable value whose memory is as announced and whose sources exist."""
+    """Check that the solution is picklable, its memory as announced, and its sources exist."""
     try:
         solution = solver.solution(problem, target)
         announced = solver.workspace_size(problem, target)
@@ -137,7 +137,7 @@ def check_solution(
 def check_dynamic(
     report: SolverReport, solver: Solver, problem: ConvProblem, target: Target, first: Recipe
 ) -> None:
-    """A dynamic solver uses the same programs for other batch and image sizes."""
+    """Check that a dynamic solver uses the same programs for other batch and image sizes."""
     config = None
     if isinstance(solver, TunableSolver):
         config = solver.default_config(problem, target)
@@ -158,7 +158,7 @@ def check_dynamic(
 def check_tuning(
     report: SolverReport, solver: Solver, problem: ConvProblem, target: Target
 ) -> None:
-    """The default config of a tunable solver is legal, and its parameters are well-formed."""
+    """Check that a tunable solver's default config is legal and its parameters well-formed."""
     if not isinstance(solver, TunableSolver):
         return
     space = solver.search_space(problem, target)
@@ -214,7 +214,7 @@ def _check_steps(report: SolverReport, problem: ConvProblem, solution: Recipe) -
 
 
 def _targets_like(target: Target) -> tuple[Target, ...]:
-    """The target, and others of its backend that lack what it has."""
+    """Return the target, and variants of it that lack its features."""
     other = DeviceKind.GPU if target.kind is DeviceKind.CPU else DeviceKind.CPU
     poor = replace(target, identity="", features=frozenset(), local_memory=0, max_work_group=1)
     return target, replace(target, identity="", kind=other), poor

@@ -27,7 +27,7 @@ from convfind.testing.tensors import Array, Bytes, filled_memory
 
 
 class DeviceChecks:
-    """Runs one solver's solutions on one device and notes in one report what goes wrong."""
+    """Runs one solver's solutions on one device and records all failures in one report."""
 
     def __init__(
         self, report: SolverReport, solver: Solver, target: Target, runner: GuardedRunner, seed: int
@@ -42,7 +42,7 @@ class DeviceChecks:
         """Run everything that applies to a problem and its default solution.
 
         Returns:
-            Whether it ran, rightly; else it need not be looked at more closely.
+            Whether it ran correctly; otherwise further checks are pointless.
         """
         numbers = self._numbers(problem, random_data(problem, self._seed))
         result = self._run(problem, solution, numbers, "random data", exact=False)
@@ -50,7 +50,7 @@ class DeviceChecks:
             return False
         self._report.problems.append(problem.key)
         whole = self._numbers(problem, integer_data(problem, self._seed))
-        # Transforms round even where data and results are whole numbers.
+        # Transforms round even if data and results are integers.
         exact = self._solver.error_bound(problem) == 1.0
         self._run(problem, solution, whole, "whole numbers", exact=exact)
         # What a run on other data leaves in memory does not matter to the next one.
@@ -64,7 +64,7 @@ class DeviceChecks:
         return True
 
     def _numbers(self, problem: ConvProblem, read: tuple[Array, Array]) -> dict[str, Array]:
-        """All three tensors: those read, and small whole numbers where the result will be."""
+        """Return all three tensors: those read, and small integers in place of the result."""
         writes = problem.direction.writes
         shape = problem.tensor_layout(writes).to_memory(problem.shape(writes))
         before = np.random.default_rng(self._seed).integers(-2, 3, shape)
@@ -76,7 +76,7 @@ class DeviceChecks:
     def _check_limits(
         self, problem: ConvProblem, solution: Recipe, numbers: Mapping[str, Array]
     ) -> None:
-        """Under a workspace limit the solver uses what it says, and still computes the same."""
+        """Check that under a workspace limit memory is as announced and results are the same."""
         needed = solution.total_workspace
         for limit in sorted({0, needed // 2}):
             size = self._solver.workspace_size(problem, self._target, limit)
@@ -94,7 +94,7 @@ class DeviceChecks:
                 self._run(problem, limited, numbers, f"workspace limit {limit}")
 
     def _check_determinism(self, problem: ConvProblem, numbers: Mapping[str, Array]) -> None:
-        """Who takes the problem with ``deterministic`` gives the same bits in every run."""
+        """Check that a solver that takes the problem with ``deterministic`` reproduces all bits."""
         promised = replace(problem, deterministic=True)
         if not self._solver.takes(promised, self._target):
             return
@@ -115,7 +115,7 @@ class DeviceChecks:
         bound: bool = False,
         earlier: Mapping[str, Array] | None = None,
     ) -> Bytes | None:
-        """Run, and return the result's memory if nothing is wrong with it."""
+        """Run, and return the result's memory if it is correct."""
         tensors = _in_memory(problem, numbers)
         before = None if earlier is None else _in_memory(problem, earlier)
         try:
@@ -133,7 +133,7 @@ class DeviceChecks:
     def _judge(
         self, problem: ConvProblem, numbers: Mapping[str, Array], memory: Bytes, *, exact: bool
     ) -> str:
-        """What is wrong with a result; empty where nothing is."""
+        """Return the faults of a result; empty if it is correct."""
         writes = problem.direction.writes
         first, second = (numbers[name] for name in problem.direction.reads)
         before = numbers[writes]
@@ -175,7 +175,7 @@ class DeviceChecks:
 
 
 def _in_memory(problem: ConvProblem, numbers: Mapping[str, Array]) -> dict[str, Bytes]:
-    """Lay tensors out as the problem says; the result is poison unless the problem reads it."""
+    """Lay out tensors as the problem says; the result is poisoned unless the problem reads it."""
     is_read = set(problem.direction.reads) | ({problem.direction.writes} if problem.beta else set())
     return {
         name: filled_memory(problem, name, value if name in is_read else None, POISON)

@@ -1,7 +1,7 @@
 """Fixtures for pytest, loaded with ``-p convfind.testing.fixtures`` or in ``pytest_plugins``.
 
-``mock_backend``: a fresh `MockBackend`. ``convfind_device``: each device of each installed backend
-in turn; without any the test is skipped, and says why.
+``mock_backend``: a new `MockBackend`. ``convfind_device``: each device of each installed backend
+in turn; without devices the test is skipped with the reason.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from convfind.testing.mock_backend import MockBackend
 
 @pytest.fixture
 def mock_backend() -> MockBackend:
-    """A fresh backend on host memory."""
+    """Return a new backend on host memory."""
     return MockBackend()
 
 
 @pytest.fixture(scope="session")
 def convfind_device(request: pytest.FixtureRequest) -> Iterator[Device]:
-    """An opened device, the same one for all tests that run on it."""
+    """Return an opened device, shared by all tests that run on it."""
     backend, number = request.param
     device = default_registry().backends[backend].open(str(number))
     yield device
@@ -41,7 +41,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @cache
 def _devices() -> list[object]:
-    """Every device as a parameter: backends are asked once in a session."""
+    """Return every device as a parameter; backends are queried once per session."""
     found: list[object] = []
     reasons = []
     for name, backend in default_registry().backends.items():

@@ -1,4 +1,4 @@
-"""Running a solution between guard bytes, so that a stray read or write shows."""
+"""Running a solution between guard bytes, which reveal out-of-bounds reads and writes."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from convfind.testing.tensors import Bytes, gap_mask
 
 __all__ = ["POISON", "GuardedRunner", "Outcome"]
 
-#: Bytes before and after each buffer at least: many small problems run here.
+#: Fewest guard bytes before and after each buffer: many small problems run here.
 LEAST_GUARD = 8 * WORKSPACE_ALIGNMENT
 
 _TENSORS = ("x", "w", "y")
 
-#: What was compiled for each device: solvers share programs, and compiling takes longest.
+#: Compiled programs of each device: solvers share programs, and compiling takes longest.
 _loaded_on: WeakKeyDictionary[Device, dict[Program, object]] = WeakKeyDictionary()
 
 
 @dataclass(slots=True)
 class Outcome:
-    """The result tensor's memory after a run, and what the run must not have done."""
+    """The result tensor's memory after a run, and the run's violations."""
 
     result: Bytes
     complaints: list[str] = field(default_factory=list)
 
 
 class GuardedRunner:
-    """Runs solutions on one device; each program is compiled for it once in a process."""
+    """Runs solutions on one device; each program is compiled once per process."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -43,7 +43,7 @@ class GuardedRunner:
         self._invokers: dict[tuple[Step, ...], Invoker] = {}
 
     def load(self, solution: Recipe) -> None:
-        """Compile what is new. Raises `KernelBuildError`."""
+        """Compile new programs. Raises `KernelBuildError`."""
         for program in solution.programs:
             if program not in self._loaded:
                 binary = self._device.compile(program)
@@ -58,12 +58,12 @@ class GuardedRunner:
         bound: bool = False,
         earlier: Mapping[str, Bytes] | None = None,
     ) -> Outcome:
-        """Run a solution on tensors as they lie in memory.
+        """Run a solution on tensors given as memory.
 
-        Scratch memory is poisoned, every buffer lies between guards, and steps are moved behind the
+        Scratch memory is poisoned, every buffer lies between guards, and steps are shifted past the
         first guard. With ``bound`` the prepare steps run once and the others twice, the second time
-        with fresh results and scratch memory, as with constant weights. With ``earlier`` tensors a
-        run on those comes first, and its scratch memory is what the next run finds.
+        with new results and scratch memory, as with constant weights. With ``earlier`` tensors a
+        run on those comes first and leaves its scratch memory to the next run.
         """
         self.load(solution)
         contents = {

@@ -48,7 +48,7 @@ MOCK_TARGET = Target(
 
 @dataclass(slots=True)
 class MockCounters:
-    """How often each verb ran."""
+    """Number of calls of each operation."""
 
     compiles: int = 0
     loads: int = 0
@@ -66,17 +66,17 @@ def _never(_: object) -> bool:
 
 @dataclass(slots=True)
 class MockFaults:
-    """What goes wrong: each predicate picks the programs or launches that it happens to."""
+    """Injected faults: each predicate selects the programs or launches that fail."""
 
     build: Callable[[Program], bool] = _never
     load: Callable[[Program], bool] = _never
     launch: Callable[[Launch], bool] = _never
-    result: Callable[[Launch], bool] = _never  # what the launch wrote becomes zero
-    slowdown: float = 1.0  # launches last so many times as long
+    result: Callable[[Launch], bool] = _never  # the launch's results become zero
+    slowdown: float = 1.0  # factor by which launches take longer
 
 
 class MockBuffer:
-    """Host memory in the part of device memory."""
+    """Host memory that plays the role of device memory."""
 
     __slots__ = ("data",)
 
@@ -92,9 +92,9 @@ class MockBuffer:
 class MockDevice(Device):
     """A device that compiles nothing and runs Python functions in place of kernels.
 
-    Two macros of a program mean something here: a launch lasts ``MICROSECONDS`` on the virtual
-    clock (1000 where it is not defined), and with ``BUILD_FAILS=1`` compiling fails. The
-    library's matrix products are real and last 1 ms.
+    Two macros of a program have an effect: a launch takes ``MICROSECONDS`` on the virtual
+    clock (1000 if undefined), and with ``BUILD_FAILS=1`` compilation fails. The
+    library's matrix products are computed and take 1 ms.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class MockDevice(Device):
         self._closed = False
 
     def compile(self, program: Program) -> bytes:
-        """Return bytes that depend on the program and the target only."""
+        """Return bytes that depend only on the program and the target."""
         self._check_open()
         with self._lock:
             self.counters.compiles += 1
@@ -139,7 +139,7 @@ class MockDevice(Device):
         return program
 
     def invoker(self, steps: Sequence[Step], loaded: Mapping[Program, object]) -> MockInvoker:
-        """Check entries and sizes as a runtime would."""
+        """Check entry points and sizes as a runtime would."""
         self._check_open()
         for step in steps:
             if isinstance(step, Launch):
@@ -186,7 +186,7 @@ class MockDevice(Device):
         return np.may_share_memory(_data(first), _data(second))
 
     def synchronize(self) -> None:
-        """Nothing is ever under way."""
+        """Do nothing: no work is ever pending."""
         self._check_open()
 
     def close(self) -> None:

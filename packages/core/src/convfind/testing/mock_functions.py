@@ -1,4 +1,4 @@
-"""What the kernels of mock solvers compute: the reference convolution, right or wrong."""
+"""Functions in place of mock kernels: the reference convolution, correct or wrong."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from convfind.testing.tensors import Bytes
 
 
 def problem_arguments(problem: ConvProblem) -> tuple[ScalarArg, ...]:
-    """Spell a problem as kernel arguments, so that one mock program serves every problem."""
+    """Encode a problem as kernel arguments, so that one mock program serves every problem."""
     text = problem.key.encode()
     words = np.frombuffer(text + b" " * (-len(text) % 8), np.int64)
     return tuple(i64(int(word)) for word in words)
 
 
 def mock_convolution(x: Bytes, w: Bytes, y: Bytes, *words: np.int64) -> None:
-    """Compute the problem that the words spell."""
+    """Compute the problem that the arguments encode."""
     _convolve(x, w, y, words, factor=1.0)
 
 
 def mock_wrong(x: Bytes, w: Bytes, y: Bytes, *words: np.int64) -> None:
-    """Compute it one and a half times too large."""
+    """Compute the problem, with results 1.5 times too large."""
     _convolve(x, w, y, words, factor=1.5)
 
 
 def mock_scratch(
     x: Bytes, w: Bytes, y: Bytes, scratch: Bytes, size: np.int64, *words: np.int64
 ) -> None:
-    """Compute it, and spoil so many bytes of scratch memory."""
+    """Compute the problem, and overwrite scratch memory."""
     scratch[:size] = 0xAB
     _convolve(x, w, y, words, factor=1.0)
 

@@ -13,10 +13,10 @@ from convfind.types import DataType
 
 
 def run_gemm(gemm: LibraryGemm, a: Bytes, b: Bytes, c: Bytes) -> None:
-    """Compute a batch of products on memory that begins where its matrices do.
+    """Compute a batch of products on memory that begins at its matrices.
 
     Raises:
-        LaunchError: a matrix does not lie inside its memory.
+        LaunchError: a matrix exceeds its memory.
     """
     left = _matrices(gemm.a, a, gemm.batch, *_stored(gemm.m, gemm.k, gemm.trans_a))
     right = _matrices(gemm.b, b, gemm.batch, *_stored(gemm.k, gemm.n, gemm.trans_b))

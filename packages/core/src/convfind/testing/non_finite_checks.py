@@ -22,9 +22,9 @@ from convfind.types import Direction
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
-#: The data that each direction reads: what padding surrounds, or w gathers or scatters.
+#: The data that each direction reads: the tensor with padding, or gathered or scattered by w.
 _DATA = {Direction.FORWARD: "x", Direction.BACKWARD_DATA: "y", Direction.BACKWARD_WEIGHTS: "x"}
-#: The direction whose result is a tensor: each element is a sum over whatever reads it.
+#: The direction whose result is a tensor: each element is a sum over everything that reads it.
 _READERS_OF = {
     "x": Direction.BACKWARD_DATA,
     "w": Direction.BACKWARD_WEIGHTS,
@@ -34,7 +34,7 @@ _READERS_OF = {
 
 @dataclass(frozen=True, slots=True)
 class _Poison:
-    """A value in elements of a tensor, and which results must and may hold it then."""
+    """A value in elements of a tensor, and the results that must and may hold it."""
 
     tensor: str
     where: str
@@ -45,7 +45,7 @@ class _Poison:
 
 
 class NonFiniteChecks:
-    """Runs one solver's solutions on data with a NaN or an infinity in it."""
+    """Runs one solver's solutions on data with a NaN or an infinity."""
 
     def __init__(
         self, report: SolverReport, solver: Solver, runner: GuardedRunner, seed: int
@@ -71,7 +71,7 @@ class NonFiniteChecks:
             values[values == 0] = 1
         clean = self._run(problem, solution, numbers)
         if not np.isfinite(clean).all():
-            return  # the checks of results have said so
+            return  # reported by the checks of results
         allowed = self._allowed_errors(problem, numbers)
         for poison in self._poisons(problem):
             values = numbers[poison.tensor].copy()
@@ -107,7 +107,7 @@ class NonFiniteChecks:
             return tensor_view(problem, writes, memory).astype(np.float64)
 
     def _allowed_errors(self, problem: ConvProblem, numbers: Mapping[str, Array]) -> Array:
-        """How far two results may be apart, both of which may have the largest error."""
+        """Return how far two results may differ if both have the largest error."""
         writes = problem.direction.writes
         first, second = (numbers[name] for name in problem.direction.reads)
         magnitude = spread_magnitude(
@@ -147,7 +147,7 @@ def _memory_shape(problem: ConvProblem, name: str) -> tuple[int, ...]:
 
 
 def _readers(problem: ConvProblem, name: str, elements: Mask) -> Mask:
-    """The results that have a tap on one of the elements; zeros of the padding are none."""
+    """Return the results that have a tap on one of the elements, not counting padding."""
     plain = replace(problem, alpha=1.0, beta=0.0)
     first, second = (
         elements if read == name else np.ones(_memory_shape(problem, read))
@@ -158,7 +158,7 @@ def _readers(problem: ConvProblem, name: str, elements: Mask) -> Mask:
 
 
 def _unread(problem: ConvProblem, name: str) -> Mask:
-    """The elements of a tensor that no result reads."""
+    """Return the elements of a tensor that no result reads."""
     turned = replace(problem.with_direction(_READERS_OF[name]), alpha=1.0, beta=0.0)
     first, second = (np.ones(_memory_shape(turned, read)) for read in turned.direction.reads)
     found: Mask = reference_convolution(turned, first, second) == 0

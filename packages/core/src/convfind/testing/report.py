@@ -1,4 +1,4 @@
-"""`SolverReport`: what `check_solver` found."""
+"""`SolverReport`: the findings of `check_solver`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One broken promise."""
+    """One violation of the contract."""
 
     check: str
-    problem: str  # its key; empty where no problem is concerned
+    problem: str  # its key; empty if no problem is concerned
     detail: str
 
     def __str__(self) -> str:
@@ -19,7 +19,7 @@ class Failure:
 
 @dataclass(slots=True)
 class SolverReport:
-    """Everything that a check of one solver on one device saw."""
+    """All findings of a check of one solver on one device."""
 
     solver: str
     device: str
@@ -30,11 +30,11 @@ class SolverReport:
 
     @property
     def ok(self) -> bool:
-        """True where no promise was broken and at least one problem ran."""
+        """True if nothing failed and at least one problem ran."""
         return bool(self.problems) and not self.failures
 
     def fail(self, check: str, problem: object, detail: object) -> None:
-        """Note a broken promise."""
+        """Record a failure."""
         self.failures.append(Failure(check, str(problem), str(detail)))
 
     def __str__(self) -> str:

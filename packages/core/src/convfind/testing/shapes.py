@@ -1,4 +1,4 @@
-"""The built-in problems of `check_solver`: small shapes at the edges where kernels go wrong."""
+"""The built-in problems of `check_solver`: small shapes at edge cases of kernels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from convfind.problem import ConvProblem
 from convfind.types import ConvMode, DataType, Direction, Layout
 
-#: The word of `with_unknown_trait`.
+#: The trait of `with_unknown_trait`.
 UNKNOWN_TRAIT = "unknown-trait"
 
 # Shape of x, shape of w, options of ConvProblem.forward.
@@ -76,9 +76,9 @@ def edge_cases() -> tuple[ConvProblem, ...]:
 
 
 def variants(problem: ConvProblem) -> Iterator[ConvProblem]:
-    """Yield a problem in every direction, element type and layout that it can be stated in.
+    """Yield a problem in every direction, element type and layout that is possible.
 
-    Channels-last and mixed layouts only for problems without strides of their own.
+    Channels-last and mixed layouts are used only for problems without strides of their own.
     """
     for direction in Direction:
         turned = problem.with_direction(direction)
@@ -102,7 +102,7 @@ def _other_layouts(problem: ConvProblem) -> Iterator[ConvProblem]:
 
 
 def weird_problems() -> tuple[ConvProblem, ...]:
-    """Return possible but absurd problems: a solver judges them, nobody runs them."""
+    """Return possible but absurd problems, which a solver must judge and nobody runs."""
     cases: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
         ((2**40, 1, 1, 1), (1, 1, 1, 1), {}),
         ((1, 2**40, 1, 1), (1, 2**40, 1, 1), {}),
@@ -125,6 +125,6 @@ class _LaterProblem(ConvProblem):
 
 
 def with_unknown_trait(problem: ConvProblem) -> ConvProblem:
-    """Return the problem with a property that no solver can know: all of them must refuse it."""
+    """Return the problem with an unknown property, which every solver must refuse."""
     given = {field.name: getattr(problem, field.name) for field in fields(problem) if field.init}
     return _LaterProblem(**given)

@@ -1,4 +1,4 @@
-"""Solvers for the `MockBackend`: each has one property that finding has to cope with.
+"""Solvers for the `MockBackend`, each with one property that a find must handle.
 
 Best first, with their virtual times: ``mock-wrong`` (10 us, wrong result), ``mock-broken`` (20 us,
 does not build), ``mock-hungry`` (30 us, needs workspace), ``mock-packing`` (40 us and 40 us more to
@@ -30,7 +30,7 @@ _MEMORY = (BufferArg(Memory.X), BufferArg(Memory.W), BufferArg(Memory.Y))
 
 
 class MockSolver(Solver):
-    """Takes everything and computes it with the reference, in so many virtual microseconds."""
+    """Takes every problem and computes it with the reference, in a fixed virtual time."""
 
     algorithm = Algorithm.DIRECT
     backends = ("mock",)
@@ -71,7 +71,7 @@ class MockDynamic(MockSolver):
     is_dynamic = True
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """The only one of the mock solvers with an estimate, besides the last resort."""
+        """Return an estimate; besides the last resort no other mock solver has one."""
         return 0.5
 
 
@@ -96,13 +96,13 @@ class MockStatic(MockSolver):
 
 
 class MockTunable(TunableSolver, MockSolver):
-    """Faster with larger tiles, of which the largest is not legal."""
+    """Faster with larger tiles, the largest of which is illegal."""
 
     solver_id = "mock-tunable"
     is_dynamic = True
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
-        """Tiles of 1 to 16, not more than 8."""
+        """Return tiles of 1 to 16 with a constraint of at most 8."""
         return SearchSpace(
             (Parameter("tile", (1, 2, 4, 8, 16), "divides the time"),),
             (Constraint("tile fits", lambda config: config.integer("tile") <= 8, "8 at most"),),
@@ -155,7 +155,7 @@ class MockBroken(MockSolver):
 
 
 class MockHungry(MockSolver):
-    """Needs a mebibyte of workspace, and cannot do with less."""
+    """Needs a mebibyte of workspace and cannot use less."""
 
     solver_id = "mock-hungry"
     is_dynamic = True
@@ -174,14 +174,14 @@ class MockHungry(MockSolver):
         config: Config | None = None,
         workspace_limit: int | None = None,
     ) -> Recipe:
-        """One launch that spoils the workspace."""
+        """One launch that overwrites the workspace."""
         first = (*_MEMORY, BufferArg(Memory.WORKSPACE), i64(self.workspace))
         launch = self._launch(problem, self.microseconds, first=first)
         return Recipe(self.solver_id, (launch,), workspace=self.workspace)
 
 
 class MockPacking(MockSolver):
-    """Copies the weights first, which a caller with constant weights saves."""
+    """Copies the weights first, which constant weights avoid."""
 
     solver_id = "mock-packing"
     is_dynamic = True

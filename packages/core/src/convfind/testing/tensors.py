@@ -1,4 +1,4 @@
-"""Tensors as they lie in memory, gaps included, filled and masked for checks."""
+"""Memory of tensors, including gaps, filled and masked for checks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Array = np.ndarray[Any, Any]
 
 
 def filled_memory(problem: ConvProblem, tensor: str, values: Array | None, filler: int) -> Bytes:
-    """Return the bytes of a tensor; gaps, and without values everything, are filler."""
+    """Return the bytes of a tensor; gaps, or everything without values, are filler."""
     memory = np.full(problem.nbytes(tensor), filler, np.uint8)
     if values is not None:
         tensor_view(problem, tensor, memory)[...] = values
@@ -22,7 +22,7 @@ def filled_memory(problem: ConvProblem, tensor: str, values: Array | None, fille
 
 
 def gap_mask(problem: ConvProblem, tensor: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Mark the bytes of a tensor's memory that belong to no element."""
+    """Return a mask of the bytes of a tensor's memory that belong to no element."""
     size = problem.tensor_dtype(tensor).size
     memory = np.zeros(problem.nbytes(tensor), np.uint8)
     strides = (*(step * size for step in problem.strides(tensor)), 1)

@@ -1,4 +1,4 @@
-"""``convfind db convert``: from one form of a database into another."""
+"""``convfind db convert``: converts a database from one form to another."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SHOWN = 5
 @click.pass_obj
 @takes_selection_without("origin", "device")
 def convert(app: App, source: Path, output: Path, device: str | None, selection: Selection) -> None:
-    """Convert a database between its forms, told by the names: import and export in one step.
+    """Convert a database between its forms, recognised by name: import and export in one step.
 
     \b
       FOLDER, *.lmdb             a database
@@ -41,8 +41,8 @@ def convert(app: App, source: Path, output: Path, device: str | None, selection:
       *.db.txt, *.db.txt.bz2     MIOpen's perf-db
       *.jsonl, *.jsonl.bz2       JSON Lines
 
-    A database that exists is not written to (`import` and `merge` do that); a text is replaced.
-    Lines that are no records are left out and counted, as by `import`.
+    An existing database is not written to (`import` and `merge` do that); a text is replaced.
+    Lines that are no records are skipped and counted, as by `import`.
 
     \b
     Examples:
@@ -94,7 +94,7 @@ def _import(source: Path, database: Path, device: str | None) -> ImportReport:
 
 
 def _write_database(database: Path, output: Path) -> int:
-    """Copy a database to a place where none is; returns how many values it has."""
+    """Copy a database to a new place; return the number of its values."""
     file = file_in(output, FILE_NAME)
     try:
         make_private_folder(file.parent)

@@ -1,4 +1,4 @@
-"""``convfind db diff``: what two databases do not agree about."""
+"""``convfind db diff``: where two databases disagree."""
 
 from __future__ import annotations
 

@@ -32,16 +32,16 @@ from convfind_finddb_tools.standing import Standing, standings, without_result
 def explain(
     app: App, problem: str, database: Path | None, device: str | None, policy: dict[str, Any]
 ) -> None:
-    """Say of every record of a problem whether a find on this device uses it, and why not.
+    """Say for every record of a problem whether a find on this device uses it, or why not.
 
-    Shows the records in each layer (the user's database, installed packs, what packages ship) with
-    what becomes of them: returned, hidden by a layer above, or unused because the solver is not
-    installed, has another version, does not take the problem, is quarantined or left out. Stale
-    ones are of another driver: they count, and TRUST_VERIFY runs them again. Then what a find
-    would do and return. Nothing runs and nothing is changed.
+    Shows the records in each layer (the user's database, installed packs, shipped databases) and
+    how they are used: returned, hidden by a layer above, or unused because the solver is not
+    installed, has another version, does not take the problem, is quarantined or excluded. Stale
+    records come from another driver: they count, and TRUST_VERIFY runs them again. Then shows
+    what a find would do and return. Nothing runs and nothing is changed.
 
-    PROBLEM is a network config, a key of MIOpen's find-db, or a MIOpenDriver line in quotes. With
-    DB that database takes the place of the user's. Options choose the policy of the find.
+    PROBLEM is a network config, a key of MIOpen's find-db, or a MIOpenDriver line in quotes. DB
+    replaces the user's database. Options set the policy of the find.
 
     \b
     Examples:

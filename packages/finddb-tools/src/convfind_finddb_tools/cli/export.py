@@ -23,10 +23,10 @@ def export(app: App, database: Path | None, form: str, output: Path, selection: 
     """Export MIOpen's records as text that MIOpen reads, or everything as JSON Lines.
 
     MIOpen's text is that of version 2, in the order of the keys; records that were imported from it
-    come out byte for byte. It holds records of MIOpen only: it could not run convfind's solvers.
-    miopen-perf writes its tuned configs. Both are for one device: choose it with --device where DB
-    has several. JSON Lines hold everything, one problem a line, for review in git; `import` reads
-    them. A FILE that ends in .bz2 is compressed.
+    are exported byte for byte. It holds MIOpen's records only, as MIOpen cannot run convfind's
+    solvers. miopen-perf writes its tuned configs. Both are for one device: choose it with --device
+    if DB has several. JSON Lines hold everything, one problem per line, for review in git; `import`
+    reads them. A FILE that ends in .bz2 is compressed.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""``convfind heuristics evaluate``: what a model's choices cost on measured problems."""
+"""``convfind heuristics evaluate``: the cost of a model's choices on measured problems."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def heuristics_evaluate(
 ) -> None:
     """Score a model on measured problems that it was not trained on.
 
-    A choice is scored among the solvers that a record holds. Which problems were held out follows
-    from the model's seed, also in other data than those of the training. A model that makes use of
-    neighbours is scored with those that there are, too: the records of a --sibling, and DATA's
-    own of the same problems at other batch sizes.
+    A choice is scored among the solvers of a record. The held-out problems follow from the
+    model's seed, even in data other than the training data. A model that uses neighbours is
+    also scored with those that exist: the records of a --sibling, and DATA's own records of
+    the same problems at other batch sizes.
 
     \b
     Examples:
@@ -80,13 +80,13 @@ def heuristics_evaluate(
 
 
 def read_with_progress(data: tuple[Path, ...]) -> Dataset:
-    """Read data, with a progress bar where it takes long."""
+    """Read data, with a progress bar if it takes long."""
     with ProgressBar("problems read", 0) as bar:
         return read_dataset(data, lambda count: bar.advance("problems read", count))
 
 
 class WithNeighbours(NamedTuple):
-    """Scores of a model that is told of neighbours."""
+    """Scores of a model that uses neighbours."""
 
     relations: tuple[Relation, ...]
     scores: dict[str, Scores]

@@ -1,4 +1,4 @@
-"""``convfind heuristics explain``: what a model is, and what it says to a problem."""
+"""``convfind heuristics explain``: a model's origin, and its ranking for a problem."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def heuristics_explain(
 
 
 class _Answer(NamedTuple):
-    """The ranking on one device, and the neighbours that it makes use of."""
+    """The ranking on one device, and the neighbours that it uses."""
 
     ranking: list[tuple[str, float, float]]
     near: tuple[Neighbour, ...]
@@ -110,7 +110,7 @@ def _nothing(device: str, problem: ConvProblem) -> dict[str, float]:
 def _answers(
     model: Model, problem: ConvProblem, records: Records
 ) -> tuple[str | None, dict[str, _Answer]]:
-    """Why the problem is outside the model's domain, or the answer for each device."""
+    """Return why the problem is outside the model's domain, or the answer for each device."""
     row = sizes(problem)
     answers = {}
     relations = model.relations_for(problem.direction, row)

@@ -1,4 +1,4 @@
-"""``convfind heuristics install``: puts a model where handles look."""
+"""``convfind heuristics install``: installs a model for use by handles."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from convfind_finddb_tools.heuristics.installing import install_model
 @click.option("--any-device", is_flag=True, help="Also where none of the model's devices is here.")
 @click.pass_obj
 def heuristics_install(app: App, model: Path, any_device: bool) -> None:
-    """Install a model that `convfind heuristics train` wrote, in place of one of the same name.
+    """Install a model that `convfind heuristics train` wrote, replacing one of the same name.
 
     It is copied into the folder models beside your find database (CONVFIND_USER_DB_PATH). Installed
-    models are asked before those of packages, the latest installed first. The file is checked, and
-    one of its devices must be here; what does not fit is refused and nothing changes.
+    models are consulted before those of packages, the latest installed first. The file is checked,
+    and one of its devices must be present; otherwise it is refused and nothing changes.
 
     \b
     Examples:

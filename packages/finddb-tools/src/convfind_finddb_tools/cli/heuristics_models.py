@@ -1,4 +1,4 @@
-"""``convfind heuristics models``: the models that finds ask, and removing one."""
+"""``convfind heuristics models``: lists the models that finds consult, and removes one."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from convfind_finddb_tools.heuristics.installing import uninstall_model
 @click.option("--uninstall", metavar="NAME", help="Remove this installed one.")
 @click.pass_obj
 def heuristics_models(app: App, uninstall: str | None) -> None:
-    """List the models in the order in which they are asked; uninstall one.
+    """List the models in the order in which they are consulted; uninstall one.
 
-    First those that `convfind heuristics install` installed, then those that packages bring.
+    Models installed by `convfind heuristics install` come first, then those of packages.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""``convfind heuristics train``: measured times into a model file."""
+"""``convfind heuristics train``: trains a model on measured times and writes its file."""
 
 from __future__ import annotations
 
@@ -68,19 +68,19 @@ def heuristics_train(
 ) -> None:
     """Train a model from measured times, for all devices and directions in the data.
 
-    A part of the data is held out, and the model's scores there are kept in its file. A shape
-    family is all that differs in batch size, data type, direction or layout only; single problems
-    held out flatter, since the model saw their like at other batch sizes. The same data and seed
-    give the same model on the same machine. Where there is enough data the model also learns to
-    make use of the record of the same problem at another batch size, and on a --sibling: a device
+    A part of the data is held out, and the model's scores on it are kept in its file. A shape
+    family consists of problems that differ only in batch size, data type, direction or layout;
+    holding out single problems gives flattering scores, since the model saw similar ones. The same
+    data and seed give the same model on the same machine. With enough data the model also learns
+    to use the record of the same problem at another batch size, and on a --sibling: a device
     of the same family. Needs PyTorch: pip install "convfind-finddb-tools[train]".
 
-    With --teachers, large networks learn first. A query could not wait for them, so that they teach
-    small ones, one for each data type, on 80,000 made problems besides the measured ones: on
+    With --teachers, large networks are trained first. They are too slow for a query, so they teach
+    small ones, one for each data type, on 80,000 derived problems besides the measured ones: on
     MIOpen's records half a point more first choices are right, the file is three times as large,
-    and a query takes a twentieth longer. With 40,000 problems a direction takes a GPU seconds, and
-    two cores of a CPU most of an hour instead of 15 seconds. With fewer than 1,500 problems of a
-    direction nothing is taught.
+    and a query takes 5 % longer. With 40,000 problems a direction takes seconds on a GPU, and
+    most of an hour instead of 15 seconds on two cores of a CPU. With fewer than 1,500 problems in
+    a direction no teachers are trained.
 
     \b
     Examples:

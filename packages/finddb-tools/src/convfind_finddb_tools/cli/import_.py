@@ -1,4 +1,4 @@
-"""``convfind db import``: MIOpen's find-db texts and JSON Lines into a database."""
+"""``convfind db import``: imports MIOpen's texts and JSON Lines into a database."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def import_(
 
     Each of them may be compressed by bz2.
 
-    Every line becomes a record, or is listed with its number and what is wrong with it. A file is
-    imported whole or not at all; files before one that cannot be read stay imported. What is there
-    already stays. MIOpen's records are shown and analysed, and never taken for answers of finds.
+    Every line becomes a record, or is listed with its number and the reason. A file is
+    imported whole or not at all; files before one that cannot be read stay imported. Existing
+    records stay. MIOpen's records are shown and analysed, but never used by finds.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""``convfind db install``: puts a pack where finds look."""
+"""``convfind db install``: installs a pack for use by finds."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from convfind_finddb_tools.installing import install_pack
 @click.option("--sha256", metavar="HEX", help="Refuse a pack whose hash does not begin so.")
 @click.pass_obj
 def install(app: App, file: Path, any_device: bool, sha256: str | None) -> None:
-    """Install a pack that `convfind db pack` wrote: finds look into it below your own database.
+    """Install a pack that `convfind db pack` wrote: finds use it as a layer below your database.
 
     Hash, structure and every value are checked first, and the device must be one of this machine;
-    what does not fit is refused and nothing changes. Your own records win over a pack, a pack over
-    what packages ship, and of several packs of a device the one installed last.
+    otherwise the pack is refused and nothing changes. Your own records win over a pack, a pack over
+    shipped databases, and among several packs of a device the one installed last.
 
     \b
     Examples:

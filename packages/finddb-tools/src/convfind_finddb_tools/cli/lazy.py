@@ -1,4 +1,4 @@
-"""Commands beside ``convfind db`` that are imported when they are used."""
+"""Commands besides ``convfind db`` that are imported when they are used."""
 
 from __future__ import annotations
 

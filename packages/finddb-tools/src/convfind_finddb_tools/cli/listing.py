@@ -1,4 +1,4 @@
-"""``convfind db list``: the problems of a database and who wins them."""
+"""``convfind db list``: the problems of a database and their fastest results."""
 
 from __future__ import annotations
 

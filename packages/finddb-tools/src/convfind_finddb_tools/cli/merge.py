@@ -1,4 +1,4 @@
-"""``convfind db merge``: several databases into one."""
+"""``convfind db merge``: merges several databases into one."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _SHOWN = 10
 @click.pass_obj
 @takes_selection
 def merge(app: App, sources: tuple[Path, ...], output: Path, selection: Selection) -> None:
-    """Merge databases, or what the filters choose of them, into OUT; what OUT has takes part.
+    """Merge databases, or their selected parts, into OUT; existing contents of OUT take part.
 
     For each problem and solver better evidence wins: a quiet measurement before a noisy one, then
     more samples, then newer, then smaller spread. The order of the databases does not matter, and
-    merging again changes nothing. Of MIOpen's results, which tell only times, the lesser above zero
-    wins. Measurements of one thing that disagree by more than 10 % are reported.
+    merging again changes nothing. For MIOpen's results, which hold only times, the smallest above
+    zero wins. Measurements of the same thing that disagree by more than 10 % are reported.
 
     \b
     Examples:
@@ -37,7 +37,7 @@ def merge(app: App, sources: tuple[Path, ...], output: Path, selection: Selectio
       convfind db merge shard --to all --json | jq .conflicts
       convfind db merge fleet --to h200 --device H200 --dtype float16
     """
-    # One that is named twice says nothing more.
+    # A database named twice adds nothing.
     distinct = tuple({database_path(path).resolve(): path for path in sources}.values())
     with ProgressBar("merging", 100) as bar:
 

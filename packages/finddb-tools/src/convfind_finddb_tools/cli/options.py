@@ -20,17 +20,17 @@ T = TypeVar("T")
 
 _STEP = 1024  # items between two looks at the clock
 
-#: For arguments that name a database or a file: what is wrong with one is for the command to say.
+#: For arguments that name a database or a file: the command reports what is wrong with it.
 PATH = click.Path(path_type=Path)
 
 
 def chosen_database(app: App, path: Path | None) -> Path:
-    """The database that was named, else the one that finds use."""
+    """Return the named database, otherwise the one that finds use."""
     return app.settings.user_db_path if path is None else path
 
 
 def watched(items: Iterable[T], label: str, total: int) -> Iterator[T]:
-    """Pass items on, with a progress bar where it takes long."""
+    """Pass items on, with a progress bar if it takes long."""
     with ProgressBar(label, total) as bar:
         for number, item in enumerate(items):
             if not number % _STEP:
@@ -88,7 +88,7 @@ def takes_selection(function: Function) -> Function:
 
 
 def takes_selection_without(*left_out: str) -> Callable[[Function], Function]:
-    """The same without some options, for commands in which they mean something else or nothing."""
+    """Add the options except some, for commands in which these mean something else or nothing."""
     options = {name: option for name, option in _OPTIONS.items() if name not in left_out}
 
     def decorate(function: Function) -> Function:

@@ -1,4 +1,4 @@
-"""``convfind db pack``: what is known about a device, as one file for other machines."""
+"""``convfind db pack``: writes a device's records into one file for other machines."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def pack(
 ) -> None:
     """Write a device's records, tuned configs and quarantine into a read-only, checksummed file.
 
-    `convfind db install` puts the file to use on another machine with the same device, and packages
-    of solvers ship it as it is. It is a database too: stats, list, show and merge take it. The same
-    records always give the same file. Records whose samples spread by more than a quarter of their
-    time are refused: others would take the noise of this machine for their own times.
+    `convfind db install` installs the file on another machine with the same device, and packages
+    of solvers ship it unchanged. It is a database too: stats, list, show and merge read it. The
+    same records always give the same file. Records whose samples spread by more than a quarter of
+    their time are refused, because the noise of this machine is of no use to others.
 
     \b
     Examples:

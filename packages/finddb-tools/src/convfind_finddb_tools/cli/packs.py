@@ -1,4 +1,4 @@
-"""``convfind db packs``: the installed packs, and removing one."""
+"""``convfind db packs``: lists the installed packs, and removes one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from convfind_finddb_tools.installing import InstalledPack, list_packs, uninstal
 @click.option("--uninstall", metavar="NAME", help="Remove this one: name, or beginning of hash.")
 @click.pass_obj
 def packs(app: App, files: tuple[Path, ...], uninstall: str | None) -> None:
-    """List installed packs, or what the FILEs hold; check their hashes; uninstall one.
+    """List installed packs, or the contents of FILEs; check their hashes; uninstall one.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""``convfind db repair``: what can be saved of a damaged database."""
+"""``convfind db repair``: saves the intact records of a damaged database."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from convfind_finddb_tools.salvage import salvage
 @click.option("--to", "output", required=True, type=PATH, metavar="OUT", help="Target database.")
 @click.pass_obj
 def repair(app: App, database: Path, output: Path) -> None:
-    """Save every record of a damaged database that is whole into OUT.
+    """Save every intact record of a damaged database into OUT.
 
     The damaged file, which may also be one that convfind moved aside (*.corrupt-1), is only read.
-    Every value carries a checksum, so that nothing wrong is saved. Records that were removed
+    Every value has a checksum, so that no wrong value is saved. Records that were removed
     shortly before may come back.
 
     \b

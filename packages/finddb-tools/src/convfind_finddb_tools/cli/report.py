@@ -1,4 +1,4 @@
-"""``convfind report``: what a database means for a model, as one HTML page."""
+"""``convfind report``: a model's gain from a database, as one HTML page."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def report(
     title: str,
     selection: Selection,
 ) -> None:
-    """Write one HTML page about what a database means for a model; no network is needed to read it.
+    """Write one self-contained HTML page about a model's gain from a database.
 
-    It shows what the model gains in total and layer by layer, who wins and by how much, time
-    against workspace, the roofline, the spread of the measurements, failures, and all layers in a
-    table; a part for each device. Needs plotly: pip install convfind-finddb-tools[report].
+    For each device it shows the gain in total and by layer, the winning solvers and their margins,
+    time against workspace, the roofline, the spread of the measurements, failures, and all layers
+    in a table. Needs plotly: pip install convfind-finddb-tools[report].
 
     \b
     Examples:
@@ -102,7 +102,7 @@ def report(
 def _occurrences(
     database: Path, problems: Path | None, batch: int | None
 ) -> tuple[list[Occurrence] | None, str]:
-    """What the model has, and in words where that comes from."""
+    """Return the model's problems, and their source in words."""
     file = problems or workload_path(database)
     if problems is None and not file.exists():
         if batch is not None:

@@ -1,4 +1,4 @@
-"""``convfind db show``: everything a database knows about a problem."""
+"""``convfind db show``: all contents of a database for a problem."""
 
 from __future__ import annotations
 

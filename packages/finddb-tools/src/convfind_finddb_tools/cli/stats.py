@@ -1,4 +1,4 @@
-"""``convfind db stats``: what a database holds, counted."""
+"""``convfind db stats``: counts of a database's contents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from convfind_finddb_tools.stats import Statistics
 @click.pass_obj
 @takes_selection
 def stats(app: App, database: Path | None, top: int, selection: Selection) -> None:
-    """Count problems and results, and who wins.
+    """Count problems, results, and wins of each solver.
 
     A problem on two devices counts twice. Results of 0 ms, a defect in some of MIOpen's files,
     never win.

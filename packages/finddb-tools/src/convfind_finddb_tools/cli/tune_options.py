@@ -65,7 +65,7 @@ _OPTIONS = (
 def takes_workload(*, required: bool = True) -> Callable[[Function], Function]:
     """Add sources and their options; the command receives ``workload``.
 
-    It is None where none is required and none is given.
+    It is None if none is required and none is given.
     """
 
     def decorate(function: Function) -> Function:
@@ -103,7 +103,7 @@ def takes_workload(*, required: bool = True) -> Callable[[Function], Function]:
 
 
 def _tell(app: App, reading: Reading) -> None:
-    """Say what of a source is no problem."""
+    """Print the refused lines of a source."""
     if reading.skipped:
         app.note(f"{reading.source}: {reading.skipped:,} other lines skipped")
     for refusal in reading.refused[:_SHOWN]:
@@ -113,7 +113,7 @@ def _tell(app: App, reading: Reading) -> None:
 
 
 def workload_json(workload: Workload) -> list[dict[str, Any]]:
-    """Describe a workload, in the order in which problems were met."""
+    """Return a workload as JSON, in the order in which its problems were read."""
     counts = workload.counts
     return [
         {"problem": problem.key, "count": counts[problem.key], "gflop": problem.flops / 1e9}

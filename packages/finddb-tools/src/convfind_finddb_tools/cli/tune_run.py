@@ -92,10 +92,10 @@ def tune_run(app: App, workload: Workload, database: Path | None, **given: Any) 
     A SOURCE is a log with MIOpenDriver's commands (MIOPEN_ENABLE_LOGGING_CMD prints them), a layer
     file, a list of keys, an ONNX model (*.onnx) or JSON Lines (*.jsonl).
 
-    What is finished stays finished, whoever dies: the same command goes on where a run ended.
-    Ctrl-C lets workers finish what they are at; a second one ends the program at once.
+    Finished problems stay finished, whichever process dies: the same command resumes a run.
+    Ctrl-C lets workers finish their current problems; a second one ends the program at once.
 
-    How often each problem occurs is kept in workload.jsonl beside the database.
+    The number of occurrences of each problem is kept in workload.jsonl beside the database.
 
     \b
     Exit codes: 0 all done; 1 an error, or problems failed or are in quarantine; 2 bad input;

@@ -1,4 +1,4 @@
-"""``convfind tune simulate``: what many workers, a strategy or a budget would do."""
+"""``convfind tune simulate``: predicts the effect of workers, a strategy or a budget."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ _SOURCE = (
 @click.pass_obj
 @takes_workload(required=False)
 def tune_simulate(app: App, workload: Workload | None, **given: Any) -> None:
-    """Simulate campaigns: how long, how busy the workers and the head, how long the queue.
+    """Simulate campaigns: duration, load of the workers and of the head, length of the queue.
 
-    Without --replay problems are made up. With it they are those of the database (of SOURCES, where
-    given, with how often they occur), and strategies are compared by what they would have found.
+    Without --replay problems are invented. With it they are those of the database (of SOURCES, if
+    given, with their occurrences), and strategies are compared by what they would have found.
 
     \b
     Examples:

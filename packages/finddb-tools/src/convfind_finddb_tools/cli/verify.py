@@ -42,8 +42,8 @@ def verify(
 ) -> None:
     """Measure a sample of the device's fastest records again and report drift.
 
-    The filters choose what the sample is taken from. Changes nothing. Exit code 1 where a record
-    has drifted.
+    The sample is taken from the records that the filters select. Nothing is changed. The exit
+    code is 1 if a record has drifted.
 
     \b
     Examples:

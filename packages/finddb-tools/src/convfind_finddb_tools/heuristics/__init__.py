@@ -1,1 +1,1 @@
-"""Training and scoring of heuristics: models that rank solvers from what databases hold."""
+"""Training and scoring of heuristics: models that rank solvers, trained on databases."""

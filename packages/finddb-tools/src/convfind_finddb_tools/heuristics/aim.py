@@ -1,4 +1,4 @@
-"""`Aim`: how much it counts which solver a network would choose."""
+"""`Aim`: the weight of a network's choice of solver in its training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CONTRAST = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
-    """How much a network's choice counts beside its times, of what is measured and in lessons."""
+    """Weight of a network's choice relative to its times, for measured problems and lessons."""
 
     choice: float = 1.0  # weight of its cross-entropy
     sharpness: float = 8.0  # log times to odds while training

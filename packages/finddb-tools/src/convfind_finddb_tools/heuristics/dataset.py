@@ -26,7 +26,7 @@ from convfind_finddb_tools.heuristics.family import family_of
 from convfind_finddb_tools.miopen_text import records, results, upgrade
 from convfind_finddb_tools.text_blocks import read_blocks
 
-#: Version of foreign solvers: no installed solver has it, so that none is ever taken for one.
+#: Version of foreign solvers: no installed solver has it, so that they are never confused.
 FOREIGN_VERSION = 0
 
 _DIRECTIONS = tuple(Direction)
@@ -38,7 +38,7 @@ _Record = tuple[str, str, dict[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Measured problems. Arrays with one row a problem, and three with one row a measured time.
+    """Measured problems: arrays with one row per problem, and three with one row per time.
 
     Attributes:
         devices: the devices that occur.

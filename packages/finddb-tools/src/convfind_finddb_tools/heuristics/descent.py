@@ -1,4 +1,4 @@
-"""`Descent`: the steps by which perceptrons learn. Needs PyTorch."""
+"""`Descent`: the optimiser of perceptrons. Needs PyTorch."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Loss = Callable[..., torch.Tensor]
 
 
 class Descent:
-    """AdamW with a rate that rises and falls once.
+    """AdamW with a learning rate that rises and falls once.
 
-    On a GPU all of a step is one graph: perceptrons this small would take ten times as long to
-    launch as to compute. There the momentum stays the same; on a CPU it falls and rises.
+    On a GPU a whole step is one CUDA graph, because launching perceptrons this small takes ten
+    times as long as computing them. There the momentum is constant; on a CPU it falls and rises.
     """
 
     def __init__(

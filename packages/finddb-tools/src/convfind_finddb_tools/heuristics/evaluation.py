@@ -1,4 +1,4 @@
-"""Scores: what a model's first choices cost on problems with measured times."""
+"""Scores: the cost of a model's first choices on problems with measured times."""
 
 from __future__ import annotations
 
@@ -165,9 +165,9 @@ def _scores(model: Model, part: Dataset, identity: str, near: dict[Relation, Nea
 
 
 def first_choices(model: Model, dataset: Dataset) -> NDArray[np.float64]:
-    """What the first choice for each problem costs, as the logarithm of the slowdown.
+    """Return the cost of each problem's first choice, as the logarithm of the slowdown.
 
-    It is not a number where the model refuses the problem, or knows none of its solvers or devices.
+    It is NaN if the model refuses the problem, or knows none of its solvers or devices.
     """
     costs = np.full(len(dataset), np.nan)
     known = {device.identity for device in dataset.devices}

@@ -1,4 +1,4 @@
-"""Installing models: putting them where handles look, beside the user's own database."""
+"""Installing models beside the user's own database, where handles use them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`Lessons`: what a teacher says of problems, for perceptrons to learn from. Needs PyTorch.
+"""`Lessons`: a teacher's predictions for problems, from which perceptrons learn. Needs PyTorch.
 
-How far perceptrons are from their teacher has two parts: the errors of all solvers' times and of
-their distances from the fastest one, which weigh less the slower the teacher takes a solver to be;
+A perceptron's distance from its teacher has two parts: the errors of all solvers' times and of
+their distances from the fastest one, weighted less the slower the teacher predicts a solver to be;
 and the cross-entropy of the choice, whose targets are the mean of several teachers' odds, among the
 solvers that were measured (G. Hinton, O. Vinyals and J. Dean, "Distilling the
 knowledge in a neural network", 2015).
@@ -28,7 +28,7 @@ _ROUND = 0.1  # errors below it count by their square
 
 @dataclass(frozen=True, slots=True)
 class Lessons:
-    """What a teacher says of problems, measured or not, a row for each.
+    """A teacher's predictions for problems, measured or not, one row for each.
 
     Attributes:
         inputs: what perceptrons see of them.

@@ -1,4 +1,4 @@
-"""Problems that nobody measured, made of measured ones: what a teacher is asked about."""
+"""Unmeasured problems derived from measured ones, for teachers to label."""
 
 from __future__ import annotations
 

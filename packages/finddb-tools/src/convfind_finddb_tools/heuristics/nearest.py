@@ -1,4 +1,4 @@
-"""`Nearest`: the recorded neighbours of many problems, and what networks see of them."""
+"""`Nearest`: the recorded neighbours of many problems, and their network inputs."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def nearest(dataset: Dataset, siblings: Dataset | None) -> dict[Relation, Neares
 
 
 def told(network: Network, near: Mapping[Relation, Nearest], columns: Floats) -> Floats | None:
-    """What a network must be told of neighbours besides the features, (problems, inputs)."""
+    """Return a network's inputs from neighbours, besides the features, (problems, inputs)."""
     if not network.evidence:
         return None
     return np.hstack([near[relation].inputs(ids, columns) for relation, ids in network.evidence])

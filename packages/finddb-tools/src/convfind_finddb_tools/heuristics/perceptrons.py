@@ -1,4 +1,4 @@
-"""Perceptrons that learn side by side, and what they learn from. Needs PyTorch.
+"""Perceptrons trained side by side, and their examples. Needs PyTorch.
 
 A perceptron predicts the logarithm of each solver's time. Its loss has five parts: the error of the
 measured times; that of their distances from the fastest one; the cross-entropy of choosing among
@@ -36,7 +36,7 @@ _BLOCK = 2048  # problems whose intermediate values fit into memory, for many me
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """The form of a network, and what keeps it from learning its problems by heart."""
+    """The form of a network, and its regularisation."""
 
     hidden: tuple[int, ...]  # units of each layer, at most
     dropout: float
@@ -49,9 +49,9 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast perceptrons learn: epochs, problems of a step, rate, and a seed for the order.
+    """Schedule of the training: epochs, batch size, learning rate, and a seed for the order.
 
-    ``steps`` are those of an epoch; 0: as many as there are problems for, and 40 at least.
+    ``steps`` are per epoch; 0: as many as there are problems for, and at least 40.
     """
 
     epochs: int
@@ -106,9 +106,9 @@ class Examples:
 
 
 class Perceptrons:
-    """Several perceptrons of one form that learn side by side: (members, rows, values).
+    """Several perceptrons of one form, trained side by side: (members, rows, values).
 
-    Values are dropped only where gradients are wanted.
+    Dropout is applied only if gradients are needed.
     """
 
     def __init__(self, form: Form, widths: Sequence[int], start: torch.Tensor) -> None:

@@ -1,4 +1,4 @@
-"""Regions in which a model is no help: what else chooses is better on problems it did not see."""
+"""Regions in which a model does not help: other choices are better on problems it did not see."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def _folds(dataset: Dataset, folds: int, seed: int) -> Iterator[NDArray[np.bool_
 def weak_regions(
     dataset: Dataset, ours: Costs, others: Costs
 ) -> Mapping[Direction, frozenset[Region]]:
-    """Where the others chose better, by more than the standard error of the mean.
+    """Return the regions where the others chose better, by more than the standard error.
 
-    Both are log slowdowns of the problems. Those that are not numbers say nothing.
+    Both are log slowdowns of the problems. NaNs are ignored.
     """
     behind: dict[tuple[int, Region], list[float]] = {}
     for direction, row, cost in zip(

@@ -1,4 +1,4 @@
-"""`Sight`: how perceptrons see problems while they learn."""
+"""`Sight`: the encoding of problems as inputs of perceptrons during training."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from convfind.heuristics.ramps import Ramps
 from convfind_finddb_tools.heuristics.dataset import Dataset
 from convfind_finddb_tools.heuristics.nearest import Nearest, told
 
-_FINE = 0.25  # size of ramps and remainders: as large as the features they spoil rare cases
+_FINE = 0.25  # size of ramps and remainders: at full scale they overfit rare cases
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """Ramps, features, and what is told of neighbours, normalised; then a column for each device.
+    """Normalised ramps, features and inputs from neighbours, then a column for each device.
 
     Attributes:
         network: its direction, and the neighbours that it must be told of.

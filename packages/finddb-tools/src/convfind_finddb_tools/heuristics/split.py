@@ -1,4 +1,4 @@
-"""Splits into what is trained on and what is only scored on."""
+"""Splits into training data and data for scoring only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Split = Literal["family", "problem"]
 def held_out(dataset: Dataset, split: Split, share: float, seed: int) -> NDArray[np.bool_]:
     """Choose a share of the families, or of the single problems.
 
-    By a hash of each: a problem is on the same side whatever else the data hold.
+    The choice follows from a hash of each, so a problem is on the same side in all data.
     """
     numbers = dataset.family if split == "family" else _numbers(dataset)
     mixed = numbers ^ _number(str(seed))

@@ -1,4 +1,4 @@
-"""`Task`: what the networks for problems of one direction have to learn. Needs PyTorch."""
+"""`Task`: the training data of the networks for one direction. Needs PyTorch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NOTHING = (np.zeros(0, np.float32), np.ones(0, np.float32))
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What networks have to learn, a row for each problem.
+    """Training data of networks, one row for each problem.
 
     Attributes:
         part: the problems.

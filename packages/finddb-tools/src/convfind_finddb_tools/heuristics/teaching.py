@@ -13,11 +13,11 @@ _STUDENT = Form(hidden=(176, 112), dropout=0.0, decay=0.1, is_fine=True, aim=FIR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Teaching:
-    """How networks are taught: the defaults are what worked best on MIOpen's databases.
+    """How networks are taught; the defaults worked best on MIOpen's databases.
 
-    A query could not wait for the teachers. Their mean is asked about what was measured and about
-    made problems, of which there can be as many as the students need to come near it. Those that
-    aim at the choice know it better, the others the times.
+    Teachers are too slow for a query. Their mean labels the measured problems and derived
+    ones, as many as the students need to come close to it. Teachers that aim at the choice are
+    better at it, the others at the times.
     """
 
     teachers: tuple[Form, ...] = (_TEACHER, replace(_TEACHER, aim=FIRST))

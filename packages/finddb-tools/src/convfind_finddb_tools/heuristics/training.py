@@ -42,7 +42,7 @@ _FORMS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How to train; the defaults are what worked best on MIOpen's databases and a CPU's."""
+    """How to train; the defaults worked best on MIOpen's databases and a CPU's."""
 
     seed: int = 0
     forms: tuple[tuple[int, Form], ...] = _FORMS  # from so many problems on, the most first
@@ -69,7 +69,7 @@ class Recipe:
 
 
 def training_device(wanted: str | None) -> str:
-    """The device to train on, in PyTorch's words; without a wish a GPU that it sees, else the CPU.
+    """Return the PyTorch device to train on: as given, else a GPU if present, else the CPU.
 
     Raises:
         ModelError: a GPU is wanted, and PyTorch sees none.
@@ -88,7 +88,7 @@ def train(
     siblings: Dataset | None = None,
     weak: Mapping[Direction, frozenset[Region]] = _NOWHERE,
 ) -> Model:
-    """Train on all but what is held out, and score on that, without any neighbour.
+    """Train on all data except the held-out ones, and score on those, without neighbours.
 
     The same data, recipe and machine give the same model. Records of ``siblings`` are neighbours
     only, and none of them is held out. The model refuses problems of regions where it is ``weak``.

@@ -1,1 +1,1 @@
-"""Reports: what a database means for a model, as one HTML page."""
+"""Reports: a model's gain from a database, as one HTML page."""

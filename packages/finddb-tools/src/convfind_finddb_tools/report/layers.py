@@ -1,4 +1,4 @@
-"""What a report is about: a model's layers on a device, before and after."""
+"""A model's layers on a device, before and after: the data of a report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which problems a model has and how often: JSON Lines, or a layer file."""
+"""A model's problems and their numbers of occurrences: JSON Lines, or a layer file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time against workspace: what a limit costs the whole model."""
+"""Time against workspace: the cost of a limit for the whole model."""
 
 from __future__ import annotations
 

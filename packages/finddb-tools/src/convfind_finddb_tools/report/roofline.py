@@ -1,4 +1,4 @@
-"""Roofline: what a device reaches, over how much work there is for each byte."""
+"""Roofline: attained performance over arithmetic intensity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`DaskFleet`: workers of Dask distributed, started here or somebody's cluster.
+"""`DaskFleet`: workers of Dask distributed, started here or on an existing cluster.
 
 A worker offers ``device``, of which a measuring batch takes one, or ``compile``, of which a
 compiling batch takes one; Dask sends each where it may run. Dask is told not to try a batch again

@@ -1,4 +1,4 @@
-"""Strategies and budgets compared on recorded measurements: what they cost and what they find."""
+"""Comparison of strategies and budgets on recorded measurements: their costs and results."""
 
 from __future__ import annotations
 

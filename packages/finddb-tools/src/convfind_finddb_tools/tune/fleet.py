@@ -1,4 +1,4 @@
-"""`Fleet`: those who tune. `LocalFleet` is this process; `cluster.DaskFleet` are many."""
+"""`Fleet`: the workers of a run. `LocalFleet` is this process; `cluster.DaskFleet` has many."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class Fleet(Protocol):
         """Start a batch."""
 
     def wait(self, seconds: float) -> list[Completion]:
-        """Wait for batches to end, no longer than so; raises `ConvfindError` where nobody is left.
+        """Wait a limited time for batches to end; raise `ConvfindError` if no worker is left.
 
         A fleet in this process works here, for as long as one problem takes.
         """
 
     def close(self) -> None:
-        """Let the workers go; what is under way is lost."""
+        """Release the workers; work in progress is lost."""
 
 
 class LocalFleet:

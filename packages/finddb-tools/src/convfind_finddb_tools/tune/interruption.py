@@ -1,4 +1,4 @@
-"""`Interruption`: the first Ctrl-C asks for an end, the second one makes it."""
+"""`Interruption`: the first Ctrl-C requests an end, the second one forces it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CODE = 130  # of a program that was interrupted
 
 
 class Interruption:
-    """Turns signals into a question that the run asks now and then. A context manager."""
+    """Turns signals into a flag that the run checks regularly. A context manager."""
 
     def __init__(self) -> None:
         self._asked = False

@@ -1,10 +1,10 @@
-"""The journal: what a campaign did, one JSON document a line, and what a later run learns from it.
+"""The journal: a campaign's events, one JSON document per line, from which later runs resume.
 
 | event | says |
 |---|---|
 | ``started`` | a run began: sources, strategy, workers |
-| ``begun`` | a problem is under way in the process of the run itself |
-| ``finished`` | a problem is in the database: who, how long, what won, or why not |
+| ``begun`` | a problem is in progress in the process of the run itself |
+| ``finished`` | a problem is in the database: worker, duration, winner or failure |
 | ``died`` | a worker died with a problem |
 | ``quarantined`` | a problem killed three workers and is left out |
 | ``checkpoint`` | results were merged into the database |

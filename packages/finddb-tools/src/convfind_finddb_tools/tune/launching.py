@@ -1,4 +1,4 @@
-"""Which workers a run gets: this process, workers of this machine, or a cluster's."""
+"""Choosing the workers of a run: this process, workers of this machine, or a cluster's."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def open_fleet(order: Order, launch: Launch, registry: Registry, settings: Setti
 def _placed(
     order: Order, workers: int, registry: Registry, settings: Settings
 ) -> tuple[Order, DeviceKind]:
-    """Give each worker a device of its own; the workers on a CPU share its cores."""
+    """Give each worker a device of its own; the workers on a CPU divide its cores."""
     name = order.devices[0] if order.devices else settings.device
     found = convfind.devices(registry=registry).devices
     if len(order.devices) > 1:

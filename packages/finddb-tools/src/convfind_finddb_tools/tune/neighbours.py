@@ -1,4 +1,4 @@
-"""Which problems stand for others: those tuned in full, and what the others take over from them."""
+"""Representatives: problems tuned in full, whose results seed the tuning of similar ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CLOSE = 1.25
 
 
 def representatives(problems: Sequence[ConvProblem]) -> dict[str, str]:
-    """Choose for each problem the one that stands for it, by network config; some for themselves.
+    """Choose for each problem its representative, by network config; some represent themselves.
 
     Problems of one class (direction, types, layouts, filter, stride, dilation, kind of groups) are
     covered greedily in the order given, so that a problem that matters more stands for others.
@@ -36,7 +36,7 @@ def representatives(problems: Sequence[ConvProblem]) -> dict[str, str]:
 
 
 def seed_from(entry: FindEntry | None) -> Seed | None:
-    """Return what is worth measuring on a neighbour of a tuned problem; None: nobody knows."""
+    """Return what is worth measuring on a neighbour of a tuned problem; None: unknown."""
     records = entry.records if entry is not None else ()
     best = min((record.time_ms for record in records), default=None)
     if best is None:
@@ -47,7 +47,7 @@ def seed_from(entry: FindEntry | None) -> Seed | None:
 
 
 def by_weight(problems: Iterable[ConvProblem], counts: dict[str, int]) -> list[ConvProblem]:
-    """Sort problems by their part in the whole work, the heaviest first."""
+    """Sort problems by their share of the work, the largest first."""
     return sorted(problems, key=lambda one: (-one.flops * counts.get(one.key, 1), one.key))
 
 

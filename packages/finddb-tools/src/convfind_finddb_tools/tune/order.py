@@ -1,4 +1,4 @@
-"""What workers are told: the order, which holds for all of a campaign, and the single tasks."""
+"""Instructions for workers: the order of a whole campaign, and single tasks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Strategy(StrEnum):
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What all workers of a campaign have in common; picklable.
+    """Instructions common to all workers of a campaign; picklable.
 
     Attributes:
         strategy: how much is measured.
@@ -49,7 +49,7 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """What a database holds about one problem on one device."""
+    """A database's contents for one problem on one device."""
 
     entry: FindEntry | None = None
     configs: tuple[TunedConfig, ...] = ()
@@ -57,7 +57,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Seed(msgspec.Struct, frozen=True):
-    """What won on a neighbour: the only solvers to be measured, and their configs."""
+    """The winners on a neighbour: the only solvers to be measured, and their configs."""
 
     solvers: tuple[str, ...]
     configs: dict[str, dict[str, ConfigValue]] = {}
@@ -78,7 +78,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a task. ``failure`` is empty where something was measured or known."""
+    """The result of a task. ``failure`` is empty if something was measured or known."""
 
     problem: str
     identity: Identity

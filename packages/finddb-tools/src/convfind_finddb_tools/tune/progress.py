@@ -1,4 +1,4 @@
-"""What a terminal shows of a run: how far it is, when it will end, what each worker does."""
+"""Progress on a terminal: share done, remaining time, each worker's last action."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ReplayStation`: recorded measurements in the part of a device."""
+"""`ReplayStation`: recorded measurements in place of a device."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def seconds_of(records: Sequence[FindRecord], *, tuned: bool = False) -> float:
 
 
 class ReplayStation:
-    """Answers with what a database has for one device, at once or at the pace of measuring.
+    """Answers with a database's records for one device, at once or at the pace of measuring.
 
     The strategy decides what of it would have been measured: all records, or those of the solvers
     that won on a neighbour. Tuned configs appear where the strategy tunes.

@@ -1,4 +1,4 @@
-"""The run: problems to workers, outcomes into the database, until nothing or no time is left."""
+"""The run: hands problems to workers and stores outcomes until done or out of time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _POLL = 0.25  # seconds between looks at the clock
 
 @dataclass(slots=True)
 class Summary:
-    """What a run did; ``stopped`` is empty where nothing was left to do."""
+    """Results of a run; ``stopped`` is empty if nothing was left to do."""
 
     total: int = 0
     before: int = 0  # finished by earlier runs
@@ -40,7 +40,7 @@ class Summary:
 
 
 class Watcher(Protocol):
-    """Hears how a run goes."""
+    """Receives the progress of a run."""
 
     def started(self, summary: Summary, workers: int) -> None:
         """The run begins."""
@@ -49,7 +49,7 @@ class Watcher(Protocol):
         """A problem is finished."""
 
     def note(self, text: str) -> None:
-        """Something worth telling happened."""
+        """Something noteworthy happened."""
 
     def tick(self) -> None:
         """Some time has passed."""
@@ -95,7 +95,7 @@ class Run:
         self.summary = Summary(total=len(self._names))
 
     def go(self, stop: Callable[[], bool] = lambda: False) -> Summary:
-        """Tune until all is done, the budget is spent or ``stop`` says so.
+        """Tune until all is done, the budget is spent, or ``stop`` returns True.
 
         Raises:
             ConvfindError: no worker is left. What is finished is merged.

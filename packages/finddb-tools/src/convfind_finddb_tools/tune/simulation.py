@@ -1,4 +1,4 @@
-"""A campaign simulated: a thousand workers and a million problems on a desk, in minutes.
+"""Simulation of a campaign: a thousand workers and a million problems in minutes.
 
 A discrete-event simulation of what `run` and `cluster` do. The queue, the sizes of batches, the
 choice of representatives and the treatment of deaths are the real code; workers, head and clock are
@@ -57,7 +57,7 @@ class Scenario:
 
 @dataclass(slots=True)
 class SimulationReport:
-    """What came out; times in simulated seconds.
+    """Results of a simulation; times in simulated seconds.
 
     Attributes:
         seconds: from the first batch to the last merge.

@@ -1,4 +1,4 @@
-"""Where tasks become outcomes: `DeviceStation` measures, the one of `replay` remembers."""
+"""`Station`: turns tasks into outcomes; `DeviceStation` measures, that of `replay` looks up."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Station(Protocol):
     identity: Identity
 
     def measure(self, task: Task) -> Outcome:
-        """Tune one problem. What cannot be tuned is a failure in the outcome, no exception."""
+        """Tune one problem. A problem that cannot be tuned gives a failure, not an exception."""
 
     def compile(self, tasks: Sequence[Task]) -> Binaries:
         """Compile what measuring the tasks is going to need."""
@@ -231,7 +231,7 @@ class DeviceStation:
 
 
 def fingerprint(parts: object) -> str:
-    """Hash whatever two runs must agree in, so that one need not repeat the other's work."""
+    """Hash everything in which two runs must agree to reuse each other's work."""
     text = json.dumps(parts, default=lambda value: sorted(value) if _is_set(value) else str(value))
     return blake2b(text.encode(), digest_size=8).hexdigest()
 

@@ -1,7 +1,6 @@
-"""`TaskQueue`: which problems are still to be tuned, who comes next, and who killed a worker.
+"""`TaskQueue`: the problems still to be tuned, their order, and those that killed workers.
 
-Nothing here knows of processes or of time: a program that drives workers, a test and a simulation
-use it alike.
+It is independent of processes and of time, so that real runs, tests and simulations share it.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ MOST_DEATHS = 3
 class TaskQueue:
     """Problems by name, in order; some of them wait for another one to be finished.
 
-    Workers take batches and do them in order. Of a batch whose worker died, the first problem that
-    is not finished is to blame. It comes back alone, so that it takes nobody else with it.
+    Workers take batches and process them in order. If a worker dies, the first unfinished problem
+    of its batch is blamed. It returns alone, so that it affects no other problem.
     """
 
     def __init__(

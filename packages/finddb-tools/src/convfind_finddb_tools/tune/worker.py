@@ -1,4 +1,4 @@
-"""What runs on a worker of a cluster: one station a process, and the worker's own shard."""
+"""Code that runs on a cluster's worker: one station per process, and the worker's shard."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Broken:
 
 
 def identify(order: Order) -> Identity | Broken:
-    """Say who measures here."""
+    """Return the identity of this worker."""
     try:
         return station_for(order).identity
     except Exception as exc:

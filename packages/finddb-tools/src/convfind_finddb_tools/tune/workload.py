@@ -1,6 +1,6 @@
-"""The workload: which problems a model or a log has, how often, and the file that remembers it.
+"""The workload: a model's or log's problems with their occurrences, and the file that stores them.
 
-The file lies beside the database, one JSON document a line for each pair of source and problem:
+The file lies beside the database, with one JSON line for each pair of source and problem:
 
     {"source": "resnet50.txt", "problem": "fwd-64x64x56x56-...", "count": 3, "name": "layer1"}
 """

@@ -1,1 +1,1 @@
-"""Convolutions as matrix products: the products, the columns, and how both are cut into chunks."""
+"""Convolutions as matrix products: the products, the columns, and their division into chunks."""

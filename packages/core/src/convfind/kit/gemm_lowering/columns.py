@@ -19,7 +19,7 @@ from convfind.types import DataType
 #: The kernels count positions along one axis, padding included, in 32 bits.
 LARGEST = 2**31 - 1
 _GROUP_ITEMS = 256
-#: Launch limit along axes 1 and 2 that every runtime keeps; kernels loop over what is beyond it.
+#: Launch size along axes 1 and 2 that every runtime supports; kernels loop over the rest.
 _MOST_ITEMS = 2**15
 #: Macros of the kernels on CPUs. Work-items of GPUs treat one element, side by side.
 _CPU_MACROS: Mapping[str, Mapping[str, int]] = {
@@ -62,7 +62,7 @@ def im2col(problem: ConvProblem, target: Target, plan: Plan, chunk: Chunk) -> La
 def col2im(problem: ConvProblem, target: Target, plan: Plan) -> Iterator[tuple[Chunk, Launch]]:
     """Yield the chunks that x depends on, and the launch that adds their float32 columns to x.
 
-    Every element of x is visited, and gets its beta at the first visit.
+    Every element of x is visited and multiplied by beta at its first visit.
     """
     elements = math.prod(problem.x_shape[2:])
     visited = 0
@@ -102,7 +102,7 @@ def _col2im(
 
 
 def _part(chunk: Chunk) -> tuple[Argument, ...]:
-    """The arguments that say which chunk it is."""
+    """Return the arguments that identify the chunk."""
     return (i32(chunk.image), i32(chunk.images), i32(chunk.position), i32(chunk.positions))
 
 

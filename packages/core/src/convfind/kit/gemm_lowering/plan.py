@@ -1,4 +1,4 @@
-"""`Plan`: how a convolution is cut into chunks whose columns fit the workspace."""
+"""`Plan`: the division of a convolution into chunks whose columns fit the workspace."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from convfind.kit.gemm_lowering.product import Chunk, Shape, ceil_div, round_up
 from convfind.solver.recipe import align
 
-#: A plan has at most so many launches for each kernel, unless the workspace limit is too tight.
+#: Most launches of each kernel in a plan, unless the workspace limit is too tight.
 MOST_LAUNCHES = 1024
 #: Positions of a chunk within an image are a multiple of this.
 _POSITIONS = 64
@@ -16,7 +16,7 @@ _POSITIONS = 64
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How many partial sums are made side by side: of images, and of segments of each image."""
+    """Number of partial sums computed side by side: of images, and of segments of each image."""
 
     images: int = 1
     segments: int = 1
@@ -33,9 +33,9 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Chunks of equal size, the last one perhaps smaller, and what they need.
+    """Chunks of equal size, the last one perhaps smaller, and their workspace.
 
-    Partial sums of weights lie at the start of the workspace, the columns behind them.
+    Partial sums of weights are at the start of the workspace, followed by the columns.
     """
 
     shape: Shape
@@ -45,7 +45,7 @@ class Plan:
 
     @property
     def columns(self) -> int:
-        """Byte of the workspace at which the columns begin."""
+        """Byte offset of the columns in the workspace."""
         return align(self.split.bytes_of(self.shape.weights_bytes))
 
     @property
@@ -55,7 +55,7 @@ class Plan:
 
     @property
     def chunks(self) -> Iterator[Chunk]:
-        """The chunks in the order in which they are worked through."""
+        """Return the chunks in the order of processing."""
         shape = self.shape
         for image in range(0, shape.images, self.images):
             images = min(self.images, shape.images - image)
@@ -67,8 +67,8 @@ class Plan:
 def plan(shape: Shape, preferred: int, limit: int | None, splits: tuple[Split, ...]) -> Plan:
     """Return the plan with the largest columns up to ``preferred`` bytes that fits the limit.
 
-    Of the splits, which come from best to smallest, the first takes part that fits. A plan made
-    with its own workspace as the limit is the same plan. Where nothing fits it is the smallest.
+    The first split that fits is used; they are sorted from best to smallest. A plan made with
+    its own workspace as the limit is the same plan. If nothing fits, it is the smallest plan.
     """
     *better, smallest = splits
     for split in better:
@@ -86,7 +86,7 @@ def plan(shape: Shape, preferred: int, limit: int | None, splits: tuple[Split, .
 
 
 def _least(shape: Shape, split: Split) -> int:
-    """Fewest positions of a chunk: as many images as the split takes at once, or part of one."""
+    """Return the fewest positions of a chunk: one image per part of the split, or part of one."""
     if split.images > 1:
         return split.images * shape.positions
     images = ceil_div(shape.images, MOST_LAUNCHES)
@@ -97,7 +97,7 @@ def _least(shape: Shape, split: Split) -> int:
 
 
 def _within(shape: Shape, fitting: int, split: Split) -> Plan:
-    """Cut evenly into chunks of up to so many positions in all."""
+    """Cut evenly into chunks of limited size, in positions."""
     fitting = max(fitting, _least(shape, split))
     images = min(fitting // shape.positions, shape.images)
     if images:

@@ -1,4 +1,4 @@
-"""`Gemm`: a batched matrix product, and the one that a chunk of a convolution is."""
+"""`Gemm`: a batched matrix product, and the product for a chunk of a convolution."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def u64(value: int) -> ScalarArg:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """Where the row-major matrices of a batch lie, in elements from the start of ``memory``."""
+    """Location of a batch of row-major matrices, in elements from the start of ``memory``."""
 
     memory: BufferArg
     ld: int
@@ -74,7 +74,7 @@ class Gemm:
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
-        """The arguments that both kernels begin with."""
+        """Return the arguments with which both kernels begin."""
         return (
             *(i32(self.m), i32(self.n), i32(self.k), *self.epilogue.arguments),
             *(*self.a.arguments, *self.b.arguments, *self.c.arguments, i32(self.inner)),
@@ -83,7 +83,7 @@ class Gemm:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The numbers of a convolution that its matrices are made of."""
+    """Sizes of a convolution that determine its matrices."""
 
     images: int
     groups: int
@@ -134,16 +134,16 @@ class Chunk:
 
 
 def whole(shape: Shape) -> Chunk:
-    """Return the chunk that is everything."""
+    """Return the chunk of the whole convolution."""
     return Chunk(0, shape.images, 0, shape.positions)
 
 
 def gemm_of(problem: ConvProblem, chunk: Chunk, columns: BufferArg) -> Gemm:
-    """Return the product for a chunk, whose columns lie at the start of ``columns``.
+    """Return the product for a chunk, with its columns at the start of ``columns``.
 
-    Columns are what `im2col` makes of x; for a pointwise convolution x itself has their form. The
-    data gradient is that of the columns and has no beta. The products of the weight gradient are
-    to be summed over ``outer``: all of them have the same C.
+    Columns are computed from x by `im2col`; for a pointwise convolution x itself has their form.
+    Backward-data computes the gradient of the columns, without beta. The products of the weight
+    gradient are summed over ``outer``: all of them have the same C.
     """
     shape = Shape.of(problem)
     build = _channels_last if shape.channels_last else _channels_first

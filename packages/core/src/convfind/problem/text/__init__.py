@@ -1,4 +1,4 @@
-"""The texts of a problem: network config, MIOpen's find-db key, MIOpenDriver command line."""
+"""Problems as text: network config, MIOpen's find-db key, MIOpenDriver command line."""
 
 from __future__ import annotations
 

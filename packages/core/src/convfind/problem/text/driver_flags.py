@@ -10,7 +10,7 @@ from convfind.errors import ProblemError
 
 
 class FlagKind(Enum):
-    """What a flag's value means here."""
+    """Meaning of a flag's value."""
 
     NUMBER = auto()  # a whole number that describes the problem
     WORD = auto()  # a word that describes the problem

@@ -35,16 +35,16 @@ _AXES = ("d", "h", "w")
 
 
 def is_driver_line(text: str) -> bool:
-    """Say whether a text begins like a driver line."""
+    """Return whether a text begins like a driver line."""
     words = text.split(maxsplit=1)
     return bool(words) and (_PROGRAM.fullmatch(words[0]) is not None or words[0].startswith("conv"))
 
 
 def parse_driver_line(line: str) -> tuple[ConvProblem, ...]:
-    """Read a command line; one problem for each direction that ``-F`` asks for.
+    """Read a command line; return one problem for each direction that ``-F`` requests.
 
-    0 asks for all, which in int8 is forward: int8 has no gradients. The program's name may come
-    first, a comment last.
+    0 requests all directions, for int8 only forward, since int8 has no gradients. The program's
+    name may come first, a comment last.
 
     Raises:
         ProblemError: names the flag and what it may be.
@@ -161,7 +161,7 @@ def format_driver_line(problem: ConvProblem) -> str:
     """Return the command line of a problem, without the program's name.
 
     Raises:
-        ProblemError: the driver has no flag for something that the problem has.
+        ProblemError: the driver has no flag for a property of the problem.
     """
     refuse_unspeakable(problem, "driver line")
     if problem.dtype not in _BASE_WORD:

@@ -1,4 +1,4 @@
-"""Layer files: one MIOpenDriver line a layer, ``# xN`` for how often it occurs in the network."""
+"""Layer files: one MIOpenDriver line per layer; ``# xN`` is its number of occurrences."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Layer:
 
 
 def read_layer_file(path: str | Path) -> tuple[Layer, ...]:
-    """Read a layer file; a line that asks for several directions gives as many layers.
+    """Read a layer file; a line that requests several directions gives as many layers.
 
     Raises:
         ProblemError: the file cannot be read, or has no layers, or a line is wrong: names file

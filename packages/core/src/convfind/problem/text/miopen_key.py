@@ -3,8 +3,8 @@
 2-D: ``C-H-W-YxX-K-Ho-Wo-N-pad-stride-dilation-bias-layout-dtype-direction[options]``; 3-D has D, Do
 and Z before H, Ho and Y. C, H, W belong to what is read and K, Ho, Wo to what is written, so in the
 backward directions (B, W) they are those of y and of x. Layout is one token where all tensors have
-the default one, else three; the data types are one word where they are equal, else three in a row:
-what is read, weights, what is written.
+the default one, else three; the data types are one word if they are equal, else three in a row:
+the tensor that is read, the weights, the tensor that is written.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ _PATTERNS = (_pattern(2), _pattern(3))
 
 
 def format_miopen_key(problem: ConvProblem) -> str:
-    """Return the key of a problem, of a transposed one that of its plain problem.
+    """Return the key of a problem; for a transposed one, the key of its plain problem.
 
     Raises:
-        ProblemError: the key has no place for something that the problem has.
+        ProblemError: the key cannot express a property of the problem.
     """
     refuse_unspeakable(problem, "MIOpen key")
     problem = problem.plain()

@@ -1,4 +1,4 @@
-"""The network config: convfind's own text of a problem, the key of every database.
+"""The network config: convfind's text form of a problem, the key of every database.
 
     fwd-16x64x56x56-64x64x3x3-s1x1-p1x1-d1x1-g1-NCHW-float32
     bwd-data-1x3x9x9-8x3x3x3-s2x2-p0x0-d1x1-g1-NHWC-float16_pe:1x1_beta:1.0
@@ -94,7 +94,7 @@ def _format_tail(problem: ConvProblem) -> str:
 
 
 def parse_network_config(text: str) -> ConvProblem:
-    """Read a network config; only the one text that the problem would get is accepted."""
+    """Read a network config; only the problem's canonical text is accepted."""
     head, *tail = text.split("_")
     found = _HEAD.fullmatch(head)
     if not found:

@@ -1,4 +1,4 @@
-"""Tells the texts of a problem apart by how they begin."""
+"""Recognises the text forms of a problem by how they begin."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def parse_key(text: str) -> ConvProblem:
 
 
 def parse_problem(text: str) -> tuple[ConvProblem, ...]:
-    """Read any text of a problem; several problems where a driver line asks for directions."""
+    """Read any text form; several problems if a driver line requests several directions."""
     checked_text("problem", text)
     if is_driver_line(text):
         return parse_driver_line(text)

@@ -1,4 +1,4 @@
-"""Sizes such as ``64x3x3`` as text, and what the foreign texts of a problem cannot say."""
+"""Sizes such as ``64x3x3`` as text, and properties that MIOpen's texts cannot express."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def parse_sizes(field: str, text: str, separator: str = "x") -> tuple[int, ...]:
 
 
 def parse_size(field: str, text: str) -> int:
-    """Read a whole number of at most 13 digits without a sign."""
+    """Read an unsigned integer of at most 13 digits."""
     if not _SIZE.fullmatch(text):
         raise ProblemError(field, text, "a whole number that is not negative")
     return int(text)
 
 
 def checked_text(field: str, value: object) -> str:
-    """Return a text, and refuse anything else."""
+    """Return the argument if it is a text; refuse anything else."""
     if not isinstance(value, str):
         raise ProblemError(field, value, "a text")
     return value
 
 
 def refuse_unspeakable(problem: ConvProblem, text_form: str) -> None:
-    """Raise where a problem has a property that MIOpen's texts have no words for."""
+    """Raise if a problem has a property that MIOpen's texts cannot express."""
     refused = (
         ("padding_end", problem.padding_end, problem.padding),
         ("x_strides", problem.x_strides, None),

@@ -1,4 +1,4 @@
-"""Text files of users: read once, since they may be pipes, with or without a byte order mark."""
+"""Reading users' text files: once, since they may be pipes; a byte order mark is optional."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def read_text(path: Path, field: str, *, errors: str = "strict") -> str:
     Args:
         path: a file, or a pipe such as ``/dev/stdin``.
         field: what the file is, for the error.
-        errors: what becomes of bytes that are no text; see `bytes.decode`.
+        errors: handling of invalid bytes; see `bytes.decode`.
 
     Raises:
         ProblemError: the file cannot be read, or holds no text.

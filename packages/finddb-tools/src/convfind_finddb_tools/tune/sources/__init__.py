@@ -1,4 +1,4 @@
-"""Where problems come from: a reader for each kind of file, and for modules of PyTorch."""
+"""Sources of problems: a reader for each kind of file, and for PyTorch modules."""
 
 from __future__ import annotations
 
