@@ -156,7 +156,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_weights(
   const int pair = item / sharers, sharer = item % sharers;
   const int k = first_set * FILTERS + pair / CHANNELS, source = pair / CHANNELS / FILTERS * CHANNELS + pair % CHANNELS;
   const int steps = images * bands, first = (int)CF_GROUP_ID(2) * per_part;
-  const int x_plane = x_h * x_w, y_plane = y_h * y_w, strips = band / ROWS;
+  const int x_plane = x_h * x_w, y_plane = y_h * y_w;
   const CF_LONG size = (CF_LONG)images * groups * CHANNELS * x_plane;
 
   float sum[CHUNK][FILTER_W];
@@ -182,6 +182,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_weights(
     const CF_LONG own = bands == 1 ? start : start + (CF_LONG)source * x_plane;
     CF_LOCAL_PTR const float *plane = staged + source * pitch + SKIP(own);
     CF_GLOBAL const ELEMENT *results = y + ((CF_LONG)image * groups * FILTERS + k) * y_plane;
+    const int strips = (min(band, y_h - top) + ROWS - 1) / ROWS;
     for (int index = sharer; index < strips * y_w; index += sharers) {
       const int strip = QUOTIENT(index, per_columns), column = index - strip * y_w, o0 = top + strip * ROWS;
       const int rows = y_h - o0;
