@@ -40,7 +40,7 @@ class Standing:
 
 
 class Action(StrEnum):
-    """What a find does about a problem."""
+    """Action of a find for a problem."""
 
     ANSWER = "answer from the database"
     CHECK = "run what is recorded again before trusting it"
@@ -51,7 +51,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What a find would do: the solutions that it has at once, and the solvers it would run."""
+    """Prediction of a find: the solutions that it has at once, and the solvers it would run."""
 
     action: Action
     solutions: tuple[Solution, ...]
