@@ -79,7 +79,7 @@ class ForeignDevice:
 
     @property
     def prefix(self) -> bytes:
-        """What the keys of its records begin with."""
+        """Prefix of the keys of its records."""
         return f"{SCHEMA}|{self.identity}|".encode()
 
     @property

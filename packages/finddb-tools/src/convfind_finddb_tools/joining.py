@@ -132,7 +132,7 @@ def _bytes(value: Any) -> bytes:
 def _best(
     records: Iterable[R], identity: Callable[[R], object], evidence: Callable[[R], Any]
 ) -> list[R]:
-    """Of the records with one identity the one with the best evidence."""
+    """Return, for each identity, the record with the best evidence."""
     best: dict[object, R] = {}
     for record in records:
         name = identity(record)

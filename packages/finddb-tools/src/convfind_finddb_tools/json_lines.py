@@ -80,7 +80,7 @@ def import_json_lines(
 ) -> ImportReport:
     """Merge the lines of a file into a database, whole or not at all.
 
-    What is there already takes part by the rule of `convfind_finddb_tools.joining`.
+    Existing records take part by the rule of `convfind_finddb_tools.joining`.
 
     Raises:
         FindDbError: the file or the database cannot be used, or no line is a record.

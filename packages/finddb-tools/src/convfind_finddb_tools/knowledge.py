@@ -73,7 +73,7 @@ def knowledge_about(snapshot: Snapshot, text: str, selection: Selection) -> list
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """What a problem is called in the sub-databases."""
+    """Names of a problem in the sub-databases."""
 
     own: tuple[str, ...] = ()
     find_keys: tuple[str, ...] = ()

@@ -37,7 +37,7 @@ class Conflict:
 
 @dataclass(slots=True)
 class MergeReport:
-    """What merging did; `conflicts` lists no more than 10,000 of the ``conflicting``."""
+    """Result of a merge; `conflicts` lists at most 10,000 of the ``conflicting``."""
 
     read: int = 0
     changed: int = 0

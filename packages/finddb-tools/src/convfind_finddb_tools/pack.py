@@ -34,7 +34,7 @@ _DEVICE = re.compile(r"[^|\x00-\x1f\x7f]+(?:\|[^|\x00-\x1f\x7f]*){3,}\|[0-9]{1,9
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pack says about itself. New fields have a default; the version rises with a break."""
+    """Manifest of a pack. New fields have a default; incompatible changes raise the version."""
 
     version: int
     schema: int  # of the database

@@ -46,7 +46,7 @@ def _remove(change: Change, entry: Entry) -> int:
 def _without_records(
     change: Change, key: bytes, sealed: bytes, entry: Entry
 ) -> tuple[int, bytes | None]:
-    """How many results go, and the value that is left."""
+    """Return the number of removed results, and the value that remains."""
     old = FIND.unpack(key, sealed, change.get)
     if old is None:
         return 0, None

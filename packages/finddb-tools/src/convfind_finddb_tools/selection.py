@@ -79,7 +79,7 @@ class Selection:
         return self._needs_provenance or self.solver is not None or self.algorithm is not None
 
     def narrowed(self, table: str, key: bytes, value: Any) -> Any:
-        """What is selected of a value of any sub-database, None where nothing is.
+        """Return the selected part of a value of any sub-database, None if it is empty.
 
         Tuned configs do not tell algorithm and driver, quarantines not the algorithm, and what
         comes from MIOpen neither driver nor age: filters for these leave them out.

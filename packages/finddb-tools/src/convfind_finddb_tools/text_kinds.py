@@ -17,7 +17,7 @@ _JSON_NAME = re.compile(r".*\.jsonl(?:\.bz2)?")
 
 @dataclass(frozen=True, slots=True)
 class TextKind:
-    """How the lines of one sort of file are read."""
+    """Format of the lines of one kind of file."""
 
     table: str  # the sub-database of the records
     normalize: Callable[[bytes], bytes]  # whole lines in the form in which they are kept

@@ -73,6 +73,6 @@ def apart(errors: torch.Tensor, fastest: torch.Tensor) -> torch.Tensor:
 
 
 def size(errors: torch.Tensor) -> torch.Tensor:
-    """How much each error counts: its square if it is small, itself if it is large."""
+    """Return the smooth L1 loss of each error: its square if it is small, linear if it is large."""
     zero = torch.zeros_like(errors)
     return torch.nn.functional.smooth_l1_loss(errors, zero, beta=_ROUND, reduction="none")

@@ -52,7 +52,7 @@ class Nearest:
         return replace(self, place=self.place[chosen], ratio=self.ratio[chosen])
 
     def inputs(self, solvers: tuple[str, ...], columns: Floats) -> Floats:
-        """What a network is told of them, (problems, inputs); zeros where there is none.
+        """Return a network's inputs from neighbours, (problems, inputs); zeros if there is none.
 
         As `write_inputs` for one problem. ``columns`` are the problems' features.
         """
@@ -126,7 +126,7 @@ def _times(dataset: Dataset, place: int) -> dict[str, float]:
 
 
 def _sibling(dataset: Dataset, siblings: Dataset) -> Nearest:
-    """Of several siblings with a record, the first one."""
+    """Return the first of several siblings with a record."""
     first: dict[str, int] = {}
     own = [device.identity for device in dataset.devices]
     other = [device.identity not in own for device in siblings.devices]

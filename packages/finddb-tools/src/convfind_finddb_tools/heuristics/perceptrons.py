@@ -63,7 +63,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """What was measured, a row for each problem."""
+    """Measured problems, one row for each."""
 
     inputs: torch.Tensor
     times: torch.Tensor  # logarithms less that of the work; 0 where there is none

@@ -21,7 +21,7 @@ Costs = NDArray[np.float64]
 
 
 def unseen_choices(dataset: Dataset, recipe: Recipe, folds: int = 5) -> Costs:
-    """What models cost that did not see the family: log slowdowns, as `first_choices` has them.
+    """Return the cost of models that did not see the family: log slowdowns of `first_choices`.
 
     As many models are trained as there are folds of the families.
     """

@@ -52,7 +52,7 @@ class Sight:
         return cls(network, units, ramps, mean, scale)
 
     def told(self, part: Dataset, near: Mapping[Relation, Nearest]) -> Floats:
-        """What is told of these problems' neighbours, (problems, inputs)."""
+        """Return the inputs from these problems' neighbours, (problems, inputs)."""
         columns = feature_columns(part.rows, self.units[part.device], self.network.direction)
         values = told(self.network, near, columns)
         return np.zeros((len(part), 0), np.float32) if values is None else values

@@ -63,7 +63,7 @@ class Recipe:
         return next(form for fewest, form in self.forms if problems >= fewest)
 
     def teaching_of(self, problems: int) -> Teaching | None:
-        """How networks that learn from so many problems are taught."""
+        """Return how networks are taught that learn from this many problems."""
         is_taught = self.teaching is not None and problems >= self.teaching.fewest
         return self.teaching if is_taught else None
 
@@ -137,7 +137,7 @@ def _parts(problems: Dataset, apart: int) -> list[Dataset]:
 
 
 def _shares(values: NDArray[np.int32], fewest: int) -> list[NDArray[np.bool_]]:
-    """Where each value is that occurs so often, and where all others are."""
+    """Return the positions of each frequent value, and those of all others."""
     found, counts = np.unique(values, return_counts=True)
     own = found[counts >= fewest]
     chosen = [*(values == value for value in own), ~np.isin(values, own)]

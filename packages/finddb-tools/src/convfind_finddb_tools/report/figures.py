@@ -65,7 +65,7 @@ def names_are_long(report: DeviceReport) -> bool:
 
 
 def wins(report: DeviceReport) -> Figure | None:
-    """How often each solver is the fastest, and its share of the time."""
+    """Wins of each solver, and its share of the time."""
     count: dict[str, int] = defaultdict(int)
     time_ms: dict[str, float] = defaultdict(float)
     family: dict[str, str] = {}
@@ -110,7 +110,7 @@ def margins(report: DeviceReport) -> Figure | None:
 
 
 def spreads(report: DeviceReport) -> Figure | None:
-    """How far apart the samples of one measurement were."""
+    """Spreads of the samples of measurements."""
     found: dict[str, list[tuple[float, str]]] = defaultdict(list)
     family: dict[str, str] = {}
     for layer in report.layers:
@@ -127,7 +127,7 @@ def spreads(report: DeviceReport) -> Figure | None:
 
 
 def workspace(report: DeviceReport) -> Figure | None:
-    """What a workspace limit costs: the model's time, each layer at its best within the limit."""
+    """Cost of a workspace limit: the model's time with each layer at its best within the limit."""
     costs = limit_costs(report.layers)
     if len(costs) < 2:
         return None
@@ -331,5 +331,5 @@ def _logarithmic(values: Sequence[float]) -> Figure:
 
 
 def _place(size: int) -> float:
-    """Where a number of bytes stands on a logarithmic axis that has a zero."""
+    """Position of a number of bytes on a logarithmic axis that has a zero."""
     return max(float(size), 256.0)

@@ -64,7 +64,7 @@ class Layer:
 
     @property
     def gain_ms(self) -> float:
-        """What one pass of the model gains."""
+        """Time gained in one pass of the model."""
         return 0.0 if self.before is None else self.count * self.before.time_ms - self.total_ms
 
     @cached_property
@@ -127,7 +127,7 @@ class DeviceReport:
 
     @property
     def speedup(self) -> float | None:
-        """How many times as fast the compared layers are."""
+        """Speed-up of the compared layers."""
         return self.compared_before_ms / self.compared_after_ms if self.compared else None
 
     @cached_property

@@ -27,7 +27,7 @@ from convfind_finddb_tools.report.tables import (
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What stands above everything; peaks None: the best that any record reaches."""
+    """Head of the page; peaks None: the best that any record reaches."""
 
     title: str
     database: str

@@ -39,7 +39,7 @@ class Roof:
         return self.gflops / self.gbytes
 
     def at(self, intensity: float) -> float:
-        """What can be reached, in GFLOP/s."""
+        """Return the attainable GFLOP/s."""
         return min(self.gflops, intensity * self.gbytes)
 
 

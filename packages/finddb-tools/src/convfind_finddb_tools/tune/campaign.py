@@ -63,7 +63,7 @@ class Campaign:
         self._pending: list[Outcome] = []
 
     def known(self, identity: Identity, problem: str) -> Known:
-        """What the target database has for a problem."""
+        """Return the target database's contents for a problem."""
         key = f"{SCHEMA}|{identity.device}|{problem}".encode()
 
         def read(table: Any) -> Any:

@@ -45,7 +45,7 @@ _HOW = "start them with `dask worker ADDRESS --nthreads 1 --resources device=1`"
 
 @dataclass(slots=True)
 class _Death:
-    """What came back from a dead worker so far."""
+    """Results received from a dead worker so far."""
 
     why: str
     since: float
@@ -184,7 +184,7 @@ class DaskFleet:
 
     @property
     def workers(self) -> int:
-        """How many offer a device now."""
+        """Return the number of workers that offer a device now."""
         self._look()
         return len(self._devices)
 
@@ -195,7 +195,7 @@ class DaskFleet:
 
     @property
     def busy(self) -> int:
-        """How many are compiling, compiled, being measured, or back from the dead."""
+        """Return the number of batches that are compiling, compiled, being measured, or lost."""
         lost = sum(len(death.jobs) for death in self._deaths.values())
         return len(self._compiling) + len(self._compiled) + len(self._measuring) + lost
 
@@ -306,7 +306,7 @@ class DaskFleet:
         self._looked = 0.0
 
     def _buried(self) -> Iterator[Completion]:
-        """What dead workers had, as one batch each, in the order in which it would be done."""
+        """Return dead workers' batches, one for each, in the order of execution."""
         for worker, death in list(self._deaths.items()):
             if time.monotonic() - death.since > _GATHER_SECONDS:
                 del self._deaths[worker]

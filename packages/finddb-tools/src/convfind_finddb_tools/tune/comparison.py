@@ -37,7 +37,7 @@ class Compared:
 
 
 class Recorded:
-    """What a database has for some problems, and what each strategy would have found of it."""
+    """A database's records for some problems, and the part that each strategy would have found."""
 
     def __init__(
         self, database: Path, device: str | None, problems: Sequence[ConvProblem] | None
@@ -95,7 +95,7 @@ class Recorded:
         return Compared(strategy, workers, budget, report, len(names), found_ms, best_ms)
 
     def _measured(self, key: str, neighbour: str) -> FindEntry:
-        """What is measured of a problem, where something else may stand for it."""
+        """Return what is measured of a problem that another one may represent."""
         entry = self.entries[key]
         if neighbour == key:
             return entry

@@ -35,15 +35,15 @@ class Fleet(Protocol):
 
     @property
     def workers(self) -> int:
-        """How many there are now."""
+        """Return the number of workers now."""
 
     @property
     def free(self) -> int:
-        """How many batches can be submitted now."""
+        """Return the number of batches that can be submitted now."""
 
     @property
     def busy(self) -> int:
-        """How many batches are under way."""
+        """Return the number of batches in progress."""
 
     def submit(self, tasks: Sequence[Task]) -> None:
         """Start a batch."""

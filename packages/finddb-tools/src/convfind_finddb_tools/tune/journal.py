@@ -28,7 +28,7 @@ from convfind_finddb_tools.tune.order import Identity
 
 @dataclass(slots=True)
 class Past:
-    """What earlier runs did, by identity and problem."""
+    """Results of earlier runs, by identity and problem."""
 
     finished: dict[tuple[str, str, str], str] = field(default_factory=dict)  # to their failure
     quarantined: set[tuple[str, str, str]] = field(default_factory=set)

@@ -12,7 +12,7 @@ from convfind.solver.config import ConfigValue
 
 
 class Strategy(StrEnum):
-    """How much is measured."""
+    """Strategy of a campaign: how much is measured."""
 
     DEFAULTS = "defaults"  # every solver with its default config
     FULL = "full"  # every solver, tunable ones tuned
@@ -42,7 +42,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Who measures, and what: results of one identity need not be measured again."""
+    """Device, software and policy of measurements; equal identities share results."""
 
     device: str  # identity of the target
     fingerprint: str  # of driver, solvers, strategy and policy

@@ -115,7 +115,7 @@ class ReplayStation:
 
 
 def _only(entry: FindEntry, solvers: Sequence[str]) -> FindEntry:
-    """Of an entry what a search among some solvers would have found."""
+    """Return the part of an entry that a search among some solvers would have found."""
     return msgspec.structs.replace(
         entry,
         records=tuple(record for record in entry.records if record.solver in solvers),

@@ -32,7 +32,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What is simulated.
+    """Parameters of a simulation.
 
     Attributes:
         workers: how many there are.

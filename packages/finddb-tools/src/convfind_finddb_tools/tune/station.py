@@ -241,7 +241,7 @@ def _is_set(value: object) -> bool:
 
 
 def _news(database: FindDb, session: Session, problem: ConvProblem, known: Known) -> Known:
-    """What the database has now; configs that are known already are not told again."""
+    """Return the new contents of the database, without configs that are already known."""
     entry, configs, quarantine = database.own(session.target, problem)
     old = {_of_no_date(tuned) for tuned in known.configs}
     fresh = tuple(tuned for tuned in configs if _of_no_date(tuned) not in old)

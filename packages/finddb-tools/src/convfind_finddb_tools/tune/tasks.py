@@ -53,12 +53,12 @@ class TaskQueue:
 
     @property
     def unfinished(self) -> int:
-        """How many are not finished, those under way among them."""
+        """Number of unfinished problems, including those in progress."""
         return len(self._unfinished)
 
     @property
     def ready(self) -> int:
-        """How many can be taken now."""
+        """Number of problems that can be taken now."""
         return len(self._ready) + len(self._suspects)
 
     def take(self, most: int) -> tuple[str, ...]:
@@ -97,7 +97,7 @@ class TaskQueue:
 
 
 def batch_size(pace: float | None, ready: int, workers: int) -> int:
-    """How many problems to hand over at a time.
+    """Return the number of problems to hand over at a time.
 
     As many as keep a worker busy for a moment, longer the more workers there are, while all of them
     get some of what is left.

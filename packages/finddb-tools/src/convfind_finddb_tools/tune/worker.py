@@ -29,7 +29,7 @@ _shards: dict[str, Shard] = {}
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """What went wrong on a worker, in words: its exception may mean nothing elsewhere."""
+    """A worker's failure in words, because its exception may be unknown elsewhere."""
 
     reason: str
 

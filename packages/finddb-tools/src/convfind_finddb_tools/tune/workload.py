@@ -42,7 +42,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read from one source."""
+    """Problems read from one source."""
 
     source: str
     found: tuple[Found, ...]
@@ -53,7 +53,7 @@ class Reading:
 class WorkloadLine(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """How often one source has one problem, which is a plain one."""
+    """Number of occurrences of one plain problem in one source."""
 
     source: str
     problem: str
@@ -70,7 +70,7 @@ class Workload:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often all sources together have each problem, by network config."""
+        """Return each problem's occurrences in all sources together, by network config."""
         counts: dict[str, int] = {}
         for line in self.lines:
             counts[line.problem] = counts.get(line.problem, 0) + line.count
