@@ -60,12 +60,19 @@ def test_the_order_of_the_fields_is_fixed(tmp_path: Path) -> None:
         only = FindEntry(records=(), considered=("s@2",))
         assert plain(FIND.pack(b"k", only, change)) == [[], [], digest, b"\x02"]
         assert plain(FIND.pack(b"k", FindEntry(records=()), change)) == [[], [], b"", b""]
-        assert plain(QUARANTINE.pack(b"k", (failure,), change)) == [["s", 2, "h", "d", "r", "x", 7]]
+        packed = plain(QUARANTINE.pack(b"k", (failure,), change))
+        assert packed == [["s", 2, "h", "d", "r", "x", 7, None]]
         assert plain(CONFIG.pack(b"k", (tuned,), change)) == [["s", 2, {"a": 1}, 1.5, 7]]
 
     file = DatabaseFile(tmp_path / "finddb.lmdb", LAYOUT, writable=True)
     assert file.write(check)
     file.close()
+
+
+def test_a_quarantine_without_a_config_is_of_the_first_versions() -> None:
+    first = msgspec.msgpack.encode([["s", 2, "h", "d", "r", "x", 7]])
+    (read,) = QUARANTINE.unpack(b"k", seal(b"k", first), nothing)
+    assert (read.solver, read.created, read.config) == ("s", 7, None)
 
 
 def test_entries_of_the_first_versions_name_their_solvers() -> None:
