@@ -71,8 +71,9 @@ def test_the_order_of_the_fields_is_fixed(tmp_path: Path) -> None:
 
 def test_a_quarantine_without_a_config_is_of_the_first_versions() -> None:
     first = msgspec.msgpack.encode([["s", 2, "h", "d", "r", "x", 7]])
-    (read,) = QUARANTINE.unpack(b"k", seal(b"k", first), nothing)
-    assert (read.solver, read.created, read.config) == ("s", 7, None)
+    read = QUARANTINE.unpack(b"k", seal(b"k", first), nothing)
+    assert read is not None
+    assert [(record.solver, record.created, record.config) for record in read] == [("s", 7, None)]
 
 
 def test_entries_of_the_first_versions_name_their_solvers() -> None:
