@@ -82,6 +82,7 @@ def test_a_platform_that_fails_stops_no_other(
 
     class Failing:
         name = "Failing Platform"
+        int_ptr = 0
 
         def get_devices(self) -> list[cl.Device]:
             raise cl.RuntimeError("clGetDeviceIDs failed: OUT_OF_HOST_MEMORY")
