@@ -19,9 +19,10 @@ _PACKED = ("INT4", "UINT4", "INT2", "UINT2", "FLOAT4E2M1")
 def element_type(number: int) -> np.dtype[Any]:
     """Return the element type of ONNX's number; object where tensors cannot have it here."""
     try:
-        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
+        found: np.dtype[Any] = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
     except (KeyError, TypeError, ValueError):
         return np.dtype(object)
+    return found
 
 
 def read_tensor(tensor: Any, folder: Path | None) -> Array:
