@@ -17,6 +17,7 @@ from standin_kernels import Array, checked, hip
 from standin_tensors import ROCM, RocmTensor, Taken
 
 import convfind
+from convfind.backend_kit.borrowed import Borrowed
 from convfind.checking.accuracy import integer_data
 from convfind.checking.reference import reference_convolution
 from convfind.errors import ConvfindError, ProblemError
@@ -24,8 +25,9 @@ from convfind.handle import Handle
 from convfind.handle.convolution import Convolution
 from convfind_backend_hip import HipBackend
 from convfind_backend_hip.device import HipDevice
-from convfind_backend_hip.interop import Borrowed, adopt
+from convfind_backend_hip.interop import adopt
 from convfind_backend_hip.memory import HipBuffer
+from convfind_backend_hip.stream import Event
 
 PROBLEM = convfind.ConvProblem.forward(x=(1, 4, 6, 6), w=(8, 4, 1, 1))
 SOLVER = "hip-gemm-pointwise-fwd"
@@ -187,7 +189,7 @@ def test_tensors_are_given_back_where_a_device_is_dropped_without_being_closed(
     handle: Handle,
 ) -> None:
     stream, tensor = device_of(handle).stream, RocmTensor(X)
-    borrowed = Borrowed(stream)
+    borrowed = Borrowed(stream, Event)
     buffer = adopt(tensor, 0, stream, borrowed)
     assert buffer is not None
     del buffer

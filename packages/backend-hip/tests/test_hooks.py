@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
+from convfind.backend_kit.selection import select
 from convfind.device.target import DeviceKind, Target
 from convfind.errors import BackendUnavailableError, DeviceError, LaunchError
 from convfind.plugins.registry import default_registry
-from convfind_backend_hip.backend import select
 from convfind_backend_hip.errors import checked, failure
 
 _UNAVAILABLE = """
@@ -62,11 +62,11 @@ def test_devices_are_picked_by_number_kind_and_name() -> None:
         Target("hip", name, DeviceKind.GPU, "AMD", "ROCm", arch, 1, "1")
         for name, arch in (("AMD Instinct MI250X", "gfx90a"), ("AMD Radeon", "gfx1030"))
     )
-    assert [select(s, targets) for s in ("", "1", "gpu", "radeon", "gfx1030", "MI250")] == [
+    assert [select("hip", s, targets) for s in ("", "1", "gpu", "radeon", "gfx1030", "MI250")] == [
         *(0, 1, 0, 1, 1, 0),
     ]
     with pytest.raises(DeviceError, match="gfx1030"):
-        select("nvidia", targets)
+        select("hip", "nvidia", targets)
 
 
 def test_a_status_is_raised_by_name_with_advice() -> None:

@@ -42,7 +42,9 @@ class Runner:
 
     def invoker(self, *steps: Step) -> OpenCLInvoker:
         """An invoker."""
-        return self.device.invoker(steps, {self.program: self._loaded})
+        invoker = self.device.invoker(steps, {self.program: self._loaded})
+        assert isinstance(invoker, OpenCLInvoker)
+        return invoker
 
     def run(self, args: InvokeArgs, *steps: Step) -> None:
         """Run steps and wait."""

@@ -13,6 +13,7 @@ from convfind.device.target import DeviceKind
 from convfind.runtime.backend import InvokeArgs
 from convfind.solver.recipe import BufferArg, Memory, f32
 from convfind_backend_opencl import eventless
+from convfind_backend_opencl.compiler import LoadedProgram
 from convfind_backend_opencl.device import OpenCLDevice
 from convfind_backend_opencl.eventless import EventlessLaunch
 from convfind_backend_opencl.invoker import OpenCLInvoker
@@ -23,7 +24,8 @@ def adding(runner: Runner) -> tuple[cl.Kernel, cl.Buffer]:
     """A kernel that adds one to each of 64 numbers, and these, which are zero."""
     device = runner.device
     program = device.load(runner.program, device.compile(runner.program))
-    kernel = cl.Kernel(program.native, "affine")
+    assert isinstance(program, LoadedProgram)
+    kernel = program.kernel("affine")
     memory = cl.Buffer(device.context, cl.mem_flags.READ_WRITE, 256)
     cl.enqueue_copy(device.queue, memory, np.zeros(64, np.float32))
     kernel.set_args(memory, memory, np.float32(1), np.float32(1))

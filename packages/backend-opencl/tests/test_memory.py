@@ -16,7 +16,7 @@ from convfind.runtime.backend import InvokeArgs
 from convfind.solver.recipe import BufferArg, Fill, Memory, f32
 from convfind_backend_opencl import memory
 from convfind_backend_opencl.device import OpenCLDevice
-from convfind_backend_opencl.memory import HOST_ALIGNMENT, BufferPool, OpenCLBuffer, size_class
+from convfind_backend_opencl.memory import HOST_ALIGNMENT, OpenCLBuffer, OpenCLPool
 
 X = BufferArg(Memory.X)
 
@@ -31,15 +31,6 @@ def aligned(count: int) -> NDArray[np.float32]:
 
 def shares_host_memory(device: OpenCLDevice) -> bool:
     return device.wrap_output(aligned(16)) is not None
-
-
-@pytest.mark.parametrize("size", [0, 1, 511, 512, 513, 4096, 100_000, 3 * MIB + 1, 5 << 30])
-def test_a_size_class_wastes_an_eighth_at_most(size: int) -> None:
-    capacity = size_class(size)
-    assert capacity >= max(size, 512)
-    assert capacity % 512 == 0
-    assert capacity - size <= max(512, size // 8)
-    assert size_class(capacity) == capacity
 
 
 def test_memory_is_reused(device: OpenCLDevice) -> None:
@@ -63,7 +54,7 @@ def test_reading_begins_where_it_is_told(device: OpenCLDevice) -> None:
 
 
 def test_idle_memory_is_bounded_and_the_longest_idle_goes_first(device: OpenCLDevice) -> None:
-    pool = BufferPool(device.context, device.queue, max_idle=3 * MIB)
+    pool = OpenCLPool(device.context, device.queue, max_idle=3 * MIB)
     blocks = [pool.take(MIB) for _ in range(5)]
     for block in blocks:
         pool.give(block)
@@ -74,14 +65,14 @@ def test_idle_memory_is_bounded_and_the_longest_idle_goes_first(device: OpenCLDe
 
 
 def test_a_small_request_leaves_large_memory_alone(device: OpenCLDevice) -> None:
-    pool = BufferPool(device.context, device.queue, max_idle=4 * MIB)
+    pool = OpenCLPool(device.context, device.queue, max_idle=4 * MIB)
     pool.give(pool.take(2 * MIB))
     assert pool.take(MIB).size == MIB
     assert pool.idle == 2 * MIB
 
 
 def test_a_closed_pool_keeps_nothing(device: OpenCLDevice) -> None:
-    pool = BufferPool(device.context, device.queue, max_idle=MIB)
+    pool = OpenCLPool(device.context, device.queue, max_idle=MIB)
     block = pool.take(4096)
     pool.close()
     pool.give(block)
@@ -143,7 +134,7 @@ def test_a_fill_starts_where_drivers_can_count(device: OpenCLDevice) -> None:
 
 def test_views_go_with_their_memory(device: OpenCLDevice, runner: Runner) -> None:
     x = device.upload(np.zeros(64, np.float32))
-    pool = BufferPool(device.context, device.queue, max_idle=0)
+    pool = OpenCLPool(device.context, device.queue, max_idle=0)
     for _ in range(3):  # each time with memory of its own, which is then released
         args = InvokeArgs(x=x, y=OpenCLBuffer(pool.take(1 << 20), 1 << 20, pool))
         runner.run(

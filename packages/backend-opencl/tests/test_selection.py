@@ -1,4 +1,4 @@
-"""Devices in their order, and the selectors that pick one."""
+"""Devices in their order."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import pytest
 from opencl_testing import NUMBERS
 
 from convfind.device.target import DeviceKind, Target
-from convfind.errors import DeviceError
 from convfind_backend_opencl import backend as backend_module
-from convfind_backend_opencl.backend import OpenCLBackend, select
+from convfind_backend_opencl.backend import OpenCLBackend
 
 
 def target(name: str, kind: DeviceKind, vendor: str, platform: str, driver: str = "1") -> Target:
@@ -22,37 +21,6 @@ SMALL = Target("opencl", "T4", DeviceKind.GPU, "NVIDIA Corporation", "NVIDIA CUD
 ARC = target("Arc A770", DeviceKind.GPU, "Intel(R) Corporation", "Intel(R) OpenCL Graphics")
 INTEL = target("AMD EPYC", DeviceKind.CPU, "Intel(R) Corporation", "Intel(R) OpenCL")
 POCL = target("pthread", DeviceKind.CPU, "AuthenticAMD", "Portable Computing Language", "PoCL 3")
-TARGETS = (H200, ARC, INTEL, POCL)
-
-
-@pytest.mark.parametrize(
-    ("selector", "expected"),
-    [
-        ("", H200),
-        ("0", H200),
-        ("3", POCL),
-        ("cpu", INTEL),
-        ("GPU", H200),
-        ("nvidia", H200),
-        ("h200", H200),
-        ("intel", ARC),
-        ("Intel(R) OpenCL", ARC),
-        ("epyc", INTEL),
-        ("pocl", POCL),
-        (" portable ", POCL),
-    ],
-)
-def test_selectors(selector: str, expected: Target) -> None:
-    assert TARGETS[select(selector, TARGETS)] is expected
-
-
-@pytest.mark.parametrize("selector", ["4", "99", "accelerator", "radeon", "-1"])
-def test_a_selector_without_a_match_lists_the_devices(selector: str) -> None:
-    with pytest.raises(DeviceError, match="no opencl device matches") as caught:
-        select(selector, TARGETS)
-    assert repr(selector) in str(caught.value)
-    assert "0: NVIDIA H200 (gpu, NVIDIA CUDA)" in str(caught.value)
-    assert "3: pthread (cpu, Portable Computing Language)" in str(caught.value)
 
 
 def test_the_best_device_comes_first() -> None:

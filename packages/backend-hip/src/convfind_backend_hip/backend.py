@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from convfind.backend_kit.selection import select
 from convfind.device.target import Target
-from convfind.errors import BackendUnavailableError, DeviceError
+from convfind.errors import BackendUnavailableError
 from convfind.runtime.backend import Backend
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class HipBackend(Backend):
         """Open a device by number, by ``gpu``, or by a part of its name or architecture."""
         from convfind_backend_hip.device import HipDevice
 
-        number = select(selector, self.targets())
+        number = select(self.name, selector, self.targets())
         return HipDevice.opened(number, self.targets()[number])
 
     def open_native(self, stream: int, number: int = 0) -> HipDevice:
@@ -47,25 +48,8 @@ class HipBackend(Backend):
         """
         from convfind_backend_hip.device import HipDevice
 
-        return HipDevice(self.targets()[select(str(number), self.targets())], number, stream)
-
-
-def select(selector: str, targets: tuple[Target, ...]) -> int:
-    """Return the index of the first target that a selector means; the empty one means the first."""
-    wanted = selector.strip().lower()
-    if wanted.isdecimal():
-        matches = [int(wanted)] if int(wanted) < len(targets) else []
-    else:
-        matches = [
-            index
-            for index, target in enumerate(targets)
-            if wanted == target.kind or wanted in f"{target.name} {target.arch}".lower()
-        ]
-    if not matches:
-        listed = "; ".join(f"{i}: {t.name} ({t.arch})" for i, t in enumerate(targets))
-        msg = f"no hip device matches {selector!r}; there are: {listed}"
-        raise DeviceError(msg)
-    return matches[0]
+        targets = self.targets()
+        return HipDevice(targets[select(self.name, str(number), targets)], number, stream)
 
 
 def check_runtime() -> None:

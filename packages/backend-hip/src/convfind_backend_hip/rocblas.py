@@ -12,6 +12,7 @@ from ctypes import POINTER, byref, c_float, c_int, c_int32, c_int64, c_size_t, c
 from functools import lru_cache
 from pathlib import Path
 
+from convfind.backend_kit.status import RuntimeFailure, StatusAdvice
 from convfind.errors import BackendUnavailableError, DeviceError, LaunchError
 from convfind.log import logger
 from convfind.solver.recipe import LibraryGemm
@@ -38,15 +39,19 @@ _STATUS = (
     *("size_increased", "size_unchanged", "invalid_value", "continue", "check_numerics_fail"),
     *("excluded_from_build", "arch_mismatch"),
 )
-_ADVICE = {
-    "not_implemented": "use another type or a newer rocBLAS",
-    "memory_error": "free device memory or use a smaller problem",
-    "internal_error": "an earlier kernel may have crashed the device; start a new process",
-    "excluded_from_build": "install a complete rocBLAS",
-    "arch_mismatch": "install a rocBLAS that knows the device",
-    "invalid_handle": "open the device again",
-}
-_ANY_ADVICE = "use another solver, and look at rocBLAS's log (ROCBLAS_LAYER=1)"
+_ADVICE = StatusAdvice(
+    {
+        "rocblas_status_not_implemented": "use another type or a newer rocBLAS",
+        "rocblas_status_memory_error": "free device memory or use a smaller problem",
+        "rocblas_status_internal_error": (
+            "an earlier kernel may have crashed the device; start a new process"
+        ),
+        "rocblas_status_excluded_from_build": "install a complete rocBLAS",
+        "rocblas_status_arch_mismatch": "install a rocBLAS that knows the device",
+        "rocblas_status_invalid_handle": "open the device again",
+    },
+    otherwise="use another solver, and look at rocBLAS's log (ROCBLAS_LAYER=1)",
+)
 #: The product is there; it took longer for want of memory.
 _SLOW = _STATUS.index("perf_degraded")
 _MATRIX = (c_void_p, c_int, c_int32, c_int64)  # address, type, leading dimension, stride
@@ -206,14 +211,7 @@ def _scale(value: float, integer: bool) -> c_int32 | c_float:
     return c_int32(int(value))
 
 
-def _check(
-    status: int,
-    call: str,
-    doing: str,
-    kind: type[DeviceError] | type[LaunchError] = DeviceError,
-) -> None:
-    if not status:
-        return
-    name = _STATUS[status] if status < len(_STATUS) else str(status)
-    what = f"{doing}: rocblas_{call} failed with rocblas_status_{name}"
-    raise kind(f"{what}; {_ADVICE.get(name, _ANY_ADVICE)}")
+def _check(status: int, call: str, doing: str, kind: RuntimeFailure = DeviceError) -> None:
+    if status:
+        name = _STATUS[status] if status < len(_STATUS) else str(status)
+        raise _ADVICE.error(kind, doing, f"rocblas_status_{name}", f"rocblas_{call}")

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convfind.arguments import shown
+from convfind.backend_kit.selection import select
 from convfind.device.target import DeviceKind, Target
-from convfind.errors import BackendUnavailableError, DeviceError
+from convfind.errors import BackendUnavailableError
 from convfind.log import logger
 from convfind.runtime.backend import Backend
 from convfind_backend_opencl.cpu_runtime import (
@@ -52,7 +52,7 @@ class OpenCLBackend(Backend):
         from convfind_backend_opencl.device import OpenCLDevice
 
         devices = self._devices()
-        native, target = devices[select(selector, tuple(target for _, target in devices))]
+        native, target = devices[select(self.name, selector, [target for _, target in devices])]
         return OpenCLDevice.opened(native, target)
 
     def open_native(self, context: cl.Context, queue: cl.CommandQueue) -> OpenCLDevice:
@@ -71,30 +71,6 @@ class OpenCLBackend(Backend):
             msg = f"no opencl device found; {_INSTALL}"
             raise BackendUnavailableError(msg)
         return self._found
-
-
-def select(selector: str, targets: tuple[Target, ...]) -> int:
-    """Return the index of the first target that a selector means; the empty one means the first."""
-    wanted = selector.strip().lower()
-    if wanted.isdecimal():
-        matches = [int(wanted)] if int(wanted) < len(targets) else []
-    elif wanted in _KINDS:
-        matches = [index for index, target in enumerate(targets) if target.kind == wanted]
-    else:
-        matches = [index for index, target in enumerate(targets) if wanted in _text(target)]
-    if not matches:
-        listed = "; ".join(
-            f"{index}: {target.name} ({target.kind}, {target.platform})"
-            for index, target in enumerate(targets)
-        )
-        msg = f"no opencl device matches {shown(selector)}; there are: {listed}"
-        raise DeviceError(msg)
-    return matches[0]
-
-
-def _text(target: Target) -> str:
-    # The driver holds the platform's version, the only place where PoCL calls itself so.
-    return f"{target.vendor} {target.name} {target.platform} {target.driver}".lower()
 
 
 def _rank(target: Target) -> tuple[int, int, int]:

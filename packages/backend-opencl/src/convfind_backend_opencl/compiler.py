@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ import pyopencl as cl
 # build log that is not empty; the class below it does neither.
 from pyopencl._cl import _Program
 
-from convfind.cached import RecentlyUsed
+from convfind.backend_kit.compiler import ProgramCompiler
 from convfind.device.target import Target
 from convfind.errors import KernelBuildError
 from convfind.log import logger
@@ -24,10 +23,6 @@ from convfind.solver.kernel_spec import KernelLanguage, Program
 from convfind_backend_opencl.errors import status_name
 from convfind_backend_opencl.ptx import limit_registers, retarget
 from convfind_backend_opencl.target import is_nvidia
-
-_MAGIC = b"convfind-opencl-1\0"
-_DIGEST_SIZE = 16
-_MOST_LOGS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,51 +48,46 @@ class LoadedProgram:
             return cl.Kernel(self.native, entry)
 
 
-class Compiler:
-    """The compiler of one device. Every method may be called from several threads at once."""
+class Compiler(ProgramCompiler):
+    """The compiler of one device."""
+
+    backend = "opencl"
+    languages = (KernelLanguage.OPENCL_C, KernelLanguage.SHARED)
+    magic = b"convfind-opencl-1\0"
 
     def __init__(self, context: cl.Context, device: cl.Device, target: Target) -> None:
+        super().__init__(target)
         self._context = context
         self._device = device
-        self._compiler = target.compiler.encode()
         self._is_nvidia = is_nvidia(device)
         # Registers and spills appear in the build log.
         self._verbose = ("-cl-nv-verbose",) if self._is_nvidia else ()
-        self._logs = RecentlyUsed[Program, str](_MOST_LOGS)
 
-    def compile(self, program: Program) -> bytes:
-        """Compile to a binary that `load` accepts on the same target."""
-        if program.language is KernelLanguage.HIP:
-            log = "the opencl backend compiles opencl-c and shared kernels, not hip"
-            raise KernelBuildError(str(program.source), program.all_options, log)
+    def build(self, program: Program) -> tuple[bytes, str]:
+        """Return the runtime's binary and log."""
         options = (*self._options(program), *self._verbose)
         try:
             native = _Program(self._context, program.source.text)
         except cl.Error as exc:
             raise KernelBuildError(str(program.source), options, status_name(exc)) from exc
-        self._build(native, program, options)
+        log = self._build(native, program, options)
         binaries = native.get_info(cl.program_info.BINARIES)
         assert isinstance(binaries, list)
         code = binaries[0]
         if self._is_nvidia:  # the binary is PTX
             code = limit_registers(retarget(code), program.options)
-        return self._sealed(code)
+        return code, log
 
-    def load(self, program: Program, binary: bytes) -> LoadedProgram:
-        """Make a binary ready."""
-        code = self._opened(program, binary)
+    def loaded(self, program: Program, code: bytes) -> LoadedProgram:
+        """Make code ready. Raises `KernelBuildError`."""
         try:
             native = _Program(self._context, [self._device], [code])
         except cl.Error as exc:
             log = f"the runtime refuses the binary: {status_name(exc)}"
             raise KernelBuildError(str(program.source), program.all_options, log) from exc
-        self._build(native, program, self._verbose)
+        self.note_log(program, self._build(native, program, self._verbose))
         names = native.get_info(cl.program_info.KERNEL_NAMES)
         return LoadedProgram(native, tuple(str(names).split(";")))
-
-    def build_log(self, program: Program) -> str:
-        """What the compiler said when it last built the program; empty before that."""
-        return self._logs.get(program) or ""
 
     @staticmethod
     def _options(program: Program) -> tuple[str, ...]:
@@ -108,15 +98,13 @@ class Compiler:
         standard = () if any("-cl-std=" in word for word in program.options) else ("-cl-std=CL1.2",)
         return (*standard, *program.all_options)
 
-    def _build(self, native: _Program, program: Program, options: tuple[str, ...]) -> None:
+    def _build(self, native: _Program, program: Program, options: tuple[str, ...]) -> str:
         try:
             native._build(options=" ".join(options).encode(), devices=[self._device])
         except cl.Error as exc:
             log = self._log(native).strip() or status_name(exc)
             raise KernelBuildError(str(program.source), options, log) from exc
-        log = self._log(native)
-        if log.strip() or program not in self._logs:
-            self._logs.put(program, log)
+        return self._log(native)
 
     def _log(self, native: _Program) -> str:
         try:
@@ -124,26 +112,6 @@ class Compiler:
         except (cl.Error, UnicodeDecodeError) as exc:
             return f"<no build log: {exc}>"
         return str(log or "").replace("\0", "")
-
-    def _sealed(self, code: bytes) -> bytes:
-        """Put the magic word and a digest before a binary.
-
-        Runtimes check their binaries poorly: PoCL ends the process over a truncated one.
-        """
-        return _MAGIC + self._digest(code) + code
-
-    def _opened(self, program: Program, binary: bytes) -> bytes:
-        head = len(_MAGIC) + _DIGEST_SIZE
-        code = binary[head:]
-        if binary[:head] != _MAGIC + self._digest(code):
-            log = "the binary is damaged or was made for another device or driver; compile it again"
-            raise KernelBuildError(str(program.source), program.all_options, log)
-        return code
-
-    def _digest(self, code: bytes) -> bytes:
-        digest = hashlib.blake2b(self._compiler, digest_size=_DIGEST_SIZE)
-        digest.update(code)
-        return digest.digest()
 
 
 @cache

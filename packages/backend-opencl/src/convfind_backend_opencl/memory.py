@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections import deque
-from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyopencl as cl
 
+from convfind.backend_kit import memory as kit
+from convfind.backend_kit.memory import KeptBuffer, bytes_of
+from convfind.backend_kit.pool import BufferPool
 from convfind.errors import DeviceError
-from convfind.runtime.backend import TensorForm
 from convfind.solver.recipe import WORKSPACE_ALIGNMENT
-from convfind_backend_opencl.errors import opencl_errors, translated
+from convfind_backend_opencl.errors import opencl_errors
 from convfind_backend_opencl.target import is_nvidia
 
 #: Host arrays are used in place from this alignment on: kernels may read memory as ``float16``.
@@ -23,13 +23,12 @@ HOST_ALIGNMENT = 64
 #: Bytes that one command fills at most, and the widest pattern that it repeats.
 _FILL = 1 << 30
 _PATTERN = 16
-_SERIAL = itertools.count(1)
 
 
-class Block:
+class Block(kit.Block):
     """A piece of OpenCL memory: all of a buffer from ``origin`` on, and the views kernels use."""
 
-    __slots__ = ("_parent", "_views", "memory", "origin", "owner", "serial", "size")
+    __slots__ = ("_parent", "_views", "memory", "origin")
 
     def __init__(
         self,
@@ -39,12 +38,9 @@ class Block:
         parent: cl.Buffer | None = None,
         owner: object = None,
     ) -> None:
+        super().__init__(size, owner)
         self.memory = memory
-        self.size = size
         self.origin = origin
-        self.owner = owner  # kept alive with the block
-        #: Tells blocks apart without keeping them alive, as an invoker must.
-        self.serial = next(_SERIAL)
         # OpenCL has no view of a view: where the memory is one, further ones come from its parent.
         self._parent = parent
         self._views: dict[int, cl.Buffer] = {}
@@ -67,50 +63,17 @@ class Block:
             return self._parent.get_sub_region(self.memory.offset + start, size)
         return self.memory.get_sub_region(start, size)
 
-    def overlaps(self, other: Block, size: int, other_size: int) -> bool:
-        """Return whether so many bytes from both origins on have one in common."""
-        (memory, start), (other_memory, other_start) = self._place(), other._place()
-        return (
-            memory == other_memory
-            and start < other_start + other_size
-            and other_start < start + size
-        )
-
-    def _place(self) -> tuple[int, int]:
-        """OpenCL's object that is no view, and the byte in it at which the block starts."""
+    def place(self) -> tuple[int, int]:
+        """Return OpenCL's object that is no view, and the byte in it at which the block starts."""
         if self._parent is None:
             return self.memory.int_ptr, self.origin
         return self._parent.int_ptr, self.memory.offset + self.origin
 
 
-class Keeper(Protocol):
-    """Takes a block when nobody uses its buffer any more."""
+class OpenCLBuffer(KeptBuffer[Block]):
+    """Memory of an OpenCL device."""
 
-    def give(self, block: Block) -> None:
-        """Take a block. Called by finalisers, so at any moment."""
-
-
-class OpenCLBuffer:
-    """Device memory. It goes to its keeper when nobody uses the buffer any more."""
-
-    __slots__ = ("__weakref__", "_keeper", "block", "form", "read_only", "serial", "size")
-
-    def __init__(
-        self,
-        block: Block,
-        size: int,
-        keeper: Keeper | None = None,
-        *,
-        read_only: bool = False,
-        form: TensorForm | None = None,
-    ) -> None:
-        self.block = block
-        self.size = size
-        self.serial = block.serial
-        self.read_only = read_only  # never written from here
-        #: How the user's own array lies in it.
-        self.form = form
-        self._keeper = keeper
+    __slots__ = ()
 
     @property
     def native(self) -> cl.Buffer:
@@ -121,12 +84,6 @@ class OpenCLBuffer:
     def offset(self) -> int:
         """Bytes of `native` before this buffer: not 0 for arrays that start inside another."""
         return self.block.origin
-
-    def __del__(self) -> None:
-        # Absent where the constructor did not finish.
-        keeper = getattr(self, "_keeper", None)
-        if keeper is not None:
-            keeper.give(self.block)
 
 
 class HostMemory:
@@ -173,100 +130,34 @@ class HostMemory:
             self._queue.finish()
 
 
-class BufferPool:
-    """Reuses memory by size classes. What lies idle is bounded; the longest idle goes first.
-
-    Memory may return while commands that use it are under way: the queue works in order, so the
-    commands of its next user come after them.
-    """
+class OpenCLPool(BufferPool[Block]):
+    """Memory of a context for the commands of a queue."""
 
     def __init__(self, context: cl.Context, queue: cl.CommandQueue, max_idle: int) -> None:
+        # NVIDIA's driver would allocate more, and commands on it would then crash the device.
+        super().__init__(max_idle, queue.device.max_mem_alloc_size)
         self._context = context
         self._queue = queue
-        self._max_idle = max_idle
-        self._max_size: int = queue.device.max_mem_alloc_size
-        self._lock = Lock()
-        self._idle: list[Block] = []  # longest idle first
-        self._returned: deque[Block] = deque()
 
-    def take(self, size: int) -> Block:
-        """Return memory of at least ``size`` bytes with undefined contents."""
-        if size > self._max_size:
-            # NVIDIA's driver would allocate it, and commands on it would then crash the device.
-            msg = (
-                f"allocation of {size} bytes is over the device's limit of {self._max_size} bytes; "
-                "use a smaller problem or workspace"
-            )
-            raise DeviceError(msg)
-        capacity = min(size_class(size), self._max_size)
-        with self._lock:
-            self._sort_in()
-            for index in range(len(self._idle) - 1, -1, -1):
-                if self._idle[index].size == capacity:
-                    return self._idle.pop(index)
-        return self._allocate(capacity)
-
-    def give(self, block: Block) -> None:
-        """Take memory back. Called by finalisers, so at any moment, even inside another method."""
-        self._returned.append(block)
-        if self._lock.acquire(blocking=False):
-            try:
-                self._sort_in()
-            finally:
-                self._lock.release()
-
-    def clear(self) -> None:
-        """Free everything idle."""
-        with self._lock:
-            self._returned.clear()
-            self._idle.clear()
-
-    def close(self) -> None:
-        """Free everything idle, and from now on everything that returns."""
-        self._max_idle = 0
-        self.clear()
-
-    @property
-    def idle(self) -> int:
-        """Bytes that wait for reuse."""
-        with self._lock:
-            self._sort_in()
-            return sum(block.size for block in self._idle)
-
-    def _sort_in(self) -> None:
-        while self._returned:
-            self._idle.append(self._returned.popleft())
-        excess = sum(block.size for block in self._idle) - self._max_idle
-        while excess > 0:
-            excess -= self._idle.pop(0).size
-
-    def _allocate(self, size: int) -> Block:
-        try:
-            return self._create(size)
-        except cl.Error:
-            self._queue.finish()
-            self.clear()
-        try:
-            return self._create(size)
-        except cl.Error as exc:
-            total = self._queue.device.global_mem_size
-            doing = f"allocation of {size} bytes (limit: {self._max_size}, device memory: {total})"
-            raise translated(exc, doing, DeviceError) from exc
-
-    def _create(self, size: int) -> Block:
-        memory = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, size)
-        if not self._queue.device.host_unified_memory:
-            # GPU drivers allocate at the first use; a failure belongs here and not into a launch.
-            cl.enqueue_migrate_mem_objects(
-                self._queue, [memory], cl.mem_migration_flags.CONTENT_UNDEFINED
-            ).wait()
+    def create(self, size: int) -> Block:
+        """Allocate."""
+        device = self._queue.device
+        limits = f"limit: {device.max_mem_alloc_size}, device memory: {device.global_mem_size}"
+        with opencl_errors(f"allocation of {size} bytes ({limits})"):
+            memory = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, size)
+            if not device.host_unified_memory:
+                # GPU drivers allocate at the first use; a failure belongs here and not into a
+                # launch.
+                cl.enqueue_migrate_mem_objects(
+                    self._queue, [memory], cl.mem_migration_flags.CONTENT_UNDEFINED
+                ).wait()
         return Block(memory, size)
 
-
-def size_class(size: int) -> int:
-    """Round up to one of eight steps an octave, 512 bytes at least: at most an eighth is wasted."""
-    step = max(512, 1 << max(size.bit_length() - 4, 0))
-    return max(-(-size // step), 1) * step
+    def drain(self) -> None:
+        """Free everything idle when no command uses it any more."""
+        with opencl_errors("waiting for memory"):
+            self._queue.finish()
+        self.clear()
 
 
 def enqueue_fill(
@@ -297,14 +188,6 @@ def enqueue_fill(
             byte_count=count,
         )
     return first, last
-
-
-def bytes_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """Return a C-contiguous array's memory as bytes: bfloat16 has no buffer protocol of its own."""
-    if not array.flags.c_contiguous:
-        msg = f"array of shape {array.shape} is not C-contiguous; use numpy.ascontiguousarray"
-        raise DeviceError(msg)
-    return array.reshape(-1).view(np.uint8)
 
 
 def is_usable_in_place(array: np.ndarray[Any, Any]) -> bool:

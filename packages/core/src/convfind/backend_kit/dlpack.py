@@ -13,10 +13,14 @@ from typing import Any
 
 from convfind.errors import DeviceError
 from convfind.runtime.backend import TensorForm
-from convfind.runtime.tensors import packed_steps
+from convfind.runtime.tensors import dlpack_device, packed_steps
 
-#: DLPack's number of ROCm devices.
+#: DLPack's numbers of kinds of devices.
+CUDA = 2
 ROCM = 10
+#: Bytes at whose multiples kernels may expect a tensor to start.
+_ALIGNMENT = 16
+
 _NAME = b"dltensor"
 _USED = b"used_dltensor"
 
@@ -97,6 +101,44 @@ class ForeignTensor:
             _Deleter(managed.contents.deleter)(managed)
 
 
+def foreign_tensor(
+    tensor: object, backend: str, device: tuple[int, int], stream: int
+) -> ForeignTensor | None:
+    """Return a tensor of another library on a kind of device; None for anything else.
+
+    The tensor's library makes ``stream`` wait for what it has under way on the tensor.
+
+    Raises:
+        DeviceError: its library does not share the tensor, it lies on another device of the kind,
+            has gaps, or starts at an odd address.
+    """
+    if not hasattr(tensor, "__dlpack_device__"):
+        return None
+    kind, number = dlpack_device(tensor)
+    if kind != device[0]:
+        return None
+    if number != device[1]:
+        there, here = f"{backend}:{number}", f"{backend}:{device[1]}"
+        msg = f"tensor lies on {there}, and {here} is open; open {there}"
+        raise DeviceError(msg)
+    exported: Any = tensor
+    try:
+        capsule = exported.__dlpack__(stream=stream)
+    except (BufferError, RuntimeError, TypeError, ValueError) as exc:
+        msg = f"{type(tensor).__name__} does not share its memory: {exc}"
+        raise DeviceError(msg) from exc
+    foreign = ForeignTensor(capsule)
+    form = foreign.form
+    described = f"tensor of shape {form.shape} and strides {form.strides}"
+    if not form.is_dense:
+        msg = f"{described} has gaps; use its contiguous()"
+        raise DeviceError(msg)
+    if foreign.address % _ALIGNMENT:
+        msg = f"{described} does not start at a multiple of {_ALIGNMENT} bytes; use its clone()"
+        raise DeviceError(msg)
+    return foreign
+
+
 #: What libraries call at the end of a tensor of ours: C's ``time``, which writes the time where the
 #: tensor has its address. They call at any moment: while an exception is raised, which a function
 #: of Python would lose, or when the interpreter is gone. So the call leaves a mark and no more.
@@ -106,14 +148,16 @@ _MARK = ctypes.cast(ctypes.CDLL(None).time, c_void_p).value
 class _Shared:
     """Memory of ours as a tensor of other libraries."""
 
-    def __init__(self, memory: object, address: int, number: int, form: TensorForm) -> None:
+    def __init__(
+        self, memory: object, address: int, device: tuple[int, int], form: TensorForm
+    ) -> None:
         self._memory = memory
         self._address = address
         rank = len(form.shape)
         self._shape = (c_int64 * rank)(*form.shape)
         self._strides = (c_int64 * rank)(*form.strides)
         kind = _DataType(*_CODES[form.dtype], 1)
-        place = _Device(ROCM, number)
+        place = _Device(*device)
         tensor = _Tensor(address, place, rank, kind, self._shape, self._strides, 0)
         self._managed = _ManagedTensor(tensor, None, _MARK)
         #: None when somebody has taken the tensor out.
@@ -133,10 +177,10 @@ class _Shared:
 _shared: dict[int, _Shared] = {}
 
 
-def share(memory: object, address: int, number: int, form: TensorForm) -> object:
+def share(memory: object, address: int, device: tuple[int, int], form: TensorForm) -> object:
     """Return a capsule with a tensor. ``memory`` lives until `take_back` finds it unused."""
     take_back()
-    shared = _Shared(memory, address, number, form)
+    shared = _Shared(memory, address, device, form)
     _keep(shared)  # beyond the end of the interpreter, where somebody still holds the tensor
     _shared[id(shared)] = shared
     return shared.capsule

@@ -1,0 +1,106 @@
+"""`BufferPool`: device memory that is reused by size classes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from threading import Lock
+from typing import Generic
+
+from convfind.backend_kit.memory import BlockT
+from convfind.device.target import Target
+from convfind.errors import DeviceError
+
+#: Memory that waits for reuse is at most this part of the device's.
+_IDLE_SHARE = 8
+
+
+class BufferPool(ABC, Generic[BlockT]):
+    """Reuses memory by size classes. What lies idle is bounded; the longest idle goes first.
+
+    Memory may return while commands that use it are under way: the queue works in order, so the
+    commands of its next user come after them.
+    """
+
+    def __init__(self, max_idle: int, largest: int | None = None) -> None:
+        """Make an empty pool that keeps ``max_idle`` bytes, of blocks up to ``largest`` bytes."""
+        self._max_idle = max_idle
+        self._largest = largest
+        self._lock = Lock()
+        self._idle: list[BlockT] = []  # longest idle first
+        self._returned: deque[BlockT] = deque()
+
+    @abstractmethod
+    def create(self, size: int) -> BlockT:
+        """Allocate. Raises `DeviceError` with the size and the device's memory."""
+
+    def drain(self) -> None:
+        """Free everything idle before an allocation is tried again, once nothing uses it."""
+        self.clear()
+
+    def take(self, size: int) -> BlockT:
+        """Return memory of at least ``size`` bytes with undefined contents."""
+        capacity = size_class(size)
+        if self._largest is not None:
+            if size > self._largest:
+                msg = (
+                    f"allocation of {size} bytes is over the device's limit of {self._largest} "
+                    "bytes; use a smaller problem or workspace"
+                )
+                raise DeviceError(msg)
+            capacity = min(capacity, self._largest)
+        with self._lock:
+            self._sort_in()
+            for index in range(len(self._idle) - 1, -1, -1):
+                if self._idle[index].size == capacity:
+                    return self._idle.pop(index)
+        try:
+            return self.create(capacity)
+        except DeviceError:
+            self.drain()
+        return self.create(capacity)
+
+    def give(self, block: BlockT) -> None:
+        """Take memory back. Called by finalisers, so at any moment, even inside another method."""
+        self._returned.append(block)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._sort_in()
+            finally:
+                self._lock.release()
+
+    def clear(self) -> None:
+        """Free everything idle."""
+        with self._lock:
+            self._returned.clear()
+            self._idle.clear()
+
+    def close(self) -> None:
+        """Free everything idle, and from now on everything that returns."""
+        self._max_idle = 0
+        self.clear()
+
+    @property
+    def idle(self) -> int:
+        """Bytes that wait for reuse."""
+        with self._lock:
+            self._sort_in()
+            return sum(block.size for block in self._idle)
+
+    def _sort_in(self) -> None:
+        while self._returned:
+            self._idle.append(self._returned.popleft())
+        excess = sum(block.size for block in self._idle) - self._max_idle
+        while excess > 0 and self._idle:
+            excess -= self._idle.pop(0).size
+
+
+def most_idle(target: Target) -> int:
+    """Return the bytes of a device's memory that may wait for reuse."""
+    return target.global_memory // _IDLE_SHARE
+
+
+def size_class(size: int) -> int:
+    """Round up to one of eight steps an octave, 512 bytes at least: at most an eighth is wasted."""
+    step = max(512, 1 << max(size.bit_length() - 4, 0))
+    return max(-(-size // step), 1) * step
