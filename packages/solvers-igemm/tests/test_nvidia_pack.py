@@ -45,7 +45,9 @@ class PackAlone(KernelSource):
     def text(self) -> str:
         headers = files("convfind").joinpath("kernel_include")
         nvidia = headers.joinpath("convfind_nvidia.h").read_text().partition(INCLUDE)[2]
-        parts = re.findall(r"^CF_INLINED CF_UINT cf_tf32_(?:high|low)\b(?:.*?})$", nvidia, re.M | re.S)
+        parts = re.findall(
+            r"^CF_INLINED CF_UINT cf_tf32_(?:high|low)\b(?:.*?})$", nvidia, re.M | re.S
+        )
         assert len(parts) == 2
         tile = headers.joinpath("convfind_nvidia_tile.h").read_text()
         _, kept, code = tile.partition("#define ROWS_BYTES")

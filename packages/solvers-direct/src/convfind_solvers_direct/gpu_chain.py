@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.register_limit import UNIT_REGISTERS
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
@@ -28,18 +29,16 @@ from convfind_solvers_direct.gpu_wide import copies_past_registers
 from convfind_solvers_direct.window import Window, window
 
 #: Registers of an item for sums, a row of values and weights, and its multiply-adds, all of them
-#: straight code; where hiprtc compiles, which spills sooner, fewer. Chains keep weights meanwhile,
+#: straight code; fewer for AMD's compiler, which spills sooner. Chains keep weights meanwhile,
 #: which a single image reads when they are due.
 _MOST_REGISTERS, _MOST_REGISTERS_CHAINED, _LONGEST_CODE = 150, 120, 2800
-_MOST_REGISTERS_HIP, _LONGEST_CODE_HIP = 100, 1400
+_MOST_REGISTERS_AMD, _LONGEST_CODE_AMD = 100, 1400
 #: Rows, and columns, of the largest planes.
 _LARGEST = 31
 #: Planes that the kernels count in 32 bits.
 _MOST_PLANES = 2**28
 #: Rows of so many floats begin in the same banks of local memory.
 _BANKS = 16
-#: Registers of a unit.
-_UNIT_REGISTERS = 65536
 #: Work-items that a unit needs, to have enough on its way.
 _FEWEST_OF_UNIT = 256
 _USUAL_ITEMS = 64
@@ -171,7 +170,7 @@ class ChainConv(GpuDirect):
         if not copies_past_registers(target) or 8 * runs * share.planes > 9 * shape.groups:
             return config
         registers = (share.registers + self._other_registers) * items
-        slots = target.compute_units * (_UNIT_REGISTERS // registers)
+        slots = target.compute_units * (UNIT_REGISTERS // registers)
         fewest = target.compute_units * _FEWEST_OF_UNIT // items
         for chain in (2, 4):
             longer = config.replace(chain=chain)
@@ -182,19 +181,18 @@ class ChainConv(GpuDirect):
 
     def _is_legal(self, shape: Window, target: Target, config: Config) -> bool:
         share, chain = self._share(shape, config), config.integer("chain")
-        is_hip = target.backend == "hip"
         most = _MOST_REGISTERS if chain == 1 else _MOST_REGISTERS_CHAINED
         return (
             config.integer("items") <= target.max_work_group
             and config.integer("rows") <= shape.out[0]
             and share.planes > 0
             and share.floats + shape.size[1] <= MOST_FLOATS
-            # Of chains hiprtc spills, and without copies past the registers they gain nothing.
-            and chain <= (1 if is_hip else shape.images)
+            # AMD's compiler spills chains, which gain nothing without copies past the registers.
+            and chain <= (1 if target.is_amd else shape.images)
             # Every line begins at a whole four.
             and (chain == 1 or shape.groups * _common(shape) % 4 == 0)
-            and share.registers <= (_MOST_REGISTERS_HIP if is_hip else most)
-            and share.code <= (_LONGEST_CODE_HIP if is_hip else _LONGEST_CODE)
+            and share.registers <= (_MOST_REGISTERS_AMD if target.is_amd else most)
+            and share.code <= (_LONGEST_CODE_AMD if target.is_amd else _LONGEST_CODE)
         )
 
     @abstractmethod

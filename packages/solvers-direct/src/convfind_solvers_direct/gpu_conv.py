@@ -10,6 +10,7 @@ from typing import ClassVar
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.register_limit import register_limit
+from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
 from convfind.problem.traits import FIRST_TRAITS, Trait
 from convfind.reasons import Reason
@@ -29,12 +30,10 @@ PACKAGE = "convfind_solvers_direct"
 #: Weights that an item keeps in registers.
 MOST_WEIGHTS = 81
 #: The same where hiprtc compiles: of more it spills some, and takes minutes over that.
-_MOST_WEIGHTS_HIP = 49
+_MOST_WEIGHTS_AMD = 49
 #: Source rows that a walk is unrolled over.
 _LONGEST_WALK = 48
-#: Of one unit of an H200: FLOP/s at the peak, and bytes/s of memory.
-_UNIT_PEAK = 507e9
-_UNIT_BANDWIDTH = 32e9
+_BANDWIDTH_SHARE = 0.88
 
 _FEWEST_ITEMS = 32
 ROWS = Parameter("rows", tuple(range(1, 17)), "rows of the result of an item")
@@ -73,8 +72,8 @@ class GpuDirect(TunableSolver):
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """All tensors moved once, or the sums where these take longer."""
-        memory = problem.traffic / _UNIT_BANDWIDTH
-        peak = problem.flops / _UNIT_PEAK
+        memory = memory_seconds(problem.traffic, target, _BANDWIDTH_SHARE)
+        peak = peak_seconds(problem.flops, target)
         return max(0.8 * peak / max(memory, peak / self.arithmetic_share), 0.02)
 
     @abstractmethod
@@ -178,7 +177,7 @@ class GpuConv(GpuDirect):
 
 def most_weights(target: Target) -> int:
     """Weights that an item keeps in registers."""
-    return _MOST_WEIGHTS_HIP if target.backend == "hip" else MOST_WEIGHTS
+    return _MOST_WEIGHTS_AMD if target.is_amd else MOST_WEIGHTS
 
 
 def is_unrolled(shape: Window, config: Config, most: int = MOST_WEIGHTS) -> bool:

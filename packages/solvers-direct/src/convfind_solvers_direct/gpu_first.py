@@ -10,6 +10,7 @@ from itertools import product
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
@@ -39,11 +40,8 @@ _RESIDENT_ITEMS, _WAVES = 512, 2.5
 #: Elements of the next tile that an item holds.
 _MOST_AHEAD = 24
 _FEWEST_ITEMS, _MOST_ITEMS = 32, 512
-#: Of one unit of an H200: FLOP/s at the peak, and bytes/s of memory.
-_UNIT_PEAK = 507e9
-_UNIT_BANDWIDTH = 32e9
-#: The share of the peak that the sums reach, and of the time for memory that they do not hide.
-_ARITHMETIC_SHARE, _MEMORY_SHARE = 0.7, 0.5
+#: The shares of the peak that the sums reach, of the bandwidth, and of its time that they show.
+_ARITHMETIC_SHARE, _BANDWIDTH_SHARE, _MEMORY_SHARE = 0.7, 0.88, 0.5
 
 ROWS = Parameter("rows", (1, 2, 4, 7, 8), "rows of the result of an item")
 COLUMNS = Parameter("columns", (1, 2, 4, 8), "columns of the result of an item")
@@ -107,8 +105,8 @@ class GpuFirst(TunableSolver):
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The sums, and all tensors moved once, of which they hide a part."""
-        memory = problem.traffic / _UNIT_BANDWIDTH
-        peak = problem.flops / _UNIT_PEAK
+        memory = memory_seconds(problem.traffic, target, _BANDWIDTH_SHARE)
+        peak = peak_seconds(problem.flops, target)
         return max(peak / (_MEMORY_SHARE * memory + peak / _ARITHMETIC_SHARE), 0.02)
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:

@@ -9,7 +9,8 @@ from itertools import product
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
-from convfind.kit.register_limit import ALL_REGISTERS, register_limit
+from convfind.kit.register_limit import ALL_REGISTERS, UNIT_REGISTERS, register_limit
+from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import TunableSolver
@@ -40,12 +41,11 @@ _MOST_POSITIONS = 224
 _SUMS_OF_COPY, _COPIES_OF_TILE = 5.7, 2500
 #: Channels last, copies of rows of y of whole 4 KiB in float32 took so many times as long.
 _ALIGNED, _ALIGNED_TIMES = 1024, 1.6
-#: Registers and floats of local memory of a unit, and registers of an item beside its sums.
-_REGISTERS, _LOCAL_FLOATS, _OTHER_REGISTERS = 65536, 54 * 1024, 60
+#: Floats of local memory of a unit, and registers of an item beside its sums.
+_LOCAL_FLOATS, _OTHER_REGISTERS = 54 * 1024, 60
 #: Items of a work-group that adds up parts, and those of them that share a result.
 _SUM = (256, 32)
-#: Of one unit of an H200: FLOP/s at the peak of plain arithmetic, bytes/s.
-_UNIT_PEAK, _UNIT_BANDWIDTH = 507e9, 30e9
+_BANDWIDTH_SHARE = 0.825
 #: Share of the peak that sums reach, by an item's filters; of the time of memory that they do not
 #: hide, by whether copies run on meanwhile; seconds of two launches.
 _SHARE = {8: 0.61, 4: 0.59}
@@ -81,12 +81,12 @@ class _Blocking:
     def resident(self) -> int:
         """Work-groups that a unit computes at a time."""
         registers = self.waves_items * (self.sums + _OTHER_REGISTERS)
-        return max(min(_REGISTERS // registers, _LOCAL_FLOATS // (2 * self.floats)), 1)
+        return max(min(UNIT_REGISTERS // registers, _LOCAL_FLOATS // (2 * self.floats)), 1)
 
     @property
     def registers(self) -> int:
         """What so many work-groups leave an item."""
-        return min(_REGISTERS // (self.resident * self.waves_items) // 8 * 8, ALL_REGISTERS)
+        return min(UNIT_REGISTERS // (self.resident * self.waves_items) // 8 * 8, ALL_REGISTERS)
 
     @property
     def waves_items(self) -> int:
@@ -120,8 +120,8 @@ class GpuFirstWeights(TunableSolver):
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The sums, what they do not hide of moving all tensors once, and the launches."""
-        memory = problem.traffic / (_UNIT_BANDWIDTH * target.compute_units)
-        peak = problem.flops / (_UNIT_PEAK * target.compute_units)
+        memory = memory_seconds(problem.traffic, target, _BANDWIDTH_SHARE)
+        peak = peak_seconds(problem.flops, target)
         shape = window(problem)
         share = _SHARE[self.default_config(problem, target).integer("kept")]
         needed = peak / share + _MEMORY_SHARE[_runs_on(problem, target)] * memory

@@ -6,6 +6,7 @@ import math
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
@@ -45,12 +46,9 @@ from convfind_solvers_direct.window import LARGEST, Window, window
 #: Results a position, and channels of the source from which on this pays.
 _MOST_RESULTS, _FEWEST_CHANNELS = 4, 5
 _LARGEST_FILTER = 15
-#: Of one unit of an H200: FLOP/s at the peak, and bytes/s of memory that these kernels reach.
-_UNIT_PEAK = 507e9
-_UNIT_BANDWIDTH = 30e9
-#: The share of the peak that the sums reach; of sums or memory, what is quicker, the share of its
-#: time that the other does not hide; seconds of a launch.
-_ARITHMETIC_SHARE, _SHOWING, _LAUNCH_SECONDS = 0.7, 0.3, 5e-6
+#: The shares of the peak that the sums reach, and of the bandwidth; of sums or memory, what is
+#: quicker, the share of its time that the other does not hide; seconds of a launch.
+_ARITHMETIC_SHARE, _BANDWIDTH_SHARE, _SHOWING, _LAUNCH_SECONDS = 0.7, 0.825, 0.3, 5e-6
 #: Parts from which on two items share the sum of those of a result.
 _SHARED_PARTS = 8
 
@@ -99,9 +97,9 @@ class GpuLast(TunableSolver):
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The sums or all tensors moved once, a share of the quicker of the two, the launches."""
-        peak = problem.flops / (_UNIT_PEAK * target.compute_units)
+        peak = peak_seconds(problem.flops, target)
         sums = peak / _ARITHMETIC_SHARE
-        memory = problem.traffic / (_UNIT_BANDWIDTH * target.compute_units)
+        memory = memory_seconds(problem.traffic, target, _BANDWIDTH_SHARE)
         launches = 2 if self.default_config(problem, target).integer("parts") > 1 else 1
         hidden = max(sums, memory) + _SHOWING * min(sums, memory)
         return max(peak / (hidden + launches * _LAUNCH_SECONDS), 0.02)

@@ -47,8 +47,8 @@ class PixelsConv(GpuConv):
             and math.prod(shape.taps) <= 9
             and 4 * row_step * _whole(2, step) <= _MOST_RESULTS
         )
-        if wide and target.backend == "hip":
-            rows, columns = 4, 2  # hiprtc unrolls fewer rows before it spills
+        if wide and target.is_amd:
+            rows, columns = 4, 2  # AMD's compiler unrolls fewer rows before it spills
         elif wide and not shape.is_gradient and max(shape.stride) > 1 and shape.out[0] > _LOW:
             rows, columns = 12, 1  # reads fewer rows twice, which with strides are longer
         elif wide:

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
@@ -44,9 +45,9 @@ _LOCAL_MEMORY = 160 * 1024
 _RESIDENT_ITEMS, _START_ROWS = 512, 6
 _MOST_ITEMS = 256
 _MOST_GROUPS = 2**31 - 1
-#: Of one unit of an H200: FLOP/s at the peak of plain arithmetic, and of TF32 products; bytes/s.
-#: Copies and products add up: 23 and 40 us were measured where these give 21 and 42.
-_UNIT_PEAK, _UNIT_TF32, _UNIT_BANDWIDTH = 507e9, 1670e9, 33e9
+#: What TF32 products reach, by the peak of plain arithmetic; the share of the bandwidth. Copies and
+#: products add up: 23 and 40 us were measured where these give 21 and 42.
+_PRODUCTS_SHARE, _BANDWIDTH_SHARE = 3.3, 0.91
 
 OCTETS = Parameter("octets", (1, 2, 4), "eights of channels of a work-group")
 BLOCKS = Parameter("blocks", (1, 2, 4), "times 16 columns of a work-group")
@@ -76,9 +77,10 @@ class GroupsConv(GpuDirect):
         """All tensors moved once, and the products, also those with what is not there."""
         shape = window(problem)
         wasted = _OCTET / shape.channels * _strips(shape, 1, 2) * _BLOCK / shape.out[1]
-        arithmetic = problem.flops * _products(problem) * wasted / _UNIT_TF32
-        memory = problem.traffic / _UNIT_BANDWIDTH
-        return max(0.8 * problem.flops / _UNIT_PEAK / (memory + arithmetic), 0.02)
+        peak = peak_seconds(problem.flops, target)
+        arithmetic = peak * _products(problem) * wasted / _PRODUCTS_SHARE
+        memory = memory_seconds(problem.traffic, target, _BANDWIDTH_SHARE)
+        return max(0.8 * peak / (memory + arithmetic), 0.02)
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """What a work-group computes, and the rows that are on their way."""

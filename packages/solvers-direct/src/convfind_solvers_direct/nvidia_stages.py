@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
-from convfind.kit.register_limit import register_limit
+from convfind.kit.register_limit import UNIT_REGISTERS, register_limit
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
@@ -38,7 +38,6 @@ _SMALL, _STAGE_OF_SMALL = 32 * 32, 56 * 56
 _MOST_ITEMS = 256
 #: Of a unit: local memory, of which each work-group takes some more than it asks for.
 _UNIT_MEMORY, _MEMORY_MORE = 228 * 1024, 1024
-_UNIT_REGISTERS = 65536
 #: What an item can make use of.
 _MOST_REGISTERS = 128
 #: More for an item that adds to old results, where work-groups a unit do not set its limit.
@@ -245,7 +244,7 @@ def _registers(shape: Window, config: Config) -> int:
     teams = config.integer("teams")
     if not teams:
         return _needed_registers(shape, config)
-    return min(_UNIT_REGISTERS // (teams * _items(shape, config)) // 8 * 8, _MOST_REGISTERS)
+    return min(UNIT_REGISTERS // (teams * _items(shape, config)) // 8 * 8, _MOST_REGISTERS)
 
 
 def _resident(shape: Window, config: Config, registers: int) -> int:
@@ -253,7 +252,7 @@ def _resident(shape: Window, config: Config, registers: int) -> int:
     if teams := config.integer("teams"):
         return teams
     memory = _local_bytes(shape, config) + _MEMORY_MORE
-    return min(_UNIT_REGISTERS // (_items(shape, config) * registers), _UNIT_MEMORY // memory)
+    return min(UNIT_REGISTERS // (_items(shape, config) * registers), _UNIT_MEMORY // memory)
 
 
 def _fits(shape: Window, target: Target, config: Config) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from convfind.device.target import Target
+from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import TunableSolver
@@ -22,9 +23,7 @@ from convfind_solvers_fft.view import View, view_of_images, view_of_weights
 _LARGEST_TILE = 64
 #: The kernels count elements of an image, tiles and matrices in 32 bits.
 _LARGEST = 2**30
-#: Of one unit of an H200: FLOP/s at the peak, and bytes/s of memory.
-_UNIT_PEAK = 507e9
-_UNIT_BANDWIDTH = 30e9
+_BANDWIDTH_SHARE = 0.825
 #: A launch, and the end of the one before it.
 _LAUNCH_SECONDS = 3e-6
 
@@ -76,7 +75,7 @@ class GpuSolver(TunableSolver):
         """Direct operations over the time of products, of memory and of launches."""
         tile = self._best_tile(problem, target)
         seconds = self._seconds(problem, target, tile)
-        return problem.flops / (_UNIT_PEAK * target.compute_units * seconds)
+        return peak_seconds(problem.flops, target) / seconds
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of transformed weights, and of what a solver has beside."""
@@ -100,7 +99,7 @@ class GpuSolver(TunableSolver):
         return (data, result, weights) if self.sums_tiles else (data, weights, result)
 
     def _tiles(self, problem: ConvProblem, target: Target) -> tuple[int, ...]:
-        few = target.backend == "hip" and not target.has("mfma")
+        few = target.is_amd and not target.has("mfma")
         sizes = tuple(size for size in self.units if size < _LARGEST_TILE or not few)
         return tuple(tiling.tile for tiling in useful_tilings(problem, sizes))
 
@@ -111,10 +110,9 @@ class GpuSolver(TunableSolver):
 
     def _seconds(self, problem: ConvProblem, target: Target, tile: int) -> float:
         operations, moved, launches = self._cost(problem, tile)
-        units = target.compute_units
         return (
-            operations / (_UNIT_PEAK * units)
-            + moved / (_UNIT_BANDWIDTH * units)
+            peak_seconds(operations, target)
+            + memory_seconds(moved, target, _BANDWIDTH_SHARE)
             + launches * _LAUNCH_SECONDS
         )
 

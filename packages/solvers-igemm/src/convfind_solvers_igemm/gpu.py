@@ -8,6 +8,7 @@ from typing import ClassVar
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue, channel_of_place
 from convfind.kit.register_limit import ALL_REGISTERS, register_limit
+from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
 from convfind.problem.traits import FIRST_TRAITS, Trait
 from convfind.reasons import Reason
@@ -41,9 +42,7 @@ PACKAGE = "convfind_solvers_igemm"
 _SMALLEST = Tile(32, 32, 16, 8, 8)
 _SUM_GROUP = 64
 _MOST_GROUPS = 2**31 - 1
-#: Of one unit of an H200: FLOP/s at the peak, and bytes/s of memory.
-_UNIT_PEAK = 507e9
-_UNIT_BANDWIDTH = 32e9
+_BANDWIDTH_SHARE = 0.88
 #: A second launch, and the end of the first.
 _SUM_SECONDS = 5e-6
 
@@ -129,8 +128,8 @@ class GpuSolver(TunableSolver):
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """What the best tile is expected to reach, or memory where that is slower."""
         arithmetic = self._best(problem, target)[2]
-        memory = problem.traffic / (_UNIT_BANDWIDTH * target.compute_units)
-        peak = problem.flops / (_UNIT_PEAK * target.compute_units)
+        memory = memory_seconds(problem.traffic, target, _BANDWIDTH_SHARE)
+        peak = peak_seconds(problem.flops, target)
         return max(peak / max(arithmetic + memory / 4, memory), 0.02)
 
     def solution(
@@ -257,7 +256,7 @@ class GpuSolver(TunableSolver):
                 needed = seconds(tile, count * parts, steps / parts, units) / efficiency
                 if parts > 1:
                     moved = (2 * parts + 1) * size
-                    needed += _SUM_SECONDS + moved / (_UNIT_BANDWIDTH * units)
+                    needed += _SUM_SECONDS + memory_seconds(moved, target, _BANDWIDTH_SHARE)
                 if best is None or needed < best[2]:
                     best = (tile, parts, needed)
         assert best is not None

@@ -233,7 +233,7 @@ def local_memory(target: Target) -> int:
 def fitting(target: Target, dtype: DataType) -> list[Tile]:
     """Return the tiles that defaults for a device are chosen from."""
     tiles = [*(MATRIX_RATES if uses_matrices(target, dtype) else RATES)]
-    if dtype is DataType.INT8 and target.backend == "hip":
+    if dtype is DataType.INT8 and target.is_amd:
         # Sums are not added to as they are multiplied there: products take as many registers.
         tiles = [tile for tile in tiles if tile.block[0] * tile.block[1] < 128]
     return [tile for tile in tiles if fits(tile, target)]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.register_limit import register_limit
+from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import TunableSolver
@@ -77,9 +78,7 @@ _MOST_PIECES = 2**31 - 2**16
 _MOST_BYTES = 2**33
 #: A launch that packs the weights, and one that adds up parts.
 _PACK_SECONDS, _SUM_SECONDS = 4e-6, 6e-6
-#: Of one unit of an H200: FLOP/s at the peak of plain arithmetic, and bytes/s of memory.
-_UNIT_PEAK = 507e9
-_UNIT_BANDWIDTH = 30e9
+_BANDWIDTH_SHARE = 0.825
 
 
 class MatrixConvSolver(TunableSolver):
@@ -171,14 +170,14 @@ class MatrixConvSolver(TunableSolver):
         problem = self._seen(problem)
         shape = geometry_of(problem)
         arithmetic = _best(problem, shape, target)[2]
-        memory = problem.traffic / (_UNIT_BANDWIDTH * target.compute_units)
+        memory = memory_seconds(problem.traffic, target, _BANDWIDTH_SHARE)
         needed = max(arithmetic + memory / 4, memory)
         if Filter(problem, shape).packed_bytes:
             needed += _PACK_SECONDS
         filled = filled_bytes(problem, shape)
         if filled:
-            needed += _PACK_SECONDS + 2 * filled / (_UNIT_BANDWIDTH * target.compute_units)
-        return max(problem.flops / (_UNIT_PEAK * target.compute_units) / needed, 0.02)
+            needed += _PACK_SECONDS + memory_seconds(2 * filled, target, _BANDWIDTH_SHARE)
+        return max(peak_seconds(problem.flops, target) / needed, 0.02)
 
     def solution(
         self,
@@ -308,7 +307,9 @@ def _best(
         tiles = MatrixProduct(shape, tile.lines == 1).tiles(tile)
         needed = seconds(tile, rate, tiles * parts, steps / parts, units) / efficiency
         moved = moved_bytes(problem, parts)
-        return needed + (_SUM_SECONDS + moved / (_UNIT_BANDWIDTH * units) if moved else 0.0)
+        if not moved:
+            return needed
+        return needed + _SUM_SECONDS + memory_seconds(moved, target, _BANDWIDTH_SHARE)
 
     return min(
         (

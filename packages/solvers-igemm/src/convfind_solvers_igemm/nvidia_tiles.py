@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from convfind.kit.register_limit import ALL_REGISTERS
+from convfind.kit.register_limit import ALL_REGISTERS, UNIT_REGISTERS
 from convfind.solver.config import Config
 from convfind.solver.search_space import Constraint, Parameter
 
@@ -15,8 +15,7 @@ _ROW_BYTES = 128
 EXTRA_ROWS = 8
 #: With taps of a line that share rows: so many stages are fetched before two lines are through.
 _MOST_LINE_STAGES = 4
-#: Registers of a unit; what an item needs beside its sums, with split floats beside two of each.
-_REGISTERS = 64 * 1024
+#: What an item needs beside its sums, with split floats beside two of each.
 _BESIDE_SUMS, _BESIDE_PARTS = 48, 64
 #: Local memory that each work-group takes beside its own.
 _RESERVED = 1024
@@ -69,8 +68,8 @@ class MatrixTile:
         sums = self.tile_n // 2
         needed = 2 * sums + _BESIDE_PARTS if splits else sums + _BESIDE_SUMS
         memory = self.local_bytes(splits=splits, packed=splits) + _RESERVED
-        places = min(LOCAL_MEMORY // memory, _REGISTERS // (needed * self.threads))
-        return min(_REGISTERS // (max(places, 1) * self.threads) // 8 * 8, ALL_REGISTERS)
+        places = min(LOCAL_MEMORY // memory, UNIT_REGISTERS // (needed * self.threads))
+        return min(UNIT_REGISTERS // (max(places, 1) * self.threads) // 8 * 8, ALL_REGISTERS)
 
     def count(self, rows: int, columns: int) -> int:
         """Work-groups of a product."""

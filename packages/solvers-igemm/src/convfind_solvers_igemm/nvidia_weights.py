@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import TunableSolver
@@ -39,8 +40,7 @@ _MOST_PIECES = 2**31 - 2**16
 _LAUNCH_SECONDS = 5e-6
 #: Products along the sum that starting and storing a tile are worth.
 _AROUND = 256
-_UNIT_PEAK = 507e9
-_UNIT_BANDWIDTH = 30e9
+_BANDWIDTH_SHARE = 0.825
 #: Tile of filters and columns: GFLOP/s of a unit of an H200 for split floats, TF32, and types of 16
 #: bits; and work-groups that a unit holds.
 _RATES: dict[tuple[int, int], tuple[int, int, int, int]] = {
@@ -116,8 +116,8 @@ class MatrixWeightsSolver(TunableSolver):
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """What the best tile is expected to reach, or memory where that is slower."""
         arithmetic = _best(self._folding(problem), target)[2]
-        memory = problem.traffic / (_UNIT_BANDWIDTH * target.compute_units)
-        peak = problem.flops / (_UNIT_PEAK * target.compute_units)
+        memory = memory_seconds(problem.traffic, target, _BANDWIDTH_SHARE)
+        peak = peak_seconds(problem.flops, target)
         return max(peak / max(arithmetic + memory / 4, memory), 0.02)
 
     def solution(
@@ -215,10 +215,10 @@ def _best(folding: Folding, target: Target) -> tuple[tuple[int, int], int, float
             needed = (full * places + rest) * flops * 1e-9 / rate[kind]
             if parts > 1 or folding.folds:
                 moved = (2 * parts + 1) * 4 * folding.part_elements
-                needed += _LAUNCH_SECONDS + moved / (_UNIT_BANDWIDTH * units)
+                needed += _LAUNCH_SECONDS + memory_seconds(moved, target, _BANDWIDTH_SHARE)
             if folding.folds:
                 moved = 2 * folding.folded_bytes
-                needed += _LAUNCH_SECONDS + moved / (_UNIT_BANDWIDTH * units)
+                needed += _LAUNCH_SECONDS + memory_seconds(moved, target, _BANDWIDTH_SHARE)
             choices.append((tile, parts, needed))
     return min(choices, key=lambda choice: choice[2])
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from convfind.device.target import Target
+from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
@@ -30,9 +31,7 @@ from convfind_solvers_winograd.gpu_sizes import ConvSizes, FilterOrder
 #: The kernels count elements of an image, of a matrix and of a point in 32 bits.
 _LARGEST = 2**30
 _GROUP = 128
-#: Of one unit of an H200: FLOP/s at the peak, and bytes/s of memory.
-_UNIT_PEAK = 507e9
-UNIT_BANDWIDTH = 30e9
+BANDWIDTH_SHARE = 0.825
 #: A launch, and the end of the one before it.
 _LAUNCH_SECONDS = 3e-6
 CHUNK = Parameter("chunk_mib", (32, 64, 128, 256, 512, 1024), "most memory of a part of the batch")
@@ -154,8 +153,8 @@ def index(
     The products take so many seconds, and the transforms move so many bytes.
     """
     seconds = products + launches * _LAUNCH_SECONDS
-    seconds += moved / (UNIT_BANDWIDTH * target.compute_units)
-    return problem.flops / (_UNIT_PEAK * target.compute_units * seconds)
+    seconds += memory_seconds(moved, target, BANDWIDTH_SHARE)
+    return peak_seconds(problem.flops, target) / seconds
 
 
 def chunk_images(images: int, budget: int, size: Callable[[int], int]) -> int:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.throughput import memory_seconds
 from convfind.problem import ConvProblem
 from convfind.solver import TunableSolver
 from convfind.solver.config import Config
@@ -16,9 +17,9 @@ from convfind.solver.search_space import Constraint, SearchSpace
 from convfind_solvers_winograd.applicability import UNSTRIDED
 from convfind_solvers_winograd.geometry import geometry
 from convfind_solvers_winograd.gpu import (
+    BANDWIDTH_SHARE,
     CHUNK,
     DEFAULT_CHUNK,
-    UNIT_BANDWIDTH,
     GpuSolver,
     chunk_images,
     index,
@@ -119,7 +120,7 @@ class ConvSolver(GpuSolver, TunableSolver):
         def seconds(tile: Tile) -> float:
             sizes = self._sizes(problem, tile, DEFAULT_CHUNK, None)
             parts = -(-sizes.shape.images // sizes.images)
-            read = sizes.region_bytes[1] / (UNIT_BANDWIDTH * target.compute_units)
+            read = memory_seconds(sizes.region_bytes[1], target, BANDWIDTH_SHARE)
             return parts * (sizes.product.seconds(tile, 1, target.compute_units) + read)
 
         split = splits(problem, channels_last=self.channels_last)

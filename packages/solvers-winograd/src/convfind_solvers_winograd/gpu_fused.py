@@ -69,7 +69,7 @@ def _most_items(target: Target) -> int:
     """Work-items of a group that have all registers they need."""
     # NVIDIA's OpenCL takes registers for so many items, whatever a kernel's work-group is. A unit
     # of AMD's older GPUs has them for four waves; one with matrix cores for eight.
-    older_amd = target.backend == "hip" and target.wave_size == 64 and not target.has("mfma")
+    older_amd = target.is_amd and target.wave_size == 64 and not target.has("mfma")
     if older_amd or target.has("nv-ptx"):
         return min(target.max_work_group, _ITEMS_OF_MANY_REGISTERS)
     return target.max_work_group

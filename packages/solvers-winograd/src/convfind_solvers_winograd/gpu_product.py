@@ -79,7 +79,7 @@ class Tile:
 
     def fits(self, target: Target) -> bool:
         """Say whether a device can run it."""
-        if self.mma and not (target.backend == "opencl" and target.compute_capability >= 80):
+        if self.mma and target.compute_capability < 80:
             return False
         if self.splits:
             return target.arch == "sm_90"

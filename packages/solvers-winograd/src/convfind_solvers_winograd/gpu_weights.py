@@ -8,6 +8,7 @@ from math import prod
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.throughput import memory_seconds
 from convfind.problem import ConvProblem
 from convfind.solver import TunableSolver
 from convfind.solver.config import Config
@@ -17,9 +18,9 @@ from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Direction
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.gpu import (
+    BANDWIDTH_SHARE,
     CHUNK,
     DEFAULT_CHUNK,
-    UNIT_BANDWIDTH,
     GpuSolver,
     chunk_images,
     index,
@@ -234,12 +235,12 @@ class WeightsSolver(GpuSolver, TunableSolver):
         sizes = _Sizes(problem, self.transform, problem.x_shape[0], self.channels_last, 1)
         product = sizes.product(sizes.cover.mean_depth)
         fitting = tuple(n for n in _PARTS if n == 1 or product.depth >= n * _SHORTEST)
-        bandwidth = UNIT_BANDWIDTH * target.compute_units
-        moved = 2 * sizes.region_bytes[2] / bandwidth
+        moved = memory_seconds(2 * sizes.region_bytes[2], target, BANDWIDTH_SHARE)
         found = [product.best(target, fitting, moved + _PART_SECONDS)]
         for tile in stream_tiles(problem, self.transform, target):
             stream = replace(sizes, tile=tile, units=target.compute_units).stream
-            found.append((stream.seconds + 2 * stream.sums_bytes / bandwidth, tile, 1))
+            moved = memory_seconds(2 * stream.sums_bytes, target, BANDWIDTH_SHARE)
+            found.append((stream.seconds + moved, tile, 1))
         return min(found, key=lambda choice: choice[0])
 
     def _largest(self, problem: ConvProblem) -> int:

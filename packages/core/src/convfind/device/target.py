@@ -55,6 +55,11 @@ class Target:
         found = re.fullmatch(r"sm_(\d+)", self.arch)
         return int(found[1]) if found and self.has("nv-ptx") else 0
 
+    @property
+    def is_amd(self) -> bool:
+        """True for AMD's GPUs, whichever runtime compiles for them."""
+        return self.arch.startswith("gfx")
+
     def has(self, feature: str) -> bool:
         """Return whether the device has the named feature."""
         return feature in self.features

@@ -1,4 +1,4 @@
-"""The compiler option that limits the registers per work-item on NVIDIA's GPUs."""
+"""Registers of NVIDIA's GPUs, and the compiler's limit on those of a work-item."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from convfind.device.target import Target
 
 #: A whole number follows.
 OPTION = "-cl-nv-maxrregcount="
-#: Registers that a work-item may have.
+#: 32-bit registers of a unit, and those that a work-item may have.
+UNIT_REGISTERS = 64 * 1024
 ALL_REGISTERS = 255
 
 

@@ -1,7 +1,8 @@
-"""The weighted throughput index on CPUs, from a solver's operation count."""
+"""What weighted throughput indices are computed from: operations on CPUs, seconds on GPUs."""
 
 from __future__ import annotations
 
+from convfind.device.model import MEASURED, DeviceModel
 from convfind.device.target import Target
 from convfind.problem import ConvProblem
 
@@ -18,6 +19,23 @@ def cpu_index(problem: ConvProblem, target: Target, operations: float, launches:
     float at 10 to 120 operations and a gathered one at 10 to 75.
     """
     return problem.flops / (operations + launches * _LAUNCH * target.compute_units)
+
+
+def peak_seconds(operations: float, target: Target) -> float:
+    """Return the seconds of floating-point operations at a GPU's peak, by plain arithmetic.
+
+    All seconds here are those of units as fast as an H200's, where rates of kernels were measured:
+    on another GPU arithmetic takes as much longer as its units are slower, which no order among
+    solvers depends on, and memory takes what `memory_seconds` says beside it.
+    """
+    return operations / (MEASURED.flops * target.compute_units)
+
+
+def memory_seconds(nbytes: float, target: Target, share: float) -> float:
+    """Return the seconds of bytes moved at a share of a GPU's bandwidth; see `peak_seconds`."""
+    model = DeviceModel.of(target)
+    unit = model.bandwidth * MEASURED.flops / model.flops
+    return nbytes / (share * unit * target.compute_units)
 
 
 def fill(size: int, unit: int) -> float:
