@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from convfind.device.model import MEASURED, DeviceModel
 from convfind.device.target import DeviceKind, Target
 from convfind.kit.throughput import memory_seconds, peak_seconds
