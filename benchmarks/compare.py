@@ -26,6 +26,7 @@ from convfind.handle import Handle
 from convfind.handle.convolution import Convolution
 from convfind.problem import ConvProblem
 from convfind.problem.text import Layer, read_layer_file
+from convfind.runtime.backend import InvokeArgs
 from convfind.types import Direction
 from peers.timing import Contestant, host_timer
 
@@ -150,7 +151,7 @@ def _prepared(
     buffers[result] = device.allocate(problem.nbytes(result))
     if convolution.workspace_size:
         buffers["workspace"] = device.allocate(convolution.workspace_size)
-    return convolution, replace(convolution.bound, **buffers)
+    return convolution, InvokeArgs(**convolution.bound, **buffers)
 
 
 def _timer(handle: Handle, convolution: Convolution, args: Any) -> Any:

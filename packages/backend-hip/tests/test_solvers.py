@@ -55,6 +55,19 @@ def test_fill_is_timed_and_stays_inside(device: HipDevice) -> None:
         invoker(InvokeArgs())
 
 
+def test_memory_has_any_name(device: HipDevice) -> None:
+    buffer = device.upload(np.ones(64, np.uint8))
+    invoker = device.invoker([Fill("bias", 8, 8)], {})
+    invoker(InvokeArgs(bias=buffer))
+    result = np.empty(64, np.uint8)
+    device.read(buffer, result)
+    np.testing.assert_array_equal(np.flatnonzero(result == 0), np.arange(8, 16))
+    with pytest.raises(LaunchError, match="use bias, which is missing"):
+        invoker(InvokeArgs(y=buffer))
+    with pytest.raises(LaunchError, match="letters, digits"):
+        device.invoker([Fill("layer.weight", 0, 4)], {})
+
+
 def test_a_closed_device_refuses_work() -> None:
     try:
         opened = HipBackend().open()

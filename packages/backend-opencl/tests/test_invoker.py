@@ -68,6 +68,30 @@ def test_every_memory_reaches_its_argument(device: OpenCLDevice, runner: Runner)
     assert (floats(device, args.y) == 4321).all()
 
 
+def test_memory_of_any_name_reaches_its_argument(device: OpenCLDevice, runner: Runner) -> None:
+    arena = device.upload(np.arange(64, dtype=np.float32))
+    args = InvokeArgs(arena=arena, result_1=device.allocate(256))
+    buffers = BufferArg("arena"), BufferArg("result_1")
+    runner.run(args, runner.launch("affine", *buffers, f32(2), f32(0)), Fill("result_1", 0, 4))
+    assert np.array_equal(floats(device, args.result_1), 2 * np.arange(64))
+
+
+@pytest.mark.parametrize("step", [Fill("bias", 0, 4), Fill("z", 0, 4)])
+def test_memory_of_any_name_may_be_missing(
+    device: OpenCLDevice, runner: Runner, step: Fill
+) -> None:
+    invoker = device.invoker([step], {})
+    for args in (InvokeArgs(), InvokeArgs(**{step.memory: None})):
+        for run in (invoker, invoker.timed):
+            with pytest.raises(LaunchError, match=f"use {step.memory}, which is missing from"):
+                run(args)
+
+
+def test_a_name_that_no_memory_can_have(device: OpenCLDevice) -> None:
+    with pytest.raises(LaunchError, match="letters, digits"):
+        device.invoker([Fill("layer.weight", 0, 4)], {})
+
+
 def test_three_dimensions(device: OpenCLDevice, runner: Runner) -> None:
     args = InvokeArgs(y=device.allocate(4 * 2 * 3 * 4))
     runner.run(args, runner.launch("coordinates", Y, size=(4, 2, 3), local=(2, 1, 3)))

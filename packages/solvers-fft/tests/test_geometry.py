@@ -58,7 +58,7 @@ def test_tiles_cover_the_result(image: Any, window: Any, padding: Any, direction
     shape = geometry(problem)
     generator = np.random.default_rng(0)
     source, weights = generator.standard_normal(shape.size), generator.standard_normal(window)
-    arrays = {shape.source.value: source, "w": weights}
+    arrays = {shape.source: source, "w": weights}
     given_ = (arrays[name][None, None].astype(np.float32) for name in direction.reads)
     expected = reference_convolution(problem, *given_)[0, 0]
     turned = weights[::-1, ::-1] if shape.flipped else weights

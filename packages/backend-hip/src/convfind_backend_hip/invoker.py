@@ -10,7 +10,7 @@ from hip import hip
 from convfind.errors import LaunchError
 from convfind.runtime.backend import InvokeArgs
 from convfind.solver.kernel_spec import Program
-from convfind.solver.recipe import Fill, Launch, Step
+from convfind.solver.recipe import Fill, Launch, Step, memory_names
 from convfind_backend_hip.errors import checked
 from convfind_backend_hip.memory import HipBuffer
 from convfind_backend_hip.ready_gemm import ReadyGemm
@@ -29,11 +29,13 @@ class HipInvoker:
     ) -> None:
         self._stream = device.stream
         self._steps: list[ReadyLaunch | ReadyGemm | _ReadyFill] = []
+        steps = [step for step in steps if not (isinstance(step, Fill) and step.size == 0)]
+        self._memories = memory_names(steps)
         for step in steps:
             if isinstance(step, Launch):
                 self._steps.append(ReadyLaunch(device, step, loaded))
             elif isinstance(step, Fill):
-                self._steps += [_ReadyFill(device.stream, step)] if step.size else []
+                self._steps.append(_ReadyFill(device.stream, step))
             else:
                 self._steps.append(ReadyGemm(device.library(), step))
         self._events: tuple[Event, Event] | None = None
@@ -60,7 +62,7 @@ class HipInvoker:
 
     def _wrong_memory(self, args: InvokeArgs) -> LaunchError:
         """The error for an argument without an address."""
-        for memory in dict.fromkeys(memory for step in self._steps for memory in step.memories):
+        for memory in self._memories:
             buffer = getattr(args, memory, None)
             if buffer is None:
                 return LaunchError(f"the steps use {memory}, which is missing from the arguments")
@@ -73,11 +75,10 @@ class HipInvoker:
 class _ReadyFill:
     """Zeros for a region."""
 
-    __slots__ = ("_fill", "_stream", "memories", "name")
+    __slots__ = ("_fill", "_stream", "name")
 
     def __init__(self, stream: int, fill: Fill) -> None:
         self.name = f"fill of {fill.memory}"
-        self.memories = (fill.memory,)
         self._stream = stream
         self._fill = fill
 

@@ -12,12 +12,11 @@ from convfind_backend_hip.rocblas import RocBlas
 class ReadyGemm:
     """A `LibraryGemm` for one handle of rocBLAS."""
 
-    __slots__ = ("_a", "_b", "_c", "_call", "_ends", "memories", "name")
+    __slots__ = ("_a", "_b", "_c", "_call", "_ends", "name")
 
     def __init__(self, library: RocBlas, gemm: LibraryGemm) -> None:
         self.name = f"product of {gemm.m} x {gemm.k} and {gemm.k} x {gemm.n}, {gemm.batch} times,"
         self._a, self._b, self._c = gemm.a, gemm.b, gemm.c
-        self.memories = tuple(dict.fromkeys((gemm.a.memory, gemm.b.memory, gemm.c.memory)))
         self._ends = (
             _end(gemm.a, gemm.batch, *_stored(gemm.m, gemm.k, gemm.trans_a)),
             _end(gemm.b, gemm.batch, *_stored(gemm.k, gemm.n, gemm.trans_b)),

@@ -14,7 +14,7 @@ from hip import hip
 from convfind.errors import LaunchError
 from convfind.runtime.backend import InvokeArgs
 from convfind.solver.kernel_spec import Program
-from convfind.solver.recipe import BufferArg, Launch, LocalArg, Memory, ScalarArg
+from convfind.solver.recipe import BufferArg, Launch, LocalArg, ScalarArg
 from convfind_backend_hip.errors import checked, failure
 from convfind_backend_hip.memory import HipBuffer
 from convfind_backend_hip.module import LoadedProgram
@@ -40,7 +40,6 @@ class ReadyLaunch:
         "_packed",
         "_sizes",
         "_stream",
-        "memories",
         "name",
     )
 
@@ -60,7 +59,6 @@ class ReadyLaunch:
             declared = facts.argument_sizes
             msg = f"{self.name} declares arguments of {declared} bytes and gets {sizes}"
             raise LaunchError(msg)
-        self.memories = tuple(dict.fromkeys(memory for _, memory, _ in self._buffers))
         view = (ctypes.c_char * len(self._packed)).from_buffer(self._packed)
         size = ctypes.c_size_t(len(self._packed))
         parameters = (ctypes.c_void_p * 5)(
@@ -90,14 +88,14 @@ class ReadyLaunch:
 
 def _packed(
     name: str, launch: Launch
-) -> tuple[bytearray, tuple[tuple[int, Memory, int], ...], tuple[int, ...]]:
+) -> tuple[bytearray, tuple[tuple[int, str, int], ...], tuple[int, ...]]:
     """Lay the arguments out as a C structure has them.
 
     Returns:
         The structure, where each buffer's address belongs in it, and the sizes of all arguments.
     """
     packed = bytearray()
-    buffers: list[tuple[int, Memory, int]] = []
+    buffers: list[tuple[int, str, int]] = []
     sizes: list[int] = []
     for index, argument in enumerate(launch.arguments):
         if isinstance(argument, LocalArg):

@@ -14,7 +14,7 @@ from convfind.device.target import DeviceKind, Target
 from convfind.errors import DeviceError, LaunchError
 from convfind.runtime.backend import InvokeArgs
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Fill, Launch, LocalArg, Memory, ScalarArg, Step
+from convfind.solver.recipe import BufferArg, Fill, Launch, LocalArg, ScalarArg, Step, memory_names
 from convfind_backend_opencl.compiler import LoadedProgram
 from convfind_backend_opencl.cpu_threads import Caller
 from convfind_backend_opencl.errors import opencl_errors, translated
@@ -40,15 +40,16 @@ class OpenCLInvoker:
         self._caller = caller
         self._host_memory = host_memory
         self._steps: list[_ReadyLaunch | _ReadyFill] = []
+        steps = [step for step in steps if not (isinstance(step, Fill) and step.size == 0)]
         for step in steps:
             if isinstance(step, Launch):
                 self._steps.append(_ReadyLaunch(queue.device, target, step, loaded))
             elif isinstance(step, Fill):
-                self._steps += [_ReadyFill(step)] if step.size else []
+                self._steps.append(_ReadyFill(step))
             else:
                 msg = "a product by a library: the opencl backend has none; use gemm kernels"
                 raise LaunchError(msg)
-        self._memories = sorted({memory for step in self._steps for memory in step.memories})
+        self._memories = memory_names(steps)
         # One C call that gives the serial numbers of all buffers in use. Numbers, because holding
         # on to the last call's buffers would keep them from their pool and arrays from the heap.
         self._serials: Callable[[InvokeArgs], object] = (
@@ -107,7 +108,7 @@ class OpenCLInvoker:
     def _wrong_memory(self, args: InvokeArgs) -> LaunchError:
         """The error for an argument without a serial number."""
         for memory in self._memories:
-            buffer = getattr(args, memory)
+            buffer = getattr(args, memory, None)
             if buffer is None:
                 return LaunchError(f"the steps use {memory}, which is missing from the arguments")
             if not isinstance(buffer, OpenCLBuffer):
@@ -123,7 +124,7 @@ class OpenCLInvoker:
 class _ReadyLaunch:
     """A kernel object of its own, since arguments are its state, and where its buffers go."""
 
-    __slots__ = ("_buffers", "_eventless", "_global", "_kernel", "_local", "memories", "name")
+    __slots__ = ("_buffers", "_eventless", "_global", "_kernel", "_local", "name")
 
     def __init__(
         self,
@@ -142,7 +143,7 @@ class _ReadyLaunch:
         if len(launch.arguments) != declared:
             msg = f"{self.name} declares {declared} arguments and gets {len(launch.arguments)}"
             raise LaunchError(msg)
-        buffers: list[tuple[int, Memory, int]] = []
+        buffers: list[tuple[int, str, int]] = []
         for index, argument in enumerate(launch.arguments):
             if isinstance(argument, BufferArg):
                 _check_alignment(self.name, device, argument)
@@ -155,12 +156,11 @@ class _ReadyLaunch:
                 else:
                     self._kernel.set_arg(index, _scalar(self.name, index, argument))
         self._buffers = tuple(buffers)
-        self.memories = {memory for _, memory, _ in buffers}
         self._eventless: EventlessLaunch | None = None
         if target.kind is DeviceKind.GPU:  # CPU runtimes make events in less than a call takes
             self._eventless = EventlessLaunch(self._kernel, self._global, self._local)
 
-    def bind(self, buffers: Mapping[Memory, OpenCLBuffer]) -> None:
+    def bind(self, buffers: Mapping[str, OpenCLBuffer]) -> None:
         """Set the buffer arguments."""
         for index, memory, offset in self._buffers:
             block = buffers[memory].block
@@ -189,14 +189,13 @@ class _ReadyLaunch:
 class _ReadyFill:
     """Zeros for a region. It looks its buffer up at each call and so keeps none alive."""
 
-    __slots__ = ("_fill", "memories", "name")
+    __slots__ = ("_fill", "name")
 
     def __init__(self, fill: Fill) -> None:
         self.name = f"fill of {fill.memory}"
-        self.memories = {fill.memory}
         self._fill = fill
 
-    def bind(self, buffers: Mapping[Memory, OpenCLBuffer]) -> None:
+    def bind(self, buffers: Mapping[str, OpenCLBuffer]) -> None:
         """Check that the region lies inside the buffer."""
         size = buffers[self._fill.memory].block.size
         end = self._fill.offset + self._fill.size

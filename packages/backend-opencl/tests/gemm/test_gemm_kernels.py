@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 from convfind.device.target import DeviceKind
 from convfind.errors import DeviceError
 from convfind.kit.gemm_lowering.product import Gemm, Operand
-from convfind.runtime.backend import InvokeArgs
+from convfind.runtime.backend import DeviceBuffer, InvokeArgs
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import BufferArg, Launch, Memory
@@ -60,13 +60,13 @@ class GemmRunner:
         program = launch.kernel.program
         if program not in self._loaded:
             self._loaded[program] = self.device.load(program, self.device.compile(program))
-        buffers = []
-        for array in (a, b, c):
-            buffers.append(self.device.allocate(array.nbytes))
-            self.device.write(buffers[-1], array)
-        self.device.invoker([launch], self._loaded)(InvokeArgs(*buffers))
+        buffers: dict[str, DeviceBuffer] = {}
+        for name, array in {"x": a, "w": b, "y": c}.items():
+            buffers[name] = self.device.allocate(array.nbytes)
+            self.device.write(buffers[name], array)
+        self.device.invoker([launch], self._loaded)(InvokeArgs(**buffers))
         result = np.empty_like(c)
-        self.device.read(buffers[2], result)
+        self.device.read(buffers["y"], result)
         return result
 
 
@@ -83,7 +83,7 @@ def kernels(device: OpenCLDevice) -> Iterator[tuple[GemmKernel, Config]]:
 
 
 def placed(
-    rng: np.random.Generator, memory: Memory, rows: int, columns: int, outer: int, inner: int
+    rng: np.random.Generator, memory: str, rows: int, columns: int, outer: int, inner: int
 ) -> tuple[Operand, int]:
     """Random gaps without overlap, and the elements that the operand spans."""
     gap, offset = rng.integers(0, 6, 4), int(rng.choice((0, 4, 7)))

@@ -144,6 +144,16 @@ def test_missing_memory_is_refused(device: MockDevice, args: InvokeArgs, message
         run(device, launch(), args=args)
 
 
+def test_memory_has_any_name(device: MockDevice) -> None:
+    buffer = device.upload(np.full(4, 7, np.uint8))
+    run(device, Fill("bias", 1, 2), args=InvokeArgs(bias=buffer))
+    assert buffer.data.tolist() == [7, 0, 0, 7]
+    with pytest.raises(LaunchError, match="no memory given for bias"):
+        run(device, Fill("bias", 1, 2), args=InvokeArgs(y=buffer))
+    with pytest.raises(LaunchError, match="letters, digits"):
+        run(device, Fill("layer.weight", 1, 2), args=InvokeArgs(y=buffer))
+
+
 def test_memory_moves_both_ways(device: MockDevice) -> None:
     buffer = device.allocate(6)
     device.fill(buffer, 9)

@@ -43,7 +43,7 @@ def sum_of_parts(
         KernelSpec(program, "direct_gpu_sum"),
         (
             BufferArg(Memory.WORKSPACE),
-            BufferArg(Memory(writes)),
+            BufferArg(writes),
             *epilogue.arguments,
             i64(size),
             i32(parts),

@@ -44,12 +44,12 @@ class Window:
     padding: Axes
 
     @property
-    def source(self) -> Memory:
+    def source(self) -> str:
         """The tensor that is read beside the weights."""
         return Memory.Y if self.is_gradient else Memory.X
 
     @property
-    def result(self) -> Memory:
+    def result(self) -> str:
         """The tensor that is written."""
         return Memory.X if self.is_gradient else Memory.Y
 

@@ -110,11 +110,9 @@ class CpuWeightsSolver(ProductsSolver):
             + products
         )
 
-    def _tiles(
-        self, program: Program, sizes: _Sizes, first: int, memory: Memory, at: int
-    ) -> Launch:
+    def _tiles(self, program: Program, sizes: _Sizes, first: int, memory: str, at: int) -> Launch:
         shape, tiling = sizes.shape, sizes.tiling
-        is_x = memory is Memory.X
+        is_x = memory == Memory.X
         channels = shape.groups * (shape.channels if is_x else shape.filters)
         pitch = sizes.values_pitch if is_x else sizes.gradients_pitch
         return Launch(

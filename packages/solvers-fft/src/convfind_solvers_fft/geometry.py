@@ -23,8 +23,8 @@ class Geometry:
     changed places.
     """
 
-    source: Memory
-    result: Memory
+    source: str
+    result: str
     images: int
     groups: int
     channels: int

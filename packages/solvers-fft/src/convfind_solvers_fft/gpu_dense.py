@@ -48,7 +48,7 @@ class Spectra:
     """Some tiles of a tensor, transformed: [point, part][group][line][unit]."""
 
     view: View
-    memory: Memory
+    memory: str
     offset: int  # bytes
     points: int
     groups: int
@@ -168,7 +168,7 @@ class GpuDenseSolver(GpuSolver):
             self.solver_id,
             tuple(steps),
             prepare=prepare,
-            workspace=max(spectra.end for spectra in whole if spectra.memory is Memory.WORKSPACE),
+            workspace=max(spectra.end for spectra in whole if spectra.memory == Memory.WORKSPACE),
             packed=filters.bytes if prepare else 0,
             config=config,
         )
@@ -178,7 +178,7 @@ class GpuDenseSolver(GpuSolver):
     ) -> tuple[Spectra, Spectra, Spectra]:
         """Return those of data, filters and result, of so many tiles; the result lies first."""
 
-        def place(view: View, memory: Memory, offset: int) -> Spectra:
+        def place(view: View, memory: str, offset: int) -> Spectra:
             images = view.images if view.tiling is None else count
             return Spectra(
                 *(view, memory, offset, tiling.points, problem.groups, images, self.channels_last)

@@ -17,7 +17,7 @@ class View:
     its last element on.
     """
 
-    memory: Memory
+    memory: str
     images: int
     channels: int  # of a group
     steps: tuple[int, int, int]  # of images, groups, channels
@@ -45,11 +45,11 @@ class View:
 
 
 def view_of_images(
-    problem: ConvProblem, memory: Memory, channels: int, tiling: Tiling, padding: Axes, extent: Axes
+    problem: ConvProblem, memory: str, channels: int, tiling: Tiling, padding: Axes, extent: Axes
 ) -> View:
     """Return x or y, of so many channels a group."""
-    images, _, *size = problem.shape(memory.value)
-    image, channel, row, column = problem.strides(memory.value)
+    images, _, *size = problem.shape(memory)
+    image, channel, row, column = problem.strides(memory)
     steps = (image, channels * channel, channel)
     axes, height_width = (row, column), (size[0], size[1])
     return View(memory, images, channels, steps, axes, height_width, tiling, padding, extent)

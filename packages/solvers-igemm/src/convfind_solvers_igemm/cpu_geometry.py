@@ -36,12 +36,12 @@ class Geometry:
     padding: Axes
 
     @property
-    def source(self) -> Memory:
+    def source(self) -> str:
         """The tensor that is gathered."""
         return Memory.Y if self.is_gradient else Memory.X
 
     @property
-    def result(self) -> Memory:
+    def result(self) -> str:
         """The tensor of the places that are computed."""
         return Memory.X if self.is_gradient else Memory.Y
 

@@ -83,7 +83,7 @@ class CpuWidened(Solver):
         wide = _wide(problem)
         inner = self.inner.solution(wide, target)
         result = problem.direction.writes
-        places: dict[Memory, BufferArg] = {}
+        places: dict[str, BufferArg] = {}
         workspace, packed = align(inner.workspace), align(inner.packed)
         for name in "xwy":
             if problem.tensor_dtype(name) is DataType.FLOAT32:
@@ -92,10 +92,10 @@ class CpuWidened(Solver):
                 places[Memory.W] = BufferArg(Memory.PACKED, packed)
                 packed += wide.nbytes(name)
             else:
-                places[Memory(name)] = BufferArg(Memory.WORKSPACE, workspace)
+                places[name] = BufferArg(Memory.WORKSPACE, workspace)
                 workspace += align(wide.nbytes(name))
 
-        def place(memory: Memory, offset: int) -> tuple[Memory, int]:
+        def place(memory: str, offset: int) -> tuple[str, int]:
             found = places.get(memory, BufferArg(memory))
             return found.memory, found.offset + offset
 
@@ -103,14 +103,14 @@ class CpuWidened(Solver):
             return tuple(relocated(step, place) for step in steps)
 
         def convert(name: str, *, widen: bool) -> Launch:
-            ends = BufferArg(Memory(name)), places[Memory(name)]
+            ends = BufferArg(name), places[name]
             types = problem.tensor_dtype(name), DataType.FLOAT32
             if not widen:
                 ends, types = ends[::-1], types[::-1]
             return _convert(types, ends, problem.elements(name), target)
 
         reads = [name for name in problem.direction.reads if name != "w"]
-        writes = [result] if Memory(result) in places else []
+        writes = [result] if result in places else []
         if problem.beta:
             reads += writes
         has_weights = Memory.W in places and result != "w"
@@ -144,8 +144,8 @@ class CpuWidened(Solver):
             for i in range(2)
         )
 
-        def moved(steps: Iterable[Step], places: dict[Memory, BufferArg]) -> tuple[Step, ...]:
-            def place(memory: Memory, offset: int) -> tuple[Memory, int]:
+        def moved(steps: Iterable[Step], places: dict[str, BufferArg]) -> tuple[Step, ...]:
+            def place(memory: str, offset: int) -> tuple[str, int]:
                 found = places.get(memory, BufferArg(memory))
                 return found.memory, found.offset + offset
 

@@ -144,7 +144,7 @@ class GpuSolver(TunableSolver):
         shape, tile = self._geometry(problem), Tile.of(chosen)
         parts = _parts(problem, chosen, workspace_limit)
         program = self._program(problem, target, tile, split=parts > 1)
-        writes = Memory(self.direction.writes)
+        writes = self.direction.writes
         launches = [
             Launch(
                 KernelSpec(program, self._entry),
@@ -184,7 +184,7 @@ class GpuSolver(TunableSolver):
     _file: ClassVar[str]
 
     @abstractmethod
-    def _reads(self, shape: GpuGeometry) -> tuple[Memory, Memory]:
+    def _reads(self, shape: GpuGeometry) -> tuple[str, str]:
         """The tensors read, in the kernel's order."""
 
     @abstractmethod
@@ -301,7 +301,7 @@ class GpuSolver(TunableSolver):
             KernelSpec(program, "igemm_gpu_sum"),
             (
                 BufferArg(Memory.WORKSPACE),
-                BufferArg(Memory(self.direction.writes)),
+                BufferArg(self.direction.writes),
                 *Epilogue.of(problem).arguments,
                 i64(size),
                 i32(parts),

@@ -51,7 +51,7 @@ class ConvSolver(GpuSolver):
         """Where all phases are computed at once: what one of them reads meets others' zeros."""
         return _is_fused(self._geometry(problem))
 
-    def _reads(self, shape: GpuGeometry) -> tuple[Memory, Memory]:
+    def _reads(self, shape: GpuGeometry) -> tuple[str, str]:
         return shape.source, Memory.W
 
     def _macros(self, problem: ConvProblem, target: Target, tile: Tile) -> dict[str, DefineValue]:

@@ -77,8 +77,8 @@ class DotSolver(ConvSolver):
             workspace_limit = max(room - x_bytes, 0)
         plain = super().solution(problem, target, config, workspace_limit)
 
-        def place(memory: Memory, offset: int) -> tuple[Memory, int]:
-            if memory is Memory.WORKSPACE:
+        def place(memory: str, offset: int) -> tuple[str, int]:
+            if memory == Memory.WORKSPACE:
                 return memory, x_bytes + offset
             return {Memory.X: Memory.WORKSPACE, Memory.W: Memory.PACKED}.get(memory, memory), offset
 
@@ -125,7 +125,7 @@ def _pack(problem: ConvProblem, name: str) -> Launch:
     return Launch(
         KernelSpec(program, "igemm_gpu_words"),
         (
-            BufferArg(Memory(name)),
+            BufferArg(name),
             BufferArg(to),
             i32(size),
             i32(problem.w_shape[1]),

@@ -30,8 +30,8 @@ class GpuGeometry:
     The weight gradient has x and y in these places, as forward does.
     """
 
-    source: Memory
-    result: Memory
+    source: str
+    result: str
     images: int
     groups: int
     source_channels: int

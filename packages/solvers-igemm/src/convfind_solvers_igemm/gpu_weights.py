@@ -29,7 +29,7 @@ class WeightsSolver(GpuSolver):
         """Take the variant."""
         super().__init__(Direction.BACKWARD_WEIGHTS, channels_last=channels_last, fixed=fixed)
 
-    def _reads(self, shape: GpuGeometry) -> tuple[Memory, Memory]:
+    def _reads(self, shape: GpuGeometry) -> tuple[str, str]:
         return Memory.X, Memory.Y
 
     def _macros(self, problem: ConvProblem, target: Target, tile: Tile) -> dict[str, DefineValue]:

@@ -116,7 +116,7 @@ def add_parts(problem: ConvProblem, program: Program, offset: int, parts: int) -
         KernelSpec(program, "igemm_nvidia_add_parts"),
         (
             BufferArg(Memory.WORKSPACE, offset),
-            BufferArg(Memory(problem.direction.writes)),
+            BufferArg(problem.direction.writes),
             *Epilogue.of(problem).arguments,
             i64(size),
             i32(parts),

@@ -21,8 +21,8 @@ class Geometry:
     changed places. Of a weight gradient, ``out`` is the size of y and the result is w.
     """
 
-    source: Memory
-    result: Memory
+    source: str
+    result: str
     images: int
     groups: int
     channels: int

@@ -253,9 +253,9 @@ class WeightsSolver(GpuSolver, TunableSolver):
         padding = max(abs(pad) for pad in problem.padding)
         return max(image, points, problem.elements("w"), padding)
 
-    def _tiles(self, sizes: _Sizes, first: int, memory: Memory, to: BufferArg) -> Launch:
+    def _tiles(self, sizes: _Sizes, first: int, memory: str, to: BufferArg) -> Launch:
         problem = sizes.problem
-        is_x = memory is Memory.X
+        is_x = memory == Memory.X
         channels = (sizes.channels, sizes.padded_channels)
         if not is_x:
             channels = (sizes.filters, sizes.padded_filters)

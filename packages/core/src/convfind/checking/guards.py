@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from convfind.runtime.backend import Device, DeviceBuffer
-from convfind.solver.recipe import Memory, Step, align, relocated
+from convfind.solver.recipe import Step, align, relocated
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -66,10 +66,10 @@ class Guarded:
         return guard
 
 
-def behind_guards(steps: tuple[Step, ...], guards: Mapping[Memory, int]) -> tuple[Step, ...]:
+def behind_guards(steps: tuple[Step, ...], guards: Mapping[str, int]) -> tuple[Step, ...]:
     """Return steps on memory that begins behind guards of so many bytes."""
 
-    def place(memory: Memory, offset: int) -> tuple[Memory, int]:
+    def place(memory: str, offset: int) -> tuple[str, int]:
         return memory, offset + guards.get(memory, 0)
 
     return tuple(relocated(step, place) for step in steps)

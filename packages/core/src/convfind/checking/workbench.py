@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -85,7 +85,7 @@ class Workbench:
         workspace = self._guarded(size) if size else None
         draws = {place.draw for place in (self.first, *self.sets)} if is_bound else ()
         packed = {draw: self._guarded(solution.packed) for draw in draws}
-        guards = {Memory(self.writes): self.first.result.guard}
+        guards = {self.writes: self.first.result.guard}
         if workspace is not None:
             guards[Memory.WORKSPACE] = workspace.guard
         for memory in packed.values():
@@ -327,6 +327,6 @@ class Candidate:
         if args is None:
             workspace = None if self._workspace is None else self._workspace.buffer
             packed = self._packed[place.draw].device.buffer if self._packed else None
-            args = replace(place.args, workspace=workspace, packed=packed)
+            args = InvokeArgs(**vars(place.args), workspace=workspace, packed=packed)
             self._args[place] = args
         return args

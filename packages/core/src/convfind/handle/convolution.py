@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,6 @@ from convfind.types import Layout
 Array = np.ndarray[Any, Any]
 Finish = Callable[[], Any]  # waits where the caller gets an array, and returns the caller's result
 
-_UNBOUND = InvokeArgs()
-
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
@@ -42,7 +40,8 @@ class Convolution:
     device: Device
     invoker: Invoker
     workspace_size: int  # bytes that a run needs
-    bound: InvokeArgs = _UNBOUND  # what binding fixed: w and packed weights
+    #: What binding fixed, by name: w and packed weights.
+    bound: Mapping[str, DeviceBuffer] = field(default_factory=dict)
 
     def enqueue(self, args: InvokeArgs) -> None:
         """Enqueue on the device's queue: no look-up, no allocation, no wait.
@@ -93,9 +92,9 @@ class Convolution:
         written, finish = self._written(result, out, _axes(reads), stays=stays)
         scratch = self._workspace(workspace)
         if out is not None or workspace is not None:
-            self._check_apart(written, scratch, (*buffers.values(), self.bound.w))
+            self._check_apart(written, scratch, (*buffers.values(), *self.bound.values()))
         buffers[self.problem.plain_name(self.problem.direction.writes)] = written
-        self.invoker(replace(self.bound, workspace=scratch, **buffers))
+        self.invoker(InvokeArgs(**self.bound, workspace=scratch, **buffers))
         return finish()
 
     # -- tensors ----------------------------------------------------------------------------------
@@ -103,7 +102,7 @@ class Convolution:
     def _inputs(self, given: dict[str, object]) -> tuple[Operand, ...]:
         """The tensors that the direction reads, in its order, without bound weights."""
         problem = self.problem
-        is_bound = self.bound.w is not None
+        is_bound = "w" in self.bound
         for name, value in given.items():
             if value is None or (
                 name in problem.direction.reads and not (is_bound and name == "w")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -227,8 +228,7 @@ class Handle:
         # A copy, because the caller's array may share its memory with the device and change.
         weights = operand_of(device, problem, "w", w).memory(device, copying=True)
         if not recipe.packed:
-            bound = InvokeArgs(w=weights)
-            return _replaced(plain, plain.invoker, plain.workspace_size, bound)
+            return replace(plain, bound={"w": weights})
         loaded = self._session.kernels.load_given(recipe.programs, solution.binaries)
         packed = device.allocate(recipe.packed)
         workspace = device.allocate(recipe.workspace) if recipe.workspace else None
@@ -237,7 +237,12 @@ class Handle:
         )
         device.synchronize()
         invoker = self._traced(device.invoker(recipe.steps, loaded), solution)
-        return _replaced(plain, invoker, recipe.workspace, InvokeArgs(w=weights, packed=packed))
+        return replace(
+            plain,
+            invoker=invoker,
+            workspace_size=recipe.workspace,
+            bound={"w": weights, "packed": packed},
+        )
 
     def tensor(self, array: object) -> DeviceTensor:
         """Copy an array, or a host tensor with DLPack, to the device.
@@ -342,14 +347,6 @@ def _check_problem(problem: object) -> None:
     if not isinstance(problem, ConvProblem):
         how = "a ConvProblem; ConvProblem.from_key and ConvProblem.from_driver read texts"
         raise ProblemError("problem", problem, how)
-
-
-def _replaced(
-    plain: Convolution, invoker: Any, workspace_size: int, bound: InvokeArgs
-) -> Convolution:
-    from dataclasses import replace
-
-    return replace(plain, invoker=invoker, workspace_size=workspace_size, bound=bound)
 
 
 @lru_cache(maxsize=4096)

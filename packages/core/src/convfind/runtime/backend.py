@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -60,15 +61,15 @@ class SharedBuffer(DeviceBuffer, Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class InvokeArgs:
-    """The memory of one run. Buffers that the steps do not name may be None."""
+class InvokeArgs(SimpleNamespace):
+    """The memory of one run: buffers by name, as the steps name them, ``InvokeArgs(x=..., y=...)``.
 
-    x: DeviceBuffer | None = None
-    w: DeviceBuffer | None = None
-    y: DeviceBuffer | None = None
-    workspace: DeviceBuffer | None = None
-    packed: DeviceBuffer | None = None
+    Buffers that the steps do not name may be left out or be None.
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **buffers: DeviceBuffer | None) -> None: ...
 
 
 class Invoker(Protocol):

@@ -5,10 +5,11 @@ It holds no device handle; a backend turns it into an invoker.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from enum import StrEnum
+from typing import Final
 
+from convfind.errors import LaunchError
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.types import DataType
@@ -22,21 +23,24 @@ def align(size: int) -> int:
     return -(-size // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
 
 
-class Memory(StrEnum):
-    """The buffers that a step may name."""
+class Memory:
+    """Names of memory that a step may use: the problem's operands, and two that are the recipe's.
 
-    X = "x"
-    W = "w"
-    Y = "y"
-    WORKSPACE = "workspace"  # scratch, undefined before each run
-    PACKED = "packed"  # transformed weights, written by the `prepare` steps
+    Any identifier names an operand; here are those of every convolution.
+    """
+
+    X: Final = "x"
+    W: Final = "w"
+    Y: Final = "y"
+    WORKSPACE: Final = "workspace"  # scratch, undefined before each run
+    PACKED: Final = "packed"  # transformed weights, written by the `prepare` steps
 
 
 @dataclass(frozen=True, slots=True)
 class BufferArg:
     """A kernel argument that is memory, from ``offset`` bytes on (a multiple of the alignment)."""
 
-    memory: Memory
+    memory: str
     offset: int = 0
 
 
@@ -92,7 +96,7 @@ class Launch:
 class Fill:
     """Set ``size`` bytes of memory to zero."""
 
-    memory: Memory
+    memory: str
     offset: int
     size: int
 
@@ -101,7 +105,7 @@ class Fill:
 class Matrix:
     """Location of the row-major matrices of a batch."""
 
-    memory: Memory
+    memory: str
     dtype: DataType
     row: int  # elements from one row to the next
     offset: int = 0  # bytes before the first matrix
@@ -136,7 +140,27 @@ class LibraryGemm:
 Step = Launch | Fill | LibraryGemm
 
 
-def relocated(step: Step, place: Callable[[Memory, int], tuple[Memory, int]]) -> Step:
+def memory_names(steps: Iterable[Step]) -> tuple[str, ...]:
+    """Return the distinct names of the memory that steps use, in order of first use.
+
+    Raises `LaunchError` for a name that `InvokeArgs` cannot have as an attribute.
+    """
+    names = tuple(dict.fromkeys(name for step in steps for name in _memory_names_of(step)))
+    for name in names:
+        if not name.isidentifier():
+            raise LaunchError(f"memory {name!r}: a name consists of letters, digits and _")
+    return names
+
+
+def _memory_names_of(step: Step) -> tuple[str, ...]:
+    if isinstance(step, Launch):
+        return tuple(arg.memory for arg in step.arguments if isinstance(arg, BufferArg))
+    if isinstance(step, Fill):
+        return (step.memory,)
+    return step.a.memory, step.b.memory, step.c.memory
+
+
+def relocated(step: Step, place: Callable[[str, int], tuple[str, int]]) -> Step:
     """Return a step with relocated memory: ``place`` maps buffer and byte to new ones."""
 
     def moved(argument: Argument) -> Argument:
@@ -198,8 +222,8 @@ class Recipe:
 
 
 def _packed_in_workspace(step: Step, base: int) -> Step:
-    def place(memory: Memory, offset: int) -> tuple[Memory, int]:
-        if memory is not Memory.PACKED:
+    def place(memory: str, offset: int) -> tuple[str, int]:
+        if memory != Memory.PACKED:
             return memory, offset
         return Memory.WORKSPACE, base + offset
 

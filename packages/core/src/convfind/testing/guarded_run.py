@@ -12,7 +12,7 @@ from convfind.checking.guards import POISON, behind_guards, guard_size, is_poiso
 from convfind.problem import ConvProblem
 from convfind.runtime.backend import Device, DeviceBuffer, InvokeArgs, Invoker
 from convfind.solver.kernel_spec import Program
-from convfind.solver.recipe import WORKSPACE_ALIGNMENT, Memory, Recipe, Step
+from convfind.solver.recipe import WORKSPACE_ALIGNMENT, Recipe, Step
 from convfind.testing.tensors import Bytes, gap_mask
 
 __all__ = ["POISON", "GuardedRunner", "Outcome"]
@@ -72,7 +72,7 @@ class GuardedRunner:
             "packed": poisoned(solution.packed),
         }
         images = {name: _guarded(data) for name, data in contents.items() if data.size}
-        guards = {Memory(name): _guard(contents[name]) for name in images}
+        guards = {name: _guard(contents[name]) for name in images}
         buffers = {name: self._device.allocate(image.size) for name, image in images.items()}
         for name, image in images.items():
             self._device.write(buffers[name], image)
@@ -95,9 +95,7 @@ class GuardedRunner:
             self._invoke(every_step, guards, args)
         return self._outcome(problem, images, buffers, guards)
 
-    def _invoke(
-        self, steps: tuple[Step, ...], guards: Mapping[Memory, int], args: InvokeArgs
-    ) -> None:
+    def _invoke(self, steps: tuple[Step, ...], guards: Mapping[str, int], args: InvokeArgs) -> None:
         moved = behind_guards(steps, guards)
         invoker = self._invokers.get(moved)
         if invoker is None:
@@ -109,13 +107,13 @@ class GuardedRunner:
         problem: ConvProblem,
         images: Mapping[str, Bytes],
         buffers: Mapping[str, DeviceBuffer],
-        guards: Mapping[Memory, int],
+        guards: Mapping[str, int],
     ) -> Outcome:
         outcome = Outcome(np.empty(0, np.uint8))
         for name, before in images.items():
             after = np.empty_like(before)
             self._device.read(buffers[name], after)
-            guard = guards[Memory(name)]
+            guard = guards[name]
             changed = before != after
             if not is_poisoned(after[:guard]):
                 outcome.complaints.append(f"wrote before the start of {name}")

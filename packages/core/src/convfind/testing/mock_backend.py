@@ -21,6 +21,7 @@ from convfind.solver.recipe import (
     LibraryGemm,
     LocalArg,
     Step,
+    memory_names,
 )
 from convfind.testing.mock_gemm import run_gemm
 from convfind.testing.tensors import Bytes
@@ -144,6 +145,7 @@ class MockDevice(Device):
         for step in steps:
             if isinstance(step, Launch):
                 self._check_launch(step, loaded)
+        memory_names(steps)
         return MockInvoker(self, tuple(steps))
 
     def allocate(self, size: int) -> MockBuffer:
@@ -313,7 +315,7 @@ def _data(buffer: object) -> Bytes:
 
 
 def _memory(argument: BufferArg, args: InvokeArgs) -> Bytes:
-    buffer = getattr(args, argument.memory)
+    buffer = getattr(args, argument.memory, None)
     if buffer is None:
         raise LaunchError(f"no memory given for {argument.memory}")
     data = _data(buffer)

@@ -56,7 +56,7 @@ class Scratching(Evil):
         workspace_limit: int | None = None,
     ) -> Recipe:
         """One launch, with the workspace behind the tensors."""
-        memory = (*(BufferArg(Memory(name)) for name in "xwy"), BufferArg(Memory.WORKSPACE))
+        memory = (*(BufferArg(name) for name in "xwy"), BufferArg(Memory.WORKSPACE))
         launch = self._launch(problem, 1, first=(*memory, i64(self.size)))
         return Recipe(self.solver_id, (launch,), workspace=self.size)
 
