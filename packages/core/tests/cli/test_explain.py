@@ -25,10 +25,19 @@ def test_what_the_database_holds_is_shown(shell: Any) -> None:
     assert rows["mock-dynamic"]["recorded"]["time_ms"] > 0
 
 
-def test_people_get_a_table_with_reasons(shell: Any) -> None:
+def test_people_get_those_who_take_it_and_how_many_refuse_it_why(shell: Any) -> None:
     text = shell("explain", "--workspace-limit", "1K", *SHAPES).stdout
-    assert "no: compiled for one shape" in text
     assert "policy   DYNAMIC_HYBRID, workspace_limit: 1024" in text
+    assert "refused  by 1: compiled for one shape, and the policy allows dynamic" in text
+    assert "mock-static" not in text
+    assert "mock-dynamic" in text
+
+
+def test_all_solvers_are_listed_on_request(shell: Any) -> None:
+    text = shell("explain", "--all", *SHAPES).stdout
+    (line,) = [line for line in text.splitlines() if line.startswith("mock-static")]
+    assert "compiled for one shape" in line
+    assert "refused  by" not in text
 
 
 def test_a_transposed_problem_shows_what_solvers_see(shell: Any) -> None:

@@ -116,3 +116,9 @@ def test_an_interrupt_before_the_command_is_one_line(
         main()
     assert caught.value.code == 1
     assert capsys.readouterr().err == "Aborted.\n"
+
+
+def test_the_version_and_the_help_are_where_people_look_for_them(shell: Any) -> None:
+    assert shell("--version").stdout.startswith("convfind ")
+    assert shell("-h").stdout == shell("--help").stdout
+    assert shell("find", "-h").stdout == shell("find", "--help").stdout

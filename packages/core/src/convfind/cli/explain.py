@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import click
+from rich.table import Table
 
 from convfind.cli.app import App, ProblemCommand, new_table
 from convfind.cli.find import open_handle
@@ -16,6 +18,7 @@ from convfind.find.decision import Decision
 from convfind.find.explanation import ExplanationRow
 from convfind.policy import Policy
 from convfind.problem import ConvProblem
+from convfind.reasons import Reason
 from convfind.solver.applicability import Rejected
 from convfind.text import format_bytes, format_ms, format_time
 
@@ -25,23 +28,29 @@ from convfind.text import format_bytes, format_ms, format_time
     help="Show what every solver says to a problem; compiles and runs nothing.\n"
     + PROBLEM_HELP
     + """
-The first lines say what a find would do, and why. The table has a line for each solver: whether it
-takes the problem or why not, the share of the device's peak that it expects (wti), the workspace it
-needs, the time in the database, and the time that a heuristic model predicts, with its rank and the
-confidence that it is the fastest. Recorded problems near this one that the model makes use of are
-named. Models that do not apply are listed with the reason.
+The first lines say what a find would do, and why. The table has a line for each solver that takes
+the problem: the share of the device's peak that it expects (wti), the workspace it needs, the time
+in the database, and the time that a heuristic model predicts, with its rank and the confidence that
+it is the fastest. The others are counted by their reason; --all lists them. Recorded problems near
+this one that the model makes use of are named. Models that do not apply are listed with the reason.
 
 \b
 Examples:
   convfind explain --x 16,64,56,56 --w 64,64,3,3 --padding 1
+  convfind explain --all --x 16,64,56,56 --w 64,64,3,3
   convfind explain --json conv -n 16 -c 64 -H 56 -W 56 -k 64
 """,
 )
 @takes_problems
 @takes_policy
+@click.option("--all", "whole", is_flag=True, help="List also the solvers that refuse the problem.")
 @click.pass_obj
 def explain(
-    app: App, problems: tuple[ConvProblem, ...], device: str | None, policy: dict[str, Any]
+    app: App,
+    problems: tuple[ConvProblem, ...],
+    device: str | None,
+    policy: dict[str, Any],
+    whole: bool,
 ) -> None:
     """Print the table of solvers and the policy."""
     problem = one_problem(problems)
@@ -89,20 +98,44 @@ def explain(
         app.print(f"near     {near.relation}: {near.problem.key} on {near.device}")
     for name, reason in explanation.advice.refusals:
         app.print(f"model    {name} does not apply: {reason}")
+    takers = [row for row in explanation.rows if row.applicability]
+    others = [row for row in explanation.rows if not row.applicability]
+    if takers:
+        app.print(_table_of_takers(takers))
+    if whole:
+        app.print(_table_of_others(others))
+    elif others:
+        app.print(f"refused  by {len(others)}: {_grouped(others)} (--all lists them)")
+
+
+def _table_of_takers(rows: Iterable[ExplanationRow]) -> Table:
     numbers = ("wti", "workspace", "recorded ms", "predicted ms", "rank", "confidence")
-    table = new_table("solver", "algorithm", "takes it", *numbers, right=numbers)
-    for row in explanation.rows:
-        taken = bool(row.applicability)
+    table = new_table("takes it", "algorithm", *numbers, right=numbers)
+    for row in rows:
         table.add_row(
             row.solver,
             row.algorithm.value,
-            "yes" if taken else f"no: {row.applicability}",
             "-" if row.wti is None else f"{row.wti:.3g}",
-            "-" if row.workspace is None or not taken else format_bytes(row.workspace),
+            "-" if row.workspace is None else format_bytes(row.workspace),
             "-" if row.solution is None else format_time(row.solution),
             *_predicted(row),
         )
-    app.print(table)
+    return table
+
+
+def _table_of_others(rows: Iterable[ExplanationRow]) -> Table:
+    table = new_table("refuses", "algorithm", "because")
+    for row in rows:
+        table.add_row(row.solver, row.algorithm.value, str(row.applicability))
+    return table
+
+
+def _grouped(rows: Sequence[ExplanationRow]) -> str:
+    """Count refusals by their reason, the most frequent first."""
+    counts = Counter(_reason(row.applicability) for row in rows)
+    return ", ".join(
+        f"{Reason(reason).text} {count}" for reason, count in counts.most_common() if reason
+    )
 
 
 def decision_json(decision: Decision) -> dict[str, Any]:

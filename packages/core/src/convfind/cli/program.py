@@ -21,7 +21,7 @@ from convfind.cli.explain import explain
 from convfind.cli.find import find
 from convfind.cli.run import run
 from convfind.cli.solvers import solvers
-from convfind.cli.version import version
+from convfind.cli.version import installed_version, version
 from convfind.errors import ConvfindError, ProblemError, SettingsError
 from convfind.log import logger, show_messages
 from convfind.plugins.registry import Registry, default_registry
@@ -49,7 +49,8 @@ class Program(click.Group):
         super().__init__(
             "convfind",
             help=_HELP,
-            params=common_options(),
+            params=[_version_option(), *common_options()],
+            context_settings={"help_option_names": ["-h", "--help"]},
             callback=_help_without_command,
             invoke_without_command=True,
         )
@@ -88,6 +89,22 @@ class Program(click.Group):
             traceback.print_exc()
         self._app.note("error: " + shortened(" ".join(message.split()), _LONGEST_MESSAGE))
         return code
+
+
+def _version_option() -> click.Option:
+    def show(context: click.Context, _: click.Parameter, value: bool) -> None:
+        if value:
+            click.echo(f"convfind {installed_version('convfind')}")
+            context.exit()
+
+    return click.Option(
+        ["--version"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=show,
+        help="Print the version; `convfind version` prints also those of plugins.",
+    )
 
 
 @click.pass_context
