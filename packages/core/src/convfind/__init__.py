@@ -31,7 +31,7 @@ from convfind.handle.miopen_calls import AlgorithmPerformance, FindOptions
 from convfind.handle.opening import DeviceList, devices, handle_for
 from convfind.handle.opening import open_handle as open
 from convfind.policy import CheckHit, Fallback, FindEnforce, FindMode, OnMiss, Order, Policy
-from convfind.problem import ConvProblem
+from convfind.problem import Activation, ActivationKind, ConvProblem
 from convfind.reasons import Reason
 from convfind.runtime.tensors import DeviceTensor
 from convfind.settings import Settings
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 __all__ = [
     "APPLICABLE",
     "AccuracyClass",
+    "Activation",
+    "ActivationKind",
     "Algorithm",
     "AlgorithmPerformance",
     "Applicable",

@@ -21,6 +21,7 @@ class Reason(StrEnum):
     CHANNELS = "channels"
     NON_PACKED = "non-packed"
     SCALING = "scaling"
+    EPILOGUE = "epilogue"
     SIZE_LIMIT = "size-limit"
     TRAIT = "trait"
     # The problem asks for a property that the algorithm does not have.
@@ -66,6 +67,7 @@ _TEXT = {
     Reason.CHANNELS: "unsupported number of channels",
     Reason.NON_PACKED: "tensors with gaps are not supported",
     Reason.SCALING: "alpha or beta is not supported",
+    Reason.EPILOGUE: "a bias, an added tensor or an activation is not supported",
     Reason.SIZE_LIMIT: "a size exceeds what the kernel can index",
     Reason.TRAIT: "the problem has a property that the solver does not know",
     Reason.DETERMINISTIC: "results may differ from run to run",

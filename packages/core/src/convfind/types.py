@@ -146,12 +146,19 @@ class Layout(StrEnum):
         return _LAYOUTS[spatial_rank - 1][channels_last]
 
     def to_memory(self, logical: tuple[int, ...]) -> tuple[int, ...]:
-        """Reorder a tuple given in N, C, spatial order into the order in memory."""
-        return (logical[0], *logical[2:], logical[1]) if self.channels_last else logical
+        """Reorder a tuple given in N, C, spatial order into the order in memory.
+
+        That of a vector, such as a bias, has one order.
+        """
+        if not self.channels_last or len(logical) < 2:
+            return logical
+        return (logical[0], *logical[2:], logical[1])
 
     def to_logical(self, memory: tuple[int, ...]) -> tuple[int, ...]:
         """Reorder a tuple given in the order in memory into N, C, spatial order."""
-        return (memory[0], memory[-1], *memory[1:-1]) if self.channels_last else memory
+        if not self.channels_last or len(memory) < 2:
+            return memory
+        return (memory[0], memory[-1], *memory[1:-1])
 
     def packed_strides(self, logical_shape: tuple[int, ...]) -> tuple[int, ...]:
         """Strides in elements, in N, C, spatial order, of a tensor without gaps."""

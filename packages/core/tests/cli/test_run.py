@@ -10,8 +10,11 @@ from typing import Any, BinaryIO
 import numpy as np
 import pytest
 
+from convfind.checking.accuracy import random_operands
 from convfind.checking.reference import reference_convolution
+from convfind.plugins import hookimpl
 from convfind.problem import ConvProblem
+from convfind.testing.solvers import MockFused
 
 SHAPES = ("--x", "2,4,6,6", "--w", "4,4,3,3", "--padding", "1")
 
@@ -23,6 +26,29 @@ def test_random_data_are_computed_and_compared(shell: Any, direction: str) -> No
     assert document["error"] <= document["bound"]
     assert document["solution"]["solver"] == "mock-hungry"
     assert document["run_ms"] > 0
+
+
+def test_a_bias_and_more_are_drawn_or_come_from_files(shell: Any, tmp_path: Path) -> None:
+    class Plugin:
+        @hookimpl
+        def convfind_register_solvers(self, register: Any) -> None:
+            register.add(MockFused())
+
+    np.save(tmp_path / "bias.npy", bias := np.arange(4, dtype=np.float32))
+    words = ("run", *SHAPES, "--bias", "--add", "--activation", "leaky:0.1")
+    files = ("--bias-file", tmp_path / "bias.npy", "--output", tmp_path / "y.npy")
+    for more in ((), files):
+        document = shell.json(*words, *more, extra=(Plugin(),))
+        assert document["correct"] is True
+        assert document["problem"].endswith("_bias:1_add:1_act:leaky")
+        assert document["solution"]["solver"] == "mock-fused"
+    problem = ConvProblem.forward(
+        *((2, 4, 6, 6), (4, 4, 3, 3)), padding=1, bias=True, add=True, activation="leaky:0.1"
+    )
+    drawn = random_operands(problem, 0)
+    expected = reference_convolution(problem, drawn["x"], drawn["w"], drawn["z"], bias)
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected, atol=1e-5)
+    assert "gelu-erf" in shell(*words[:-1], "gelu", code=2).output
 
 
 def test_tensors_come_from_files_and_go_to_one(shell: Any, tmp_path: Path) -> None:

@@ -196,6 +196,6 @@ def test_an_unknown_mode_is_refused(mock_handle: Handle) -> None:
 def test_editors_are_shown_every_keyword() -> None:
     fields = set(Policy.__dataclass_fields__)
     assert set(FindKeywords.__annotations__) == fields - {"mode"} | {"enforce"}
-    taken = {"dtype", "layout"} | {f"{name}_layout" for name in "xw"}
+    taken = {"dtype", "layout", "bias", "add"} | {f"{name}_layout" for name in "xw"}
     taken |= {f"{name}_strides" for name in "xwy"}
     assert set(ConvOptions.__annotations__) - set(CallOptions.__annotations__) == taken

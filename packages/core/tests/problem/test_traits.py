@@ -26,6 +26,9 @@ ALONE: dict[Trait, ConvProblem] = {
     Trait.BETA: ConvProblem.forward((2, 4, 9, 9), (6, 4, 1, 1), beta=1.0),
     Trait.DETERMINISTIC: ConvProblem.forward((2, 4, 9, 9), (6, 4, 1, 1), deterministic=True),
     Trait.STRICT: ConvProblem.forward((2, 4, 9, 9), (6, 4, 1, 1), accuracy="strict"),
+    Trait.BIAS: ConvProblem.forward((2, 4, 9, 9), (6, 4, 1, 1), bias=True),
+    Trait.ADD: ConvProblem.forward((2, 4, 9, 9), (6, 4, 1, 1), add=True),
+    Trait.ACTIVATION: ConvProblem.forward((2, 4, 9, 9), (6, 4, 1, 1), activation="relu"),
 }
 
 
@@ -73,6 +76,7 @@ def test_every_field_of_a_problem_is_a_size_an_axis_of_domains_a_permission_or_a
         *("stride", "padding", "padding_end", "dilation", "groups", "y_dtype"),
         *("w_layout", "y_layout", "x_strides", "w_strides", "y_strides"),
         *("alpha", "beta", "deterministic", "accuracy"),
+        *("bias", "add", "activation"),
     }
     known = sizes | axes | permissions | only_before_it_is_plain | traits
     assert {field.name for field in fields(ConvProblem)} == known  # a new one needs a trait

@@ -33,6 +33,9 @@ WITH: dict[Trait, tuple[dict[str, Any], Reason]] = {
     Trait.ALPHA: ({"alpha": 2.0}, Reason.SCALING),
     Trait.BETA: ({"beta": 1.0}, Reason.SCALING),
     Trait.DETERMINISTIC: ({"deterministic": True}, Reason.DETERMINISTIC),
+    Trait.BIAS: ({"bias": True}, Reason.EPILOGUE),
+    Trait.ADD: ({"add": True}, Reason.EPILOGUE),
+    Trait.ACTIVATION: ({"activation": "relu"}, Reason.EPILOGUE),
     Trait.STRICT: ({"accuracy": "strict"}, Reason.ACCURACY),
 }
 
@@ -47,7 +50,7 @@ def refusal(domain: Domain, problem: ConvProblem, target: Target = MOCK_TARGET) 
 def test_a_trait_that_is_left_out_is_refused_with_its_reason(trait: Trait) -> None:
     options, reason = WITH[trait]
     problem = ConvProblem.forward(**{"x": PLAIN.x_shape, "w": PLAIN.w_shape, **options})
-    assert refusal(Domain().without(trait), problem).reason is reason
+    assert refusal(Domain().with_epilogue().without(trait), problem).reason is reason
     assert Domain(traits=problem.traits).refusal(problem, MOCK_TARGET) is None
 
 

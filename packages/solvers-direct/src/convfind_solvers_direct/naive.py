@@ -57,6 +57,8 @@ class NaiveSolver(Solver):
 
     def __init__(self) -> None:
         self.domain = Domain(directions=(self.direction,))
+        if self.direction is not Direction.BACKWARD_WEIGHTS:
+            self.domain = self.domain.with_epilogue()
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take every problem whose element type the device has and whose axes an int can count."""

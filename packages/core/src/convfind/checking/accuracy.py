@@ -21,9 +21,14 @@ n u. With s = n + 3 roundings (3 for the two products and the sum of alpha and b
     accumulation  min(s, 5 sqrt(s)) u        sqrt(s) u        sums in float32 (float64: in float64)
     TF32 inputs   2 * 2^-11                  2 * 2^-11        both factors rounded, where allowed
     result        u_y                        u_y              one rounding to the result's type
+    activation    r u                        r u              the activation's own roundings
     reference     min(s, 5 sqrt(s)) 2^-53    sqrt(s) 2^-53    the reference's own error
 
-    bound = factor * (accumulation + TF32 inputs) + result + reference
+    bound = factor * (accumulation + TF32 inputs) + activation + result + reference
+
+A bias is one rounding more. An activation multiplies errors by its slope, at most by its largest
+one, and does not change what they are relative to otherwise: with it, errors are relative to that
+slope times the magnitude of its argument, plus what it makes of 0.
 
 A large problem's reference may come from a device, in the result's type: then u_y counts twice.
 
@@ -76,6 +81,7 @@ Distribution = Literal["uniform", "normal", "wide", "clipped"]
 
 ROUNDING_SPREAD = 5.0  # L above
 SCALING_ROUNDINGS = 3
+BIAS_ROUNDINGS = 1
 UNIT_ROUNDOFF = {
     DataType.FLOAT64: 2.0**-53,
     DataType.FLOAT32: 2.0**-24,
@@ -126,7 +132,12 @@ class ErrorReport:
 INFINITE_ERROR = ErrorReport(math.inf, math.inf)
 
 
-def measure_error(result: Array, reference: Array, magnitude: Array | None = None) -> ErrorReport:
+def measure_error(
+    result: Array,
+    reference: Array,
+    magnitude: Array | None = None,
+    yardstick: Array | None = None,
+) -> ErrorReport:
     """Measure a result against the reference.
 
     Args:
@@ -135,6 +146,8 @@ def measure_error(result: Array, reference: Array, magnitude: Array | None = Non
         magnitude: elementwise scale of ``max_error``, see `reference_magnitude`; without it the
             largest absolute value of the reference is the scale of all elements. That is good
             enough for hundreds of results on random data; fewer can all be nearly 0 by chance.
+        yardstick: in place of the reference, what the largest value and the RMS are taken of: where
+            an activation changes how large results are, but not how large their errors are.
 
     Returns:
         The errors: infinite for another shape, for NaN and infinity, and for an element that should
@@ -144,6 +157,7 @@ def measure_error(result: Array, reference: Array, magnitude: Array | None = Non
         return INFINITE_ERROR
     got, right = np.ravel(result), np.ravel(reference)
     scales = None if magnitude is None else np.ravel(magnitude)
+    sizes = right if yardstick is None else np.ravel(yardstick)
     step = _subnormal_step(got.dtype)
     largest = largest_ratio = error_squares = squares = scale = 0.0
     for first in range(0, got.size, _BLOCK):
@@ -156,6 +170,8 @@ def measure_error(result: Array, reference: Array, magnitude: Array | None = Non
         if not math.isfinite(largest):
             return INFINITE_ERROR
         error_squares += float(np.dot(error, error))
+        if yardstick is not None:
+            expected = sizes[block].astype(np.float64)
         squares += float(np.dot(expected, expected))
         if scales is None:
             scale = max(scale, float(np.abs(expected, out=expected).max()))
@@ -217,8 +233,12 @@ def error_bound(
     result = UNIT_ROUNDOFF[problem.tensor_dtype(problem.direction.writes)]
     result *= 2 if rounded_reference else 1
     reference = UNIT_ROUNDOFF[DataType.FLOAT64]
+    if problem.activation is not None:
+        result += problem.activation.roundings * _unit_of_sums(problem)
     if problem.dtype is DataType.INT8:
-        scaling = 0.0 if problem.has_default_scaling else SCALING_ROUNDINGS * 2.0**-24
+        is_exact = problem.has_default_scaling and not (problem.bias and problem.y_dtype.is_float)
+        roundings = SCALING_ROUNDINGS + BIAS_ROUNDINGS * problem.bias
+        scaling = 0.0 if is_exact else roundings * 2.0**-24
         return ErrorReport(scaling + result, scaling + result)
     unit = _unit_of_sums(problem)
     is_tf32 = problem.allow_tf32 and problem.dtype is DataType.FLOAT32
@@ -252,7 +272,7 @@ def largest_factor(problem: ConvProblem) -> float:
 
 def _roundings(problem: ConvProblem) -> tuple[int, float]:
     """The roundings behind a result, and how many may add up to one side."""
-    roundings = problem.reduction + SCALING_ROUNDINGS
+    roundings = problem.reduction + SCALING_ROUNDINGS + BIAS_ROUNDINGS * problem.bias
     return roundings, min(roundings, ROUNDING_SPREAD * math.sqrt(roundings))
 
 
@@ -312,6 +332,26 @@ def _random_tensor(
             signs = 2 * rng.integers(0, 2, shape, np.int8) - 1
             values = np.exp2(octaves * values) * signs
     return values.astype(dtype.numpy, copy=False)
+
+
+def random_operands(
+    problem: ConvProblem, seed: int, distribution: Distribution = "uniform"
+) -> dict[str, Array]:
+    """Return the same, and bias and z where the problem has them, -1 to 1, by name."""
+    pair = random_data(problem, seed, distribution)
+    found = dict(zip(problem.direction.reads, pair, strict=True))
+    for name in problem.reads[len(found) :]:
+        found[name] = _random_addend(problem, name, seed)
+    return found
+
+
+def _random_addend(problem: ConvProblem, name: str, seed: int) -> Array:
+    rng = np.random.default_rng((seed, len(name)))
+    shape = problem.tensor_layout(name).to_memory(problem.shape(name))
+    dtype = problem.tensor_dtype(name)
+    if not dtype.is_float:
+        return rng.integers(-128, 128, shape).astype(dtype.numpy)
+    return (2 * rng.random(shape) - 1).astype(dtype.numpy)
 
 
 def integer_data(problem: ConvProblem, seed: int) -> tuple[Array, Array]:

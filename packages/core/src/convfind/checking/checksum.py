@@ -46,16 +46,23 @@ class Checksum:
     """What the channels of the right result of a plain problem add up to, under random signs."""
 
     def __init__(
-        self, problem: ConvProblem, first: Array, second: Array, before: Array, seed: int | None
+        self,
+        problem: ConvProblem,
+        first: Array,
+        second: Array,
+        before: Array,
+        seed: int | None,
+        bias: Array | None = None,
     ) -> None:
         """Draw signs and compute the sums.
 
         Args:
-            problem: a plain problem.
+            problem: a plain problem, without activation.
             first: first tensor of ``problem.direction.reads``, axes in the order of its layout.
             second: second of them.
-            before: previous contents of the result, read only where beta is not 0.
+            before: previous contents of the result, or z; read only where beta is not 0.
             seed: of the signs; None for signs that nobody can know.
+            bias: read only where the problem has one.
         """
         self._problem = problem
         channels = problem.w_shape[1 if self._is_backward_data else 0]
@@ -67,6 +74,8 @@ class Checksum:
         self._expected = problem.alpha * self._convolved(logical)
         if problem.beta:
             self._expected += problem.beta * self._added_up(before)
+        if problem.bias and bias is not None:
+            self._expected += float(np.dot(signs, bias.astype(np.float64)))
 
     def error_of(self, result: Array) -> ErrorReport:
         """Measure how far the sums of a result, axes in the order of its layout, are off."""
@@ -74,13 +83,11 @@ class Checksum:
 
     def allows(self, error: ErrorReport, bound: ErrorReport) -> bool:
         """Say whether an error of the sums is within a bound for errors of the results."""
-        few = 10.0 ** (4.0 / max(self._expected.size, 1))
         added = self._problem.reduction + self._signs.size
         own = ROUNDING_SPREAD * math.sqrt(added) * UNIT_ROUNDOFF[DataType.FLOAT64]
         if self._problem.dtype is DataType.INT8:
             own = 0.0
-        allowed = (few * (_SLACK * part + own) for part in (bound.max_error, bound.rms_error))
-        return check_error(error, ErrorReport(*allowed))
+        return check_error(error, loosened(bound, self._expected.size, own))
 
     @property
     def _is_backward_data(self) -> bool:
@@ -140,6 +147,14 @@ class Checksum:
         """Cut images into blocks, of each of which so many rows of positions are in memory."""
         images = max(1, _BLOCK // (rows * math.prod(data.shape[2:])))
         return (slice(image, image + images) for image in range(0, len(data), images))
+
+
+def loosened(bound: ErrorReport, count: int, more: float = 0.0) -> ErrorReport:
+    """Return a bound for so many numbers that may all be nearly 0 by chance."""
+    few = 10.0 ** (4.0 / max(count, 1))
+    return ErrorReport(
+        few * (_SLACK * bound.max_error + more), few * (_SLACK * bound.rms_error + more)
+    )
 
 
 def _logical(problem: ConvProblem, name: str, array: Array) -> Array:

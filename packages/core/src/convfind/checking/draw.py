@@ -7,9 +7,14 @@ from typing import Any
 import numpy as np
 
 from convfind.cached import cached_property
-from convfind.checking.accuracy import Distribution, random_data
+from convfind.checking.accuracy import Distribution, random_operands
 from convfind.checking.checksum import Checksum
-from convfind.checking.reference import reference_convolution, reference_magnitude
+from convfind.checking.reference import (
+    Right,
+    finished_result,
+    reference_magnitude,
+    right_result,
+)
 from convfind.problem import ConvProblem
 from convfind.runtime.tensors import empty_memory, memory_of, tensor_view
 
@@ -29,13 +34,11 @@ class Draw:
         #: Memory of the tensors that are read, by name, gaps included.
         self.memory = {
             name: memory_of(problem, name, values)
-            for name, values in zip(
-                problem.direction.reads, random_data(problem, seed, distribution), strict=True
-            )
+            for name, values in random_operands(problem, seed, distribution).items()
         }
         #: Memory of the result's previous contents.
         self.before = empty_memory(problem, problem.direction.writes)
-        if problem.beta:
+        if problem.reads_result:
             view = tensor_view(problem, problem.direction.writes, self.before)
             view[...] = np.random.default_rng(seed + 1).random(view.shape)
 
@@ -45,28 +48,39 @@ class Draw:
         return {name: np.empty_like(memory) for name, memory in self.memory.items()}
 
     @cached_property
-    def reference(self) -> Array:
-        """The right result by NumPy, axes in the order of its layout."""
-        return reference_convolution(self.problem, *self._reads, self._before)
+    def right(self) -> Right:
+        """The right result by NumPy."""
+        return right_result(self.problem, *self._tensors)
+
+    def right_of(self, convolved: Array) -> Right:
+        """Return the right result, where somebody has computed it without the epilogue."""
+        *_, z, bias = self._tensors
+        return finished_result(self.problem, convolved, z, bias)
 
     @cached_property
     def magnitude(self) -> Array:
         """What rounding errors are proportional to, elementwise."""
-        return reference_magnitude(self.problem, *self._reads, self._before)
+        return reference_magnitude(self.problem, *self._tensors)
 
     @cached_property
     def checksum(self) -> Checksum:
-        """What the right result adds up to, under signs that nobody else knows."""
-        return Checksum(self.problem, *self._reads, self._before, None)
+        """What the right result, without an activation, adds up to, under signs nobody knows."""
+        first, second, before, bias = self._tensors
+        return Checksum(self.problem, first, second, before, None, bias)
+
+    @cached_property
+    def convolved_checksum(self) -> Checksum:
+        """The same of the result without the epilogue."""
+        first, second, before, _ = self._tensors
+        return Checksum(self.problem.without_epilogue(), first, second, before, None)
 
     @property
-    def _reads(self) -> tuple[Array, Array]:
-        first, second = self.problem.direction.reads
-        return (
-            tensor_view(self.problem, first, self.memory[first]),
-            tensor_view(self.problem, second, self.memory[second]),
-        )
-
-    @property
-    def _before(self) -> Array:
-        return tensor_view(self.problem, self.problem.direction.writes, self.before)
+    def _tensors(self) -> tuple[Array, Array, Array, Array | None]:
+        """What is convolved, what is added to it, and the bias."""
+        problem = self.problem
+        views = {name: tensor_view(problem, name, array) for name, array in self.memory.items()}
+        first, second = problem.direction.reads
+        before = views.get("z")
+        if before is None:
+            before = tensor_view(problem, problem.direction.writes, self.before)
+        return views[first], views[second], before, views.get("bias")

@@ -1,4 +1,4 @@
-"""The reference convolution: NumPy in float64, every direction, exact for int8.
+"""The reference convolution: NumPy in float64, every direction and epilogue, exact for int8.
 
 Tensors are arrays with their axes in the order of their layout in memory (N, H, W, C for NHWC).
 The three directions share one view of the work: for each tap of the filter, the part of the padded
@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from types import EllipsisType
 from typing import Any
 
@@ -28,24 +29,81 @@ Tap = tuple[slice | EllipsisType, ...]
 BLOCK_ELEMENTS = 2**24
 
 
+@dataclass(frozen=True, slots=True)
+class Right:
+    """The right result of a problem, axes in the order of its layout."""
+
+    result: Array
+    yardstick: Array | None = None  # see `checking.accuracy.measure_error`
+    is_rounded: bool = False  # to the type of the result
+
+    @classmethod
+    def of(cls, problem: ConvProblem, sums: Array, *, is_rounded: bool = False) -> Right:
+        """Return what is right where sums lack nothing but the activation."""
+        if problem.activation is None:
+            return cls(sums, None, is_rounded)
+        yardstick = _magnified(problem, np.abs(sums))
+        return cls(problem.activation(sums), yardstick, is_rounded)
+
+
 def reference_convolution(
-    problem: ConvProblem, first: Array, second: Array, out: Array | None = None
+    problem: ConvProblem,
+    first: Array,
+    second: Array,
+    out: Array | None = None,
+    bias: Array | None = None,
 ) -> Array:
-    """Compute a problem in float64: ``alpha * convolution + beta * out``.
+    """Compute a problem in float64: ``activation(alpha * convolution + bias + beta * out)``.
 
     Args:
         problem: what to compute; strides do not matter here.
         first: first tensor of ``problem.direction.reads``, axes in the order of its layout.
         second: second of them.
-        out: previous contents of the result, read only where beta is not 0.
+        out: previous contents of the result, or z; read only where beta is not 0.
+        bias: read only where the problem has one.
 
     Returns:
         The result, axes in the order of its layout: float64, or int32 where the result is int32.
 
     Raises:
-        ProblemError: a tensor does not have the shape that the problem says, or ``out`` is missing.
+        ProblemError: a tensor does not have the shape that the problem says, or is missing.
     """
-    result = _scaled(problem, problem.alpha, problem.beta, (first, second), out)
+    sums = _sums(problem, first, second, out, bias)
+    return sums if problem.activation is None else problem.activation(sums)
+
+
+def right_result(
+    problem: ConvProblem,
+    first: Array,
+    second: Array,
+    out: Array | None = None,
+    bias: Array | None = None,
+) -> Right:
+    """Compute the same, and what errors of large results are relative to."""
+    return Right.of(problem, _sums(problem, first, second, out, bias))
+
+
+def finished_result(
+    problem: ConvProblem, convolved: Array, z: Array | None = None, bias: Array | None = None
+) -> Right:
+    """Compute the same of a rounded result of ``problem.without_epilogue()``, whoever has it."""
+    beta = problem.beta if problem.add else 0.0
+    sums = _with_addends(problem, convolved.astype(np.float64), beta, z, bias)
+    return Right.of(problem, _stored(problem, sums), is_rounded=True)
+
+
+def _sums(
+    problem: ConvProblem,
+    first: Array,
+    second: Array,
+    out: Array | None = None,
+    bias: Array | None = None,
+) -> Array:
+    result = _scaled(problem, problem.alpha, (first, second))
+    return _stored(problem, _with_addends(problem, result, problem.beta, out, bias))
+
+
+def _stored(problem: ConvProblem, result: Doubles) -> Array:
     if problem.tensor_dtype(problem.direction.writes) is DataType.INT32:
         # Sums of int8 products are exact in float64; like the devices' sums they wrap in int32.
         return result.astype(np.int64).astype(np.int32)
@@ -53,21 +111,31 @@ def reference_convolution(
 
 
 def reference_magnitude(
-    problem: ConvProblem, first: Array, second: Array, out: Array | None = None
-) -> Doubles:
-    """Compute the same sums over absolute values: what rounding errors are proportional to."""
-    absolute = np.abs(_doubles(first)), np.abs(_doubles(second))
-    before = None if out is None else np.abs(_doubles(out))
-    return _scaled(problem, abs(problem.alpha), abs(problem.beta), absolute, before)
-
-
-def _scaled(
     problem: ConvProblem,
-    alpha: float,
-    beta: float,
-    tensors: tuple[Array, Array],
-    out: Array | None,
+    first: Array,
+    second: Array,
+    out: Array | None = None,
+    bias: Array | None = None,
 ) -> Doubles:
+    """Compute the same sums over absolute values: what rounding errors are proportional to.
+
+    An activation multiplies errors by its slope, and has errors of its own.
+    """
+    absolute = np.abs(_doubles(first)), np.abs(_doubles(second))
+    before, added = (None if one is None else np.abs(_doubles(one)) for one in (out, bias))
+    magnitude = _scaled(problem, abs(problem.alpha), absolute)
+    return _magnified(problem, _with_addends(problem, magnitude, abs(problem.beta), before, added))
+
+
+def _magnified(problem: ConvProblem, magnitude: Doubles) -> Doubles:
+    """Return what errors of results are relative to where this is so of their sums."""
+    if problem.activation is None:
+        return magnitude
+    slope = problem.activation.largest_slope(float(magnitude.max(initial=0.0)))
+    return slope * magnitude + np.abs(problem.activation(0.0))
+
+
+def _scaled(problem: ConvProblem, alpha: float, tensors: tuple[Array, Array]) -> Doubles:
     writes = problem.direction.writes
     reads = dict(zip(problem.direction.reads, tensors, strict=True))
     logical = {
@@ -76,13 +144,28 @@ def _scaled(
     result = _convolve(problem.plain(), logical)
     if alpha != 1.0:
         result *= alpha
-    if beta != 0.0:
-        if out is None:
-            raise ProblemError("out", None, f"the previous contents of {writes}, as beta is {beta}")
-        result += beta * _to_logical(problem, writes, out)
     if problem.tensor_layout(writes).channels_last:
         result = np.moveaxis(result, 1, -1)
     return np.ascontiguousarray(result)
+
+
+def _with_addends(
+    problem: ConvProblem, result: Doubles, beta: float, out: Array | None, bias: Array | None
+) -> Doubles:
+    """Add to a result, whose axes are in the order of its layout, what is added to it."""
+    writes = problem.direction.writes
+    if problem.bias:
+        if bias is None:
+            raise ProblemError("bias", None, "a tensor: the problem has a bias")
+        _check_shape(problem, "bias", bias)
+        last = problem.tensor_layout(writes).channels_last
+        result += _doubles(bias).reshape(-1, *(() if last else (1,) * problem.spatial_rank))
+    if beta != 0.0:
+        if out is None:
+            raise ProblemError("out", None, f"the previous contents of {writes}, as beta is {beta}")
+        _check_shape(problem, writes, out)
+        result += beta * _doubles(out)
+    return result
 
 
 def _doubles(array: Array) -> Doubles:
@@ -90,12 +173,16 @@ def _doubles(array: Array) -> Doubles:
 
 
 def _to_logical(problem: ConvProblem, name: str, array: Array) -> Doubles:
+    _check_shape(problem, name, array)
+    doubles = _doubles(array)
+    return np.moveaxis(doubles, -1, 1) if problem.tensor_layout(name).channels_last else doubles
+
+
+def _check_shape(problem: ConvProblem, name: str, array: Array) -> None:
     layout = problem.tensor_layout(name)
     expected = layout.to_memory(problem.shape(name))
     if np.shape(array) != expected:
         raise ProblemError(name, np.shape(array), f"shape {expected} in layout {layout.value}")
-    doubles = _doubles(array)
-    return np.moveaxis(doubles, -1, 1) if layout.channels_last else doubles
 
 
 def _convolve(problem: ConvProblem, tensors: dict[str, Doubles]) -> Doubles:

@@ -41,7 +41,7 @@ class TensorSet:
 
     def reset_result(self) -> None:
         """Poison the result, or restore its previous contents where beta reads them."""
-        if self.draw.problem.beta:
+        if self.draw.problem.reads_result:
             self._device.write(self.result.buffer, self._image_before)
         else:
             self._device.fill(self.result.buffer, POISON)
@@ -93,7 +93,9 @@ class TensorSet:
         if view.nbytes == self.draw.before.nbytes:
             return None
         memory = empty_memory(problem, self.writes)
-        memory.view(np.uint8)[...] = self.draw.before.view(np.uint8) if problem.beta else POISON
+        memory.view(np.uint8)[...] = (
+            self.draw.before.view(np.uint8) if problem.reads_result else POISON
+        )
         return self._without_elements(memory)
 
     def _without_elements(self, memory: Array) -> Array:

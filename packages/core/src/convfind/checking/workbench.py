@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +17,10 @@ from convfind.checking.accuracy import (
     measure_error,
     spread_magnitude,
 )
+from convfind.checking.checksum import Checksum, loosened
 from convfind.checking.draw import Draw
 from convfind.checking.guards import Guarded, behind_guards
+from convfind.checking.reference import Right
 from convfind.checking.tensor_set import LEAST_GUARD, TensorSet, same_bytes
 from convfind.device.target import DeviceKind
 from convfind.errors import VerificationError
@@ -57,6 +60,7 @@ class Workbench:
         self._device = session.device
         self._constant_weights = constant_weights
         self._turn = 0
+        self._right: dict[Draw, Right] = {}
         self.writes = problem.direction.writes
 
     def make_ready(self, *, verify: bool) -> None:
@@ -68,8 +72,11 @@ class Workbench:
         """
         _ = self.sets
         if verify:
-            _ = self._readback, self.reference, self._magnitude
-            _ = self.sets[0].draw.checksum
+            _ = self._readback, self._right_of(self.first), self._magnitude
+            if self._problem.activation is None:
+                _ = self.sets[0].draw.checksum
+            else:
+                _ = self._right_of(self.sets[0])
 
     def restore(self) -> None:
         """Make all tensors what they were, whatever a candidate has done to them."""
@@ -141,15 +148,15 @@ class Workbench:
             VerificationError: it is wrong, or something was written around it.
             SolverError: the solver does not say what errors it may have.
         """
-        rounded = self._rounded_reference is not None
-        bound = bound_of(solver, self._problem, rounded_reference=rounded)
+        right = self._right_of(place)
+        bound = bound_of(solver, self._problem, rounded_reference=right.is_rounded)
         result = place.outcome(self._readback)
         magnitude = self._magnitude
         if magnitude is not None:
             last = self._problem.tensor_layout(self.writes).channels_last
             reach = asking.error_reach(solver, self._problem)
             magnitude = spread_magnitude(magnitude, reach, channels_last=last)
-        report = measure_error(result, self.reference, magnitude)
+        report = measure_error(result, right.result, magnitude, right.yardstick)
         if not check_error(report, bound):
             msg = (
                 f"error {report.max_error:.3g} (rms {report.rms_error:.3g}) exceeds the bound "
@@ -159,16 +166,23 @@ class Workbench:
         return report
 
     def check_sums(self, place: TensorSet, solver: Solver) -> None:
-        """Compare a result of any draw with what it must add up to. Raises as `check` does."""
-        bound = bound_of(solver, self._problem)
-        checksum = place.draw.checksum
+        """Compare a result of any draw with what it must add up to. Raises as `check` does.
+
+        Behind an activation nothing adds up: there the whole result is compared.
+        """
+        if self._problem.activation is None:
+            self._check_sum(place, place.draw.checksum, bound_of(solver, self._problem))
+            return
+        right = self._right_of(place)
+        bound = bound_of(solver, self._problem, rounded_reference=right.is_rounded)
+        error = measure_error(place.outcome(self._readback), right.result, None, right.yardstick)
+        if not check_error(error, loosened(bound, right.result.size)):
+            raise _wrong_when_timed(place, f"error {error.max_error:.3g}")
+
+    def _check_sum(self, place: TensorSet, checksum: Checksum, bound: ErrorReport) -> None:
         error = checksum.error_of(place.outcome(self._readback))
         if not checksum.allows(error, bound):
-            msg = (
-                f"right at first, and wrong when it was timed: error {error.max_error:.3g} of the "
-                f"channels' sum, with data of seed {place.draw.seed}"
-            )
-            raise VerificationError(msg)
+            raise _wrong_when_timed(place, f"error {error.max_error:.3g} of the channels' sum")
 
     @cached_property
     def _readback(self) -> Array:
@@ -178,50 +192,54 @@ class Workbench:
     @cached_property
     def _magnitude(self) -> Array | None:
         """What errors are relative to in small results, whose values may all be nearly zero."""
-        return self.first.draw.magnitude if self.reference.size <= _FEW_RESULTS else None
+        is_small = math.prod(self._problem.shape(self.writes)) <= _FEW_RESULTS
+        return self.first.draw.magnitude if is_small else None
 
-    @property
-    def reference(self) -> Array:
-        """The right result of the first draw: by NumPy, or a GPU if it is large."""
-        rounded = self._rounded_reference
-        return self.first.draw.reference if rounded is None else rounded
+    def _right_of(self, place: TensorSet) -> Right:
+        """The right result of a draw: by NumPy, or by a GPU if it is large."""
+        found = self._right.get(place.draw)
+        if found is None:
+            found = self._right[place.draw] = self._right_by_device(place) or place.draw.right
+        return found
 
-    @cached_property
-    def _rounded_reference(self) -> Array | None:
+    def _right_by_device(self, place: TensorSet) -> Right | None:
         """The right result of a large problem by a GPU, in the type of the result."""
         on_device = self._session.target.kind is DeviceKind.GPU
         if not on_device or self._problem.macs <= _HOST_REFERENCE_MACS:
             return None
         try:
-            return self._device_reference()
+            convolved = self._convolved_by_device(place)
         except asking.FAILURES:
-            self.first.restore()
+            place.restore()
             return None  # NumPy is slow here, and always right
+        return None if convolved is None else place.draw.right_of(convolved)
 
-    def _device_reference(self) -> Array | None:
-        """Run a last resort, which is the direct formula, summing in double precision.
+    def _convolved_by_device(self, place: TensorSet) -> Array | None:
+        """Run a last resort, which is the direct formula, without the epilogue, in doubles.
 
         It is believed as far as anybody: if it leaves its tensors as they are, and if NumPy's
         checksum says so.
         """
         target = self._session.target
         solvers, _ = self._session.registry.solvers_for(target)
-        oracle = next((s for s in solvers if self._is_oracle(s)), None)
+        problem = self._problem.without_epilogue()
+        taking = (s for s in solvers if s.is_last_resort)
+        oracle = next((s for s in taking if asking.applicability(s, problem, target)), None)
         if oracle is None:
             return None
         double = Config(accumulate="double") if target.has("fp64") else None
-        recipe = asking.recipe(oracle, self._problem, target, double)
+        recipe = asking.recipe(oracle, problem, target, double)
         candidate = self.candidate(recipe, self._session.kernels.load_or_raise(recipe.programs))
-        candidate.run_once()
-        self.first.check_reads()
+        candidate.run_on(place)
+        place.check_reads()
         candidate.check_memory()
-        self.check_sums(self.first, oracle)
-        return tensor_view(self._problem, self.writes, self._readback.copy())
+        self._check_sum(place, place.draw.convolved_checksum, bound_of(oracle, problem))
+        return tensor_view(problem, self.writes, self._readback.copy())
 
-    def _is_oracle(self, solver: Solver) -> bool:
-        return solver.is_last_resort and bool(
-            asking.applicability(solver, self._problem, self._session.target)
-        )
+
+def _wrong_when_timed(place: TensorSet, error: str) -> VerificationError:
+    msg = f"right at first, and wrong when it was timed: {error}"
+    return VerificationError(f"{msg}, with data of seed {place.draw.seed}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,9 +287,10 @@ class Candidate:
 
     def run_once(self) -> float:
         """Run on a poisoned result, as a check needs it; return milliseconds of device time."""
-        return self._run(self._bench.first)
+        return self.run_on(self._bench.first)
 
-    def _run(self, place: TensorSet) -> float:
+    def run_on(self, place: TensorSet) -> float:
+        """Do the same on some of the tensors."""
         place.reset_result()
         return self._invoker.timed(self._args_of(place))
 
@@ -300,12 +319,12 @@ class Candidate:
         if place is None:
             return
         # A result that is added to is right after the first run only.
-        if again or place.draw.problem.beta:
-            self._run(place)
+        if again or place.draw.problem.reads_result:
+            self.run_on(place)
         if place.changed():
             # By an earlier candidate, in a run that nobody looked at? Then it does not recur.
             self._bench.restore()
-            self._run(place)
+            self.run_on(place)
             place.check_reads()
         self._bench.check_sums(place, solver)
         self.check_memory()

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from convfind.checking.accuracy import bound_of, check_error, random_data
+from convfind.checking.accuracy import bound_of, check_error, random_operands
 from convfind.cli.app import App, Command, new_table
 from convfind.cli.find import open_handle
 from convfind.cli.memory_order import run_in_memory_order
@@ -126,7 +126,7 @@ def _bench(
 
 def _run(handle: Handle, problem: ConvProblem, best: Solution) -> str:
     """Run a solution once as a user would; returns what is wrong with the result."""
-    tensors = dict(zip(problem.direction.reads, random_data(problem, seed=0), strict=True))
+    tensors = random_operands(problem, seed=0)
     result = run_in_memory_order(handle, problem, best, tensors)
     solver, plain = handle.registry.solver(best.solver), problem.plain()
     report = spot_check(problem, tensors, result, reach=asking.error_reach(solver, plain))

@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 def run_in_memory_order(
     handle: Handle, problem: ConvProblem, solution: Solution, tensors: Mapping[str, Array]
 ) -> Array:
-    """Run a solution on the two arrays that it reads, by name.
+    """Run a solution on the arrays that it reads, by name.
 
     Arrays and result have their axes in the order of their layouts (N, H, W, C for NHWC), which the
     calls of `Handle` refuse where N, C, H, W would be the same shape.

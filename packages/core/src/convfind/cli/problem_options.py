@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from convfind.errors import ProblemError
-from convfind.problem import ConvProblem
+from convfind.problem import Activation, ConvProblem
 from convfind.problem.text import parse_problem
 from convfind.types import AccuracyClass, DataType, Direction, Layout
 
@@ -54,6 +54,10 @@ def _whole_numbers(text: str, *words: str) -> tuple[int, ...]:
         raise click.BadParameter(msg) from None
 
 
+def _activation(_: click.Context, __: click.Parameter, value: str | None) -> Activation | None:
+    return None if value is None else Activation.parse(value)
+
+
 def _choice(kind: type[StrEnum]) -> click.Choice[str]:
     return click.Choice([member.value for member in kind])
 
@@ -80,10 +84,19 @@ _GEOMETRY = (
     click.option("--deterministic", is_flag=True, help="The same bits in every run."),
     click.option("--allow-tf32", is_flag=True, help="Allow products rounded to TF32."),
     click.option("--accuracy", type=_choice(AccuracyClass), help="[normal]"),
+    click.option("--bias", is_flag=True, help="Add a bias, a number for each channel."),
+    click.option("--add", is_flag=True, help="Add another tensor like the result."),
+    click.option(
+        "--activation",
+        metavar="KIND[:NUMBER,..]",
+        help="Function of each result: relu, clip:0,6, leaky:0.1, silu and so on.",
+        callback=_activation,
+    ),
 )
 _GEOMETRY_NAMES = (
     *("x", "w", "stride", "padding", "dilation", "groups", "transpose", "output_padding"),
     *("dtype", "y_dtype", "layout", "deterministic", "allow_tf32", "accuracy"),
+    *("bias", "add", "activation"),
 )
 
 

@@ -16,10 +16,10 @@ from convfind.checking.accuracy import (
     bound_of,
     check_error,
     measure_error,
-    random_data,
+    random_operands,
     spread_magnitude,
 )
-from convfind.checking.reference import reference_convolution, reference_magnitude
+from convfind.checking.reference import reference_magnitude, right_result
 from convfind.cli.app import App, ProblemCommand
 from convfind.cli.find import open_handle
 from convfind.cli.memory_order import run_in_memory_order
@@ -56,6 +56,8 @@ Examples:
 @click.option("--x-file", type=_FILE, help="Data, for directions that read it.")
 @click.option("--w-file", type=_FILE, help="Weights, for directions that read them.")
 @click.option("--y-file", type=_FILE, help="The tensor y, for backward directions.")
+@click.option("--bias-file", type=_FILE, help="The bias, for --bias.")
+@click.option("--z-file", type=_FILE, help="The tensor that is added, for --add.")
 @click.option(
     "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the result here."
 )
@@ -78,7 +80,7 @@ def run(
     tensors = _tensors(problem, files, seed)
     if policy.get("verify", True):
         _check_finite(tensors, files)
-    if problem.beta:
+    if problem.reads_result:
         raise ProblemError("beta", problem.beta, "0 here")
     if problem.is_empty:
         raise ProblemError("x", problem.x_shape, "a batch of 1 or more here")
@@ -94,14 +96,16 @@ def run(
     report: ErrorReport | None = None
     bound = bound_of(solver, problem.plain())
     if policy.get("verify", True):
-        reads = [tensors[name] for name in problem.direction.reads]
+        first, second = (tensors[name] for name in problem.direction.reads)
+        reads = (first, second, tensors.get("z"), tensors.get("bias"))
         # Results of data from files may all be small beside the products that they are sums of.
         magnitude = spread_magnitude(
             reference_magnitude(problem, *reads),
             asking.error_reach(solver, problem.plain()),
             channels_last=problem.tensor_layout(problem.direction.writes).channels_last,
         )
-        report = measure_error(result, reference_convolution(problem, *reads), magnitude)
+        right = right_result(problem, *reads)
+        report = measure_error(result, right.result, magnitude, right.yardstick)
     if any(files.values()):
         bound = replace(bound, rms_error=math.inf)  # as relative to results that may all be 0
     correct = report is None or check_error(report, bound)
@@ -151,14 +155,14 @@ def _finite(error: float) -> float | None:
 
 
 def _tensors(problem: ConvProblem, files: dict[str, Path | None], seed: int) -> dict[str, Array]:
-    tensors = dict(zip(problem.direction.reads, random_data(problem, seed), strict=True))
-    for name in ("x", "w", "y"):
+    tensors = random_operands(problem, seed)
+    for name in ("x", "w", "y", "bias", "z"):
         path = files[f"{name}_file"]
         if path is None:
             continue
         if name not in tensors:
-            reads = " and ".join(problem.direction.reads)
-            why = f"nothing: {problem.direction.value} reads {reads}"
+            *others, last = problem.reads
+            why = f"nothing: {problem.direction.value} reads {', '.join(others)} and {last}"
             raise ProblemError(f"{name}_file", str(path), why)
         tensors[name] = _load(problem, name, path)
     return tensors

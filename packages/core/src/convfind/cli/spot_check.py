@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from convfind.checking.accuracy import ErrorReport, measure_error, spread_magnitude
-from convfind.checking.reference import reference_convolution, reference_magnitude
+from convfind.checking.reference import reference_magnitude, right_result
 from convfind.problem import ConvProblem
 from convfind.types import ConvMode, Direction
 
@@ -32,7 +32,7 @@ def spot_check(
 
     Args:
         problem: what was computed.
-        tensors: the two that were read, by name.
+        tensors: those that were read, by name.
         result: what was computed, axes in the order of its layout.
         limit: multiply-accumulates up to which all of the result is compared.
         reach: how far errors spread; see `Solver.error_reach`.
@@ -45,22 +45,25 @@ def spot_check(
             channels = max(1, problem.w_shape[0] * limit // problem.macs)
             problem, everything = _first_channels(problem, everything, channels)
     first, second = (everything[name] for name in problem.direction.reads)
+    addends = everything.get("z"), everything.get("bias")
     writes = problem.direction.writes
     compared = everything[writes]
     magnitude = None
     if compared.size <= _FEW_RESULTS:
         magnitude = spread_magnitude(
-            reference_magnitude(problem, first, second),
+            reference_magnitude(problem, first, second, *addends),
             reach,
             channels_last=problem.tensor_layout(writes).channels_last,
         )
-    return measure_error(compared, reference_convolution(problem, first, second), magnitude)
+    right = right_result(problem, first, second, *addends)
+    return measure_error(compared, right.result, magnitude, right.yardstick)
 
 
 def _last_image(
     problem: ConvProblem, tensors: dict[str, Array]
 ) -> tuple[ConvProblem, dict[str, Array]]:
-    part = {name: tensor if name == "w" else tensor[-1:] for name, tensor in tensors.items()}
+    whole = ("w", "bias")
+    part = {name: one if name in whole else one[-1:] for name, one in tensors.items()}
     return problem.with_batch(1), part
 
 

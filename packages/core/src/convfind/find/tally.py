@@ -39,7 +39,7 @@ class Tally:
         rejected: Mapping[str, Rejected],
     ) -> FindResult:
         """Return the result and tell the listeners."""
-        key = self._problem.key
+        key = self._problem.text
         solved = {solution.solver for solution in solutions}
         result = FindResult(
             problem=key,

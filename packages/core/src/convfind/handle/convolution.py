@@ -24,6 +24,9 @@ from convfind.solver.recipe import Recipe
 from convfind.types import Layout
 
 Array = np.ndarray[Any, Any]
+#: What a problem has where it has an operand.
+_ASKED_FOR_BY = {"bias": "bias=True", "z": "add=True"}
+
 Finish = Callable[[], Any]  # waits where the caller gets an array, and returns the caller's result
 
 
@@ -56,10 +59,12 @@ class Convolution:
         x: object = None,
         w: object = None,
         y: object = None,
+        bias: object = None,
+        z: object = None,
         out: object = None,
         workspace: object = None,
     ) -> Any:
-        """Compute the third tensor from the two that the direction reads.
+        """Compute the third tensor from the two that the direction reads, and what is added to it.
 
         Axes are in N, C, spatial order or in that of the layout: `convfind.runtime.tensors.axes_of`
         says how they are told apart. Inputs may change or go as soon as the call returns.
@@ -67,8 +72,10 @@ class Convolution:
         Args:
             x, w, y: NumPy arrays, host tensors with DLPack, tensors of the backend's own
                 library, or `DeviceTensor`. Bound weights are left out.
+            bias: of a problem with a bias: as many elements as the result has channels.
+            z: of a problem with ``add``: what is added, in the form of the result.
             out: where to write; an array, tensor or `DeviceTensor` that shares no memory with an
-                input. Needed where beta is not 0.
+                input, except that it may be ``z``. Needed where beta is not 0, without ``add``.
             workspace: device memory of `workspace_size` bytes; None takes it from the pool.
 
         Returns:
@@ -80,77 +87,91 @@ class Convolution:
                 either order; ``out`` shares memory with an input.
             WorkspaceError: the workspace given is too small, or shares memory with a tensor.
         """
-        reads = self._inputs({"x": x, "w": w, "y": y})
-        result = None if out is None else self._output(out, reads)
+        reads = self._inputs({"x": x, "w": w, "y": y, "bias": bias, "z": z})
+        result, in_place = None, z is not None and z is out
+        if out is not None:
+            result = operand_of(
+                self.device, self.problem, self.problem.direction.writes, out, out=True
+            )
+            in_place |= any(one.name == "z" and result.is_array_of(one) for one in reads)
+            inputs = [one for one in reads if not (in_place and one.name == "z")]
+            self._check_arrays_apart(result, inputs)
         stays = all(o.is_on_device for o in reads) if result is None else result.is_on_device
         # While kernels read what the caller keeps, it must not change: so they get a copy, unless
         # this call waits for them.
         buffers = {
             self.problem.plain_name(operand.name): operand.memory(self.device, copying=stays)
             for operand in reads
+            if not (in_place and operand.name == "z")
         }
-        written, finish = self._written(result, out, _axes(reads), stays=stays)
+        written, finish = self._written(result, out, _axes(reads), stays=stays, in_place=in_place)
         scratch = self._workspace(workspace)
         if out is not None or workspace is not None:
             self._check_apart(written, scratch, (*buffers.values(), *self.bound.values()))
         buffers[self.problem.plain_name(self.problem.direction.writes)] = written
+        if in_place:
+            buffers["z"] = written
         self.invoker(InvokeArgs(**self.bound, workspace=scratch, **buffers))
         return finish()
 
     # -- tensors ----------------------------------------------------------------------------------
 
     def _inputs(self, given: dict[str, object]) -> tuple[Operand, ...]:
-        """The tensors that the direction reads, in its order, without bound weights."""
+        """The tensors that the problem reads, in its order, without bound ones."""
         problem = self.problem
-        is_bound = "w" in self.bound
         for name, value in given.items():
-            if value is None or (
-                name in problem.direction.reads and not (is_bound and name == "w")
-            ):
-                continue
-            why = (
-                "the weights are bound"
-                if is_bound and name == "w"
-                else "it is the result; use out="
-            )
-            raise ProblemError(name, type(value).__name__, f"nothing: {why}")
+            if value is not None and (name in self.bound or name not in problem.reads):
+                raise ProblemError(name, type(value).__name__, f"nothing: {self._why_not(name)}")
         operands = []
-        for name in problem.direction.reads:
-            if is_bound and name == "w":
+        for name in problem.reads:
+            if name in self.bound:
                 continue
             if given[name] is None:
                 raise ProblemError(name, None, f"a tensor: {problem.direction} reads {name}")
             operands.append(operand_of(self.device, problem, name, given[name]))
         return tuple(operands)
 
-    def _output(self, out: object, reads: Iterable[Operand]) -> Operand:
-        """The caller's memory for the result."""
-        result = operand_of(self.device, self.problem, self.problem.direction.writes, out, out=True)
+    def _why_not(self, name: str) -> str:
+        """Why an operand is none of a run."""
+        if name in self.bound:
+            return "the weights are bound" if name == "w" else f"the {name} is bound"
+        if name in _ASKED_FOR_BY:
+            return f"the problem has none; it is one with {_ASKED_FOR_BY[name]}"
+        return "it is the result; use out="
+
+    @staticmethod
+    def _check_arrays_apart(result: Operand, reads: Iterable[Operand]) -> None:
         for operand in reads:
             if result.shares_array(operand):
                 raise _shared(operand.name)
-        return result
 
     def _written(
-        self, result: Operand | None, out: object, axes: Layout | None, *, stays: bool
+        self,
+        result: Operand | None,
+        out: object,
+        axes: Layout | None,
+        *,
+        stays: bool,
+        in_place: bool,
     ) -> tuple[DeviceBuffer, Finish]:
         """Return the memory to write, and the function that turns it into what the caller gets."""
         problem, device, name = self.problem, self.device, self.problem.direction.writes
-        if result is None and problem.beta:
+        if result is None and problem.reads_result:
             raise ProblemError("out", None, f"the previous contents of {name}, as beta is not 0")
         if result is None and stays:
             buffer = device.allocate(problem.nbytes(name))
             return buffer, lambda: _device_tensor(problem, name, buffer, axes)
         if result is None:
             fresh = empty_memory(problem, name)
-            buffer, wait = self._host_result(fresh)
+            buffer, wait = self._host_result(fresh, is_read=False)
             return buffer, lambda: in_order(problem, name, wait(), axes)
         if result.buffer is not None:
             return result.buffer, lambda: out
         array = result.array
         assert array is not None
         memory = memory_of(problem, name, array)
-        buffer, wait = self._host_result(memory)
+        is_read = in_place or problem.reads_result
+        buffer, wait = self._host_result(memory, is_read=is_read)
 
         def copy_back() -> object:
             view = wait()
@@ -160,7 +181,9 @@ class Convolution:
 
         return buffer, copy_back
 
-    def _host_result(self, memory: Array) -> tuple[DeviceBuffer, Callable[[], Array]]:
+    def _host_result(
+        self, memory: Array, *, is_read: bool
+    ) -> tuple[DeviceBuffer, Callable[[], Array]]:
         device = self.device
         view = tensor_view(self.problem, self.problem.direction.writes, memory)
         shared = device.wrap_output(memory)
@@ -172,7 +195,7 @@ class Convolution:
 
             return shared, wait
         buffer = device.allocate(memory.nbytes)
-        if self.problem.beta or view.size != memory.size:
+        if is_read or view.size != memory.size:
             device.write(buffer, memory)
 
         def read() -> Array:

@@ -26,7 +26,7 @@ def empty_result(problem: ConvProblem, target: Target, policy: Policy) -> FindRe
     solution = Solution(
         solver=NO_SOLVER,
         algorithm=Algorithm.DIRECT,
-        problem=problem.key,
+        problem=problem.text,
         device=target.identity,
         time_ms=None,
         time_origin=TimeOrigin.NONE,
@@ -34,7 +34,7 @@ def empty_result(problem: ConvProblem, target: Target, policy: Policy) -> FindRe
         constant_weights=policy.constant_weights,
     )
     return FindResult(
-        problem.key, target.identity, policy.mode.name, FindOrigin.FALLBACK, (solution,)
+        problem.text, target.identity, policy.mode.name, FindOrigin.FALLBACK, (solution,)
     )
 
 

@@ -26,7 +26,7 @@ from convfind.handle.tracing import TracedInvoker
 from convfind.policy import POLICY_FIELDS, FindEnforce, FindKeywords, Mode, Policy
 from convfind.problem import ConvProblem
 from convfind.problem.checks import enum_value
-from convfind.problem.options import CallOptions, check_call_names
+from convfind.problem.options import CallOptions, ConvOptions, check_call_names
 from convfind.runtime.backend import InvokeArgs, Invoker
 from convfind.runtime.session import Progress, Session, silent
 from convfind.runtime.tensors import DeviceTensor, packed_steps, to_host_array
@@ -141,18 +141,21 @@ class Handle:
         x: object,
         w: object,
         *,
+        bias: object = None,
+        z: object = None,
         policy: Policy | Mode | None = None,
         out: object = None,
         workspace: object = None,
         **options: Unpack[CallOptions],
     ) -> Any:
-        """Compute ``y = conv(x, w)``: find, unless this handle has done so, and run.
+        """Compute ``y = activation(alpha * conv(x, w) + bias + beta * z)``: find, once, and run.
 
         Axes are in N, C, spatial order. Shapes, type and layouts are those of the tensors: strides
         tell whether x lies channels last; weights of the host follow it.
 
         Args:
-            x, w, out, workspace: tensors, as `Convolution.run` takes them.
+            x, w, bias, z, out, workspace: tensors, as `Convolution.run` takes them; without bias
+                or z nothing is added. The result lies as ``out`` does, or as z does.
             policy: what the find may do: a mode, as `find` takes it, or what `policy` returns.
             **options: stride, padding and so on; see `CallOptions`.
 
@@ -165,14 +168,18 @@ class Handle:
             NoSolverError: no solver computes it under the policy.
         """
         check_call_names(options, POLICY_FIELDS)
-        given = posed(self._session.device, x, w, out, options)
+        like = z if out is None else out
+        addends: ConvOptions = {"bias": bias is not None, "add": z is not None}
+        given = posed(self._session.device, x, w, like, {**addends, **options})
         allowed = policy if isinstance(policy, Policy) else self.policy(policy)
         chosen = self._chosen.get(given.problem)
         if chosen is None:
             self._chosen.put(given.problem, chosen := {})
         if allowed not in chosen:
             chosen[allowed] = self._find(given.problem, allowed, silent).best
-        return self.run(chosen[allowed], x=given.x, w=given.w, out=out, workspace=workspace)
+        return self.prepare(chosen[allowed]).run(
+            x=given.x, w=given.w, bias=bias, z=z, out=out, workspace=workspace
+        )
 
     def prepare(self, solution: Solution) -> Convolution:
         """Make a solution ready to run; compiled kernels come from the caches where they can.
@@ -204,20 +211,24 @@ class Handle:
         x: object = None,
         w: object = None,
         y: object = None,
+        bias: object = None,
+        z: object = None,
         out: object = None,
         workspace: object = None,
     ) -> Any:
-        """Run a solution on the two tensors that its direction reads; see `Convolution.run`."""
-        return self.prepare(solution).run(x=x, w=w, y=y, out=out, workspace=workspace)
+        """Run a solution on the tensors that its problem reads; see `Convolution.run`."""
+        return self.prepare(solution).run(
+            x=x, w=w, y=y, bias=bias, z=z, out=out, workspace=workspace
+        )
 
-    def bind(self, solution: Solution, *, w: object) -> Convolution:
-        """Fix weights that will not change: what a solver packs of them is packed here, once.
+    def bind(self, solution: Solution, *, w: object, bias: object = None) -> Convolution:
+        """Fix weights, and a bias, that will not change: what a solver packs is packed here, once.
 
         Returns:
-            A `Convolution` whose `run` takes the other tensor only.
+            A `Convolution` whose `run` takes the other tensors only.
 
         Raises:
-            ProblemError: the direction does not read w, or w has the wrong shape or type.
+            ProblemError: the problem does not read w or bias, or one has the wrong shape or type.
         """
         plain = self.prepare(solution)
         problem, device, recipe = plain.problem, self._session.device, plain.recipe
@@ -227,8 +238,13 @@ class Handle:
             )
         # A copy, because the caller's array may share its memory with the device and change.
         weights = operand_of(device, problem, "w", w).memory(device, copying=True)
+        bound = {"w": weights}
+        if bias is not None:
+            if "bias" not in problem.reads:
+                raise ProblemError("bias", type(bias).__name__, "nothing: the problem has none")
+            bound["bias"] = operand_of(device, problem, "bias", bias).memory(device, copying=True)
         if not recipe.packed:
-            return replace(plain, bound={"w": weights})
+            return replace(plain, bound=bound)
         loaded = self._session.kernels.load_given(recipe.programs, solution.binaries)
         packed = device.allocate(recipe.packed)
         workspace = device.allocate(recipe.workspace) if recipe.workspace else None
@@ -241,7 +257,7 @@ class Handle:
             plain,
             invoker=invoker,
             workspace_size=recipe.workspace,
-            bound={"w": weights, "packed": packed},
+            bound={**bound, "packed": packed},
         )
 
     def tensor(self, array: object) -> DeviceTensor:

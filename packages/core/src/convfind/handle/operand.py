@@ -48,6 +48,13 @@ class Operand(NamedTuple):
         memory = memory_of(self.problem, self.name, self.array)
         return copied(device, memory) if copying else device.upload(memory)
 
+    def is_array_of(self, other: Operand) -> bool:
+        """True where two arrays of the host are the same elements in the same memory."""
+        if self.array is None or other.array is None:
+            return False
+        one, same = self.array.__array_interface__["data"], other.array.__array_interface__["data"]
+        return bool(one[0] == same[0]) and self.array.strides == other.array.strides
+
     def shares_array(self, other: Operand) -> bool:
         """True where two arrays of the host have an element's memory in common."""
         if self.array is None or other.array is None:
@@ -65,7 +72,7 @@ class Operand(NamedTuple):
 def operand_of(
     device: Device, problem: ConvProblem, name: str, value: object, *, out: bool = False
 ) -> Operand:
-    """Take a tensor of any kind that a caller may pass for ``x``, ``w`` or ``y``.
+    """Take a tensor of any kind that a caller may pass for an operand or the result.
 
     Raises:
         DeviceError: it lies on another device.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,8 +25,12 @@ class Posed:
     w: object
 
 
-def posed(device: Device, x: object, w: object, out: object, options: CallOptions) -> Posed:
+def posed(
+    device: Device, x: object, w: object, out: object, options: CallOptions | ConvOptions
+) -> Posed:
     """Read the problem from its tensors, whose axes are in N, C, spatial order.
+
+    The result is like ``out``, or the z that is added, where there is one.
 
     Raises:
         ProblemError: no tensor, or the convolution is impossible.
@@ -55,7 +59,7 @@ def posed(device: Device, x: object, w: object, out: object, options: CallOption
             taken["y_layout"] = result.layout(layout)
             if result.is_on_device:
                 taken["y_strides"] = result.strides
-    described: ConvOptions = {**taken, **options}
+    described = cast("ConvOptions", {**taken, **options})
     problem = ConvProblem.forward(data.shape, weights.shape, **described)
     return Posed(problem, data.value, weights.value)
 

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from convfind.problem import ConvProblem
+from convfind.problem import Activation, ConvProblem
 from convfind.solver.defines import DefineValue
-from convfind.solver.recipe import Argument, ScalarArg, i32, i64
+from convfind.solver.recipe import Argument, BufferArg, ScalarArg, i32, i64
 from convfind.types import DataType, Direction
 
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """``alpha * sum + beta * z`` for each element, where z is what lies in the result.
+    """``activation(alpha * sum + bias + beta * z)`` for each element.
 
     The counterpart of ``convfind_epilogue.h``: a launch of a kernel with CF_EPILOGUE_PARAMETERS
     passes `arguments` in their place, and its program has `defines` among its macros. The default
@@ -23,30 +23,58 @@ class Epilogue:
 
     Attributes:
         alpha: factor of the sum.
-        beta: factor of what lies in the result, which at 0 is not read.
-        arithmetic: the type in which it is computed, and of both factors. int32 wraps around.
+        beta: factor of z, which is what lies in the result, and at 0 is not read.
+        arithmetic: the type in which it is computed, and of all numbers. int32 wraps around.
+        bias: the type of the operand ``bias``, one element for each channel; None: there is none.
+        z: the type of the operand ``z``, which lies as the result does; None: z is what lies in
+            the result.
+        activation: the function of what is complete otherwise.
     """
 
     alpha: float = 1.0
     beta: float = 0.0
     arithmetic: DataType = DataType.FLOAT32
+    bias: DataType | None = None
+    z: DataType | None = None
+    activation: Activation | None = None
 
     @classmethod
     def of(cls, problem: ConvProblem, arithmetic: DataType = DataType.FLOAT32) -> Self:
         """Return the epilogue of a problem's result."""
-        return cls(problem.alpha, problem.beta, arithmetic)
+        if not problem.is_fused:
+            return cls(problem.alpha, problem.beta, arithmetic)
+        dtype = problem.tensor_dtype(problem.direction.writes)
+        return cls(
+            *(problem.alpha, problem.beta, arithmetic),
+            bias=dtype if problem.bias else None,
+            z=dtype if problem.adds_z else None,
+            activation=problem.activation,
+        )
 
     @property
     def defines(self) -> Mapping[str, DefineValue]:
         """The macros that say what it consists of; none for alpha and beta in float32."""
-        if self.arithmetic is DataType.FLOAT32:
-            return {}
-        return {"CF_ARITHMETIC": self.arithmetic.upper()}
+        macros: dict[str, DefineValue] = {}
+        if self.arithmetic is not DataType.FLOAT32:
+            macros["CF_ARITHMETIC"] = self.arithmetic.upper()
+        if self.bias is not None:
+            macros["CF_BIAS"] = self.bias.upper()
+        if self.z is not None:
+            macros["CF_Z"] = self.z.upper()
+        if self.activation is not None:
+            macros["CF_ACTIVATION"] = self.activation.kind.macro
+        return macros
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
         """The arguments of CF_EPILOGUE_PARAMETERS, in their order."""
-        return self._number(self.alpha), self._number(self.beta)
+        memory = (("bias", self.bias), ("z", self.z))
+        numbers = () if self.activation is None else self.activation.numbers
+        return (
+            *(self._number(self.alpha), self._number(self.beta)),
+            *(BufferArg(name) for name, dtype in memory if dtype is not None),
+            *map(self._number, numbers),
+        )
 
     def _number(self, value: float) -> ScalarArg:
         if self.arithmetic is DataType.INT32:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from convfind.problem.activation import Activation, ActivationKind
 from convfind.problem.conv_problem import ConvProblem
 
-__all__ = ["ConvProblem"]
+__all__ = ["Activation", "ActivationKind", "ConvProblem"]

@@ -13,6 +13,7 @@ import numpy as np
 
 from convfind.arguments import python_scalar
 from convfind.errors import ProblemError
+from convfind.problem.activation import Activation
 from convfind.types import AccuracyClass, ConvMode, DataType, Direction, Layout
 
 if TYPE_CHECKING:
@@ -187,11 +188,13 @@ def canonicalize(problem: ConvProblem) -> None:
         put(name, None if given is None else per_axis(name, given, rank + 2, least=0))
     for name in ("alpha", "beta"):
         put(name, scale(name, getattr(problem, name), problem.dtype, problem.y_dtype))
-    for name in ("deterministic", "allow_tf32"):
+    for name in ("deterministic", "allow_tf32", "bias", "add"):
         flag = python_scalar(getattr(problem, name))
         if not isinstance(flag, bool):
             raise ProblemError(name, flag, "True or False")
         put(name, flag)
+    if problem.activation is not None:
+        put("activation", Activation.of(problem.activation))
 
 
 def check_channels(problem: ConvProblem) -> None:
@@ -269,6 +272,20 @@ def check_dtypes(problem: ConvProblem) -> None:
         raise ProblemError(
             "y_dtype", problem.y_dtype.value, f"{words} with dtype {problem.dtype.value}"
         )
+
+
+def check_epilogue(problem: ConvProblem) -> None:
+    """Check that the result is one that bias, z and activation can be applied to."""
+    if not problem.is_fused:
+        return
+    if problem.direction is Direction.BACKWARD_WEIGHTS:
+        for name in ("bias", "add", "activation"):
+            if value := getattr(problem, name):
+                what = "nothing: the gradient of the weights has no epilogue"
+                raise ProblemError(name, value, what)
+    if problem.activation is not None and not problem.y_dtype.is_float:
+        how = f"a floating type where there is an activation, {problem.activation}"
+        raise ProblemError("y_dtype", problem.y_dtype.value, how)
 
 
 def check_output(problem: ConvProblem) -> None:

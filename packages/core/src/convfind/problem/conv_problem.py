@@ -8,10 +8,12 @@ from typing import Any, Self, Unpack
 
 from convfind.cached import cached_property
 from convfind.errors import ProblemError
+from convfind.problem.activation import Activation
 from convfind.problem.checks import (
     canonicalize,
     check_channels,
     check_dtypes,
+    check_epilogue,
     check_layouts,
     check_output,
     check_output_padding,
@@ -44,6 +46,10 @@ class ConvProblem:
 
     For ``mode="transpose"`` the weights are C_in, C_out/groups, filter, as in the frameworks, and
     ``plain()`` gives the ordinary convolution that computes the same numbers.
+
+    The result is ``activation(alpha * convolution + bias + beta * z)``: ``bias`` has one element
+    for each channel of the result, ``z`` is what lies in the result or, with ``add``, a tensor of
+    its own like the result. Both have the result's element type.
     """
 
     direction: Direction
@@ -69,6 +75,9 @@ class ConvProblem:
     deterministic: bool = False
     allow_tf32: bool = False
     accuracy: AccuracyClass = AccuracyClass.NORMAL
+    bias: bool = False
+    add: bool = False
+    activation: Activation | None = None
     y_shape: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -77,6 +86,7 @@ class ConvProblem:
         check_output_padding(self)
         check_layouts(self)
         check_dtypes(self)
+        check_epilogue(self)
         object.__setattr__(self, "y_shape", self._result_shape())
         check_output(self)
         check_tensors(self)
@@ -94,8 +104,9 @@ class ConvProblem:
                 padding also ``"same"``, ``"valid"`` or (begin, end) pairs), ``groups``, ``mode``,
                 ``output_padding``, ``dtype``, ``y_dtype``, ``layout`` (or ``x_layout``,
                 ``w_layout``, ``y_layout``), ``x_strides``, ``w_strides``, ``y_strides`` (in
-                elements, N, C, spatial order), ``alpha``, ``beta``, ``deterministic``,
-                ``allow_tf32``, ``accuracy``; see `ConvOptions` for types and defaults.
+                elements, N, C, spatial order), ``alpha``, ``beta``, ``bias``, ``add``,
+                ``activation``, ``deterministic``, ``allow_tf32``, ``accuracy``; see `ConvOptions`
+                for types and defaults.
 
         Raises:
             ProblemError: the convolution is impossible; names the field and what is allowed.
@@ -136,6 +147,8 @@ class ConvProblem:
         dtype = enum_value("dtype", DataType, fields.pop("dtype", DataType.FLOAT32))
         if fields.get("y_dtype") is None:
             fields["y_dtype"] = dtype.result
+        if fields.get("add") and fields.get("beta") is None:
+            fields["beta"] = 1.0
         layout = fields.pop("layout", None)
         layout = Layout.of(rank) if layout is None else enum_value("layout", Layout, layout)
         for name in ("x_layout", "w_layout", "y_layout"):
@@ -163,7 +176,7 @@ class ConvProblem:
 
     @classmethod
     def from_key(cls, text: str) -> ConvProblem:
-        """Read a canonical network config or a MIOpen find-db key."""
+        """Read a canonical network config, as `key` or `text` say it, or a MIOpen find-db key."""
         from convfind.problem.text import parse_key
 
         return parse_key(text)
@@ -243,6 +256,34 @@ class ConvProblem:
         """True if alpha is 1 and beta is 0."""
         return self.alpha == 1.0 and self.beta == 0.0
 
+    @property
+    def reads_result(self) -> bool:
+        """True if the previous contents of the result are added."""
+        return self.beta != 0.0 and not self.add
+
+    @property
+    def adds_z(self) -> bool:
+        """True if the operand ``z`` is added; with a beta of 0 nobody reads it."""
+        return self.beta != 0.0 and self.add
+
+    @property
+    def is_fused(self) -> bool:
+        """True if there is more to a result than alpha, beta and its previous contents."""
+        return self.bias or self.add or self.activation is not None
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The names of the operands that a run takes, in their order."""
+        more = (name for name, has in (("bias", self.bias), ("z", self.add)) if has)
+        return (*self.direction.reads, *more)
+
+    def without_epilogue(self) -> ConvProblem:
+        """Return the problem without bias, added tensor and activation."""
+        if not self.is_fused:
+            return self
+        beta = 0.0 if self.add else self.beta
+        return replace(self, bias=False, add=False, activation=None, beta=beta)
+
     @cached_property
     def is_pointwise(self) -> bool:
         """True for a 1x1 filter with stride 1 and no padding, whatever the dilation: a GEMM."""
@@ -273,20 +314,32 @@ class ConvProblem:
         return False
 
     def shape(self, tensor: str) -> tuple[int, ...]:
-        """Shape of ``x``, ``w`` or ``y`` in N, C, spatial order."""
-        return {"x": self.x_shape, "w": self.w_shape, "y": self.y_shape}[tensor]
+        """Shape of an operand in N, C, spatial order; of a bias its number of elements."""
+        if tensor == "bias":
+            return (self.shape(self.direction.writes)[1],)
+        shapes = {"x": self.x_shape, "w": self.w_shape, "y": self.y_shape}
+        return shapes[self._lies_as(tensor)]
 
     def tensor_layout(self, tensor: str) -> Layout:
-        """Layout of ``x``, ``w`` or ``y``."""
-        return {"x": self.x_layout, "w": self.w_layout, "y": self.y_layout}[tensor]
+        """Layout of an operand."""
+        layouts = {"x": self.x_layout, "w": self.w_layout, "y": self.y_layout}
+        return layouts[self._lies_as(tensor)]
 
     def tensor_dtype(self, tensor: str) -> DataType:
-        """Element type of ``x``, ``w`` or ``y``."""
-        return self.y_dtype if tensor == "y" else self.dtype
+        """Element type of an operand."""
+        return self.y_dtype if self._lies_as(tensor) == "y" else self.dtype
+
+    def _lies_as(self, tensor: str) -> str:
+        """The tensor of the convolution that an operand has the form of, of a bias the type."""
+        return self.direction.writes if tensor in ("bias", "z") else tensor
 
     def strides(self, tensor: str) -> tuple[int, ...]:
         """Strides in elements, N, C, spatial order, given or packed."""
-        given = {"x": self.x_strides, "w": self.w_strides, "y": self.y_strides}[tensor]
+        if tensor == "bias":
+            return (1,)
+        given = {"x": self.x_strides, "w": self.w_strides, "y": self.y_strides}[
+            self._lies_as(tensor)
+        ]
         if given is not None:
             return given
         return self.tensor_layout(tensor).packed_strides(self.shape(tensor))
@@ -317,7 +370,7 @@ class ConvProblem:
     @cached_property
     def traffic(self) -> int:
         """Bytes that any algorithm must move: each tensor once."""
-        return self.nbytes("x") + self.nbytes("w") + self.nbytes("y")
+        return sum(self.nbytes(name) for name in (*self.reads, self.direction.writes))
 
     @cached_property
     def reduction(self) -> int:
@@ -331,13 +384,23 @@ class ConvProblem:
 
     @cached_property
     def key(self) -> str:
-        """The network config: the canonical text that addresses this problem in a database."""
+        """The network config: the canonical text that addresses this problem in a database.
+
+        The numbers of an activation are no part of it, for no time depends on them.
+        """
         from convfind.problem.text.network_config import format_network_config
 
         return format_network_config(self)
 
+    @cached_property
+    def text(self) -> str:
+        """The key with all that makes up the value: also the numbers of an activation."""
+        from convfind.problem.text.network_config import format_problem
+
+        return self.key if self.activation is None else format_problem(self)
+
     def __str__(self) -> str:
-        return self.key
+        return self.text
 
     # -- transposed convolution -----------------------------------------------------------------
 
@@ -373,7 +436,7 @@ class ConvProblem:
         )
 
     def plain_name(self, tensor: str) -> str:
-        """Name, in the plain problem, of this problem's ``x``, ``w`` or ``y``."""
+        """Name, in the plain problem, of an operand of this problem."""
         if self.mode is ConvMode.CONVOLUTION:
             return tensor
-        return {"x": "y", "w": "w", "y": "x"}[tensor]
+        return {"x": "y", "y": "x"}.get(tensor, tensor)

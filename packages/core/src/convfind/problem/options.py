@@ -9,6 +9,7 @@ import numpy as np
 
 from convfind.arguments import similar
 from convfind.errors import ProblemError
+from convfind.problem.activation import Activation
 from convfind.types import AccuracyClass, ConvMode, DataType, Layout
 
 Sizes = Iterable[SupportsIndex]
@@ -32,7 +33,8 @@ class CallOptions(TypedDict, total=False):
     y_dtype: DataType | str | None  # of y; None: goes with that of x
     y_layout: Layout | str | None  # None: goes with that of x
     alpha: SupportsFloat  # 1; scales the convolution
-    beta: SupportsFloat  # 0; scales the previous contents of the result, which are added
+    beta: SupportsFloat  # 0, with z 1; scales what is added: the result's previous contents, or z
+    activation: Activation | str | None  # None; a function of each result, in the end
     deterministic: bool | np.bool_  # False; True: the same bits in every run
     allow_tf32: bool | np.bool_  # False; True: products may be rounded to TF32
     accuracy: AccuracyClass | str  # "normal", "strict" or "relaxed"
@@ -48,6 +50,8 @@ class ConvOptions(CallOptions, total=False):
     x_strides: Sizes | None  # in elements, N, C, spatial order; None: no gaps
     w_strides: Sizes | None
     y_strides: Sizes | None
+    bias: bool | np.bool_  # False; True: one number for each channel of the result is added
+    add: bool | np.bool_  # False; True: a tensor z of its own is added, not the previous contents
 
 
 _NAMES = tuple(ConvOptions.__annotations__)

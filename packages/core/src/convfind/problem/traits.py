@@ -29,9 +29,12 @@ class Trait(StrEnum):
     MIXED_LAYOUTS = "mixed-layouts"  # x, w and y differ
     RESULT_TYPE = "result-type"  # y is not of the usual type for x and w
     ALPHA = "alpha"  # not 1
-    BETA = "beta"  # not 0
+    BETA = "beta"  # not 0, of what lies in the result
     DETERMINISTIC = "deterministic"  # the same bits in every run
     STRICT = "strict"  # products and sums of the direct formula only
+    BIAS = "bias"  # one number for each channel of the result is added
+    ADD = "add"  # a tensor of its own is added, scaled by beta
+    ACTIVATION = "activation"  # a function of each result
 
 
 #: The traits that existed when domains were introduced. A solver that declares no domain takes
@@ -43,6 +46,10 @@ FIRST_TRAITS: Final[frozenset[str]] = frozenset(
         *(Trait.ALPHA, Trait.BETA, Trait.DETERMINISTIC, Trait.STRICT),
     }
 )
+
+
+#: What becomes of sums that are complete: a solver takes all of them or none, mostly.
+EPILOGUE_TRAITS: Final[frozenset[str]] = frozenset({Trait.BIAS, Trait.ADD, Trait.ACTIVATION})
 
 
 def traits_of(problem: ConvProblem) -> frozenset[str]:
@@ -59,8 +66,11 @@ def traits_of(problem: ConvProblem) -> frozenset[str]:
         Trait.MIXED_LAYOUTS: not problem.layouts_agree,
         Trait.RESULT_TYPE: problem.y_dtype is not problem.dtype.result,
         Trait.ALPHA: problem.alpha != 1.0,
-        Trait.BETA: problem.beta != 0.0,
+        Trait.BETA: problem.reads_result,
         Trait.DETERMINISTIC: problem.deterministic,
         Trait.STRICT: problem.accuracy is AccuracyClass.STRICT,
+        Trait.BIAS: problem.bias,
+        Trait.ADD: problem.adds_z,
+        Trait.ACTIVATION: problem.activation is not None,
     }
     return frozenset(trait for trait, is_present in present.items() if is_present)

@@ -74,7 +74,7 @@ class DeviceTensor:
 
 
 def tensor_view(problem: ConvProblem, name: str, memory: Array) -> Array:
-    """Return one-dimensional memory as ``x``, ``w`` or ``y``, with axes in the order of its layout.
+    """Return one-dimensional memory as an operand, with axes in the order of its layout.
 
     ``memory`` holds bytes or at least `ConvProblem.elements` elements; nothing is copied.
     """
@@ -191,6 +191,8 @@ def axes_of(problem: ConvProblem, name: str, form: TensorForm) -> Layout | None:
     if form.dtype != dtype.value:
         raise ProblemError(name, form.dtype, f"dtype {dtype.value}")
     layout, shape = problem.tensor_layout(name), problem.shape(name)
+    if len(shape) == 1 and form.shape == shape:
+        return None
     if not layout.channels_last and form.shape == shape and form.axes in (None, layout):
         return None
     first = Layout.of(layout.spatial_rank)
@@ -223,7 +225,7 @@ def axes_of(problem: ConvProblem, name: str, form: TensorForm) -> Layout | None:
 def in_memory_order(problem: ConvProblem, name: str, array: Array, axes: Layout | None) -> Array:
     """Return a view, with axes in memory order, of an array whose axes have the order ``axes``."""
     is_shown_first = axes is not None and not axes.channels_last
-    if is_shown_first and problem.tensor_layout(name).channels_last:
+    if is_shown_first and array.ndim > 1 and problem.tensor_layout(name).channels_last:
         return np.moveaxis(array, 1, -1)
     return array
 
@@ -231,7 +233,7 @@ def in_memory_order(problem: ConvProblem, name: str, array: Array, axes: Layout 
 def in_order(problem: ConvProblem, name: str, array: Array, axes: Layout | None) -> Array:
     """Return a view, with axes in the order ``axes``, of an array with axes in memory order."""
     is_shown_first = axes is not None and not axes.channels_last
-    if is_shown_first and problem.tensor_layout(name).channels_last:
+    if is_shown_first and array.ndim > 1 and problem.tensor_layout(name).channels_last:
         return np.moveaxis(array, -1, 1)
     return array
 

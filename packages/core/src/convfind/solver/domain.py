@@ -10,7 +10,7 @@ from typing import Final, final
 
 from convfind.device.target import DeviceKind, Target
 from convfind.problem import ConvProblem
-from convfind.problem.traits import FIRST_TRAITS, Trait
+from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
 from convfind.reasons import Reason
 from convfind.solver.applicability import Rejected
 from convfind.types import DataType, Direction
@@ -74,6 +74,13 @@ class Domain:
         """Return the domain for one direction and, if given, one order of channels."""
         return replace(self, directions=(direction,), channels_last=channels_last)
 
+    def with_epilogue(self) -> Domain:
+        """Return the domain with bias, added tensor and activation.
+
+        It is for kernels that store all results by way of `convfind.kit.epilogue.Epilogue.of`.
+        """
+        return replace(self, traits=self.traits | EPILOGUE_TRAITS)
+
     def without(self, *traits: Trait) -> Domain:
         """Return the domain without problems that have any of these traits."""
         return replace(self, traits=self.traits.difference(traits))
@@ -127,6 +134,9 @@ _OUTSIDE: Mapping[str, Rejected] = MappingProxyType(
         Trait.ASYMMETRIC_PADDING: Rejected(Reason.PADDING, "is for as much at both ends"),
         Trait.ALPHA: Rejected(Reason.SCALING, "is for alpha 1"),
         Trait.BETA: Rejected(Reason.SCALING, "is for beta 0"),
+        Trait.BIAS: Rejected(Reason.EPILOGUE, "takes no bias"),
+        Trait.ADD: Rejected(Reason.EPILOGUE, "adds no tensor of its own"),
+        Trait.ACTIVATION: Rejected(Reason.EPILOGUE, "applies no activation"),
         Trait.DETERMINISTIC: Rejected(Reason.DETERMINISTIC),
         Trait.STRICT: Rejected(
             Reason.ACCURACY, "accuracy=strict wants products and sums of the direct formula"

@@ -12,10 +12,10 @@ from convfind.checking.accuracy import (
     check_error,
     integer_data,
     measure_error,
-    random_data,
+    random_operands,
     spread_magnitude,
 )
-from convfind.checking.reference import reference_convolution, reference_magnitude
+from convfind.checking.reference import reference_magnitude, right_result
 from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.runtime.tensors import tensor_view
@@ -44,18 +44,22 @@ class DeviceChecks:
         Returns:
             Whether it ran correctly; otherwise further checks are pointless.
         """
-        numbers = self._numbers(problem, random_data(problem, self._seed))
+        numbers = self._numbers(problem, random_operands(problem, self._seed))
         result = self._run(problem, solution, numbers, "random data", exact=False)
         if result is None:
             return False
         self._report.problems.append(problem.key)
-        whole = self._numbers(problem, integer_data(problem, self._seed))
+        pair = zip(problem.direction.reads, integer_data(problem, self._seed), strict=True)
+        whole = self._numbers(problem, dict(pair))
         # Transforms round even if data and results are integers.
-        exact = self._solver.error_bound(problem) == 1.0
+        is_whole = problem.activation is None or not problem.activation.roundings
+        exact = is_whole and self._solver.error_bound(problem) == 1.0
         self._run(problem, solution, whole, "whole numbers", exact=exact)
         # What a run on other data leaves in memory does not matter to the next one.
-        other = self._numbers(problem, random_data(problem, self._seed + 1, "clipped"))
+        other = self._numbers(problem, random_operands(problem, self._seed + 1, "clipped"))
         self._run(problem, solution, other, "other data", earlier=numbers)
+        if problem.adds_z:
+            self._run(problem, solution, numbers, "z in the result", in_place=True)
         if solution.packed:
             bound = self._run(problem, solution, numbers, "bound weights", bound=True)
             self._compare(problem, "bound weights", result, bound)
@@ -63,15 +67,15 @@ class DeviceChecks:
         self._check_determinism(problem, numbers)
         return True
 
-    def _numbers(self, problem: ConvProblem, read: tuple[Array, Array]) -> dict[str, Array]:
-        """Return all three tensors: those read, and small integers in place of the result."""
-        writes = problem.direction.writes
-        shape = problem.tensor_layout(writes).to_memory(problem.shape(writes))
-        before = np.random.default_rng(self._seed).integers(-2, 3, shape)
-        return {
-            **dict(zip(problem.direction.reads, read, strict=True)),
-            writes: before.astype(problem.tensor_dtype(writes).numpy),
-        }
+    def _numbers(self, problem: ConvProblem, read: Mapping[str, Array]) -> dict[str, Array]:
+        """Return all tensors: those given, and small integers in place of all others."""
+        numbers = dict(read)
+        for name in (*problem.reads, problem.direction.writes):
+            if name not in numbers:
+                shape = problem.tensor_layout(name).to_memory(problem.shape(name))
+                small = np.random.default_rng(self._seed).integers(-2, 3, shape)
+                numbers[name] = small.astype(problem.tensor_dtype(name).numpy)
+        return numbers
 
     def _check_limits(
         self, problem: ConvProblem, solution: Recipe, numbers: Mapping[str, Array]
@@ -113,13 +117,16 @@ class DeviceChecks:
         *,
         exact: bool = False,
         bound: bool = False,
+        in_place: bool = False,
         earlier: Mapping[str, Array] | None = None,
     ) -> Bytes | None:
         """Run, and return the result's memory if it is correct."""
         tensors = _in_memory(problem, numbers)
         before = None if earlier is None else _in_memory(problem, earlier)
         try:
-            outcome = self._runner.run(problem, solution, tensors, bound=bound, earlier=before)
+            outcome = self._runner.run(
+                problem, solution, tensors, bound=bound, in_place=in_place, earlier=before
+            )
         except Exception as error:
             self._fail(check, problem, f"raised {type(error).__name__}: {error}")
             return None
@@ -136,11 +143,11 @@ class DeviceChecks:
         """Return the faults of a result; empty if it is correct."""
         writes = problem.direction.writes
         first, second = (numbers[name] for name in problem.direction.reads)
-        before = numbers[writes]
+        operands = first, second, numbers.get("z", numbers[writes]), numbers.get("bias")
         result = tensor_view(problem, writes, memory)
-        reference = reference_convolution(problem, first, second, before)
+        right = right_result(problem, *operands)
         if exact:
-            expected = reference.astype(result.dtype)
+            expected = right.result.astype(result.dtype)
             if np.array_equal(result, expected):
                 return ""
             wrong = np.argwhere(result != expected)
@@ -150,11 +157,11 @@ class DeviceChecks:
                 f"{result[where]} instead of {expected[where]}"
             )
         magnitude = spread_magnitude(
-            reference_magnitude(problem, first, second, before),
+            reference_magnitude(problem, *operands),
             self._solver.error_reach(problem),
             channels_last=problem.tensor_layout(writes).channels_last,
         )
-        error = measure_error(result, reference, magnitude)
+        error = measure_error(result, right.result, magnitude, right.yardstick)
         bound = bound_of(self._solver, problem)
         if not check_error(error, bound):
             return f"error of {writes} ({error}) is over the bound ({bound})"
@@ -176,7 +183,7 @@ class DeviceChecks:
 
 def _in_memory(problem: ConvProblem, numbers: Mapping[str, Array]) -> dict[str, Bytes]:
     """Lay out tensors as the problem says; the result is poisoned unless the problem reads it."""
-    is_read = set(problem.direction.reads) | ({problem.direction.writes} if problem.beta else set())
+    is_read = {*problem.reads, *((problem.direction.writes,) if problem.reads_result else ())}
     return {
         name: filled_memory(problem, name, value if name in is_read else None, POISON)
         for name, value in numbers.items()

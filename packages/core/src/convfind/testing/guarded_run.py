@@ -20,8 +20,6 @@ __all__ = ["POISON", "GuardedRunner", "Outcome"]
 #: Fewest guard bytes before and after each buffer: many small problems run here.
 LEAST_GUARD = 8 * WORKSPACE_ALIGNMENT
 
-_TENSORS = ("x", "w", "y")
-
 #: Compiled programs of each device: solvers share programs, and compiling takes longest.
 _loaded_on: WeakKeyDictionary[Device, dict[Program, object]] = WeakKeyDictionary()
 
@@ -56,6 +54,7 @@ class GuardedRunner:
         tensors: Mapping[str, Bytes],
         *,
         bound: bool = False,
+        in_place: bool = False,
         earlier: Mapping[str, Bytes] | None = None,
     ) -> Outcome:
         """Run a solution on tensors given as memory.
@@ -63,11 +62,16 @@ class GuardedRunner:
         Scratch memory is poisoned, every buffer lies between guards, and steps are shifted past the
         first guard. With ``bound`` the prepare steps run once and the others twice, the second time
         with new results and scratch memory, as with constant weights. With ``earlier`` tensors a
-        run on those comes first and leaves its scratch memory to the next run.
+        run on those comes first and leaves its scratch memory to the next run. With ``in_place``
+        what is added lies in the result.
         """
         self.load(solution)
+        writes = problem.direction.writes
+        if in_place:
+            others = {name: tensor for name, tensor in tensors.items() if name != "z"}
+            tensors = {**others, writes: tensors["z"]}
         contents = {
-            **{name: tensors[name] for name in _TENSORS},
+            **tensors,
             "workspace": poisoned(solution.workspace),
             "packed": poisoned(solution.packed),
         }
@@ -76,23 +80,24 @@ class GuardedRunner:
         buffers = {name: self._device.allocate(image.size) for name, image in images.items()}
         for name, image in images.items():
             self._device.write(buffers[name], image)
-        args = InvokeArgs(**buffers)
+        args = InvokeArgs(**buffers, **({"z": buffers[writes]} if in_place else {}))
+        shifts = {**guards, "z": guards[writes]} if in_place else guards
         every_step = (*solution.prepare, *solution.steps)
         if earlier is not None:
             for name, data in earlier.items():
                 self._device.write(buffers[name], _guarded(data))
-            self._invoke(every_step, guards, args)
+            self._invoke(every_step, shifts, args)
             for name in earlier:
                 self._device.write(buffers[name], images[name])
         if bound:
-            self._invoke(solution.prepare, guards, args)
-            self._invoke(solution.steps, guards, args)
-            for name in (problem.direction.writes, "workspace"):
+            self._invoke(solution.prepare, shifts, args)
+            self._invoke(solution.steps, shifts, args)
+            for name in (writes, "workspace"):
                 if name in images:
                     self._device.write(buffers[name], images[name])
-            self._invoke(solution.steps, guards, args)
+            self._invoke(solution.steps, shifts, args)
         else:
-            self._invoke(every_step, guards, args)
+            self._invoke(every_step, shifts, args)
         return self._outcome(problem, images, buffers, guards)
 
     def _invoke(self, steps: tuple[Step, ...], guards: Mapping[str, int], args: InvokeArgs) -> None:
@@ -124,7 +129,7 @@ class GuardedRunner:
                 outcome.result = after[inside]
                 if changed[inside][gap_mask(problem, name)].any():
                     outcome.complaints.append(f"wrote into the gaps of {name}")
-            elif name in _TENSORS and changed[inside].any():
+            elif name in problem.reads and changed[inside].any():
                 outcome.complaints.append(f"changed {name}, which it only reads")
         return outcome
 

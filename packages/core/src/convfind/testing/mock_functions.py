@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from convfind.testing.tensors import Bytes
 
 def problem_arguments(problem: ConvProblem) -> tuple[ScalarArg, ...]:
     """Encode a problem as kernel arguments, so that one mock program serves every problem."""
-    text = problem.key.encode()
+    text = problem.text.encode()
     words = np.frombuffer(text + b" " * (-len(text) % 8), np.int64)
     return tuple(i64(int(word)) for word in words)
 
@@ -23,6 +23,13 @@ def problem_arguments(problem: ConvProblem) -> tuple[ScalarArg, ...]:
 def mock_convolution(x: Bytes, w: Bytes, y: Bytes, *words: np.int64) -> None:
     """Compute the problem that the arguments encode."""
     _convolve(x, w, y, words, factor=1.0)
+
+
+def mock_fused(x: Bytes, w: Bytes, y: Bytes, *others: Bytes | np.int64) -> None:
+    """Compute a problem whose other operands come before the arguments that encode it."""
+    more = [other for other in others if isinstance(other, np.ndarray)]
+    words = tuple(other for other in others if isinstance(other, np.int64))
+    _convolve(x, w, y, words, 1.0, more)
 
 
 def mock_wrong(x: Bytes, w: Bytes, y: Bytes, *words: np.int64) -> None:
@@ -43,18 +50,27 @@ def mock_pack(w: Bytes, packed: Bytes, size: np.int64) -> None:
     packed[:size] = w[:size]
 
 
-def _convolve(x: Bytes, w: Bytes, y: Bytes, words: tuple[np.int64, ...], factor: float) -> None:
+def _convolve(
+    x: Bytes,
+    w: Bytes,
+    y: Bytes,
+    words: tuple[np.int64, ...],
+    factor: float,
+    more: Sequence[Bytes] = (),
+) -> None:
     problem = ConvProblem.from_key(np.array(words, np.int64).tobytes().decode().strip())
-    memory = {"x": x, "w": w, "y": y}
+    memory = {"x": x, "w": w, "y": y, **dict(zip(problem.reads[2:], more, strict=True))}
     views = {tensor: tensor_view(problem, tensor, memory[tensor]) for tensor in memory}
     first, second = problem.direction.reads
     out = views[problem.direction.writes]
-    result = reference_convolution(problem, views[first], views[second], out)
+    z, bias = views.get("z", out), views.get("bias")
+    result = reference_convolution(problem, views[first], views[second], z, bias)
     out[...] = (factor * result).astype(out.dtype)
 
 
 MOCK_FUNCTIONS: Mapping[str, Callable[..., None]] = {
     "mock_convolution": mock_convolution,
+    "mock_fused": mock_fused,
     "mock_wrong": mock_wrong,
     "mock_scratch": mock_scratch,
     "mock_pack": mock_pack,

@@ -9,7 +9,7 @@ from zlib import crc32
 
 import numpy as np
 
-from convfind.checking.accuracy import bound_of, random_data, spread_magnitude
+from convfind.checking.accuracy import bound_of, random_operands, spread_magnitude
 from convfind.checking.reference import Doubles, reference_convolution, reference_magnitude
 from convfind.problem import ConvProblem
 from convfind.runtime.tensors import tensor_view
@@ -65,8 +65,7 @@ class NonFiniteChecks:
         """
         if not problem.dtype.is_float or problem.alpha == 0.0:
             return
-        first, second = problem.direction.reads
-        numbers = dict(zip((first, second), random_data(problem, self._seed), strict=True))
+        numbers = random_operands(problem, self._seed)
         for values in numbers.values():
             values[values == 0] = 1
         clean = self._run(problem, solution, numbers)
@@ -97,7 +96,7 @@ class NonFiniteChecks:
 
     def _run(self, problem: ConvProblem, solution: Recipe, numbers: Mapping[str, Array]) -> Doubles:
         writes = problem.direction.writes
-        before = np.ones(_memory_shape(problem, writes)) if problem.beta else None
+        before = np.ones(_memory_shape(problem, writes)) if problem.reads_result else None
         tensors = {
             name: filled_memory(problem, name, values, POISON)
             for name, values in {**numbers, writes: before}.items()
@@ -110,8 +109,9 @@ class NonFiniteChecks:
         """Return how far two results may differ if both have the largest error."""
         writes = problem.direction.writes
         first, second = (numbers[name] for name in problem.direction.reads)
+        before = numbers.get("z", np.ones(_memory_shape(problem, writes)))
         magnitude = spread_magnitude(
-            reference_magnitude(problem, first, second, np.ones(_memory_shape(problem, writes))),
+            reference_magnitude(problem, first, second, before, numbers.get("bias")),
             self._solver.error_reach(problem),
             channels_last=problem.tensor_layout(writes).channels_last,
         )
@@ -121,10 +121,13 @@ class NonFiniteChecks:
     def _poisons(self, problem: ConvProblem) -> list[_Poison]:
         rng = np.random.default_rng((self._seed, crc32(problem.key.encode())))
         mixes = self._solver.mixes_values(problem)
+        # An activation passes a NaN on, and may make anything of an infinity.
+        values = (np.nan, np.inf) if problem.activation is None else (np.nan, np.nan)
+        problem = problem.without_epilogue()
         found = []
         for name in problem.direction.reads:
             shape = _memory_shape(problem, name)
-            value = (np.nan, np.inf)[int(rng.integers(2))]
+            value = values[int(rng.integers(2))]
             # At corners and edges as often as not.
             at = tuple((0, size - 1, int(rng.integers(size)))[rng.integers(3)] for size in shape)
             elements = np.zeros(shape, np.bool_)

@@ -14,7 +14,7 @@ from typing import ClassVar
 from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solver import Solver, TunableSolver
+from convfind.solver import Domain, Solver, TunableSolver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.defines import make_defines
@@ -217,6 +217,26 @@ class MockPacking(MockSolver):
             (1,),
         )
         return Recipe(self.solver_id, (compute,), prepare=(pack,), packed=size)
+
+
+class MockFused(MockSolver):
+    """Knows bias, added tensors and activations; not one of `mock_solvers`."""
+
+    solver_id = "mock-fused"
+    is_dynamic = True
+    entry = "mock_fused"
+    domain = Domain().with_epilogue()
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> Recipe:
+        """One launch with all operands."""
+        first = (*_MEMORY, *map(BufferArg, problem.reads[2:]))
+        return Recipe(self.solver_id, (self._launch(problem, self.microseconds, first=first),))
 
 
 class MockLastResort(MockSolver):

@@ -16,6 +16,7 @@ from typing import Any
 
 from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
+from convfind.problem.activation import Activation
 from convfind.problem.text.sizes import format_sizes, parse_size, parse_sizes
 from convfind.types import AccuracyClass, ConvMode, Direction
 
@@ -45,9 +46,12 @@ _TAIL = {
     "deterministic": "deterministic",
     "tf32": "allow_tf32",
     "accuracy": "accuracy",
+    "bias": "bias",
+    "add": "add",
+    "act": "activation",
 }
 _SIZES = frozenset({"pe", "op", "xs", "ws", "ys"})
-_FLAGS = frozenset({"deterministic", "tf32"})
+_FLAGS = frozenset({"deterministic", "tf32", "bias", "add"})
 _NUMBERS = frozenset({"alpha", "beta"})
 
 
@@ -60,6 +64,16 @@ def format_network_config(problem: ConvProblem) -> str:
         f"-{problem.x_layout.value}-{problem.dtype.value}"
     )
     return head + _format_tail(problem)
+
+
+def format_problem(problem: ConvProblem) -> str:
+    """Return the network config with the numbers of an activation behind its kind.
+
+    ``_act:leaky:0.1``, ``_act:clip:0.0,6.0``; those that a kind has anyway are left out.
+    """
+    if problem.activation is None:
+        return problem.key
+    return problem.key.removesuffix(problem.activation.kind) + str(problem.activation)
 
 
 def _format_tail(problem: ConvProblem) -> str:
@@ -82,7 +96,7 @@ def _format_tail(problem: ConvProblem) -> str:
         items += [f"_{name}:{format_sizes(steps)}" for name, steps in given if steps is not None]
     if problem.alpha != 1.0:
         items.append(f"_alpha:{problem.alpha!r}")
-    if problem.beta != 0.0:
+    if problem.beta != (1.0 if problem.add else 0.0):
         items.append(f"_beta:{problem.beta!r}")
     if problem.deterministic:
         items.append("_deterministic:1")
@@ -90,11 +104,17 @@ def _format_tail(problem: ConvProblem) -> str:
         items.append("_tf32:1")
     if problem.accuracy is not AccuracyClass.NORMAL:
         items.append(f"_accuracy:{problem.accuracy.value}")
+    if problem.bias:
+        items.append("_bias:1")
+    if problem.add:
+        items.append("_add:1")
+    if problem.activation is not None:
+        items.append(f"_act:{problem.activation.kind}")
     return "".join(items)
 
 
 def parse_network_config(text: str) -> ConvProblem:
-    """Read a network config; only the problem's canonical text is accepted."""
+    """Read a network config, with an activation's numbers; only the canonical text is accepted."""
     head, *tail = text.split("_")
     found = _HEAD.fullmatch(head)
     if not found:
@@ -118,9 +138,9 @@ def parse_network_config(text: str) -> ConvProblem:
         dtype=found["dtype"],
         **fields,
     )
-    if problem.key != text:
+    if problem.text != text:
         raise ProblemError(
-            "network config", text, f"the one spelling of this problem, {problem.key}"
+            "network config", text, f"the one spelling of this problem, {problem.text}"
         )
     return problem
 
@@ -149,4 +169,4 @@ def _parse_value(name: str, value: str) -> Any:
         if value != "1":
             raise ProblemError(_TAIL[name], value, "1")
         return True
-    return value
+    return Activation.parse(value) if name == "act" else value

@@ -47,6 +47,9 @@ def refuse_unspeakable(problem: ConvProblem, text_form: str) -> None:
         ("deterministic", problem.deterministic, False),
         ("allow_tf32", problem.allow_tf32, False),
         ("accuracy", problem.accuracy, AccuracyClass.NORMAL),
+        ("bias", problem.bias, False),
+        ("add", problem.add, False),
+        ("activation", problem.activation, None),
     )
     for field, value, sayable in refused:
         if value != sayable:

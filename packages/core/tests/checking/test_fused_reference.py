@@ -1,0 +1,122 @@
+"""What is right with a bias, an added tensor and an activation, and how wrong results are seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from convfind.checking.accuracy import (
+    check_error,
+    error_bound,
+    measure_error,
+    random_operands,
+)
+from convfind.checking.checksum import Checksum
+from convfind.checking.draw import Draw
+from convfind.checking.reference import (
+    finished_result,
+    reference_convolution,
+    reference_magnitude,
+    right_result,
+)
+from convfind.errors import ProblemError
+from convfind.problem import Activation, ActivationKind, ConvProblem
+
+Array = np.ndarray[Any, Any]
+
+
+def layer(**more: Any) -> ConvProblem:
+    return ConvProblem.forward((2, 4, 9, 8), (6, 4, 3, 3), padding=1, **more)
+
+
+def operands(
+    problem: ConvProblem, seed: int = 1
+) -> tuple[Array, Array, Array | None, Array | None]:
+    found = random_operands(problem, seed)
+    return found["x"], found["w"], found.get("z"), found.get("bias")
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_all_of_an_epilogue_is_applied_in_its_order(layout: str) -> None:
+    problem = layer(
+        layout=layout, alpha=0.5, beta=2.0, bias=True, add=True, activation=Activation("leaky", 0.1)
+    )
+    x, w, z, bias = operands(problem)
+    assert z is not None
+    assert bias is not None
+    by_channel = bias if layout == "NHWC" else bias.reshape(-1, 1, 1)
+    plain = layer(layout=layout)
+    sums = 0.5 * reference_convolution(plain, x, w) + by_channel.astype("d") + 2.0 * z.astype("d")
+    expected = np.where(sums < 0, 0.1 * sums, sums)
+    np.testing.assert_allclose(reference_convolution(problem, x, w, z, bias), expected, rtol=1e-12)
+    done = finished_result(
+        problem, reference_convolution(layer(layout=layout, alpha=0.5), x, w), z, bias
+    )
+    np.testing.assert_allclose(done.result, expected, rtol=1e-12)
+
+
+def test_a_tensor_that_is_missing_is_named() -> None:
+    x, w, z, bias = operands(problem := layer(bias=True, add=True))
+    with pytest.raises(ProblemError, match="bias"):
+        reference_convolution(problem, x, w, z)
+    with pytest.raises(ProblemError, match="out"):
+        reference_convolution(problem, x, w, None, bias)
+    with pytest.raises(ProblemError, match="bias"):
+        reference_convolution(problem, x, w, z, np.zeros(5))
+
+
+def test_int8_wraps_around_with_its_bias_as_devices_do() -> None:
+    problem = layer(dtype="int8", bias=True)
+    x, w, _, _ = operands(problem)
+    bias = np.full(6, 2**31 - 1, np.int32)
+    result = reference_convolution(problem, x, w, None, bias)
+    plain = reference_convolution(layer(dtype="int8"), x, w)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(result, plain + np.int32(2**31 - 1))
+
+
+@pytest.mark.parametrize("kind", ActivationKind)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_roundings_stay_within_the_bound_and_faults_do_not(kind: str, dtype: str) -> None:
+    problem = layer(dtype=dtype, bias=True, add=True, activation=kind)
+    x, w, z, bias = operands(problem)
+    right = right_result(problem, x, w, z, bias)
+    magnitude = reference_magnitude(problem, x, w, z, bias)
+    bound = error_bound(problem)
+    rounded = right.result.astype(dtype)
+    assert check_error(measure_error(rounded, right.result, magnitude, right.yardstick), bound)
+    without_bias = replace(problem, bias=False)
+    wrong = reference_convolution(without_bias, x, w, z).astype(dtype)
+    assert not check_error(measure_error(wrong, right.result, magnitude, right.yardstick), bound)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("mode", ["conv", "transpose"])
+def test_a_checksum_holds_bias_and_what_is_added(layout: str, mode: str) -> None:
+    shape = (6, 4, 3, 3) if mode == "conv" else (4, 6, 3, 3)
+    problem = ConvProblem.forward(
+        (2, 4, 9, 8), shape, padding=1, layout=layout, mode=mode, bias=True, add=True, beta=0.5
+    ).plain()
+    draw = Draw(problem, 3, "uniform")
+    right = draw.right.result.astype(np.float32)
+    assert draw.checksum.allows(draw.checksum.error_of(right), error_bound(problem))
+    wrong = right.copy()
+    wrong[0, 0, 0, 0] += 0.01
+    assert not draw.checksum.allows(draw.checksum.error_of(wrong), error_bound(problem))
+    convolved = draw.convolved_checksum
+    assert isinstance(convolved, Checksum)
+    assert not convolved.allows(convolved.error_of(right), error_bound(problem))
+
+
+def test_what_is_added_is_drawn_anew_with_each_seed_and_never_changes_the_rest() -> None:
+    fused, plain = layer(bias=True, add=True), layer()
+    first, again, other = (random_operands(fused, seed) for seed in (1, 1, 2))
+    assert list(first) == ["x", "w", "bias", "z"]
+    for name, array in first.items():
+        np.testing.assert_array_equal(array, again[name])
+        assert not np.array_equal(array, other[name])
+    for name, array in random_operands(plain, 1).items():
+        np.testing.assert_array_equal(array, first[name])
