@@ -1,0 +1,3 @@
+"""The entry point: what the package registers with convfind."""
+
+from __future__ import annotations

@@ -1,0 +1,122 @@
+// Elements in kernels of operators: one at a time, or on CPUs in OpenCL C vectors of 16 neighbours, by the same words.
+#ifndef OPERATORS_ELEMENTS_H
+#define OPERATORS_ELEMENTS_H
+
+#include "convfind_activation.h"  // computes in CF_ARITHMETIC: FLOAT32, FLOAT64; here also INT32, INT64
+
+#ifndef WIDTH
+#define WIDTH 1  // elements at a time: 1; 16 in OpenCL C for CPUs
+#endif
+
+// Element types beside convfind_kernel.h's, and what is computed in 64 whole bits.
+#define CF_TYPE_UINT8 unsigned char
+#define CF_TYPE_BOOL unsigned char
+#define CF_TYPE_INT64 CF_LONG
+#define CF_LOAD_UINT8(pointer, index) ((int)(pointer)[index])
+#define CF_LOAD_BOOL(pointer, index) ((int)((pointer)[index] != 0))
+#define CF_LOAD_INT64(pointer, index) ((pointer)[index])
+#define CF_STORE_UINT8(pointer, index, value) ((pointer)[index] = (unsigned char)(value))
+#define CF_STORE_BOOL(pointer, index, value) ((pointer)[index] = (value) != 0)
+#define CF_STORE_INT64(pointer, index, value) ((pointer)[index] = (CF_LONG)(value))
+
+#define NUMBER CF_NUMBER
+
+#if WIDTH == 1
+
+#define VALUE NUMBER
+#define EACH(number) ((NUMBER)(number))
+#define LOAD(dtype, pointer) ((NUMBER)CF_LOAD(dtype, pointer, 0))
+#define STORE(dtype, pointer, value) CF_STORE(dtype, pointer, 0, value)
+
+#else
+
+#define VALUE CF_JOIN(VALUE_, CF_ARITHMETIC)
+#define VALUE_FLOAT32 float16
+#define VALUE_FLOAT64 double16
+#define VALUE_INT32 int16
+#define VALUE_INT64 long16
+#define TO_VALUE_FLOAT32 convert_float16
+#define TO_VALUE_FLOAT64 convert_double16
+#define TO_VALUE_INT32 convert_int16
+#define TO_VALUE_INT64 convert_long16
+
+#define EACH(number) ((VALUE)(number))
+#define LOAD(dtype, pointer) CF_JOIN(TO_VALUE_, CF_ARITHMETIC)(CF_JOIN(VECTOR_OF_, dtype)(pointer))
+#define STORE(dtype, pointer, value) CF_JOIN(PUT_VECTOR_, dtype)(pointer, value)
+
+#define VECTOR_OF_FLOAT64(pointer) vload16(0, pointer)
+#define VECTOR_OF_FLOAT32(pointer) vload16(0, pointer)
+#define VECTOR_OF_FLOAT16(pointer) vload_half16(0, pointer)
+#define VECTOR_OF_BFLOAT16(pointer) as_float16(convert_uint16(vload16(0, pointer)) << 16)
+#define VECTOR_OF_INT8(pointer) vload16(0, (const CF_GLOBAL char *)(pointer))
+#define VECTOR_OF_UINT8(pointer) vload16(0, pointer)
+#define VECTOR_OF_BOOL(pointer) min(vload16(0, pointer), (uchar16)(1))
+#define VECTOR_OF_INT32(pointer) vload16(0, pointer)
+#define VECTOR_OF_INT64(pointer) vload16(0, pointer)
+
+#define PUT_VECTOR_FLOAT64(pointer, value) vstore16(convert_double16(value), 0, pointer)
+#define PUT_VECTOR_FLOAT32(pointer, value) vstore16(convert_float16(value), 0, pointer)
+#define PUT_VECTOR_FLOAT16(pointer, value) vstore_half16_rte(value, 0, pointer)
+#define PUT_VECTOR_BFLOAT16(pointer, value) vstore16(bfloat16s_of(convert_float16(value)), 0, pointer)
+#define PUT_VECTOR_INT8(pointer, value) vstore16(convert_char16(value), 0, (CF_GLOBAL char *)(pointer))
+#define PUT_VECTOR_UINT8(pointer, value) vstore16(convert_uchar16(value), 0, pointer)
+#define PUT_VECTOR_BOOL(pointer, value) vstore16(convert_uchar16((value) != 0) & (uchar16)(1), 0, pointer)
+#define PUT_VECTOR_INT32(pointer, value) vstore16(convert_int16(value), 0, pointer)
+#define PUT_VECTOR_INT64(pointer, value) vstore16(convert_long16(value), 0, pointer)
+
+// A whole line of float32, on a multiple of 64 bytes, that nobody reads first: past the caches.
+#ifdef __has_builtin
+#if __has_builtin(__builtin_nontemporal_store)
+#define STORE_STREAMED(pointer, value) __builtin_nontemporal_store(value, (CF_GLOBAL float16 *)(pointer))
+#endif
+#endif
+
+CF_INLINE ushort16 bfloat16s_of(const float16 value) {
+  const uint16 bits = as_uint16(value);
+  const uint16 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  return convert_ushort16((bits & 0x7fffffffu) > 0x7f800000u ? (bits >> 16) | 0x40u : rounded);
+}
+
+#endif  // WIDTH
+
+// Elements that lie `step` apart, where they are fewer than WIDTH or not neighbours: the first `count`, then `rest`.
+#if WIDTH == 1
+#define LOAD_SOME(dtype, pointer, step, count, rest) LOAD(dtype, pointer)
+#define STORE_SOME(dtype, pointer, step, count, value) STORE(dtype, pointer, value)
+#else
+#define LOAD_SOME(dtype, pointer, step, count, rest)                                     \
+  ({                                                                                     \
+    NUMBER cf_lanes[WIDTH];                                                              \
+    vstore16(EACH(rest), 0, cf_lanes);                                                   \
+    for (int cf_lane = 0; cf_lane < (count); ++cf_lane)                                  \
+      cf_lanes[cf_lane] = (NUMBER)CF_LOAD(dtype, pointer, cf_lane * (CF_LONG)(step));    \
+    vload16(0, cf_lanes);                                                                \
+  })
+#define STORE_SOME(dtype, pointer, step, count, value)                                   \
+  do {                                                                                   \
+    NUMBER cf_lanes[WIDTH];                                                              \
+    vstore16(value, 0, cf_lanes);                                                        \
+    for (int cf_lane = 0; cf_lane < (count); ++cf_lane)                                  \
+      CF_STORE(dtype, pointer, cf_lane * (CF_LONG)(step), cf_lanes[cf_lane]);            \
+  } while (0)
+#endif
+
+// Elements `step` apart; what lies behind the last is 1, by which whole numbers can be divided. `is` is known when the kernel is
+// compiled: 0 one for all, 1 neighbours, 2 any distance.
+#define LOAD_STEPPED(dtype, pointer, is, step, count) CF_JOIN(LOAD_STEPPED_, is)(dtype, pointer, step, count)
+#define LOAD_STEPPED_0(dtype, pointer, step, count) EACH(CF_LOAD(dtype, pointer, 0))
+#define LOAD_STEPPED_1(dtype, pointer, step, count) \
+  ((count) >= WIDTH ? LOAD(dtype, pointer) : LOAD_SOME(dtype, pointer, 1, count, 1))
+#define LOAD_STEPPED_2(dtype, pointer, step, count) LOAD_SOME(dtype, pointer, step, count, 1)
+#define STORE_STEPPED(dtype, pointer, is, step, count, value) \
+  CF_JOIN(STORE_STEPPED_, is)(dtype, pointer, step, count, value)
+#define STORE_STEPPED_1(dtype, pointer, step, count, value)          \
+  do {                                                               \
+    if ((count) >= WIDTH)                                            \
+      STORE(dtype, pointer, value);                                  \
+    else                                                             \
+      STORE_SOME(dtype, pointer, 1, count, value);                   \
+  } while (0)
+#define STORE_STEPPED_2(dtype, pointer, step, count, value) STORE_SOME(dtype, pointer, step, count, value)
+
+#endif  // OPERATORS_ELEMENTS_H

@@ -1,0 +1,95 @@
+// Functions of one or several elements, by name, of the macros in elements.h.
+#ifndef OPERATORS_FUNCTIONS_H
+#define OPERATORS_FUNCTIONS_H
+
+#include "elements.h"
+
+#define IF(condition) ((condition) ? EACH(1) : EACH(0))
+
+// One element.
+#define OF_IDENTITY(x) (x)
+#define OF_NEG(x) (-(x))
+#define OF_EXP(x) CF_MATH(exp)(x)
+#define OF_LOG(x) CF_MATH(log)(x)
+#define OF_SQRT(x) CF_MATH(sqrt)(x)
+#define OF_RECIPROCAL(x) (EACH(1) / (x))
+#define OF_ERF(x) CF_MATH(erf)(x)
+#define OF_SIGN(x) ((x) > EACH(0) ? EACH(1) : (x) < EACH(0) ? EACH(-1) : (x))
+#define OF_FLOOR(x) CF_MATH(floor)(x)
+#define OF_CEIL(x) CF_MATH(ceil)(x)
+#define OF_ROUND(x) CF_MATH(rint)(x)
+#define OF_SIN(x) CF_MATH(sin)(x)
+#define OF_COS(x) CF_MATH(cos)(x)
+#define OF_TAN(x) CF_MATH(tan)(x)
+#define OF_ASIN(x) CF_MATH(asin)(x)
+#define OF_ACOS(x) CF_MATH(acos)(x)
+#define OF_ATAN(x) CF_MATH(atan)(x)
+#define OF_SINH(x) CF_MATH(sinh)(x)
+#define OF_COSH(x) CF_MATH(cosh)(x)
+#define OF_ASINH(x) CF_MATH(asinh)(x)
+#define OF_ACOSH(x) CF_MATH(acosh)(x)
+#define OF_ATANH(x) CF_MATH(atanh)(x)
+#define OF_IS_NAN(x) IF((x) != (x))
+#define OF_IS_INF(x) IF(((x) - (x) != (x) - (x)) & ((x) == (x)))
+#define OF_NOT(x) IF((x) == EACH(0))
+#define OF_NONZERO(x) IF((x) != EACH(0))
+#define OF_BITWISE_NOT(x) (~(x))
+#define OF_MAGNITUDE(x) ((x) < EACH(0) ? -(x) : (x))
+#define OF_LEAST_ZERO(x) ((x) < EACH(0) ? EACH(0) : (x))
+#define OF_ACTIVATION(x) activation_of(x CF_ACTIVATION_VALUES)
+// With numbers a and b.
+#define OF_BOUNDED(x) ((x) < EACH(a) ? EACH(a) : (x) > EACH(b) ? EACH(b) : (x))
+#define OF_THRESHOLDED_RELU(x) ((x) > EACH(a) ? (x) : (x) != (x) ? (x) : EACH(0))
+#define OF_SELU(x) (EACH(b) * ((x) > EACH(0) ? (x) : EACH(a) * CF_MATH(expm1)(x)))
+#define OF_CELU(x) ((x) > EACH(0) ? (x) : EACH(a) * CF_MATH(expm1)((x) / EACH(a)))
+#define OF_SWISH(x) ((x) / (EACH(1) + CF_MATH(exp)(-EACH(a) * (x))))
+#define OF_SOFTSIGN(x) ((x) / (EACH(1) + CF_MATH(fabs)(x)))
+
+// Two.
+#define OF_ADD(a, b) ((a) + (b))
+#define OF_SUB(a, b) ((a) - (b))
+#define OF_MUL(a, b) ((a) * (b))
+#define OF_DIV(a, b) ((a) / (b))
+#define OF_POW(a, b) CF_MATH(pow)(a, b)
+#define OF_MIN(a, b) (((a) < (b)) | ((a) != (a)) ? (a) : (b))
+#define OF_MAX(a, b) (((a) > (b)) | ((a) != (a)) ? (a) : (b))
+#define OF_FMOD(a, b) CF_MATH(fmod)(a, b)
+#define OF_MOD(a, b) modulo(a, b)
+#define OF_WHOLE_FMOD(a, b) ((a) % (b))
+#define OF_WHOLE_MOD(a, b) whole_modulo(a, b)
+#define OF_PRELU(x, slope) ((x) < EACH(0) ? (slope) * (x) : (x))
+#define OF_EQUAL(a, b) IF((a) == (b))
+#define OF_LESS(a, b) IF((a) < (b))
+#define OF_LESS_EQUAL(a, b) IF((a) <= (b))
+#define OF_GREATER(a, b) IF((a) > (b))
+#define OF_GREATER_EQUAL(a, b) IF((a) >= (b))
+#define OF_BITWISE_AND(a, b) ((a) & (b))
+#define OF_BITWISE_OR(a, b) ((a) | (b))
+#define OF_BITWISE_XOR(a, b) ((a) ^ (b))
+#define OF_SHIFT_LEFT(a, b) ((a) << (b))
+#define OF_SHIFT_RIGHT(a, b) ((a) >> (b))
+
+// Three, five.
+#define OF_WHERE(condition, a, b) ((condition) != EACH(0) ? (a) : (b))
+#define OF_BATCH_NORM(x, scale, bias, mean, variance) \
+  (((x) - (mean)) * ((scale) / CF_MATH(sqrt)((variance) + EACH(epsilon))) + (bias))
+
+#ifdef CF_ACTIVATION
+CF_DEFINE_ACTIVATION(activation_of, VALUE)
+#endif
+
+#ifdef NEEDS_MODULO
+// With the sign of the divisor.
+CF_INLINE VALUE modulo(const VALUE a, const VALUE b) {
+  const VALUE rest = CF_MATH(fmod)(a, b);
+  return (rest != EACH(0)) & ((rest < EACH(0)) != (b < EACH(0))) ? rest + b : rest;
+}
+#endif
+#ifdef NEEDS_WHOLE_MODULO
+CF_INLINE VALUE whole_modulo(const VALUE a, const VALUE b) {
+  const VALUE rest = a % b;
+  return (rest != EACH(0)) & ((rest < EACH(0)) != (b < EACH(0))) ? rest + b : rest;
+}
+#endif
+
+#endif  // OPERATORS_FUNCTIONS_H

@@ -1,0 +1,112 @@
+// operators-elementwise, operators-copy: y = function(inputs), element by element; inputs may be repeated along axes.
+//
+// The walk's innermost axis is a row. On CPUs a work-item has `rows` rows, of each `columns` elements, in vectors; elsewhere
+// work-items have one element after the other, all rows in a row.
+#include "functions.h"
+#include "walk.h"
+
+#ifndef FUNCTION
+#define FUNCTION IDENTITY  // a name in functions.h
+#endif
+#ifndef INPUTS
+#define INPUTS 1  // 0 to 5
+#endif
+#ifndef Y_TYPE
+#define Y_TYPE FLOAT32  // elements of y
+#endif
+#ifndef Y_IS
+#define Y_IS 1  // elements of y in a row: 1 neighbours, 2 any distance
+#endif
+#ifndef STREAMED
+#define STREAMED 0  // 1: y is float32 that caches would not keep, and is written past them
+#endif
+// TYPE_0, ..: elements of the inputs; IS_0, ..: those in a row: 0 one for all, 1 neighbours, 2 any distance.
+#ifndef TYPE_0
+#define TYPE_0 FLOAT32
+#define IS_0 1
+#endif
+
+#define PARAMETER(t) CF_GLOBAL const CF_TYPE(TYPE_##t) *in_##t, STEPS(x##t),
+#define POINTER(t) CF_GLOBAL const CF_TYPE(TYPE_##t) *const at_##t = in_##t + ROW_START(x##t, row);
+#define ELEMENT(t) CF_JOIN(ELEMENT_, IS_##t)(t)
+#define ELEMENT_0(t) all_##t
+#define ELEMENT_1(t) LOAD_STEPPED(TYPE_##t, at_##t + i, 1, 1, left)
+#define ELEMENT_2(t) LOAD_STEPPED(TYPE_##t, at_##t + i * x##t##_step, 2, x##t##_step, left)
+#define LOADED(t) const VALUE v_##t = ELEMENT(t);
+#define ALL(t) CF_JOIN(ALL_, IS_##t)(t)
+#define ALL_0(t) const VALUE all_##t = EACH(CF_LOAD(TYPE_##t, at_##t, 0));
+#define ALL_1(t)
+#define ALL_2(t)
+
+#if INPUTS == 0
+#define FOR_INPUTS(what)
+#define RESULT EACH(a)
+#elif INPUTS == 1
+#define FOR_INPUTS(what) what(0)
+#define RESULT CF_JOIN(OF_, FUNCTION)(v_0)
+#elif INPUTS == 2
+#define FOR_INPUTS(what) what(0) what(1)
+#define RESULT CF_JOIN(OF_, FUNCTION)(v_0, v_1)
+#elif INPUTS == 3
+#define FOR_INPUTS(what) what(0) what(1) what(2)
+#define RESULT CF_JOIN(OF_, FUNCTION)(v_0, v_1, v_2)
+#else
+#define FOR_INPUTS(what) what(0) what(1) what(2) what(3) what(4)
+#define RESULT CF_JOIN(OF_, FUNCTION)(v_0, v_1, v_2, v_3, v_4)
+#endif
+#ifdef HAS_ACTIVATION  // the function is followed by one
+#define FINISHED(value) activation_of(value CF_ACTIVATION_VALUES)
+#else
+#define FINISHED(value) (value)
+#endif
+// Declares `value`, what `left` elements of a row become from the i-th on.
+#define COMPUTE        \
+  FOR_INPUTS(LOADED)   \
+  const VALUE value = FINISHED(RESULT);
+
+// a, b and epsilon: numbers of the function.
+CF_KERNEL void operators_map(FOR_INPUTS(PARAMETER) CF_GLOBAL CF_TYPE(Y_TYPE) *y, STEPS(y), ROW_SIZES, const int length,
+                             const CF_LONG all, const CF_LONG rows, const CF_LONG columns, const NUMBER a, const NUMBER b,
+                             const NUMBER epsilon CF_ACTIVATION_PARAMETERS) {
+#if WIDTH == 1
+  for (CF_LONG index = CF_GLOBAL_ID(0); index < all; index += CF_GLOBAL_SIZE(0)) {
+    const int i = length == all ? index : index % length;
+    const Row row = ROW_OF(length == all ? 0 : index / length);
+    const int left = 1;
+    FOR_INPUTS(POINTER)
+    FOR_INPUTS(ALL)
+    COMPUTE
+    STORE(Y_TYPE, y + ROW_START(y, row) + i * (Y_IS == 1 ? 1 : y_step), value);
+  }
+#else
+  const CF_LONG first = CF_GLOBAL_ID(0) * rows, begin = CF_GLOBAL_ID(1) * columns;
+  const CF_LONG last = min(first + rows, all / length), end = min(begin + columns, (CF_LONG)length);
+  for (CF_LONG index = first; index < last; ++index) {
+    const Row row = ROW_OF(index);
+    FOR_INPUTS(POINTER)
+    FOR_INPUTS(ALL)
+    CF_GLOBAL CF_TYPE(Y_TYPE) *const at_y = y + ROW_START(y, row);
+    CF_LONG i = begin;
+#if STREAMED && defined(STORE_STREAMED)
+    {
+      const int left = min((CF_LONG)(-((size_t)(at_y + i) >> 2) & (WIDTH - 1)), end - i);
+      if (left > 0) {
+        COMPUTE
+        STORE_SOME(Y_TYPE, at_y + i, 1, left, value);
+        i += left;
+      }
+    }
+    for (; i + WIDTH <= end; i += WIDTH) {
+      const int left = WIDTH;
+      COMPUTE
+      STORE_STREAMED(at_y + i, value);
+    }
+#endif
+    for (; i < end; i += WIDTH) {
+      const int left = min(end - i, (CF_LONG)WIDTH);
+      COMPUTE
+      STORE_STEPPED(Y_TYPE, at_y + i * (Y_IS == 1 ? 1 : y_step), Y_IS, y_step, left, value);
+    }
+  }
+#endif
+}

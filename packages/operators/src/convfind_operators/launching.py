@@ -1,0 +1,110 @@
+"""Launches: programs, arguments and work-items that kernels of operators have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from convfind.device.target import DeviceKind, Target
+from convfind.solver.defines import DefineValue, make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import Argument, BufferArg, Launch, ScalarArg, i32, i64
+from convfind_operators.element_type import ElementType
+from convfind_operators.walk import MOST_AXES, View
+
+#: Elements of a vector on CPUs.
+VECTOR: Final = 16
+#: Work-items a core, so that cores that are slowed down get fewer; elements that one is worth.
+_ITEMS_PER_CORE = 4
+_LEAST_ELEMENTS = 4096
+#: Work-items of a group and of a launch on GPUs; kernels loop over what is beyond them.
+GROUP: Final = 256
+_MOST_ITEMS = 2**30
+
+
+def has_vectors(target: Target) -> bool:
+    """Whether kernels work on vectors of neighbours: on CPUs, in OpenCL C."""
+    return target.kind is DeviceKind.CPU and target.backend != "hip"
+
+
+def kernel(
+    file: str, entry: str, target: Target, macros: Mapping[str, DefineValue]
+) -> KernelSpec:
+    """Return the kernel of a file, for vectors where the target has them."""
+    vectors = has_vectors(target)
+    program = Program(
+        KernelSource("convfind_operators", f"kernels/{file}.cl"),
+        KernelLanguage.OPENCL_C if vectors else KernelLanguage.SHARED,
+        make_defines({"WIDTH": VECTOR} if vectors else {}, macros),
+    )
+    return KernelSpec(program, entry)
+
+
+def number(value: float, arithmetic: ElementType) -> ScalarArg:
+    """Return a number as kernels take it that compute in a type."""
+    return ScalarArg(value if arithmetic.is_float else int(value), arithmetic.value)
+
+
+def steps_of(view: View) -> tuple[Argument, ...]:
+    """Return the arguments of ``STEPS``: the start, the steps of the rows' axes, that in a row."""
+    *outer, step = view.steps
+    return tuple(map(i64, (view.start, *_filled(outer, 0), step)))
+
+
+def row_sizes(sizes: tuple[int, ...]) -> tuple[Argument, ...]:
+    """Return the arguments of ``ROW_SIZES``: sizes of the rows' axes but the first."""
+    return tuple(map(i32, _filled(sizes[:-1], 1)[1:]))
+
+
+def arguments_of(view: View) -> tuple[Argument, ...]:
+    """Return a view's memory and its ``STEPS``."""
+    return (BufferArg(view.name), *steps_of(view))  # type: ignore[arg-type]
+
+
+def step_class(view: View) -> int:
+    """Return how elements of a row lie: 0 one for all, 1 neighbours, 2 at any distance."""
+    return view.steps[-1] if view.steps[-1] in (0, 1) else 2
+
+
+def _filled(values: list[int] | tuple[int, ...], missing: int) -> tuple[int, ...]:
+    return (*values, *(missing,) * (MOST_AXES - 1 - len(values)))
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """How CPU cores share a walk: rows of a work-item, and elements that it has of each row."""
+
+    rows: int
+    columns: int
+    global_size: tuple[int, int]
+
+    @classmethod
+    def of(cls, rows: int, length: int, target: Target, cost: int = 1) -> Division:
+        """Divide so many rows of a length, whose elements cost so much, among all cores."""
+        work = rows * length * cost
+        items = max(1, min(_ITEMS_PER_CORE * target.compute_units, work // _LEAST_ELEMENTS))
+        if target.compute_units == 1:
+            items = 1
+        per_item = -(-rows // min(items, rows))
+        parts = -(-items // -(-rows // per_item)) if rows < items else 1
+        columns = -(-length // parts // VECTOR) * VECTOR if parts > 1 else length
+        columns = max(columns, 1)
+        return cls(per_item, columns, (-(-rows // per_item), -(-length // columns)))
+
+
+def grid(elements: int, target: Target) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return global and local size of a launch on a GPU with a work-item for each element."""
+    group = min(GROUP, target.max_work_group)
+    items = min(elements, _MOST_ITEMS)
+    return (-(-items // group) * group,), (group,)
+
+
+def launch(
+    spec: KernelSpec,
+    arguments: tuple[Argument, ...],
+    sizes: tuple[tuple[int, ...], tuple[int, ...]],
+) -> Launch:
+    """Return a launch with global and local sizes."""
+    return Launch(spec, arguments, *sizes)

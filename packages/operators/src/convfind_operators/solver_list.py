@@ -1,0 +1,34 @@
+"""The solvers of operators, best first."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from convfind.device.target import Target
+from convfind.errors import NoSolverError
+from convfind.solver.applicability import Rejected
+from convfind_operators.solver import OperatorSolver
+
+
+@cache
+def solvers() -> tuple[OperatorSolver, ...]:
+    """Return all solvers, best first."""
+    from convfind_operators.copy_solver import CopySolver
+    from convfind_operators.elementwise_solver import ElementwiseSolver
+    from convfind_operators.line_solver import LineSolver
+    from convfind_operators.pooling_solver import PoolingSolver
+
+    return CopySolver(), ElementwiseSolver(), PoolingSolver(), LineSolver()
+
+
+def solver_of(problem: Any, target: Target) -> OperatorSolver:
+    """Return the first solver that takes a problem. Raises `NoSolverError`."""
+    rejected: dict[str, Rejected] = {}
+    for solver in solvers():
+        answer = solver.takes(problem, target)
+        if answer:
+            return solver
+        assert isinstance(answer, Rejected)
+        rejected[solver.solver_id] = answer
+    raise NoSolverError(problem.key, target.name, rejected)
