@@ -1,1 +1,64 @@
-"""Operators of convfind that need no find: pooling, activation, normalisation, softmax, elementwise, reduction, copies."""
+"""Operators of convfind, which need no find: pooling, norms, softmax, arithmetic, copies."""
+
+from __future__ import annotations
+
+from convfind_operators.element_type import ElementType
+from convfind_operators.elementwise import (
+    ActivationProblem,
+    BatchNormProblem,
+    BinaryProblem,
+    CastProblem,
+    UnaryProblem,
+    WhereProblem,
+)
+from convfind_operators.normalization import GroupNormProblem, LayerNormProblem, RMSNormProblem
+from convfind_operators.operand import Operand
+from convfind_operators.operator import Operator
+from convfind_operators.pooling import PoolingProblem
+from convfind_operators.problem_list import problem_types
+from convfind_operators.rearrangement import (
+    ChannelShuffleProblem,
+    ConcatProblem,
+    CopyProblem,
+    ExpandProblem,
+    PadProblem,
+    SliceProblem,
+    SplitProblem,
+    TileProblem,
+    TransposeProblem,
+)
+from convfind_operators.reduction import ReductionProblem
+from convfind_operators.softmax import SoftmaxProblem
+from convfind_operators.solver import OperatorSolver
+from convfind_operators.solver_list import solver_of, solvers
+
+__all__ = [
+    "ActivationProblem",
+    "BatchNormProblem",
+    "BinaryProblem",
+    "CastProblem",
+    "ChannelShuffleProblem",
+    "ConcatProblem",
+    "CopyProblem",
+    "ElementType",
+    "ExpandProblem",
+    "GroupNormProblem",
+    "LayerNormProblem",
+    "Operand",
+    "Operator",
+    "OperatorSolver",
+    "PadProblem",
+    "PoolingProblem",
+    "RMSNormProblem",
+    "ReductionProblem",
+    "SliceProblem",
+    "SoftmaxProblem",
+    "SplitProblem",
+    "TileProblem",
+    "TransposeProblem",
+    "UnaryProblem",
+    "WhereProblem",
+    "problem_types",
+    "solver_of",
+    "solvers",
+]

@@ -1,4 +1,4 @@
-"""`CopySolver`: elements that are moved, a launch for each move, and tensors that are transposed."""
+"""`CopySolver`: elements that are moved, a launch for each move; some tensors are transposed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from convfind.solver.recipe import Step
 from convfind_operators.element_map import ElementMap, copy_of
 from convfind_operators.rearrangement import Rearrangement
 from convfind_operators.solver import OperatorSolver, walkable
+from convfind_operators.transposition import Transposition
 from convfind_operators.walk import Walk
 
 
@@ -30,4 +31,7 @@ class CopySolver(OperatorSolver):
 def _launch(walk: Walk, filling: float, target: Target) -> Step:
     if len(walk.views) == 1:
         return ElementMap("IDENTITY", walk.views[0].dtype.arithmetic, filling).launch(walk, target)
+    transposition = Transposition.of(walk)
+    if transposition is not None:
+        return transposition.launch(target)
     return copy_of(*walk.views).launch(walk, target)

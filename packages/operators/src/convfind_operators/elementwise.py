@@ -1,4 +1,4 @@
-"""Operators on every element: `ActivationProblem`, `UnaryProblem`, `BinaryProblem`, and their kin."""
+"""Operators on every element: `ActivationProblem`, `UnaryProblem`, `BinaryProblem`, their kin."""
 
 from __future__ import annotations
 
@@ -142,6 +142,8 @@ class BinaryProblem(Elementwise):
         super().__post_init__()
         if self.dtype.is_float and not self.function.takes_floats:
             raise ProblemError("dtype", self.dtype, f"whole numbers for {self.function}")
+        if self.function.is_logic and self.dtype is not ElementType.BOOL:
+            raise ProblemError("dtype", self.dtype, f"bool for {self.function}")
 
     def _tensors(self) -> tuple[tuple[str, Shape, ElementType], ...]:
         result = ElementType.BOOL if self.function.gives_bool else self.dtype

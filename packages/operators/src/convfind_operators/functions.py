@@ -92,6 +92,11 @@ class BinaryFunction(StrEnum):
         return self in _GIVES_BOOL
 
     @property
+    def is_logic(self) -> bool:
+        """True for functions of truths."""
+        return self in _LOGIC
+
+    @property
     def takes_floats(self) -> bool:
         """True for functions of floating types."""
         return self not in _OF_WHOLE_NUMBERS

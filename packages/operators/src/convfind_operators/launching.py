@@ -29,9 +29,7 @@ def has_vectors(target: Target) -> bool:
     return target.kind is DeviceKind.CPU and target.backend != "hip"
 
 
-def kernel(
-    file: str, entry: str, target: Target, macros: Mapping[str, DefineValue]
-) -> KernelSpec:
+def kernel(file: str, entry: str, target: Target, macros: Mapping[str, DefineValue]) -> KernelSpec:
     """Return the kernel of a file, for vectors where the target has them."""
     vectors = has_vectors(target)
     program = Program(
@@ -60,7 +58,7 @@ def row_sizes(sizes: tuple[int, ...]) -> tuple[Argument, ...]:
 
 def arguments_of(view: View) -> tuple[Argument, ...]:
     """Return a view's memory and its ``STEPS``."""
-    return (BufferArg(view.name), *steps_of(view))  # type: ignore[arg-type]
+    return (BufferArg(view.name), *steps_of(view))
 
 
 def step_class(view: View) -> int:

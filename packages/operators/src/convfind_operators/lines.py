@@ -52,9 +52,7 @@ class LineWalk:
         )
         if outside.elements == 1:
             sizes, views = lanes.sizes, lanes.views
-        return cls(
-            Walk(sizes, views), _innermost_first(inside, len(inside.sizes) - 1), along=True
-        )
+        return cls(Walk(sizes, views), _innermost_first(inside, len(inside.sizes) - 1), along=True)
 
     def more_steps(self, at: int) -> tuple[int, ...]:
         """Return the steps of a view along `more`, filled up to `MOST_MORE`."""

@@ -1,4 +1,4 @@
-"""Normalisation with statistics of x itself: `LayerNormProblem`, `RMSNormProblem`, `GroupNormProblem`."""
+"""Normalisation of x by itself: `LayerNormProblem`, `RMSNormProblem`, `GroupNormProblem`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Operand`: a tensor that an operator reads or writes: its name, shape, type and place of elements."""
+"""`Operand`: a tensor that an operator reads or writes: name, shape, type, place of elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Operator`: a problem that needs no find: its operands, its reference, and how exact results are."""
+"""`Operator`: a problem that needs no find: operands, reference, and how exact results are."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def word(field: str, kind: type[Any], value: object) -> Any:
     try:
         return kind(value)
     except ValueError:
-        raise ProblemError(field, value, ", ".join(map(str, kind))) from None
+        raise ProblemError(field, value, ", ".join(str(member) for member in kind)) from None
 
 
 def shape_of(field: str, value: Sequence[int]) -> Shape:
@@ -57,14 +57,12 @@ class Operator(ABC):
 
     dtype: ElementType = ElementType.FLOAT32
     channels_last: bool = False
-    strides: Strides = ()
+    strides: Strides | Mapping[str, Sequence[int]] = ()
 
     def __post_init__(self) -> None:
         """Bring the fields into their one spelling. Raises `ProblemError`."""
         self._set("dtype", word("dtype", ElementType, self.dtype))
-        given = self.strides
-        pairs = given.items() if isinstance(given, Mapping) else given
-        plain = {name: tuple(map(int, steps)) for name, steps in pairs}
+        plain = {name: tuple(map(int, steps)) for name, steps in dict(self.strides).items()}
         self._set("strides", tuple(sorted(plain.items())))
         known = {operand.name: operand for operand in self.operands}
         for name, steps in plain.items():
@@ -84,7 +82,7 @@ class Operator(ABC):
         """The tensors in memory, in the order of a call."""
         tensors = self._tensors()
         rank = len(tensors[-1][1])
-        given = dict(self.strides)
+        given = {name: tuple(steps) for name, steps in dict(self.strides).items()}
         return tuple(
             Operand(
                 name,

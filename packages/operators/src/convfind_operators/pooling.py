@@ -15,6 +15,7 @@ from convfind.errors import ProblemError
 from convfind_operators.element_type import ElementType
 from convfind_operators.operand import Array, Shape
 from convfind_operators.operator import Operator, shape_of, word
+from convfind_operators.reduction import ReductionFunction, ReductionProblem
 from convfind_operators.window import Window, per_axis
 
 
@@ -89,6 +90,25 @@ class PoolingProblem(Operator):
         return ("y", "indices") if self.indices else ("y",)
 
     @property
+    def is_global(self) -> bool:
+        """Whether the only window is the image, without padding."""
+        window = self.window
+        plain = not any(window.padding) and not self.indices and self.divisor is None
+        return plain and window.size == self.x[2:] and max(window.dilation) == 1
+
+    @property
+    def reduction(self) -> ReductionProblem:
+        """The same along the spatial axes, of a global pooling."""
+        return ReductionProblem(
+            x=self.x,
+            function=_REDUCTIONS[self.function],
+            axes=tuple(range(2, len(self.x))),
+            dtype=self.dtype,
+            channels_last=self.channels_last,
+            strides=self.strides,
+        )
+
+    @property
     def flops(self) -> float:
         """One for each tap of each window."""
         return float(self.result.elements * self.window.taps)
@@ -124,6 +144,10 @@ class PoolingProblem(Operator):
         return {"y": (self.window.taps + 2) * unit * np.asarray(sums)}
 
 
+_REDUCTIONS = {
+    PoolingFunction.MAX: ReductionFunction.MAX,
+    PoolingFunction.AVERAGE: ReductionFunction.MEAN,
+}
 _LEAST = {"size": 1, "stride": 1, "padding": 0, "padding_end": 0, "dilation": 1}
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from convfind.device.target import Target
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.recipe import Argument, BufferArg, Launch, Step, i32, i64
+from convfind.solver.recipe import Argument, BufferArg, Launch, Step, i32, i64, u32
 from convfind_operators.launching import VECTOR, Division, grid, has_vectors, kernel
+from convfind_operators.line_solver import LineSolver
 from convfind_operators.operand import Operand
 from convfind_operators.pooling import PoolingFunction, PoolingProblem
 from convfind_operators.solver import OperatorSolver
@@ -15,6 +16,7 @@ from convfind_operators.window import Window
 #: Columns that the kernel for rows has in private memory, and those behind the last window.
 _BUFFER, _SLACK = 2048, 2 * VECTOR
 _LARGEST_AXIS = 2**30
+_MOST_ELEMENTS = 2**31
 
 
 class PoolingSolver(OperatorSolver):
@@ -24,16 +26,20 @@ class PoolingSolver(OperatorSolver):
     problems = (PoolingProblem,)
 
     def applicability(self, problem: PoolingProblem, target: Target) -> Applicability:
-        """Take axes that an int can count."""
+        """Take axes and results that an int can count."""
         window = problem.window
         for axis, size in enumerate(problem.x[2:]):
             largest = size + window.padding[axis] + window.reach(axis) + window.stride[axis]
             if largest > _LARGEST_AXIS:
                 return Rejected(Reason.SIZE_LIMIT, f"an axis of {largest} with padding")
+        if problem.result.elements > _MOST_ELEMENTS:
+            return Rejected(Reason.SIZE_LIMIT, f"{problem.result.elements} results")
         return APPLICABLE
 
     def steps(self, problem: PoolingProblem, target: Target) -> tuple[Step, ...]:
-        """One launch."""
+        """One launch; that of a reduction where the only window is the image."""
+        if problem.is_global:
+            return LineSolver().steps(problem.reduction, target)
         if has_vectors(target) and not problem.indices:
             x, y = problem.operand("x"), problem.result
             if x.strides[1] == y.strides[1] == 1:
@@ -47,19 +53,18 @@ def _elements(problem: PoolingProblem, target: Target, *, vectors: bool) -> Laun
     """One element of y, or 16 of neighbouring channels, after the other."""
     y = problem.result
     channels = problem.x[1]
-    parts = -(-channels // VECTOR) if vectors else channels
-    elements = y.elements // channels * parts
+    elements = y.elements // channels if vectors else y.elements
     macros = {
         **_macros(problem),
         "CHANNELS_LAST": y.strides[1] == 1,
         "VECTORS": vectors,
         "INDICES": problem.indices,
     }
-    cost = problem.window.taps * (VECTOR if vectors else 1)
+    cost = problem.window.taps * (channels if vectors else 1)
     division = Division.of(elements, 1, target, cost)
-    arguments: tuple[Argument, ...] = (BufferArg("x"), BufferArg("y"))  # type: ignore[arg-type]
+    arguments: tuple[Argument, ...] = (BufferArg("x"), BufferArg("y"))
     if problem.indices:
-        places = BufferArg("indices")  # type: ignore[arg-type]
+        places = BufferArg("indices")
         arguments += (places, *_strides(problem.operand("indices")))
     sizes = (division.global_size, (1, 1)) if has_vectors(target) else grid(elements, target)
     return Launch(
@@ -69,8 +74,8 @@ def _elements(problem: PoolingProblem, target: Target, *, vectors: bool) -> Laun
             *_strides(problem.operand("x")),
             *_strides(y),
             i32(channels),
-            i64(elements),
-            i64(division.rows),
+            u32(elements),
+            u32(division.rows),
             *_window(problem),
         ),
         *sizes,
@@ -85,14 +90,15 @@ def _rows(problem: PoolingProblem, target: Target) -> Launch:
     return Launch(
         kernel("pooling_rows", "operators_pooling_rows", target, _macros(problem)),
         (
-            BufferArg("x"),  # type: ignore[arg-type]
-            BufferArg("y"),  # type: ignore[arg-type]
+            BufferArg("x"),
+            BufferArg("y"),
             *_strides(problem.operand("x"))[:-1],
             *_strides(y)[:-1],
             i32(problem.x[1]),
-            i64(rows),
-            i64(division.rows),
+            u32(rows),
+            u32(division.rows),
             i32(_chunk(problem.window)),
+            i64(problem.operand("x").span),
             *_window(problem),
         ),
         division.global_size,
@@ -125,7 +131,8 @@ def _window(problem: PoolingProblem) -> tuple[Argument, ...]:
     """Return the arguments of ``WINDOW``."""
     window = problem.window.in_3d()
     x, y = _in_3d(problem.x[2:]), _in_3d(problem.result.shape[2:])
-    uncounted, counted = (0, 0, 0), x
+    uncounted: tuple[int, ...] = (0, 0, 0)
+    counted = x
     if problem.count_include_pad:
         uncounted = window.padding
         counted = tuple(map(sum, zip(x, window.padding_end, strict=True)))

@@ -1,4 +1,4 @@
-"""Operators that move elements: `CopyProblem`, `TransposeProblem`, `ConcatProblem`, and their kin."""
+"""Operators that move elements: `CopyProblem`, `TransposeProblem`, `ConcatProblem`, their kin."""
 
 from __future__ import annotations
 
@@ -252,9 +252,7 @@ class SliceProblem(_OfOne):
 
     def __post_init__(self) -> None:
         self._numbers("begin", "count", "step")
-        for size, begin, count, step in zip(
-            self.x, self.begin, self.count, self.step, strict=True
-        ):
+        for size, begin, count, step in zip(self.x, self.begin, self.count, self.step, strict=True):
             ends = (begin, begin + (count - 1) * step)
             if count < 0 or (count and not all(0 <= at < size for at in ends)):
                 raise ProblemError("begin", self.begin, f"a part of {tuple(self.x)}")
@@ -477,9 +475,7 @@ class SplitProblem(_OfOne):
         return dict(zip(self.writes, np.split(inputs["x"], cuts, axis=self.axis), strict=True))
 
 
-def _pieces(
-    whole: Operand, axis: int, parts: Sequence[Operand]
-) -> Iterator[tuple[Operand, View]]:
+def _pieces(whole: Operand, axis: int, parts: Sequence[Operand]) -> Iterator[tuple[Operand, View]]:
     """Yield the parts of a tensor along an axis, with the views of their places in it."""
     at = 0
     for part in parts:

@@ -131,7 +131,7 @@ def _log_sum_exp(x: Array, axis: tuple[int, ...], keepdims: bool) -> Array:
     largest = np.max(x, axis=axis, keepdims=True)
     origin = np.where(np.isfinite(largest), largest, 0)
     sums = np.log(np.sum(np.exp(x - origin), axis=axis, keepdims=True)) + origin
-    return sums if keepdims else np.squeeze(sums, axis)
+    return np.asarray(sums if keepdims else np.squeeze(sums, axis))
 
 
 _REDUCE: dict[ReductionFunction, Callable[..., Any]] = {

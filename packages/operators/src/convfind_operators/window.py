@@ -82,7 +82,7 @@ class Window:
         padded = np.pad(data, around, constant_values=fill)
         padded = np.pad(padded, beyond, constant_values=fill if border is None else border)
         for tap in np.ndindex(self.size):
-            where = tuple(
+            where: tuple[Any, ...] = tuple(
                 slice(at * gap, at * gap + (count - 1) * step + 1, step)
                 for at, gap, count, step in zip(
                     tap, self.dilation, counts, self.stride, strict=True

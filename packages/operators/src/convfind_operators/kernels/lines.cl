@@ -33,6 +33,10 @@
 #define GROUP 256  // work-items of a group on GPUs
 #endif
 
+// CF_JOIN once more, for macros that use it in turn.
+#define OPERATION_JOINED(left, right) OPERATION_JOINED_EXPANDED(left, right)
+#define OPERATION_JOINED_EXPANDED(left, right) left##right
+
 // What running results begin with, and how two of them, of vectors or numbers, become one.
 #define LEAST_OF_FLOAT32 (-INFINITY)
 #define LEAST_OF_FLOAT64 (-INFINITY)
@@ -204,12 +208,12 @@ CF_KERNEL void operators_lines(CF_GLOBAL const CF_TYPE(X_TYPE) *x, STEPS(x), MOR
 #else
     {
 #endif
-      CF_JOIN(OPERATION, _OF_LINE)
+      OPERATION_JOINED(OPERATION, _OF_LINE)
 #ifdef LINES
       FOR_ELEMENTS {
         LEFT
         const VALUE element = LOADED(x, X_TYPE, X_IS, 0);
-        const VALUE value = MOVED(MULTIPLIED(CF_JOIN(RESULT_OF_, OPERATION)));
+        const VALUE value = MOVED(MULTIPLIED(OPERATION_JOINED(RESULT_OF_, OPERATION)));
         STORE_STEPPED(Y_TYPE, AT(y), Y_IS, y_step, left, value);
       }
 #elif !ALONG

@@ -32,9 +32,10 @@
       PER_AXIS(counted), const int divisor
 
 // The taps of a window along an axis that meet elements from `low` up to `high`; `at` is where the window begins.
-CF_INLINE int first_tap(const int at, const int gap, const int low) { return at >= low ? 0 : (low - at + gap - 1) / gap; }
+CF_INLINE int gaps_in(const int distance, const int gap) { return gap == 1 ? distance : (distance + gap - 1) / gap; }
+CF_INLINE int first_tap(const int at, const int gap, const int low) { return at >= low ? 0 : gaps_in(low - at, gap); }
 CF_INLINE int end_tap(const int at, const int gap, const int taps, const int high) {
-  const int inside = at >= high ? 0 : (high - at + gap - 1) / gap;
+  const int inside = at >= high ? 0 : gaps_in(high - at, gap);
   return inside < taps ? inside : taps;
 }
 CF_INLINE int tap_count(const int at, const int gap, const int taps, const int low, const int high) {

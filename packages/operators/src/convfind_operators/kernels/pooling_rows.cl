@@ -26,18 +26,17 @@ CF_INLINE VALUE apart(const NUMBER *from, const int step) {
   return vload16(0, lanes);
 }
 
-// chunk: windows that one filling of the buffer is for.
+// chunk: windows that one filling of the buffer is for. readable: elements of x in memory, gaps included.
 CF_KERNEL void operators_pooling_rows(CF_GLOBAL const CF_TYPE(DTYPE) *x, CF_GLOBAL CF_TYPE(DTYPE) *y, STRIDES(x_step),
-                                      STRIDES(y_step), const int channels, const CF_LONG all, const CF_LONG per_item,
-                                      const int chunk, WINDOW) {
+                                      STRIDES(y_step), const int channels, const CF_UINT all, const CF_UINT per_item,
+                                      const int chunk, const CF_LONG readable, WINDOW) {
   NUMBER buffer[BUFFER];
   const int reach = (taps_w - 1) * gap_w + 1;
-  const CF_LONG first = CF_GLOBAL_ID(0) * per_item;
-  for (CF_LONG index = first; index < min(first + per_item, all); ++index) {
-    const int out_h = index % y_h;
-    const CF_LONG outer = index / y_h;
-    const int out_d = outer % y_d, c = outer / y_d % channels;
-    const CF_LONG n = outer / y_d / channels;
+  const CF_UINT first = CF_GLOBAL_ID(0) * per_item;
+  for (CF_UINT index = first; index < min(first + per_item, all); ++index) {
+    const int out_h = index % y_h, outer = index / y_h;
+    const int out_d = outer % y_d, planes = outer / y_d, c = planes % channels;
+    const CF_LONG n = planes / channels;
     const int d = out_d * stride_d - pad_d, h = out_h * stride_h - pad_h;
     CF_GLOBAL const CF_TYPE(DTYPE) *const from = x + n * x_step_n + c * x_step_c;
     CF_GLOBAL CF_TYPE(DTYPE) *const to = y + n * y_step_n + c * y_step_c + out_d * y_step_d + out_h * y_step_h;
@@ -48,14 +47,15 @@ CF_KERNEL void operators_pooling_rows(CF_GLOBAL const CF_TYPE(DTYPE) *x, CF_GLOB
       const int width = (count + WIDTH - 1) * stride_w + reach;
       const int low = min(max(-w, 0), width), high = max(min(x_w - w, width), low);
       for (int at = low; at < high; at += WIDTH) {
-        // The last vector overlaps the one before where there is one.
+        // The last vector overlaps the one before where there is one. Others may hold what is behind the row.
         const int here = at + WIDTH > high && high - low >= WIDTH ? high - WIDTH : at, left = high - here;
         VALUE kept = EACH(NOTHING);
         for (int i = first_d; i < end_d; ++i)
           for (int j = first_h; j < end_h; ++j) {
             CF_GLOBAL const CF_TYPE(DTYPE) *const at_x =
                 from + (d + i * gap_d) * x_step_d + (h + j * gap_h) * x_step_h + w + here;
-            const VALUE next = left >= WIDTH ? LOAD(DTYPE, at_x) : LOAD_SOME(DTYPE, at_x, 1, left, NOTHING);
+            const VALUE next = left >= WIDTH || at_x - x + WIDTH <= readable ? LOAD(DTYPE, at_x)
+                                                                             : LOAD_SOME(DTYPE, at_x, 1, left, NOTHING);
             kept = KEPT(kept, next);
           }
         vstore16(kept, 0, buffer + here);

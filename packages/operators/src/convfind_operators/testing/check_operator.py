@@ -1,4 +1,4 @@
-"""`check_operator`: checks that an operator's results are right, and that nothing else is written."""
+"""`check_operator`: checks that results are right, and that nothing else is written."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from convfind.checking.guards import POISON, behind_guards, is_poisoned, poisoned
+from convfind.device.target import Target
 from convfind.runtime.backend import Device, InvokeArgs
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import WORKSPACE_ALIGNMENT, Recipe
@@ -32,6 +33,7 @@ def check_operator(
     device: Device,
     solver: OperatorSolver | None = None,
     *,
+    target: Target | None = None,
     inputs: Mapping[str, Array] | None = None,
     seed: int = 0,
     not_finite: bool = True,
@@ -42,6 +44,7 @@ def check_operator(
         problem: the problem.
         device: an opened device of any backend.
         solver: the solver; without one the first that takes the problem.
+        target: what recipes are made for, if not for the device: GPU kernels run on CPUs, too.
         inputs: what to compute with, in types and shapes of the operands; drawn unless given.
         seed: seed of the drawn inputs.
         not_finite: also compute with NaN and infinities in single elements.
@@ -50,13 +53,14 @@ def check_operator(
         What is wrong, a line each: wrong results, writes outside of the results or into their
         gaps, changed inputs, a recipe that is not repeatable.
     """
-    solver = solver or solver_of(problem, device.target)
-    answer = solver.takes(problem, device.target)
+    target = target or device.target
+    solver = solver or solver_of(problem, target)
+    answer = solver.takes(problem, target)
     if not answer:
         return [f"{solver.solver_id} does not take {problem.key}: {answer}"]
-    recipe = solver.solution(problem, device.target)
+    recipe = solver.solution(problem, target)
     complaints = []
-    if pickle.loads(pickle.dumps(recipe)) != solver.solution(problem, device.target):
+    if pickle.loads(pickle.dumps(recipe)) != solver.solution(problem, target):
         complaints.append("the recipe differs from call to call")
     rng = np.random.default_rng(seed)
     given = dict(inputs) if inputs is not None else problem.draw(rng)
@@ -99,7 +103,7 @@ def _run_and_compare(
         name, memory = operand.name, after[operand.name]
         if not is_poisoned(memory[:_GUARD]):
             complaints.append(f"wrote before the start of {name}")
-        if not is_poisoned(memory[_GUARD + _aligned(operand) :]):
+        if not is_poisoned(memory[_GUARD + operand.nbytes :]):
             complaints.append(f"wrote behind the end of {name}")
         inside = memory[_GUARD:].copy()
         if name in problem.writes:
@@ -135,17 +139,14 @@ def _wrong(operand: Operand, got: Array, right: Array, allowed: Array) -> list[s
 def _largest(operand: Operand) -> float:
     import ml_dtypes
 
-    return float(ml_dtypes.finfo(operand.dtype.numpy).max)
+    info: Any = ml_dtypes.finfo
+    return float(info(operand.dtype.numpy).max)
 
 
 def _first(name: str, got: Array, right: Array, differ: Array) -> str:
     at = tuple(int(i[0]) for i in np.nonzero(differ)) if differ.ndim else ()
     count = int(np.count_nonzero(differ))
     return f"{count} elements of {name} are wrong; {at} is {got[at]}, not {right[at]}"
-
-
-def _aligned(operand: Operand) -> int:
-    return operand.nbytes
 
 
 def _memory(operand: Operand, content: Array | None) -> Array:

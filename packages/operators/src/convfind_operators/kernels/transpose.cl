@@ -1,0 +1,109 @@
+// operators-copy: y = x where neighbours in x and neighbours in y lie along different axes, in tiles.
+//
+// `a` is the axis of neighbours in x, `b` that of neighbours in y; both have steps in the other tensor, and the rows' axes
+// are those outside. On CPUs a tile of 16 x 16 is transposed in registers; on GPUs a work-group takes 32 x 32 through local
+// memory, so that both tensors are met in order.
+#include "walk.h"
+
+#ifndef BYTES
+#define BYTES 4  // of an element: 1, 2, 4 or 8
+#endif
+#ifndef WIDTH
+#define WIDTH 1  // 16 on CPUs
+#endif
+#ifndef GROUP
+#define GROUP 256  // work-items of a group on GPUs: a multiple of 32
+#endif
+
+#define ELEMENT CF_JOIN(ELEMENT_OF_, BYTES)
+#define ELEMENT_OF_1 unsigned char
+#define ELEMENT_OF_2 CF_USHORT
+#define ELEMENT_OF_4 CF_UINT
+#define ELEMENT_OF_8 CF_LONG
+
+#if WIDTH == 16
+
+#define VECTOR CF_JOIN(VECTOR_OF_, BYTES)
+#define VECTOR_OF_1 uchar16
+#define VECTOR_OF_2 ushort16
+#define VECTOR_OF_4 uint16
+#define VECTOR_OF_8 long16
+
+CF_INLINE VECTOR zip_low(const VECTOR a, const VECTOR b) {
+  return (VECTOR)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7);
+}
+
+CF_INLINE VECTOR zip_high(const VECTOR a, const VECTOR b) {
+  return (VECTOR)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, b.sf);
+}
+
+// Four rounds of zipping rows i and i + 8.
+CF_INLINE void transpose_tile(VECTOR *rows) {
+  VECTOR other[WIDTH];
+#pragma unroll
+  for (int round = 0; round < 2; ++round) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      other[2 * i] = zip_low(rows[i], rows[i + 8]);
+      other[2 * i + 1] = zip_high(rows[i], rows[i + 8]);
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      rows[2 * i] = zip_low(other[i], other[i + 8]);
+      rows[2 * i + 1] = zip_high(other[i], other[i + 8]);
+    }
+  }
+}
+
+#endif
+
+// x_step: of b; y_step: of a. `strips`: parts of b of a tile's size; an item of a CPU has `per_item` strips of rows.
+CF_KERNEL void operators_transpose(CF_GLOBAL const ELEMENT *x, STEPS(x), CF_GLOBAL ELEMENT *y, STEPS(y), ROW_SIZES,
+                                   const int size_a, const int size_b, const int strips, const CF_LONG all,
+                                   const CF_LONG per_item) {
+#if WIDTH == 16
+  const CF_LONG first = CF_GLOBAL_ID(0) * per_item;
+  for (CF_LONG index = first; index < min(first + per_item, all); ++index) {
+    const Row row = ROW_OF(index / strips);
+    const int b = index % strips * WIDTH, count_b = min(size_b - b, WIDTH);
+    CF_GLOBAL const ELEMENT *const from = x + ROW_START(x, row) + b * x_step;
+    CF_GLOBAL ELEMENT *const to = y + ROW_START(y, row) + b;
+    int a = 0;
+    if (count_b == WIDTH)
+      for (; a + WIDTH <= size_a; a += WIDTH) {
+        VECTOR rows[WIDTH];
+#pragma unroll
+        for (int i = 0; i < WIDTH; ++i) rows[i] = vload16(0, from + i * x_step + a);
+        transpose_tile(rows);
+#pragma unroll
+        for (int i = 0; i < WIDTH; ++i) vstore16(rows[i], 0, to + (a + i) * y_step);
+      }
+    if (count_b == 3)
+      for (; a < size_a; ++a) {
+        const ELEMENT one = from[a], two = from[a + x_step], three = from[a + 2 * x_step];
+        to[a * y_step] = one;
+        to[a * y_step + 1] = two;
+        to[a * y_step + 2] = three;
+      }
+    for (; a < size_a; ++a)
+      for (int i = 0; i < count_b; ++i) to[a * y_step + i] = from[i * x_step + a];
+  }
+#else
+  CF_LOCAL ELEMENT tile[32][33];
+  const int across = (size_a + 31) / 32, lane = CF_LOCAL_ID(0) % 32, line = CF_LOCAL_ID(0) / 32;
+  for (CF_LONG index = CF_GROUP_ID(0); index < all * across; index += CF_GLOBAL_SIZE(0) / GROUP) {
+    const int a = index % across * 32;
+    const CF_LONG strip = index / across;
+    const Row row = ROW_OF(strip / strips);
+    const int b = strip % strips * 32;
+    CF_GLOBAL const ELEMENT *const from = x + ROW_START(x, row);
+    CF_GLOBAL ELEMENT *const to = y + ROW_START(y, row);
+    CF_BARRIER();
+    for (int i = line; i < 32; i += GROUP / 32)
+      if (a + lane < size_a && b + i < size_b) tile[i][lane] = from[(b + i) * x_step + a + lane];
+    CF_BARRIER();
+    for (int i = line; i < 32; i += GROUP / 32)
+      if (a + i < size_a && b + lane < size_b) to[(a + i) * y_step + b + lane] = tile[lane][i];
+  }
+#endif
+}

@@ -1,0 +1,39 @@
+"""The problem types of the package, by the word of their kind."""
+
+from __future__ import annotations
+
+from convfind_operators.elementwise import (
+    ActivationProblem,
+    BatchNormProblem,
+    BinaryProblem,
+    CastProblem,
+    UnaryProblem,
+    WhereProblem,
+)
+from convfind_operators.normalization import GroupNormProblem, LayerNormProblem, RMSNormProblem
+from convfind_operators.operator import Operator
+from convfind_operators.pooling import PoolingProblem
+from convfind_operators.rearrangement import (
+    ChannelShuffleProblem,
+    ConcatProblem,
+    CopyProblem,
+    ExpandProblem,
+    PadProblem,
+    SliceProblem,
+    SplitProblem,
+    TileProblem,
+    TransposeProblem,
+)
+from convfind_operators.reduction import ReductionProblem
+from convfind_operators.softmax import SoftmaxProblem
+
+
+def problem_types() -> tuple[type[Operator], ...]:
+    """Return all problem types."""
+    return (
+        *(ActivationProblem, UnaryProblem, BinaryProblem, WhereProblem, CastProblem),
+        *(BatchNormProblem, GroupNormProblem, LayerNormProblem, RMSNormProblem),
+        *(PoolingProblem, ReductionProblem, SoftmaxProblem),
+        *(CopyProblem, TransposeProblem, ConcatProblem, SplitProblem, SliceProblem, PadProblem),
+        *(ExpandProblem, TileProblem, ChannelShuffleProblem),
+    )

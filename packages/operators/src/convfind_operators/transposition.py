@@ -1,0 +1,83 @@
+"""`Transposition`: a copy between tensors whose neighbours lie along different axes, in tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from convfind.device.target import Target
+from convfind.solver.recipe import Launch, i32, i64
+from convfind_operators.launching import (
+    GROUP,
+    VECTOR,
+    Division,
+    arguments_of,
+    has_vectors,
+    kernel,
+    row_sizes,
+)
+from convfind_operators.walk import Walk
+
+#: Elements along each side of a tile on GPUs, and work-groups of a launch.
+_TILE, _MOST_GROUPS = 32, 2**20
+#: Fewer neighbours in x are not worth a tile.
+_LEAST_NEIGHBOURS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Transposition:
+    """A walk through x and y whose last axis is that of neighbours in y.
+
+    Attributes:
+        rows: the axes outside, and that of neighbours in y.
+        neighbours: the size of the axis of neighbours in x.
+        step: elements of y from one of them to the next.
+    """
+
+    rows: Walk
+    neighbours: int
+    step: int
+
+    @classmethod
+    def of(cls, walk: Walk) -> Self | None:
+        """Return the transposition that a simplified walk is, or None."""
+        x, y = walk.views
+        if x.dtype is not y.dtype or y.steps[-1] != 1 or x.steps[-1] in (0, 1):
+            return None
+        axis = next((axis for axis, step in enumerate(x.steps) if step == 1), None)
+        if axis is None or walk.sizes[axis] < _LEAST_NEIGHBOURS:
+            return None
+        rest = [other for other in range(len(walk.sizes)) if other != axis]
+        return cls(walk.along(rest), walk.sizes[axis], y.steps[axis])
+
+    def launch(self, target: Target) -> Launch:
+        """Return the launch."""
+        x, y = self.rows.views
+        vectors = has_vectors(target)
+        tile = VECTOR if vectors else _TILE
+        group = min(GROUP, target.max_work_group // _TILE * _TILE)
+        macros: dict[str, int | str] = {
+            "BYTES": x.dtype.size,
+            "OUTER": len(self.rows.sizes) - 1,
+            **({} if vectors else {"GROUP": group}),
+        }
+        strips = -(-self.rows.length // tile)
+        every = self.rows.rows * strips
+        division = Division.of(every, 1, target, self.neighbours * min(tile, self.rows.length))
+        tiles = every * -(-self.neighbours // tile)
+        if vectors:
+            sizes: tuple[tuple[int, ...], tuple[int, ...]] = (division.global_size, (1, 1))
+        else:
+            sizes = (min(tiles, _MOST_GROUPS) * group,), (group,)
+        arguments = (
+            *arguments_of(x),
+            *arguments_of(y)[:-1],
+            i64(self.step),
+            *row_sizes(self.rows.sizes),
+            i32(self.neighbours),
+            i32(self.rows.length),
+            i32(strips),
+            i64(every),
+            i64(division.rows),
+        )
+        return Launch(kernel("transpose", "operators_transpose", target, macros), arguments, *sizes)

@@ -1,0 +1,32 @@
+"""What tests of operators share: both kinds of kernels run on every device that is a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from convfind.device.target import DeviceKind
+from convfind.runtime.backend import Device
+from convfind_operators.operator import Operator
+from convfind_operators.testing import assert_operator
+
+pytest_plugins = ["convfind.testing.fixtures"]
+
+Check = Callable[..., None]
+
+
+@pytest.fixture(params=["as-it-is", "as-a-gpu"])
+def check(request: pytest.FixtureRequest, convfind_device: Device) -> Check:
+    """Return what checks a problem with the kernels of the device, or with those of GPUs."""
+    target = convfind_device.target
+    if request.param == "as-a-gpu":
+        if target.kind is not DeviceKind.CPU:
+            pytest.skip("a GPU as it is")
+        target = replace(target, kind=DeviceKind.GPU)
+
+    def checked(problem: Operator, **options: object) -> None:
+        assert_operator(problem, convfind_device, target=target, **options)
+
+    return checked

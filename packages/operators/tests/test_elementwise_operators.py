@@ -1,0 +1,157 @@
+"""Functions of elements are right: on all types, broadcast, strided, in place, with NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+
+from convfind.errors import ProblemError
+from convfind.problem.activation import Activation, ActivationKind
+from convfind.runtime.backend import Device, InvokeArgs
+from convfind_operators.element_type import ElementType
+from convfind_operators.elementwise import (
+    ActivationProblem,
+    BatchNormProblem,
+    BinaryProblem,
+    CastProblem,
+    UnaryProblem,
+    WhereProblem,
+)
+from convfind_operators.functions import BinaryFunction, UnaryFunction
+from convfind_operators.solver_list import solver_of
+
+Check = Callable[..., None]
+
+FLOATS = [ElementType.FLOAT32, ElementType.FLOAT16, ElementType.BFLOAT16]
+OF_FLOATS = [one for one in UnaryFunction if one is not UnaryFunction.BITWISE_NOT]
+
+
+@pytest.mark.parametrize("kind", ActivationKind)
+def test_activations_are_right(check: Check, kind: ActivationKind) -> None:
+    check(ActivationProblem(x=(2, 3, 7, 11), activation=Activation(kind)))
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, ElementType.FLOAT64])
+def test_activations_of_every_type_are_right(check: Check, dtype: ElementType) -> None:
+    check(ActivationProblem(x=(3, 37), activation=Activation("leaky", 0.3), dtype=dtype))
+
+
+def test_activations_of_tensors_with_gaps_leave_the_gaps_alone(check: Check) -> None:
+    strides = {"x": (500, 100, 12, 1), "y": (1, 2, 6, 42)}
+    check(ActivationProblem(x=(2, 3, 7, 11), activation=Activation("relu"), strides=strides))
+
+
+@pytest.mark.parametrize("function", OF_FLOATS)
+def test_functions_of_one_element_are_right(check: Check, function: UnaryFunction) -> None:
+    check(UnaryProblem(x=(3, 5, 7), function=function))
+
+
+def test_functions_of_whole_numbers_are_right(check: Check) -> None:
+    check(UnaryProblem(x=(3, 35), function=UnaryFunction.BITWISE_NOT, dtype=ElementType.INT32))
+    check(UnaryProblem(x=(3, 35), function=UnaryFunction.SIGN, dtype=ElementType.INT64))
+    check(UnaryProblem(x=(3, 35), function=UnaryFunction.NOT, dtype=ElementType.BOOL))
+
+
+@pytest.mark.parametrize("function", BinaryFunction)
+def test_functions_of_two_elements_are_right(check: Check, function: BinaryFunction) -> None:
+    if function.takes_floats:
+        b = (11,) if function is BinaryFunction.POW else (3, 1, 1)
+        check(BinaryProblem(a=(2, 3, 7, 11), b=b, function=function))
+    if function.is_logic:
+        check(BinaryProblem(a=(5, 7), b=(5, 1), function=function, dtype=ElementType.BOOL))
+    elif function is not BinaryFunction.POW:
+        rng = np.random.default_rng(1)
+        inputs = {
+            "a": rng.integers(-20, 20, (2, 3, 7)).astype(np.int32),
+            "b": rng.integers(1, 9, (3, 1)).astype(np.int32),
+        }
+        problem = BinaryProblem(a=(2, 3, 7), b=(3, 1), function=function, dtype=ElementType.INT32)
+        check(problem, inputs=inputs)
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_a_squeeze_and_excite_product_is_right_in_both_layouts(
+    check: Check, channels_last: bool
+) -> None:
+    problem = BinaryProblem(
+        a=(2, 21, 7, 11),
+        b=(2, 21, 1, 1),
+        function=BinaryFunction.MUL,
+        activation=Activation("silu"),
+        channels_last=channels_last,
+    )
+    check(problem)
+
+
+def test_a_choice_is_right(check: Check) -> None:
+    check(WhereProblem(condition=(7, 1), a=(2, 3, 7, 11), b=()))
+
+
+@pytest.mark.parametrize("dtype", ElementType)
+@pytest.mark.parametrize("to", [ElementType.FLOAT32, ElementType.FLOAT16, ElementType.INT64])
+def test_casts_are_right(check: Check, dtype: ElementType, to: ElementType) -> None:
+    check(CastProblem(x=(5, 41), dtype=dtype, to=to), not_finite=False)
+    check(CastProblem(x=(5, 41), dtype=to, to=dtype), not_finite=False)
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_batch_norms_are_right(check: Check, channels_last: bool, dtype: ElementType) -> None:
+    problem = BatchNormProblem(
+        x=(3, 21, 7, 5),
+        activation=Activation("relu"),
+        dtype=dtype,
+        channels_last=channels_last,
+    )
+    check(problem)
+
+
+def test_large_tensors_are_shared_by_all_cores(check: Check) -> None:
+    check(BinaryProblem(a=(3, 70001), b=(70001,), function=BinaryFunction.ADD), not_finite=False)
+    check(ActivationProblem(x=(40001,), activation=Activation("abs")), not_finite=False)
+
+
+def test_a_result_may_be_the_memory_of_an_operand(convfind_device: Device) -> None:
+    problem = BinaryProblem(a=(5, 37), b=(5, 37), function=BinaryFunction.SUB)
+    device = convfind_device
+    recipe = solver_of(problem, device.target).solution(problem, device.target)
+    loaded = {program: device.load(program, device.compile(program)) for program in recipe.programs}
+    drawn = problem.draw(np.random.default_rng(2))
+    a, b = device.allocate(4 * 185), device.allocate(4 * 185)
+    device.write(a, drawn["a"])
+    device.write(b, drawn["b"])
+    device.invoker(recipe.steps, loaded)(InvokeArgs(a=a, b=b, y=b))
+    result = np.empty((5, 37), np.float32)
+    device.read(b, result)
+    np.testing.assert_array_equal(result, drawn["a"] - drawn["b"])
+
+
+def test_problems_that_cannot_be_are_refused_in_one_line() -> None:
+    with pytest.raises(ProblemError, match="allowed: sizes that are equal or 1"):
+        BinaryProblem(a=(2, 3), b=(4,), function=BinaryFunction.ADD)
+    with pytest.raises(ProblemError, match="function: 'sine' is not possible"):
+        UnaryProblem(x=(3,), function="sine")  # type: ignore[arg-type]
+    with pytest.raises(ProblemError, match="whole numbers for shift-left"):
+        BinaryProblem(a=(2,), b=(2,), function=BinaryFunction.SHIFT_LEFT)
+    with pytest.raises(ProblemError, match="one number for each axis of x, y"):
+        CastProblem(x=(3, 4), to=ElementType.BOOL, strides={"x": (1,)})
+
+
+def test_a_key_has_everything_that_is_not_as_usual() -> None:
+    problem = BinaryProblem(
+        a=(2, 3),
+        b=(3,),
+        function=BinaryFunction.ADD,
+        activation=Activation("clip", 0, 6),
+        strides={"y": (4, 1)},
+    )
+    assert problem.key == "binary_a:2x3_activation:clip_b:3_function:add_strides:y,4x1"
+    assert hash(problem) == hash(BinaryProblem(**_fields(problem)))
+
+
+def _fields(problem: BinaryProblem) -> dict[str, Any]:
+    return {field.name: getattr(problem, field.name) for field in fields(problem)}

@@ -1,0 +1,112 @@
+"""Reductions, softmax and norms are right: along any axes, in both layouts and all types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from convfind_operators.element_type import ElementType
+from convfind_operators.normalization import GroupNormProblem, LayerNormProblem, RMSNormProblem
+from convfind_operators.reduction import ReductionFunction, ReductionProblem
+from convfind_operators.softmax import SoftmaxProblem
+
+torch = pytest.importorskip("torch")
+
+Check = Callable[..., None]
+FLOATS = [ElementType.FLOAT32, ElementType.FLOAT16, ElementType.BFLOAT16]
+
+layouts = pytest.mark.parametrize("channels_last", [False, True], ids=["first", "last"])
+
+
+@pytest.mark.parametrize("function", ReductionFunction)
+def test_reductions_are_right(check: Check, function: ReductionFunction) -> None:
+    check(ReductionProblem(x=(3, 5, 7, 21), function=function, axes=(2, 3)))
+    check(ReductionProblem(x=(3, 21, 7, 4), function=function, axes=(2, 3), channels_last=True))
+    check(ReductionProblem(x=(3, 21, 7, 4), function=function, axes=(0, 2), keepdims=False))
+
+
+@pytest.mark.parametrize("dtype", ElementType)
+def test_reductions_of_every_type_are_right(check: Check, dtype: ElementType) -> None:
+    largest = ReductionFunction.MAX
+    check(ReductionProblem(x=(3, 21, 7), function=largest, axes=(1,), dtype=dtype))
+    if dtype is not ElementType.BOOL:
+        every = (0, 1, 2)
+        check(
+            ReductionProblem(x=(3, 21, 7), function=ReductionFunction.SUM, axes=every, dtype=dtype)
+        )
+
+
+def test_no_axis_or_one_of_one_element_may_be_reduced(check: Check) -> None:
+    check(ReductionProblem(x=(3, 1, 7), function=ReductionFunction.MEAN, axes=(1,)))
+    check(ReductionProblem(x=(3, 4, 7), function=ReductionFunction.L1, axes=()))
+    check(ReductionProblem(x=(1, 1), function=ReductionFunction.SUM, axes=(0, 1)))
+
+
+@layouts
+@pytest.mark.parametrize("log", [False, True])
+def test_softmax_is_right(check: Check, log: bool, channels_last: bool) -> None:
+    for axis in (0, 1, 3):
+        check(SoftmaxProblem(x=(3, 21, 7, 4), axis=axis, log=log, channels_last=channels_last))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_softmax_of_classes_is_right(check: Check, dtype: ElementType) -> None:
+    check(SoftmaxProblem(x=(3, 1000), dtype=dtype))
+
+
+def test_softmax_of_large_numbers_does_not_overflow(check: Check) -> None:
+    x = np.linspace(-3e38, 3e38, 40, dtype=np.float32).reshape(2, 20)
+    for log in (False, True):
+        check(SoftmaxProblem(x=(2, 20), log=log), inputs={"x": x})
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_layer_norms_are_right(check: Check, dtype: ElementType) -> None:
+    check(LayerNormProblem(x=(3, 5, 37), scale=(37,), bias=(37,), dtype=dtype))
+    check(LayerNormProblem(x=(3, 5, 37), axis=1, scale=(5, 1), dtype=dtype))
+    check(LayerNormProblem(x=(3, 5, 37), axis=1, scale=(37,), bias=(5, 37), dtype=dtype))
+    check(LayerNormProblem(x=(3, 5, 37), axis=1, dtype=dtype))
+    check(RMSNormProblem(x=(3, 5, 37), scale=(37,), dtype=dtype))
+
+
+@layouts
+@pytest.mark.parametrize("groups", [1, 3, 12])
+def test_group_norms_are_right(check: Check, groups: int, channels_last: bool) -> None:
+    check(GroupNormProblem(x=(3, 12, 7, 11), groups=groups, channels_last=channels_last))
+
+
+def test_references_are_pytorch_s() -> None:
+    rng = np.random.default_rng(4)
+    x, scale, bias = rng.standard_normal((2, 6, 5)), rng.standard_normal(5), rng.standard_normal(5)
+    data = torch.from_numpy(x)
+    norm = LayerNormProblem(x=x.shape, scale=(5,), bias=(5,))
+    np.testing.assert_allclose(
+        norm.reference({"x": x, "scale": scale, "bias": bias})["y"],
+        torch.nn.functional.layer_norm(data, (5,), torch.tensor(scale), torch.tensor(bias)),
+        rtol=1e-9,
+    )
+    np.testing.assert_allclose(
+        RMSNormProblem(x=x.shape, scale=(5,)).reference({"x": x, "scale": scale})["y"],
+        torch.nn.functional.rms_norm(data, (5,), torch.tensor(scale), 1e-5),
+        rtol=1e-9,
+    )
+    ones = np.ones(6)
+    np.testing.assert_allclose(
+        GroupNormProblem(x=x.shape, groups=3).reference({"x": x, "scale": ones, "bias": ones})["y"],
+        torch.nn.functional.group_norm(data, 3, torch.tensor(ones), torch.tensor(ones)),
+        rtol=1e-9,
+    )
+    np.testing.assert_allclose(
+        SoftmaxProblem(x=x.shape, axis=1, log=True).reference({"x": x})["y"],
+        torch.log_softmax(data, 1),
+        rtol=1e-9,
+    )
+    np.testing.assert_allclose(
+        ReductionProblem(
+            x=x.shape, function=ReductionFunction.LOG_SUM_EXP, axes=(0, 2), keepdims=False
+        ).reference({"x": x})["y"],
+        torch.logsumexp(data, (0, 2)),
+        rtol=1e-9,
+    )

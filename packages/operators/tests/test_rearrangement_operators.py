@@ -1,0 +1,110 @@
+"""Elements are moved where they belong, bit by bit, in all types and layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from convfind.errors import ProblemError
+from convfind_operators.element_type import ElementType
+from convfind_operators.rearrangement import (
+    ChannelShuffleProblem,
+    ConcatProblem,
+    CopyProblem,
+    ExpandProblem,
+    PadMode,
+    PadProblem,
+    SliceProblem,
+    SplitProblem,
+    TileProblem,
+    TransposeProblem,
+)
+
+Check = Callable[..., None]
+
+layouts = pytest.mark.parametrize("channels_last", [False, True], ids=["first", "last"])
+
+
+@layouts
+@pytest.mark.parametrize("dtype", ElementType)
+def test_copies_into_the_other_layout_are_right(
+    check: Check, dtype: ElementType, channels_last: bool
+) -> None:
+    last = {"channels_last": channels_last, "y_channels_last": not channels_last}
+    for shape in ((2, 3, 7, 11), (1, 35, 5, 37), (2, 64, 16, 16)):
+        check(CopyProblem(x=shape, dtype=dtype, **last))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("order", [(1, 0, 2), (2, 1, 0), (0, 2, 1), (1, 2, 0)])
+def test_transposes_are_right(check: Check, order: tuple[int, ...]) -> None:
+    check(TransposeProblem(x=(33, 4, 50), order=order))
+    check(TransposeProblem(x=(33, 4, 50), order=order, strides={"x": (400, 70, 1)}))
+
+
+@layouts
+def test_channel_shuffles_are_right(check: Check, channels_last: bool) -> None:
+    check(ChannelShuffleProblem(x=(2, 12, 7, 11), groups=3, channels_last=channels_last))
+
+
+def test_repetitions_are_right(check: Check) -> None:
+    check(ExpandProblem(x=(3, 1, 11), shape=(2, 3, 7, 11)))
+    check(ExpandProblem(x=(), shape=(2, 35)))
+    check(TileProblem(x=(3, 2, 11), repeats=(2, 3, 2)))
+
+
+@layouts
+def test_slices_are_right(check: Check, channels_last: bool) -> None:
+    begin, count, step = (2, 3, 10), (2, 5, 11), (-1, 3, -1)
+    check(
+        SliceProblem(
+            x=(3, 20, 11), begin=begin, count=count, step=step, channels_last=channels_last
+        )
+    )
+
+
+@layouts
+@pytest.mark.parametrize("mode", PadMode)
+def test_paddings_are_right(check: Check, mode: PadMode, channels_last: bool) -> None:
+    how = {"mode": mode, "value": 1.5, "channels_last": channels_last}
+    check(PadProblem(x=(3, 20, 11), begin=(0, 3, 2), end=(0, -2, 4), **how))  # type: ignore[arg-type]
+    check(PadProblem(x=(1, 2, 3), begin=(1, 1, 2), end=(0, 0, 7), **how))  # type: ignore[arg-type]
+
+
+@layouts
+@pytest.mark.parametrize("dtype", [ElementType.FLOAT32, ElementType.FLOAT16, ElementType.INT64])
+def test_concatenations_and_splits_are_right(
+    check: Check, dtype: ElementType, channels_last: bool
+) -> None:
+    shapes = ((2, 3, 7), (2, 1, 7), (2, 4, 7))
+    check(ConcatProblem(shapes=shapes, axis=1, dtype=dtype, channels_last=channels_last))
+    check(
+        SplitProblem(x=(2, 9, 7), axis=1, sizes=(2, 3, 4), dtype=dtype, channels_last=channels_last)
+    )
+
+
+def test_a_part_of_a_concatenation_may_lie_in_it_already(check: Check) -> None:
+    check(CopyProblem(x=(2, 5, 7), strides={"y": (90, 9, 1)}))
+
+
+def test_tensors_without_elements_need_no_step(check: Check) -> None:
+    check(CopyProblem(x=(2, 0, 7)))
+    check(ConcatProblem(shapes=((2, 0), (2, 3)), axis=1))
+
+
+def test_what_cannot_be_moved_is_refused() -> None:
+    with pytest.raises(ProblemError, match="an order of the axes of"):
+        TransposeProblem(x=(2, 3), order=(0, 0))
+    with pytest.raises(ProblemError, match="shapes that differ along axis 1"):
+        ConcatProblem(shapes=((2, 3), (3, 3)), axis=1)
+    with pytest.raises(ProblemError, match="a part of"):
+        SliceProblem(x=(4,), begin=(2,), count=(3,), step=(1,))
+
+
+def test_padding_decomposes_into_as_many_moves_as_it_has_regions() -> None:
+    problem = PadProblem(x=(2, 5), begin=(0, 1), end=(0, 2))
+    assert [walk.sizes for walk in problem.moves] == [(2, 1), (2, 5), (2, 2)]
+    assert np.array_equal(
+        problem.reference({"x": np.ones((2, 5))})["y"][0], [0, 1, 1, 1, 1, 1, 0, 0]
+    )
