@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from convfind.backend_kit.library_gemm.solvers import library_gemm_solvers
 from convfind.checking.accuracy import check_error, error_bound, measure_error, random_data
 from convfind.checking.reference import reference_convolution
 from convfind.device.target import DeviceKind, Target
@@ -20,7 +21,6 @@ from convfind.solver.recipe import LibraryGemm
 from convfind.testing.mock_backend import MockDevice
 from convfind.types import DataType, Direction
 from convfind_backend_hip import rocblas
-from convfind_backend_hip.gemm.solver_list import solvers
 
 TARGET = Target(
     *("hip", "a gpu", DeviceKind.GPU, "AMD", "ROCm", "gfx90a", 110, "1"),
@@ -28,7 +28,8 @@ TARGET = Target(
     max_work_group=1024,
 )
 TYPES = (DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16)
-POINTWISE = [solver for solver in solvers() if "pointwise" in solver.solver_id]
+SOLVERS = library_gemm_solvers("hip", features=["rocblas"])
+POINTWISE = [solver for solver in SOLVERS if "pointwise" in solver.solver_id]
 
 
 def problem_of(dtype: DataType, size: int = 1, **more: Any) -> ConvProblem:
@@ -40,13 +41,13 @@ def problem_of(dtype: DataType, size: int = 1, **more: Any) -> ConvProblem:
 @pytest.mark.parametrize("way", list(Direction))
 def test_floating_types_have_one_solver_each(dtype: DataType, size: int, way: Direction) -> None:
     problem = problem_of(dtype, size).with_direction(way)
-    assert sum(bool(s.takes(problem, TARGET)) for s in solvers()) == 1
+    assert sum(bool(s.takes(problem, TARGET)) for s in SOLVERS) == 1
 
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_int8_gives_int32(size: int) -> None:
     problem = problem_of(DataType.INT8, size)
-    accepted = [s for s in solvers() if s.takes(problem, TARGET)]
+    accepted = [s for s in SOLVERS if s.takes(problem, TARGET)]
     assert len(accepted) == 1
     gemms = [g for g in accepted[0].solution(problem, TARGET).steps if isinstance(g, LibraryGemm)]
     assert {(g.a.dtype, g.b.dtype, g.c.dtype) for g in gemms} == {

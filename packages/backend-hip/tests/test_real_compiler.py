@@ -84,7 +84,7 @@ def test_a_compiler_that_does_not_know_an_architecture_hurts_nobody(hiprtc: Comp
     from convfind_backend_hip.compiler import Compiler
     from convfind_backend_hip.target import absent
 
-    program = Program(KernelSource("convfind_backend_hip", "kernels/store_sum.cl"))
+    program = Program(KernelSource("convfind.backend_kit.library_gemm", "kernels/store_sum.cl"))
     unknown = replace(absent("gfx90a"), identity="", arch="gfx9999")
     with pytest.raises(KernelBuildError, match="gfx9999"):
         Compiler(unknown, hiprtc).compile(program)
@@ -95,7 +95,7 @@ def test_a_damaged_or_foreign_binary_is_refused(hiprtc: CompilePool) -> None:
     from convfind_backend_hip.compiler import Compiler
     from convfind_backend_hip.target import absent
 
-    program = Program(KernelSource("convfind_backend_hip", "kernels/store_sum.cl"))
+    program = Program(KernelSource("convfind.backend_kit.library_gemm", "kernels/store_sum.cl"))
     here = Compiler(absent("gfx90a"), hiprtc)
     binary = here.compile(program)
     assert here.opened(program, binary) in binary

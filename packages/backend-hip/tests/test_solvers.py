@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from convfind.backend_kit.library_gemm.solvers import library_gemm_solvers
 from convfind.errors import BackendUnavailableError, DeviceError, LaunchError
 from convfind.runtime.backend import InvokeArgs
 from convfind.solver import Solver
@@ -14,7 +15,8 @@ from convfind.solver.recipe import Fill, Memory
 from convfind.testing import check_solver
 from convfind_backend_hip.backend import HipBackend
 from convfind_backend_hip.device import HipDevice
-from convfind_backend_hip.gemm.solver_list import solvers
+
+SOLVERS = library_gemm_solvers("hip", features=["rocblas"])
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +29,7 @@ def device() -> Iterator[HipDevice]:
     opened.close()
 
 
-@pytest.mark.parametrize("solver", solvers(), ids=lambda solver: solver.solver_id)
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.solver_id)
 def test_the_fallback_is_right(solver: Solver, device: HipDevice) -> None:
     if not device.target.has("rocblas"):
         pytest.skip("rocBLAS is not installed")

@@ -11,6 +11,7 @@ from convfind.backend_kit.selection import select
 from convfind.device.target import Target
 from convfind.errors import BackendUnavailableError
 from convfind.runtime.backend import Backend
+from convfind.solver.kernel_spec import KernelLanguage
 
 if TYPE_CHECKING:
     from convfind_backend_hip.device import HipDevice
@@ -22,6 +23,7 @@ class HipBackend(Backend):
     """HIP through hip-python."""
 
     name = "hip"
+    languages = (KernelLanguage.HIP, KernelLanguage.SHARED)
 
     def __init__(self) -> None:
         self._found: tuple[Target, ...] = ()

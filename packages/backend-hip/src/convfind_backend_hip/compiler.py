@@ -5,7 +5,8 @@ from __future__ import annotations
 from convfind.backend_kit.compiler import ProgramCompiler
 from convfind.device.target import Target
 from convfind.errors import KernelBuildError
-from convfind.solver.kernel_spec import KernelLanguage, Program
+from convfind.solver.kernel_spec import Program
+from convfind_backend_hip.backend import HipBackend
 from convfind_backend_hip.compile_pool import CompilePool, CompilerDiedError, shared_pool
 
 #: Loops that ask for it are unrolled however long they become: what is left of one indexes arrays
@@ -16,8 +17,7 @@ _UNROLL = ("-mllvm", "-pragma-unroll-threshold=1000000")
 class Compiler(ProgramCompiler):
     """The compiler for one target, in child processes."""
 
-    backend = "hip"
-    languages = (KernelLanguage.HIP, KernelLanguage.SHARED)
+    backend = HipBackend
     magic = b"convfind-hip-3\0"  # another number for other options
 
     def __init__(self, target: Target, pool: CompilePool = shared_pool) -> None:

@@ -22,9 +22,9 @@ def convfind_register_backends(register: BackendRegistry) -> None:
 @hookimpl
 def convfind_register_solvers(register: SolverRegistry) -> None:
     """Register the GEMM solvers in their order of preference."""
-    from convfind_backend_hip.gemm.solver_list import solvers
+    from convfind.backend_kit.library_gemm.solvers import library_gemm_solvers
 
-    register.extend(solvers())
+    register.extend(library_gemm_solvers("hip", features=["rocblas"]))
 
 
 @hookimpl

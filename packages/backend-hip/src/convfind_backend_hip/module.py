@@ -7,8 +7,9 @@ from typing import Any
 
 from hip import hip
 
+from convfind.backend_kit.launching import check_entry, launch_name
 from convfind.errors import DeviceError, KernelBuildError, LaunchError
-from convfind.solver.kernel_spec import Program
+from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind_backend_hip.code_object import KernelFacts, kernels_of
 from convfind_backend_hip.errors import checked
 
@@ -28,14 +29,12 @@ class LoadedProgram:
     def __del__(self) -> None:
         self._unload(self.native)
 
-    def kernel(self, entry: str, source: str) -> Any:
+    def kernel(self, spec: KernelSpec) -> Any:
         """Return a kernel's handle. Raises `LaunchError` where there is none of the name."""
-        if self.facts and entry not in self.facts:
-            msg = f"{source} has no kernel {entry!r}; it has: {', '.join(self.facts)}"
-            raise LaunchError(msg)
-        found = hip.hipModuleGetFunction(self.native, entry.encode())
-        doing = f"kernel {entry} of {source}"
-        return checked(found, "hipModuleGetFunction", doing, LaunchError)
+        if self.facts:
+            check_entry(spec, self.facts)
+        found = hip.hipModuleGetFunction(self.native, spec.entry.encode())
+        return checked(found, "hipModuleGetFunction", f"kernel {launch_name(spec)}", LaunchError)
 
 
 def load_program(program: Program, code: bytes, number: int) -> LoadedProgram:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import prod
-from operator import attrgetter
 from time import perf_counter
 
-import numpy as np
 import pyopencl as cl
 
+from convfind.backend_kit.invoker import BoundSteps
+from convfind.backend_kit.launching import (
+    LaunchLimits,
+    check_end,
+    check_entry,
+    check_inside,
+    launch_name,
+    loaded_program,
+    scalar,
+)
 from convfind.device.target import DeviceKind, Target
 from convfind.errors import DeviceError, LaunchError
 from convfind.runtime.backend import InvokeArgs
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Fill, Launch, LocalArg, ScalarArg, Step, memory_names
+from convfind.solver.recipe import BufferArg, Fill, Launch, LocalArg, Step
 from convfind_backend_opencl.compiler import LoadedProgram
 from convfind_backend_opencl.cpu_threads import Caller
 from convfind_backend_opencl.errors import opencl_errors, translated
@@ -22,7 +29,7 @@ from convfind_backend_opencl.eventless import EventlessLaunch
 from convfind_backend_opencl.memory import HostMemory, OpenCLBuffer, enqueue_fill
 
 
-class OpenCLInvoker:
+class OpenCLInvoker(BoundSteps["_ReadyLaunch | _ReadyFill"]):
     """Steps made ready for a device's queues: the one for work and the one for timing."""
 
     def __init__(
@@ -35,35 +42,25 @@ class OpenCLInvoker:
         steps: Sequence[Step],
         loaded: Mapping[Program, object],
     ) -> None:
+        def ready(step: Step) -> _ReadyLaunch | _ReadyFill:
+            if isinstance(step, Launch):
+                return _ReadyLaunch(queue.device, target, step, loaded)
+            if isinstance(step, Fill):
+                return _ReadyFill(step)
+            msg = "a product by a library: the opencl backend has none; use gemm kernels"
+            raise LaunchError(msg)
+
+        super().__init__("opencl", OpenCLBuffer, steps, ready)
         self._queue = queue
         self._timing_queue = timing_queue
         self._caller = caller
         self._host_memory = host_memory
-        self._steps: list[_ReadyLaunch | _ReadyFill] = []
-        steps = [step for step in steps if not (isinstance(step, Fill) and step.size == 0)]
-        for step in steps:
-            if isinstance(step, Launch):
-                self._steps.append(_ReadyLaunch(queue.device, target, step, loaded))
-            elif isinstance(step, Fill):
-                self._steps.append(_ReadyFill(step))
-            else:
-                msg = "a product by a library: the opencl backend has none; use gemm kernels"
-                raise LaunchError(msg)
-        self._memories = memory_names(steps)
-        # One C call that gives the serial numbers of all buffers in use. Numbers, because holding
-        # on to the last call's buffers would keep them from their pool and arrays from the heap.
-        self._serials: Callable[[InvokeArgs], object] = (
-            attrgetter(*(f"{memory}.serial" for memory in self._memories))
-            if self._memories
-            else lambda args: None
-        )
-        self._bound: object = None
 
     def __call__(self, args: InvokeArgs) -> None:
         """Enqueue the steps in order."""
         self._host_memory.is_idle = False
         try:
-            self._bind(args)
+            self.bind(args)
             for step in self._steps:
                 step.submit(self._queue, args)
         except cl.Error as exc:
@@ -74,7 +71,7 @@ class OpenCLInvoker:
         if not self._steps:
             return 0.0
         try:
-            self._bind(args)
+            self.bind(args)
             queue = self._timing_queue()
             self._caller.wait(self._queue.finish)  # what came before may be on another queue
             self._host_memory.is_idle = False
@@ -91,34 +88,8 @@ class OpenCLInvoker:
             raise self._launch_error(exc) from exc
         return _device_time(first, last, (perf_counter() - began) * 1e3)
 
-    def _bind(self, args: InvokeArgs) -> None:
-        """Set the buffer arguments, unless the buffers are those of the last call."""
-        try:
-            serials = self._serials(args)
-        except AttributeError as exc:
-            raise self._wrong_memory(args) from exc
-        if serials == self._bound:
-            return
-        self._bound = None  # stays so if an argument is refused half-way
-        buffers = {memory: getattr(args, memory) for memory in self._memories}
-        for step in self._steps:
-            step.bind(buffers)
-        self._bound = serials
-
-    def _wrong_memory(self, args: InvokeArgs) -> LaunchError:
-        """The error for an argument without a serial number."""
-        for memory in self._memories:
-            buffer = getattr(args, memory, None)
-            if buffer is None:
-                return LaunchError(f"the steps use {memory}, which is missing from the arguments")
-            if not isinstance(buffer, OpenCLBuffer):
-                kind = type(buffer).__name__
-                return LaunchError(f"{memory} is a {kind}, not a buffer of the opencl backend")
-        return LaunchError(f"arguments are {type(args).__name__}, not InvokeArgs")
-
     def _launch_error(self, error: cl.Error) -> DeviceError | LaunchError:
-        names = ", ".join(dict.fromkeys(step.name for step in self._steps))
-        return translated(error, f"launch of {names}", LaunchError)
+        return translated(error, f"launch of {self.names}", LaunchError)
 
 
 class _ReadyLaunch:
@@ -133,12 +104,11 @@ class _ReadyLaunch:
         launch: Launch,
         loaded: Mapping[Program, object],
     ) -> None:
-        self.name = f"{launch.kernel.entry} of {launch.kernel.program.source}"
+        self.name = launch_name(launch.kernel)
         self._kernel = _kernel(launch.kernel, loaded)
         self._global = launch.global_size
         self._local = launch.local_size
-        _check_sizes(self.name, self._kernel, device, launch)
-        _check_local_memory(self.name, target, launch)
+        _limits(self._kernel, device, target).check(launch)
         declared = self._kernel.num_args
         if len(launch.arguments) != declared:
             msg = f"{self.name} declares {declared} arguments and gets {len(launch.arguments)}"
@@ -146,7 +116,6 @@ class _ReadyLaunch:
         buffers: list[tuple[int, str, int]] = []
         for index, argument in enumerate(launch.arguments):
             if isinstance(argument, BufferArg):
-                _check_alignment(self.name, device, argument)
                 buffers.append((index, argument.memory, argument.offset))
                 continue
             with opencl_errors(f"argument {index} of {self.name}, {argument},", LaunchError):
@@ -154,7 +123,7 @@ class _ReadyLaunch:
                     local = cl.LocalMemory(argument.size)
                     self._kernel.set_arg(index, local)  # type: ignore[arg-type]  # not in its stub
                 else:
-                    self._kernel.set_arg(index, _scalar(self.name, index, argument))
+                    self._kernel.set_arg(index, scalar(self.name, index, argument))
         self._buffers = tuple(buffers)
         self._eventless: EventlessLaunch | None = None
         if target.kind is DeviceKind.GPU:  # CPU runtimes make events in less than a call takes
@@ -164,9 +133,7 @@ class _ReadyLaunch:
         """Set the buffer arguments."""
         for index, memory, offset in self._buffers:
             block = buffers[memory].block
-            if not 0 <= offset < block.size:
-                msg = f"{self.name}: byte {offset} of {memory} is outside its {block.size} bytes"
-                raise LaunchError(msg)
+            check_inside(self.name, memory, offset, block.size)
             try:
                 self._kernel.set_arg(index, block.view(offset))
             except cl.Error as exc:
@@ -197,11 +164,8 @@ class _ReadyFill:
 
     def bind(self, buffers: Mapping[str, OpenCLBuffer]) -> None:
         """Check that the region lies inside the buffer."""
-        size = buffers[self._fill.memory].block.size
-        end = self._fill.offset + self._fill.size
-        if end > size:
-            msg = f"{self.name} ends at byte {end}, past the end of its {size} bytes"
-            raise LaunchError(msg)
+        fill, size = self._fill, buffers[self._fill.memory].block.size
+        check_end(self.name, fill.memory, fill.offset + fill.size, size)
 
     def submit(self, queue: cl.CommandQueue, args: InvokeArgs) -> None:
         """Enqueue the fill."""
@@ -215,62 +179,22 @@ class _ReadyFill:
 
 
 def _kernel(spec: KernelSpec, loaded: Mapping[Program, object]) -> cl.Kernel:
-    program = loaded.get(spec.program)
-    if not isinstance(program, LoadedProgram):
-        msg = f"{spec.program.source} is not loaded; load it before making an invoker"
-        raise LaunchError(msg)
-    if spec.entry not in program.entries:
-        entries = ", ".join(program.entries)
-        msg = f"{spec.program.source} has no kernel {spec.entry!r}; it has: {entries}"
-        raise LaunchError(msg)
-    with opencl_errors(f"kernel {spec.entry} of {spec.program.source}", LaunchError):
+    program = loaded_program(spec, loaded, LoadedProgram)
+    check_entry(spec, program.entries)
+    with opencl_errors(f"kernel {launch_name(spec)}", LaunchError):
         return program.kernel(spec.entry)
 
 
-def _check_sizes(name: str, kernel: cl.Kernel, device: cl.Device, launch: Launch) -> None:
-    global_size, local_size = launch.global_size, launch.local_size
-    sizes = f"global size {global_size}, local size {local_size}"
-    if len(global_size) != len(local_size) or not 1 <= len(global_size) <= 3:
-        raise LaunchError(f"{name}: {sizes} must have the same number of dimensions, 1 to 3")
-    if min(*global_size, *local_size) < 1:
-        raise LaunchError(f"{name}: {sizes} must be positive")
-    if any(total % local for total, local in zip(global_size, local_size, strict=True)):
-        raise LaunchError(f"{name}: global size {global_size} is not a multiple of {local_size}")
-    limits = device.max_work_item_sizes[: len(local_size)]
-    if any(local > limit for local, limit in zip(local_size, limits, strict=True)):
-        raise LaunchError(f"{name}: local size {local_size} is over the device's {tuple(limits)}")
+def _limits(kernel: cl.Kernel, device: cl.Device, target: Target) -> LaunchLimits:
     info = cl.kernel_work_group_info
-    required = tuple(kernel.get_work_group_info(info.COMPILE_WORK_GROUP_SIZE, device))
-    padded = (*local_size, 1, 1)[:3]
-    if any(required) and required != padded:
-        raise LaunchError(f"{name}: local size {local_size} is not the {required} that it declares")
-    most = kernel.get_work_group_info(info.WORK_GROUP_SIZE, device)
-    if prod(local_size) > most:
-        items = prod(local_size)
-        raise LaunchError(f"{name}: a group of {items} is over the kernel's limit of {most}")
-
-
-def _check_alignment(name: str, device: cl.Device, argument: BufferArg) -> None:
-    alignment = device.mem_base_addr_align // 8  # is in bits
-    if argument.offset % alignment:
-        msg = f"{name}: byte {argument.offset} of {argument.memory} is no multiple of {alignment}"
-        raise LaunchError(msg)
-
-
-def _check_local_memory(name: str, target: Target, launch: Launch) -> None:
-    sizes = [argument.size for argument in launch.arguments if isinstance(argument, LocalArg)]
-    if any(size < 1 for size in sizes) or sum(sizes) > target.local_memory:
-        msg = f"{name}: local memory of {sizes} bytes; possible: 1 to {target.local_memory} in all"
-        raise LaunchError(msg)
-
-
-def _scalar(name: str, index: int, argument: ScalarArg) -> np.generic:
-    try:
-        value: np.generic = np.dtype(argument.kind).type(argument.value)
-    except (TypeError, ValueError, OverflowError) as exc:
-        msg = f"argument {index} of {name}: {argument.value!r} is no {argument.kind}"
-        raise LaunchError(msg) from exc
-    return value
+    declared = tuple(kernel.get_work_group_info(info.COMPILE_WORK_GROUP_SIZE, device))
+    return LaunchLimits(
+        group=kernel.get_work_group_info(info.WORK_GROUP_SIZE, device),
+        group_axes=tuple(device.max_work_item_sizes),
+        declared=declared if any(declared) else None,
+        local_memory=target.local_memory,
+        alignment=device.mem_base_addr_align // 8,  # is in bits
+    )
 
 
 def _device_time(first: cl.Event, last: cl.Event, wall: float) -> float:

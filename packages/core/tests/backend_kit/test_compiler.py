@@ -11,7 +11,7 @@ from convfind.backend_kit.status import StatusAdvice
 from convfind.errors import DeviceError, KernelBuildError, LaunchError
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, Program
-from convfind.testing import MOCK_TARGET
+from convfind.testing import MOCK_TARGET, MockBackend
 
 PROGRAM = Program(KernelSource("convfind.testing", "kernels/mock.cl"))
 
@@ -19,8 +19,7 @@ PROGRAM = Program(KernelSource("convfind.testing", "kernels/mock.cl"))
 class Reversing(ProgramCompiler):
     """Code is the source, backwards; the log is what it is told."""
 
-    backend = "reversing"
-    languages = (KernelLanguage.SHARED,)
+    backend = MockBackend
     magic = b"reversed\0"
     log = "two registers"
 
@@ -46,7 +45,7 @@ def test_a_damaged_binary_is_refused(damaged: bytes) -> None:
 
 
 def test_another_language_is_refused_by_name() -> None:
-    with pytest.raises(KernelBuildError, match="reversing backend compiles shared, not hip"):
+    with pytest.raises(KernelBuildError, match="mock backend compiles shared, not hip"):
         Reversing(MOCK_TARGET).compile(replace(PROGRAM, language=KernelLanguage.HIP))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from convfind.device.target import DeviceKind, Target
 from convfind.kit.gemm_lowering.columns import col2im, im2col
 from convfind.kit.gemm_lowering.plan import Plan, Split, plan
-from convfind.kit.gemm_lowering.product import Chunk, Gemm, Shape, gemm_of
+from convfind.kit.gemm_lowering.product import Chunk, Gemm, Shape, gemm_of, whole_gemm
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import Applicability, Rejected
@@ -15,7 +15,7 @@ from convfind.solver.config import Config
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe
 from convfind.solver.search_space import Parameter, SearchSpace
 from convfind.types import Direction
-from convfind_backend_opencl.gemm.solver import GemmSolver, kernel_for, whole_gemm
+from convfind_backend_opencl.gemm.solver import GemmSolver, kernel_for
 from convfind_backend_opencl.gemm.weights_sum import splits, sum_launches
 
 _CHUNK = Parameter(
@@ -28,6 +28,8 @@ _GPU_CHUNK_MIB = 256
 
 class Im2colSolver(GemmSolver):
     """Columns in the workspace, as many at a time as fit, and a product for each chunk of them."""
+
+    variant = "im2col"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take windows: a 1x1 filter needs no columns."""
@@ -100,24 +102,3 @@ class Im2colSolver(GemmSolver):
                 (product(chunk), (im2col(problem, target, cut, chunk),)) for chunk in cut.chunks
             )
             yield from sum_launches(products, cut.split, kernel, target, config, problem.beta)
-
-
-class Im2colForward(Im2colSolver):
-    """y from x and w."""
-
-    solver_id = "opencl-gemm-im2col-fwd"
-    direction = Direction.FORWARD
-
-
-class Im2colBackwardData(Im2colSolver):
-    """x from y and w."""
-
-    solver_id = "opencl-gemm-im2col-bwd-data"
-    direction = Direction.BACKWARD_DATA
-
-
-class Im2colBackwardWeights(Im2colSolver):
-    """w from x and y."""
-
-    solver_id = "opencl-gemm-im2col-bwd-weights"
-    direction = Direction.BACKWARD_WEIGHTS

@@ -6,19 +6,20 @@ from dataclasses import replace
 
 from convfind.device.target import Target
 from convfind.kit.gemm_lowering.plan import Split
-from convfind.kit.gemm_lowering.product import Shape
+from convfind.kit.gemm_lowering.product import Shape, whole_gemm
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.solver.config import Config
 from convfind.solver.recipe import Recipe
 from convfind.types import Direction
-from convfind_backend_opencl.gemm.solver import GemmSolver, kernel_for, whole_gemm
+from convfind_backend_opencl.gemm.solver import GemmSolver, kernel_for
 from convfind_backend_opencl.gemm.weights_sum import splits, sum_launches
 
 
 class PointwiseSolver(GemmSolver):
     """One launch for forward and the data gradient: x and its columns are the same."""
 
+    variant = "pointwise"
     domain = GemmSolver.domain.without(Trait.FILTER, Trait.STRIDE, Trait.PADDING)
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
@@ -59,24 +60,3 @@ class PointwiseSolver(GemmSolver):
     @staticmethod
     def _partial_bytes(problem: ConvProblem, split: Split) -> int:
         return split.bytes_of(Shape.of(problem).weights_bytes)
-
-
-class PointwiseForward(PointwiseSolver):
-    """y from x and w."""
-
-    solver_id = "opencl-gemm-pointwise-fwd"
-    direction = Direction.FORWARD
-
-
-class PointwiseBackwardData(PointwiseSolver):
-    """x from y and w."""
-
-    solver_id = "opencl-gemm-pointwise-bwd-data"
-    direction = Direction.BACKWARD_DATA
-
-
-class PointwiseBackwardWeights(PointwiseSolver):
-    """w from x and y."""
-
-    solver_id = "opencl-gemm-pointwise-bwd-weights"
-    direction = Direction.BACKWARD_WEIGHTS

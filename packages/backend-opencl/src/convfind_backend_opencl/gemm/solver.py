@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import ClassVar
 
 from convfind.device.target import DeviceKind, Target
-from convfind.kit.gemm_lowering.product import Gemm, Shape, gemm_of, whole
+from convfind.kit.gemm_lowering.product import size_refusal, whole_gemm
 from convfind.problem import ConvProblem
 from convfind.problem.traits import FIRST_TRAITS, Trait
 from convfind.reasons import Reason
 from convfind.solver import Domain, TunableSolver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.recipe import BufferArg, Memory
 from convfind.solver.search_space import SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_backend_opencl.gemm.cpu import CpuGemm
 from convfind_backend_opencl.gemm.gpu import GpuGemm, fits, smallest_tile
 from convfind_backend_opencl.gemm.kernel import GemmKernel
 
-#: The kernels count rows, columns and positions in 32 bits.
-_LARGEST = 2**31 - 1
 #: Length of K that is taken for granted in a sum that can be split.
 _PIECE = 256
 _KERNELS = {DeviceKind.CPU: CpuGemm(), DeviceKind.GPU: GpuGemm(), DeviceKind.ACCELERATOR: GpuGemm()}
@@ -31,7 +27,7 @@ _KERNELS = {DeviceKind.CPU: CpuGemm(), DeviceKind.GPU: GpuGemm(), DeviceKind.ACC
 class GemmSolver(TunableSolver):
     """A float32 convolution in one direction as products of matrices."""
 
-    direction: ClassVar[Direction]
+    variant: ClassVar[str]
     algorithm = Algorithm.GEMM
     is_dynamic = True
     backends = ("opencl",)
@@ -39,13 +35,15 @@ class GemmSolver(TunableSolver):
         dtypes=(DataType.FLOAT32,), traits=FIRST_TRAITS - {Trait.GAPS, Trait.MIXED_LAYOUTS}
     )
 
-    def __init__(self) -> None:
-        self.domain = self.domain.oriented(self.direction)
+    def __init__(self, direction: Direction) -> None:
+        self.solver_id = f"opencl-gemm-{self.variant}-{direction.short}"
+        self.direction = direction
+        self.domain = self.domain.oriented(direction)
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take matrices that the kernels can count, on devices that have room for a tile."""
-        if _may_be_large(problem) and (largest := _largest_size(problem)) > _LARGEST:
-            return Rejected(Reason.SIZE_LIMIT, f"a matrix or axis of {largest}")
+        if (refusal := size_refusal(problem)) is not None:
+            return refusal
         if target.kind is not DeviceKind.CPU:
             tile = smallest_tile()
             if tile.threads > target.max_work_group:
@@ -80,28 +78,3 @@ class GemmSolver(TunableSolver):
 def kernel_for(target: Target) -> GemmKernel:
     """Return the kernel for a kind of device."""
     return _KERNELS[target.kind]
-
-
-def whole_gemm(problem: ConvProblem) -> Gemm:
-    """Return the product for the whole batch at once."""
-    return gemm_of(problem, whole(Shape.of(problem)), BufferArg(Memory.X))
-
-
-def _may_be_large(problem: ConvProblem) -> bool:
-    """A bound that is quick to compute, and true of hardly any problem."""
-    pads = max(problem.padding) + max(problem.padding_end)
-    return problem.traffic + problem.x_shape[1] * pads > _LARGEST
-
-
-def _largest_size(problem: ConvProblem) -> int:
-    """The largest number that a kernel holds in an int."""
-    gemm = whole_gemm(problem)
-    axes = [
-        size + begin + end
-        for size, begin, end in zip(
-            problem.x_shape[2:], problem.padding, problem.padding_end, strict=True
-        )
-    ]
-    line = problem.x_shape[1] * axes[-1]  # channels last, the kernels count its floats
-    positions = max(math.prod(problem.x_shape[2:]), math.prod(problem.y_shape[2:]))
-    return max(gemm.m, gemm.n, gemm.k, gemm.batch, line, positions, *axes)

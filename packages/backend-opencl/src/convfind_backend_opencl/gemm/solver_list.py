@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 from convfind.solver import Solver
-from convfind_backend_opencl.gemm.im2col import (
-    Im2colBackwardData,
-    Im2colBackwardWeights,
-    Im2colForward,
-)
-from convfind_backend_opencl.gemm.pointwise import (
-    PointwiseBackwardData,
-    PointwiseBackwardWeights,
-    PointwiseForward,
-)
+from convfind.types import Direction
+from convfind_backend_opencl.gemm.im2col import Im2colSolver
+from convfind_backend_opencl.gemm.pointwise import PointwiseSolver
 
 
 def solvers() -> list[Solver]:
-    """Return one instance of each solver, in order of preference."""
-    return [
-        PointwiseForward(),
-        PointwiseBackwardData(),
-        PointwiseBackwardWeights(),
-        Im2colForward(),
-        Im2colBackwardData(),
-        Im2colBackwardWeights(),
-    ]
+    """Return the solvers of all directions, in order of preference."""
+    kinds = (PointwiseSolver, Im2colSolver)
+    return [kind(direction) for kind in kinds for direction in Direction]

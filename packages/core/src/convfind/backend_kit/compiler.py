@@ -9,7 +9,8 @@ from typing import ClassVar
 from convfind.cached import RecentlyUsed
 from convfind.device.target import Target
 from convfind.errors import KernelBuildError
-from convfind.solver.kernel_spec import KernelLanguage, Program
+from convfind.runtime.backend import Backend
+from convfind.solver.kernel_spec import Program
 
 _DIGEST_SIZE = 16
 _MOST_LOGS = 256
@@ -22,10 +23,8 @@ class ProgramCompiler(ABC):
     some end the process over a truncated one.
     """
 
-    #: The backend's name in messages.
-    backend: ClassVar[str]
-    #: Languages that the runtime compiles.
-    languages: ClassVar[tuple[KernelLanguage, ...]]
+    #: The backend, whose languages it compiles.
+    backend: ClassVar[type[Backend]]
     #: First bytes of a binary; another word makes the binaries of today invalid.
     magic: ClassVar[bytes]
 
@@ -35,19 +34,24 @@ class ProgramCompiler(ABC):
 
     @abstractmethod
     def build(self, program: Program) -> tuple[bytes, str]:
-        """Return the runtime's code and the log of a program in one of `languages`.
+        """Return the runtime's code and the log of a program in one of the languages.
 
         Raises `KernelBuildError`.
         """
 
     def compile(self, program: Program) -> bytes:
         """Compile to a binary that `opened` accepts. Raises `KernelBuildError`."""
-        if program.language not in self.languages:
-            known = " and ".join(map(str, self.languages))
-            log = f"error: the {self.backend} backend compiles {known}, not {program.language}"
+        languages = self.backend.languages
+        if program.language not in languages:
+            known = " and ".join(languages) or "no kernels"
+            log = f"error: the {self.backend.name} backend compiles {known}, not {program.language}"
             raise KernelBuildError(str(program.source), program.all_options, log)
         code, log = self.build(program)
         self.note_log(program, log)
+        return self.sealed(code)
+
+    def sealed(self, code: bytes) -> bytes:
+        """Return code as a binary, behind the magic word and a digest."""
         return self.magic + self._digest(code) + code
 
     def opened(self, program: Program, binary: bytes) -> bytes:

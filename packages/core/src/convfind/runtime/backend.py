@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 
 from convfind.device.target import Target
-from convfind.solver.kernel_spec import Program
+from convfind.solver.kernel_spec import KernelLanguage, Program
 from convfind.solver.recipe import Step
 from convfind.types import Layout
 
@@ -164,6 +164,9 @@ class Backend(ABC):
 
     #: The word before the colon in a device name such as ``opencl:0``.
     name: ClassVar[str]
+    #: Languages of the kernels that its devices compile; empty for a runtime that has a library
+    #: of matrix products and no compiler.
+    languages: ClassVar[tuple[KernelLanguage, ...]] = (KernelLanguage.SHARED,)
 
     @abstractmethod
     def targets(self) -> tuple[Target, ...]:

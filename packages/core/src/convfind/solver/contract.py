@@ -32,7 +32,7 @@ class Solver(ABC):
     #: True for slow kernels that take nearly everything: not timed if any other solver ran.
     is_last_resort: ClassVar[bool] = False
     #: Devices of other backends are refused without calling `applicability`; empty: any backend.
-    backends: ClassVar[tuple[str, ...]] = ()
+    backends: tuple[str, ...] = ()
     #: The problems that it takes, as data; others are refused without calling `applicability`.
     domain: Domain = Domain()
 

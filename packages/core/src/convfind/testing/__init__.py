@@ -1,7 +1,8 @@
-"""Tools for authors of plugins: a mock backend, mock solvers, and the conformance kit."""
+"""Tools for authors of plugins: a mock backend, mock solvers, and the conformance kits."""
 
 from __future__ import annotations
 
+from convfind.testing.check_backend import assert_backend, check_backend
 from convfind.testing.check_solver import assert_solver, check_solver
 from convfind.testing.mock_backend import (
     MOCK_TARGET,
@@ -12,12 +13,13 @@ from convfind.testing.mock_backend import (
     MockFaults,
     MockFunction,
 )
-from convfind.testing.report import Failure, SolverReport
+from convfind.testing.report import BackendReport, Failure, SolverReport
 from convfind.testing.shapes import edge_cases, variants, weird_problems
 from convfind.testing.solvers import MockSolver, mock_solvers
 
 __all__ = [
     "MOCK_TARGET",
+    "BackendReport",
     "Failure",
     "MockBackend",
     "MockBuffer",
@@ -27,7 +29,9 @@ __all__ = [
     "MockFunction",
     "MockSolver",
     "SolverReport",
+    "assert_backend",
     "assert_solver",
+    "check_backend",
     "check_solver",
     "edge_cases",
     "mock_solvers",

@@ -1,7 +1,7 @@
 """Fixtures for pytest, loaded with ``-p convfind.testing.fixtures`` or in ``pytest_plugins``.
 
 ``mock_backend``: a new `MockBackend`. ``convfind_device``: each device of each installed backend
-in turn; without devices the test is skipped with the reason.
+that compiles kernels, in turn; without devices the test is skipped with the reason.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ def _devices() -> list[object]:
     found: list[object] = []
     reasons = []
     for name, backend in default_registry().backends.items():
+        if not backend.languages:
+            continue
         try:
             targets = backend.targets()
         except ConvfindError as error:

@@ -9,6 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from convfind.backend_kit.launching import (
+    LaunchLimits,
+    check_end,
+    check_entry,
+    launch_name,
+    loaded_program,
+    scalar,
+)
+from convfind.backend_kit.memory import bytes_of
+from convfind.backend_kit.selection import select
 from convfind.device.target import DeviceKind, Target
 from convfind.errors import DeviceError, KernelBuildError, LaunchError
 from convfind.runtime.backend import Backend, Device, InvokeArgs
@@ -20,6 +30,7 @@ from convfind.solver.recipe import (
     Launch,
     LibraryGemm,
     LocalArg,
+    ScalarArg,
     Step,
     memory_names,
 )
@@ -79,7 +90,7 @@ class MockFaults:
 class MockBuffer:
     """Host memory that plays the role of device memory."""
 
-    __slots__ = ("data",)
+    __slots__ = ("__weakref__", "data")
 
     def __init__(self, data: Bytes) -> None:
         self.data = data
@@ -152,35 +163,40 @@ class MockDevice(Device):
         """Return memory full of garbage."""
         self._check_open()
         self.counters.allocations += 1
+        if size < 0:
+            raise DeviceError(f"allocation of {size} bytes is not possible; allowed: 0 or more")
         return MockBuffer(np.full(max(size, 1), 0xCD, np.uint8))
 
     def upload(self, array: np.ndarray[Any, Any]) -> MockBuffer:
         """Copy an array."""
         self._check_open()
         self.counters.uploads += 1
-        return MockBuffer(_bytes_of(array).copy())
+        return MockBuffer(bytes_of(array).copy())
 
     def wrap_output(self, array: np.ndarray[Any, Any]) -> MockBuffer | None:
         """Use the array's own memory."""
-        return MockBuffer(_bytes_of(array)) if array.flags.writeable else None
+        self._check_open()
+        return MockBuffer(bytes_of(array)) if array.flags.writeable else None
 
     def write(self, buffer: object, array: np.ndarray[Any, Any]) -> None:
         """Copy in."""
-        data = _bytes_of(array)
-        _data(buffer)[: data.size] = data
+        data = bytes_of(array)
+        self._region(buffer, 0, data.size)[...] = data
 
     def read(self, buffer: object, array: np.ndarray[Any, Any], offset: int = 0) -> None:
         """Copy out."""
         self.counters.reads += 1
-        data = _bytes_of(array)
-        data[...] = _data(buffer)[offset : offset + data.size]
+        data = bytes_of(array)
+        data[...] = self._region(buffer, offset, data.size)
 
     def fill(self, buffer: object, byte: int) -> None:
         """Set every byte."""
+        self._check_open()
         _data(buffer)[...] = byte
 
     def adopt(self, tensor: object) -> MockBuffer | None:
         """Take a `MockBuffer` as it is."""
+        self._check_open()
         return tensor if isinstance(tensor, MockBuffer) else None
 
     def overlap(self, first: object, second: object) -> bool:
@@ -200,9 +216,7 @@ class MockDevice(Device):
         self._check_open()
         if isinstance(step, Fill):
             self.counters.fills += 1
-            memory = _memory(BufferArg(step.memory, step.offset), args)
-            if memory.size < step.size:
-                raise LaunchError(f"fill of {step.size} bytes in {memory.size} of {step.memory}")
+            memory = _memory(BufferArg(step.memory, step.offset), args, step.size)
             memory[: step.size] = 0
             return
         if isinstance(step, LibraryGemm):
@@ -235,25 +249,25 @@ class MockDevice(Device):
     def _binary(self, program: Program) -> bytes:
         return f"mock binary {program.key(self.target.compiler)}".encode()
 
+    def _region(self, buffer: object, offset: int, size: int) -> Bytes:
+        self._check_open()
+        data = _data(buffer)
+        if offset < 0 or offset + size > data.size:
+            raise DeviceError(f"bytes {offset} to {offset + size} of a buffer of {data.size} bytes")
+        return data[offset : offset + size]
+
     def _check_open(self) -> None:
         if self._closed:
             raise DeviceError(f"{self.target.name} is closed")
 
     def _check_launch(self, launch: Launch, loaded: Mapping[Program, object]) -> None:
-        entry = launch.kernel.entry
-        if launch.kernel.program not in loaded:
-            raise LaunchError(f"program of {entry} is not loaded")
-        if entry not in self.functions:
-            raise LaunchError(f"no kernel {entry}; there are {', '.join(self.functions)}")
-        sizes = (launch.global_size, launch.local_size)
-        if len(sizes[0]) != len(sizes[1]) or any(
-            all_items % group for all_items, group in zip(*sizes, strict=True)
-        ):
-            raise LaunchError(f"{entry}: work-groups of {sizes[1]} do not divide {sizes[0]}")
-        if np.prod(sizes[1]) > self.target.max_work_group:
-            raise LaunchError(
-                f"{entry}: work-groups of {sizes[1]}, over {self.target.max_work_group} work-items"
-            )
+        loaded_program(launch.kernel, loaded, Program)
+        check_entry(launch.kernel, self.functions)
+        limits = LaunchLimits(self.target.max_work_group, local_memory=self.target.local_memory)
+        limits.check(launch)
+        for index, argument in enumerate(launch.arguments):
+            if isinstance(argument, ScalarArg):
+                scalar(launch_name(launch.kernel), index, argument)
 
 
 class MockInvoker:
@@ -292,20 +306,8 @@ class MockBackend(Backend):
 
     def open(self, selector: str = "") -> MockDevice:
         """Open a device by number, kind or a part of its name."""
-        targets = self.targets()
-        for number, target in enumerate(targets):
-            if selector.lower() in ("", str(number), target.kind) or selector in target.name:
-                return MockDevice(
-                    target, self.functions, counters=self.counters, faults=self.faults
-                )
-        names = ", ".join(target.name for target in targets)
-        raise DeviceError(f"no mock device {selector!r}; there are: {names}")
-
-
-def _bytes_of(array: np.ndarray[Any, Any]) -> Bytes:
-    if not array.flags.c_contiguous:
-        raise DeviceError("a mock device takes C-contiguous arrays only; copy the array first")
-    return array.reshape(-1).view(np.uint8)
+        target = self.targets()[select(self.name, selector, self.targets())]
+        return MockDevice(target, self.functions, counters=self.counters, faults=self.faults)
 
 
 def _data(buffer: object) -> Bytes:
@@ -314,15 +316,16 @@ def _data(buffer: object) -> Bytes:
     return buffer.data
 
 
-def _memory(argument: BufferArg, args: InvokeArgs) -> Bytes:
+def _memory(argument: BufferArg, args: InvokeArgs, size: int = 1) -> Bytes:
+    """Memory from an argument's offset on, ``size`` bytes at least."""
     buffer = getattr(args, argument.memory, None)
     if buffer is None:
         raise LaunchError(f"no memory given for {argument.memory}")
-    data = _data(buffer)
-    if argument.offset >= data.size:
-        msg = f"offset {argument.offset} is beyond the {data.size} bytes of {argument.memory}"
-        raise LaunchError(msg)
-    return data[argument.offset :]
+    if not isinstance(buffer, MockBuffer):
+        kind = type(buffer).__name__
+        raise LaunchError(f"{argument.memory} is a {kind}, not memory of a mock device")
+    check_end("a step", argument.memory, argument.offset + size, buffer.size)
+    return buffer.data[argument.offset :]
 
 
 def _argument(argument: Argument, args: InvokeArgs) -> object:

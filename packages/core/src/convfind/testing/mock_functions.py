@@ -10,6 +10,7 @@ from convfind.checking.reference import reference_convolution
 from convfind.problem import ConvProblem
 from convfind.runtime.tensors import tensor_view
 from convfind.solver.recipe import ScalarArg, i64
+from convfind.testing.conformance_functions import CONFORMANCE_FUNCTIONS
 from convfind.testing.tensors import Bytes
 
 
@@ -74,4 +75,5 @@ MOCK_FUNCTIONS: Mapping[str, Callable[..., None]] = {
     "mock_wrong": mock_wrong,
     "mock_scratch": mock_scratch,
     "mock_pack": mock_pack,
+    **CONFORMANCE_FUNCTIONS,
 }

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from convfind.device.target import DeviceKind, Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.gemm_lowering.plan import Plan
-from convfind.kit.gemm_lowering.product import Chunk, ceil_div, round_up
+from convfind.kit.gemm_lowering.product import LARGEST, Chunk, ceil_div, round_up
 from convfind.problem import ConvProblem
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
@@ -16,8 +16,6 @@ from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import Argument, BufferArg, Launch, Memory, i32
 from convfind.types import DataType
 
-#: The kernels count positions along one axis, padding included, in 32 bits.
-LARGEST = 2**31 - 1
 _GROUP_ITEMS = 256
 #: Launch size along axes 1 and 2 that every runtime supports; kernels loop over the rest.
 _MOST_ITEMS = 2**15

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from convfind.kit.epilogue import Epilogue
 from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solver.applicability import Rejected
 from convfind.solver.recipe import Argument, BufferArg, Memory, ScalarArg, i32
 from convfind.types import Direction
+
+#: Kernels and libraries count rows, columns and positions in 32 bits.
+LARGEST = 2**31 - 1
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -136,6 +142,33 @@ class Chunk:
 def whole(shape: Shape) -> Chunk:
     """Return the chunk of the whole convolution."""
     return Chunk(0, shape.images, 0, shape.positions)
+
+
+@lru_cache(maxsize=64)
+def whole_gemm(problem: ConvProblem) -> Gemm:
+    """Return the product for the whole batch at once."""
+    return gemm_of(problem, whole(Shape.of(problem)), BufferArg(Memory.X))
+
+
+def size_refusal(problem: ConvProblem) -> Rejected | None:
+    """Return a refusal of matrices or axes that kernels and libraries cannot count in 32 bits."""
+    pads = max(problem.padding) + max(problem.padding_end)
+    if problem.traffic + problem.x_shape[1] * pads <= LARGEST:
+        return None  # a bound that is quick to compute, and true of nearly every problem
+    largest = _largest_size(problem)
+    if largest <= LARGEST:
+        return None
+    return Rejected(Reason.SIZE_LIMIT, f"a matrix or axis of {largest}")
+
+
+def _largest_size(problem: ConvProblem) -> int:
+    """The largest number that a kernel or a library holds in an int."""
+    gemm = whole_gemm(problem)
+    pads = zip(problem.x_shape[2:], problem.padding, problem.padding_end, strict=True)
+    axes = [size + begin + end for size, begin, end in pads]
+    line = problem.x_shape[1] * axes[-1]  # channels last, the kernels count its elements
+    positions = max(math.prod(problem.x_shape[2:]), math.prod(problem.y_shape[2:]))
+    return max(gemm.m, gemm.n, gemm.k, gemm.batch, line, positions, *axes)
 
 
 def gemm_of(problem: ConvProblem, chunk: Chunk, columns: BufferArg) -> Gemm:

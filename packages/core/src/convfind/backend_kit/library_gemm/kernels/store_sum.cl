@@ -1,4 +1,4 @@
-// hip_gemm_store: w = sum + beta * w, from sums in single precision to the type of the weights.
+// store_sum: w = sum + beta * w, from sums in single precision to the type of the weights.
 //
 // Work-items: elements.
 #include "convfind_epilogue.h"
@@ -7,7 +7,7 @@
 #define DTYPE FLOAT16  // elements of w: FLOAT16, BFLOAT16, FLOAT32
 #endif
 
-CF_KERNEL void hip_gemm_store(CF_GLOBAL const float *CF_RESTRICT sums, CF_GLOBAL CF_TYPE(DTYPE) *CF_RESTRICT w,
+CF_KERNEL void store_sum(CF_GLOBAL const float *CF_RESTRICT sums, CF_GLOBAL CF_TYPE(DTYPE) *CF_RESTRICT w,
                               const CF_LONG elements, CF_EPILOGUE_PARAMETERS) {
   const Epilogue epilogue = CF_EPILOGUE(w);
   for (CF_LONG i = CF_GLOBAL_ID(0); i < elements; i += CF_GLOBAL_SIZE(0)) {

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from convfind.backend_kit.library_gemm.products import library_gemms
+from convfind.backend_kit.library_gemm.solver import GemmSolver, sums_apart, weight_steps
 from convfind.device.target import Target
 from convfind.kit.gemm_lowering.columns import col2im, im2col
 from convfind.kit.gemm_lowering.plan import Plan, Split, plan
@@ -15,8 +17,6 @@ from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.recipe import BufferArg, Memory, Recipe, Step
 from convfind.types import DataType, Direction
-from convfind_backend_hip.gemm.products import library_gemms
-from convfind_backend_hip.gemm.solver import GemmSolver, sums_apart, weight_steps
 
 _CHUNK_BYTES = 256 << 20
 #: Each element of the columns is read or written three times.
@@ -33,6 +33,8 @@ class _SumApart(Split):
 
 class Im2colSolver(GemmSolver):
     """Columns in the workspace, as many at a time as fit, and a product for each chunk of them."""
+
+    variant = "im2col"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take windows: a 1x1 filter needs no columns."""
@@ -93,24 +95,3 @@ def _shape(problem: ConvProblem) -> Shape:
 def _plan(problem: ConvProblem, limit: int | None) -> Plan:
     split = _SumApart() if sums_apart(problem) else Split()
     return plan(_shape(problem), _CHUNK_BYTES, limit, (split,))
-
-
-class Im2colForward(Im2colSolver):
-    """y from x and w."""
-
-    solver_id = "hip-gemm-im2col-fwd"
-    direction = Direction.FORWARD
-
-
-class Im2colBackwardData(Im2colSolver):
-    """x from y and w."""
-
-    solver_id = "hip-gemm-im2col-bwd-data"
-    direction = Direction.BACKWARD_DATA
-
-
-class Im2colBackwardWeights(Im2colSolver):
-    """w from x and y."""
-
-    solver_id = "hip-gemm-im2col-bwd-weights"
-    direction = Direction.BACKWARD_WEIGHTS

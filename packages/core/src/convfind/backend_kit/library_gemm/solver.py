@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from convfind.backend_kit.library_gemm.products import summing_gemms
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
-from convfind.kit.gemm_lowering.product import Gemm, Shape, gemm_of, round_up, whole
+from convfind.kit.gemm_lowering.product import Gemm, round_up, size_refusal, whole_gemm
 from convfind.problem import ConvProblem
 from convfind.problem.traits import FIRST_TRAITS, Trait
-from convfind.reasons import Reason
 from convfind.solver import Domain, Solver
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.applicability import APPLICABLE, Applicability
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, Step, i64
 from convfind.types import Algorithm, DataType, Direction
-from convfind_backend_hip.gemm.products import summing_gemms
 
 #: What the library multiplies; sums are float32, of int8 int32.
 DTYPES = (DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16, DataType.INT8)
 _NARROW = (DataType.FLOAT16, DataType.BFLOAT16)
-#: rocBLAS and the kernels count rows, columns and positions in 32 bits.
-_LARGEST = 2**31 - 1
 #: FLOP that a device does while it moves a byte.
 _BALANCE = 15
 #: Share of the peak of a large product.
@@ -36,27 +32,37 @@ _STORE_GROUP = 256
 _MOST_STORE_ITEMS = 2**20
 
 
-class GemmSolver(Solver):
-    """A convolution in one direction as matrix products of rocBLAS."""
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A runtime's library of matrix products."""
 
-    direction: ClassVar[Direction]
+    backend: str
+    features: frozenset[str]  # of targets that have it
+    dtypes: tuple[DataType, ...]  # that it multiplies
+
+
+class GemmSolver(Solver):
+    """A convolution in one direction as matrix products of a library."""
+
     algorithm = Algorithm.GEMM
     is_dynamic = True
-    backends = ("hip",)
-    domain = Domain(
-        dtypes=DTYPES,
-        traits=FIRST_TRAITS - {Trait.GAPS, Trait.MIXED_LAYOUTS, Trait.RESULT_TYPE},
-        features=frozenset({"rocblas"}),
-    )
+    variant: ClassVar[str]
+    traits: ClassVar[frozenset[str]] = FIRST_TRAITS - {
+        Trait.GAPS,
+        Trait.MIXED_LAYOUTS,
+        Trait.RESULT_TYPE,
+    }
 
-    def __init__(self) -> None:
-        self.domain = self.domain.oriented(self.direction)
+    def __init__(self, library: Library, direction: Direction) -> None:
+        self.solver_id = f"{library.backend}-gemm-{self.variant}-{direction.short}"
+        self.backends = (library.backend,)
+        self.direction = direction
+        domain = Domain(dtypes=library.dtypes, traits=self.traits, features=library.features)
+        self.domain = domain.oriented(direction)
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take matrices that the library can count."""
-        if (largest := _largest_size(problem)) > _LARGEST:
-            return Rejected(Reason.SIZE_LIMIT, f"a matrix or axis of {largest}")
-        return APPLICABLE
+        return size_refusal(problem) or APPLICABLE
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The share of time that arithmetic takes, times the part of the tiles that is filled."""
@@ -69,16 +75,10 @@ class GemmSolver(Solver):
         return problem.traffic
 
 
-@lru_cache(maxsize=64)
-def whole_gemm(problem: ConvProblem) -> Gemm:
-    """Return the product for the whole batch at once."""
-    return gemm_of(problem, whole(Shape.of(problem)), BufferArg(Memory.X))
-
-
 def sums_apart(problem: ConvProblem) -> bool:
     """True where the weight gradient is summed in single precision and stored afterwards.
 
-    rocBLAS rounds every product to the type of its result; of a sum only the last may be.
+    Libraries round every product to the type of its result; of a sum only the last may be.
     """
     return problem.direction is Direction.BACKWARD_WEIGHTS and problem.dtype in _NARROW
 
@@ -99,11 +99,11 @@ def weight_steps(
     if not apart:
         return
     elements = math.prod(problem.w_shape)
-    source = KernelSource("convfind_backend_hip", "kernels/store_sum.cl")
+    source = KernelSource(__package__, "kernels/store_sum.cl")
     program = Program(source, defines=make_defines(DTYPE=problem.dtype.name))
     group = min(_STORE_GROUP, target.max_work_group)
     yield Launch(
-        KernelSpec(program, "hip_gemm_store"),
+        KernelSpec(program, "store_sum"),
         (
             BufferArg(Memory.WORKSPACE),
             BufferArg(Memory.W),
@@ -113,13 +113,3 @@ def weight_steps(
         (round_up(min(elements, _MOST_STORE_ITEMS), group),),
         (group,),
     )
-
-
-def _largest_size(problem: ConvProblem) -> int:
-    """The largest number that a kernel or the library holds in an int."""
-    gemm = whole_gemm(problem)
-    pads = zip(problem.x_shape[2:], problem.padding, problem.padding_end, strict=True)
-    axes = [size + begin + end for size, begin, end in pads]
-    line = problem.x_shape[1] * axes[-1]
-    positions = max(math.prod(problem.x_shape[2:]), math.prod(problem.y_shape[2:]))
-    return max(gemm.m, gemm.n, gemm.k, gemm.batch, line, positions, *axes)

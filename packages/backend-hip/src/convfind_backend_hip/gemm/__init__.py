@@ -1,1 +1,0 @@
-"""The GEMM fallback: every convolution as matrix products of rocBLAS."""

@@ -1,0 +1,26 @@
+"""`library_gemm_solvers`: the GEMM solvers of a backend whose runtime has a library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from convfind.backend_kit.library_gemm.im2col import Im2colSolver
+from convfind.backend_kit.library_gemm.pointwise import PointwiseSolver
+from convfind.backend_kit.library_gemm.solver import DTYPES, Library
+from convfind.solver import Solver
+from convfind.types import DataType, Direction
+
+
+def library_gemm_solvers(
+    backend: str, *, features: Iterable[str] = (), dtypes: tuple[DataType, ...] = DTYPES
+) -> list[Solver]:
+    """Return the solvers of all directions, in order of preference.
+
+    Args:
+        backend: the backend's name, with which the solvers' ids begin.
+        features: features of targets that have the library.
+        dtypes: types that the library multiplies; sums are float32, or int32 for int8.
+    """
+    library = Library(backend, frozenset(features), dtypes)
+    kinds = (PointwiseSolver, Im2colSolver)
+    return [kind(library, direction) for kind in kinds for direction in Direction]

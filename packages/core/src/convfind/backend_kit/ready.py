@@ -1,0 +1,71 @@
+"""`ReadyFill`, `ReadyGemm`: steps that call a runtime or its library with plain addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from convfind.backend_kit.addressed import AddressBuffer
+from convfind.backend_kit.launching import check_end
+from convfind.solver.recipe import Fill, LibraryGemm, Matrix
+
+
+class ReadyFill:
+    """Zeros for a region."""
+
+    __slots__ = ("_address", "_fill", "_set_zero", "name")
+
+    def __init__(self, fill: Fill, set_zero: Callable[[int, int], object]) -> None:
+        """Prepare a fill by ``set_zero(address, size)``, which enqueues it."""
+        self.name = f"fill of {fill.memory}"
+        self._fill = fill
+        self._set_zero = set_zero
+        self._address = 0
+
+    def bind(self, buffers: Mapping[str, AddressBuffer]) -> None:
+        """Note the address. Raises `LaunchError` if the region ends behind the buffer."""
+        fill = self._fill
+        buffer = buffers[fill.memory]
+        check_end(self.name, fill.memory, fill.offset + fill.size, buffer.block.size)
+        self._address = buffer.address + fill.offset
+
+    def enqueue(self) -> None:
+        """Enqueue the fill."""
+        self._set_zero(self._address, self._fill.size)
+
+
+class ReadyGemm:
+    """A `LibraryGemm` of a runtime's library."""
+
+    __slots__ = ("_addresses", "_call", "_gemm", "name")
+
+    def __init__(self, gemm: LibraryGemm, call: Callable[[int, int, int], object]) -> None:
+        """Prepare a product by ``call(a, b, c)``, which takes addresses and enqueues it."""
+        self.name = f"product of {gemm.m} x {gemm.k} and {gemm.k} x {gemm.n}, {gemm.batch} times,"
+        self._gemm = gemm
+        self._call = call
+        self._addresses = (0, 0, 0)
+
+    def bind(self, buffers: Mapping[str, AddressBuffer]) -> None:
+        """Note the addresses. Raises `LaunchError` if a matrix ends behind its buffer."""
+        gemm = self._gemm
+        for matrix, end in matrix_ends(gemm):
+            check_end(self.name, matrix.memory, end, buffers[matrix.memory].block.size)
+        a, b, c = (buffers[m.memory].address + m.offset for m in (gemm.a, gemm.b, gemm.c))
+        self._addresses = a, b, c
+
+    def enqueue(self) -> None:
+        """Enqueue the product."""
+        self._call(*self._addresses)
+
+
+def matrix_ends(gemm: LibraryGemm) -> tuple[tuple[Matrix, int], ...]:
+    """Return each matrix of a product, and the byte of its memory behind its last element."""
+    a = (gemm.k, gemm.m) if gemm.trans_a else (gemm.m, gemm.k)
+    b = (gemm.n, gemm.k) if gemm.trans_b else (gemm.k, gemm.n)
+    shapes = ((gemm.a, a), (gemm.b, b), (gemm.c, (gemm.m, gemm.n)))
+    return tuple((matrix, _end(matrix, gemm.batch, *shape)) for matrix, shape in shapes)
+
+
+def _end(matrix: Matrix, batch: int, rows: int, columns: int) -> int:
+    elements = (batch - 1) * matrix.stride + (rows - 1) * matrix.row + columns
+    return matrix.offset + elements * matrix.dtype.numpy.itemsize
