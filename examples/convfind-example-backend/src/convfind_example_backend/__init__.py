@@ -1,0 +1,1 @@
+"""A convfind backend on NumPy, as a third party would write one."""
