@@ -182,10 +182,11 @@ class Policy:
         return self.workspace_limit is not None and workspace > self.workspace_limit
 
     def allows(self, solver_id: str, algorithm: Algorithm) -> bool:
-        """True where the filters let the solver through."""
+        """True where the filters let the solver through; one that core completes is both."""
+        names = {solver_id, solver_id.partition("+")[0]}
         return (
-            solver_id not in self.deny
-            and (self.solvers is None or solver_id in self.solvers)
+            not names & self.deny
+            and (self.solvers is None or not names.isdisjoint(self.solvers))
             and (self.algorithms is None or algorithm in self.algorithms)
         )
 

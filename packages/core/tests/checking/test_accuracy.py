@@ -317,7 +317,7 @@ def test_a_reference_of_the_results_type_is_rounded_too() -> None:
     result[0, 0, 0, 0] = np.nextafter(np.float16(1), np.float16(2))
     report = measure_error(result, reference)
     assert not check_error(report, error_bound(problem))
-    assert check_error(report, error_bound(problem, rounded_reference=True))
+    assert check_error(report, error_bound(problem, result_roundings=2))
 
 
 # -- what solvers may allow themselves ------------------------------------------------------------

@@ -30,7 +30,8 @@ A bias is one rounding more. An activation multiplies errors by its slope, at mo
 one, and does not change what they are relative to otherwise: with it, errors are relative to that
 slope times the magnitude of its argument, plus what it makes of 0.
 
-A large problem's reference may come from a device, in the result's type: then u_y counts twice.
+A large problem's reference may come from a device, in the result's type: then u_y counts twice. So
+it does where a result lies in memory, rounded, before a step of its own completes it.
 
 A reference of few elements may happen to be nearly 0 as a whole: m normally distributed ones have
 an RMS of less than a share e of the usual with a probability of about e^m. So for the RMS of m
@@ -221,17 +222,18 @@ def _subnormal_step(dtype: np.dtype[Any]) -> float:
 
 
 def error_bound(
-    problem: ConvProblem, factor: float = 1.0, *, rounded_reference: bool = False
+    problem: ConvProblem, factor: float = 1.0, *, result_roundings: int = 1
 ) -> ErrorReport:
     """Return the errors that a correct computation of a problem may have; see the module's text.
 
-    With ``rounded_reference`` what it is compared with was rounded to the result's type, too.
+    ``result_roundings`` count how often a result, or what it is compared with, is rounded to the
+    type of results.
     """
     roundings, largest = _roundings(problem)
     few = 10.0 ** (4.0 / math.prod(problem.shape(problem.direction.writes)))
     typical = few * math.sqrt(roundings)
     result = UNIT_ROUNDOFF[problem.tensor_dtype(problem.direction.writes)]
-    result *= 2 if rounded_reference else 1
+    result *= result_roundings
     reference = UNIT_ROUNDOFF[DataType.FLOAT64]
     if problem.activation is not None:
         result += problem.activation.roundings * _unit_of_sums(problem)
@@ -261,7 +263,8 @@ def bound_of(
     if factor > most:
         detail = f"error_bound is {factor:.3g}; for {problem.reduction} products of {problem.dtype}"
         raise SolverError(solver.solver_id, f"{detail} it may be {most:.3g} at most")
-    return error_bound(problem, factor, rounded_reference=rounded_reference)
+    roundings = asking.result_roundings(solver) + rounded_reference
+    return error_bound(problem, factor, result_roundings=roundings)
 
 
 def largest_factor(problem: ConvProblem) -> float:

@@ -57,7 +57,7 @@ def explain(problem: ConvProblem, session: Session, policy: Policy) -> Explanati
     advice = ask_heuristics(plain, session, screening.candidates, policy.fallback)
     ranks = {prediction.solver: rank for rank, prediction in enumerate(advice.predictions)}
     rows = []
-    for solver in session.registry.solvers:
+    for solver in session.registry.offered(plain):
         refusal = screening.rejected.get(solver.solver_id)
         if refusal is not None:
             rows.append(ExplanationRow(solver.solver_id, solver.algorithm, refusal))
@@ -84,5 +84,5 @@ def explain(problem: ConvProblem, session: Session, policy: Policy) -> Explanati
             )
         )
     return Explanation(
-        problem.key, plain.key, session.target.identity, policy, decision, tuple(rows), advice
+        problem.text, plain.text, session.target.identity, policy, decision, tuple(rows), advice
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from convfind.errors import SolverError
@@ -18,6 +18,7 @@ from convfind.heuristics import (
     NotApplicable,
     Prediction,
 )
+from convfind.kit.composed import SUFFIX
 from convfind.policy import Fallback, Policy
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -83,6 +84,8 @@ def ask_heuristics(
     """Ask the heuristics in turn; the first that knows the device and the problem decides."""
     if fallback is not Fallback.AI or not solvers:
         return Advice()
+    if problem.is_fused:
+        return _of_fused(problem, session, solvers, fallback)
     refusals: list[tuple[str, str]] = []
     for heuristic in session.heuristics:
         near = _neighbours(heuristic, problem, session)
@@ -91,6 +94,19 @@ def ask_heuristics(
             return Advice(heuristic.name, answer, tuple(refusals), near)
         refusals.append((heuristic.name, answer.reason))
     return Advice(refusals=tuple(refusals))
+
+
+def _of_fused(
+    problem: ConvProblem, session: Session, solvers: Sequence[Solver], fallback: Fallback
+) -> Advice:
+    """Ask about the problem without its epilogue, which costs all solvers about the same."""
+    plain = {solver.solver_id.removesuffix(SUFFIX): solver for solver in solvers}
+    known = [session.registry.solver(solver_id) for solver_id in plain]
+    advice = ask_heuristics(problem.without_epilogue(), session, known, fallback)
+    predictions = tuple(
+        one._replace(solver=plain[one.solver].solver_id) for one in advice.predictions
+    )
+    return replace(advice, predictions=predictions)
 
 
 def _neighbours(

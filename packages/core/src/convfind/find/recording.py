@@ -36,7 +36,7 @@ def forget(problem: ConvProblem, session: Session, policy: Policy) -> None:
     if policy.is_filtered:
         allowed = frozenset(
             solver.solver_id
-            for solver in session.registry.solvers
+            for solver in session.registry.offered(problem)
             if policy.allows(solver.solver_id, solver.algorithm)
         )
     session.database.remove(session.target, problem, allowed)

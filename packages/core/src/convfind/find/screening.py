@@ -61,7 +61,9 @@ def screen(problem: ConvProblem, session: Session, policy: Policy) -> Screening:
     solvers, refused = session.registry.candidates_for(problem, target)
     rejected = dict(refused)
     if policy.is_filtered:
-        for solver in session.registry.solvers_for(target)[0]:
+        for solver in session.registry.offered(problem):
+            if solver.backends and target.backend not in solver.backends:
+                continue
             if not policy.allows(solver.solver_id, solver.algorithm):
                 rejected[solver.solver_id] = Rejected(Reason.DENIED)
     quarantined = quarantine_in_force(problem, session)

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from convfind.arguments import shown, similar
+from convfind.cached import cached_property
 from convfind.device.target import Target
 from convfind.errors import (
     BackendUnavailableError,
@@ -19,6 +20,7 @@ from convfind.errors import (
     SolutionError,
 )
 from convfind.heuristics import Heuristic
+from convfind.kit.composed import SUFFIX, Composed, composed
 from convfind.plugins.domain_index import DomainIndex
 from convfind.plugins.manager import PluginFailure, PluginInfo, PluginManager
 from convfind.plugins.registers import (
@@ -72,6 +74,7 @@ class Registry:
         self._packages = {solver_id: info.package for solver_id, (_, info) in solvers.items()}
         self._by_backend: dict[str, tuple[tuple[Solver, ...], Mapping[str, Rejected]]] = {}
         self._indices: dict[str, DomainIndex] = {}
+        self._indices_of_fused: dict[str, DomainIndex] = {}
         self._databases = tuple(_databases(manager))
         self._started = manager.hooks("convfind_find_started")
         self._measured = manager.hooks("convfind_candidate_measured")
@@ -120,7 +123,7 @@ class Registry:
 
     def solver(self, solver_id: str) -> Solver:
         """Return a solver. Raises `SolutionError`, naming similar ids, if it is not installed."""
-        found = self._solvers.get(solver_id)
+        found = self.find_solver(solver_id)
         if found is None:
             hint = self._hint(solver_id)
             raise SolutionError(f"no installed package brings solver {shown(solver_id)}; {hint}")
@@ -131,7 +134,7 @@ class Registry:
 
         ``name`` is the field or option that lists the solvers.
         """
-        for solver_id in sorted(set(solver_ids) - self._solvers.keys()):
+        for solver_id in sorted(set(solver_ids) - self._solvers.keys() - self._composed.keys()):
             legal = f"an installed solver; {self._hint(solver_id)}"
             raise SettingsError(name, solver_id, legal)
 
@@ -141,12 +144,26 @@ class Registry:
 
     def find_solver(self, solver_id: str) -> Solver | None:
         """Return a solver, or None if it is not installed."""
-        return self._solvers.get(solver_id)
+        return self._solvers.get(solver_id) or self._composed.get(solver_id)
+
+    @cached_property
+    def _composed(self) -> Mapping[str, Composed]:
+        """Solvers that know no epilogues, with a step for them, by their ids."""
+        made = (_composed(solver) for solver in self.solvers)
+        return {solver.solver_id: solver for solver in made if solver is not None}
+
+    def offered(self, problem: ConvProblem) -> tuple[Solver, ...]:
+        """Return the solvers that may take a problem, in order: with an epilogue composed ones."""
+        return self._with_composed(self.solvers) if problem.is_fused else self.solvers
+
+    def _with_composed(self, solvers: Iterable[Solver]) -> tuple[Solver, ...]:
+        both = ((solver, self._composed.get(solver.solver_id + SUFFIX)) for solver in solvers)
+        return tuple(one for pair in both for one in pair if one is not None)
 
     def package_of(self, solver_id: str) -> str:
         """Return a solver's distribution and version: ``"convfind-solvers-fft 0.1.0"``."""
         self.solver(solver_id)
-        return self._packages[solver_id]
+        return self._packages[solver_id.removesuffix(SUFFIX)]
 
     def solvers_for(self, target: Target) -> tuple[tuple[Solver, ...], Mapping[str, Rejected]]:
         """Return the solvers for the target's backend, in order, and the refusals of the rest."""
@@ -167,9 +184,13 @@ class Registry:
         self, problem: ConvProblem, target: Target
     ) -> tuple[tuple[Solver, ...], Mapping[str, Rejected]]:
         """Return the solvers whose domain contains a problem, in order, and the other refusals."""
-        index = self._indices.get(target.backend)
+        indices = self._indices_of_fused if problem.is_fused else self._indices
+        index = indices.get(target.backend)
         if index is None:
-            index = self._indices[target.backend] = DomainIndex(*self.solvers_for(target))
+            solvers, refused = self.solvers_for(target)
+            if problem.is_fused:
+                solvers = self._with_composed(solvers)
+            index = indices[target.backend] = DomainIndex(solvers, refused)
         return index.split(problem, target)
 
     # -- databases and commands -------------------------------------------------------------------
@@ -210,6 +231,14 @@ class Registry:
 def default_registry() -> Registry:
     """Return the registry of the installed plugins, built at the first call."""
     return Registry.build()
+
+
+def _composed(solver: Solver) -> Composed | None:
+    """Return a solver with a step for epilogues; None where it needs none, or is nonsense."""
+    try:
+        return composed(solver) if Composed.completes(solver) else None
+    except (AttributeError, TypeError, ValueError):
+        return None  # it is refused wherever it is asked
 
 
 class _LazyBackends(Mapping[str, Backend]):

@@ -87,6 +87,11 @@ def error_reach(solver: Solver, problem: ConvProblem) -> int:
     return _count(solver, "error_reach", _asked(solver, solver.error_reach, problem))
 
 
+def result_roundings(solver: Solver) -> int:
+    """Read how often a result is rounded to its type. Raises `SolverError`."""
+    return _count(solver, "result_roundings", solver.result_roundings)
+
+
 def search_space(solver: TunableSolver, problem: ConvProblem, target: Target) -> SearchSpace:
     """Ask for the search space. Raises `SolverError`; the space's constraints may still raise."""
     space = _asked(solver, solver.search_space, problem, target)

@@ -31,6 +31,8 @@ class Solver(ABC):
     is_dynamic: bool = False
     #: True for slow kernels that take nearly everything: not timed if any other solver ran.
     is_last_resort: ClassVar[bool] = False
+    #: How often a result is rounded to its type before it is complete.
+    result_roundings: int = 1
     #: Devices of other backends are refused without calling `applicability`; empty: any backend.
     backends: tuple[str, ...] = ()
     #: The problems that it takes, as data; others are refused without calling `applicability`.

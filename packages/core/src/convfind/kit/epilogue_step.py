@@ -1,0 +1,106 @@
+"""An epilogue as a step of its own: one pass over a result that lacks it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from convfind.device.target import DeviceKind, Target
+from convfind.kit.epilogue import Epilogue
+from convfind.problem import ConvProblem
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, i32, i64
+from convfind.types import DataType
+
+_SOURCE = KernelSource("convfind.kit", "kernels/epilogue_step.cl")
+#: Axes of rows that the kernel knows.
+_AXES = 4
+#: Work-groups for each compute unit: enough to share work evenly, few enough for CPUs.
+_GROUPS = {DeviceKind.CPU: 8}
+_GROUPS_OF_GPU = 64
+_LANES = 64
+#: Columns of a work-item at most.
+_COLUMNS = {DeviceKind.CPU: 64}
+_COLUMNS_OF_GPU = 4
+_MOST_ROWS = 2**15  # of groups, as every runtime can launch
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """An axis of a result: its size, elements from one to the next, and whether it is C."""
+
+    size: int
+    step: int
+    is_channel: bool
+
+
+def epilogue_step(problem: ConvProblem, target: Target, sums: BufferArg | None) -> Launch:
+    """Return the launch that adds bias and z, and applies the activation, of a plain problem.
+
+    Args:
+        problem: the problem; alpha, and the previous contents of the result, are in the sums.
+        target: the device.
+        sums: where the result of ``problem.without_epilogue()`` lies, in its form; None: in place.
+    """
+    writes = problem.direction.writes
+    dtype = problem.tensor_dtype(writes)
+    arithmetic = dtype if dtype in (DataType.FLOAT64, DataType.INT32) else DataType.FLOAT32
+    epilogue = Epilogue.of(problem, arithmetic)
+    epilogue = replace(epilogue, alpha=1.0, beta=epilogue.beta if problem.adds_z else 0.0)
+    axes, column = _rows_and_column(problem)
+    lanes, columns = _tile(column, target)
+    program = Program(
+        _SOURCE,
+        defines=make_defines(
+            epilogue.defines,
+            DTYPE=dtype.upper(),
+            LANES=lanes,
+            IN_PLACE=sums is None,
+        ),
+    )
+    rows = math.prod(axis.size for axis in axes)
+    across = -(-column.size // (lanes * columns))
+    wanted = target.compute_units * _GROUPS.get(target.kind, _GROUPS_OF_GPU)
+    each = -(-rows // min(max(1, wanted // across), rows, _MOST_ROWS))
+    return Launch(
+        KernelSpec(program, "epilogue_step"),
+        (
+            *(sums or BufferArg(writes), BufferArg(writes), *epilogue.arguments),
+            *(i64(rows), i64(each), i64(column.size)),
+            *(i32(columns), i64(column.step), i32(column.is_channel)),
+            *(i64(axis.size) for axis in axes[1:]),
+            *(i64(axis.step) for axis in axes),
+            *(i32(axis.is_channel) for axis in axes),
+        ),
+        global_size=(across * lanes, -(-rows // each), 1),
+        local_size=(lanes, 1, 1),
+    )
+
+
+def _rows_and_column(problem: ConvProblem) -> tuple[list[_Axis], _Axis]:
+    """Return the axes of rows, as many as the kernel knows, and the fastest axis."""
+    writes = problem.direction.writes
+    layout = problem.tensor_layout(writes)
+    sizes = layout.to_memory(problem.shape(writes))
+    steps = layout.to_memory(problem.strides(writes))
+    channel = len(sizes) - 1 if layout.channels_last else 1
+    axes: list[_Axis] = []
+    for place, (size, step) in enumerate(zip(sizes, steps, strict=True)):
+        axis = _Axis(size, step, place == channel)
+        before = axes[-1] if axes else None
+        if before and not (before.is_channel or axis.is_channel) and before.step == size * step:
+            axes[-1] = replace(axis, size=before.size * size)
+        else:
+            axes.append(axis)
+    *rows, column = axes
+    return [_Axis(1, 0, is_channel=False)] * (_AXES - len(rows)) + rows, column
+
+
+def _tile(column: _Axis, target: Target) -> tuple[int, int]:
+    """Return the work-items of a group, whatever the image, and the columns of each."""
+    lanes = min(_LANES, 1 << (max(target.max_work_group, 1).bit_length() - 1))
+    if column.is_channel:
+        lanes = min(lanes, 1 << (column.size - 1).bit_length())
+    return lanes, min(_COLUMNS.get(target.kind, _COLUMNS_OF_GPU), -(-column.size // lanes))
