@@ -1,0 +1,99 @@
+"""`Call`: a convolution that PyTorch asks for, with its tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+import torch
+
+from convfind.problem import ConvProblem
+from convfind.types import DataType, Direction
+from convfind_torch import native
+from convfind_torch.geometry import Geometry, memory_format
+from convfind_torch.layer import Layer
+
+_FLOATS = (DataType.FLOAT64, DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16)
+
+
+class Call(NamedTuple):
+    """A convolution, or one of its gradients, and who asks for it."""
+
+    direction: Direction
+    x: torch.Tensor
+    w: torch.Tensor
+    dy: torch.Tensor | None  # None: forward
+    b: torch.Tensor | None
+    geometry: Geometry
+    layer: Layer
+    constant: bool = False  # the weights may be packed and kept
+
+    @property
+    def form(self) -> Hashable:
+        """All that a decision about the call depends on."""
+        x, w, b = self.x, self.w, self.b
+        return (
+            *(self.direction, x.device, x.dtype, x.shape, x.stride()),
+            *(w.dtype, w.shape, w.stride(), None if b is None else (b.dtype, b.shape)),
+            *(self.geometry, self.layer.options, self.constant),
+            *(native.deterministic(), native.allow_tf32(x.device), stream_of(x.device)),
+        )
+
+    @property
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Tensors by the names that the problem reads, without a bias."""
+        if self.dy is None:
+            return {"x": self.x, "w": self.w}
+        if self.direction is Direction.BACKWARD_DATA:
+            return {"y": self.dy, "w": self.w}
+        return {"x": self.x, "y": self.dy}
+
+    @property
+    def memory_format(self) -> torch.memory_format:
+        """The memory format of the tensors in the problem."""
+        return memory_format(self.x, self.w)
+
+    @property
+    def obstacle(self) -> str:
+        """Why the tensors pose no problem of convfind's; empty where they do."""
+        x, w, b = self.x, self.w, self.b
+        if str(x.dtype).removeprefix("torch.") not in _FLOATS:
+            return f"convfind has no convolutions of {x.dtype} here"
+        if w.dtype != x.dtype or (b is not None and b.dtype != x.dtype):
+            return "the tensors have different types"
+        return "the batch is empty" if x.shape[0] == 0 else ""
+
+    @property
+    def problem(self) -> ConvProblem:
+        """The problem that the tensors pose. Raises `ProblemError`."""
+        return self.geometry.problem(
+            self.direction,
+            tuple(self.x.shape),
+            tuple(self.w.shape),
+            str(self.x.dtype).removeprefix("torch."),
+            channels_last=self.memory_format is not torch.contiguous_format,
+            deterministic=native.deterministic(),
+            allow_tf32=native.allow_tf32(self.x.device),
+            bias=False,
+        )
+
+    def pytorch(self) -> torch.Tensor:
+        """Compute it by PyTorch's own kernels."""
+        if self.dy is None:
+            return native.convolution(self.x, self.w, self.b, self.geometry)
+        is_data = self.direction is Direction.BACKWARD_DATA
+        dx, dw, _ = native.convolution_backward(
+            self.dy, self.x, self.w, None, self.geometry, (is_data, not is_data, False)
+        )
+        gradient = dx if is_data else dw
+        assert gradient is not None
+        return gradient
+
+    def __str__(self) -> str:
+        shapes = f"{tuple(self.x.shape)} by {tuple(self.w.shape)}"
+        return f"{self.direction.short} {shapes}, {self.x.dtype}"
+
+
+def stream_of(device: torch.device) -> int:
+    """Return the address of the stream that PyTorch's operators use now; 0 on the host."""
+    return torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0

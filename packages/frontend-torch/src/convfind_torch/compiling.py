@@ -1,0 +1,132 @@
+"""``torch.compile(model, backend="convfind")``: graphs whose convolutions are convfind's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from convfind.errors import SettingsError
+from convfind.policy import Mode
+from convfind_torch.functional import convolve, convolve_transposed, in_graph
+from convfind_torch.layer import anonymous
+from convfind_torch.options import Options
+
+#: The functions that Dynamo's graphs call, and the numbers of their spatial dimensions.
+_CONVS = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
+_TRANSPOSED = {torch.conv_transpose1d: 1, torch.conv_transpose2d: 2, torch.conv_transpose3d: 3}
+
+_REST = ("inductor", "eager")
+
+
+def compile_graph(
+    graph: torch.fx.GraphModule,
+    example_inputs: Sequence[torch.Tensor],
+    *,
+    mode: Mode | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """Compile one of Dynamo's graphs: convolutions by convfind, the rest by PyTorch.
+
+    Without gradients, weights that are parameters are packed once, until a parameter's version
+    changes.
+
+    Args:
+        graph: what Dynamo captured.
+        example_inputs: its inputs, parameters among them.
+        mode: how to find, as `convfind.Handle.find` takes it; None for the environment's mode.
+        options: what `Options.of` takes, and ``rest``: ``"inductor"`` (the default) or ``"eager"``,
+            which compiles everything that is no convolution.
+
+    Raises:
+        SettingsError: an unknown option or an illegal value; names the legal ones.
+    """
+    given = dict(options or {})
+    rest = given.pop("rest", "inductor")
+    if rest not in _REST:
+        raise SettingsError("rest", rest, ", ".join(_REST))
+    chosen = Options.of(mode, **given)
+    _replace_convolutions(graph, example_inputs, chosen)
+    return _compiler(rest)(graph, list(example_inputs))
+
+
+class GraphConvolution(nn.Module):
+    """A convolution in a graph, with the arguments of `torch.nn.functional.conv2d`."""
+
+    def __init__(self, rank: int, options: Options) -> None:
+        super().__init__()
+        self._rank = rank
+        self._layer = anonymous("torch.compile", options)
+
+    def forward(
+        self,
+        input: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+    ) -> torch.Tensor:
+        """Compute the convolution."""
+        given = (input, weight, bias, stride, padding, dilation, groups)
+        return convolve(self._rank, *given, self._layer, in_graph)
+
+
+class GraphTransposedConvolution(GraphConvolution):
+    """One with the arguments of `torch.nn.functional.conv_transpose2d`."""
+
+    def forward(
+        self,
+        input: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        dilation: Any = 1,
+    ) -> torch.Tensor:
+        """Compute the transposed convolution."""
+        given = (input, weight, bias, stride, padding, output_padding, groups, dilation)
+        return convolve_transposed(self._rank, *given, self._layer, in_graph)
+
+
+def _replace_convolutions(
+    graph: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options
+) -> None:
+    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    parameters = {
+        node
+        for node, example in zip(placeholders, example_inputs, strict=False)
+        if isinstance(example, nn.Parameter)
+    }
+    for number, node in enumerate(list(graph.graph.nodes)):
+        if node.op != "call_function" or not (
+            node.target in _CONVS or node.target in _TRANSPOSED
+        ):
+            continue
+        weight = node.kwargs["weight"] if len(node.args) < 2 else node.args[1]
+        constant = weight in parameters and not torch.is_grad_enabled()
+        module = _module(node.target, replace(options, constant_weights=constant))
+        name = f"convfind_{number}"
+        graph.add_submodule(name, module)
+        node.op, node.target = "call_module", name
+    graph.recompile()
+
+
+def _module(target: Any, options: Options) -> GraphConvolution:
+    if target in _CONVS:
+        return GraphConvolution(_CONVS[target], options)
+    return GraphTransposedConvolution(_TRANSPOSED[target], options)
+
+
+def _compiler(rest: str) -> Callable[..., Callable[..., Any]]:
+    if rest == "eager":
+        return torch._dynamo.lookup_backend("aot_eager")  # type: ignore[no-any-return]
+    from torch._inductor.compile_fx import compile_fx
+
+    return compile_fx  # type: ignore[no-any-return]

@@ -1,0 +1,142 @@
+"""`Engine`: the convolutions of a process, each found once and then only run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable
+from functools import lru_cache
+from threading import RLock
+from weakref import WeakSet
+
+import torch
+
+from convfind.cached import RecentlyUsed, cached_property
+from convfind.errors import ConvfindError, ProblemError
+from convfind.finddb import FindDb
+from convfind.policy import POLICY_FIELDS
+from convfind_torch import comparison
+from convfind_torch.bound_weights import BoundWeights
+from convfind_torch.call import Call, stream_of
+from convfind_torch.layer import Layer
+from convfind_torch.places import Place, open_place
+from convfind_torch.route import Route, Way
+
+_LOG = logging.getLogger("convfind.torch")
+
+#: Forms of convolutions that are remembered.
+_MOST_ROUTES = 4096
+
+_FIND_FIELDS = POLICY_FIELDS - {"enforce"}
+
+
+class Engine:
+    """Open devices, and the route of every form of convolution that was asked for."""
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[torch.device, int], Place | str] = {}
+        self._routes = RecentlyUsed[Hashable, Route](_MOST_ROUTES)
+        self._bound = BoundWeights()
+        self._layers = WeakSet[Layer]()
+        self._deciding = RLock()
+
+    @cached_property
+    def comparisons(self) -> FindDb:
+        """The times of convfind's convolutions beside PyTorch's."""
+        return comparison.open_comparisons()
+
+    @property
+    def layers(self) -> list[Layer]:
+        """The layers that asked for convolutions and are still there, by name."""
+        return sorted(self._layers, key=lambda layer: layer.name)
+
+    def compute(self, call: Call) -> torch.Tensor:
+        """Compute a convolution or a gradient, wherever that is fastest; records no gradient."""
+        route = self._route(call)
+        if not route.is_ours:
+            return call.pytorch()
+        way, tensors = route.way, call.tensors
+        assert way is not None
+        try:
+            bound = self._bound.convolution(way, call.w) if call.constant else None
+            if bound is not None:
+                del tensors["w"]
+            result = way.run(tensors, bound)
+        except ConvfindError as error:
+            _LOG.warning("%s is left to PyTorch: %s", route.description, error)
+            route.way, route.reason = None, str(error)
+            return call.pytorch()
+        if call.b is None:
+            return result
+        return result.add_(call.b.view(-1, *[1] * (result.dim() - 2)))
+
+    def _route(self, call: Call) -> Route:
+        form = call.form
+        route = self._routes.get(form)
+        if route is None:
+            with self._deciding:
+                route = self._routes.get(form)
+                if route is None:
+                    self._routes.put(form, route := self._decided(call))
+        route.calls += 1
+        if call.layer.routes.get(route.description) is not route:
+            call.layer.routes[route.description] = route
+            self._layers.add(call.layer)
+        return route
+
+    def _decided(self, call: Call) -> Route:
+        if call.obstacle:
+            return Route(str(call), call.obstacle)
+        try:
+            problem = call.problem
+        except ProblemError as error:
+            return Route(str(call), str(error))
+        place = self._place(call.x.device)
+        if isinstance(place, str):
+            return Route(problem.key, place)
+        if not place.is_usable:
+            return Route(problem.key, "the device was opened before this process was forked")
+        policy = call.layer.options.policy
+        if call.constant:
+            policy = policy.with_changes(constant_weights=True)
+        try:
+            with place.lock:
+                fields = {name: getattr(policy, name) for name in _FIND_FIELDS}
+                solution = place.handle.find(problem, policy.mode, **fields).best
+                convolution = place.handle.prepare(solution)
+            route = Route(problem.key, f"found by {policy.mode.name}")
+            route.way = Way(problem, place, convolution, call.memory_format)
+            if call.layer.options.keep_faster:
+                self._compare(route, call)
+        except ConvfindError as error:
+            return Route(problem.key, str(error))
+        return route
+
+    def _compare(self, route: Route, call: Call) -> None:
+        way, database = route.way, self.comparisons
+        assert way is not None
+        known = comparison.recorded(database, way.place, way.convolution.solution, way.problem)
+        if known is None:
+            tensors = call.tensors
+            bound = self._bound.convolution(way, call.w) if call.constant else None
+            if bound is not None:
+                del tensors["w"]
+            known = comparison.measured(
+                *(database, way.place, way.convolution.solution, way.problem),
+                lambda: way.run(tensors, bound),
+                call.pytorch,
+            )
+        route.comparison, route.reason = known, "faster than PyTorch's own"
+        if known.gain <= 1:
+            route.way, route.reason = None, "PyTorch's own is faster"
+
+    def _place(self, device: torch.device) -> Place | str:
+        key = (device, stream_of(device))
+        if key not in self._places:
+            self._places[key] = open_place(*key)
+        return self._places[key]
+
+
+@lru_cache(maxsize=1)
+def engine() -> Engine:
+    """Return the engine of this process; devices are opened at their first convolution."""
+    return Engine()

@@ -1,0 +1,145 @@
+"""Modules of ``torch.nn`` whose convolutions are convfind's: `convert` and `revert`."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, Unpack
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from convfind.policy import FindKeywords, Mode
+from convfind_torch.functional import convolve, convolve_transposed, is_pytorchs
+from convfind_torch.layer import Layer
+from convfind_torch.options import Options, default_options
+
+Model = TypeVar("Model", bound=nn.Module)
+
+_LAYER = "_convfind_layer"
+
+
+class _Conv:
+    """What the converted convolutions share: a plain convolution, padded as the module says."""
+
+    def _conv_forward(self: Any, input: torch.Tensor, weight: Any, bias: Any) -> torch.Tensor:
+        rank = len(self.kernel_size)
+        if is_pytorchs(rank, input, weight, bias):
+            return super()._conv_forward(input, weight, bias)  # type: ignore[misc]
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            sides = self._reversed_padding_repeated_twice
+            input, padding = F.pad(input, sides, mode=self.padding_mode), 0
+        given = (self.stride, padding, self.dilation, self.groups)
+        return convolve(rank, input, weight, bias, *given, layer_of(self))
+
+
+class _ConvTranspose:
+    """What the converted transposed convolutions share."""
+
+    def forward(
+        self: Any, input: torch.Tensor, output_size: list[int] | None = None
+    ) -> torch.Tensor:
+        """Compute the transposed convolution."""
+        rank = len(self.kernel_size)
+        if self.padding_mode != "zeros" or is_pytorchs(rank, input, self.weight, self.bias):
+            return super().forward(input, output_size)  # type: ignore[misc]
+        sizes = (self.stride, self.padding, self.kernel_size, rank, self.dilation)
+        more = self._output_padding(input, output_size, *sizes)
+        given = (self.stride, self.padding, more, self.groups, self.dilation)
+        return convolve_transposed(
+            rank, input, self.weight, self.bias, *given, layer_of(self)
+        )
+
+
+class Conv1d(_Conv, nn.Conv1d):
+    """`torch.nn.Conv1d` by convfind."""
+
+
+class Conv2d(_Conv, nn.Conv2d):
+    """`torch.nn.Conv2d` by convfind."""
+
+
+class Conv3d(_Conv, nn.Conv3d):
+    """`torch.nn.Conv3d` by convfind."""
+
+
+class ConvTranspose1d(_ConvTranspose, nn.ConvTranspose1d):
+    """`torch.nn.ConvTranspose1d` by convfind."""
+
+
+class ConvTranspose2d(_ConvTranspose, nn.ConvTranspose2d):
+    """`torch.nn.ConvTranspose2d` by convfind."""
+
+
+class ConvTranspose3d(_ConvTranspose, nn.ConvTranspose3d):
+    """`torch.nn.ConvTranspose3d` by convfind."""
+
+
+_CONVERTED: dict[type[nn.Module], type[nn.Module]] = {
+    nn.Conv1d: Conv1d,
+    nn.Conv2d: Conv2d,
+    nn.Conv3d: Conv3d,
+    nn.ConvTranspose1d: ConvTranspose1d,
+    nn.ConvTranspose2d: ConvTranspose2d,
+    nn.ConvTranspose3d: ConvTranspose3d,
+}
+_REVERTED = {converted: plain for plain, converted in _CONVERTED.items()}
+
+
+def convert(
+    model: Model,
+    mode: Mode | None = None,
+    *,
+    keep_faster: bool = True,
+    constant_weights: bool = False,
+    **find: Unpack[FindKeywords],
+) -> Model:
+    """Let convfind compute the convolutions of a model, in place, and return the model.
+
+    Modules stay the objects that they are, with their parameters, hooks and ``state_dict``; only
+    their class changes. A convolution is found when it first runs. Modules of other classes,
+    subclasses of convolutions included, are left alone.
+
+    Args:
+        model: a module; it may be a convolution itself, or converted already.
+        mode: how to find, as `convfind.Handle.find` takes it; None for the environment's mode.
+        keep_faster: time PyTorch's own convolution once for each problem, and keep it where it is
+            faster.
+        constant_weights: pack weights once where no gradient is computed. A change of a parameter
+            is noticed by its version; one through ``.data`` may not be.
+        **find: what else ``Handle.find`` takes, such as ``time_budget``, in seconds.
+
+    Raises:
+        SettingsError: an unknown keyword or an illegal value; names the legal ones.
+    """
+    options = Options.of(
+        mode, keep_faster=keep_faster, constant_weights=constant_weights, **find
+    )
+    for name, module in model.named_modules():
+        if type(module) in _CONVERTED:
+            module.__class__ = _CONVERTED[type(module)]
+        if type(module) in _REVERTED:
+            module.__dict__[_LAYER] = Layer(name or type(module).__name__, options)
+    return model
+
+
+def revert(model: Model) -> Model:
+    """Give the convolutions of a model back to PyTorch, in place, and return the model."""
+    for module in model.modules():
+        if type(module) in _REVERTED:
+            module.__class__ = _REVERTED[type(module)]
+            module.__dict__.pop(_LAYER, None)
+    return model
+
+
+def layer_of(module: nn.Module) -> Layer:
+    """Return name, options and routes of a converted module."""
+    layer = module.__dict__.get(_LAYER)
+    if layer is None:
+        layer = module.__dict__[_LAYER] = Layer(type(module).__name__, default_options())
+    return layer  # type: ignore[no-any-return]
+
+
+def layers_of(model: nn.Module) -> list[Layer]:
+    """Return the layers of the converted modules of a model."""
+    return [layer_of(module) for module in model.modules() if type(module) in _REVERTED]

@@ -1,0 +1,71 @@
+"""PyTorch's own convolutions, beneath whatever overrides them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from convfind_torch.geometry import Geometry
+
+Gradients = tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]
+
+
+def convolution(
+    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None, geometry: Geometry
+) -> torch.Tensor:
+    """Compute what ``aten::convolution`` computes, without a gradient."""
+    cudnn = torch.backends.cudnn
+    return torch.ops.aten._convolution.default(
+        x,
+        w,
+        b,
+        *geometry,
+        cudnn.benchmark,
+        deterministic(),
+        cudnn.enabled,
+        allow_tf32(x.device),
+    )
+
+
+def convolution_backward(
+    dy: torch.Tensor,
+    x: torch.Tensor,
+    w: torch.Tensor,
+    bias_sizes: list[int] | None,
+    geometry: Geometry,
+    mask: tuple[bool, bool, bool],
+) -> Gradients:
+    """Compute the gradients of x, w and the bias that the mask asks for."""
+    kernel, keys = backward_kernel(dy.device.type)
+    arguments = (dy, x, w, bias_sizes, *geometry, list(mask))
+    if kernel is None:
+        return tuple(torch.ops.aten.convolution_backward.default(*arguments))  # type: ignore[return-value]
+    return tuple(kernel.call_boxed(keys, *arguments))  # type: ignore[return-value]
+
+
+@lru_cache(maxsize=8)
+def backward_kernel(device_type: str) -> tuple[Any, Any]:
+    """Return PyTorch's kernel and its keys; None for a PyTorch that does not give it out.
+
+    It is asked for before anything overrides it, and stays what it was.
+    """
+    get_kernel = getattr(torch.library, "get_kernel", None)
+    if get_kernel is None:
+        return None, None
+    key = getattr(torch._C.DispatchKey, device_type.upper())
+    kernel = get_kernel("aten::convolution_backward", device_type.upper())
+    return kernel, torch._C.DispatchKeySet(key)
+
+
+def deterministic() -> bool:
+    """Return whether the program asks for the same bits in every run."""
+    if torch.backends.cudnn.deterministic:
+        return True
+    return bool(torch.are_deterministic_algorithms_enabled())
+
+
+def allow_tf32(device: torch.device) -> bool:
+    """Return whether products of float32 may be rounded to TF32 on a device."""
+    return device.type == "cuda" and bool(torch.backends.cudnn.allow_tf32)

@@ -1,0 +1,81 @@
+"""`Options`: what a user allows convfind to do with the convolutions of a program."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Self, Unpack
+
+from convfind.policy import POLICY_FIELDS, FindEnforce, FindKeywords, Mode, Policy
+from convfind.settings import Settings
+
+
+@lru_cache(maxsize=1)
+def default_options() -> Options:
+    """Return the options of callers that name none: the environment's."""
+    return Options()
+
+
+def _environment() -> Policy:
+    settings = Settings.from_environment()
+    return settings.policy.enforced(settings.find_enforce)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How convolutions are found, and when PyTorch's own stays in place. Immutable and hashable."""
+
+    policy: Policy = field(default_factory=_environment)
+    keep_faster: bool = True  # time PyTorch's own once, and leave it where it is faster
+    constant_weights: bool = False  # without gradients: pack weights once, until they change
+
+    @classmethod
+    def of(
+        cls,
+        mode: Mode | None = None,
+        *,
+        keep_faster: bool = True,
+        constant_weights: bool = False,
+        **find: Unpack[FindKeywords],
+    ) -> Self:
+        """Return options from keywords.
+
+        Args:
+            mode: how to find, as `Handle.find` takes it; None for the environment's mode.
+            keep_faster: time PyTorch's own convolution once for each problem, and keep it where it
+                is faster. False: convfind computes whatever it can.
+            constant_weights: pack the weights once where no gradient is computed. A change of a
+                parameter is noticed by its version; one through ``.data`` may not be.
+            **find: what else `Handle.find` takes, such as ``time_budget``, in seconds.
+
+        Raises:
+            SettingsError: an unknown keyword or an illegal value; names the legal ones.
+        """
+        policy, enforce = _environment(), find.pop("enforce", None)
+        if mode is not None:
+            policy = policy.with_changes(mode=mode)
+        policy = policy.with_changes(**find)
+        if enforce is not None:
+            policy = policy.enforced(FindEnforce.parse(enforce, "enforce"))
+        return cls(policy, keep_faster, constant_weights)
+
+    @property
+    def word(self) -> str:
+        """Text that stands for the options in compiled graphs, which are kept between processes."""
+        names = sorted(POLICY_FIELDS - {"enforce"})
+        policy = {name: getattr(self.policy, name) for name in names}
+        fields = {**policy, "mode": self.policy.mode.name}
+        switches = [self.keep_faster, self.constant_weights]
+        return json.dumps([fields, *switches], default=sorted)
+
+    @classmethod
+    def from_word(cls, word: str) -> Options:
+        """Return the options that a text stands for."""
+        return _of_word(word)
+
+
+@lru_cache(maxsize=64)
+def _of_word(word: str) -> Options:
+    fields, keep_faster, constant_weights = json.loads(word)
+    return Options(Policy().with_changes(**fields), keep_faster, constant_weights)

@@ -1,0 +1,51 @@
+"""`Route`: where convolutions of one form are computed, and why there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from convfind.handle.convolution import Convolution
+from convfind.problem import ConvProblem
+from convfind_torch.comparison import Comparison
+from convfind_torch.places import Place
+
+
+@dataclass(eq=False, slots=True)
+class Way:
+    """A prepared convolution on a device, for tensors in one memory format."""
+
+    problem: ConvProblem
+    place: Place
+    convolution: Convolution
+    format: torch.memory_format
+
+    def run(
+        self, tensors: Mapping[str, torch.Tensor], bound: Convolution | None = None
+    ) -> torch.Tensor:
+        """Compute the result of tensors by the names that the problem reads."""
+        problem, layout = self.problem, self.format
+        like = next(iter(tensors.values()))
+        shape = problem.shape(problem.direction.writes)
+        out = torch.empty(shape, dtype=like.dtype, device=like.device, memory_format=layout)
+        dense = {name: one.contiguous(memory_format=layout) for name, one in tensors.items()}
+        self.place.run(bound or self.convolution, dense, out)
+        return out
+
+
+@dataclass(eq=False, slots=True)
+class Route:
+    """A decision about calls of one form; counts them."""
+
+    description: str  # the problem's key, or what the tensors are
+    reason: str  # why it is computed where it is
+    way: Way | None = None  # None: PyTorch computes it
+    comparison: Comparison | None = None
+    calls: int = 0
+
+    @property
+    def is_ours(self) -> bool:
+        """True where convfind computes it, in this process."""
+        return self.way is not None and self.way.place.is_usable
