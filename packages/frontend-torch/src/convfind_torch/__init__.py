@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from convfind_torch import functional, operators
 from convfind_torch.modules import convert, revert
-from convfind_torch.options import Options
+from convfind_torch.options import Options, using
 from convfind_torch.patching import patched
 from convfind_torch.report import Report, ReportLine, report
 
@@ -18,4 +18,5 @@ __all__ = [
     "patched",
     "report",
     "revert",
+    "using",
 ]

@@ -44,6 +44,11 @@ class BoundWeights:
             binding = bindings[way] = _Binding(version, bound)
         return binding.convolution
 
+    def of(self, w: torch.Tensor) -> tuple[Convolution, ...]:
+        """Return the convolutions with these weights bound."""
+        bindings: dict[Way, _Binding] = self._by_weights.get(w, {})
+        return tuple(binding.convolution for binding in bindings.values())
+
 
 def _version(w: torch.Tensor) -> tuple[object, ...] | None:
     """Return what changes when weights do; None for those that count no changes."""

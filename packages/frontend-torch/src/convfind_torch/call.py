@@ -61,6 +61,9 @@ class Call(NamedTuple):
             return f"convfind has no convolutions of {x.dtype} here"
         if w.dtype != x.dtype or (b is not None and b.dtype != x.dtype):
             return "the tensors have different types"
+        channels = w.shape[1] * self.geometry.groups if self.geometry.transposed else w.shape[0]
+        if b is not None and b.shape != (channels,):
+            return f"the bias is not one of {channels} numbers"
         return "the batch is empty" if x.shape[0] == 0 else ""
 
     @property

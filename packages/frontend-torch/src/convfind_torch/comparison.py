@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
 
@@ -19,6 +19,7 @@ from convfind_torch.places import Place
 
 #: Samples of each, and the seconds after which no more are taken.
 _SAMPLES = 7
+_FEWEST = 3
 _ENOUGH = 0.5
 
 
@@ -69,7 +70,18 @@ def measured(
     pytorch: Callable[[], torch.Tensor],
 ) -> Comparison:
     """Time two functions that compute the same, in turns, and record it."""
-    samples = in_turns(place, ours, pytorch)
+    return record(database, place, solution, problem, *in_turns(place, ours, pytorch))
+
+
+def record(
+    database: FindDb,
+    place: Place,
+    solution: Solution,
+    problem: ConvProblem,
+    ours: Sequence[float],
+    pytorch: Sequence[float],
+) -> Comparison:
+    """Record milliseconds of convfind's and of PyTorch's calls."""
     records = tuple(
         FindRecord(
             solver=_own_name(problem, name),
@@ -83,7 +95,7 @@ def measured(
             created=int(time.time()),
             constant_weights=solution.constant_weights,
         )
-        for name, times in zip((solution.solver, "pytorch"), samples, strict=True)
+        for name, times in ((solution.solver, ours), ("pytorch", pytorch))
     )
     entry = FindEntry(records=records, considered=tuple(f"{one.solver}@1" for one in records))
     database.store(place.handle.target, problem.plain(), entry, replace=True)
@@ -98,16 +110,15 @@ def in_turns(
     An operator of PyTorch's on the result belongs to a sample, as in a network: it wakes threads
     that one of the functions may have sent to sleep, and its own may spin into the other.
     """
-    functions, samples = (first, second), ([], [])  # type: tuple[Callable[[], torch.Tensor], ...], tuple[list[float], list[float]]
-    for function in functions:
+    for function in (first, second):
         _sample(place, function)
-    began = time.perf_counter()
-    while len(samples[0]) < 3 or (
-        len(samples[0]) < _SAMPLES and time.perf_counter() - began < _ENOUGH
+    began, firsts, seconds = time.perf_counter(), list[float](), list[float]()
+    while len(firsts) < _FEWEST or (
+        len(firsts) < _SAMPLES and time.perf_counter() - began < _ENOUGH
     ):
-        for function, times in zip(functions, samples, strict=True):
-            times.append(_sample(place, function))
-    return samples
+        firsts.append(_sample(place, first))
+        seconds.append(_sample(place, second))
+    return firsts, seconds
 
 
 def _sample(place: Place, function: Callable[[], torch.Tensor]) -> float:
@@ -130,7 +141,7 @@ def _driver(place: Place) -> str:
     return f"torch {torch.__version__}|{threads}|{target.driver}"
 
 
-def _spread(times: list[float]) -> float:
+def _spread(times: Sequence[float]) -> float:
     low, _, high = quantiles(times, n=4)
     return high - low
 

@@ -44,11 +44,11 @@ def compile_graph(
     Raises:
         SettingsError: an unknown option or an illegal value; names the legal ones.
     """
-    given = dict(options or {})
+    given = {**({} if mode is None else {"mode": mode}), **(options or {})}
     rest = given.pop("rest", "inductor")
     if rest not in _REST:
         raise SettingsError("rest", rest, ", ".join(_REST))
-    chosen = Options.of(mode, **given)
+    chosen = Options.of(**given)
     _replace_convolutions(graph, example_inputs, chosen)
     return _compiler(rest)(graph, list(example_inputs))
 

@@ -35,7 +35,8 @@ class Engine:
     def __init__(self) -> None:
         self._places: dict[tuple[torch.device, int], Place | str] = {}
         self._routes = RecentlyUsed[Hashable, Route](_MOST_ROUTES)
-        self._bound = BoundWeights()
+        #: Weights that were packed once.
+        self.bound = BoundWeights()
         self._layers = WeakSet[Layer]()
         self._deciding = RLock()
 
@@ -57,7 +58,7 @@ class Engine:
         way, tensors = route.way, call.tensors
         assert way is not None
         try:
-            bound = self._bound.convolution(way, call.w) if call.constant else None
+            bound = self.bound.convolution(way, call.w) if call.constant else None
             if bound is not None:
                 del tensors["w"]
             result = way.run(tensors, bound)
@@ -78,8 +79,8 @@ class Engine:
                 if route is None:
                     self._routes.put(form, route := self._decided(call))
         route.calls += 1
-        if call.layer.routes.get(route.description) is not route:
-            call.layer.routes[route.description] = route
+        if route not in call.layer.routes:
+            call.layer.routes[route] = None
             self._layers.add(call.layer)
         return route
 
@@ -90,7 +91,7 @@ class Engine:
             problem = call.problem
         except ProblemError as error:
             return Route(str(call), str(error))
-        place = self._place(call.x.device)
+        place = self.place(call.x.device)
         if isinstance(place, str):
             return Route(problem.key, place)
         if not place.is_usable:
@@ -117,7 +118,7 @@ class Engine:
         known = comparison.recorded(database, way.place, way.convolution.solution, way.problem)
         if known is None:
             tensors = call.tensors
-            bound = self._bound.convolution(way, call.w) if call.constant else None
+            bound = self.bound.convolution(way, call.w) if call.constant else None
             if bound is not None:
                 del tensors["w"]
             known = comparison.measured(
@@ -129,7 +130,8 @@ class Engine:
         if known.gain <= 1:
             route.way, route.reason = None, "PyTorch's own is faster"
 
-    def _place(self, device: torch.device) -> Place | str:
+    def place(self, device: torch.device) -> Place | str:
+        """Return where tensors of a device are computed; else why convfind has no such device."""
         key = (device, stream_of(device))
         if key not in self._places:
             self._places[key] = open_place(*key)

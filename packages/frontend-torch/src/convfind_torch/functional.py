@@ -19,7 +19,7 @@ from convfind_torch.engine import engine
 from convfind_torch.geometry import Geometry, per_axis
 from convfind_torch.layer import Layer, anonymous
 from convfind_torch.operators import CONVOLUTION
-from convfind_torch.options import default_options
+from convfind_torch.options import current_options
 
 Sizes = int | Sequence[int]
 _PLAIN = (torch.Tensor, Parameter)
@@ -153,6 +153,7 @@ def is_pytorchs(rank: int, x: Any, w: Any, b: Any) -> bool:
         or any(one.layout is not torch.strided or one.is_neg() for one in (x, w))
         or x.device.type in ("meta", "mkldnn")
         or w.device != x.device
+        or not x.is_floating_point()
         or torch._C._len_torch_dispatch_stack() > 0
         or torch._C._are_functorch_transforms_active()
         or torch._C._get_tracing_state() is not None
@@ -280,5 +281,6 @@ def _is_exporting() -> bool:
     return is_exporting is not None and bool(is_exporting())
 
 
+@torch._dynamo.assume_constant_result
 def _layer(name: str) -> Layer:
-    return anonymous(name, default_options())
+    return anonymous(name, current_options())

@@ -19,7 +19,7 @@ class Layer:
     name: str
     options: Options
     word: str = field(init=False)  # the options in compiled graphs
-    routes: dict[str, Route] = field(default_factory=dict)
+    routes: dict[Route, None] = field(default_factory=dict)  # in order of their first calls
 
     def __post_init__(self) -> None:
         self.word = self.options.word

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from convfind.policy import FindKeywords, Mode
 from convfind_torch.functional import convolve, convolve_transposed, is_pytorchs
 from convfind_torch.layer import Layer
-from convfind_torch.options import Options, default_options
+from convfind_torch.options import Options, current_options
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -136,7 +136,7 @@ def layer_of(module: nn.Module) -> Layer:
     """Return name, options and routes of a converted module."""
     layer = module.__dict__.get(_LAYER)
     if layer is None:
-        layer = module.__dict__[_LAYER] = Layer(type(module).__name__, default_options())
+        layer = module.__dict__[_LAYER] = Layer(type(module).__name__, current_options())
     return layer  # type: ignore[no-any-return]
 
 

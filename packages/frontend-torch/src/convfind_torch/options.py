@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Self, Unpack
@@ -11,9 +14,38 @@ from convfind.policy import POLICY_FIELDS, FindEnforce, FindKeywords, Mode, Poli
 from convfind.settings import Settings
 
 
+_CURRENT: ContextVar[Options | None] = ContextVar("convfind_torch_options", default=None)
+
+
+@contextmanager
+def using(
+    mode: Mode | None = None, *, keep_faster: bool = True, **find: Unpack[FindKeywords]
+) -> Iterator[None]:
+    """Give the functions of `convfind_torch.functional` other options inside a block.
+
+    Args:
+        mode: how to find, as `convfind.Handle.find` takes it; None for the environment's mode.
+        keep_faster: time PyTorch's own convolution once for each problem, and keep it where it is
+            faster.
+        **find: what else ``Handle.find`` takes, such as ``time_budget``, in seconds.
+
+    Raises:
+        SettingsError: an unknown keyword or an illegal value; names the legal ones.
+    """
+    before = _CURRENT.set(Options.of(mode, keep_faster=keep_faster, **find))
+    try:
+        yield
+    finally:
+        _CURRENT.reset(before)
+
+
+def current_options() -> Options:
+    """Return the options of callers that name none: those of `using`, or the environment's."""
+    return _CURRENT.get() or _default_options()
+
+
 @lru_cache(maxsize=1)
-def default_options() -> Options:
-    """Return the options of callers that name none: the environment's."""
+def _default_options() -> Options:
     return Options()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import nn
 
@@ -16,12 +16,12 @@ _HEAD = ("layer", "problem", "where", "calls", "ours, ms", "PyTorch, ms", "why")
 
 @dataclass(frozen=True, slots=True)
 class ReportLine:
-    """One form of convolution of one layer."""
+    """The calls of one layer that pose the same problem and run at the same place."""
 
     layer: str
     problem: str  # key, or what the tensors are where they pose no problem
     where: str  # a solver's id, or "pytorch"
-    calls: int  # of this form, in all layers that share it
+    calls: int  # of all layers that share the decision
     ours_ms: float | None
     pytorch_ms: float | None
     reason: str
@@ -61,7 +61,14 @@ def report(model: nn.Module | None = None) -> Report:
 
 
 def _lines(layer: Layer) -> list[ReportLine]:
-    return [_line(layer.name, route) for route in layer.routes.values()]
+    """Return the lines of a layer; forms that differ in a bias or in strides share one."""
+    found: dict[tuple[str, str, str], ReportLine] = {}
+    for route in layer.routes:
+        line = _line(layer.name, route)
+        key = (line.problem, line.where, line.reason)
+        before = found.get(key)
+        found[key] = line if before is None else replace(line, calls=line.calls + before.calls)
+    return list(found.values())
 
 
 def _line(name: str, route: Route) -> ReportLine:

@@ -1,0 +1,141 @@
+"""``torch.compile(model, backend="convfind")`` computes what the model computes."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+from typing import Any
+
+import pytest
+import torch
+from quick_finds import QUICK, assert_close
+from torch import nn
+
+from convfind.errors import SettingsError
+from convfind_torch import report
+from convfind_torch.engine import engine
+
+# PyTorch warns of itself while it compiles.
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+
+OPTIONS = {key: value for key, value in QUICK.items() if key != "mode"}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_compiled_yet() -> None:
+    torch.compiler.reset()
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 4, 3, padding="same")
+        self.norm = nn.BatchNorm2d(4)
+        self.last = nn.ConvTranspose2d(4, 3, 3, stride=2, output_padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(torch.relu(self.norm(self.first(x))))  # type: ignore[no-any-return]
+
+
+def compiled(model: nn.Module, rest: str = "eager", **more: Any) -> Any:
+    options = {**OPTIONS, "mode": "FAST", "rest": rest}
+    return torch.compile(model, backend="convfind", options=options, **more)
+
+
+def calls() -> int:
+    return sum(line.calls for line in report().lines if line.layer == "torch.compile")
+
+
+def test_the_backend_is_found_by_its_name() -> None:
+    assert "convfind" in torch._dynamo.list_backends(None)
+
+
+def test_training_has_pytorchs_values_and_gradients() -> None:
+    model, x = Net(), torch.randn(2, 3, 6, 6)
+    double = copy.deepcopy(model).double()
+    exact = double(x.double())
+    exact.square().sum().backward()
+    before = calls()
+    y = compiled(model, fullgraph=True)(x)
+    y.square().sum().backward()
+    assert calls() - before == 5
+    assert_close(y, exact, torch.float32)
+    for got, right in zip(model.parameters(), double.parameters(), strict=True):
+        assert_close(got.grad, right.grad, torch.float32)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="PyTorch's compiler needs a compiler")
+def test_inference_with_pytorchs_compiler_around_convolutions() -> None:
+    model = Net().eval()
+    run = compiled(model, "inductor", fullgraph=True)
+    with torch.no_grad():
+        for memory_format in (torch.contiguous_format, torch.channels_last):
+            x = torch.randn(2, 3, 6, 6).contiguous(memory_format=memory_format)
+            y, right = run(x), model(x)
+            torch.testing.assert_close(y, right, atol=1e-4, rtol=1e-4)
+            assert y.stride() == right.stride()
+
+
+def test_parameters_are_bound_without_gradients_and_bound_anew_when_they_change() -> None:
+    model, x = Net().eval(), torch.randn(2, 3, 6, 6)
+    run = compiled(model)
+    with torch.no_grad():
+        run(x)
+        (bound,) = engine().bound.of(model.first.weight)
+        run(x)
+        assert engine().bound.of(model.first.weight) == (bound,)
+        model.first.weight.mul_(2)
+        torch.testing.assert_close(run(x), model(x), atol=1e-4, rtol=1e-4)
+        assert engine().bound.of(model.first.weight) != (bound,)
+
+
+def test_weights_are_not_bound_where_they_are_trained() -> None:
+    model = Net()
+    compiled(model)(torch.randn(2, 3, 6, 6)).sum().backward()
+    assert engine().bound.of(model.first.weight) == ()
+
+
+def test_other_batch_sizes_and_graph_breaks_are_served() -> None:
+    class Broken(Net):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.first(x)
+            torch._dynamo.graph_break()
+            return self.last(y)  # type: ignore[no-any-return]
+
+    model = Broken().eval()
+    run = compiled(model)
+    with torch.no_grad():
+        for batch in (1, 3, 5):
+            x = torch.randn(batch, 3, 6, 6)
+            torch.testing.assert_close(run(x), model(x), atol=1e-4, rtol=1e-4)
+
+
+def test_autocast_in_a_graph_computes_in_its_type() -> None:
+    model, x = Net().eval(), torch.randn(2, 3, 6, 6)
+    run = compiled(model)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        y, right = run(x), model(x)
+    assert y.dtype is right.dtype is torch.bfloat16
+    torch.testing.assert_close(y, right, atol=0.05, rtol=0.05)
+
+
+def test_an_unknown_option_is_refused_by_name() -> None:
+    from convfind_torch.compiling import compile_graph
+
+    graph = torch.fx.symbolic_trace(nn.ReLU())
+    with pytest.raises(SettingsError, match="time_budgte"):
+        compile_graph(graph, [torch.randn(1)], options={"time_budgte": 1})
+    with pytest.raises(SettingsError, match="inductor, eager"):
+        compile_graph(graph, [torch.randn(1)], options={"rest": "nothing"})
+
+
+def test_operators_pass_pytorchs_checks() -> None:
+    from convfind_torch.operators import CONVOLUTION
+    from convfind_torch.options import Options
+
+    x, w = torch.randn(2, 3, 6, 6, requires_grad=True), torch.randn(4, 3, 3, 3, requires_grad=True)
+    b, word = torch.randn(4, requires_grad=True), Options.of(**QUICK).word
+    for layout in (torch.contiguous_format, torch.channels_last):
+        data = x.detach().contiguous(memory_format=layout).requires_grad_()
+        given = (data, w, b, [1, 1], [1, 0], [1, 1], False, [0, 0], 1, word)
+        torch.library.opcheck(CONVOLUTION, given)

@@ -1,0 +1,213 @@
+"""Converted modules are the modules that they were, and compute by convfind."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import io
+import weakref
+from collections import OrderedDict
+
+import pytest
+import torch
+from quick_finds import QUICK, assert_close
+from torch import nn
+
+from convfind.errors import SettingsError
+from convfind_torch import convert, report, revert
+from convfind_torch.modules import layer_of
+
+
+def network() -> nn.Sequential:
+    return nn.Sequential(
+        OrderedDict(
+            first=nn.Conv2d(3, 8, 3, stride=2, padding=1),
+            norm=nn.BatchNorm2d(8),
+            middle=nn.Conv2d(8, 8, 3, padding=1, groups=2, bias=False, padding_mode="reflect"),
+            act=nn.ReLU(),
+            last=nn.ConvTranspose2d(8, 4, 3, stride=2, padding=1),
+        )
+    )
+
+
+def image() -> torch.Tensor:
+    return torch.randn(2, 3, 9, 9)
+
+
+def test_a_converted_model_computes_what_it_did_with_its_gradients() -> None:
+    model, x = network(), image()
+    double = copy.deepcopy(model).double()
+    right = double(x.double())
+    right.square().sum().backward()
+    y = convert(model, **QUICK)(x)
+    y.square().sum().backward()
+    assert_close(y, right, torch.float32)
+    for got, exact in zip(model.parameters(), double.parameters(), strict=True):
+        assert_close(got.grad, exact.grad, torch.float32)
+    lines = report(model).lines
+    assert {line.layer for line in lines} == {"first", "middle", "last"}
+    assert {line.where for line in lines} == set(QUICK["solvers"])
+    assert len(lines) == 8  # the first layer's x needs no gradient
+
+
+def test_modules_keep_parameters_names_and_hooks() -> None:
+    model = network()
+    before = {name: id(one) for name, one in model.named_parameters()}
+    seen: list[nn.Module] = []
+    model.first.register_forward_hook(lambda module, given, y: seen.append(module))
+    modules, keys = list(model.modules()), list(model.state_dict())
+    convert(model, **QUICK)(image())
+    assert all(a is b for a, b in zip(model.modules(), modules, strict=True))
+    assert {name: id(one) for name, one in model.named_parameters()} == before
+    assert list(model.state_dict()) == keys
+    assert seen == [model.first]
+    assert isinstance(model.first, nn.Conv2d)
+
+
+def test_reverting_gives_the_classes_back_and_leaves_nothing() -> None:
+    model, plain = network(), network()
+    x = image()
+    convert(model, **QUICK)(x)
+    revert(model)
+    assert [type(one) for one in model.modules()] == [type(one) for one in plain.modules()]
+    assert [set(vars(one)) for one in model.modules()] == [
+        set(vars(one)) for one in plain.modules()
+    ]
+    assert report(model).lines == ()
+
+
+def test_a_model_that_is_a_convolution_is_converted() -> None:
+    module, x = nn.Conv1d(3, 4, 3), torch.randn(2, 3, 8)
+    right = module(x)
+    assert convert(module, **QUICK) is module
+    torch.testing.assert_close(module(x), right, atol=1e-4, rtol=1e-4)
+    (line,) = report(module).lines
+    assert line.layer == "Conv1d"
+
+
+def test_converting_again_changes_the_options() -> None:
+    model = convert(nn.Conv2d(3, 4, 3), **QUICK)
+    convert(model, **{**QUICK, "keep_faster": True})
+    assert layer_of(model).options.keep_faster
+
+
+def test_subclasses_of_convolutions_are_left_alone() -> None:
+    class Own(nn.Conv2d):
+        pass
+
+    module = convert(Own(3, 4, 3), **QUICK)
+    assert type(module) is Own
+    assert report(module).lines == ()
+
+
+def test_a_saved_model_comes_back_converted_with_its_options() -> None:
+    model, x = convert(network().eval(), **QUICK), image()
+    right = model(x)
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    loaded = torch.load(file, weights_only=False)
+    torch.testing.assert_close(loaded(x), right)
+    assert layer_of(loaded.first).options == layer_of(model.first).options
+    assert {line.layer for line in report(loaded).lines} == {"first", "middle", "last"}
+
+
+def test_copies_have_routes_of_their_own() -> None:
+    model = convert(network(), **QUICK)
+    model(image())
+    other = copy.deepcopy(model)
+    assert report(other).lines == ()
+    assert len(report(model).lines) == 3
+
+
+def test_a_state_dict_goes_both_ways() -> None:
+    plain, converted = network(), convert(network(), **QUICK)
+    converted.load_state_dict(plain.state_dict())
+    plain.load_state_dict(converted.state_dict())
+    x = image()
+    torch.testing.assert_close(converted(x), plain(x), atol=1e-4, rtol=1e-4)
+
+
+def test_options_that_do_not_exist_are_refused_before_anything_is_converted() -> None:
+    model = nn.Conv2d(3, 4, 3)
+    with pytest.raises(SettingsError, match="time_budgte"):
+        convert(model, time_budgte=1)  # type: ignore[call-arg]
+    assert type(model) is nn.Conv2d
+
+
+def test_an_exported_model_holds_pytorchs_operators() -> None:
+    model = convert(network().eval(), **QUICK)
+    program = torch.export.export(model, (image(),))
+    targets = {str(node.target) for node in program.graph.nodes}
+    assert "aten.conv2d.default" in targets
+    assert not any("convfind" in target for target in targets)
+
+
+@pytest.mark.parametrize("change", ["version", "data", "storage"])
+def test_bound_weights_follow_every_change_of_a_parameter(change: str) -> None:
+    model = convert(nn.Conv2d(3, 4, 3, bias=False), **QUICK, constant_weights=True)
+    x = image()
+    with torch.no_grad():
+        first = model(x)
+        if change == "version":
+            model.weight.mul_(2)
+        elif change == "data":
+            model.weight.data.mul_(2)
+        else:
+            model.weight.data = model.weight.data * 2
+        torch.testing.assert_close(model(x), first * 2, atol=1e-4, rtol=1e-4)
+
+
+def test_memory_of_bound_weights_goes_with_the_model() -> None:
+    from convfind_torch.engine import engine
+
+    model = convert(nn.Conv2d(3, 4, 3, bias=False), **QUICK, constant_weights=True)
+    with torch.no_grad():
+        model(image())
+    bindings = engine().bound.of(model.weight)
+    (binding,) = bindings
+    weights, memory = weakref.ref(model.weight), weakref.ref(binding.bound["w"])
+    del model, bindings, binding
+    gc.collect()
+    assert weights() is None
+    assert memory() is None
+
+
+def test_a_layer_goes_with_its_module() -> None:
+    model = convert(nn.Conv2d(3, 4, 3), **QUICK)
+    model(image())
+    layer = weakref.ref(layer_of(model))
+    del model
+    gc.collect()
+    assert layer() is None
+
+
+def test_a_network_learns_as_it_does_in_pytorch() -> None:
+    def losses(model: nn.Module) -> list[float]:
+        torch.manual_seed(1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+        found = []
+        for _ in range(50):
+            x = torch.randn(8, 3, 8, 8)
+            target = (x.mean((1, 2, 3)) > 0).long()
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(x), target)
+            loss.backward()
+            optimizer.step()
+            found.append(loss.item())
+        return found
+
+    plain = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Conv2d(8, 8, 3, stride=2, padding=1, groups=4),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(8, 2),
+    )
+    converted = convert(copy.deepcopy(plain), **QUICK)
+    right, got = losses(plain), losses(converted)
+    assert right[-1] < right[0]
+    assert got == pytest.approx(right, rel=1e-2, abs=1e-3)

@@ -1,0 +1,54 @@
+"""PyTorch's own samples of convolutions, with gradients, through the functions and the patch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from quick_finds import QUICK, TOLERANCE
+
+import convfind_torch
+from convfind_torch import functional
+
+pytest.importorskip("expecttest", reason="PyTorch's samples need it")
+
+# PyTorch's testing modules warn of what they import.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:Using padding='same' with even:UserWarning"),
+]
+
+NAMES = ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+
+
+def samples(name: str, dtype: torch.dtype) -> list[Any]:
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    (info,) = (one for one in op_db if one.name == f"nn.functional.{name}")
+    return list(info.sample_inputs("cpu", dtype, requires_grad=True))
+
+
+def computed(function: Any, sample: Any) -> list[torch.Tensor]:
+    """The result, and the gradients of all tensors of a sample."""
+    tensors = [one for one in (sample.input, *sample.args) if isinstance(one, torch.Tensor)]
+    y = function(sample.input, *sample.args, **sample.kwargs)
+    return [y.detach(), *torch.autograd.grad(y, tensors, torch.ones_like(y))]
+
+
+@pytest.mark.parametrize("through", ["functional", "patched"])
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+def test_samples_give_pytorchs_results(through: str, name: str, dtype: torch.dtype) -> None:
+    pytorch = getattr(torch.nn.functional, name)
+    ours = pytorch if through == "patched" else getattr(functional, name)
+    inside = convfind_torch.patched if through == "patched" else convfind_torch.using
+    for sample in samples(name, dtype):
+        right = computed(pytorch, sample)
+        with inside(**QUICK):
+            found = computed(ours, sample)
+        for got, exact in zip(found, right, strict=True):
+            scale = float(exact.double().abs().max()) if exact.numel() else 0.0
+            error = 4 * TOLERANCE[dtype] * max(1.0, scale)
+            torch.testing.assert_close(got, exact, atol=error, rtol=0)
+            assert got.stride() == exact.stride()
