@@ -67,8 +67,9 @@ def test_plugins_accept_every_patch_release_of_core_and_no_other(folder: Path) -
 
 
 @PLUGINS
-def test_plugins_are_found_by_entry_point(folder: Path) -> None:
-    assert project(folder)["entry-points"]["convfind"]
+def test_plugins_and_frontends_are_found_by_entry_point(folder: Path) -> None:
+    group = "torch_dynamo_backends" if folder.name == "frontend-torch" else "convfind"
+    assert project(folder)["entry-points"][group]
 
 
 @ALL

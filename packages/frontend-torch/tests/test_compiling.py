@@ -34,7 +34,7 @@ class Net(nn.Module):
         self.last = nn.ConvTranspose2d(4, 3, 3, stride=2, output_padding=1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.last(torch.relu(self.norm(self.first(x))))  # type: ignore[no-any-return]
+        return self.last(torch.relu(self.norm(self.first(x))))
 
 
 def compiled(model: nn.Module, rest: str = "eager", **more: Any) -> Any:
@@ -100,7 +100,7 @@ def test_other_batch_sizes_and_graph_breaks_are_served() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             y = self.first(x)
             torch._dynamo.graph_break()
-            return self.last(y)  # type: ignore[no-any-return]
+            return self.last(y)
 
     model = Broken().eval()
     run = compiled(model)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from quick_finds import QUICK, TOLERANCE
+from quick_finds import NAIVE, QUICK, TOLERANCE
 
 import convfind_torch
 from convfind_torch import functional
@@ -52,3 +52,5 @@ def test_samples_give_pytorchs_results(through: str, name: str, dtype: torch.dty
             error = 4 * TOLERANCE[dtype] * max(1.0, scale)
             torch.testing.assert_close(got, exact, atol=error, rtol=0)
             assert got.stride() == exact.stride()
+    posed = [one for one in convfind_torch.report().lines if " " not in one.problem]
+    assert all(one.where in NAIVE for one in posed if one.layer == through)

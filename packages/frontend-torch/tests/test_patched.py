@@ -15,7 +15,10 @@ def calls() -> int:
 
 
 def test_modules_functions_and_gradients_are_convfinds_inside_and_pytorchs_after() -> None:
-    model, x = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ConvTranspose2d(4, 3, 3)), torch.randn(2, 3, 8, 8)
+    model, x = (
+        nn.Sequential(nn.Conv2d(3, 4, 3), nn.ConvTranspose2d(4, 3, 3)),
+        torch.randn(2, 3, 8, 8),
+    )
     double = [one.detach().double().requires_grad_() for one in model.parameters()]
     exact = torch.conv_transpose2d(torch.conv2d(x.double(), *double[:2]), *double[2:])
     exact.square().sum().backward()

@@ -39,9 +39,7 @@ class Convolution(torch.autograd.Function):
         mask = tuple(ctx.needs_input_grad[:3])
         if torch.is_grad_enabled():
             # Gradients of gradients: PyTorch's formula.
-            found = torch.ops.aten.convolution_backward(
-                dy, x, w, bias_sizes, *geometry, list(mask)
-            )
+            found = torch.ops.aten.convolution_backward(dy, x, w, bias_sizes, *geometry, list(mask))
         else:
             found = gradients(dy, x, w, geometry, layer, mask)
         return (*found, None, None)

@@ -38,9 +38,7 @@ class BoundWeights:
         bindings: dict[Way, _Binding] = self._by_weights.setdefault(w, {})
         binding = bindings.get(way)
         if binding is None or binding.version != version:
-            bound = way.place.bind(
-                way.convolution.solution, w.contiguous(memory_format=way.format)
-            )
+            bound = way.place.bind(way.convolution.solution, w.contiguous(memory_format=way.format))
             binding = bindings[way] = _Binding(version, bound)
         return binding.convolution
 
@@ -63,4 +61,4 @@ def _version(w: torch.Tensor) -> tuple[object, ...] | None:
 def _is_dense(w: torch.Tensor) -> bool:
     formats = {4: torch.channels_last, 5: torch.channels_last_3d}
     layout = formats.get(w.dim(), torch.contiguous_format)
-    return w.is_contiguous() or w.is_contiguous(memory_format=layout)
+    return bool(w.is_contiguous() or w.is_contiguous(memory_format=layout))

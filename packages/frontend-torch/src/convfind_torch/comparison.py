@@ -144,5 +144,3 @@ def _driver(place: Place) -> str:
 def _spread(times: Sequence[float]) -> float:
     low, _, high = quantiles(times, n=4)
     return high - low
-
-

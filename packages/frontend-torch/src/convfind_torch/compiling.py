@@ -53,13 +53,17 @@ def compile_graph(
     return _compiler(rest)(graph, list(example_inputs))
 
 
-class GraphConvolution(nn.Module):
-    """A convolution in a graph, with the arguments of `torch.nn.functional.conv2d`."""
+class _GraphModule(nn.Module):
+    """What stands in a graph for a call of PyTorch's."""
 
     def __init__(self, rank: int, options: Options) -> None:
         super().__init__()
         self._rank = rank
         self._layer = anonymous("torch.compile", options)
+
+
+class GraphConvolution(_GraphModule):
+    """A convolution in a graph, with the arguments of `torch.nn.functional.conv2d`."""
 
     def forward(
         self,
@@ -76,7 +80,7 @@ class GraphConvolution(nn.Module):
         return convolve(self._rank, *given, self._layer, in_graph)
 
 
-class GraphTransposedConvolution(GraphConvolution):
+class GraphTransposedConvolution(_GraphModule):
     """One with the arguments of `torch.nn.functional.conv_transpose2d`."""
 
     def forward(
@@ -105,20 +109,19 @@ def _replace_convolutions(
         if isinstance(example, nn.Parameter)
     }
     for number, node in enumerate(list(graph.graph.nodes)):
-        if node.op != "call_function" or not (
-            node.target in _CONVS or node.target in _TRANSPOSED
-        ):
+        if node.op != "call_function" or not (node.target in _CONVS or node.target in _TRANSPOSED):
             continue
         weight = node.kwargs["weight"] if len(node.args) < 2 else node.args[1]
         constant = weight in parameters and not torch.is_grad_enabled()
-        module = _module(node.target, replace(options, constant_weights=constant))
+        policy = options.policy.with_changes(constant_weights=constant)
+        module = _module(node.target, replace(options, policy=policy))
         name = f"convfind_{number}"
         graph.add_submodule(name, module)
         node.op, node.target = "call_module", name
     graph.recompile()
 
 
-def _module(target: Any, options: Options) -> GraphConvolution:
+def _module(target: Any, options: Options) -> nn.Module:
     if target in _CONVS:
         return GraphConvolution(_CONVS[target], options)
     return GraphTransposedConvolution(_TRANSPOSED[target], options)

@@ -96,9 +96,7 @@ class Engine:
             return Route(problem.key, place)
         if not place.is_usable:
             return Route(problem.key, "the device was opened before this process was forked")
-        policy = call.layer.options.policy
-        if call.constant:
-            policy = policy.with_changes(constant_weights=True)
+        policy = call.layer.options.policy.with_changes(constant_weights=call.constant)
         try:
             with place.lock:
                 fields = {name: getattr(policy, name) for name in _FIND_FIELDS}

@@ -170,7 +170,7 @@ def eagerly(
             return Convolution.apply(x, w, b, geometry, layer)
         constant = False
     else:
-        constant = layer.options.constant_weights
+        constant = layer.options.policy.constant_weights
     return engine().compute(Call(Direction.FORWARD, x, w, None, b, geometry, layer, constant))
 
 
@@ -281,6 +281,9 @@ def _is_exporting() -> bool:
     return is_exporting is not None and bool(is_exporting())
 
 
-@torch._dynamo.assume_constant_result
 def _layer(name: str) -> Layer:
     return anonymous(name, current_options())
+
+
+#: What `torch.compiler.assume_constant_result` sets, which would import the compiler.
+_layer._dynamo_marked_constant = True  # type: ignore[attr-defined]

@@ -46,9 +46,7 @@ class _ConvTranspose:
         sizes = (self.stride, self.padding, self.kernel_size, rank, self.dilation)
         more = self._output_padding(input, output_size, *sizes)
         given = (self.stride, self.padding, more, self.groups, self.dilation)
-        return convolve_transposed(
-            rank, input, self.weight, self.bias, *given, layer_of(self)
-        )
+        return convolve_transposed(rank, input, self.weight, self.bias, *given, layer_of(self))
 
 
 class Conv1d(_Conv, nn.Conv1d):
@@ -91,7 +89,6 @@ def convert(
     mode: Mode | None = None,
     *,
     keep_faster: bool = True,
-    constant_weights: bool = False,
     **find: Unpack[FindKeywords],
 ) -> Model:
     """Let convfind compute the convolutions of a model, in place, and return the model.
@@ -105,16 +102,14 @@ def convert(
         mode: how to find, as `convfind.Handle.find` takes it; None for the environment's mode.
         keep_faster: time PyTorch's own convolution once for each problem, and keep it where it is
             faster.
-        constant_weights: pack weights once where no gradient is computed. A change of a parameter
-            is noticed by its version; one through ``.data`` may not be.
-        **find: what else ``Handle.find`` takes, such as ``time_budget``, in seconds.
+        **find: what else ``Handle.find`` takes, such as ``time_budget``, in seconds. With
+            ``constant_weights`` weights are packed once where no gradient is computed: a change of
+            a parameter is noticed by its version, one through ``.data`` may not be.
 
     Raises:
         SettingsError: an unknown keyword or an illegal value; names the legal ones.
     """
-    options = Options.of(
-        mode, keep_faster=keep_faster, constant_weights=constant_weights, **find
-    )
+    options = Options.of(mode, keep_faster=keep_faster, **find)
     for name, module in model.named_modules():
         if type(module) in _CONVERTED:
             module.__class__ = _CONVERTED[type(module)]

@@ -41,8 +41,8 @@ def convolution_backward(
     kernel, keys = backward_kernel(dy.device.type)
     arguments = (dy, x, w, bias_sizes, *geometry, list(mask))
     if kernel is None:
-        return tuple(torch.ops.aten.convolution_backward.default(*arguments))  # type: ignore[return-value]
-    return tuple(kernel.call_boxed(keys, *arguments))  # type: ignore[return-value]
+        return tuple(torch.ops.aten.convolution_backward.default(*arguments))
+    return tuple(kernel.call_boxed(keys, *arguments))
 
 
 @lru_cache(maxsize=8)

@@ -29,7 +29,7 @@ def _pause() -> Callable[[int], int]:
     except (OSError, AttributeError):
         return lambda kind: 0
     pause.argtypes, pause.restype = [ctypes.c_int], ctypes.c_int
-    return pause  # type: ignore[no-any-return]
+    return pause
 
 
 def _loaded_openmp() -> str | None:

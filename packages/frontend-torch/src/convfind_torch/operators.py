@@ -21,6 +21,8 @@ _GEOMETRY = (
     "SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, "
     "SymInt[] output_padding, SymInt groups, str options"
 )
+
+
 def _convolution(
     x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None, *arguments: Any
 ) -> torch.Tensor:
@@ -48,7 +50,7 @@ def _call(
     arguments: Sequence[Any],
 ) -> Call:
     geometry, options = _geometry(arguments), Options.from_word(arguments[6])
-    constant = options.constant_weights and direction is Direction.FORWARD
+    constant = options.policy.constant_weights and direction is Direction.FORWARD
     layer = anonymous("torch.compile", options)
     return Call(direction, x, w, dy, b, geometry, layer, constant)
 

@@ -13,7 +13,6 @@ from typing import Self, Unpack
 from convfind.policy import POLICY_FIELDS, FindEnforce, FindKeywords, Mode, Policy
 from convfind.settings import Settings
 
-
 _CURRENT: ContextVar[Options | None] = ContextVar("convfind_torch_options", default=None)
 
 
@@ -60,7 +59,6 @@ class Options:
 
     policy: Policy = field(default_factory=_environment)
     keep_faster: bool = True  # time PyTorch's own once, and leave it where it is faster
-    constant_weights: bool = False  # without gradients: pack weights once, until they change
 
     @classmethod
     def of(
@@ -68,7 +66,6 @@ class Options:
         mode: Mode | None = None,
         *,
         keep_faster: bool = True,
-        constant_weights: bool = False,
         **find: Unpack[FindKeywords],
     ) -> Self:
         """Return options from keywords.
@@ -77,9 +74,9 @@ class Options:
             mode: how to find, as `Handle.find` takes it; None for the environment's mode.
             keep_faster: time PyTorch's own convolution once for each problem, and keep it where it
                 is faster. False: convfind computes whatever it can.
-            constant_weights: pack the weights once where no gradient is computed. A change of a
-                parameter is noticed by its version; one through ``.data`` may not be.
-            **find: what else `Handle.find` takes, such as ``time_budget``, in seconds.
+            **find: what else `Handle.find` takes, such as ``time_budget``, in seconds. With
+                ``constant_weights`` weights are packed once where no gradient is computed: a change
+                of a parameter is noticed by its version, one through ``.data`` may not be.
 
         Raises:
             SettingsError: an unknown keyword or an illegal value; names the legal ones.
@@ -90,7 +87,7 @@ class Options:
         policy = policy.with_changes(**find)
         if enforce is not None:
             policy = policy.enforced(FindEnforce.parse(enforce, "enforce"))
-        return cls(policy, keep_faster, constant_weights)
+        return cls(policy, keep_faster)
 
     @property
     def word(self) -> str:
@@ -98,8 +95,7 @@ class Options:
         names = sorted(POLICY_FIELDS - {"enforce"})
         policy = {name: getattr(self.policy, name) for name in names}
         fields = {**policy, "mode": self.policy.mode.name}
-        switches = [self.keep_faster, self.constant_weights]
-        return json.dumps([fields, *switches], default=sorted)
+        return json.dumps([fields, self.keep_faster], default=sorted)
 
     @classmethod
     def from_word(cls, word: str) -> Options:
@@ -109,5 +105,5 @@ class Options:
 
 @lru_cache(maxsize=64)
 def _of_word(word: str) -> Options:
-    fields, keep_faster, constant_weights = json.loads(word)
-    return Options(Policy().with_changes(**fields), keep_faster, constant_weights)
+    fields, keep_faster = json.loads(word)
+    return Options(Policy().with_changes(**fields), keep_faster)

@@ -15,7 +15,7 @@ from convfind_torch import native
 from convfind_torch.autograd import gradients
 from convfind_torch.call import Call
 from convfind_torch.engine import engine
-from convfind_torch.geometry import Geometry, per_axis
+from convfind_torch.geometry import Geometry
 from convfind_torch.layer import Layer, anonymous
 from convfind_torch.options import Options
 
@@ -42,7 +42,7 @@ def patched(
     """
     layer = anonymous("patched", Options.of(mode, keep_faster=keep_faster, **find))
     keys = ["CPU", *(["CUDA"] if torch.cuda.is_available() else [])]
-    library = torch.library.Library("aten", "IMPL")  # noqa: TOR901
+    library = torch.library.Library("aten", "IMPL")
     try:
         for key in keys:
             kernel, _ = native.backward_kernel(key.lower())
@@ -89,6 +89,4 @@ def _backward(layer: Layer) -> Callable[..., native.Gradients]:
 
 def _is_plain(x: torch.Tensor, w: torch.Tensor) -> bool:
     same = x.device == w.device and x.dim() == w.dim()
-    return same and not any(
-        one.layout is not torch.strided or one.is_neg() for one in (x, w)
-    )
+    return same and not any(one.layout is not torch.strided or one.is_neg() for one in (x, w))
