@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 
 from convfind.backend_kit import dlpack
@@ -56,9 +57,54 @@ class AddressBuffer(KeptBuffer[AddressBlock]):
         #: Where it starts, as kernels see it.
         self.address = block.address
 
+    def dlpack_device(self) -> tuple[int, int]:
+        """Return DLPack's kind and number of the device. Raises `BufferError`."""
+        return self._pool().device
+
+    def dlpack(self, form: TensorForm, stream: int | None) -> object:
+        """Return a capsule that shares the memory as a tensor.
+
+        ``stream``, the reader's as in the array API, waits for what is under way here. Raises
+        `BufferError` for a stream that the runtime does not have.
+        """
+        pool = self._pool()
+        reader = pool.reader(stream)
+        if reader != pool.stream:
+            if reader is not None:
+                pool.hold_back(reader)
+            # The reader may be at it when the buffer goes: its memory is freed, not reused.
+            self.block.is_shared = True
+        return dlpack.share(self, self.address, pool.device, form)
+
+    def _pool(self) -> AddressPool:
+        if not isinstance(self._keeper, AddressPool):
+            msg = "memory of another library; share that library's own tensor"
+            raise BufferError(msg)
+        return self._keeper
+
 
 class AddressPool(BufferPool[AddressBlock]):
-    """Memory for one stream, some of it shared with other libraries through DLPack."""
+    """Memory for one stream, some of it shared with other libraries through DLPack.
+
+    Freeing a block waits for all streams that may still use it.
+    """
+
+    def __init__(self, device: tuple[int, int], stream: int, max_idle: int) -> None:
+        """Make an empty pool for DLPack's kind and number of a device, and a stream's address."""
+        super().__init__(max_idle)
+        self.device = device
+        self.stream = stream
+
+    @abstractmethod
+    def reader(self, stream: int | None) -> int | None:
+        """Return the stream that a reader names, as in the array API; None if it waits itself.
+
+        Raises `BufferError` for a stream that the runtime does not have.
+        """
+
+    @abstractmethod
+    def hold_back(self, stream: int) -> None:
+        """Let another stream wait for what is under way."""
 
     def take(self, size: int) -> AddressBlock:
         """Return memory, perhaps such as other libraries have done with."""
