@@ -36,7 +36,7 @@ class Composed(Solver):
         self.version = inner.version  # type: ignore[misc]
         self.is_dynamic = inner.is_dynamic
         self.is_last_resort = inner.is_last_resort  # type: ignore[misc]
-        self.backends = inner.backends  # type: ignore[misc]
+        self.backends = inner.backends
         self.result_roundings = inner.result_roundings + 1
         directions = set(inner.domain.directions) - {Direction.BACKWARD_WEIGHTS}
         self.domain = replace(
