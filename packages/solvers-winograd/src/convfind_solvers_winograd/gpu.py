@@ -6,7 +6,6 @@ from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import replace
-from typing import ClassVar
 
 from convfind.device.target import Target
 from convfind.kit.throughput import memory_seconds, peak_seconds
@@ -43,7 +42,7 @@ class GpuSolver(Solver):
 
     algorithm = Algorithm.WINOGRAD
     is_dynamic = True
-    backends: ClassVar[tuple[str, ...]] = ("opencl", "hip")
+    backends: tuple[str, ...] = ("opencl", "hip")
     domain = replace(UNSTRIDED.without(Trait.DILATION), kinds=GPUS)
 
     def __init__(
