@@ -19,8 +19,10 @@ from convfind.plugins.registry import default_registry
 from convfind.problem import ConvProblem
 from convfind.runtime.backend import Device
 from convfind.solver import Solver
+from convfind.testing.device_checks import CorrectRun
 from convfind.testing.guarded_run import GuardedRunner
 from convfind.testing.non_finite_checks import NonFiniteChecks
+from convfind.testing.numbers import Numbers
 from convfind.testing.report import SolverReport
 from convfind.types import AccuracyClass, Direction, Layout
 
@@ -76,11 +78,13 @@ def complaints(solvers: list[Solver], device: Device, found: list[ConvProblem]) 
     wrong = []
     for solver in solvers:
         report = SolverReport(solver.solver_id, device.target.identity)
-        checks = NonFiniteChecks(report, solver, runner, 0)
+        checks = NonFiniteChecks(report, solver, 0)
         for problem in found:
             # The others' own tests compile all of their transforms.
             if solver.takes(problem, device.target) and not solver.mixes_values(problem):
-                checks.check(problem, solver.solution(problem, device.target))
+                memory = runner.memory(problem, solver.solution(problem, device.target))
+                numbers = Numbers.random(problem, 0)
+                checks.check(CorrectRun(memory, numbers, memory.run(numbers.memory).result))
         wrong += [f"{solver.solver_id}: {failure}" for failure in report.failures]
     return wrong
 

@@ -22,8 +22,8 @@ from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe
 from convfind.solver.search_space import Parameter, SearchSpace
 from convfind.testing import MockDevice, MockSolver, assert_solver, check_solver
-from convfind.testing.mock_functions import MOCK_FUNCTIONS, mock_convolution
-from convfind.testing.solvers import MockDynamic, MockHungry, MockPacking, MockTunable
+from convfind.testing.mock_functions import MOCK_FUNCTIONS, mock_convolution, mock_fused
+from convfind.testing.solvers import MockDynamic, MockFused, MockHungry, MockPacking, MockTunable
 from convfind.testing.tensors import Bytes
 from convfind.types import DataType, Direction
 
@@ -172,6 +172,16 @@ def test_what_a_run_leaves_for_the_next_is_seen() -> None:
         mock_convolution(x, kept, y, *rest)
 
     assert list(failed_checks(MockHungry(), kernel=kernel)) == ["other data"]
+
+
+def test_what_is_added_may_lie_in_the_result() -> None:
+    def kernel(x: Bytes, w: Bytes, y: Bytes, z: Bytes, *words: Any) -> None:
+        y[: z.size] = 0xFF  # before z is read, which is right only if it lies elsewhere
+        mock_fused(x, w, y, z, *words)
+
+    fused = ConvProblem.forward((2, 4, 5, 6), (6, 4, 3, 3), add=True, beta=1.0, activation="relu")
+    assert failed_checks(MockFused(), fused) == {}
+    assert list(failed_checks(MockFused(), fused, kernel=kernel)) == ["z in the result"]
 
 
 def test_a_failing_launch_is_reported() -> None:

@@ -11,9 +11,11 @@ import pytest
 from convfind.problem import ConvProblem
 from convfind.runtime.tensors import tensor_view
 from convfind.testing import MockDevice, check_solver
+from convfind.testing.device_checks import CorrectRun
 from convfind.testing.guarded_run import GuardedRunner
 from convfind.testing.mock_functions import MOCK_FUNCTIONS, mock_convolution
 from convfind.testing.non_finite_checks import NonFiniteChecks
+from convfind.testing.numbers import Numbers
 from convfind.testing.report import SolverReport
 from convfind.testing.solvers import MockDynamic
 from convfind.testing.tensors import Bytes
@@ -51,9 +53,11 @@ def complaints(
     device = MockDevice(functions={**MOCK_FUNCTIONS, solver.entry: kernel})
     report, runner = SolverReport(solver.solver_id, device.target.identity), GuardedRunner(device)
     for seed in range(6):
-        checks = NonFiniteChecks(report, solver(), runner, seed)
+        checks = NonFiniteChecks(report, solver(), seed)
         for problem in shapes:
-            checks.check(problem, solver().solution(problem, device.target))
+            memory = runner.memory(problem, solver().solution(problem, device.target))
+            numbers = Numbers.random(problem, seed)
+            checks.check(CorrectRun(memory, numbers, memory.run(numbers.memory).result))
     assert {failure.check for failure in report.failures} <= {"not finite"}
     return "\n".join(failure.detail for failure in report.failures)
 

@@ -56,7 +56,7 @@ def check_solver(
         return report
     runner = GuardedRunner(device)
     on_device = DeviceChecks(report, solver, target, runner, seed)
-    not_finite = NonFiniteChecks(report, solver, runner, seed)
+    not_finite = NonFiniteChecks(report, solver, seed)
     for problem in problems:
         answer = solver.takes(problem, target)
         if isinstance(answer, Rejected):
@@ -73,8 +73,9 @@ def check_solver(
         except KernelBuildError as error:
             report.fail("build", problem.key, f"{error}\n{error.log}")
             continue
-        if on_device.check(problem, solution):
-            not_finite.check(problem, solution)
+        correct = on_device.check(problem, solution)
+        if correct is not None:
+            not_finite.check(correct)
     return report
 
 

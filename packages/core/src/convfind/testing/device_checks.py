@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
-from convfind.checking.accuracy import (
-    bound_of,
-    check_error,
-    integer_data,
-    measure_error,
-    random_operands,
-    spread_magnitude,
-)
-from convfind.checking.reference import reference_magnitude, right_result
+from convfind.checking.accuracy import bound_of, check_error, measure_error, spread_magnitude
 from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.runtime.tensors import tensor_view
 from convfind.solver import Solver
 from convfind.solver.recipe import Recipe
-from convfind.testing.guarded_run import POISON, GuardedRunner
+from convfind.testing.guarded_run import GuardedMemory, GuardedRunner, Outcome
+from convfind.testing.numbers import Numbers
 from convfind.testing.report import SolverReport
-from convfind.testing.tensors import Array, Bytes, filled_memory
+from convfind.testing.tensors import Bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectRun:
+    """A run with a correct result, which others are compared with."""
+
+    memory: GuardedMemory
+    numbers: Numbers
+    result: Bytes
 
 
 class DeviceChecks:
@@ -38,49 +41,38 @@ class DeviceChecks:
         self._runner = runner
         self._seed = seed
 
-    def check(self, problem: ConvProblem, solution: Recipe) -> bool:
+    def check(self, problem: ConvProblem, solution: Recipe) -> CorrectRun | None:
         """Run everything that applies to a problem and its default solution.
 
         Returns:
-            Whether it ran correctly; otherwise further checks are pointless.
+            The run on random data; None if it was not correct and further checks are pointless.
         """
-        numbers = self._numbers(problem, random_operands(problem, self._seed))
-        result = self._run(problem, solution, numbers, "random data", exact=False)
+        memory = self._runner.memory(problem, solution)
+        numbers = Numbers.random(problem, self._seed)
+        result = self._run("random data", lambda: memory.run(numbers.memory), numbers)
         if result is None:
-            return False
+            return None
+        correct = CorrectRun(memory, numbers, result)
         self._report.problems.append(problem.key)
-        pair = zip(problem.direction.reads, integer_data(problem, self._seed), strict=True)
-        whole = self._numbers(problem, dict(pair))
+        if solution.packed:
+            self._repeat("bound weights", lambda: memory.run_packed(numbers.memory), correct)
+        # What a run on other data leaves in memory does not matter to the next one.
+        other = Numbers.clipped(problem, self._seed + 1)
+        self._run("other data", lambda: memory.run_after(other.memory), other)
+        whole = Numbers.whole(problem, self._seed)
         # Transforms round even if data and results are integers.
         is_whole = problem.activation is None or not problem.activation.roundings
         exact = is_whole and self._solver.error_bound(problem) == 1.0
-        self._run(problem, solution, whole, "whole numbers", exact=exact)
-        # What a run on other data leaves in memory does not matter to the next one.
-        other = self._numbers(problem, random_operands(problem, self._seed + 1, "clipped"))
-        self._run(problem, solution, other, "other data", earlier=numbers)
+        self._run("whole numbers", lambda: memory.run(whole.memory), whole, exact=exact)
         if problem.adds_z:
-            self._run(problem, solution, numbers, "z in the result", in_place=True)
-        if solution.packed:
-            bound = self._run(problem, solution, numbers, "bound weights", bound=True)
-            self._compare(problem, "bound weights", result, bound)
-        self._check_limits(problem, solution, numbers)
-        self._check_determinism(problem, numbers)
-        return True
+            self._run("z in the result", lambda: memory.run_in_place(numbers.memory), numbers)
+        self._check_limits(solution, numbers)
+        self._check_determinism(solution, correct)
+        return correct
 
-    def _numbers(self, problem: ConvProblem, read: Mapping[str, Array]) -> dict[str, Array]:
-        """Return all tensors: those given, and small integers in place of all others."""
-        numbers = dict(read)
-        for name in (*problem.reads, problem.direction.writes):
-            if name not in numbers:
-                shape = problem.tensor_layout(name).to_memory(problem.shape(name))
-                small = np.random.default_rng(self._seed).integers(-2, 3, shape)
-                numbers[name] = small.astype(problem.tensor_dtype(name).numpy)
-        return numbers
-
-    def _check_limits(
-        self, problem: ConvProblem, solution: Recipe, numbers: Mapping[str, Array]
-    ) -> None:
+    def _check_limits(self, solution: Recipe, numbers: Numbers) -> None:
         """Check that under a workspace limit memory is as announced and results are the same."""
+        problem = numbers.problem
         needed = solution.total_workspace
         for limit in sorted({0, needed // 2}):
             size = self._solver.workspace_size(problem, self._target, limit)
@@ -95,57 +87,64 @@ class DeviceChecks:
             elif size > needed:
                 self._fail("workspace limit", problem, f"{size} bytes under {limit}, else {needed}")
             elif limited != solution and size <= limit:
-                self._run(problem, limited, numbers, f"workspace limit {limit}")
+                run = partial(self._runner.run, problem, limited, numbers.memory)
+                self._run(f"workspace limit {limit}", run, numbers)
 
-    def _check_determinism(self, problem: ConvProblem, numbers: Mapping[str, Array]) -> None:
+    def _check_determinism(self, usual: Recipe, correct: CorrectRun) -> None:
         """Check that a solver that takes the problem with ``deterministic`` reproduces all bits."""
-        promised = replace(problem, deterministic=True)
+        memory, numbers = correct.memory, correct.numbers
+        promised = replace(numbers.problem, deterministic=True)
         if not self._solver.takes(promised, self._target):
             return
         solution = self._solver.solution(promised, self._target)
-        first = self._run(promised, solution, numbers, "determinism")
+        if solution != usual:
+            memory = self._runner.memory(promised, solution)
+            numbers = Numbers(promised, numbers.values, self._seed)
+            result = self._run("determinism", lambda: memory.run(numbers.memory), numbers)
+            if result is None:
+                return
+            correct = CorrectRun(memory, numbers, result)
         for _ in range(2):
-            again = self._run(promised, solution, numbers, "determinism")
-            self._compare(promised, "determinism", first, again)
+            self._repeat("determinism", lambda: memory.run(numbers.memory), correct)
 
     def _run(
-        self,
-        problem: ConvProblem,
-        solution: Recipe,
-        numbers: Mapping[str, Array],
-        check: str,
-        *,
-        exact: bool = False,
-        bound: bool = False,
-        in_place: bool = False,
-        earlier: Mapping[str, Array] | None = None,
+        self, check: str, run: Callable[[], Outcome], numbers: Numbers, *, exact: bool = False
     ) -> Bytes | None:
         """Run, and return the result's memory if it is correct."""
-        tensors = _in_memory(problem, numbers)
-        before = None if earlier is None else _in_memory(problem, earlier)
+        outcome = self._outcome(check, run, numbers.problem)
+        if outcome is None:
+            return None
+        wrong = self._judge(numbers, outcome.result, exact=exact)
+        if wrong:
+            self._fail(check, numbers.problem, wrong)
+        return None if wrong or outcome.complaints else outcome.result
+
+    def _repeat(self, check: str, run: Callable[[], Outcome], correct: CorrectRun) -> None:
+        """Run on the same numbers, which must give the same bits."""
+        numbers = correct.numbers
+        outcome = self._outcome(check, run, numbers.problem)
+        if outcome is not None and not np.array_equal(outcome.result, correct.result):
+            wrong = self._judge(numbers, outcome.result, exact=False)
+            self._fail(check, numbers.problem, wrong or "gives other bits than the run before")
+
+    def _outcome(
+        self, check: str, run: Callable[[], Outcome], problem: ConvProblem
+    ) -> Outcome | None:
         try:
-            outcome = self._runner.run(
-                problem, solution, tensors, bound=bound, in_place=in_place, earlier=before
-            )
+            outcome = run()
         except Exception as error:
             self._fail(check, problem, f"raised {type(error).__name__}: {error}")
             return None
         for complaint in outcome.complaints:
             self._fail(check, problem, complaint)
-        wrong = self._judge(problem, numbers, outcome.result, exact=exact)
-        if wrong:
-            self._fail(check, problem, wrong)
-        return None if wrong or outcome.complaints else outcome.result
+        return outcome
 
-    def _judge(
-        self, problem: ConvProblem, numbers: Mapping[str, Array], memory: Bytes, *, exact: bool
-    ) -> str:
+    def _judge(self, numbers: Numbers, memory: Bytes, *, exact: bool) -> str:
         """Return the faults of a result; empty if it is correct."""
+        problem = numbers.problem
         writes = problem.direction.writes
-        first, second = (numbers[name] for name in problem.direction.reads)
-        operands = first, second, numbers.get("z", numbers[writes]), numbers.get("bias")
         result = tensor_view(problem, writes, memory)
-        right = right_result(problem, *operands)
+        right = numbers.right
         if exact:
             expected = right.result.astype(result.dtype)
             if np.array_equal(result, expected):
@@ -157,7 +156,7 @@ class DeviceChecks:
                 f"{result[where]} instead of {expected[where]}"
             )
         magnitude = spread_magnitude(
-            reference_magnitude(problem, *operands),
+            numbers.magnitude,
             self._solver.error_reach(problem),
             channels_last=problem.tensor_layout(writes).channels_last,
         )
@@ -171,20 +170,5 @@ class DeviceChecks:
             )
         return ""
 
-    def _compare(
-        self, problem: ConvProblem, check: str, one: Bytes | None, other: Bytes | None
-    ) -> None:
-        if one is not None and other is not None and not np.array_equal(one, other):
-            self._fail(check, problem, "gives other bits than the run before")
-
     def _fail(self, check: str, problem: ConvProblem, detail: str) -> None:
         self._report.fail(check, problem.key, detail)
-
-
-def _in_memory(problem: ConvProblem, numbers: Mapping[str, Array]) -> dict[str, Bytes]:
-    """Lay out tensors as the problem says; the result is poisoned unless the problem reads it."""
-    is_read = {*problem.reads, *((problem.direction.writes,) if problem.reads_result else ())}
-    return {
-        name: filled_memory(problem, name, value if name in is_read else None, POISON)
-        for name, value in numbers.items()
-    }

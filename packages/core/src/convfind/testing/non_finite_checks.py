@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 
-from convfind.checking.accuracy import bound_of, random_operands, spread_magnitude
-from convfind.checking.reference import Doubles, reference_convolution, reference_magnitude
+from convfind.checking.accuracy import bound_of, spread_magnitude
+from convfind.checking.reference import Doubles, reference_convolution
 from convfind.problem import ConvProblem
 from convfind.runtime.tensors import tensor_view
 from convfind.solver import Solver
-from convfind.solver.recipe import Recipe
-from convfind.testing.guarded_run import POISON, GuardedRunner
+from convfind.testing.device_checks import CorrectRun
+from convfind.testing.guarded_run import POISON
+from convfind.testing.numbers import Numbers
 from convfind.testing.report import SolverReport
-from convfind.testing.tensors import Array, filled_memory
+from convfind.testing.tensors import Array, Bytes, filled_memory
 from convfind.types import Direction
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -47,15 +47,12 @@ class _Poison:
 class NonFiniteChecks:
     """Runs one solver's solutions on data with a NaN or an infinity."""
 
-    def __init__(
-        self, report: SolverReport, solver: Solver, runner: GuardedRunner, seed: int
-    ) -> None:
+    def __init__(self, report: SolverReport, solver: Solver, seed: int) -> None:
         self._report = report
         self._solver = solver
-        self._runner = runner
         self._seed = seed
 
-    def check(self, problem: ConvProblem, solution: Recipe) -> None:
+    def check(self, correct: CorrectRun) -> None:
         """Poison one element of each tensor that is read, at a time, and those that nobody reads.
 
         Results that read a NaN must be NaN, and those that read an infinity not finite; all others
@@ -63,20 +60,21 @@ class NonFiniteChecks:
         stride puts between gradients, may be either, since zero times infinity is NaN; so may,
         where the solver `mixes_values`, be everything behind the same image.
         """
+        numbers = correct.numbers
+        problem = numbers.problem
         if not problem.dtype.is_float or problem.alpha == 0.0:
             return
-        numbers = random_operands(problem, self._seed)
-        for values in numbers.values():
-            values[values == 0] = 1
-        clean = self._run(problem, solution, numbers)
+        clean = _doubles(problem, correct.result)
         if not np.isfinite(clean).all():
-            return  # reported by the checks of results
-        allowed = self._allowed_errors(problem, numbers)
+            return
+        allowed = self._allowed_errors(numbers)
         for poison in self._poisons(problem):
-            values = numbers[poison.tensor].copy()
+            values = numbers.values[poison.tensor].copy()
             values[poison.elements] = poison.value
-            result = self._run(problem, solution, {**numbers, poison.tensor: values})
-            self._judge(problem, poison, result, clean, allowed)
+            memory = filled_memory(problem, poison.tensor, values, POISON)
+            with np.errstate(invalid="ignore"):  # of devices that compute with NumPy
+                outcome = correct.memory.run({**numbers.memory, poison.tensor: memory})
+            self._judge(problem, poison, _doubles(problem, outcome.result), clean, allowed)
 
     def _judge(
         self, problem: ConvProblem, poison: _Poison, result: Doubles, clean: Doubles, allowed: Array
@@ -94,26 +92,13 @@ class NonFiniteChecks:
                 detail = f"{head} {what.format(int(wrong.sum()), at)}"
                 self._report.fail("not finite", problem.key, detail)
 
-    def _run(self, problem: ConvProblem, solution: Recipe, numbers: Mapping[str, Array]) -> Doubles:
-        writes = problem.direction.writes
-        before = np.ones(_memory_shape(problem, writes)) if problem.reads_result else None
-        tensors = {
-            name: filled_memory(problem, name, values, POISON)
-            for name, values in {**numbers, writes: before}.items()
-        }
-        with np.errstate(invalid="ignore"):  # of devices that compute with NumPy
-            memory = self._runner.run(problem, solution, tensors).result
-            return tensor_view(problem, writes, memory).astype(np.float64)
-
-    def _allowed_errors(self, problem: ConvProblem, numbers: Mapping[str, Array]) -> Array:
+    def _allowed_errors(self, numbers: Numbers) -> Array:
         """Return how far two results may differ if both have the largest error."""
-        writes = problem.direction.writes
-        first, second = (numbers[name] for name in problem.direction.reads)
-        before = numbers.get("z", np.ones(_memory_shape(problem, writes)))
+        problem = numbers.problem
         magnitude = spread_magnitude(
-            reference_magnitude(problem, first, second, before, numbers.get("bias")),
+            numbers.magnitude,
             self._solver.error_reach(problem),
-            channels_last=problem.tensor_layout(writes).channels_last,
+            channels_last=problem.tensor_layout(problem.direction.writes).channels_last,
         )
         bound = bound_of(self._solver, problem)
         return 2.0 * bound.max_error * magnitude
@@ -143,6 +128,11 @@ class NonFiniteChecks:
             nobody = np.zeros(_memory_shape(problem, problem.direction.writes), np.bool_)
             found.append(_Poison(data, "all unread elements", np.nan, unread, nobody, nobody))
         return found
+
+
+def _doubles(problem: ConvProblem, memory: Bytes) -> Doubles:
+    with np.errstate(invalid="ignore"):
+        return tensor_view(problem, problem.direction.writes, memory).astype(np.float64)
 
 
 def _memory_shape(problem: ConvProblem, name: str) -> tuple[int, ...]:
