@@ -1,0 +1,45 @@
+"""Tests of all packages leave the user's folders alone, and each run starts with empty ones.
+
+pytest reads this file before it starts the processes that share its tests, and they and all others
+that tests start inherit what is set here.
+"""
+
+from __future__ import annotations
+
+import os
+import site
+from tempfile import TemporaryDirectory
+
+import pytest
+
+_FOLDERS = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
+#: Settings of the user's own would change what tests see; what a test needs, it sets.
+_SETTINGS = ("CONVFIND_", "MIOPEN_")
+_KEPT = "CONVFIND_REQUIRE_"
+
+_home = pytest.StashKey[TemporaryDirectory[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the tests a home folder of their own."""
+    if hasattr(config, "workerinput"):
+        return
+    # Packages that pip has installed for the user alone are found there.
+    os.environ.setdefault("PYTHONUSERBASE", site.getuserbase())
+    home = TemporaryDirectory(prefix="convfind-tests-", ignore_cleanup_errors=True)
+    config.stash[_home] = home
+    for name in list(os.environ):
+        if name in _FOLDERS or (name.startswith(_SETTINGS) and not name.startswith(_KEPT)):
+            del os.environ[name]
+    os.environ["HOME"] = os.environ["USERPROFILE"] = home.name
+    # What PoCL compiled is the same in every run, and takes it long.
+    cache: pytest.Cache | None = getattr(config, "cache", None)
+    if cache is not None:
+        os.environ.setdefault("POCL_CACHE_DIR", str(cache.mkdir("pocl")))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove the home folder."""
+    home = config.stash.get(_home, None)
+    if home is not None:
+        home.cleanup()
