@@ -101,7 +101,7 @@ def emulating(device: Device) -> Device:
 
     def compile_emulated(program: Program) -> bytes:
         source = EmulatedSource(program.source.package, program.source.path)
-        return device.compile(replace(program, source=source, options=()))
+        return device.compile(replace(program, source=source, options=("-cl-opt-disable",)))
 
     copied.compile = compile_emulated  # type: ignore[method-assign]
     return copied
