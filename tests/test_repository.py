@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import configparser
 import re
+import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,3 +84,16 @@ def test_no_lock_file() -> None:
 def test_no_promise_in_a_comment() -> None:
     words = r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b"
     assert not found(words)
+
+
+def test_tox_runs_the_slow_tests_that_pytest_leaves_out() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert settings["tool"]["pytest"]["ini_options"]["addopts"][-2:] == ["-m", "not slow"]
+    tox = configparser.RawConfigParser()
+    tox.read(ROOT / "tox.ini", encoding="utf-8")
+    set_for_tests = dict(
+        line.split(" = ", 1) for line in tox["testenv"]["set_env"].split("\n") if " = " in line
+    )
+    assert shlex.split(set_for_tests["PYTEST_ADDOPTS"])[-2:] == ["-m", ""]
+    overriding = [name for name in tox.sections() if "set_env" in tox[name] and ":" in name]
+    assert not [name for name in overriding if "pytest" in tox[name].get("commands", "")]

@@ -146,7 +146,7 @@ def sequential(problem: ConvProblem, first: Array, second: Array) -> Array:
 
 
 @pytest.mark.parametrize("distribution", ["uniform", "normal", "wide", "positive"])
-@pytest.mark.parametrize("channels", [1, 7, 300, 5000])
+@pytest.mark.parametrize("channels", [1, 7, 300, pytest.param(5000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_plain_summation_is_within_the_bound_and_near_it(
     dtype: str, channels: int, distribution: Any

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 PLUGINS = {
     "aaa-working": """
         from convfind.plugins import hookimpl

@@ -52,6 +52,7 @@ _RICH = ("mock-hungry", "mock-packing", "mock-tunable", "mock-static", "mock-dyn
 _BY_FILTER = ("by name", "by algorithm", "without one")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("narrow", "enforce"),
     [

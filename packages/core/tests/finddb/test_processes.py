@@ -29,7 +29,10 @@ Entry = Callable[..., FindEntry]
 Spawn = Callable[[Callable[[], None]], int]
 OneWarning = Callable[[str], AbstractContextManager[None]]
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
+]
 
 
 @pytest.fixture

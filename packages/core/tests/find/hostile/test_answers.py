@@ -23,6 +23,8 @@ from convfind.solver.recipe import Launch, Recipe
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.testing.solvers import MockDynamic, MockTunable
 
+pytestmark = pytest.mark.slow
+
 HONEST = ("mock-hungry", "mock-packing", "mock-dynamic")
 
 

@@ -22,6 +22,8 @@ from convfind.types import Algorithm
 
 Kernel = Callable[..., None]
 
+pytestmark = pytest.mark.slow
+
 _FAR = 400_000  # bytes behind or before memory
 
 
