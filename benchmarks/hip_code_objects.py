@@ -24,7 +24,7 @@ from convfind.types import DataType, Direction
 from convfind_backend_hip.backend import check_runtime
 from convfind_backend_hip.code_object import KernelFacts, kernels_of
 
-sys.path.append(str(Path(__file__).parents[1] / "packages/backend-hip/tests"))
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import shipped_programs
 
 _LOCAL_MEMORY = 64 * 1024
@@ -112,7 +112,7 @@ def main() -> None:
     parser.add_argument("--target", action="append", help="default: those of the tests")
     options = parser.parse_args()
     check_runtime()
-    targets = options.target or shipped_programs.ARCHITECTURES
+    targets = options.target or shipped_programs.AMD_ARCHITECTURES
     columns: dict[str, dict[str, list[KernelFacts]]] = {}
     for arch in targets:
         columns[arch] = compiled(arch, options.problems)

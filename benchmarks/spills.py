@@ -15,7 +15,6 @@ import json
 import math
 import multiprocessing
 import os
-import re
 import sys
 import tempfile
 import time
@@ -34,26 +33,20 @@ import convfind
 from convfind.cli.problem_options import directions_of
 from convfind.errors import ConvfindError
 from convfind.handle import Handle
+from convfind.kit.assembler_log import figures_in
 from convfind.problem import ConvProblem
 from convfind.problem.text import read_layer_file
 from convfind.runtime.backend import Device
 from convfind.solver import Solver, TunableSolver
 from convfind.solver.config import Config
 from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelLanguage, Program
+from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Launch, Recipe
 from convfind.types import DataType, Direction, Layout
 
 _LAYERS = Path(__file__).parent / "layers"
 _TF32 = "tf32"
 _UNREACHED = 3  # exit code
-_ENTRY = re.compile(r"Compiling entry function '(\w+)'")
-_FRAME = re.compile(
-    r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", re.ASCII
-)
-_REGISTERS = re.compile(r"Used (\d+) registers", re.ASCII)
-#: How the assembler says that a product of the matrix units waits for the one before.
-_SERIALIZED = re.compile(r"'(\w+)'[^\n]*serialized|serialized[^\n]*'(\w+)'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +56,21 @@ class Spilling(KernelSource):
     @property
     def text(self) -> str:
         """The kernel."""
-        return """
-            __kernel __attribute__((reqd_work_group_size(1024, 1, 1)))
-            void spilling(__global float *x) {
-              const size_t at = get_global_id(0);
+        words = KernelSource("convfind", "kernel_include/convfind_kernel.h").text
+        return f"""{words}
+            CF_KERNEL CF_WORK_GROUP_SIZE(1024, 1, 1) void spilling(CF_GLOBAL float *x) {{
+              const size_t at = CF_GLOBAL_ID(0);
               float value[128];
-              #pragma unroll
+              CF_UNROLL
               for (int i = 0; i < 128; ++i) value[i] = x[at + i * 1024];
-              barrier(CLK_GLOBAL_MEM_FENCE);
-              #pragma unroll
+              CF_BARRIER();
+              CF_UNROLL
               for (int i = 0; i < 128; ++i) x[at + i * 1024] = value[i] * value[127 - i];
-            }
+            }}
         """
 
 
-MUST_SPILL = Program(Spilling("benchmarks", "spilling"), KernelLanguage.OPENCL_C)
+MUST_SPILL = Program(Spilling("benchmarks", "spilling"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,29 +102,11 @@ class Use:
 
 def figures_of(log: str, entries: Iterable[str]) -> list[Figures]:
     """Read a build log: one set of figures for each of the kernels."""
-    found: dict[str, Figures] = {}
-    current = None
-    for line in log.splitlines():
-        if match := _ENTRY.search(line):
-            current = match[1]
-            found[current] = Figures(current, None)
-        if current is None:
-            continue
-        known = found[current]
-        if match := _FRAME.search(line):
-            stack, stores, loads = map(int, match.groups())
-            found[current] = replace(
-                known,
-                stack=max(known.stack, stack),
-                spilled=known.spilled + stores + loads,
-            )
-        if match := _REGISTERS.search(line):
-            found[current] = replace(known, registers=int(match[1]))
-    waiting = {name for match in _SERIALIZED.finditer(log) for name in match.groups() if name}
+    found = figures_in(log)
     missing = f"no registers in the build log: {log.strip()[:200]!r}"
     return [
-        replace(figures, serialized=entry in waiting)
-        if (figures := found.get(entry)) is not None and figures.registers is not None
+        Figures(entry, known.registers, known.stack, known.spilled, known.is_serialized)
+        if (known := found.get(entry)) is not None and known.registers is not None
         else Figures(entry, None, failure=missing)
         for entry in entries
     ]

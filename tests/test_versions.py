@@ -36,7 +36,7 @@ def imported_names(node: ast.AST) -> list[str]:
 
 
 #: Distributions whose import name is another.
-IMPORT_NAMES = {"hip-python": "hip"}
+IMPORT_NAMES = {"hip-python": "hip", "cuda-bindings": "cuda", "cuda-pathfinder": "cuda"}
 
 
 def import_names(requirements: Iterable[str]) -> set[str]:

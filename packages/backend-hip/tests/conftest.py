@@ -12,8 +12,9 @@ import pytest
 from convfind_backend_hip.backend import check_runtime
 from convfind_backend_hip.compile_pool import CompilePool
 
-sys.path.append(str(Path(__file__).parent))
-_STANDIN = Path(__file__).parents[3] / "tests" / "standin_rocm"
+_TESTS = Path(__file__).parents[3] / "tests"
+_STANDIN = _TESTS / "standin_rocm"
+sys.path += [str(Path(__file__).parent), str(_TESTS)]
 #: Where AMD's and distributions' packages put the library that holds hiprtc.
 _PLACES = ("opt/rocm/lib/libhiprtc.so", "usr/lib/*-linux-gnu/libamdhip64.so.?")
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from shipped_programs import ARCHITECTURES, kind_of, programs_of, shared_out
+from shipped_programs import AMD_ARCHITECTURES, kind_of, programs_of, shared_out
 
 from convfind.errors import KernelBuildError
 from convfind.plugins.registry import default_registry
@@ -17,7 +17,7 @@ from convfind_backend_hip.compile_pool import CompilePool
 
 #: Not all: benchmarks/hip_code_objects.py compiles every program for every architecture. gfx900 has
 #: gfx906's registers and less of its arithmetic.
-COMPILED = [arch for arch in ARCHITECTURES if arch != "gfx900"]
+COMPILED = [arch for arch in AMD_ARCHITECTURES if arch != "gfx900"]
 
 
 def launched_programs() -> dict[str, set[Program]]:
@@ -31,7 +31,7 @@ def test_every_solver_takes_part(hiprtc: CompilePool) -> None:
     assert hiprtc
     from convfind_backend_hip.target import absent
 
-    targets = [absent(arch) for arch in ARCHITECTURES]
+    targets = [absent(arch) for arch in AMD_ARCHITECTURES]
     taking = {solver_id for target in targets for solver_id in programs_of(target)}
     registered = default_registry().solvers_for(targets[0])[0]
     assert taking == {solver.solver_id for solver in registered}

@@ -48,7 +48,7 @@ class GpuDirect(TunableSolver):
     arithmetic_share: ClassVar[float] = 0.3  # of the peak, which window sums reach
     algorithm = Algorithm.DIRECT
     is_dynamic = True
-    backends: tuple[str, ...] = ("opencl", "hip")
+    backends: tuple[str, ...] = ("opencl", "hip", "cuda")
     domain = Domain(
         kinds=GPUS,
         dtypes=(DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16),

@@ -86,7 +86,7 @@ class GpuFirst(TunableSolver):
     algorithm = Algorithm.DIRECT
     version = 2
     is_dynamic = True
-    backends = ("opencl", "hip")
+    backends = ("opencl", "hip", "cuda")
 
     def __init__(self, *, channels_last: bool) -> None:
         self.channels_last = channels_last

@@ -100,7 +100,7 @@ class GpuFirstWeights(TunableSolver):
     algorithm = Algorithm.DIRECT
     version = 1
     is_dynamic = False  # tiles follow the sizes of y
-    backends = ("opencl", "hip")
+    backends = ("opencl", "hip", "cuda")
 
     def __init__(self, *, channels_last: bool) -> None:
         self.channels_last = channels_last

@@ -59,7 +59,7 @@ class GpuLast(TunableSolver):
     algorithm = Algorithm.DIRECT
     version = 1
     is_dynamic = False  # how rows are copied and stored follows their length
-    backends = ("opencl", "hip")
+    backends = ("opencl", "hip", "cuda")
 
     def __init__(self, direction: Direction) -> None:
         self.direction = direction

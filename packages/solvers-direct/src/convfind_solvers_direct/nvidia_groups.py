@@ -63,7 +63,7 @@ class GroupsConv(GpuDirect):
     domain = replace(PLAIN_FLOAT32, features=frozenset({"nv-ptx"}))
     prefix = "direct-nvidia-groups"
     version = 2
-    backends = ("opencl",)
+    backends = ("opencl", "cuda")
 
     def error_bound(self, problem: ConvProblem) -> float:
         """What the rounding to bfloat16 adds."""
@@ -139,7 +139,7 @@ class GroupsConv(GpuDirect):
         }
         program = Program(
             KernelSource(PACKAGE, "kernels/nvidia_groups.cl"),
-            KernelLanguage.OPENCL_C,
+            KernelLanguage.SHARED,
             make_defines(macros, epilogue.defines),
         )
         bands = -(-shape.out[0] // band)

@@ -69,7 +69,7 @@ class StagesConv(GpuDirect):
     version = 2
     arithmetic_share = 0.52
     is_dynamic = False
-    backends = ("opencl",)
+    backends = ("opencl", "cuda")
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """What lines of rows are expected to reach, and a little more; less for idle units."""
@@ -135,7 +135,7 @@ class StagesConv(GpuDirect):
             registers += _OLD_REGISTERS
         program = Program(
             KernelSource(PACKAGE, "kernels/nvidia_stages.cl"),
-            KernelLanguage.OPENCL_C,
+            KernelLanguage.SHARED,
             make_defines(macros, epilogue.defines),
             register_limit(target, registers),
         )

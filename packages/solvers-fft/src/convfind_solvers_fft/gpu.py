@@ -37,7 +37,7 @@ class GpuSolver(TunableSolver):
     buffers = 1  # tiles that a unit has in local memory
     algorithm = Algorithm.FFT
     is_dynamic = True
-    backends = ("opencl", "hip")
+    backends = ("opencl", "hip", "cuda")
 
     def __init__(self, direction: Direction, *, channels_last: bool) -> None:
         """Take the variant, which gives the solver its id."""

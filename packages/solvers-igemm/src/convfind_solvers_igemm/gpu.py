@@ -52,7 +52,7 @@ class GpuSolver(TunableSolver):
 
     version = 3
     algorithm = Algorithm.IMPLICIT_GEMM
-    backends = ("opencl", "hip")
+    backends = ("opencl", "hip", "cuda")
     domain = Domain(
         kinds=GPUS,
         dtypes=(DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16, DataType.INT8),

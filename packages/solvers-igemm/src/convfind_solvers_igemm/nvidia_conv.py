@@ -86,7 +86,7 @@ class MatrixConvSolver(TunableSolver):
 
     version = 4
     algorithm = Algorithm.IMPLICIT_GEMM
-    backends = ("opencl",)
+    backends = ("opencl", "cuda")
 
     def __init__(self, direction: Direction, *, channels_last: bool, fixed: bool) -> None:
         """Take the variant, which gives the solver its id; ``fixed``: sizes are compiled in."""
@@ -263,7 +263,7 @@ class MatrixConvSolver(TunableSolver):
         limit = self._most_registers(problem, shape, tile)
         return Program(
             KernelSource(PACKAGE, "kernels/nvidia_conv.cl"),
-            KernelLanguage.OPENCL_C,
+            KernelLanguage.SHARED,
             make_defines(macros),
             () if limit is None else register_limit(target, limit),
         )

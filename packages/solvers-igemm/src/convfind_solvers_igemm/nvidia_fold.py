@@ -92,7 +92,7 @@ class Folding:
         """The program of both launches."""
         return Program(
             KernelSource(PACKAGE, "kernels/nvidia_fold.cl"),
-            KernelLanguage.OPENCL_C,
+            KernelLanguage.SHARED,
             make_defines({"DTYPE": self.problem.dtype.upper()}),
         )
 

@@ -57,7 +57,7 @@ class MatrixWeightsSolver(TunableSolver):
     version = 2
     direction = Direction.BACKWARD_WEIGHTS
     algorithm = Algorithm.IMPLICIT_GEMM
-    backends = ("opencl",)
+    backends = ("opencl", "cuda")
     domain = DOMAIN.oriented(Direction.BACKWARD_WEIGHTS, channels_last=True)
 
     def __init__(self, *, fixed: bool) -> None:
@@ -177,7 +177,7 @@ class MatrixWeightsSolver(TunableSolver):
             macros |= {"FIXED": True, **shape.sizes}
         return Program(
             KernelSource(PACKAGE, "kernels/nvidia_weights.cl"),
-            KernelLanguage.OPENCL_C,
+            KernelLanguage.SHARED,
             make_defines(macros),
         )
 

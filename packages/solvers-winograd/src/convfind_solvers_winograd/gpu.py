@@ -42,7 +42,7 @@ class GpuSolver(Solver):
 
     algorithm = Algorithm.WINOGRAD
     is_dynamic = True
-    backends: tuple[str, ...] = ("opencl", "hip")
+    backends: tuple[str, ...] = ("opencl", "hip", "cuda")
     domain = replace(UNSTRIDED.without(Trait.DILATION), kinds=GPUS)
 
     def __init__(

@@ -37,7 +37,7 @@ class FusedMmaSolver(OneLaunchSolver):
     For F(4, 3): 36 points of 32 tiles and 32 filters are as many sums as a unit's registers hold.
     """
 
-    backends = ("opencl",)
+    backends = ("opencl", "cuda")
     domain = replace(OneLaunchSolver.domain, features=frozenset({"nv-ptx"}))
     filter_order = FilterOrder.FRAGMENTS
 
@@ -84,7 +84,7 @@ class FusedMmaSolver(OneLaunchSolver):
         epilogue = Epilogue.of(problem)
         program = Program(
             KernelSource("convfind_solvers_winograd", "kernels/gpu_fused_mma.cl"),
-            KernelLanguage.OPENCL_C,
+            KernelLanguage.SHARED,
             make_defines(epilogue.defines, PRODUCTS=tensor_core_products(problem)),
         )
         fused = Launch(

@@ -74,7 +74,7 @@ class PipelinedSolver(OneLaunchSolver):
     blocks of it stay in the last-level cache. For NVIDIA's GPUs on which that is large.
     """
 
-    backends = ("opencl",)
+    backends = ("opencl", "cuda")
     domain = replace(OneLaunchSolver.domain, features=frozenset({"nv-ptx"}))
     is_dynamic = False
     #: Where solvers for matrix units take less time: two thirds on an H100.
@@ -127,7 +127,7 @@ class PipelinedSolver(OneLaunchSolver):
         epilogue = Epilogue.of(problem)
         program = Program(
             KernelSource("convfind_solvers_winograd", "kernels/gpu_pipelined.cl"),
-            KernelLanguage.OPENCL_C,
+            KernelLanguage.SHARED,
             make_defines(epilogue.defines, CHANNELS=sizes.channels, FILTERS=sizes.filters),
             register_limit(target, _REGISTERS),
         )

@@ -234,7 +234,7 @@ class Product:
                 "convfind_solvers_winograd",
                 f"kernels/gpu_product{'_mma' if tile.mma else ''}.cl",
             ),
-            KernelLanguage.OPENCL_C if tile.mma else KernelLanguage.SHARED,
+            KernelLanguage.SHARED,
             make_defines(macros),
         )
         return Launch(

@@ -131,7 +131,7 @@ class Stream:
         }
         program = Program(
             KernelSource("convfind_solvers_winograd", "kernels/gpu_weights_wgmma.cl"),
-            KernelLanguage.OPENCL_C,
+            KernelLanguage.SHARED,
             make_defines(macros),
         )
         numbers = (

@@ -54,7 +54,7 @@ def wgmma_launch(
             "convfind_solvers_winograd",
             f"kernels/gpu_product_{'held' if tile.holds else 'wgmma'}.cl",
         ),
-        KernelLanguage.OPENCL_C,
+        KernelLanguage.SHARED,
         make_defines(macros),
     )
     count = product.count(tile)

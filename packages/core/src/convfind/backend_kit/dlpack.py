@@ -117,10 +117,7 @@ def foreign_tensor(
     kind, number = dlpack_device(tensor)
     if kind != device[0]:
         return None
-    if number != device[1]:
-        there, here = f"{backend}:{number}", f"{backend}:{device[1]}"
-        msg = f"tensor lies on {there}, and {here} is open; open {there}"
-        raise DeviceError(msg)
+    check_device(backend, number, device[1])
     exported: Any = tensor
     try:
         capsule = exported.__dlpack__(stream=stream)
@@ -128,15 +125,27 @@ def foreign_tensor(
         msg = f"{type(tensor).__name__} does not share its memory: {exc}"
         raise DeviceError(msg) from exc
     foreign = ForeignTensor(capsule)
-    form = foreign.form
+    check_in_place(foreign.form, foreign.address)
+    return foreign
+
+
+def check_device(backend: str, number: int, opened: int) -> None:
+    """Raise `DeviceError` for a tensor on another device of a backend than the one opened."""
+    if number != opened:
+        there, here = f"{backend}:{number}", f"{backend}:{opened}"
+        msg = f"tensor lies on {there}, and {here} is open; open {there}"
+        raise DeviceError(msg)
+
+
+def check_in_place(form: TensorForm, address: int) -> None:
+    """Raise `DeviceError` for a tensor with gaps, or one that starts at an odd address."""
     described = f"tensor of shape {form.shape} and strides {form.strides}"
     if not form.is_dense:
         msg = f"{described} has gaps; use its contiguous()"
         raise DeviceError(msg)
-    if foreign.address % _ALIGNMENT:
+    if address % _ALIGNMENT:
         msg = f"{described} does not start at a multiple of {_ALIGNMENT} bytes; use its clone()"
         raise DeviceError(msg)
-    return foreign
 
 
 #: What libraries call at the end of a tensor of ours: C's ``time``, which writes the time where the

@@ -1,4 +1,4 @@
-// The vocabulary of shared kernels: one source, OpenCL C 1.2 and HIP C++.
+// The vocabulary of shared kernels: one source, OpenCL C 1.2, HIP C++ and CUDA C++.
 // A shared kernel uses these words and no vector literal, swizzle or image; see docs/writing-a-solver.md.
 #ifndef CONVFIND_KERNEL_H
 #define CONVFIND_KERNEL_H
@@ -58,6 +58,7 @@
 #define CF_UINT uint
 #define CF_USHORT ushort
 #define CF_HALF half                // only to point at; CF_LOAD and CF_STORE convert
+#define CF_SHARED(pointer) ((CF_UINT)(size_t)(pointer))  // address of local memory as PTX counts it
 #define CF_AS_FLOAT(bits) as_float(bits)
 #define CF_AS_UINT(number) as_uint(number)
 #define CF_LOAD_HALF(pointer, index) vload_half(index, pointer)
@@ -65,7 +66,7 @@
 
 #endif  // __OPENCL_VERSION__
 
-#ifdef __HIPCC_RTC__
+#if defined(__HIPCC_RTC__) || defined(__CUDACC_RTC__)
 
 #define CF_KERNEL extern "C" __global__
 #define CF_GLOBAL
@@ -74,7 +75,6 @@
 #define CF_CONSTANT __constant__ const
 #define CF_RESTRICT __restrict__
 #define CF_INLINE static __device__ __forceinline__
-#define CF_WORK_GROUP_SIZE(x, y, z) __launch_bounds__((x) * (y) * (z))
 #define CF_UNROLL _Pragma("unroll")
 #ifdef __AMDGCN__
 // AMD's compiler reads first whatever it sees, and where it sees all steps it runs out of registers.
@@ -92,7 +92,6 @@
 #define CF_BARRIER() __syncthreads()
 
 #define CF_FMA(a, b, c) cf_fma(a, b, c)
-#define CF_MULTIPLY_ADD_SMALL(a, b, c) (__mul24(a, b) + (c))  // 32-bit products take 64-bit sums on gfx9
 CF_INLINE float cf_fma(float a, float b, float c) { return fmaf(a, b, c); }
 CF_INLINE double cf_fma(double a, double b, double c) { return fma(a, b, c); }
 
@@ -113,9 +112,16 @@ CF_INLINE double cf_fma(double a, double b, double c) { return fma(a, b, c); }
 #define CF_LONG long long
 #define CF_UINT unsigned int
 #define CF_USHORT unsigned short
-#define CF_HALF _Float16
 #define CF_AS_FLOAT(bits) __uint_as_float(bits)
 #define CF_AS_UINT(number) __float_as_uint(number)
+
+#endif  // __HIPCC_RTC__ || __CUDACC_RTC__
+
+#ifdef __HIPCC_RTC__
+
+#define CF_WORK_GROUP_SIZE(x, y, z) __launch_bounds__((x) * (y) * (z))
+#define CF_MULTIPLY_ADD_SMALL(a, b, c) (__mul24(a, b) + (c))  // 32-bit products take 64-bit sums on gfx9
+#define CF_HALF _Float16
 #define CF_LOAD_HALF(pointer, index) ((float)(pointer)[index])
 #define CF_STORE_HALF(pointer, index, value) ((pointer)[index] = (_Float16)(value))
 
@@ -132,6 +138,42 @@ CF_INLINE double cf_fma(double a, double b, double c) { return fma(a, b, c); }
 #endif
 
 #endif  // __HIPCC_RTC__
+
+#ifdef __CUDACC_RTC__
+
+typedef unsigned long long ulong;
+
+// The compiler ignores its option for registers where it knows the size of a work-group, and takes one of the two here.
+#ifdef CF_MOST_REGISTERS
+#define CF_WORK_GROUP_SIZE(x, y, z) __maxnreg__(CF_MOST_REGISTERS)
+#else
+#define CF_WORK_GROUP_SIZE(x, y, z) __launch_bounds__((x) * (y) * (z))
+#endif
+#define CF_MULTIPLY_ADD_SMALL(a, b, c) ((a) * (b) + (c))
+#define CF_SHARED(pointer) ((CF_UINT)__cvta_generic_to_shared(pointer))
+#define CF_HALF CfHalf
+#define CF_LOAD_HALF(pointer, index) cf_float_of((pointer)[index])
+#define CF_STORE_HALF(pointer, index, value) ((pointer)[index] = cf_half_of(value))
+
+// A half as it lies in memory: CUDA's own type is in a header that the compiler need not have.
+struct CfHalf {
+  unsigned short bits;
+};
+CF_INLINE float cf_float_of(const CfHalf half) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half.bits));
+  return value;
+}
+CF_INLINE CfHalf cf_half_of(const float value) {
+  CfHalf half;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half.bits) : "f"(value));
+  return half;
+}
+
+#define CF_WAVE_SIZE 32
+#define CF_DOT4(a, b, c) __dp4a((int)(a), (int)(b), c)
+
+#endif  // __CUDACC_RTC__
 
 #ifndef CF_MFMA
 #define CF_MFMA 0  // 1: the device multiplies matrices with MFMA instructions, see convfind_gpu_mfma.h

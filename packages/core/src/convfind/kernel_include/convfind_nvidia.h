@@ -1,18 +1,22 @@
-// PTX of NVIDIA GPUs from sm_80 on, for OpenCL C: copies past the registers, and matrix products.
+// PTX of NVIDIA GPUs from sm_80 on, for OpenCL C and CUDA: copies past the registers, and matrix products.
 //
 // Matrix operands lie in local memory as rows of 128 bytes (32 floats or 64 elements of 16 bits along the sum), the
 // 16-byte pieces of row r at CF_PIECE(r, piece): no two of eight neighbouring rows' pieces share banks, and it is what
 // wgmma calls a swizzle of 128 bytes. Tiles start at multiples of 1024 bytes.
 //
-// What only sm_90a knows (wgmma) is written behind "//@", as a comment: compilers for sm_90 pass it on, and the OpenCL
-// backend takes the mark away in the PTX text, where they have gone; see its retarget module.
+// What only sm_90a knows (wgmma) is written behind CF_90A: in OpenCL C, whose compilers write PTX for sm_90, as a comment,
+// which they pass on; the OpenCL backend takes the mark away in the PTX text, see its ptx module. NVRTC knows sm_90a.
 #include "convfind_kernel.h"
+
+#ifdef __OPENCL_VERSION__
+#define CF_90A "//@"
+#else
+#define CF_90A
+#endif
 
 // Products that run on may not cross a call.
 #define CF_INLINED CF_INLINE __attribute__((always_inline))
 
-// Addresses of local memory as PTX counts them.
-#define CF_SHARED(pointer) ((CF_UINT)(size_t)(pointer))
 // Where a 16-byte piece of a row is in a tile, in bytes.
 #define CF_PIECE(row, piece) ((row) * 128 + (((piece) ^ ((row) & 7)) << 4))
 
@@ -128,21 +132,21 @@ CF_INLINED void cf_store_pair(CF_GLOBAL float *to, const float first, const floa
 // 0. Products run on; registers that they use must not be touched until CF_WGMMA_WAIT has left at most `count` groups
 // on their way. Before the first one of a group stands CF_WGMMA_FENCE, after the last CF_WGMMA_COMMIT. Items that wrote
 // what a product reads in local memory run CF_FENCE_MATRICES before the barrier.
-#define CF_WGMMA_FENCE() asm volatile("//@wgmma.fence.sync.aligned;" ::: "memory")
-#define CF_WGMMA_COMMIT() asm volatile("//@wgmma.commit_group.sync.aligned;" ::: "memory")
-#define CF_WGMMA_WAIT(count) asm volatile("//@wgmma.wait_group.sync.aligned %0;" ::"n"(count) : "memory")
+#define CF_WGMMA_FENCE() asm volatile(CF_90A "wgmma.fence.sync.aligned;" ::: "memory")
+#define CF_WGMMA_COMMIT() asm volatile(CF_90A "wgmma.commit_group.sync.aligned;" ::: "memory")
+#define CF_WGMMA_WAIT(count) asm volatile(CF_90A "wgmma.wait_group.sync.aligned %0;" ::"n"(count) : "memory")
 #define CF_FENCE_MATRICES() asm volatile("fence.proxy.async.shared::cta;" ::: "memory")
 #define CF_MATRIX(address) ((ulong)(((address) & 0x3ffffu) >> 4) | (ulong)1 << 16 | (ulong)64 << 32 | (ulong)1 << 62)
 
 #define CF_WGMMA(columns, dtype, sums, a, b, more) \
-  CF_JOIN(CF_WGMMA_, columns)(CF_JOIN(CF_WGMMA_KIND_, dtype), CF_JOIN(CF_WGMMA_MAJOR_, dtype), sums, a, b, more)
+  CF_JOIN(CF_WGMMA_, columns)(CF_JOIN(CF_WGMMA_KIND_, dtype), CF_JOIN(CF_WGMMA_MAJOR_, dtype), sums, a, b, (int)(more))
 #define CF_WGMMA_KIND_FLOAT32 "k8.f32.tf32.tf32 {"
 #define CF_WGMMA_KIND_FLOAT16 "k16.f32.f16.f16 {"
 #define CF_WGMMA_KIND_BFLOAT16 "k16.f32.bf16.bf16 {"
 #define CF_WGMMA_MAJOR_FLOAT32 ";}"
 #define CF_WGMMA_MAJOR_FLOAT16 ", 0, 0;}"
 #define CF_WGMMA_MAJOR_BFLOAT16 ", 0, 0;}"
-#define CF_WGMMA_START(n, more) "//@{.reg .pred p; setp.ne.b32 p, " more ", 0; wgmma.mma_async.sync.aligned.m64n" n
+#define CF_WGMMA_START(n, more) CF_90A "{.reg .pred p; setp.ne.b32 p, " more ", 0; wgmma.mma_async.sync.aligned.m64n" n
 
 #define CF_REGISTERS_FEW "%0,%1,%2,%3,%4,%5,%6,%7"
 #define CF_REGISTERS_HALF_32 "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
@@ -208,7 +212,7 @@ CF_INLINED void cf_store_pair(CF_GLOBAL float *to, const float first, const floa
 // The same with a from registers.
 #define CF_WGMMA_FROM_REGISTERS(columns, dtype, sums, a, b, more) \
   CF_JOIN(CF_WGMMA_FROM_REGISTERS_, columns)                       \
-  (CF_JOIN(CF_WGMMA_KIND_, dtype), CF_JOIN(CF_WGMMA_B_MAJOR_, dtype), sums, a, b, more)
+  (CF_JOIN(CF_WGMMA_KIND_, dtype), CF_JOIN(CF_WGMMA_B_MAJOR_, dtype), sums, a, b, (int)(more))
 #define CF_WGMMA_B_MAJOR_FLOAT32 ";}"
 #define CF_WGMMA_B_MAJOR_FLOAT16 ", 0;}"
 #define CF_WGMMA_B_MAJOR_BFLOAT16 ", 0;}"

@@ -13,9 +13,7 @@ from convfind.solver.kernel_source import KernelSource
 class KernelLanguage(StrEnum):
     """The language of a kernel file."""
 
-    SHARED = (
-        "shared"  # OpenCL C 1.2 in the words of kernel_include: compiles as OpenCL C and as HIP C++
-    )
+    SHARED = "shared"  # in the words of kernel_include: compiles as OpenCL C, HIP C++ and CUDA C++
     OPENCL_C = "opencl-c"
     HIP = "hip"
 

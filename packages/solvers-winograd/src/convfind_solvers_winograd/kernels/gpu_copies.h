@@ -7,6 +7,6 @@
 #define COPIES_END() asm volatile("cp.async.commit_group;" ::: "memory")
 #define COPIES_WAIT(left) asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory")
 // An array in local memory as COPY counts it.
-#define ADDRESS(array) ((CF_UINT)(size_t)(array))
+#define ADDRESS(array) CF_SHARED(array)
 
 #endif  // GPU_COPIES_H

@@ -96,7 +96,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void winograd_gpu_product(
   const CF_LONG b_advance = B_ALONG_DEPTH ? TILE_K : TILE_K * (CF_LONG)b_step;
   a += matrix * a_matrix;
   b += matrix * b_matrix;
-  const CF_UINT base = (CF_UINT)(size_t)tiles;
+  const CF_UINT base = ADDRESS(tiles);
   int a_from[A_FOURS], b_from[B_FOURS];
   CF_UINT a_to[A_FOURS], b_to[B_FOURS];
   FOR_UNROLLED(q, A_FOURS) {
@@ -170,7 +170,11 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void winograd_gpu_product(
     float2 pair;
     pair.x = sum[i][j][2 * half_piece];
     pair.y = sum[i][j][2 * half_piece + 1];
-    if (add) pair += *to;
+    if (add) {
+      const float2 before = *to;
+      pair.x += before.x;
+      pair.y += before.y;
+    }
     *to = pair;
   }
 }

@@ -14,7 +14,8 @@ from convfind.problem import ConvProblem
 from convfind.solver.kernel_spec import Program
 from convfind.types import AccuracyClass, DataType, Direction, Layout
 
-ARCHITECTURES = ("gfx900", "gfx906", "gfx908", "gfx90a", "gfx1030")
+AMD_ARCHITECTURES = ("gfx900", "gfx906", "gfx908", "gfx90a", "gfx1030")
+NVIDIA_ARCHITECTURES = ("sm_80", "sm_90")
 FLOAT32, FLOAT16, BFLOAT16, INT8 = (
     *(DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16, DataType.INT8),
 )
@@ -60,6 +61,12 @@ LAYERS = (
     Layer((16, 512, 7, 7), (512, 512, 3, 3), Layout.NHWC),
     Layer((16, 3, 56, 56), (64, 3, 3, 3), Layout.NHWC, solvers="winograd-*-narrow"),
     Layer((16, 64, 14, 14), (64, 1, 7, 7), groups=64, solvers="direct-gpu-bands*"),
+    Layer((16, 64, 28, 28), (64, 1, 7, 7), groups=64, solvers="direct-nvidia-stages-*"),
+    Layer(
+        *((16, 64, 28, 28), (64, 8, 3, 3), Layout.NHWC),
+        groups=8,
+        solvers="direct-nvidia-groups-*",
+    ),
     Layer((16, 64, 28, 28), (64, 1, 5, 5), stride=2, groups=64, solvers="direct-gpu-up*"),
     Layer((4, 320, 64, 64), (4, 320, 3, 3), solvers="direct-gpu-last-*-fwd"),
     Layer((8, 32, 256, 256), (3, 32, 9, 9), solvers="direct-gpu-last-*-fwd"),

@@ -1,0 +1,28 @@
+"""What this package registers with convfind. Imports no CUDA: that waits for the first device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from convfind.plugins import hookimpl
+from convfind_backend_cuda.backend import CudaBackend
+
+if TYPE_CHECKING:
+    from convfind.plugins.registry import BackendRegistry, SolverRegistry
+
+
+@hookimpl
+def convfind_register_backends(register: BackendRegistry) -> None:
+    """Register the ``cuda`` backend."""
+    register.add(CudaBackend)
+
+
+@hookimpl
+def convfind_register_solvers(register: SolverRegistry) -> None:
+    """Register the GEMM solvers in their order of preference."""
+    from convfind.backend_kit.library_gemm.solvers import library_gemm_solvers
+    from convfind.types import DataType
+
+    # Of int8 cuBLAS multiplies multiples of four rows and columns only.
+    types = (DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16)
+    register.extend(library_gemm_solvers("cuda", features=["cublas"], dtypes=types))

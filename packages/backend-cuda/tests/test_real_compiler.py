@@ -1,0 +1,160 @@
+"""Every shared kernel in its default configurations, compiled by NVRTC: no GPU is needed."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+from shipped_programs import NVIDIA_ARCHITECTURES, kind_of, programs_of, shared_out
+
+from convfind.errors import DeviceError, KernelBuildError
+from convfind.kit.assembler_log import figures_in
+from convfind.kit.register_limit import register_limit
+from convfind.plugins.registry import default_registry
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, Program
+from convfind_backend_cuda.architectures import KNOWN, compiled_for
+
+#: Bytes that a few kernels may spill; each is a register's worth.
+_FEW = 16
+#: Architectures whose kernels may declare more than 48 KiB of local memory, and kernels that do.
+LARGE = ("sm_90",)
+TOO_LARGE = ("kernels/nvidia_weights.cl",)
+pytestmark = pytest.mark.usefixtures("nvrtc")
+
+
+def launched_programs() -> dict[str, set[Program]]:
+    """The programs of all solvers, of each architecture."""
+    from convfind_backend_cuda.target import absent
+
+    return {arch: set().union(*programs_of(absent(arch)).values()) for arch in NVIDIA_ARCHITECTURES}
+
+
+def test_every_solver_takes_part() -> None:
+    from convfind_backend_cuda.target import absent
+
+    targets = [absent(arch) for arch in NVIDIA_ARCHITECTURES]
+    taking = {solver_id for target in targets for solver_id in programs_of(target)}
+    registered = default_registry().solvers_for(targets[0])[0]
+    assert taking == {solver.solver_id for solver in registered}
+
+
+def test_every_program_is_compiled_and_every_kind_for_each() -> None:
+    launched = launched_programs()
+    shares = shared_out(launched)
+    assert set().union(*shares.values()) == set().union(*launched.values())
+    for arch, programs in launched.items():
+        assert set(map(kind_of, shares[arch])) == set(map(kind_of, programs))
+
+
+@pytest.mark.parametrize("arch", NVIDIA_ARCHITECTURES)
+def test_every_kernel_compiles_and_none_spills(arch: str) -> None:
+    from convfind_backend_cuda.compiler import Compiler
+    from convfind_backend_cuda.target import absent
+
+    compiler = Compiler(absent(arch))
+    programs = shared_out(launched_programs())[arch]
+
+    def compiled(program: Program) -> bytes:
+        try:
+            return compiler.compile(program)
+        except KernelBuildError as exc:
+            # Only Hopper's kernels may declare more than 48 KiB of local memory.
+            is_known = arch not in LARGE and program.source.path in TOO_LARGE
+            if is_known and "too much shared data" in exc.log:
+                return b""
+            raise
+
+    with ThreadPoolExecutor(2) as threads:
+        binaries = list(threads.map(compiled, programs))
+    assert any(binaries)
+    spilled = []
+    for program, binary in zip(programs, binaries, strict=True):
+        if not binary:
+            continue
+        assert compiler.opened(program, binary).startswith(b"\x7fELF")
+        kernels = figures_in(compiler.build_log(program)).values()
+        assert kernels, program
+        for kernel in kernels:
+            assert kernel.registers is not None
+            assert kernel.registers <= 255
+            assert not kernel.is_serialized, program
+            if kernel.spilled > _FEW:
+                spilled.append((kernel, program.source.path, program.defines))
+    assert not spilled
+
+
+@pytest.mark.parametrize("arch", KNOWN)
+def test_every_architecture_is_compiled_for(arch: str) -> None:
+    from convfind_backend_cuda.compiler import Compiler
+    from convfind_backend_cuda.target import absent
+
+    program = Program(KernelSource("convfind_solvers_igemm", "kernels/gpu_sum.cl"))
+    assert Compiler(absent(arch)).compile(program)
+
+
+def test_a_limit_of_registers_is_kept() -> None:
+    from convfind_backend_cuda.compiler import Compiler
+    from convfind_backend_cuda.target import absent
+
+    target = absent("sm_90")
+    compiler = Compiler(target)
+    program = Program(
+        KernelSource("convfind_solvers_igemm", "kernels/gpu_conv.cl"),
+        options=register_limit(target, 64),
+    )
+    compiler.compile(program)
+    figures = figures_in(compiler.build_log(program)).values()
+    assert figures
+    assert all(kernel.registers and kernel.registers <= 64 for kernel in figures)
+
+
+def test_an_error_comes_with_the_compilers_log() -> None:
+    from convfind_backend_cuda.compiler import Compiler
+    from convfind_backend_cuda.target import absent
+
+    program = Program(KernelSource("convfind_solvers_igemm", "kernels/gpu_sum.cl"))
+    broken = replace(program, defines=(("CF_TYPE_INT32", "nonsense"),), options=("-Werror",))
+    with pytest.raises(KernelBuildError, match="-Werror"):
+        Compiler(absent("sm_90")).compile(broken)
+    foreign = replace(program, language=KernelLanguage.OPENCL_C)
+    with pytest.raises(KernelBuildError, match="the cuda backend compiles shared, not opencl-c"):
+        Compiler(absent("sm_90")).compile(foreign)
+
+
+def test_an_architecture_that_nvrtc_does_not_know_is_an_error() -> None:
+    from convfind_backend_cuda.compiler import Compiler
+    from convfind_backend_cuda.target import absent
+
+    unknown = replace(absent("sm_90"), identity="", arch="sm_999")
+    program = Program(KernelSource("convfind_solvers_igemm", "kernels/gpu_sum.cl"))
+    with pytest.raises(KernelBuildError, match="sm_999"):
+        Compiler(unknown).compile(program)
+    with pytest.raises(DeviceError, match=r"no such target: 'sm_1'; known: sm_75"):
+        absent("sm_1")
+
+
+def test_a_device_that_is_not_here_is_told_as_the_device_tells_itself() -> None:
+    from convfind_backend_cuda.target import absent
+
+    target = absent("sm_90a", 114)
+    assert target.arch == "sm_90"
+    assert target.identity == "cuda|CUDA|NVIDIA H100 80GB HBM3|sm_90|114"
+    assert target.compute_capability == 90
+    assert compiled_for(target.arch) == "sm_90a"
+    assert all(absent(arch).compute_units == known.compute_units for arch, known in KNOWN.items())
+
+
+def test_a_damaged_or_foreign_binary_is_refused() -> None:
+    from convfind_backend_cuda.compiler import Compiler
+    from convfind_backend_cuda.target import absent
+
+    program = Program(KernelSource("convfind_solvers_igemm", "kernels/gpu_sum.cl"))
+    here = Compiler(absent("sm_90"))
+    binary = here.compile(program)
+    assert here.opened(program, binary) in binary
+    with pytest.raises(KernelBuildError, match="damaged"):
+        here.opened(program, binary[:-1])
+    with pytest.raises(KernelBuildError, match="another device"):
+        Compiler(absent("sm_80")).opened(program, binary)
