@@ -213,6 +213,7 @@ def test_equals_torch(direction: Direction, x: Index, w: Index, options: dict[st
     check_with_torch(ConvProblem.create(direction, x, w, **options))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(...)
 def test_equals_torch_on_any_shape(problem: ConvProblem) -> None:

@@ -156,6 +156,7 @@ def test_pages_that_go_bad_in_use(
     works_on_disk(filled.parent, target, problem(2), entry(a=1.0))
 
 
+@pytest.mark.slow
 def test_random_damage_never_kills_and_never_lies(
     filled: Path, target: Target, problem: Problem, entry: Entry, in_child: Callable[..., Any]
 ) -> None:

@@ -341,6 +341,7 @@ def test_a_solution_of_a_solver_that_is_gone_says_so(handle: Handle) -> None:
         handle.run(best, x=X, w=W)
 
 
+@pytest.mark.slow
 def test_ten_thousand_shapes_leave_a_bounded_number_prepared(handle: Handle) -> None:
     solution = handle.find(PROBLEM).best
     first = handle.prepare(solution)
