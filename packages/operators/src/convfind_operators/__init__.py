@@ -11,6 +11,9 @@ from convfind_operators.elementwise import (
     UnaryProblem,
     WhereProblem,
 )
+from convfind_operators.gather import GatherElementsProblem, GatherProblem
+from convfind_operators.local_response import LocalResponseNormProblem
+from convfind_operators.matmul import MatMulProblem
 from convfind_operators.normalization import GroupNormProblem, LayerNormProblem, RMSNormProblem
 from convfind_operators.operand import Operand
 from convfind_operators.operator import Operator
@@ -28,22 +31,30 @@ from convfind_operators.rearrangement import (
     TransposeProblem,
 )
 from convfind_operators.reduction import ReductionProblem
+from convfind_operators.resize import ResizeProblem
+from convfind_operators.scan import ArgReductionProblem, CumulativeSumProblem
 from convfind_operators.softmax import SoftmaxProblem
 from convfind_operators.solver import OperatorSolver
 from convfind_operators.solver_list import solver_of, solvers
 
 __all__ = [
     "ActivationProblem",
+    "ArgReductionProblem",
     "BatchNormProblem",
     "BinaryProblem",
     "CastProblem",
     "ChannelShuffleProblem",
     "ConcatProblem",
     "CopyProblem",
+    "CumulativeSumProblem",
     "ElementType",
     "ExpandProblem",
+    "GatherElementsProblem",
+    "GatherProblem",
     "GroupNormProblem",
     "LayerNormProblem",
+    "LocalResponseNormProblem",
+    "MatMulProblem",
     "Operand",
     "Operator",
     "OperatorSolver",
@@ -51,6 +62,7 @@ __all__ = [
     "PoolingProblem",
     "RMSNormProblem",
     "ReductionProblem",
+    "ResizeProblem",
     "SliceProblem",
     "SoftmaxProblem",
     "SplitProblem",

@@ -10,7 +10,7 @@ from convfind.device.target import DeviceKind, Target
 from convfind.solver.defines import DefineValue, make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import Argument, BufferArg, Launch, ScalarArg, i32, i64
+from convfind.solver.recipe import Argument, BufferArg, ScalarArg, i32, i64
 from convfind_operators.element_type import ElementType
 from convfind_operators.walk import MOST_AXES, View
 
@@ -99,10 +99,8 @@ def grid(elements: int, target: Target) -> tuple[tuple[int, ...], tuple[int, ...
     return (-(-items // group) * group,), (group,)
 
 
-def launch(
-    spec: KernelSpec,
-    arguments: tuple[Argument, ...],
-    sizes: tuple[tuple[int, ...], tuple[int, ...]],
-) -> Launch:
-    """Return a launch with global and local sizes."""
-    return Launch(spec, arguments, *sizes)
+def spread(elements: int, target: Target) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return sizes of a launch whose work-items take every so many-th element, on any device."""
+    if not has_vectors(target):
+        return grid(elements, target)
+    return (Division.of(elements, 1, target).global_size[0],), (1,)

@@ -10,6 +10,9 @@ from convfind_operators.elementwise import (
     UnaryProblem,
     WhereProblem,
 )
+from convfind_operators.gather import GatherElementsProblem, GatherProblem
+from convfind_operators.local_response import LocalResponseNormProblem
+from convfind_operators.matmul import MatMulProblem
 from convfind_operators.normalization import GroupNormProblem, LayerNormProblem, RMSNormProblem
 from convfind_operators.operator import Operator
 from convfind_operators.pooling import PoolingProblem
@@ -25,6 +28,8 @@ from convfind_operators.rearrangement import (
     TransposeProblem,
 )
 from convfind_operators.reduction import ReductionProblem
+from convfind_operators.resize import ResizeProblem
+from convfind_operators.scan import ArgReductionProblem, CumulativeSumProblem
 from convfind_operators.softmax import SoftmaxProblem
 
 
@@ -33,7 +38,9 @@ def problem_types() -> tuple[type[Operator], ...]:
     return (
         *(ActivationProblem, UnaryProblem, BinaryProblem, WhereProblem, CastProblem),
         *(BatchNormProblem, GroupNormProblem, LayerNormProblem, RMSNormProblem),
+        *(LocalResponseNormProblem, ResizeProblem, MatMulProblem),
         *(PoolingProblem, ReductionProblem, SoftmaxProblem),
+        *(ArgReductionProblem, CumulativeSumProblem, GatherProblem, GatherElementsProblem),
         *(CopyProblem, TransposeProblem, ConcatProblem, SplitProblem, SliceProblem, PadProblem),
         *(ExpandProblem, TileProblem, ChannelShuffleProblem),
     )

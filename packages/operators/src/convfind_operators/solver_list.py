@@ -16,10 +16,25 @@ def solvers() -> tuple[OperatorSolver, ...]:
     """Return all solvers, best first."""
     from convfind_operators.copy_solver import CopySolver
     from convfind_operators.elementwise_solver import ElementwiseSolver
+    from convfind_operators.gather_solver import GatherSolver
     from convfind_operators.line_solver import LineSolver
+    from convfind_operators.local_response_solver import LocalResponseNormSolver
+    from convfind_operators.matmul_solver import MatMulSolver
     from convfind_operators.pooling_solver import PoolingSolver
+    from convfind_operators.resize_solver import ResizeSolver
+    from convfind_operators.scan_solver import ScanSolver
 
-    return CopySolver(), ElementwiseSolver(), PoolingSolver(), LineSolver()
+    return (
+        CopySolver(),
+        ElementwiseSolver(),
+        PoolingSolver(),
+        LineSolver(),
+        LocalResponseNormSolver(),
+        MatMulSolver(),
+        GatherSolver(),
+        ResizeSolver(),
+        ScanSolver(),
+    )
 
 
 def solver_of(problem: Any, target: Target) -> OperatorSolver:
