@@ -38,18 +38,10 @@
 #define OPERATION_JOINED_EXPANDED(left, right) left##right
 
 // What running results begin with, and how two of them, of vectors or numbers, become one.
-#define LEAST_OF_FLOAT32 (-INFINITY)
-#define LEAST_OF_FLOAT64 (-INFINITY)
-#define LEAST_OF_INT32 (-2147483647 - 1)
-#define LEAST_OF_INT64 (-9223372036854775807L - 1)
-#define MOST_OF_FLOAT32 INFINITY
-#define MOST_OF_FLOAT64 INFINITY
-#define MOST_OF_INT32 2147483647
-#define MOST_OF_INT64 9223372036854775807L
 #define NONE_OF_ADD 0
 #define NONE_OF_MUL 1
-#define NONE_OF_MAX CF_JOIN(LEAST_OF_, CF_ARITHMETIC)
-#define NONE_OF_MIN CF_JOIN(MOST_OF_, CF_ARITHMETIC)
+#define NONE_OF_MAX LEAST_NUMBER
+#define NONE_OF_MIN LARGEST_NUMBER
 
 #define MORE(t) const CF_LONG t##_m0, const CF_LONG t##_m1, const CF_LONG t##_m2
 #define AT(t) (at_##t + m0 * t##_m0 + m1 * t##_m1 + m2 * t##_m2 + i * t##_step)

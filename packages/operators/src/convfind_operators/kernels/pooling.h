@@ -15,13 +15,8 @@
 #define NOTHING 0
 #define KEPT(kept, next) ((kept) + (next))
 #else
-#define NOTHING LEAST_OF(CF_ARITHMETIC)
+#define NOTHING LEAST_NUMBER
 #define KEPT(kept, next) (((kept) > (next)) | ((kept) != (kept)) ? (kept) : (next))
-#define LEAST_OF(arithmetic) CF_JOIN(LEAST_OF_, arithmetic)
-#define LEAST_OF_FLOAT32 (-INFINITY)
-#define LEAST_OF_FLOAT64 (-INFINITY)
-#define LEAST_OF_INT32 (-2147483647 - 1)
-#define LEAST_OF_INT64 (-9223372036854775807L - 1)
 #endif
 
 // Sizes of x, y and the window, its stride, dilation, padding; `counted`: up to where elements count for the mean, from
