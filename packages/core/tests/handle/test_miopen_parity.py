@@ -344,7 +344,3 @@ def test_transposed_problems(open_handle: Open, direction: Direction) -> None:
 def test_solvers_come_from_plugins(open_handle: Open) -> None:
     assert Registry.build(load_entry_points=False).solvers == ()
     assert "mock-gemm" in {s.solver_id for s in open_handle().registry.solvers}
-
-
-def test_convolution_is_the_only_operator() -> None:
-    assert not [name for name in convfind.__all__ if "pool" in name.lower()]
