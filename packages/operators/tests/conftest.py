@@ -17,6 +17,12 @@ pytest_plugins = ["convfind.testing.fixtures"]
 Check = Callable[..., None]
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark what compiles kernels: dozens of programs take minutes."""
+    if "check" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(params=["as-it-is", "as-a-gpu"])
 def check(request: pytest.FixtureRequest, convfind_device: Device) -> Check:
     """Return what checks a problem with the kernels of the device, or with those of GPUs."""
