@@ -211,3 +211,16 @@ def test_a_network_learns_as_it_does_in_pytorch() -> None:
     right, got = losses(plain), losses(converted)
     assert right[-1] < right[0]
     assert got == pytest.approx(right, rel=1e-2, abs=1e-3)
+
+
+def test_a_layer_that_is_left_to_pytorch_is_not_asked_about_again_without_gradients() -> None:
+    model = convert(nn.Conv2d(3, 4, 3), **{**QUICK, "solvers": ("direct-naive-bwd-data",)})
+    x, other = image(), torch.randn(1, 3, 5, 5)
+    with torch.no_grad():
+        for _ in range(3):
+            torch.testing.assert_close(model(x), torch.conv2d(x, model.weight, model.bias))
+        model(other)
+    calls = {line.problem.split("-")[1]: line.calls for line in report(model).lines}
+    assert calls == {"2x3x9x9": 1, "1x3x5x5": 1}
+    model(x)
+    assert sum(line.calls for line in report(model).lines) == 3

@@ -35,15 +35,15 @@ class Call(NamedTuple):
         return (
             *(self.direction, x.device, x.dtype, x.shape, x.stride()),
             *(w.dtype, w.shape, w.stride(), None if b is None else (b.dtype, b.shape)),
-            *(self.geometry, self.layer.options, self.constant),
+            *(self.geometry, self.layer.word, self.constant),
             *(native.deterministic(), native.allow_tf32(x.device), stream_of(x.device)),
         )
 
     @property
     def tensors(self) -> dict[str, torch.Tensor]:
-        """Tensors by the names that the problem reads, without a bias."""
+        """Tensors by the names that the problem reads."""
         if self.dy is None:
-            return {"x": self.x, "w": self.w}
+            return {"x": self.x, "w": self.w, **({} if self.b is None else {"bias": self.b})}
         if self.direction is Direction.BACKWARD_DATA:
             return {"y": self.dy, "w": self.w}
         return {"x": self.x, "y": self.dy}
@@ -77,7 +77,7 @@ class Call(NamedTuple):
             channels_last=self.memory_format is not torch.contiguous_format,
             deterministic=native.deterministic(),
             allow_tf32=native.allow_tf32(self.x.device),
-            bias=False,
+            bias=self.b is not None,
         )
 
     def pytorch(self) -> torch.Tensor:

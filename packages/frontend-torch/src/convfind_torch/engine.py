@@ -50,6 +50,11 @@ class Engine:
         """The layers that asked for convolutions and are still there, by name."""
         return sorted(self._layers, key=lambda layer: layer.name)
 
+    def is_pytorchs(self, call: Call) -> bool:
+        """Return whether PyTorch is known to compute a call."""
+        route = self._routes.get(call.form)
+        return route is not None and not route.is_ours
+
     def compute(self, call: Call) -> torch.Tensor:
         """Compute a convolution or a gradient, wherever that is fastest; records no gradient."""
         route = self._route(call)
@@ -61,14 +66,11 @@ class Engine:
             bound = self.bound.convolution(way, call.w) if call.constant else None
             if bound is not None:
                 del tensors["w"]
-            result = way.run(tensors, bound)
+            return way.run(tensors, bound)
         except ConvfindError as error:
             _LOG.warning("%s is left to PyTorch: %s", route.description, error)
             route.way, route.reason = None, str(error)
             return call.pytorch()
-        if call.b is None:
-            return result
-        return result.add_(call.b.view(-1, *[1] * (result.dim() - 2)))
 
     def _route(self, call: Call) -> Route:
         form = call.form
@@ -80,7 +82,7 @@ class Engine:
                     self._routes.put(form, route := self._decided(call))
         route.calls += 1
         if route not in call.layer.routes:
-            call.layer.routes[route] = None
+            call.layer.note(route)
             self._layers.add(call.layer)
         return route
 

@@ -6,7 +6,7 @@ function transforms. Inside ``torch.compile`` the functions are operators of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import torch
@@ -18,11 +18,13 @@ from convfind_torch.call import Call
 from convfind_torch.engine import engine
 from convfind_torch.geometry import Geometry, per_axis
 from convfind_torch.layer import Layer, anonymous
+from convfind_torch.native import deterministic
 from convfind_torch.operators import CONVOLUTION
 from convfind_torch.options import current_options
 
 Sizes = int | Sequence[int]
 _PLAIN = (torch.Tensor, Parameter)
+_BIASES = (torch.Tensor, Parameter, type(None))
 
 
 def conv1d(
@@ -143,18 +145,37 @@ def _conv_transpose(
     return convolve_transposed(rank, x, w, b, *given, _layer("functional"))
 
 
+def is_left(layer: Layer, x: Any, w: Any) -> bool:
+    """Return whether a module's call without gradients is known to be PyTorch's: the quick way."""
+    return (
+        bool(layer.left)
+        and not torch.is_grad_enabled()
+        and not torch.compiler.is_compiling()
+        and form_without_gradient(x, w) in layer.left
+    )
+
+
+def form_without_gradient(x: torch.Tensor, w: torch.Tensor) -> Hashable:
+    """Return what the decision about a module's call depends on, the module aside."""
+    return x.shape, x.stride(), x.dtype, x.device, w.dtype, w.stride(), deterministic()
+
+
 def is_pytorchs(rank: int, x: Any, w: Any, b: Any) -> bool:
     """Return whether tensors, or what goes on around them, are not for convfind."""
     if torch.compiler.is_compiling():
         return _is_exporting()
-    return (
-        any(type(one) not in _PLAIN for one in ((x, w) if b is None else (x, w, b)))
-        or not rank + 1 <= x.dim() <= rank + 2 == w.dim()
-        or any(one.layout is not torch.strided or one.is_neg() for one in (x, w))
-        or x.device.type in ("meta", "mkldnn")
-        or w.device != x.device
-        or not x.is_floating_point()
-        or torch._C._len_torch_dispatch_stack() > 0
+    if type(x) not in _PLAIN or type(w) not in _PLAIN or type(b) not in _BIASES:
+        return True
+    is_posed = (
+        rank + 1 <= x.dim() <= rank + 2 == w.dim()
+        and x.layout is w.layout is torch.strided
+        and x.device == w.device
+        and x.device.type not in ("meta", "mkldnn")
+        and x.is_floating_point()
+        and not (x.is_neg() or w.is_neg())
+    )
+    return not is_posed or (
+        torch._C._len_torch_dispatch_stack() > 0
         or torch._C._are_functorch_transforms_active()
         or torch._C._get_tracing_state() is not None
         or torch.autograd.forward_ad._current_level >= 0
@@ -171,7 +192,11 @@ def eagerly(
         constant = False
     else:
         constant = layer.options.policy.constant_weights
-    return engine().compute(Call(Direction.FORWARD, x, w, None, b, geometry, layer, constant))
+    call = Call(Direction.FORWARD, x, w, None, b, geometry, layer, constant)
+    y = engine().compute(call)
+    if not torch.is_grad_enabled() and engine().is_pytorchs(call):
+        layer.leave(form_without_gradient(x, w))
+    return y
 
 
 def in_graph(

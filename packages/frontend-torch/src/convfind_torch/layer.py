@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
     from convfind_torch.route import Route
 
 
+#: Routes and forms that a layer remembers.
+_MOST = 512
+
+
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Layer:
     """A caller, whose copies and saved forms know name and options, but no routes."""
@@ -20,9 +25,22 @@ class Layer:
     options: Options
     word: str = field(init=False)  # the options in compiled graphs
     routes: dict[Route, None] = field(default_factory=dict)  # in order of their first calls
+    left: set[Hashable] = field(default_factory=set)  # forms that are PyTorch's without gradients
 
     def __post_init__(self) -> None:
         self.word = self.options.word
+
+    def note(self, route: Route) -> None:
+        """Keep a route for the report; of forms without end the last."""
+        if len(self.routes) >= _MOST:
+            del self.routes[next(iter(self.routes))]
+        self.routes[route] = None
+
+    def leave(self, form: Hashable) -> None:
+        """Remember a form that needs no further question."""
+        if len(self.left) >= _MOST:
+            self.left.clear()
+        self.left.add(form)
 
     def __reduce__(self) -> tuple[type[Layer], tuple[str, Options]]:
         return Layer, (self.name, self.options)

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from convfind.policy import FindKeywords, Mode
-from convfind_torch.functional import convolve, convolve_transposed, is_pytorchs
+from convfind_torch.functional import convolve, convolve_transposed, is_left, is_pytorchs
 from convfind_torch.layer import Layer
 from convfind_torch.options import Options, current_options
 
@@ -23,14 +23,15 @@ class _Conv:
 
     def _conv_forward(self: Any, input: torch.Tensor, weight: Any, bias: Any) -> torch.Tensor:
         rank = len(self.kernel_size)
-        if is_pytorchs(rank, input, weight, bias):
+        layer = layer_of(self)
+        if is_left(layer, input, weight) or is_pytorchs(rank, input, weight, bias):
             return super()._conv_forward(input, weight, bias)  # type: ignore[misc]
         padding = self.padding
         if self.padding_mode != "zeros":
             sides = self._reversed_padding_repeated_twice
             input, padding = F.pad(input, sides, mode=self.padding_mode), 0
         given = (self.stride, padding, self.dilation, self.groups)
-        return convolve(rank, input, weight, bias, *given, layer_of(self))
+        return convolve(rank, input, weight, bias, *given, layer)
 
 
 class _ConvTranspose:

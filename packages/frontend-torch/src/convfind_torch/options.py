@@ -59,6 +59,13 @@ class Options:
 
     policy: Policy = field(default_factory=_environment)
     keep_faster: bool = True  # time PyTorch's own once, and leave it where it is faster
+    _hash: int = field(init=False, repr=False, compare=False)  # asked for at every call
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.policy, self.keep_faster)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @classmethod
     def of(

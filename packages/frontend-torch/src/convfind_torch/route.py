@@ -30,7 +30,10 @@ class Way:
         like = next(iter(tensors.values()))
         shape = problem.shape(problem.direction.writes)
         out = torch.empty(shape, dtype=like.dtype, device=like.device, memory_format=layout)
-        dense = {name: one.contiguous(memory_format=layout) for name, one in tensors.items()}
+        dense = {
+            name: one.contiguous(memory_format=layout) if one.dim() > 1 else one.contiguous()
+            for name, one in tensors.items()
+        }
         self.place.run(bound or self.convolution, dense, out)
         return out
 
