@@ -102,6 +102,11 @@ def record(
     return Comparison(records[0].time_ms, records[1].time_ms)
 
 
+def median_of(ours: Sequence[float], pytorch: Sequence[float]) -> Comparison:
+    """Return the comparison of samples."""
+    return Comparison(median(ours), median(pytorch))
+
+
 def in_turns(
     place: Place, first: Callable[[], torch.Tensor], second: Callable[[], torch.Tensor]
 ) -> tuple[list[float], list[float]]:

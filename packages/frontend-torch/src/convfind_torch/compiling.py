@@ -14,12 +14,13 @@ from convfind.policy import Mode
 from convfind_torch.functional import convolve, convolve_transposed, in_graph
 from convfind_torch.layer import anonymous
 from convfind_torch.options import Options
+from convfind_torch.planning import planned
 
 #: The functions that Dynamo's graphs call, and the numbers of their spatial dimensions.
 _CONVS = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
 _TRANSPOSED = {torch.conv_transpose1d: 1, torch.conv_transpose2d: 2, torch.conv_transpose3d: 3}
 
-_REST = ("inductor", "eager")
+_REST = ("plan", "inductor", "eager")
 
 
 def compile_graph(
@@ -38,17 +39,23 @@ def compile_graph(
         graph: what Dynamo captured.
         example_inputs: its inputs, parameters among them.
         mode: how to find, as `convfind.Handle.find` takes it; None for the environment's mode.
-        options: what `Options.of` takes, and ``rest``: ``"inductor"`` (the default) or ``"eager"``,
-            which compiles everything that is no convolution.
+        options: what `Options.of` takes, and ``rest``, what computes everything that is no
+            convolution: ``"plan"`` (the default), a plan of convfind-networks where it takes the
+            whole graph and no gradient is wanted, otherwise PyTorch's compiler; ``"inductor"``,
+            always that; ``"eager"``, PyTorch's operators.
 
     Raises:
         SettingsError: an unknown option or an illegal value; names the legal ones.
     """
     given = {**({} if mode is None else {"mode": mode}), **(options or {})}
-    rest = given.pop("rest", "inductor")
+    rest = given.pop("rest", "plan")
     if rest not in _REST:
         raise SettingsError("rest", rest, ", ".join(_REST))
     chosen = Options.of(**given)
+    if rest == "plan" and not torch.is_grad_enabled():
+        plan = planned(graph, example_inputs, chosen)
+        if plan is not None:
+            return plan
     _replace_convolutions(graph, example_inputs, chosen)
     return _compiler(rest)(graph, list(example_inputs))
 

@@ -82,9 +82,13 @@ class Engine:
                     self._routes.put(form, route := self._decided(call))
         route.calls += 1
         if route not in call.layer.routes:
-            call.layer.note(route)
-            self._layers.add(call.layer)
+            self.note(call.layer, route)
         return route
+
+    def note(self, layer: Layer, route: Route) -> None:
+        """Keep a route of a layer for the report."""
+        layer.note(route)
+        self._layers.add(layer)
 
     def _decided(self, call: Call) -> Route:
         if call.obstacle:

@@ -76,7 +76,7 @@ def _line(name: str, route: Route) -> ReportLine:
     return ReportLine(
         layer=name,
         problem=route.description,
-        where="pytorch" if way is None else way.convolution.solution.solver,
+        where=route.where or ("pytorch" if way is None else way.convolution.solution.solver),
         calls=route.calls,
         ours_ms=None if known is None else known.ours_ms,
         pytorch_ms=None if known is None else known.pytorch_ms,

@@ -47,6 +47,7 @@ class Route:
     way: Way | None = None  # None: PyTorch computes it
     comparison: Comparison | None = None
     calls: int = 0
+    where: str = ""  # what computes it, where that is no solver
 
     @property
     def is_ours(self) -> bool:
