@@ -125,8 +125,52 @@ def test_an_unknown_option_is_refused_by_name() -> None:
     graph = torch.fx.symbolic_trace(nn.ReLU())
     with pytest.raises(SettingsError, match="time_budgte"):
         compile_graph(graph, [torch.randn(1)], options={"time_budgte": 1})
-    with pytest.raises(SettingsError, match="inductor, eager"):
+    with pytest.raises(SettingsError, match="plan, inductor, eager"):
         compile_graph(graph, [torch.randn(1)], options={"rest": "nothing"})
+
+
+class Plain(nn.Module):
+    """A network without gaps: every operator is one of a plan's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 4, 3, padding=1)
+        self.norm = nn.BatchNorm2d(4)
+        self.last = nn.Conv2d(4, 4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(self.norm(self.first(x)))
+        return torch.relu(self.last(y))
+
+
+def graph_places() -> list[tuple[str, str]]:
+    lines = [one for one in report().lines if one.problem.startswith("graph of")]
+    return [(one.where, one.reason) for one in lines]
+
+
+def test_a_graph_without_gradients_is_a_plan_that_follows_its_parameters() -> None:
+    networks = pytest.importorskip("convfind_networks")
+    if not hasattr(networks.Network, "compile"):
+        pytest.skip("convfind-networks makes no plans")
+    model, x = Plain().eval(), torch.randn(2, 3, 8, 8)
+    run = torch.compile(model, backend="convfind", options={"mode": "FAST", "keep_faster": False})
+    with torch.no_grad():
+        torch.testing.assert_close(run(x), model(x), atol=1e-4, rtol=1e-4)
+        assert ("plan", "nothing of PyTorch's runs inside") in graph_places()
+        for changed in (model.first.weight, model.norm.running_mean, model.last.weight.data):
+            changed.mul_(2).add_(0.1)
+            torch.testing.assert_close(run(x), model(x), atol=1e-4, rtol=1e-4)
+
+
+def test_a_graph_that_is_none_for_a_plan_says_why() -> None:
+    graph = torch.fx.symbolic_trace(nn.Sigmoid())
+    from convfind_torch.options import Options
+    from convfind_torch.planning import planned
+
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        assert planned(graph, [torch.randn(1)], Options.of(**QUICK)) is None
+    assert ("pytorch", "autocast is on") in graph_places()
+    assert planned(graph, [3], Options.of(**QUICK)) is None
 
 
 def test_operators_pass_pytorchs_checks() -> None:

@@ -32,7 +32,7 @@ class BoundWeights:
 
         Weights that changed since are bound anew.
         """
-        version = version_of(w)
+        version = _version(w)
         if version is None:
             return None
         bindings: dict[Way, _Binding] = self._by_weights.setdefault(w, {})
@@ -48,7 +48,7 @@ class BoundWeights:
         return tuple(binding.convolution for binding in bindings.values())
 
 
-def version_of(w: torch.Tensor) -> tuple[object, ...] | None:
+def _version(w: torch.Tensor) -> tuple[object, ...] | None:
     """Return what changes when weights do; None for those that count no changes."""
     if w.is_inference():
         return None

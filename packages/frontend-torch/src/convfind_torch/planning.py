@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
+from typing import Any, NamedTuple, Self
 
 import torch
 
 from convfind.errors import ConvfindError
 from convfind.policy import POLICY_FIELDS
-from convfind_torch.bound_weights import version_of
 from convfind_torch.comparison import in_turns, median_of
 from convfind_torch.engine import engine
 from convfind_torch.layer import anonymous
 from convfind_torch.openmp import release_cores
 from convfind_torch.options import Options
-from convfind_torch.places import Place
+from convfind_torch.places import Place, host_array
 from convfind_torch.route import Route
 
 Run = Callable[..., tuple[Any, ...]]
 
 
-def planned(
-    graph: torch.fx.GraphModule, examples: Sequence[Any], options: Options
-) -> Run | None:
+def planned(graph: torch.fx.GraphModule, examples: Sequence[Any], options: Options) -> Run | None:
     """Return a plan of a graph without gradients, ready to be called; None where there is none.
 
     The reason is in the report: an operator that no package computes, sizes that may change, or
@@ -60,13 +58,12 @@ class GraphPlan:
             for node, example in zip(placeholders, examples, strict=True)
         ]
         self._examples = list(examples)
-        self._plan, self._versions = self._made(examples), self._versions_of(examples)
+        self._plan, self._watched = self._made(examples), self._watch(examples)
 
     def __call__(self, *tensors: Any) -> tuple[Any, ...]:
         """Compute the outputs."""
-        versions = self._versions_of(tensors)
-        if versions != self._versions:
-            self._plan, self._versions = self._made(tensors), versions
+        if any(map(Watched.has_changed, self._watched, self._constants(tensors))):
+            self._plan, self._watched = self._made(tensors), self._watch(tensors)
         inputs = {
             name: _array(one)
             for name, one, constant in zip(self._names, tensors, self._constant, strict=True)
@@ -86,15 +83,22 @@ class GraphPlan:
         )
         return median_of(*samples)
 
-    def _versions_of(self, tensors: Sequence[Any]) -> tuple[object, ...]:
-        given = zip(tensors, self._constant, strict=True)
-        return tuple(version_of(one) for one, constant in given if constant)
+    def _constants(self, tensors: Sequence[Any]) -> Iterable[torch.Tensor]:
+        return compress(tensors, self._constant)
+
+    def _watch(self, tensors: Sequence[Any]) -> list[Watched]:
+        return [Watched.of(one) for one in self._constants(tensors)]
 
     def _made(self, tensors: Sequence[Any]) -> Any:
         from convfind_networks import Network
 
-        program = torch.export.export(self._graph, tuple(tensors))
+        try:
+            program = torch.export.export(self._graph, tuple(tensors))
+        except Exception as error:  # PyTorch's exporter raises whatever it meets
+            raise _Unsuited(f"PyTorch does not export it: {error}") from error
         network = Network.from_torch(program, name="graph")
+        if not hasattr(network, "compile"):
+            raise _Unsuited("convfind-networks makes no plans; install a newer one")
         self._names = [one.name for one in network.inputs]
         if len(self._names) != len(tensors):
             raise _Unsuited("the exported graph has other inputs")
@@ -115,6 +119,35 @@ class GraphPlan:
         return plan
 
 
+class Watched(NamedTuple):
+    """What tells that a constant has changed: its version, its place, and one of its numbers."""
+
+    version: int
+    address: int
+    number: int | None  # the bits of one element: changes through ``.data`` have no version
+    element: Any  # that element's memory
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> Self:
+        """Watch a tensor as it is now."""
+        if tensor.is_inference():
+            raise _Unsuited("parameters that were made in inference mode count no changes")
+        if not tensor.numel() or not tensor.is_contiguous():
+            return cls(tensor._version, tensor.data_ptr(), None, None)
+        memory = host_array(tensor)
+        middle = memory.size // 2
+        element = memory[middle : middle + 1].view(f"u{memory.itemsize}")
+        return cls(tensor._version, tensor.data_ptr(), element.item(), element)
+
+    def has_changed(self, tensor: torch.Tensor) -> bool:
+        """Return whether a tensor is no longer what was watched."""
+        return (
+            tensor._version != self.version
+            or tensor.data_ptr() != self.address
+            or (self.element is not None and self.element.item() != self.number)
+        )
+
+
 class _Unsuited(Exception):
     """Why a graph is none for a plan."""
 
@@ -122,6 +155,8 @@ class _Unsuited(Exception):
 def _place(examples: Sequence[Any]) -> Place:
     if not all(type(one) in (torch.Tensor, torch.nn.Parameter) for one in examples):
         raise _Unsuited("sizes may change, or inputs are no plain tensors")
+    if torch.is_autocast_enabled("cpu"):
+        raise _Unsuited("autocast is on")
     devices = {one.device for one in examples}
     if len(devices) != 1 or next(iter(devices)).type != "cpu":
         raise _Unsuited("plans are for tensors of the CPU")
