@@ -40,12 +40,12 @@ class Place:
     ) -> None:
         """Compute ``out`` from dense tensors by the names that the problem reads."""
         with self.lock:
-            convolution.run(**tensors, out=out)
+            convolution.run(**{name: one.detach() for name, one in tensors.items()}, out=out)
 
     def bind(self, solution: convfind.Solution, w: torch.Tensor) -> Convolution:
         """Fix weights: what a solver packs of them is packed here, once."""
         with self.lock:
-            return self.handle.bind(solution, w=w)
+            return self.handle.bind(solution, w=w.detach())
 
     def synchronize(self) -> None:
         """Wait for all that PyTorch and convfind have enqueued."""
@@ -77,11 +77,6 @@ class HostPlace(Place):
                 device.read(memory, result)
             else:
                 device.synchronize()
-
-    def bind(self, solution: convfind.Solution, w: torch.Tensor) -> Convolution:
-        """Fix weights: what a solver packs of them is packed here, once."""
-        with self.lock:
-            return self.handle.bind(solution, w=w.detach())
 
     def synchronize(self) -> None:
         """Do nothing: on the host calls return when they are done."""
