@@ -10,6 +10,7 @@ import torch
 
 from convfind.errors import ConvfindError
 from convfind.policy import POLICY_FIELDS
+from convfind.types import DataType
 from convfind_torch.comparison import in_turns, median_of
 from convfind_torch.engine import engine
 from convfind_torch.layer import anonymous
@@ -175,9 +176,7 @@ def _is_constant(node: torch.fx.Node, example: torch.Tensor) -> bool:
 def _array(tensor: torch.Tensor) -> Any:
     plain = tensor.detach()
     if plain.dtype is torch.bfloat16:
-        import ml_dtypes
-
-        return plain.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+        return plain.view(torch.int16).numpy().view(DataType.BFLOAT16.numpy)
     return plain.numpy()
 
 
