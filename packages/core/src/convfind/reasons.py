@@ -9,6 +9,7 @@ class Reason(StrEnum):
     """A stable word for scripts; `text` is the sentence for people."""
 
     # The problem is outside what the algorithm does.
+    PROBLEM = "problem"
     DIRECTION = "direction"
     DTYPE = "dtype"
     LAYOUT = "layout"
@@ -55,6 +56,7 @@ class Reason(StrEnum):
 
 
 _TEXT = {
+    Reason.PROBLEM: "computes another kind of problem",
     Reason.DIRECTION: "computes another direction",
     Reason.DTYPE: "unsupported data type",
     Reason.LAYOUT: "unsupported tensor layout",

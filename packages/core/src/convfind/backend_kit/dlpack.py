@@ -12,8 +12,9 @@ from sys import getrefcount
 from typing import Any
 
 from convfind.errors import DeviceError
+from convfind.problem.tensor_spec import packed_steps
 from convfind.runtime.backend import TensorForm
-from convfind.runtime.tensors import dlpack_device, packed_steps
+from convfind.runtime.tensors import dlpack_device
 
 #: DLPack's numbers of kinds of devices.
 CUDA = 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from convfind.cached import cached_property
 from convfind.checking.draw import Draw
 from convfind.checking.guards import POISON, Guarded, poisoned
 from convfind.errors import VerificationError
-from convfind.runtime.backend import Device, DeviceBuffer, InvokeArgs
+from convfind.runtime.backend import Device, InvokeArgs
 from convfind.runtime.tensors import empty_memory, tensor_view
 
 Array = np.ndarray[Any, Any]
@@ -21,30 +22,33 @@ _BLOCK = 1 << 16
 
 
 class TensorSet:
-    """Copies of the tensors of a draw in memory of the device's own, the result between guards."""
+    """Copies of the tensors of a draw in memory of the device's own, results between guards."""
 
     def __init__(self, device: Device, draw: Draw) -> None:
         self.draw = draw
-        self.writes = draw.problem.direction.writes
         self._device = device
         self._reads = {name: device.allocate(memory.nbytes) for name, memory in draw.memory.items()}
-        self.result = Guarded.allocated(device, draw.before.nbytes, LEAST_GUARD)
-        buffers: dict[str, DeviceBuffer] = {**self._reads, self.writes: self.result.buffer}
-        self.args = InvokeArgs(**buffers)
+        self.results = {
+            name: Guarded.allocated(device, before.nbytes, LEAST_GUARD)
+            for name, before in draw.before.items()
+        }
+        written = {name: memory.buffer for name, memory in self.results.items()}
+        self.args = InvokeArgs(**self._reads, **written)
         self.restore()
-        self.reset_result()
+        self.reset_results()
 
     def restore(self) -> None:
         """Write what the draw says into the tensors that are read."""
         for name, buffer in self._reads.items():
             self._device.write(buffer, self.draw.memory[name])
 
-    def reset_result(self) -> None:
-        """Poison the result, or restore its previous contents where beta reads them."""
-        if self.draw.problem.reads_result:
-            self._device.write(self.result.buffer, self._image_before)
-        else:
-            self._device.fill(self.result.buffer, POISON)
+    def reset_results(self) -> None:
+        """Poison the results, or restore their previous contents where a run reads them."""
+        for name, memory in self.results.items():
+            if self.draw.reads_results:
+                self._device.write(memory.buffer, self._images_before[name])
+            else:
+                self._device.fill(memory.buffer, POISON)
 
     def changed(self) -> str | None:
         """Name a tensor that is only read and no longer what it was."""
@@ -61,46 +65,56 @@ class TensorSet:
             msg = f"changed {name}, which it only reads"
             raise VerificationError(msg)
 
-    def outcome(self, memory: Array) -> Array:
-        """Read the result, axes in the order of its layout.
+    def outcome(self, memory: Mapping[str, Array]) -> dict[str, Array]:
+        """Read the results, axes in the order of their layouts.
 
         Args:
-            memory: where to, as `empty_memory` returns it.
+            memory: where to, by name, as `empty_memory` returns it.
 
         Raises:
-            VerificationError: something was written around it, or between its elements.
+            VerificationError: something was written around them, or between their elements.
         """
-        if complaint := self.result.complaint(self._device):
-            msg = f"{complaint} {self.writes}"
-            raise VerificationError(msg)
-        self._device.read(self.result.buffer, memory, self.result.guard)
-        problem = self.draw.problem
-        if self._gaps is not None and not same_bytes(self._without_elements(memory), self._gaps):
-            msg = f"wrote into the gaps of {self.writes}"
-            raise VerificationError(msg)
-        return tensor_view(problem, self.writes, memory)
+        views = {}
+        for name, result in self.results.items():
+            if complaint := result.complaint(self._device):
+                msg = f"{complaint} {name}"
+                raise VerificationError(msg)
+            self._device.read(result.buffer, memory[name], result.guard)
+            gaps = self._gaps[name]
+            if gaps is not None and not same_bytes(
+                self._without_elements(name, memory[name]), gaps
+            ):
+                msg = f"wrote into the gaps of {name}"
+                raise VerificationError(msg)
+            views[name] = tensor_view(self.draw.problem, name, memory[name])
+        return views
 
     @cached_property
-    def _image_before(self) -> Array:
-        guard = poisoned(self.result.guard)
-        return np.concatenate([guard, self.draw.before.view(np.uint8), guard])
+    def _images_before(self) -> dict[str, Array]:
+        images = {}
+        for name, memory in self.results.items():
+            guard = poisoned(memory.guard)
+            images[name] = np.concatenate([guard, self.draw.before[name].view(np.uint8), guard])
+        return images
 
     @cached_property
-    def _gaps(self) -> Array | None:
-        """What lies between the elements of the result; None where they are packed."""
+    def _gaps(self) -> dict[str, Array | None]:
+        """What lies between the elements of each result; None where they are packed."""
         problem = self.draw.problem
-        view = tensor_view(problem, self.writes, self.draw.before)
-        if view.nbytes == self.draw.before.nbytes:
-            return None
-        memory = empty_memory(problem, self.writes)
-        memory.view(np.uint8)[...] = (
-            self.draw.before.view(np.uint8) if problem.reads_result else POISON
-        )
-        return self._without_elements(memory)
+        gaps: dict[str, Array | None] = {}
+        for name, before in self.draw.before.items():
+            if tensor_view(problem, name, before).nbytes == before.nbytes:
+                gaps[name] = None
+                continue
+            memory = empty_memory(problem, name)
+            contents = before.view(np.uint8) if self.draw.reads_results else POISON
+            memory.view(np.uint8)[...] = contents
+            gaps[name] = self._without_elements(name, memory)
+        return gaps
 
-    def _without_elements(self, memory: Array) -> Array:
+    def _without_elements(self, name: str, memory: Array) -> Array:
         gaps = memory.copy()
-        tensor_view(self.draw.problem, self.writes, gaps)[...] = 0
+        tensor_view(self.draw.problem, name, gaps)[...] = 0
         return gaps
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,24 +9,17 @@ from typing import Any
 import numpy as np
 
 from convfind.cached import cached_property
-from convfind.checking.accuracy import (
-    ErrorReport,
-    bound_of,
-    check_error,
-    measure_error,
-    spread_magnitude,
-)
-from convfind.checking.checksum import Checksum, loosened
-from convfind.checking.draw import Draw
+from convfind.checking.accuracy import ErrorReport
+from convfind.checking.draw import Assistant, Draw, Results
+from convfind.checking.draws import first_draw, timed_draw
 from convfind.checking.guards import Guarded, behind_guards
-from convfind.checking.reference import Right
 from convfind.checking.tensor_set import LEAST_GUARD, TensorSet, same_bytes
 from convfind.device.target import DeviceKind
 from convfind.errors import VerificationError
-from convfind.problem import ConvProblem
+from convfind.problem.contract import Problem
 from convfind.runtime.backend import Device, InvokeArgs, Invoker
 from convfind.runtime.session import Session
-from convfind.runtime.tensors import empty_memory, tensor_view
+from convfind.runtime.tensors import empty_memory
 from convfind.solver import Solver, asking
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import Program
@@ -39,29 +31,22 @@ Array = np.ndarray[Any, Any]
 _CACHE_TURNS = 2
 #: ... but there are never more of them.
 _MOST_SETS = 8
-#: From so many multiply-accumulates on a GPU computes the reference faster than NumPy does.
-_HOST_REFERENCE_MACS = 2 * 10**9
-#: Up to so many results the reference's largest value says little about rounding.
-_FEW_RESULTS = 4096
-_SEED = 20240613
 
 
 class Workbench:
     """Random tensors for a plain problem, and what is right for them.
 
-    There are two draws. Candidates are checked on the first, the same in every find, against a
-    reference. They are timed on the second, which is new in every find, and what the last of those
-    runs wrote is compared with a checksum: so nobody is right for some data or some runs only.
+    There are two draws. Candidates are checked on the first, the same in every find. They are timed
+    on the second, which is new in every find, and what the last of those runs wrote is checked as
+    well: so nobody is right for some data or some runs only.
     """
 
-    def __init__(self, problem: ConvProblem, session: Session, *, constant_weights: bool) -> None:
+    def __init__(self, problem: Problem, session: Session, *, constant_weights: bool) -> None:
         self._problem = problem
         self._session = session
         self._device = session.device
         self._constant_weights = constant_weights
         self._turn = 0
-        self._right: dict[Draw, Right] = {}
-        self.writes = problem.direction.writes
 
     def make_ready(self, *, verify: bool) -> None:
         """Draw and upload data, and compute what is right, before anybody's kernel has run.
@@ -72,11 +57,10 @@ class Workbench:
         """
         _ = self.sets
         if verify:
-            _ = self._readback, self._right_of(self.first), self._magnitude
-            if self._problem.activation is None:
-                _ = self.sets[0].draw.checksum
-            else:
-                _ = self._right_of(self.sets[0])
+            _ = self._readback
+            self.first.draw.make_ready(self._assistant(self.first))
+            timed = self.sets[0]
+            timed.draw.make_ready_again(self._assistant(timed))
 
     def restore(self) -> None:
         """Make all tensors what they were, whatever a candidate has done to them."""
@@ -92,7 +76,7 @@ class Workbench:
         workspace = self._guarded(size) if size else None
         draws = {place.draw for place in (self.first, *self.sets)} if is_bound else ()
         packed = {draw: self._guarded(solution.packed) for draw in draws}
-        guards = {self.writes: self.first.result.guard}
+        guards = {name: memory.guard for name, memory in self.first.results.items()}
         if workspace is not None:
             guards[Memory.WORKSPACE] = workspace.guard
         for memory in packed.values():
@@ -112,7 +96,7 @@ class Workbench:
     @cached_property
     def first(self) -> TensorSet:
         """The tensors on which candidates are checked before anything is timed."""
-        return TensorSet(self._device, Draw(self._problem, _SEED, "uniform"))
+        return TensorSet(self._device, first_draw(self._problem))
 
     @cached_property
     def sets(self) -> tuple[TensorSet, ...]:
@@ -120,7 +104,7 @@ class Workbench:
 
         Where so few fit the device's memory that there is no room for others, the first ones.
         """
-        traffic = max(self._problem.traffic, 1)
+        traffic = max(int(self._problem.traffic), 1)
         target = self._session.target
         copies = min(_MOST_SETS, 1 + _CACHE_TURNS * target.cache // traffic)
         if target.global_memory:
@@ -128,7 +112,7 @@ class Workbench:
         if copies < 1:
             return (self.first,)
         seed = int(np.random.default_rng().integers(2**32))
-        draw = Draw(self._problem, seed, "clipped")
+        draw = timed_draw(self._problem, seed)
         return tuple(TensorSet(self._device, draw) for _ in range(copies))
 
     def next_set(self) -> TensorSet:
@@ -142,104 +126,54 @@ class Workbench:
     # -- checking ---------------------------------------------------------------------------------
 
     def check(self, place: TensorSet, solver: Solver) -> ErrorReport:
-        """Compare a result of the first draw with the reference.
+        """Compare the results on the first draw with what is right; return their errors.
 
         Raises:
-            VerificationError: it is wrong, or something was written around it.
+            VerificationError: one is wrong, or something was written around it.
             SolverError: the solver does not say what errors it may have.
         """
-        right = self._right_of(place)
-        bound = bound_of(solver, self._problem, rounded_reference=right.is_rounded)
-        result = place.outcome(self._readback)
-        magnitude = self._magnitude
-        if magnitude is not None:
-            last = self._problem.tensor_layout(self.writes).channels_last
-            reach = asking.error_reach(solver, self._problem)
-            magnitude = spread_magnitude(magnitude, reach, channels_last=last)
-        report = measure_error(result, right.result, magnitude, right.yardstick)
-        if not check_error(report, bound):
-            msg = (
-                f"error {report.max_error:.3g} (rms {report.rms_error:.3g}) exceeds the bound "
-                f"{bound.max_error:.3g} (rms {bound.rms_error:.3g})"
-            )
-            raise VerificationError(msg)
-        return report
+        return place.draw.check(place.outcome(self._readback), solver)
 
-    def check_sums(self, place: TensorSet, solver: Solver) -> None:
-        """Compare a result of any draw with what it must add up to. Raises as `check` does.
-
-        Behind an activation nothing adds up: there the whole result is compared.
-        """
-        if self._problem.activation is None:
-            self._check_sum(place, place.draw.checksum, bound_of(solver, self._problem))
-            return
-        right = self._right_of(place)
-        bound = bound_of(solver, self._problem, rounded_reference=right.is_rounded)
-        error = measure_error(place.outcome(self._readback), right.result, None, right.yardstick)
-        if not check_error(error, loosened(bound, right.result.size)):
-            raise _wrong_when_timed(place, f"error {error.max_error:.3g}")
-
-    def _check_sum(self, place: TensorSet, checksum: Checksum, bound: ErrorReport) -> None:
-        error = checksum.error_of(place.outcome(self._readback))
-        if not checksum.allows(error, bound):
-            raise _wrong_when_timed(place, f"error {error.max_error:.3g} of the channels' sum")
+    def check_again(self, place: TensorSet, solver: Solver) -> None:
+        """Check the results on any draw, in a quick way. Raises as `check` does."""
+        place.draw.check_again(place.outcome(self._readback), solver)
 
     @cached_property
-    def _readback(self) -> Array:
+    def _readback(self) -> dict[str, Array]:
         """Memory for results; kept, because fresh pages cost as much as reading."""
-        return empty_memory(self._problem, self.writes)
+        return {name: empty_memory(self._problem, name) for name in self._problem.writes}
 
-    @cached_property
-    def _magnitude(self) -> Array | None:
-        """What errors are relative to in small results, whose values may all be nearly zero."""
-        is_small = math.prod(self._problem.shape(self.writes)) <= _FEW_RESULTS
-        return self.first.draw.magnitude if is_small else None
+    def _assistant(self, place: TensorSet) -> Assistant:
+        """Return who computes on the device, if it is a GPU, what is right for some tensors."""
 
-    def _right_of(self, place: TensorSet) -> Right:
-        """The right result of a draw: by NumPy, or by a GPU if it is large."""
-        found = self._right.get(place.draw)
-        if found is None:
-            found = self._right[place.draw] = self._right_by_device(place) or place.draw.right
-        return found
+        def compute(problem: Problem) -> tuple[Results, Solver] | None:
+            if self._session.target.kind is not DeviceKind.GPU:
+                return None
+            try:
+                return self._by_last_resort(problem, place)
+            except asking.FAILURES:
+                place.restore()
+                return None  # NumPy is slow here, and always right
 
-    def _right_by_device(self, place: TensorSet) -> Right | None:
-        """The right result of a large problem by a GPU, in the type of the result."""
-        on_device = self._session.target.kind is DeviceKind.GPU
-        if not on_device or self._problem.macs <= _HOST_REFERENCE_MACS:
-            return None
-        try:
-            convolved = self._convolved_by_device(place)
-        except asking.FAILURES:
-            place.restore()
-            return None  # NumPy is slow here, and always right
-        return None if convolved is None else place.draw.right_of(convolved)
+        return compute
 
-    def _convolved_by_device(self, place: TensorSet) -> Array | None:
-        """Run a last resort, which is the direct formula, without the epilogue, in doubles.
-
-        It is believed as far as anybody: if it leaves its tensors as they are, and if NumPy's
-        checksum says so.
-        """
+    def _by_last_resort(self, problem: Problem, place: TensorSet) -> tuple[Results, Solver] | None:
+        """Run a last resort, summing in double precision, that leaves its tensors as they are."""
         target = self._session.target
-        solvers, _ = self._session.registry.solvers_for(target)
-        problem = self._problem.without_epilogue()
-        taking = (s for s in solvers if s.is_last_resort)
-        oracle = next((s for s in taking if asking.applicability(s, problem, target)), None)
-        if oracle is None:
+        solvers, _ = self._session.registry.solvers_for(target, problem.kind)
+        last_resorts = (solver for solver in solvers if solver.is_last_resort)
+        taking = (s for s in last_resorts if asking.applicability(s, problem, target))
+        solver = next(taking, None)
+        if solver is None:
             return None
         double = Config(accumulate="double") if target.has("fp64") else None
-        recipe = asking.recipe(oracle, problem, target, double)
+        recipe = asking.recipe(solver, problem, target, double)
         candidate = self.candidate(recipe, self._session.kernels.load_or_raise(recipe.programs))
         candidate.run_on(place)
         place.check_reads()
         candidate.check_memory()
-        self._check_sum(place, place.draw.convolved_checksum, bound_of(oracle, problem))
-        return tensor_view(problem, self.writes, self._readback.copy())
-
-
-def _wrong_when_timed(place: TensorSet, error: str) -> VerificationError:
-    msg = f"right at first, and wrong when it was timed: {error}"
-    return VerificationError(f"{msg}, with data of seed {place.draw.seed}")
+        results = place.outcome(self._readback)
+        return {name: result.copy() for name, result in results.items()}, solver
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +225,7 @@ class Candidate:
 
     def run_on(self, place: TensorSet) -> float:
         """Do the same on some of the tensors."""
-        place.reset_result()
+        place.reset_results()
         return self._invoker.timed(self._args_of(place))
 
     # -- checking ---------------------------------------------------------------------------------
@@ -310,7 +244,7 @@ class Candidate:
         # What others have left in the results must not be taken for this one's.
         for place in self._bench.sets:
             if place is not self._bench.first:
-                place.reset_result()
+                place.reset_results()
         return report
 
     def confirm(self, solver: Solver, *, again: bool = False) -> None:
@@ -319,14 +253,14 @@ class Candidate:
         if place is None:
             return
         # A result that is added to is right after the first run only.
-        if again or place.draw.problem.reads_result:
+        if again or place.draw.reads_results:
             self.run_on(place)
         if place.changed():
             # By an earlier candidate, in a run that nobody looked at? Then it does not recur.
             self._bench.restore()
             self.run_on(place)
             place.check_reads()
-        self._bench.check_sums(place, solver)
+        self._bench.check_again(place, solver)
         self.check_memory()
 
     def check_memory(self) -> None:

@@ -9,7 +9,7 @@ from convfind.find.recall import Recalled, recall, unmeasured
 from convfind.find.screening import Screening, screen
 from convfind.find.solution import Solution
 from convfind.policy import CheckHit, OnMiss, Policy
-from convfind.problem import ConvProblem
+from convfind.problem.contract import Problem
 from convfind.runtime.session import Session
 
 _NOBODY = Screening(())
@@ -33,6 +33,7 @@ class Decision:
     policy: Policy
     known: Recalled  # what the database says
     screening: Screening = _NOBODY  # whom to measure or estimate
+    is_measured: bool = True  # the kind of problem
 
     @property
     def checked(self) -> tuple[Solution, ...]:
@@ -56,6 +57,8 @@ class Decision:
     @property
     def reason(self) -> str:
         """Why the action is taken, in words."""
+        if not self.is_measured:
+            return "problems of this kind go to the first solver that takes them"
         if not self.policy.use_db:
             return "this policy does not look into the database"
         if not self.known.solutions:
@@ -72,8 +75,12 @@ class Decision:
         return "what is recorded holds, and no solver is left to measure"
 
 
-def decide(problem: ConvProblem, session: Session, policy: Policy) -> Decision:
+def decide(problem: Problem, session: Session, policy: Policy) -> Decision:
     """Decide what a find of a plain problem does; changes nothing and runs nothing."""
+    if not problem.is_measured:
+        return Decision(
+            Action.ESTIMATE, policy, Recalled(), screen(problem, session, policy), False
+        )
     known = recall(problem, session, policy) if policy.use_db else Recalled()
     measures = policy.on_miss is OnMiss.MEASURE
     if not known.answers:

@@ -12,7 +12,7 @@ from convfind.find.screening import screen
 from convfind.find.solution import Solution
 from convfind.heuristics import Prediction
 from convfind.policy import Policy
-from convfind.problem import ConvProblem
+from convfind.problem.contract import Problem
 from convfind.reasons import Reason
 from convfind.runtime.session import Session
 from convfind.solver import asking
@@ -47,7 +47,7 @@ class Explanation:
     advice: Advice = field(default_factory=Advice)  # of the heuristics, about the rows that apply
 
 
-def explain(problem: ConvProblem, session: Session, policy: Policy) -> Explanation:
+def explain(problem: Problem, session: Session, policy: Policy) -> Explanation:
     """Ask every solver; nothing is compiled or run."""
     plain = problem.plain()
     decision = decide(plain, session, policy)

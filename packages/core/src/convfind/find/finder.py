@@ -1,6 +1,6 @@
 """Find: from a problem to ranked solutions. Read this file first.
 
-ConvProblem + Target -> decide: recall (database), screen
+Problem + Target -> decide: recall (database), screen
                      -> answer, check, search (compile, verify, measure) or estimate
                      -> ranked solutions -> record
 """
@@ -17,12 +17,12 @@ from convfind.find.recording import forget, record
 from convfind.find.result import FindOrigin, FindResult
 from convfind.find.tally import Tally
 from convfind.policy import Policy
-from convfind.problem import ConvProblem
+from convfind.problem.contract import Problem
 from convfind.runtime.session import Progress, Session, silent
 
 
 def find(
-    problem: ConvProblem, session: Session, policy: Policy, progress: Progress = silent
+    problem: Problem, session: Session, policy: Policy, progress: Progress = silent
 ) -> FindResult:
     """Return the solutions for a problem on the session's device, as the policy allows."""
     tally, budget = Tally(problem, session, policy), Budget(policy.time_budget)

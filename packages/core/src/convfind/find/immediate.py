@@ -18,9 +18,9 @@ from convfind.heuristics import (
     NotApplicable,
     Prediction,
 )
-from convfind.kit.composed import SUFFIX
+from convfind.kit.composed import SUFFIX, without_epilogue
 from convfind.policy import Fallback, Policy
-from convfind.problem import ConvProblem
+from convfind.problem.contract import Problem
 from convfind.reasons import Reason
 from convfind.runtime.session import Session
 from convfind.solver import Solver, asking
@@ -40,13 +40,15 @@ class Estimates:
 
 
 def estimate(
-    problem: ConvProblem,
+    problem: Problem,
     session: Session,
     policy: Policy,
     screening: Screening,
     known: Sequence[Solution] = (),
 ) -> Estimates:
     """Rank the candidates of a plain problem: heuristic, then throughput index, then list order.
+
+    For a kind of problem that is never measured there is the list order only.
 
     ``policy.fallback`` starts the chain further down: "wti" skips the heuristics, "gemm" leaves
     GEMM and the last resorts only. Last resorts come last, whatever is expected of them. Solutions
@@ -79,15 +81,18 @@ class Advice:
 
 
 def ask_heuristics(
-    problem: ConvProblem, session: Session, solvers: Sequence[Solver], fallback: Fallback
+    problem: Problem, session: Session, solvers: Sequence[Solver], fallback: Fallback
 ) -> Advice:
     """Ask the heuristics in turn; the first that knows the device and the problem decides."""
-    if fallback is not Fallback.AI or not solvers:
+    if fallback is not Fallback.AI or not solvers or not problem.is_measured:
         return Advice()
-    if problem.is_fused:
-        return _of_fused(problem, session, solvers, fallback)
+    inner = without_epilogue(problem)
+    if inner is not problem:
+        return _of_fused(inner, session, solvers, fallback)
     refusals: list[tuple[str, str]] = []
     for heuristic in session.heuristics:
+        if getattr(heuristic, "kind", "conv") != problem.kind:
+            continue
         near = _neighbours(heuristic, problem, session)
         answer = _ask(heuristic, problem, session, solvers, near)
         if not isinstance(answer, NotApplicable):
@@ -97,21 +102,19 @@ def ask_heuristics(
 
 
 def _of_fused(
-    problem: ConvProblem, session: Session, solvers: Sequence[Solver], fallback: Fallback
+    problem: Problem, session: Session, solvers: Sequence[Solver], fallback: Fallback
 ) -> Advice:
-    """Ask about the problem without its epilogue, which costs all solvers about the same."""
+    """Ask about a problem without its epilogue, which costs all solvers about the same."""
     plain = {solver.solver_id.removesuffix(SUFFIX): solver for solver in solvers}
     known = [session.registry.solver(solver_id) for solver_id in plain]
-    advice = ask_heuristics(problem.without_epilogue(), session, known, fallback)
+    advice = ask_heuristics(problem, session, known, fallback)
     predictions = tuple(
         one._replace(solver=plain[one.solver].solver_id) for one in advice.predictions
     )
     return replace(advice, predictions=predictions)
 
 
-def _neighbours(
-    heuristic: Heuristic, problem: ConvProblem, session: Session
-) -> tuple[Neighbour, ...]:
+def _neighbours(heuristic: Heuristic, problem: Problem, session: Session) -> tuple[Neighbour, ...]:
     """The records that a heuristic wants; none where it fails."""
     if not _takes_neighbours(heuristic):
         return ()
@@ -127,7 +130,7 @@ def _takes_neighbours(heuristic: Heuristic) -> TypeGuard[NeighbourHeuristic]:
 
 def _ask(
     heuristic: Heuristic,
-    problem: ConvProblem,
+    problem: Problem,
     session: Session,
     solvers: Sequence[Solver],
     neighbours: tuple[Neighbour, ...],
@@ -152,7 +155,7 @@ def _ask(
 
 def _estimated(
     solver: Solver,
-    problem: ConvProblem,
+    problem: Problem,
     session: Session,
     policy: Policy,
     predicted: dict[str, Prediction],
@@ -176,7 +179,7 @@ def _estimated(
 
 def _expected(
     solver: Solver,
-    problem: ConvProblem,
+    problem: Problem,
     session: Session,
     policy: Policy,
     predicted: dict[str, Prediction],
@@ -185,7 +188,7 @@ def _expected(
     prediction = predicted.get(solver.solver_id)
     if prediction is not None:
         return prediction.time_ms, TimeOrigin.PREDICTED, prediction.confidence
-    if policy.fallback is not Fallback.GEMM:
+    if policy.fallback is not Fallback.GEMM and problem.is_measured:
         index = asking.wti(solver, problem, session.target)
         if index is not None and index > 0:
             return _WTI_SCALE_MS / index, TimeOrigin.WTI, None

@@ -14,7 +14,7 @@ from convfind.find.solution import Solution, TimeOrigin
 from convfind.find.validity import has_other_kernels, why_config_is_unused
 from convfind.finddb import FindEntry, FindRecord
 from convfind.policy import Policy
-from convfind.problem import ConvProblem
+from convfind.problem.contract import Problem
 from convfind.reasons import Reason
 from convfind.runtime.session import Session
 from convfind.solver import Solver, asking, versioned_id
@@ -41,7 +41,7 @@ class Recalled:
         return FindOrigin.SYSTEM_DB if shipped else FindOrigin.USER_DB
 
 
-def recall(problem: ConvProblem, session: Session, policy: Policy) -> Recalled:
+def recall(problem: Problem, session: Session, policy: Policy) -> Recalled:
     """Look a plain problem up. For each solver the fastest record within the limit counts."""
     stored = session.database.lookup(session.target, problem)
     if stored is None:
@@ -87,7 +87,7 @@ def _considered(entry: FindEntry, policy: Policy) -> frozenset[str]:
 
 def why_unused(
     record: FindRecord,
-    problem: ConvProblem,
+    problem: Problem,
     session: Session,
     policy: Policy,
     quarantined: Mapping[tuple[str, int], Rejected],
@@ -115,9 +115,7 @@ def why_unused(
     return why_config_is_unused(record, solver, problem, session)
 
 
-def unmeasured(
-    problem: ConvProblem, session: Session, policy: Policy, recalled: Recalled
-) -> Screening:
+def unmeasured(problem: Problem, session: Session, policy: Policy, recalled: Recalled) -> Screening:
     """Which solvers no search has decided about yet, that the policy would measure."""
     solvers, _ = session.registry.candidates_for(problem, session.target)
     unknown = [
@@ -144,7 +142,7 @@ def unmeasured(
 
 def _has_room(
     solver: Solver,
-    problem: ConvProblem,
+    problem: Problem,
     session: Session,
     policy: Policy,
     known: Sequence[Solution],

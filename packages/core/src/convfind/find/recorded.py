@@ -7,7 +7,7 @@ import time
 from convfind.find.solution import Solution, TimeOrigin
 from convfind.finddb import FindRecord
 from convfind.policy import Policy
-from convfind.problem import ConvProblem
+from convfind.problem.contract import Problem
 from convfind.runtime.session import Session
 from convfind.solver import Solver
 from convfind.solver.config import Config
@@ -36,7 +36,7 @@ def record_of(solution: Solution, solver: Solver, source_hash: str, session: Ses
 
 
 def solution_of(
-    record: FindRecord, origin: TimeOrigin, problem: ConvProblem, session: Session, policy: Policy
+    record: FindRecord, origin: TimeOrigin, problem: Problem, session: Session, policy: Policy
 ) -> Solution:
     """Return the solution that a record of a plain problem stands for."""
     return Solution(

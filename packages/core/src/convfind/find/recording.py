@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from convfind.find.recorded import record_of
 from convfind.finddb import FindEntry
 from convfind.policy import Policy
-from convfind.problem import ConvProblem
+from convfind.problem.contract import Problem
 from convfind.runtime.session import Session
 
 if TYPE_CHECKING:
     from convfind.find.trial import SearchOutcome
 
 
-def record(problem: ConvProblem, session: Session, policy: Policy, outcome: SearchOutcome) -> None:
+def record(problem: Problem, session: Session, policy: Policy, outcome: SearchOutcome) -> None:
     """Record the outcome for a plain problem. What was not verified is not recorded."""
     if not (policy.write_back and policy.verify and outcome.trials):
         return
@@ -30,7 +30,7 @@ def record(problem: ConvProblem, session: Session, policy: Policy, outcome: Sear
     )
 
 
-def forget(problem: ConvProblem, session: Session, policy: Policy) -> None:
+def forget(problem: Problem, session: Session, policy: Policy) -> None:
     """Forget what is recorded for a plain problem, of the solvers that the policy lets through."""
     allowed = None
     if policy.is_filtered:

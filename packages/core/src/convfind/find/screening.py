@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from convfind.find.validity import has_other_kernels
 from convfind.finddb import QuarantineRecord
 from convfind.policy import OnMiss, Policy
-from convfind.problem import ConvProblem
+from convfind.problem.contract import Problem
 from convfind.reasons import Reason
 from convfind.runtime.session import Session
 from convfind.solver import Solver, asking
@@ -24,9 +24,7 @@ class Screening:
     rejected: Mapping[str, Rejected] = field(default_factory=dict)
 
 
-def quarantine_in_force(
-    problem: ConvProblem, session: Session
-) -> Mapping[tuple[str, int], Rejected]:
+def quarantine_in_force(problem: Problem, session: Session) -> Mapping[tuple[str, int], Rejected]:
     """Refusals, by id and version, of the solvers that failed on a plain problem.
 
     A quarantine ends with another driver, another version, or other kernel files.
@@ -52,7 +50,7 @@ def _quarantined(record: QuarantineRecord) -> Rejected:
     )
 
 
-def screen(problem: ConvProblem, session: Session, policy: Policy) -> Screening:
+def screen(problem: Problem, session: Session, policy: Policy) -> Screening:
     """Ask the solvers in whose domain a problem lies: policy, quarantine, domain, sizes."""
     # Estimates are for quick starts: one binary for many shapes, unless solvers are named.
     estimates = policy.on_miss is OnMiss.ESTIMATE

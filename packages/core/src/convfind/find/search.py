@@ -25,7 +25,7 @@ from convfind.find.tuning import tuned_config
 from convfind.finddb import QuarantineRecord
 from convfind.log import logger
 from convfind.policy import Policy
-from convfind.problem import ConvProblem
+from convfind.problem.contract import Problem
 from convfind.reasons import Reason
 from convfind.runtime.kernel_cache import Failures, Loaded
 from convfind.runtime.session import Progress, Session
@@ -44,7 +44,7 @@ class Search:
 
     def __init__(
         self,
-        problem: ConvProblem,
+        problem: Problem,
         session: Session,
         policy: Policy,
         progress: Progress,

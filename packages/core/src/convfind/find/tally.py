@@ -12,7 +12,7 @@ from convfind.find.result import FindOrigin, FindResult
 from convfind.find.solution import Solution
 from convfind.log import logger
 from convfind.policy import Policy
-from convfind.problem import ConvProblem
+from convfind.problem.contract import Problem
 from convfind.runtime.session import Session
 from convfind.solver.applicability import Rejected
 
@@ -20,7 +20,7 @@ from convfind.solver.applicability import Rejected
 class Tally:
     """What a find has done since it began."""
 
-    def __init__(self, problem: ConvProblem, session: Session, policy: Policy) -> None:
+    def __init__(self, problem: Problem, session: Session, policy: Policy) -> None:
         self._problem = problem
         self._session = session
         self._mode = policy.mode.name

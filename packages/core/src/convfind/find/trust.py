@@ -13,7 +13,7 @@ from convfind.find.screening import Screening
 from convfind.find.search import Search
 from convfind.find.solution import Solution
 from convfind.log import logger
-from convfind.problem import ConvProblem
+from convfind.problem.contract import Problem
 from convfind.reasons import Reason
 from convfind.runtime.session import Session, silent
 from convfind.solver.applicability import Rejected
@@ -29,7 +29,7 @@ class Check:
     rejected: Mapping[str, Rejected]
 
 
-def check(plain: ConvProblem, session: Session, decision: Decision, budget: Budget) -> Check:
+def check(plain: Problem, session: Session, decision: Decision, budget: Budget) -> Check:
     """Run the recorded winner, or all solutions, again, as far as the budget goes.
 
     What ran is recorded with its new time, so that a shipped or stale record becomes the user's.

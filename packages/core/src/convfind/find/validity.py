@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from convfind.errors import SolverError
 from convfind.finddb import FindRecord, QuarantineRecord
-from convfind.problem import ConvProblem
+from convfind.problem.contract import Problem
 from convfind.reasons import Reason
 from convfind.runtime.session import Session
 from convfind.solver import Solver, asking
@@ -13,7 +13,7 @@ from convfind.solver.config import Config, ConfigValue
 
 
 def why_config_is_unused(
-    record: FindRecord, solver: Solver, problem: ConvProblem, session: Session
+    record: FindRecord, solver: Solver, problem: Problem, session: Session
 ) -> Rejected | str | None:
     """Say why a record's config is none of the solver's; None where it may be used.
 
@@ -32,7 +32,7 @@ def why_config_is_unused(
 def has_other_kernels(
     record: FindRecord | QuarantineRecord,
     solver: Solver,
-    problem: ConvProblem,
+    problem: Problem,
     session: Session,
     workspace: int | None,
 ) -> bool:

@@ -24,7 +24,7 @@ from convfind.finddb.record import FindEntry, QuarantineRecord, TunedConfig
 from convfind.finddb.roster import ROSTER
 from convfind.finddb.table import CONFIG, FIND, QUARANTINE, Table
 from convfind.finddb.user_layer import Stored, UserLayer
-from convfind.problem import ConvProblem
+from convfind.problem.contract import Problem
 from convfind.solver.config import Config
 
 T = TypeVar("T")
@@ -77,11 +77,11 @@ class FindDb:
 
     # -- find records ---------------------------------------------------------------------------
 
-    def lookup(self, target: Target, problem: ConvProblem) -> StoredEntry | None:
+    def lookup(self, target: Target, problem: Problem) -> StoredEntry | None:
         """Everything recorded for a problem on a device, None where nothing is."""
         return self._entry(database_key(target, problem))
 
-    def times(self, identity: str, problem: ConvProblem) -> dict[str, float]:
+    def times(self, identity: str, problem: Problem) -> dict[str, float]:
         """The fastest time of each solver, by versioned id, on a device that may not be here.
 
         Without constant weights. Milliseconds; empty where nothing is recorded.
@@ -94,7 +94,7 @@ class FindDb:
         return found
 
     def layers(
-        self, target: Target, problem: ConvProblem
+        self, target: Target, problem: Problem
     ) -> tuple[tuple[Path | None, FindEntry | None], ...]:
         """What each layer by itself has for a problem: the user's, then the shipped, topmost first.
 
@@ -108,7 +108,7 @@ class FindDb:
         return tuple(found)
 
     def own(
-        self, target: Target, problem: ConvProblem
+        self, target: Target, problem: Problem
     ) -> tuple[FindEntry | None, tuple[TunedConfig, ...], tuple[QuarantineRecord, ...]]:
         """Records, tuned configs and quarantine that the user's layer by itself has."""
         key = database_key(target, problem)
@@ -121,7 +121,7 @@ class FindDb:
     def store(
         self,
         target: Target,
-        problem: ConvProblem,
+        problem: Problem,
         entry: FindEntry,
         *,
         replace: bool = False,
@@ -139,7 +139,7 @@ class FindDb:
         self._user.update(FIND, database_key(target, problem), change)
 
     def remove(
-        self, target: Target, problem: ConvProblem, solvers: Container[str] | None = None
+        self, target: Target, problem: Problem, solvers: Container[str] | None = None
     ) -> None:
         """Forget the user's records and tuned configs of a problem. What packages ship stays.
 
@@ -169,7 +169,7 @@ class FindDb:
     # -- tuned configs --------------------------------------------------------------------------
 
     def config(
-        self, target: Target, problem: ConvProblem, solver_id: str, solver_version: int
+        self, target: Target, problem: Problem, solver_id: str, solver_version: int
     ) -> Config | None:
         """The tuned config of that very solver version, the user's before a shipped one."""
         key = database_key(target, problem)
@@ -182,7 +182,7 @@ class FindDb:
     def store_config(
         self,
         target: Target,
-        problem: ConvProblem,
+        problem: Problem,
         solver_id: str,
         solver_version: int,
         config: Config,
@@ -209,7 +209,7 @@ class FindDb:
 
     # -- quarantine -----------------------------------------------------------------------------
 
-    def quarantined(self, target: Target, problem: ConvProblem) -> tuple[QuarantineRecord, ...]:
+    def quarantined(self, target: Target, problem: Problem) -> tuple[QuarantineRecord, ...]:
         """Solvers that failed on the problem and device; the user's records hide shipped ones."""
         key = database_key(target, problem)
         found: dict[tuple[str, int], QuarantineRecord] = {}
@@ -218,7 +218,7 @@ class FindDb:
                 found.setdefault((record.solver, record.solver_version), record)
         return tuple(found.values())
 
-    def quarantine(self, target: Target, problem: ConvProblem, record: QuarantineRecord) -> None:
+    def quarantine(self, target: Target, problem: Problem, record: QuarantineRecord) -> None:
         """Remember that a solver failed, in place of an older record of the same solver version."""
 
         def change(old: tuple[QuarantineRecord, ...] | None) -> tuple[QuarantineRecord, ...]:
@@ -231,7 +231,7 @@ class FindDb:
 
         self._user.update(QUARANTINE, database_key(target, problem), change)
 
-    def release(self, target: Target, problem: ConvProblem, solver_id: str) -> None:
+    def release(self, target: Target, problem: Problem, solver_id: str) -> None:
         """Let a solver be tried again, in any version. A record that a package ships stays."""
         key = database_key(target, problem)
 

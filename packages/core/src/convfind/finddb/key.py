@@ -10,7 +10,7 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from convfind.device.target import Target
-from convfind.problem import ConvProblem
+from convfind.problem.contract import Problem
 
 #: Raised only when old programs must not read new values, or new programs cannot read old ones.
 SCHEMA = 1
@@ -22,12 +22,12 @@ _CHECKSUM = 8
 _HEAD = _CHECKSUM + 2
 
 
-def database_key(target: Target, problem: ConvProblem) -> bytes:
+def database_key(target: Target, problem: Problem) -> bytes:
     """The full key, e.g. ``1|opencl|NVIDIA CUDA|NVIDIA H200|sm_90|132|<network config>``."""
     return identity_key(target.identity, problem)
 
 
-def identity_key(identity: str, problem: ConvProblem) -> bytes:
+def identity_key(identity: str, problem: Problem) -> bytes:
     """The same for a device that may not be here."""
     return f"{SCHEMA}|{identity}|{problem.key}".encode()
 

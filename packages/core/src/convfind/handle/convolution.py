@@ -11,7 +11,7 @@ import numpy as np
 from convfind.errors import ProblemError, WorkspaceError
 from convfind.find.solution import Solution
 from convfind.handle.operand import Operand, operand_of
-from convfind.problem import ConvProblem
+from convfind.problem import ConvProblem, Problem
 from convfind.runtime.backend import Device, DeviceBuffer, InvokeArgs, Invoker
 from convfind.runtime.tensors import (
     DeviceTensor,
@@ -37,7 +37,7 @@ class Convolution:
     `run` takes and returns tensors; `enqueue` is the quick way for memory that is on the device.
     """
 
-    problem: ConvProblem
+    problem: Problem
     solution: Solution
     recipe: Recipe
     device: Device
@@ -63,8 +63,11 @@ class Convolution:
         z: object = None,
         out: object = None,
         workspace: object = None,
+        **others: object,
     ) -> Any:
         """Compute the third tensor from the two that the direction reads, and what is added to it.
+
+        A problem of another kind has operands of other names.
 
         Axes are in N, C, spatial order or in that of the layout: `convfind.runtime.tensors.axes_of`
         says how they are told apart. Inputs may change or go as soon as the call returns.
@@ -87,12 +90,10 @@ class Convolution:
                 either order; ``out`` shares memory with an input.
             WorkspaceError: the workspace given is too small, or shares memory with a tensor.
         """
-        reads = self._inputs({"x": x, "w": w, "y": y, "bias": bias, "z": z})
+        reads = self._inputs({"x": x, "w": w, "y": y, "bias": bias, "z": z, **others})
         result, in_place = None, z is not None and z is out
         if out is not None:
-            result = operand_of(
-                self.device, self.problem, self.problem.direction.writes, out, out=True
-            )
+            result = operand_of(self.device, self.problem, self._result, out, out=True)
             in_place |= any(one.name == "z" and result.is_array_of(one) for one in reads)
             inputs = [one for one in reads if not (in_place and one.name == "z")]
             self._check_arrays_apart(result, inputs)
@@ -108,7 +109,7 @@ class Convolution:
         scratch = self._workspace(workspace)
         if out is not None or workspace is not None:
             self._check_apart(written, scratch, (*buffers.values(), *self.bound.values()))
-        buffers[self.problem.plain_name(self.problem.direction.writes)] = written
+        buffers[self.problem.plain_name(self._result)] = written
         if in_place:
             buffers["z"] = written
         self.invoker(InvokeArgs(**self.bound, workspace=scratch, **buffers))
@@ -126,8 +127,9 @@ class Convolution:
         for name in problem.reads:
             if name in self.bound:
                 continue
-            if given[name] is None:
-                raise ProblemError(name, None, f"a tensor: {problem.direction} reads {name}")
+            if given.get(name) is None:
+                word = getattr(problem, "direction", problem.kind)
+                raise ProblemError(name, None, f"a tensor: {word} reads {name}")
             operands.append(operand_of(self.device, problem, name, given[name]))
         return tuple(operands)
 
@@ -137,7 +139,22 @@ class Convolution:
             return "the weights are bound" if name == "w" else f"the {name} is bound"
         if name in _ASKED_FOR_BY:
             return f"the problem has none; it is one with {_ASKED_FOR_BY[name]}"
-        return "it is the result; use out="
+        if name in self.problem.writes:
+            return "it is the result; use out="
+        return f"the problem reads {', '.join(self.problem.reads)}"
+
+    @property
+    def _result(self) -> str:
+        """The name of the result."""
+        if len(self.problem.writes) == 1:
+            return self.problem.writes[0]
+        how = "one with a single result; `enqueue` takes the memory of several"
+        raise ProblemError("problem", self.problem.kind, how)
+
+    @property
+    def _reads_result(self) -> bool:
+        """Whether the previous contents of the result are added."""
+        return isinstance(self.problem, ConvProblem) and self.problem.reads_result
 
     @staticmethod
     def _check_arrays_apart(result: Operand, reads: Iterable[Operand]) -> None:
@@ -155,11 +172,11 @@ class Convolution:
         in_place: bool,
     ) -> tuple[DeviceBuffer, Finish]:
         """Return the memory to write, and the function that turns it into what the caller gets."""
-        problem, device, name = self.problem, self.device, self.problem.direction.writes
-        if result is None and problem.reads_result:
+        problem, device, name = self.problem, self.device, self._result
+        if result is None and self._reads_result:
             raise ProblemError("out", None, f"the previous contents of {name}, as beta is not 0")
         if result is None and stays:
-            buffer = device.allocate(problem.nbytes(name))
+            buffer = device.allocate(problem.operand(name).nbytes)
             return buffer, lambda: _device_tensor(problem, name, buffer, axes)
         if result is None:
             fresh = empty_memory(problem, name)
@@ -170,7 +187,7 @@ class Convolution:
         array = result.array
         assert array is not None
         memory = memory_of(problem, name, array)
-        is_read = in_place or problem.reads_result
+        is_read = in_place or self._reads_result
         buffer, wait = self._host_result(memory, is_read=is_read)
 
         def copy_back() -> object:
@@ -185,7 +202,7 @@ class Convolution:
         self, memory: Array, *, is_read: bool
     ) -> tuple[DeviceBuffer, Callable[[], Array]]:
         device = self.device
-        view = tensor_view(self.problem, self.problem.direction.writes, memory)
+        view = tensor_view(self.problem, self._result, memory)
         shared = device.wrap_output(memory)
         if shared is not None:
 
@@ -246,10 +263,12 @@ def _shared(name: str) -> ProblemError:
 
 
 def _device_tensor(
-    problem: ConvProblem, name: str, buffer: DeviceBuffer, axes: Layout | None
+    problem: Problem, name: str, buffer: DeviceBuffer, axes: Layout | None
 ) -> DeviceTensor:
-    layout = problem.tensor_layout(name)
+    operand = problem.operand(name)
+    layout, dtype = operand.layout, operand.dtype
+    if layout is None:
+        return DeviceTensor(buffer, operand.shape, dtype, operand.strides)
     order = axes if axes is not None and layout.channels_last else layout
-    shape = order.to_memory(problem.shape(name))
-    strides = order.to_memory(problem.strides(name))
-    return DeviceTensor(buffer, shape, problem.tensor_dtype(name), strides, order)
+    shape, strides = order.to_memory(operand.shape), order.to_memory(operand.strides)
+    return DeviceTensor(buffer, shape, dtype, strides, order)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -24,12 +23,13 @@ from convfind.handle.operand import copied, operand_of
 from convfind.handle.posed import posed
 from convfind.handle.tracing import TracedInvoker
 from convfind.policy import POLICY_FIELDS, FindEnforce, FindKeywords, Mode, Policy
-from convfind.problem import ConvProblem
+from convfind.problem import ConvProblem, Problem
 from convfind.problem.checks import enum_value
 from convfind.problem.options import CallOptions, ConvOptions, check_call_names
+from convfind.problem.tensor_spec import packed_steps
 from convfind.runtime.backend import InvokeArgs, Invoker
 from convfind.runtime.session import Progress, Session, silent
-from convfind.runtime.tensors import DeviceTensor, packed_steps, to_host_array
+from convfind.runtime.tensors import DeviceTensor, to_host_array
 from convfind.settings import Settings
 from convfind.solver import asking
 from convfind.types import DataType
@@ -53,7 +53,8 @@ class Handle:
         self._settings = settings
         self._policy = settings.policy
         self._convolutions = RecentlyUsed[tuple[object, ...], Convolution](_MOST_CONVOLUTIONS)
-        self._chosen = RecentlyUsed[ConvProblem, dict[Policy, Solution]](_MOST_CONVOLUTIONS)
+        self._problems = RecentlyUsed[str, Problem](_MOST_CONVOLUTIONS)
+        self._chosen = RecentlyUsed[Problem, dict[Policy, Solution]](_MOST_CONVOLUTIONS)
 
     @property
     def target(self) -> Target:
@@ -101,7 +102,7 @@ class Handle:
 
     def find(
         self,
-        problem: ConvProblem,
+        problem: Problem,
         mode: Mode | None = None,
         *,
         on_progress: Progress = silent,
@@ -110,7 +111,7 @@ class Handle:
         """Find the solutions for a problem on this device, fastest first.
 
         Args:
-            problem: the convolution.
+            problem: the convolution, or a problem of another type.
             mode: a `FindMode`, its word or its number; None for the environment's or the default.
             on_progress: called with stage ("compile", "measure", "tune"), done, total and a label.
             **policy: fields of `Policy`, and ``enforce``, a `FindEnforce`.
@@ -128,7 +129,7 @@ class Handle:
         return self._find(problem, allowed, on_progress)
 
     def explain(
-        self, problem: ConvProblem, mode: Mode | None = None, **policy: Unpack[FindKeywords]
+        self, problem: Problem, mode: Mode | None = None, **policy: Unpack[FindKeywords]
     ) -> Explanation:
         """Say what a find would do, and of every solver what it answers and what is recorded."""
         _check_problem(problem)
@@ -215,10 +216,11 @@ class Handle:
         z: object = None,
         out: object = None,
         workspace: object = None,
+        **others: object,
     ) -> Any:
         """Run a solution on the tensors that its problem reads; see `Convolution.run`."""
         return self.prepare(solution).run(
-            x=x, w=w, y=y, bias=bias, z=z, out=out, workspace=workspace
+            x=x, w=w, y=y, bias=bias, z=z, out=out, workspace=workspace, **others
         )
 
     def bind(self, solution: Solution, *, w: object, bias: object = None) -> Convolution:
@@ -232,10 +234,10 @@ class Handle:
         """
         plain = self.prepare(solution)
         problem, device, recipe = plain.problem, self._session.device, plain.recipe
-        if "w" not in problem.direction.reads:
-            raise ProblemError(
-                "w", "bound weights", f"forward or backward-data; {problem.direction} writes w"
-            )
+        if "w" not in problem.reads:
+            word = getattr(problem, "direction", problem.kind)
+            legal = f"forward or backward-data; {word} reads no weights"
+            raise ProblemError("w", "bound weights", legal)
         # A copy, because the caller's array may share its memory with the device and change.
         weights = operand_of(device, problem, "w", w).memory(device, copying=True)
         bound = {"w": weights}
@@ -296,13 +298,15 @@ class Handle:
         """Wait until everything enqueued has finished."""
         self._session.device.synchronize()
 
-    def _find(self, problem: ConvProblem, policy: Policy, on_progress: Progress) -> FindResult:
-        if problem.is_empty:
+    def _find(self, problem: Problem, policy: Policy, on_progress: Progress) -> FindResult:
+        if not isinstance(problem, ConvProblem):
+            self._problems.put(problem.text, problem)
+        elif problem.is_empty:
             return empty_result(problem, self.target, policy)
         return find(problem, self._session, policy, on_progress)
 
     def _prepared(self, solution: Solution) -> Convolution:
-        problem = _problem_of(solution.problem)
+        problem = self._problem_of(solution.problem)
         plain = problem.plain()
         target = self._session.target
         if solution.device != target.identity:
@@ -310,7 +314,7 @@ class Handle:
                 f"solution is for {solution.device}, and this is {target.identity}; find again here"
             )
             raise SolutionError(msg)
-        if problem.is_empty:
+        if isinstance(problem, ConvProblem) and problem.is_empty:
             return empty_convolution(problem, solution, self._session.device)
         solver = self._session.registry.solver(solution.solver)
         answer = asking.applicability(solver, plain, target)
@@ -332,6 +336,11 @@ class Handle:
             invoker=self._traced(invoker, solution),
             workspace_size=recipe.total_workspace,
         )
+
+    def _problem_of(self, text: str) -> Problem:
+        """Return the problem of a solution: one of this handle's finds, or read from its text."""
+        found = self._problems.get(text)
+        return self.registry.problem_from_key(text) if found is None else found
 
     def _traced(self, invoker: Invoker, solution: Solution) -> Invoker:
         return TracedInvoker(invoker, solution) if self._settings.verbose else invoker
@@ -360,11 +369,6 @@ class Handle:
 
 
 def _check_problem(problem: object) -> None:
-    if not isinstance(problem, ConvProblem):
+    if not isinstance(getattr(type(problem), "kind", None), str):
         how = "a ConvProblem; ConvProblem.from_key and ConvProblem.from_driver read texts"
         raise ProblemError("problem", problem, how)
-
-
-@lru_cache(maxsize=4096)
-def _problem_of(key: str) -> ConvProblem:
-    return ConvProblem.from_key(key)

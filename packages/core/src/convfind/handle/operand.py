@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from convfind.errors import ProblemError
-from convfind.problem import ConvProblem
+from convfind.problem.contract import Problem
 from convfind.runtime.backend import Device, DeviceBuffer, TensorForm
 from convfind.runtime.tensors import (
     DeviceTensor,
@@ -29,7 +29,7 @@ _MOST_WORK = 10_000
 class Operand(NamedTuple):
     """A tensor that a call names: a buffer of the device, or an array of the host."""
 
-    problem: ConvProblem
+    problem: Problem
     name: str
     axes: Layout | None  # whose order the caller's tensor has; None where that is not told
     buffer: DeviceBuffer | None
@@ -70,7 +70,7 @@ class Operand(NamedTuple):
 
 
 def operand_of(
-    device: Device, problem: ConvProblem, name: str, value: object, *, out: bool = False
+    device: Device, problem: Problem, name: str, value: object, *, out: bool = False
 ) -> Operand:
     """Take a tensor of any kind that a caller may pass for an operand or the result.
 
@@ -101,11 +101,12 @@ def copied(device: Device, array: Array) -> DeviceBuffer:
 
 
 def _on_device(
-    problem: ConvProblem, name: str, buffer: DeviceBuffer, form: TensorForm | None, *, out: bool
+    problem: Problem, name: str, buffer: DeviceBuffer, form: TensorForm | None, *, out: bool
 ) -> Operand:
     axes = None if form is None else check_form(problem, name, form)
-    if buffer.size < problem.nbytes(name):
-        raise ProblemError(name, f"{buffer.size} bytes", f"{problem.nbytes(name)} bytes or more")
+    needed = problem.operand(name).nbytes
+    if buffer.size < needed:
+        raise ProblemError(name, f"{buffer.size} bytes", f"{needed} bytes or more")
     if out and getattr(buffer, "read_only", False):
         raise ProblemError("out", "read-only memory", "memory that kernels can write")
     return Operand(problem, name, axes, buffer, None)

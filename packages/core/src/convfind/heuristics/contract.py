@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from convfind.device.target import Target
 from convfind.heuristics.neighbours import Neighbour, Records
-from convfind.problem import ConvProblem
 from convfind.solver import Solver
 
 
@@ -28,12 +27,15 @@ class NotApplicable:
 
 
 class Heuristic(Protocol):
-    """A model that ranks solvers for problems inside its stated domain."""
+    """A model that ranks solvers for problems inside its stated domain.
+
+    It is asked about convolutions, or about the kind of problem that an attribute ``kind`` says.
+    """
 
     name: str
 
     def predict(
-        self, problem: ConvProblem, target: Target, solvers: Sequence[Solver]
+        self, problem: Any, target: Target, solvers: Sequence[Solver]
     ) -> Sequence[Prediction] | NotApplicable:
         """Rank applicable solvers for a plain problem, fastest first.
 
@@ -46,14 +48,12 @@ class NeighbourHeuristic(Protocol):
 
     name: str
 
-    def neighbours(
-        self, problem: ConvProblem, target: Target, records: Records
-    ) -> tuple[Neighbour, ...]:
+    def neighbours(self, problem: Any, target: Target, records: Records) -> tuple[Neighbour, ...]:
         """Look up the records that help with a plain problem; empty if there are none."""
 
     def predict(
         self,
-        problem: ConvProblem,
+        problem: Any,
         target: Target,
         solvers: Sequence[Solver],
         neighbours: Sequence[Neighbour] = (),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from convfind.device.target import Target
 from convfind.kit.epilogue_step import epilogue_step
@@ -132,6 +132,11 @@ class ComposedTunable(Composed, TunableSolver):
 def composed(solver: Solver) -> Composed:
     """Return a solver with a step for the epilogue."""
     return (ComposedTunable if isinstance(solver, TunableSolver) else Composed)(solver)
+
+
+def without_epilogue(problem: Any) -> Any:
+    """Return a problem without its epilogue: itself, if it has none or is no convolution."""
+    return problem.without_epilogue() if isinstance(problem, ConvProblem) else problem
 
 
 def _bytes_of_sums(problem: ConvProblem) -> int:

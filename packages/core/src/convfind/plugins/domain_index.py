@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from convfind.device.target import Target
-from convfind.problem import ConvProblem
+from convfind.problem.contract import Problem
 from convfind.solver import Solver
 from convfind.solver.applicability import Rejected
 
@@ -30,12 +30,9 @@ class DomainIndex:
         self._refused = refused
         self._splits: dict[object, Split] = {}
 
-    def split(self, problem: ConvProblem, target: Target) -> Split:
+    def split(self, problem: Problem, target: Target) -> Split:
         """Return the solvers whose domain contains the problem, and the refusals of all others."""
-        kind = (
-            *(problem.direction, problem.dtype, problem.x_layout, problem.traits),
-            *(target.kind, target.features),
-        )
+        kind = problem.domain_key, target.kind, target.features
         found = self._splits.get(kind)
         if found is None:
             if len(self._splits) >= _MOST_KINDS:
@@ -43,7 +40,7 @@ class DomainIndex:
             found = self._splits[kind] = self._divide(problem, target)
         return found
 
-    def _divide(self, problem: ConvProblem, target: Target) -> Split:
+    def _divide(self, problem: Problem, target: Target) -> Split:
         answers = [domain.refusal(problem, target) for domain in self._domains]
         refused = dict(self._refused)
         inside = []

@@ -11,8 +11,9 @@ from typing import ClassVar, Generic, TypeVar
 from convfind.errors import DuplicateIdError, PluginError
 from convfind.heuristics import Heuristic
 from convfind.plugins.manager import PluginInfo
+from convfind.problem.contract import Problem
 from convfind.runtime.backend import Backend
-from convfind.solver import Domain, Solver
+from convfind.solver import ProblemDomain, Solver
 from convfind.types import Algorithm
 
 Item = TypeVar("Item")
@@ -109,9 +110,29 @@ class SolverRegistry(_Register[Solver]):
             raise PluginError(
                 f"backends {backends!r} of solver {identifier!r} is no tuple of names"
             )
-        if type(item.domain) is not Domain:
+        if not isinstance(item.domain, ProblemDomain):
             raise PluginError(f"domain {item.domain!r} of solver {identifier!r} is no Domain")
         return identifier
+
+
+class ProblemTypeRegistry(_Register[type[Problem]]):
+    """Register of problem types, by their kind."""
+
+    _kind = "problem type"
+
+    def _id_of(self, item: type[Problem]) -> object:
+        if not isinstance(item, type):
+            raise PluginError(f"{item!r} is no class; register the type of the problems")
+        if not isinstance(getattr(item, "is_measured", None), bool):
+            raise PluginError(f"is_measured of {item.__name__} is neither True nor False")
+        names = (name for name in _MEMBERS if not hasattr(item, name))
+        if missing := ", ".join(sorted(names)):
+            raise PluginError(f"problem type {item.__name__} lacks {missing}")
+        return getattr(item, "kind", None)
+
+
+#: What every problem type has as a property or method; fields of a dataclass may be the others.
+_MEMBERS = ("plain", "operand")
 
 
 class HeuristicRegistry(_Register[Heuristic]):

@@ -1,13 +1,13 @@
-"""`Registry`: the backends, solvers, heuristics and listeners that plugins registered."""
+"""`Registry`: the backends, problem types, solvers, heuristics and listeners of all plugins."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from convfind.arguments import shown, similar
 from convfind.cached import cached_property
@@ -16,6 +16,7 @@ from convfind.errors import (
     BackendUnavailableError,
     ConvfindError,
     PluginError,
+    ProblemError,
     SettingsError,
     SolutionError,
 )
@@ -28,8 +29,11 @@ from convfind.plugins.registers import (
     Entries,
     HeuristicRegistry,
     Item,
+    ProblemTypeRegistry,
     SolverRegistry,
 )
+from convfind.problem import ConvProblem, Problem
+from convfind.problem.traits import EPILOGUE_TRAITS
 from convfind.reasons import Reason
 from convfind.runtime.backend import Backend
 from convfind.settings import PluginSelection, plugin_selection
@@ -41,15 +45,19 @@ if TYPE_CHECKING:
 
     from convfind.find.result import FindResult
     from convfind.find.solution import Solution
-    from convfind.problem import ConvProblem
 
 __all__ = [
     "BackendRegistry",
     "HeuristicRegistry",
+    "ProblemTypeRegistry",
     "Registry",
     "SolverRegistry",
     "default_registry",
 ]
+
+
+#: The problem type that core brings.
+_OWN_TYPES = {ConvProblem.kind: (ConvProblem, PluginInfo("convolutions", "convfind"))}
 
 
 class Registry:
@@ -63,6 +71,8 @@ class Registry:
     def __init__(self, manager: PluginManager) -> None:
         self._manager = manager
         backends = _collect(manager, "convfind_register_backends", BackendRegistry)
+        types: Entries[type[Problem]] = {**_OWN_TYPES}
+        _collect(manager, "convfind_register_problem_types", ProblemTypeRegistry, types)
         solvers = _collect(manager, "convfind_register_solvers", SolverRegistry)
         heuristics = _collect(manager, "convfind_register_heuristics", HeuristicRegistry)
         self.backends: Mapping[str, Backend] = _LazyBackends(backends)
@@ -72,9 +82,11 @@ class Registry:
         self.heuristics: tuple[Heuristic, ...] = tuple(item for item, _ in heuristics.values())
         self._solvers = {solver.solver_id: solver for solver in self.solvers}
         self._packages = {solver_id: info.package for solver_id, (_, info) in solvers.items()}
-        self._by_backend: dict[str, tuple[tuple[Solver, ...], Mapping[str, Rejected]]] = {}
-        self._indices: dict[str, DomainIndex] = {}
-        self._indices_of_fused: dict[str, DomainIndex] = {}
+        self._types: dict[str, type[Problem]] = {kind: item for kind, (item, _) in types.items()}
+        self._of_backend: dict[
+            tuple[str, str], tuple[tuple[Solver, ...], Mapping[str, Rejected]]
+        ] = {}
+        self._indices: dict[tuple[str, str, bool], DomainIndex] = {}
         self._databases = tuple(_databases(manager))
         self._started = manager.hooks("convfind_find_started")
         self._measured = manager.hooks("convfind_candidate_measured")
@@ -119,7 +131,42 @@ class Registry:
         """Failures of plugins so far."""
         return tuple(self._manager.failures)
 
+    # -- problem types ----------------------------------------------------------------------------
+
+    @property
+    def problem_types(self) -> Mapping[str, type[Problem]]:
+        """The problem types by kind: convolutions, and what packages bring."""
+        return MappingProxyType(self._types)
+
+    def problem_type(self, kind: str) -> Callable[..., Any]:
+        """Return the problem type of a kind, to be called with its fields by keyword.
+
+        Raises:
+            ProblemError: no installed package brings it; names the kinds that there are.
+        """
+        found = self._types.get(kind)
+        if found is None:
+            legal = f"one of an installed package: {', '.join(sorted(self._types))}"
+            raise ProblemError("kind", kind, legal)
+        return found
+
+    def problem_from_key(self, text: str) -> Problem:
+        """Read a problem of any type from its key. Raises `ProblemError`."""
+        kinds = (kind for kind in self._types if _begins_with(text, kind))
+        found = self._types.get(max(kinds, key=len, default=""))
+        if found is None or found is ConvProblem:
+            return _convolution(text)
+        read = getattr(found, "from_key", None)
+        if read is None:
+            raise ProblemError("key", text, f"another: {found.__name__} does not read its keys")
+        problem: Problem = read(text)
+        return problem
+
     # -- solvers --------------------------------------------------------------------------------
+
+    def solvers_of(self, kind: str) -> tuple[Solver, ...]:
+        """Return the solvers of one kind of problem, in order."""
+        return tuple(solver for solver in self.solvers if solver.domain.problem == kind)
 
     def solver(self, solver_id: str) -> Solver:
         """Return a solver. Raises `SolutionError`, naming similar ids, if it is not installed."""
@@ -152,9 +199,11 @@ class Registry:
         made = (_composed(solver) for solver in self.solvers)
         return {solver.solver_id: solver for solver in made if solver is not None}
 
-    def offered(self, problem: ConvProblem) -> tuple[Solver, ...]:
+    def offered(self, problem: Problem) -> tuple[Solver, ...]:
         """Return the solvers that may take a problem, in order: with an epilogue composed ones."""
-        return self._with_composed(self.solvers) if problem.is_fused else self.solvers
+        solvers = self.solvers_of(problem.kind)
+        is_fused = not EPILOGUE_TRAITS.isdisjoint(problem.traits)
+        return self._with_composed(solvers) if is_fused else solvers
 
     def _with_composed(self, solvers: Iterable[Solver]) -> tuple[Solver, ...]:
         both = ((solver, self._composed.get(solver.solver_id + SUFFIX)) for solver in solvers)
@@ -165,32 +214,40 @@ class Registry:
         self.solver(solver_id)
         return self._packages[solver_id.removesuffix(SUFFIX)]
 
-    def solvers_for(self, target: Target) -> tuple[tuple[Solver, ...], Mapping[str, Rejected]]:
-        """Return the solvers for the target's backend, in order, and the refusals of the rest."""
-        found = self._by_backend.get(target.backend)
+    def solvers_for(
+        self, target: Target, kind: str = ConvProblem.kind
+    ) -> tuple[tuple[Solver, ...], Mapping[str, Rejected]]:
+        """Return the solvers of a kind of problem, in order, and those that another backend needs.
+
+        The second are refusals by id.
+        """
+        found = self._of_backend.get((target.backend, kind))
         if found is None:
+            solvers = self.solvers_of(kind)
             rejected = {
                 solver.solver_id: Rejected(
                     Reason.BACKEND, f"{', '.join(solver.backends)}; this is {target.backend}"
                 )
-                for solver in self.solvers
+                for solver in solvers
                 if solver.backends and target.backend not in solver.backends
             }
-            candidates = tuple(s for s in self.solvers if s.solver_id not in rejected)
-            found = self._by_backend[target.backend] = (candidates, MappingProxyType(rejected))
+            candidates = tuple(s for s in solvers if s.solver_id not in rejected)
+            found = (candidates, MappingProxyType(rejected))
+            self._of_backend[target.backend, kind] = found
         return found
 
     def candidates_for(
-        self, problem: ConvProblem, target: Target
+        self, problem: Problem, target: Target
     ) -> tuple[tuple[Solver, ...], Mapping[str, Rejected]]:
         """Return the solvers whose domain contains a problem, in order, and the other refusals."""
-        indices = self._indices_of_fused if problem.is_fused else self._indices
-        index = indices.get(target.backend)
+        is_fused = not EPILOGUE_TRAITS.isdisjoint(problem.traits)
+        place = target.backend, problem.kind, is_fused
+        index = self._indices.get(place)
         if index is None:
-            solvers, refused = self.solvers_for(target)
-            if problem.is_fused:
+            solvers, refused = self.solvers_for(target, problem.kind)
+            if is_fused:
                 solvers = self._with_composed(solvers)
-            index = indices[target.backend] = DomainIndex(solvers, refused)
+            index = self._indices[place] = DomainIndex(solvers, refused)
         return index.split(problem, target)
 
     # -- databases and commands -------------------------------------------------------------------
@@ -211,17 +268,17 @@ class Registry:
 
     # -- events -----------------------------------------------------------------------------------
 
-    def find_started(self, problem: ConvProblem, target: Target, candidates: int) -> None:
+    def find_started(self, problem: Problem, target: Target, candidates: int) -> None:
         """Tell listeners that a find begins to compile and measure."""
         for hook in self._started:
             hook(problem=problem, target=target, candidates=candidates)
 
-    def candidate_measured(self, problem: ConvProblem, target: Target, solution: Solution) -> None:
+    def candidate_measured(self, problem: Problem, target: Target, solution: Solution) -> None:
         """Tell listeners about a measured solution."""
         for hook in self._measured:
             hook(problem=problem, target=target, solution=solution)
 
-    def find_finished(self, problem: ConvProblem, target: Target, result: FindResult) -> None:
+    def find_finished(self, problem: Problem, target: Target, result: FindResult) -> None:
         """Tell listeners the result of a find."""
         for hook in self._finished:
             hook(problem=problem, target=target, result=result)
@@ -275,13 +332,23 @@ def _collect(
     manager: PluginManager,
     hook_name: str,
     register: Callable[[PluginInfo, Entries[Item]], object],
+    entries: Entries[Item] | None = None,
 ) -> Entries[Item]:
-    """Call a registering hook in every plugin."""
-    entries: Entries[Item] = {}
+    """Call a registering hook in every plugin; items are added to the ``entries``."""
+    entries = {} if entries is None else entries
     for hook in manager.hooks(hook_name):
         for returned in hook(register=register(hook.info, entries)):
             hook.fail(PluginError(f"returned {returned!r}; call register.add or register.extend"))
     return entries
+
+
+@lru_cache(maxsize=4096)
+def _convolution(text: str) -> ConvProblem:
+    return ConvProblem.from_key(text)
+
+
+def _begins_with(key: str, kind: str) -> bool:
+    return key.startswith(kind) and not key[len(kind) : len(kind) + 1].isalnum()
 
 
 def _databases(manager: PluginManager) -> Iterator[Path]:

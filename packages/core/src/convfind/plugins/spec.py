@@ -18,8 +18,13 @@ if TYPE_CHECKING:
     from convfind.device.target import Target
     from convfind.find.result import FindResult
     from convfind.find.solution import Solution
-    from convfind.plugins.registry import BackendRegistry, HeuristicRegistry, SolverRegistry
-    from convfind.problem import ConvProblem
+    from convfind.plugins.registry import (
+        BackendRegistry,
+        HeuristicRegistry,
+        ProblemTypeRegistry,
+        SolverRegistry,
+    )
+    from convfind.problem.contract import Problem
 
 PROJECT = "convfind"
 hookspec = pluggy.HookspecMarker(PROJECT)
@@ -33,6 +38,11 @@ def convfind_register_backends(register: BackendRegistry) -> None:
 @hookspec
 def convfind_register_solvers(register: SolverRegistry) -> None:
     """Call ``register.extend([solver, ...])``, best first. Touch no device."""
+
+
+@hookspec
+def convfind_register_problem_types(register: ProblemTypeRegistry) -> None:
+    """Call ``register.add(ProblemType)`` for each `Problem` that is no convolution."""
 
 
 @hookspec
@@ -51,15 +61,15 @@ def convfind_register_commands(cli: click.Group) -> None:
 
 
 @hookspec
-def convfind_find_started(problem: ConvProblem, target: Target, candidates: int) -> None:
+def convfind_find_started(problem: Problem, target: Target, candidates: int) -> None:
     """Receive the number of candidates that a find is about to compile and measure."""
 
 
 @hookspec
-def convfind_candidate_measured(problem: ConvProblem, target: Target, solution: Solution) -> None:
+def convfind_candidate_measured(problem: Problem, target: Target, solution: Solution) -> None:
     """Receive each solution as soon as it is measured and verified."""
 
 
 @hookspec
-def convfind_find_finished(problem: ConvProblem, target: Target, result: FindResult) -> None:
+def convfind_find_finished(problem: Problem, target: Target, result: FindResult) -> None:
     """Receive the result of every finished find, including database hits."""

@@ -1,8 +1,10 @@
-"""A convolution as a value: the problem, its checks and its forms as text."""
+"""Problems as values: their contract, and convolutions with their checks and forms as text."""
 
 from __future__ import annotations
 
 from convfind.problem.activation import Activation, ActivationKind
+from convfind.problem.contract import Problem
 from convfind.problem.conv_problem import ConvProblem
+from convfind.problem.tensor_spec import TensorSpec
 
-__all__ = ["Activation", "ActivationKind", "ConvProblem"]
+__all__ = ["Activation", "ActivationKind", "ConvProblem", "Problem", "TensorSpec"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, Unpack
+from typing import Any, ClassVar, Self, Unpack
 
 from convfind.cached import cached_property
 from convfind.errors import ProblemError
@@ -25,6 +26,7 @@ from convfind.problem.checks import (
     shape_of,
 )
 from convfind.problem.options import ConvOptions, Sizes, check_names
+from convfind.problem.tensor_spec import TensorSpec
 from convfind.problem.traits import traits_of
 from convfind.types import AccuracyClass, ConvMode, DataType, Direction, Layout
 
@@ -51,6 +53,9 @@ class ConvProblem:
     for each channel of the result, ``z`` is what lies in the result or, with ``add``, a tensor of
     its own like the result. Both have the result's element type.
     """
+
+    kind: ClassVar[str] = "conv"
+    is_measured: ClassVar[bool] = True
 
     direction: Direction
     x_shape: tuple[int, ...]
@@ -237,6 +242,11 @@ class ConvProblem:
         return traits_of(self)
 
     @cached_property
+    def domain_key(self) -> Hashable:
+        """All that a domain looks at: equal ones have the same solvers."""
+        return (self.direction, self.dtype, self.x_layout, self.traits)
+
+    @cached_property
     def layouts_agree(self) -> bool:
         """True if x, w and y share one layout."""
         return self.x_layout is self.w_layout is self.y_layout
@@ -312,6 +322,32 @@ class ConvProblem:
                 if position >= count or begin + position * step >= size:
                     return True
         return False
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """The name of the result."""
+        return (self.direction.writes,)
+
+    @property
+    def operands(self) -> tuple[TensorSpec, ...]:
+        """Every tensor that is read or written."""
+        return tuple(self._operands.values())
+
+    def operand(self, name: str) -> TensorSpec:
+        """Return the operand of a name. Raises `KeyError`."""
+        return self._operands[name]
+
+    @cached_property
+    def _operands(self) -> dict[str, TensorSpec]:
+        return {name: self._operand(name) for name in (*self.reads, *self.writes)}
+
+    def _operand(self, name: str) -> TensorSpec:
+        shape, layout = self.shape(name), self.tensor_layout(name)
+        is_vector = len(shape) == 1  # has no order of axes
+        return TensorSpec(
+            *(name, shape, self.tensor_dtype(name), self.strides(name)),
+            layout=None if is_vector else layout,
+        )
 
     def shape(self, tensor: str) -> tuple[int, ...]:
         """Shape of an operand in N, C, spatial order; of a bias its number of elements."""

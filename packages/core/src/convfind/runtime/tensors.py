@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from convfind.errors import DeviceError, ProblemError
-from convfind.problem import ConvProblem
+from convfind.problem.contract import Problem
+from convfind.problem.tensor_spec import ElementType, packed_steps
 from convfind.runtime.backend import DeviceBuffer, SharedBuffer, TensorForm
 from convfind.types import DataType, Layout
 
@@ -29,7 +30,7 @@ class DeviceTensor:
 
     buffer: DeviceBuffer
     shape: tuple[int, ...]
-    dtype: DataType
+    dtype: ElementType
     strides: tuple[int, ...] = ()  # steps in elements; empty for a packed tensor
     axes: Layout | None = None  # whose order the axes have: results know it
 
@@ -73,27 +74,24 @@ class DeviceTensor:
         return self.buffer
 
 
-def tensor_view(problem: ConvProblem, name: str, memory: Array) -> Array:
+def tensor_view(problem: Problem, name: str, memory: Array) -> Array:
     """Return one-dimensional memory as an operand, with axes in the order of its layout.
 
-    ``memory`` holds bytes or at least `ConvProblem.elements` elements; nothing is copied.
+    ``memory`` holds at least as many bytes as the operand spans; nothing is copied.
     """
-    dtype = problem.tensor_dtype(name).numpy
-    layout = problem.tensor_layout(name)
-    strides = tuple(step * dtype.itemsize for step in layout.to_memory(problem.strides(name)))
-    flat = memory.view(np.uint8)
-    return np.ndarray(layout.to_memory(problem.shape(name)), dtype, flat.data, 0, strides)
+    return problem.operand(name).view(memory)
 
 
-def empty_memory(problem: ConvProblem, name: str) -> Array:
+def empty_memory(problem: Problem, name: str) -> Array:
     """Return memory for a tensor: zeros, so that gaps have a value.
 
     It is aligned for devices that share the host's memory.
     """
-    size = problem.nbytes(name)
+    operand = problem.operand(name)
+    size = operand.nbytes
     raw = np.zeros(size + _ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % _ALIGNMENT
-    return raw[start : start + size].view(problem.tensor_dtype(name).numpy)
+    return raw[start : start + size].view(operand.dtype.numpy)
 
 
 def to_host_array(value: object, name: str = "tensor") -> Array:
@@ -152,7 +150,7 @@ def _from_dlpack(tensor: Any) -> Array:
     return array
 
 
-def memory_of(problem: ConvProblem, name: str, array: Array) -> Array:
+def memory_of(problem: Problem, name: str, array: Array) -> Array:
     """Return the memory of a tensor as the kernels expect it: one-dimensional, gaps included.
 
     The axes of ``array`` are in the order of the layout. Nothing is copied if the memory is right
@@ -161,22 +159,22 @@ def memory_of(problem: ConvProblem, name: str, array: Array) -> Array:
     Raises:
         ProblemError: shape or type differ from what the problem says.
     """
-    dtype = problem.tensor_dtype(name)
-    if array.dtype != dtype.numpy:
-        raise ProblemError(name, str(array.dtype), f"dtype {dtype.value}")
-    layout = problem.tensor_layout(name)
-    expected = layout.to_memory(problem.shape(name))
+    operand = problem.operand(name)
+    if array.dtype != operand.dtype.numpy:
+        raise ProblemError(name, str(array.dtype), f"dtype {operand.dtype.value}")
+    expected = operand.in_memory(operand.shape)
     if array.shape != expected:
-        raise ProblemError(name, array.shape, f"shape {expected} ({layout.value})")
-    steps = tuple(step * array.itemsize for step in layout.to_memory(problem.strides(name)))
+        raise ProblemError(name, array.shape, f"shape {expected}{_named(operand.layout)}")
+    steps = tuple(step * array.itemsize for step in operand.in_memory(operand.strides))
     if _same_steps(array.shape, array.strides, steps):
-        return np.lib.stride_tricks.as_strided(array, (problem.elements(name),), (array.itemsize,))
+        span = operand.nbytes // array.itemsize
+        return np.lib.stride_tricks.as_strided(array, (span,), (array.itemsize,))
     memory = empty_memory(problem, name)
     tensor_view(problem, name, memory)[...] = array
     return memory
 
 
-def axes_of(problem: ConvProblem, name: str, form: TensorForm) -> Layout | None:
+def axes_of(problem: Problem, name: str, form: TensorForm) -> Layout | None:
     """Return which order the axes of a tensor have; None if both orders are the same tensor.
 
     Channels-last tensors come in the order of their layout (N, H, W, C) or in N, C, spatial order,
@@ -187,11 +185,13 @@ def axes_of(problem: ConvProblem, name: str, form: TensorForm) -> Layout | None:
     Raises:
         ProblemError: type or shape do not match the problem, or the order is ambiguous.
     """
-    dtype = problem.tensor_dtype(name)
-    if form.dtype != dtype.value:
-        raise ProblemError(name, form.dtype, f"dtype {dtype.value}")
-    layout, shape = problem.tensor_layout(name), problem.shape(name)
-    if len(shape) == 1 and form.shape == shape:
+    operand = problem.operand(name)
+    if form.dtype != operand.dtype.value:
+        raise ProblemError(name, form.dtype, f"dtype {operand.dtype.value}")
+    layout, shape = operand.layout, operand.shape
+    if layout is None:
+        if form.shape != shape:
+            raise ProblemError(name, form.shape, f"shape {shape}")
         return None
     if not layout.channels_last and form.shape == shape and form.axes in (None, layout):
         return None
@@ -222,20 +222,21 @@ def axes_of(problem: ConvProblem, name: str, form: TensorForm) -> Layout | None:
     )
 
 
-def in_memory_order(problem: ConvProblem, name: str, array: Array, axes: Layout | None) -> Array:
+def in_memory_order(problem: Problem, name: str, array: Array, axes: Layout | None) -> Array:
     """Return a view, with axes in memory order, of an array whose axes have the order ``axes``."""
-    is_shown_first = axes is not None and not axes.channels_last
-    if is_shown_first and array.ndim > 1 and problem.tensor_layout(name).channels_last:
-        return np.moveaxis(array, 1, -1)
-    return array
+    return np.moveaxis(array, 1, -1) if _are_moved(problem, name, axes) else array
 
 
-def in_order(problem: ConvProblem, name: str, array: Array, axes: Layout | None) -> Array:
+def in_order(problem: Problem, name: str, array: Array, axes: Layout | None) -> Array:
     """Return a view, with axes in the order ``axes``, of an array with axes in memory order."""
+    return np.moveaxis(array, -1, 1) if _are_moved(problem, name, axes) else array
+
+
+def _are_moved(problem: Problem, name: str, axes: Layout | None) -> bool:
+    """Whether channels are shown first and lie last."""
+    layout = problem.operand(name).layout
     is_shown_first = axes is not None and not axes.channels_last
-    if is_shown_first and array.ndim > 1 and problem.tensor_layout(name).channels_last:
-        return np.moveaxis(array, -1, 1)
-    return array
+    return is_shown_first and layout is not None and layout.channels_last
 
 
 def form_of(array: Array) -> TensorForm:
@@ -244,28 +245,24 @@ def form_of(array: Array) -> TensorForm:
     return TensorForm(array.shape, steps, array.dtype.name)
 
 
-def packed_steps(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the strides of a packed tensor, in elements, with axes in memory order."""
-    steps, step = [], 1
-    for size in reversed(shape):
-        steps.append(step)
-        step *= size
-    return tuple(reversed(steps))
-
-
-def check_form(problem: ConvProblem, name: str, form: TensorForm) -> Layout | None:
+def check_form(problem: Problem, name: str, form: TensorForm) -> Layout | None:
     """Refuse a device tensor whose layout does not match the problem; return its `axes_of`.
 
     Raises `ProblemError`.
     """
     axes = axes_of(problem, name, form)
-    layout = problem.tensor_layout(name)
+    operand = problem.operand(name)
+    layout = operand.layout
     order = axes or layout
-    steps = order.to_memory(problem.strides(name))
+    steps = operand.strides if order is None else order.to_memory(operand.strides)
     if not _same_steps(form.shape, form.strides, steps):
         given = f"shape {form.shape} with strides {form.strides}"
-        raise ProblemError(name, given, f"strides {steps} ({layout.value} memory)")
+        raise ProblemError(name, given, f"strides {steps}{_named(layout, ' memory')}")
     return axes
+
+
+def _named(layout: Layout | None, more: str = "") -> str:
+    return "" if layout is None else f" ({layout.value}{more})"
 
 
 def _same_steps(shape: tuple[int, ...], given: tuple[int, ...], wanted: tuple[int, ...]) -> bool:

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from convfind.solver.contract import Solver, TunableSolver, versioned_id
-from convfind.solver.domain import Domain
+from convfind.solver.domain import Domain, ProblemDomain
 
-__all__ = ["Domain", "Solver", "TunableSolver", "versioned_id"]
+__all__ = ["Domain", "ProblemDomain", "Solver", "TunableSolver", "versioned_id"]

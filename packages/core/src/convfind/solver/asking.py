@@ -14,14 +14,14 @@ from typing import ParamSpec, TypeVar
 
 from convfind.device.target import Target
 from convfind.errors import SolverError
-from convfind.problem import ConvProblem
+from convfind.problem.contract import Problem
+from convfind.problem.traits import Trait
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Applicable, Rejected
 from convfind.solver.config import Config
 from convfind.solver.contract import Solver, TunableSolver
 from convfind.solver.recipe import Fill, Launch, LibraryGemm, Recipe
 from convfind.solver.search_space import SearchSpace
-from convfind.types import AccuracyClass
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,7 +35,7 @@ _MIXES = Rejected(
 )
 
 
-def applicability(solver: Solver, problem: ConvProblem, target: Target) -> Applicability:
+def applicability(solver: Solver, problem: Problem, target: Target) -> Applicability:
     """Ask whether a solver takes a problem; a failure of the solver is a refusal."""
     try:
         refused = solver.domain.refusal(problem, target)
@@ -44,14 +44,14 @@ def applicability(solver: Solver, problem: ConvProblem, target: Target) -> Appli
     return sizes(solver, problem, target) if refused is None else refused
 
 
-def sizes(solver: Solver, problem: ConvProblem, target: Target) -> Applicability:
+def sizes(solver: Solver, problem: Problem, target: Target) -> Applicability:
     """Ask whether a solver takes a problem that is known to lie in its domain.
 
-    With ``accuracy=strict`` it does not if it mixes values.
+    Of a problem with the trait ``strict`` it does not if it mixes values.
     """
     try:
         answer = solver.applicability(problem, target)
-        if answer and problem.accuracy is AccuracyClass.STRICT and solver.mixes_values(problem):
+        if answer and Trait.STRICT in problem.traits and solver.mixes_values(problem):
             return _MIXES
     except FAILURES as error:
         return Rejected(Reason.SOLVER_ERROR, told(error))
@@ -63,26 +63,26 @@ def sizes(solver: Solver, problem: ConvProblem, target: Target) -> Applicability
 
 
 def workspace_size(
-    solver: Solver, problem: ConvProblem, target: Target, limit: int | None = None
+    solver: Solver, problem: Problem, target: Target, limit: int | None = None
 ) -> int:
     """Ask for the bytes of workspace. Raises `SolverError`."""
     size = _asked(solver, solver.workspace_size, problem, target, limit)
     return _count(solver, "workspace_size", size)
 
 
-def wti(solver: Solver, problem: ConvProblem, target: Target) -> float | None:
+def wti(solver: Solver, problem: Problem, target: Target) -> float | None:
     """Ask for the weighted throughput index. Raises `SolverError`."""
     index = _asked(solver, solver.wti, problem, target)
     return None if index is None else _number(solver, "wti", index, least=0.0)
 
 
-def error_bound(solver: Solver, problem: ConvProblem) -> float:
+def error_bound(solver: Solver, problem: Problem) -> float:
     """Ask how far errors may exceed those of plain sums: 1 or more. Raises `SolverError`."""
     factor = _asked(solver, solver.error_bound, problem)
     return _number(solver, "error_bound", factor, least=1.0)
 
 
-def error_reach(solver: Solver, problem: ConvProblem) -> int:
+def error_reach(solver: Solver, problem: Problem) -> int:
     """Ask how far errors spread, in elements. Raises `SolverError`."""
     return _count(solver, "error_reach", _asked(solver, solver.error_reach, problem))
 
@@ -92,20 +92,20 @@ def result_roundings(solver: Solver) -> int:
     return _count(solver, "result_roundings", solver.result_roundings)
 
 
-def search_space(solver: TunableSolver, problem: ConvProblem, target: Target) -> SearchSpace:
+def search_space(solver: TunableSolver, problem: Problem, target: Target) -> SearchSpace:
     """Ask for the search space. Raises `SolverError`; the space's constraints may still raise."""
     space = _asked(solver, solver.search_space, problem, target)
     return _instance(solver, "search_space", space, SearchSpace)
 
 
 def sample(
-    solver: TunableSolver, problem: ConvProblem, target: Target, count: int, seed: int
+    solver: TunableSolver, problem: Problem, target: Target, count: int, seed: int
 ) -> list[Config]:
     """Draw legal configs from the search space. Raises `SolverError`."""
     return _asked(solver, search_space(solver, problem, target).sample, count, seed)
 
 
-def default_config(solver: TunableSolver, problem: ConvProblem, target: Target) -> Config:
+def default_config(solver: TunableSolver, problem: Problem, target: Target) -> Config:
     """Ask for the default config. Raises `SolverError`."""
     config = _asked(solver, solver.default_config, problem, target)
     return _instance(solver, "default_config", config, Config)
@@ -113,7 +113,7 @@ def default_config(solver: TunableSolver, problem: ConvProblem, target: Target) 
 
 def recipe(
     solver: Solver,
-    problem: ConvProblem,
+    problem: Problem,
     target: Target,
     config: Config | None = None,
     workspace_limit: int | None = None,
@@ -135,7 +135,7 @@ def recipe(
 
 def remembered_recipe(
     solver: Solver,
-    problem: ConvProblem,
+    problem: Problem,
     target: Target,
     config: Config | None = None,
     workspace_limit: int | None = None,
@@ -154,7 +154,7 @@ _remembered = lru_cache(maxsize=256)(recipe)
 
 def config_fault(
     solver: Solver,
-    problem: ConvProblem,
+    problem: Problem,
     target: Target,
     config: Config | None,
     workspace_limit: int | None = None,

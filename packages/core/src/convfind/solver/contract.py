@@ -1,12 +1,11 @@
-"""The contract of a solver: one way to compute a convolution."""
+"""The contract of a solver: one way to compute a problem, mostly a convolution."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 from convfind.device.target import Target
-from convfind.problem import ConvProblem
 from convfind.solver.applicability import Applicability
 from convfind.solver.config import Config
 from convfind.solver.domain import Domain
@@ -16,10 +15,11 @@ from convfind.types import Algorithm
 
 
 class Solver(ABC):
-    """One way to compute a convolution.
+    """One way to compute problems of one type: convolutions, if the domain names no other.
 
     Solvers are stateless: one instance serves every problem, thread and device. They describe
-    kernels and never touch a device. They see *plain* problems only (never ``mode="transpose"``).
+    kernels and never touch a device. They see *plain* problems only (never ``mode="transpose"``),
+    of their type, which is what their signatures say in place of Any.
     """
 
     #: ``<family>-<variant>`` in kebab case; never changes, even if the class is renamed.
@@ -35,11 +35,12 @@ class Solver(ABC):
     result_roundings: int = 1
     #: Devices of other backends are refused without calling `applicability`; empty: any backend.
     backends: tuple[str, ...] = ()
-    #: The problems that it takes, as data; others are refused without calling `applicability`.
-    domain: Domain = Domain()
+    #: The problems that it takes, as data: a `Domain`, or for another type than convolutions a
+    #: `ProblemDomain`; other problems are refused without calling `applicability`.
+    domain: Any = Domain()
 
     @abstractmethod
-    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+    def applicability(self, problem: Any, target: Target) -> Applicability:
         """Return whether the solver takes a problem of its domain: checks that depend on sizes.
 
         It is called very often: pure, without a device, in microseconds. Judge each problem on
@@ -47,12 +48,12 @@ class Solver(ABC):
         """
 
     @final
-    def takes(self, problem: ConvProblem, target: Target) -> Applicability:
+    def takes(self, problem: Any, target: Target) -> Applicability:
         """Return whether the solver takes the problem on the target: its domain, then sizes."""
         refused = self.domain.refusal(problem, target)
         return self.applicability(problem, target) if refused is None else refused
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+    def workspace_size(self, problem: Any, target: Target, limit: int | None = None) -> int:
         """Return the bytes of workspace that an unbound run needs with the default config.
 
         A solver that can use less (by working through the batch in parts) returns what it would
@@ -60,7 +61,7 @@ class Solver(ABC):
         """
         return 0
 
-    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+    def wti(self, problem: Any, target: Target) -> float | None:
         """Return the weighted throughput index: expected fraction of the direct formula's peak.
 
         1.0 is the arithmetic peak; algorithms that save multiplications may exceed it. None:
@@ -68,11 +69,11 @@ class Solver(ABC):
         """
         return None
 
-    def error_bound(self, problem: ConvProblem) -> float:
+    def error_bound(self, problem: Any) -> float:
         """Return the factor by which rounding errors may exceed those of plain summation."""
         return 1.0
 
-    def error_reach(self, problem: ConvProblem) -> int:
+    def error_reach(self, problem: Any) -> int:
         """Return how far rounding errors spread, in result elements along each spatial axis.
 
         0 for sums of the element's own products. An algorithm that transforms tiles mixes the
@@ -81,7 +82,7 @@ class Solver(ABC):
         """
         return 0
 
-    def mixes_values(self, problem: ConvProblem) -> bool:
+    def mixes_values(self, problem: Any) -> bool:
         """Return whether a NaN or infinity may reach results of its image that do not read it.
 
         True for algorithms that transform tiles, that add numbers before they multiply, or that
@@ -92,7 +93,7 @@ class Solver(ABC):
     @abstractmethod
     def solution(
         self,
-        problem: ConvProblem,
+        problem: Any,
         target: Target,
         config: Config | None = None,
         workspace_limit: int | None = None,
@@ -107,11 +108,11 @@ class TunableSolver(Solver):
     """A solver with tuning parameters."""
 
     @abstractmethod
-    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
+    def search_space(self, problem: Any, target: Target) -> SearchSpace:
         """Return the parameters, their values and the constraints among them, as data."""
 
     @abstractmethod
-    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+    def default_config(self, problem: Any, target: Target) -> Config:
         """Return a good valid config, in constant time."""
 
 

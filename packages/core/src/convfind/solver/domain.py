@@ -6,10 +6,10 @@ import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final, final
+from typing import Any, Final, final
 
 from convfind.device.target import DeviceKind, Target
-from convfind.problem import ConvProblem
+from convfind.problem import ConvProblem, Problem
 from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
 from convfind.reasons import Reason
 from convfind.solver.applicability import Rejected
@@ -19,10 +19,71 @@ CPUS: Final = (DeviceKind.CPU,)
 GPUS: Final = (DeviceKind.GPU, DeviceKind.ACCELERATOR)
 
 
+_KINDS = (DeviceKind.CPU, DeviceKind.GPU, DeviceKind.ACCELERATOR)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProblemDomain:
+    """Problems of one type that a solver takes; `Domain` is that of convolutions.
+
+    ``ProblemDomain(problem="pooling", dtypes=("float32",))``. Fields list what is accepted, never
+    what is refused, so a type or trait added later is outside the domains of all solvers that do
+    not know it. A subclass may look at more of its problems than this; all of that must be part of
+    their ``domain_key``.
+
+    Attributes:
+        problem: the kind of problem.
+        kinds: the kinds of device that it supports.
+        dtypes: the element types of the operand that comes first.
+        traits: the traits that a problem may have.
+        features: the features that the device must have.
+
+    Raises:
+        ValueError: a word is no kind.
+    """
+
+    problem: str
+    kinds: tuple[DeviceKind, ...] = _KINDS
+    dtypes: tuple[str, ...] = (DataType.FLOAT32,)
+    traits: frozenset[str] = frozenset()
+    features: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kinds", tuple(map(DeviceKind, self.kinds)))
+        object.__setattr__(self, "dtypes", tuple(map(self._dtype, self.dtypes)))
+        for name in ("traits", "features"):
+            object.__setattr__(self, name, frozenset(map(str, getattr(self, name))))
+
+    @staticmethod
+    def _dtype(word: str) -> str:
+        return str(word)
+
+    def refusal(self, problem: Problem, target: Target) -> Rejected | None:
+        """Return why a problem on a target is outside the domain; None if it is inside."""
+        if problem.kind != self.problem:
+            return Rejected(Reason.PROBLEM, f"is for {self.problem}, not {problem.kind}")
+        if target.kind not in self.kinds:
+            kinds = " and ".join(_PLURAL[kind] for kind in self.kinds)
+            return Rejected(Reason.DEVICE_KIND, f"is for {kinds}")
+        if not self.features <= target.features:
+            missing = ", ".join(sorted(self.features - target.features))
+            return Rejected(Reason.FEATURE, f"needs {missing}")
+        return self._refusal(problem)
+
+    def _refusal(self, problem: Any) -> Rejected | None:
+        """Return why a problem of the domain's kind is outside the domain, on any device."""
+        dtype = problem.operands[0].dtype.value
+        if dtype not in self.dtypes:
+            return Rejected(Reason.DTYPE, f"is for {', '.join(self.dtypes)}, not {dtype}")
+        if problem.traits <= self.traits:
+            return None
+        return Rejected(Reason.TRAIT, ", ".join(sorted(problem.traits - self.traits)))
+
+
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Domain:
-    """Problems that a solver takes: each field narrows it; the default is the first vocabulary.
+class Domain(ProblemDomain):
+    """Convolutions that a solver takes: each field narrows it; the default is the first vocabulary.
 
     ``Domain(kinds=CPUS, dtypes=(DataType.FLOAT32,), traits=FIRST_TRAITS - {Trait.GAPS})``. Fields
     list what is accepted, never what is refused, so a direction, type or trait added later
@@ -42,12 +103,12 @@ class Domain:
         TypeError: a rank is no whole number, or ``channels_last`` is neither a boolean nor None.
     """
 
+    problem: str = ConvProblem.kind
     directions: tuple[Direction, ...] = (
         Direction.FORWARD,
         Direction.BACKWARD_DATA,
         Direction.BACKWARD_WEIGHTS,
     )
-    kinds: tuple[DeviceKind, ...] = (DeviceKind.CPU, DeviceKind.GPU, DeviceKind.ACCELERATOR)
     dtypes: tuple[DataType, ...] = (
         DataType.FLOAT64,
         DataType.FLOAT32,
@@ -58,17 +119,18 @@ class Domain:
     channels_last: bool | None = None
     ranks: tuple[int, ...] = (1, 2, 3)
     traits: frozenset[str] = FIRST_TRAITS
-    features: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        for name, kind in (("directions", Direction), ("kinds", DeviceKind), ("dtypes", DataType)):
-            object.__setattr__(self, name, tuple(map(kind, getattr(self, name))))
+        ProblemDomain.__post_init__(self)
+        object.__setattr__(self, "directions", tuple(map(Direction, self.directions)))
         object.__setattr__(self, "ranks", tuple(map(operator.index, self.ranks)))
-        for name in ("traits", "features"):
-            object.__setattr__(self, name, frozenset(map(str, getattr(self, name))))
         if not isinstance(self.channels_last, bool | None):
             msg = f"channels_last is {self.channels_last!r}; allowed: True, False, None"
             raise TypeError(msg)
+
+    @staticmethod
+    def _dtype(word: str) -> DataType:
+        return DataType(word)
 
     def oriented(self, direction: Direction, channels_last: bool | None = None) -> Domain:
         """Return the domain for one direction and, if given, one order of channels."""
@@ -85,14 +147,7 @@ class Domain:
         """Return the domain without problems that have any of these traits."""
         return replace(self, traits=self.traits.difference(traits))
 
-    def refusal(self, problem: ConvProblem, target: Target) -> Rejected | None:
-        """Return why a problem on a target is outside the domain; None if it is inside."""
-        if target.kind not in self.kinds:
-            kinds = " and ".join(_PLURAL[kind] for kind in self.kinds)
-            return Rejected(Reason.DEVICE_KIND, f"is for {kinds}")
-        if not self.features <= target.features:
-            missing = ", ".join(sorted(self.features - target.features))
-            return Rejected(Reason.FEATURE, f"needs {missing}")
+    def _refusal(self, problem: ConvProblem) -> Rejected | None:
         if problem.direction not in self.directions:
             computed = " or ".join(self.directions)
             return Rejected(Reason.DIRECTION, f"{problem.direction} is not {computed}")
