@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from convfind.finddb.evidence import NOISY, is_noisy
-from convfind.problem import ConvProblem
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -60,14 +59,14 @@ def format_error(error: float | None) -> str:
     return "-" if error is None else f"{error:.1e}"
 
 
-def gflops(problem: ConvProblem, ms: float) -> float:
-    """Giga floating-point operations of the direct formula in a second."""
-    return problem.flops / ms / 1e6 if ms > 0 else 0.0
+def gflops(flops: float, ms: float) -> float:
+    """Giga floating-point operations in a second, of so many in so many milliseconds."""
+    return flops / ms / 1e6 if ms > 0 else 0.0
 
 
-def gigabytes(problem: ConvProblem, ms: float) -> float:
-    """Gigabytes in a second, each tensor moved once."""
-    return problem.traffic / ms / 1e6 if ms > 0 else 0.0
+def gigabytes(traffic: float, ms: float) -> float:
+    """Gigabytes in a second, of so many bytes in so many milliseconds."""
+    return traffic / ms / 1e6 if ms > 0 else 0.0
 
 
 def new_table(*columns: str, right: Sequence[str] = ()) -> Table:

@@ -126,7 +126,7 @@ def run(
         )
     else:
         estimate = best.estimate_ms
-        speed = "" if estimate is None else f", {gflops(problem, estimate):.1f} GFLOP/s"
+        speed = "" if estimate is None else f", {gflops(problem.flops, estimate):.1f} GFLOP/s"
         checked = "not checked" if report is None else f"{report} (bound: {bound})"
         app.print(
             f"problem  {problem.key}",

@@ -37,6 +37,7 @@ class FindResult:
     compiled: int = 0  # programs that a compiler translated
     measured: int = 0  # solutions that the device timed
     elapsed: float = 0.0  # seconds
+    flops: float | None = None  # operations of the problem's direct formula
 
     @property
     def summary(self) -> str:

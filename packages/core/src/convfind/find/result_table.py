@@ -7,7 +7,6 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from convfind.find.result import FindResult
-from convfind.problem import ConvProblem
 from convfind.text import (
     format_bytes,
     format_error,
@@ -50,14 +49,14 @@ def html_table(result: FindResult) -> str:
 
 
 def _rows(result: FindResult) -> Iterator[tuple[str, ...]]:
-    problem = ConvProblem.from_key(result.problem)
+    flops = result.flops
     for solution in result.solutions:
         notes = {"over the workspace limit": solution.over_limit, "stale": solution.stale}
         estimate = solution.estimate_ms
         yield (
             *(solution.solver, solution.algorithm.value, format_time(solution)),
             format_spread(solution.time_ms, solution.spread, solution.samples),
-            "-" if estimate is None else f"{gflops(problem, estimate):.1f}",
+            "-" if estimate is None or flops is None else f"{gflops(flops, estimate):.1f}",
             solution.time_origin.value,
             format_bytes(solution.workspace),
             format_error(solution.error),

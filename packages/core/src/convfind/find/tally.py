@@ -54,6 +54,7 @@ class Tally:
             compiled=self._session.kernels.compiled - self._compiled_before,
             measured=self.measured,
             elapsed=time.perf_counter() - self._began,
+            flops=self._problem.flops,
         )
         if logger.isEnabledFor(logging.INFO):
             logger.info("%s: %s", key, _summary(result))

@@ -236,7 +236,8 @@ class Handle:
         problem, device, recipe = plain.problem, self._session.device, plain.recipe
         if "w" not in problem.reads:
             word = getattr(problem, "direction", problem.kind)
-            legal = f"forward or backward-data; {word} reads no weights"
+            doing = "writes" if "w" in problem.writes else "does not read"
+            legal = f"forward or backward-data; {word} {doing} w"
             raise ProblemError("w", "bound weights", legal)
         # A copy, because the caller's array may share its memory with the device and change.
         weights = operand_of(device, problem, "w", w).memory(device, copying=True)
