@@ -17,8 +17,8 @@ from convfind.backend_kit import dlpack
 from convfind.backend_kit.addressed import AddressBlock
 from convfind.backend_kit.borrowed import Borrowed
 from convfind.errors import DeviceError
+from convfind.problem.tensor_spec import packed_steps
 from convfind.runtime.backend import TensorForm
-from convfind.runtime.tensors import packed_steps
 from convfind_backend_cuda.errors import checked
 from convfind_backend_cuda.memory import LEGACY_STREAM, CudaBuffer
 from convfind_backend_cuda.queue import DEFAULT, Queue

@@ -15,7 +15,7 @@ from convfind.checking.accuracy import (
     random_operands,
 )
 from convfind.checking.checksum import Checksum
-from convfind.checking.draw import Draw
+from convfind.checking.conv_draw import ConvDraw
 from convfind.checking.reference import (
     finished_result,
     reference_convolution,
@@ -24,6 +24,7 @@ from convfind.checking.reference import (
 )
 from convfind.errors import ProblemError
 from convfind.problem import Activation, ActivationKind, ConvProblem
+from convfind.runtime.tensors import tensor_view
 
 Array = np.ndarray[Any, Any]
 
@@ -100,14 +101,15 @@ def test_a_checksum_holds_bias_and_what_is_added(layout: str, mode: str) -> None
     problem = ConvProblem.forward(
         (2, 4, 9, 8), shape, padding=1, layout=layout, mode=mode, bias=True, add=True, beta=0.5
     ).plain()
-    draw = Draw(problem, 3, "uniform")
+    draw = ConvDraw(problem, 3, "uniform")
     right = draw.right.result.astype(np.float32)
     assert draw.checksum.allows(draw.checksum.error_of(right), error_bound(problem))
     wrong = right.copy()
     wrong[0, 0, 0, 0] += 0.01
     assert not draw.checksum.allows(draw.checksum.error_of(wrong), error_bound(problem))
-    convolved = draw.convolved_checksum
-    assert isinstance(convolved, Checksum)
+    views = {name: tensor_view(problem, name, memory) for name, memory in draw.memory.items()}
+    first, second = (views[name] for name in problem.direction.reads)
+    convolved = Checksum(problem.without_epilogue(), first, second, views["z"], None)
     assert not convolved.allows(convolved.error_of(right), error_bound(problem))
 
 
