@@ -143,6 +143,10 @@ CF_INLINE double cf_fma(double a, double b, double c) { return fma(a, b, c); }
 
 typedef unsigned long long ulong;
 
+// In a header that the compiler need not have.
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+
 // The compiler ignores its option for registers where it knows the size of a work-group, and takes one of the two here.
 #ifdef CF_MOST_REGISTERS
 #define CF_WORK_GROUP_SIZE(x, y, z) __maxnreg__(CF_MOST_REGISTERS)
