@@ -3,7 +3,8 @@
     python benchmarks/check_solvers.py --device opencl:nvidia --workers 16
 
 Runs the problems of `convfind.testing.edge_cases` in every direction, element type and layout, and
-`LARGER` as they are stated, each also with TF32 allowed: some kernels take no fewer channels. Exit
+`LARGER` as they are stated, each also with TF32 allowed: some kernels take no fewer channels. Of
+each part some have epilogues; solvers that core completes get them with all problems. Exit
 code 1: a solver broke a promise, or took none of the problems. Exit code 3: the time was over
 before everything was checked.
 """
@@ -31,11 +32,12 @@ from rich.table import Table
 import convfind
 from convfind.device.target import Target
 from convfind.handle import Handle
+from convfind.kit.composed import Composed
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import Solver
 from convfind.solver.applicability import Rejected
-from convfind.testing import SolverReport, check_solver, edge_cases, variants
+from convfind.testing import SolverReport, check_solver, edge_cases, fused, variants
 from convfind.types import DataType, Direction, Layout
 
 _UNREACHED = 3  # exit code
@@ -124,7 +126,11 @@ class _Worker:
         if time.time() > deadline:
             return []
         solver, device = cls.handle.registry.solver(solver_id), cls.handle.session.device
+        asked: tuple[tuple[tuple[ConvProblem, ...], bool], ...]
         asked = ((edge_cases(), True), (tuple(larger()), False))
+        if isinstance(solver, Composed):
+            every = (*larger(), *(p.plain() for case in edge_cases() for p in variants(case)))
+            asked = ((tuple(map(fused, every)), False),)
         return [
             check_solver(solver, device, shapes=shapes[part::parts], every_variant=every_variant)
             for shapes, every_variant in asked
@@ -134,6 +140,8 @@ class _Worker:
 def is_for(solver: Solver, target: Target) -> bool:
     """False where the device, and not the problem, is what a solver refuses."""
     problems = (*larger(), *(p.plain() for case in edge_cases() for p in variants(case)))
+    if isinstance(solver, Composed):
+        problems = tuple(map(fused, problems))
     answers = [solver.takes(problem, target) for problem in problems]
     refusals = {answer.reason for answer in answers if isinstance(answer, Rejected)}
     return any(answers) or not refusals & _OF_DEVICES
@@ -181,8 +189,9 @@ def main(
         target = handle.target
         ids = [
             solver.solver_id
-            for solver in handle.registry.solvers_for(target)[0]
+            for solver in handle.registry.offered(fused(edge_cases()[0]))
             if any(fnmatch(solver.solver_id, pattern) for pattern in solvers.split(","))
+            and (not solver.backends or target.backend in solver.backends)
             and is_for(solver, target)
         ]
         title = f"{target.name}, {target.platform}, {target.driver}"

@@ -21,7 +21,15 @@ from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe
 from convfind.solver.search_space import Parameter, SearchSpace
-from convfind.testing import MockDevice, MockSolver, assert_solver, check_solver
+from convfind.testing import (
+    MockBackend,
+    MockDevice,
+    MockSolver,
+    assert_solver,
+    check_solver,
+    edge_cases,
+    fused,
+)
 from convfind.testing.mock_functions import MOCK_FUNCTIONS, mock_convolution, mock_fused
 from convfind.testing.solvers import MockDynamic, MockFused, MockHungry, MockPacking, MockTunable
 from convfind.testing.tensors import Bytes
@@ -515,3 +523,31 @@ def test_workspace_offsets_stay_inside_the_guards() -> None:
 
     checks = failed_checks(Offset())
     assert checks["random data"] == "wrote behind the end of workspace"
+
+
+def test_a_solver_that_declares_epilogues_is_asked_about_one() -> None:
+    class Forgetful(MockFused):
+        """Leaves the bias out."""
+
+        def solution(self, problem: ConvProblem, *others: Any, **more: Any) -> Recipe:
+            """Compute another problem."""
+            return super().solution(replace(problem, bias=False), *others, **more)
+
+    device = MockBackend().open()
+    right = check_solver(MockFused(), device, shapes=[PLAIN], every_variant=False)
+    assert right.ok, str(right)
+    assert right.with_epilogue
+    assert not set(right.with_epilogue) & set(right.problems)
+    wrong = check_solver(Forgetful(), device, shapes=[PLAIN], every_variant=False)
+    assert {failure.check for failure in wrong.failures} >= {"random data"}
+    unaware = check_solver(MockDynamic(), device, shapes=[PLAIN], every_variant=False)
+    assert not unaware.with_epilogue
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_every_problem_with_results_of_its_own_can_be_fused(direction: Direction) -> None:
+    for case in edge_cases():
+        problem = case.with_direction(direction)
+        has_epilogue = problem.plain_direction is not Direction.BACKWARD_WEIGHTS
+        assert fused(problem).is_fused is has_epilogue
+        assert fused(problem) == fused(problem)

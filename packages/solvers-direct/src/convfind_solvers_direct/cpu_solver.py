@@ -5,7 +5,7 @@ from __future__ import annotations
 from convfind.device.target import Target
 from convfind.kit.throughput import cpu_index
 from convfind.problem import ConvProblem
-from convfind.problem.traits import FIRST_TRAITS, Trait
+from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
 from convfind.solver import Domain, Solver
 from convfind.solver.defines import DefineValue, make_defines
 from convfind.solver.domain import CPUS
@@ -39,7 +39,7 @@ class CpuSolver(Solver):
         kinds=CPUS,
         dtypes=(DataType.FLOAT32,),
         ranks=(1, 2),
-        traits=FIRST_TRAITS - {Trait.GAPS},
+        traits=FIRST_TRAITS - {Trait.GAPS} | EPILOGUE_TRAITS,
     )
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from convfind.kit.epilogue import Epilogue
 from convfind.kit.register_limit import register_limit
 from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
-from convfind.problem.traits import FIRST_TRAITS, Trait
+from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
 from convfind.reasons import Reason
 from convfind.solver import Domain, TunableSolver
 from convfind.solver.applicability import Applicability, Rejected
@@ -53,7 +53,7 @@ class GpuDirect(TunableSolver):
         kinds=GPUS,
         dtypes=(DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16),
         ranks=(1, 2),
-        traits=FIRST_TRAITS - {Trait.GAPS},
+        traits=FIRST_TRAITS - {Trait.GAPS} | EPILOGUE_TRAITS,
     )
 
     def __init__(self, direction: Direction) -> None:

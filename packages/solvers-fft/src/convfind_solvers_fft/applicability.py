@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import log2, prod, sqrt
 
 from convfind.problem import ConvProblem
-from convfind.problem.traits import FIRST_TRAITS, Trait
+from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
 from convfind.reasons import Reason
 from convfind.solver import Domain
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
@@ -17,7 +17,8 @@ from convfind_solvers_fft.geometry import LEAST_STEP, geometry
 DOMAIN = Domain(
     dtypes=(DataType.FLOAT32,),
     ranks=(2,),
-    traits=FIRST_TRAITS - {Trait.STRIDE, Trait.DILATION, Trait.GAPS, Trait.STRICT},
+    traits=FIRST_TRAITS - {Trait.STRIDE, Trait.DILATION, Trait.GAPS, Trait.STRICT}
+    | EPILOGUE_TRAITS,
 )
 #: Products that a filter must have for the direct formula: below, other families always win.
 _LEAST_TAPS = 25

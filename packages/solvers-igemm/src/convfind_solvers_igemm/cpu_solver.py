@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.problem.traits import FIRST_TRAITS, Trait
+from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
 from convfind.reasons import Reason
 from convfind.solver import Domain, Solver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
@@ -35,7 +35,11 @@ class CpuSolver(Solver):
     version = 4
     is_dynamic = True
     backends = ("opencl",)
-    domain = Domain(kinds=CPUS, dtypes=(DataType.FLOAT32,), traits=FIRST_TRAITS - {Trait.GAPS})
+    domain = Domain(
+        kinds=CPUS,
+        dtypes=(DataType.FLOAT32,),
+        traits=FIRST_TRAITS - {Trait.GAPS} | EPILOGUE_TRAITS,
+    )
 
     def __init__(self) -> None:
         self.domain = self.domain.oriented(self.direction, self.channels_last)

@@ -10,7 +10,7 @@ from convfind.kit.epilogue import Epilogue, channel_of_place
 from convfind.kit.register_limit import ALL_REGISTERS, register_limit
 from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
-from convfind.problem.traits import FIRST_TRAITS, Trait
+from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
 from convfind.reasons import Reason
 from convfind.solver import Domain, TunableSolver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
@@ -56,7 +56,7 @@ class GpuSolver(TunableSolver):
     domain = Domain(
         kinds=GPUS,
         dtypes=(DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16, DataType.INT8),
-        traits=FIRST_TRAITS - {Trait.GAPS},
+        traits=FIRST_TRAITS - {Trait.GAPS} | EPILOGUE_TRAITS,
     )
 
     def __init__(self, direction: Direction, *, channels_last: bool, fixed: bool) -> None:

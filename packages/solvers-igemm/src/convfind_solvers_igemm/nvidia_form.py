@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from convfind.problem import ConvProblem
-from convfind.problem.traits import FIRST_TRAITS, Trait
+from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
 from convfind.solver import Domain
 from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, i32
@@ -18,7 +18,9 @@ from convfind_solvers_igemm.nvidia_tiles import EXTRA_ROWS, MatrixTile
 SIZES = {DataType.FLOAT32: 4, DataType.FLOAT16: 2, DataType.BFLOAT16: 2}
 #: What the solvers that have kernels in inline PTX take, before they are of a direction and layout.
 DOMAIN = Domain(
-    dtypes=tuple(SIZES), traits=FIRST_TRAITS - {Trait.GAPS}, features=frozenset({"nv-ptx"})
+    dtypes=tuple(SIZES),
+    traits=FIRST_TRAITS - {Trait.GAPS} | EPILOGUE_TRAITS,
+    features=frozenset({"nv-ptx"}),
 )
 #: Values of GATHER in nvidia_gather.h.
 PIECES, EACH, FLAT, FLAT_PIECES, LINES = range(5)

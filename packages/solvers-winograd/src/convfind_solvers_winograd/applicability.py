@@ -7,7 +7,7 @@ from math import sqrt
 
 from convfind.checking.accuracy import ROUNDING_SPREAD, SCALING_ROUNDINGS
 from convfind.problem import ConvProblem
-from convfind.problem.traits import FIRST_TRAITS, Trait
+from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
 from convfind.reasons import Reason
 from convfind.solver import Domain
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
@@ -16,7 +16,9 @@ from convfind_solvers_winograd.cook_toom import Transform
 
 #: What transforms of filters with stride 1 take, and with stride 2.
 _EITHER = Domain(
-    dtypes=(DataType.FLOAT32,), ranks=(2,), traits=FIRST_TRAITS - {Trait.GAPS, Trait.STRICT}
+    dtypes=(DataType.FLOAT32,),
+    ranks=(2,),
+    traits=FIRST_TRAITS - {Trait.GAPS, Trait.STRICT} | EPILOGUE_TRAITS,
 )
 UNSTRIDED = _EITHER.without(Trait.STRIDE)
 STRIDED = _EITHER.without(Trait.DILATION)

@@ -49,7 +49,7 @@ FIRST_TRAITS: Final[frozenset[str]] = frozenset(
 
 
 #: What becomes of sums that are complete: a solver takes all of them or none, mostly.
-EPILOGUE_TRAITS: Final[frozenset[str]] = frozenset({Trait.BIAS, Trait.ADD, Trait.ACTIVATION})
+EPILOGUE_TRAITS: Final[frozenset[Trait]] = frozenset({Trait.BIAS, Trait.ADD, Trait.ACTIVATION})
 
 
 def traits_of(problem: ConvProblem) -> frozenset[str]:

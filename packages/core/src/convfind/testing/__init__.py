@@ -14,7 +14,7 @@ from convfind.testing.mock_backend import (
     MockFunction,
 )
 from convfind.testing.report import BackendReport, Failure, SolverReport
-from convfind.testing.shapes import edge_cases, variants, weird_problems
+from convfind.testing.shapes import edge_cases, fused, variants, weird_problems
 from convfind.testing.solvers import MockSolver, mock_solvers
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "check_backend",
     "check_solver",
     "edge_cases",
+    "fused",
     "mock_solvers",
     "variants",
     "weird_problems",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from zlib import crc32
 
 from convfind.errors import KernelBuildError
 from convfind.problem import ConvProblem
+from convfind.problem.traits import EPILOGUE_TRAITS
 from convfind.runtime.backend import Device
 from convfind.solver import Domain, Solver
 from convfind.solver.applicability import Rejected
@@ -21,7 +23,8 @@ from convfind.testing.device_checks import DeviceChecks
 from convfind.testing.guarded_run import GuardedRunner
 from convfind.testing.non_finite_checks import NonFiniteChecks
 from convfind.testing.report import SolverReport
-from convfind.testing.shapes import edge_cases, variants
+from convfind.testing.shapes import edge_cases, fused, variants
+from convfind.types import Direction
 
 
 def check_solver(
@@ -42,6 +45,8 @@ def check_solver(
         every_variant: run each problem in every direction, element type and layout that the solver
             takes, not only as it is given.
 
+    A solver that declares epilogues runs one or two of the problems with one, too.
+
     Returns:
         A report; ``report.ok`` is the verdict, and ``str(report)`` lists every failure.
     """
@@ -57,14 +62,12 @@ def check_solver(
     runner = GuardedRunner(device)
     on_device = DeviceChecks(report, solver, target, runner, seed)
     not_finite = NonFiniteChecks(report, solver, seed)
-    for problem in problems:
-        answer = solver.takes(problem, target)
-        if isinstance(answer, Rejected):
-            report.rejected[problem.key] = str(answer)
-            continue
+
+    def check(problem: ConvProblem) -> bool:
+        """Check one problem that the solver takes; return whether it ran correctly."""
         solution = check_solution(report, solver, problem, target)
         if solution is None:
-            continue
+            return False
         check_tuning(report, solver, problem, target)
         if solver.is_dynamic:
             check_dynamic(report, solver, problem, target, solution)
@@ -72,11 +75,37 @@ def check_solver(
             runner.load(solution)
         except KernelBuildError as error:
             report.fail("build", problem.key, f"{error}\n{error.log}")
-            continue
+            return False
         correct = on_device.check(problem, solution)
         if correct is not None:
             not_finite.check(correct)
+        return correct is not None
+
+    ran = []
+    for problem in problems:
+        answer = solver.takes(problem, target)
+        if isinstance(answer, Rejected):
+            report.rejected[problem.key] = str(answer)
+        elif check(problem):
+            ran.append(problem)
+    count = len(report.problems)
+    for problem in _with_epilogues(solver, ran):
+        if solver.takes(problem, target):
+            check(problem)
+    report.with_epilogue += report.problems[count:]
+    del report.problems[count:]
     return report
+
+
+def _with_epilogues(solver: Solver, ran: Sequence[ConvProblem]) -> tuple[ConvProblem, ...]:
+    """Return few problems, for they are the same kernels, with all that the solver declares."""
+    traits = solver.domain.traits & EPILOGUE_TRAITS
+    plain = [p for p in ran if p.direction is not Direction.BACKWARD_WEIGHTS and not p.is_fused]
+    if not traits or not plain:
+        return ()
+    draw = crc32(solver.solver_id.encode())
+    chosen = {plain[draw % len(plain)], plain[-1]} if len(plain) > 8 else {plain[draw % len(plain)]}
+    return tuple(fused(problem, traits) for problem in plain if problem in chosen)
 
 
 def assert_solver(

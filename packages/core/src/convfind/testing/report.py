@@ -24,6 +24,7 @@ class SolverReport:
     solver: str
     device: str
     problems: list[str] = field(default_factory=list)  # keys of those that ran
+    with_epilogue: list[str] = field(default_factory=list)  # keys of further ones, with one
     rejected: dict[str, str] = field(default_factory=dict)  # key of the problem: the refusal
     failures: list[Failure] = field(default_factory=list)
     worst_error: float = 0.0  # largest measured error, as a share of its bound

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
+from zlib import crc32
 
-from convfind.problem import ConvProblem
+from convfind.problem import Activation, ActivationKind, ConvProblem
+from convfind.problem.traits import EPILOGUE_TRAITS, Trait
 from convfind.types import ConvMode, DataType, Direction, Layout
 
 #: The trait of `with_unknown_trait`.
 UNKNOWN_TRAIT = "unknown-trait"
+_ACTIVATIONS = (*map(Activation, ActivationKind), Activation("clip", -1, 2), Activation("leaky", 3))
 
 # Shape of x, shape of w, options of ConvProblem.forward.
 _CASES: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
@@ -99,6 +102,25 @@ def _other_layouts(problem: ConvProblem) -> Iterator[ConvProblem]:
     last = Layout.of(problem.spatial_rank, channels_last=True)
     for x, w, y in ((last, last, last), (last, first, last), (first, last, last)):
         yield replace(problem, x_layout=x, w_layout=w, y_layout=y)
+
+
+def fused(problem: ConvProblem, traits: frozenset[str] = EPILOGUE_TRAITS) -> ConvProblem:
+    """Return the problem with as much of an epilogue as it can have, of these traits.
+
+    Which activation, and which factors, depends on the problem only. Weights have no epilogue.
+    """
+    if problem.plain_direction is Direction.BACKWARD_WEIGHTS:
+        return problem
+    draw = crc32(problem.key.encode())
+    adds = Trait.ADD in traits
+    has_activation = Trait.ACTIVATION in traits and problem.y_dtype.is_float
+    return replace(
+        problem,
+        bias=Trait.BIAS in traits,
+        add=adds,
+        beta=(1.0, 2.0, -3.0)[draw % 3] if adds else problem.beta,
+        activation=_ACTIVATIONS[draw % len(_ACTIVATIONS)] if has_activation else None,
+    )
 
 
 def weird_problems() -> tuple[ConvProblem, ...]:
