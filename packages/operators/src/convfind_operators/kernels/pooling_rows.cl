@@ -44,7 +44,7 @@ CF_KERNEL void operators_pooling_rows(CF_GLOBAL const CF_TYPE(DTYPE) *x, CF_GLOB
     const int first_h = first_tap(h, gap_h, 0), end_h = end_tap(h, gap_h, taps_h, x_h);
     for (int begin = 0; begin < y_w; begin += chunk) {
       const int count = min(chunk, y_w - begin), w = begin * stride_w - pad_w;
-      const int width = (count + WIDTH - 1) * stride_w + reach;
+      const int width = max(count, WIDTH) * stride_w + reach;
       const int low = min(max(-w, 0), width), high = max(min(x_w - w, width), low);
       for (int at = low; at < high; at += WIDTH) {
         // The last vector overlaps the one before where there is one. Others may hold what is behind the row.
@@ -62,7 +62,9 @@ CF_KERNEL void operators_pooling_rows(CF_GLOBAL const CF_TYPE(DTYPE) *x, CF_GLOB
       }
       for (int at = 0; at < low; ++at) buffer[at] = NOTHING;
       for (int at = high; at < width; ++at) buffer[at] = NOTHING;
-      for (int o = 0; o < count; o += WIDTH) {
+      for (int next_o = 0; next_o < count; next_o += WIDTH) {
+        // The last vector overlaps here, too: the same numbers are written twice.
+        const int o = next_o + WIDTH > count && count >= WIDTH ? count - WIDTH : next_o;
         VALUE kept = EACH(NOTHING);
         for (int k = 0; k < taps_w; ++k) {
           const VALUE next = apart(buffer + o * stride_w + k * gap_w, stride_w);
