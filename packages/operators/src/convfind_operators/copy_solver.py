@@ -15,10 +15,9 @@ from convfind_operators.walk import Walk
 class CopySolver(OperatorSolver):
     """Reads and writes every element once."""
 
-    solver_id = "operators-copy"
-    problems = (Rearrangement,)
+    family = Rearrangement
 
-    def applicability(self, problem: Rearrangement, target: Target) -> Applicability:
+    def countable(self, problem: Rearrangement, target: Target) -> Applicability:
         """Take what kernels can count."""
         return walkable(*(walk.simplified() for walk in problem.moves))
 

@@ -12,10 +12,9 @@ from convfind_operators.solver import OperatorSolver, walkable
 class ElementwiseSolver(OperatorSolver):
     """Reads and writes every element once, whatever the strides."""
 
-    solver_id = "operators-elementwise"
-    problems = (Elementwise,)
+    family = Elementwise
 
-    def applicability(self, problem: Elementwise, target: Target) -> Applicability:
+    def countable(self, problem: Elementwise, target: Target) -> Applicability:
         """Take what kernels can count."""
         return walkable(problem.walk)
 

@@ -14,10 +14,9 @@ from convfind_operators.solver import OperatorSolver, walkable
 class GatherSolver(OperatorSolver):
     """One launch; an element of y is a copy of one of x."""
 
-    solver_id = "operators-gather"
-    problems = (Gathering,)
+    family = Gathering
 
-    def applicability(self, problem: Gathering, target: Target) -> Applicability:
+    def countable(self, problem: Gathering, target: Target) -> Applicability:
         """Take what kernels can count."""
         return walkable(problem.walk.simplified())
 

@@ -23,10 +23,9 @@ from convfind_operators.walk import View, Walk
 class LocalResponseNormSolver(OperatorSolver):
     """One launch."""
 
-    solver_id = "operators-local-response"
-    problems = (LocalResponseNormProblem,)
+    family = LocalResponseNormProblem
 
-    def applicability(self, problem: LocalResponseNormProblem, target: Target) -> Applicability:
+    def countable(self, problem: LocalResponseNormProblem, target: Target) -> Applicability:
         """Take what kernels can count."""
         return walkable(_walk(problem)[0])
 

@@ -25,10 +25,9 @@ _ROWS, _TILE, _GROUP, _MOST_GROUPS = 6, 64, 256, 2**20
 class MatMulSolver(OperatorSolver):
     """One launch for all matrices of a batch."""
 
-    solver_id = "operators-matmul"
-    problems = (MatMulProblem,)
+    family = MatMulProblem
 
-    def applicability(self, problem: MatMulProblem, target: Target) -> Applicability:
+    def countable(self, problem: MatMulProblem, target: Target) -> Applicability:
         """Take batches and matrices that kernels can count."""
         if target.max_work_group < _GROUP and not has_vectors(target):
             return Rejected(Reason.WORK_GROUP, f"needs {_GROUP} work-items")

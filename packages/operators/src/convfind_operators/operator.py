@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
@@ -124,6 +124,16 @@ class Operator(ABC):
         return "_".join(words)
 
     @property
+    def text(self) -> str:
+        """The key, which has everything."""
+        return self.key
+
+    @property
+    def domain_key(self) -> Hashable:
+        """What domains look at: the kind, the type of the first operand, and the traits."""
+        return self.kind, self.operands[0].dtype, self.traits
+
+    @property
     def traits(self) -> frozenset[str]:
         """What is special: gaps in the memory of an operand."""
         return frozenset({"gaps"} if self.strides else ())
@@ -137,6 +147,10 @@ class Operator(ABC):
     def traffic(self) -> float:
         """Bytes that are read and written at least."""
         return float(sum(one.elements * one.dtype.size for one in self.operands))
+
+    def plain_name(self, tensor: str) -> str:
+        """Return the name of an operand in the problem that solvers see: the same."""
+        return tensor
 
     def plain(self) -> Self:
         """Return the problem that solvers see: itself."""

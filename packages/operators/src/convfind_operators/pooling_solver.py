@@ -7,7 +7,7 @@ from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.recipe import Argument, BufferArg, Launch, Step, i32, i64, u32
 from convfind_operators.launching import VECTOR, Division, grid, has_vectors, kernel
-from convfind_operators.line_solver import LineSolver
+from convfind_operators.line_solver import line_steps
 from convfind_operators.operand import Operand
 from convfind_operators.pooling import PoolingFunction, PoolingProblem
 from convfind_operators.solver import OperatorSolver
@@ -22,10 +22,9 @@ _MOST_ELEMENTS = 2**31
 class PoolingSolver(OperatorSolver):
     """One launch; sums and comparisons of the window's taps one after the other."""
 
-    solver_id = "operators-pooling"
-    problems = (PoolingProblem,)
+    family = PoolingProblem
 
-    def applicability(self, problem: PoolingProblem, target: Target) -> Applicability:
+    def countable(self, problem: PoolingProblem, target: Target) -> Applicability:
         """Take axes and results that an int can count."""
         window = problem.window
         for axis, size in enumerate(problem.x[2:]):
@@ -39,7 +38,7 @@ class PoolingSolver(OperatorSolver):
     def steps(self, problem: PoolingProblem, target: Target) -> tuple[Step, ...]:
         """One launch; that of a reduction where the only window is the image."""
         if problem.is_global:
-            return LineSolver().steps(problem.reduction, target)
+            return line_steps(problem.reduction, target)
         if has_vectors(target) and not problem.indices:
             x, y = problem.operand("x"), problem.result
             if x.strides[1] == y.strides[1] == 1:

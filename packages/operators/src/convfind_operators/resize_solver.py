@@ -31,10 +31,9 @@ _ROUNDINGS = {
 class ResizeSolver(OperatorSolver):
     """One launch; coordinates are in float64 where the device has it."""
 
-    solver_id = "operators-resize"
-    problems = (ResizeProblem,)
+    family = ResizeProblem
 
-    def applicability(self, problem: ResizeProblem, target: Target) -> Applicability:
+    def countable(self, problem: ResizeProblem, target: Target) -> Applicability:
         """Take up to three axes, and shrinking by up to a factor of 16."""
         axes = problem.axes
         if len(axes) > _MOST_AXES:

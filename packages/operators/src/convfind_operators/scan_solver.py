@@ -13,10 +13,9 @@ from convfind_operators.solver import OperatorSolver, walkable
 class ScanSolver(OperatorSolver):
     """One launch."""
 
-    solver_id = "operators-scan"
-    problems = (Scan,)
+    family = Scan
 
-    def applicability(self, problem: Scan, target: Target) -> Applicability:
+    def countable(self, problem: Scan, target: Target) -> Applicability:
         """Take what kernels can count."""
         return walkable(problem.lines.simplified())
 

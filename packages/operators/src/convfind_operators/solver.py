@@ -1,14 +1,17 @@
-"""`OperatorSolver`: one way to compute a family of operators."""
+"""`OperatorSolver`: one way to compute the operators of a family; an instance for each kind."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 from convfind.device.target import Target
 from convfind.reasons import Reason
+from convfind.solver import ProblemDomain, Solver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
 from convfind.solver.recipe import Recipe, Step
+from convfind.types import Algorithm
 from convfind_operators.element_type import ElementType
 from convfind_operators.operator import Operator
 from convfind_operators.walk import MOST_AXES, Walk
@@ -17,34 +20,43 @@ from convfind_operators.walk import MOST_AXES, Walk
 _MOST_ROWS = 2**31 - 1
 
 
-class OperatorSolver(ABC):
-    """One way to compute operators: stateless, without a device, as a convolution's solver."""
+class OperatorSolver(Solver):
+    """A solver of one kind of operator: ``operators-<kind>``."""
 
-    #: ``operators-<variant>`` in kebab case; never changes.
-    solver_id: ClassVar[str]
-    version: ClassVar[int] = 1
-    #: The problem types that it takes.
-    problems: ClassVar[tuple[type[Operator], ...]]
+    #: The base of the problem types that the family takes.
+    family: ClassVar[type[Operator]]
+    algorithm = Algorithm.DIRECT
+    is_dynamic = True
 
-    def takes(self, problem: Any, target: Target) -> Applicability:
-        """Return whether the solver takes the problem on the target."""
-        if not isinstance(problem, self.problems):
-            return Rejected(Reason.TRAIT, f"{problem.kind} is another operator")
+    def __init__(self, problem: type[Operator]) -> None:
+        self.solver_id = f"operators-{problem.kind}"
+        self.domain = ProblemDomain(
+            problem=problem.kind, dtypes=tuple(ElementType), traits=frozenset({"gaps"})
+        )
+
+    def applicability(self, problem: Any, target: Target) -> Applicability:
+        """Take what kernels can count, in types that the device has."""
         if not target.has("fp64") and any(
             operand.dtype is ElementType.FLOAT64 for operand in problem.operands
         ):
             return Rejected(Reason.FEATURE, "float64 needs fp64")
-        return self.applicability(problem, target)
+        return self.countable(problem, target)
 
-    def applicability(self, problem: Any, target: Target) -> Applicability:
-        """Return whether the solver takes a problem of its types: checks that depend on sizes."""
+    def countable(self, problem: Any, target: Target) -> Applicability:
+        """Return whether kernels can count what a problem has."""
         return APPLICABLE
 
-    def solution(self, problem: Any, target: Target) -> Recipe:
-        """Describe how to compute a problem that the solver takes: kernels, steps, memory."""
+    def solution(
+        self,
+        problem: Any,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> Recipe:
+        """Describe how to compute a problem; one whose results have no elements needs no step."""
         if not all(operand.elements for operand in map(problem.operand, problem.writes)):
-            return Recipe(self.solver_id, ())
-        return Recipe(self.solver_id, self.steps(problem, target))
+            return Recipe(self.solver_id, (), config=config)
+        return Recipe(self.solver_id, self.steps(problem, target), config=config)
 
     @abstractmethod
     def steps(self, problem: Any, target: Target) -> tuple[Step, ...]:

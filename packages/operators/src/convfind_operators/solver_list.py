@@ -1,4 +1,4 @@
-"""The solvers of operators, best first."""
+"""The solvers of operators: for each kind those of its family, best first."""
 
 from __future__ import annotations
 
@@ -7,33 +7,34 @@ from typing import Any
 
 from convfind.device.target import Target
 from convfind.errors import NoSolverError
+from convfind.reasons import Reason
 from convfind.solver.applicability import Rejected
+from convfind_operators.copy_solver import CopySolver
+from convfind_operators.elementwise_solver import ElementwiseSolver
+from convfind_operators.gather_solver import GatherSolver
+from convfind_operators.line_solver import LineSolver
+from convfind_operators.local_response_solver import LocalResponseNormSolver
+from convfind_operators.matmul_solver import MatMulSolver
+from convfind_operators.pooling_solver import PoolingSolver
+from convfind_operators.problem_list import problem_types
+from convfind_operators.resize_solver import ResizeSolver
+from convfind_operators.scan_solver import ScanSolver
 from convfind_operators.solver import OperatorSolver
+
+_FAMILIES: tuple[type[OperatorSolver], ...] = (
+    *(CopySolver, ElementwiseSolver, PoolingSolver, LineSolver, LocalResponseNormSolver),
+    *(MatMulSolver, GatherSolver, ResizeSolver, ScanSolver),
+)
 
 
 @cache
 def solvers() -> tuple[OperatorSolver, ...]:
-    """Return all solvers, best first."""
-    from convfind_operators.copy_solver import CopySolver
-    from convfind_operators.elementwise_solver import ElementwiseSolver
-    from convfind_operators.gather_solver import GatherSolver
-    from convfind_operators.line_solver import LineSolver
-    from convfind_operators.local_response_solver import LocalResponseNormSolver
-    from convfind_operators.matmul_solver import MatMulSolver
-    from convfind_operators.pooling_solver import PoolingSolver
-    from convfind_operators.resize_solver import ResizeSolver
-    from convfind_operators.scan_solver import ScanSolver
-
-    return (
-        CopySolver(),
-        ElementwiseSolver(),
-        PoolingSolver(),
-        LineSolver(),
-        LocalResponseNormSolver(),
-        MatMulSolver(),
-        GatherSolver(),
-        ResizeSolver(),
-        ScanSolver(),
+    """Return all solvers."""
+    return tuple(
+        solver(problem)
+        for problem in problem_types()
+        for solver in _FAMILIES
+        if issubclass(problem, solver.family)
     )
 
 
@@ -45,5 +46,6 @@ def solver_of(problem: Any, target: Target) -> OperatorSolver:
         if answer:
             return solver
         assert isinstance(answer, Rejected)
-        rejected[solver.solver_id] = answer
+        if answer.reason is not Reason.PROBLEM:
+            rejected[solver.solver_id] = answer
     raise NoSolverError(problem.key, target.name, rejected)
