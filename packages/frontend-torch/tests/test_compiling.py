@@ -156,7 +156,10 @@ def test_a_graph_without_gradients_is_a_plan_that_follows_its_parameters() -> No
     run = torch.compile(model, backend="convfind", options={"mode": "FAST", "keep_faster": False})
     with torch.no_grad():
         torch.testing.assert_close(run(x), model(x), atol=1e-4, rtol=1e-4)
-        assert ("plan", "nothing of PyTorch's runs inside") in graph_places()
+        places = graph_places()
+        if any("no installed package" in reason for _, reason in places):
+            pytest.skip("nothing that computes the other operators is installed")
+        assert ("plan", "nothing of PyTorch's runs inside") in places
         for changed in (model.first.weight, model.norm.running_mean, model.last.weight.data):
             changed.mul_(2).add_(0.1)
             torch.testing.assert_close(run(x), model(x), atol=1e-4, rtol=1e-4)
