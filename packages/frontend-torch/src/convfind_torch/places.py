@@ -60,7 +60,7 @@ class HostPlace(Place):
     ) -> None:
         """Compute ``out`` from dense tensors by the names that the problem reads."""
         problem, device = convolution.problem, convolution.device
-        name, result = problem.direction.writes, host_array(out)
+        (name,), result = problem.writes, host_array(out)
         with self.lock:
             buffers: dict[str, DeviceBuffer | None] = {
                 problem.plain_name(one): device.upload(host_array(tensor))
