@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from convfind import ConvfindError, FindMode, Handle
 from convfind.finddb.record import FindRecord
-from convfind.problem.text import parse_network_config
 from convfind_finddb_tools.entry import Entry
 
 
@@ -66,7 +65,7 @@ def _measure(handle: Handle, problem: str, record: FindRecord) -> Drift:
         return Drift(problem, record.solver, record.time_ms, None, "not installed")
     try:
         result = handle.find(
-            parse_network_config(problem),
+            handle.registry.problem_from_key(problem),
             FindMode.NORMAL,
             use_db=False,
             write_back=False,

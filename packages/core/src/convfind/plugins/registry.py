@@ -166,7 +166,14 @@ class Registry:
 
     def solvers_of(self, kind: str) -> tuple[Solver, ...]:
         """Return the solvers of one kind of problem, in order."""
-        return tuple(solver for solver in self.solvers if solver.domain.problem == kind)
+        return self._of_kind.get(kind, ())
+
+    @cached_property
+    def _of_kind(self) -> Mapping[str, tuple[Solver, ...]]:
+        found: dict[str, list[Solver]] = {}
+        for solver in self.solvers:
+            found.setdefault(solver.domain.problem, []).append(solver)
+        return {kind: tuple(solvers) for kind, solvers in found.items()}
 
     def solver(self, solver_id: str) -> Solver:
         """Return a solver. Raises `SolutionError`, naming similar ids, if it is not installed."""
