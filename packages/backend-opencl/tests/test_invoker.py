@@ -76,6 +76,32 @@ def test_memory_of_any_name_reaches_its_argument(device: OpenCLDevice, runner: R
     assert np.array_equal(floats(device, args.result_1), 2 * np.arange(64))
 
 
+def test_each_run_uses_its_own_buffers(device: OpenCLDevice, runner: Runner) -> None:
+    """Some of them change from run to run, others stay."""
+    steps = [
+        runner.launch("affine", X, BufferArg("between"), f32(2), f32(0)),
+        runner.launch("affine", BufferArg("between"), Y, f32(1), f32(1)),
+        Fill("ends", 0, 4),
+    ]
+    invoker = runner.invoker(*steps)
+    xs = [device.upload(np.full(64, value, np.float32)) for value in (1, 2)]
+    ys = [device.allocate(256) for _ in range(2)]
+    betweens = [device.allocate(256) for _ in range(2)]
+    ends = [device.allocate(256) for _ in range(2)]
+    for x, y, between, end in (
+        (0, 0, 0, 0),
+        (1, 0, 0, 0),
+        (1, 1, 0, 1),
+        (0, 1, 1, 1),
+        (0, 0, 0, 0),
+    ):
+        device.fill(ys[y], 0)
+        device.write(ends[end], np.full(64, 5, np.float32))
+        invoker(InvokeArgs(x=xs[x], y=ys[y], between=betweens[between], ends=ends[end]))
+        assert (floats(device, ys[y]) == 2 * (x + 1) + 1).all()
+        assert floats(device, ends[end])[:2].tolist() == [0, 5]
+
+
 @pytest.mark.parametrize("step", [Fill("bias", 0, 4), Fill("z", 0, 4)])
 def test_memory_of_any_name_may_be_missing(
     device: OpenCLDevice, runner: Runner, step: Fill

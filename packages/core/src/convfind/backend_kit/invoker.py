@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from operator import attrgetter
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -44,18 +44,21 @@ class BoundSteps(Generic[StepT]):
         self._buffer_type = buffer_type
         steps = [step for step in steps if not (isinstance(step, Fill) and step.size == 0)]
         self._steps = [ready(step) for step in steps]
+        self._named = [frozenset(memory_names([step])) for step in steps]  # by each step
         self._memories = memory_names(steps)
         # One C call that gives the serial numbers of all buffers in use. Numbers, because holding
         # on to the last call's buffers would keep them from their pool and arrays from the heap.
-        self._serials: Callable[[InvokeArgs], object] = (
+        self._serials: Callable[[InvokeArgs], Any] = (
             attrgetter(*(f"{memory}.serial" for memory in self._memories))
             if self._memories
             else lambda args: None
         )
-        self._bound: object = None
+        self._bound: Any = None
 
     def bind(self, args: InvokeArgs) -> None:
-        """Bind the steps, unless the buffers are those of the last call.
+        """Bind the steps whose buffers are not those of the last call.
+
+        A network has many steps, and few of its buffers change from run to run.
 
         Raises:
             LaunchError: a buffer is missing, of another backend, or too small.
@@ -66,18 +69,27 @@ class BoundSteps(Generic[StepT]):
             raise self._wrong_memory(args) from exc
         if serials == self._bound:
             return
+        changed = self._changed(serials)
         self._bound = None  # stays so if an argument is refused half-way
         buffers = {memory: getattr(args, memory) for memory in self._memories}
         for buffer in buffers.values():
             if not isinstance(buffer, self._buffer_type):
                 raise self._wrong_memory(args)
-        self.rebind(buffers)
+        self.rebind(buffers, changed)
         self._bound = serials
 
-    def rebind(self, buffers: Mapping[str, Any]) -> None:
-        """Bind every step to other buffers. What was captured with the last ones is void."""
-        for step in self._steps:
-            step.bind(buffers)
+    def rebind(self, buffers: Mapping[str, Any], changed: Set[str]) -> None:
+        """Bind every step that uses changed memory. What was captured before is void."""
+        for step, named in zip(self._steps, self._named, strict=True):
+            if not changed.isdisjoint(named):
+                step.bind(buffers)
+
+    def _changed(self, serials: Any) -> Set[str]:
+        """Return the names of the memory that is not that of the last call."""
+        if self._bound is None or len(self._memories) == 1:
+            return frozenset(self._memories)
+        pairs = zip(self._memories, serials, self._bound, strict=True)
+        return {memory for memory, now, before in pairs if now != before}
 
     @property
     def names(self) -> str:
