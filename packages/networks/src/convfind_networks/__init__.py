@@ -1,12 +1,15 @@
-"""The model side of whole networks: import, passes, reference, memory and layouts."""
+"""Whole networks: import, passes, reference, memory and layouts, and plans that run."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from convfind_networks.errors import (
     BindingError,
     GraphError,
     ModelFormatError,
     NetworkError,
+    PlanError,
     Unsupported,
     UnsupportedError,
 )
@@ -17,6 +20,9 @@ from convfind_networks.memory import MemoryPlan, plan_memory
 from convfind_networks.model import Model, ModelInput
 from convfind_networks.network import Network, problems_of
 from convfind_networks.passes import optimize
+
+if TYPE_CHECKING:
+    from convfind_networks.plan import Plan
 
 __all__ = [
     "BindingError",
@@ -32,6 +38,8 @@ __all__ = [
     "Network",
     "NetworkError",
     "Node",
+    "Plan",
+    "PlanError",
     "TensorType",
     "Unsupported",
     "UnsupportedError",
@@ -43,3 +51,12 @@ __all__ = [
     "plan_memory",
     "problems_of",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name == "Plan":  # the commands' group is imported at every start, and plans are not needed
+        from convfind_networks.plan import Plan
+
+        return Plan
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)

@@ -5,6 +5,7 @@ NetworkError
  +-- UnsupportedError    operators that no one here implements; carries the whole list
  +-- BindingError        inputs without a size, or with an impossible one
  +-- GraphError          an operation that its inputs' types or shapes do not allow
+ +-- PlanError           a plan that cannot be used here: another device, other solvers, damaged
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ class BindingError(NetworkError, ValueError):
 
 class GraphError(NetworkError, ValueError):
     """An operation that its inputs' types or shapes do not allow."""
+
+
+class PlanError(NetworkError):
+    """A plan that cannot be used here: another device, other solvers, or a damaged file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
+from convfind.runtime.session import Progress, silent
 from convfind.types import DataType
 from convfind_networks.errors import GraphError
 from convfind_networks.graph import Graph
 from convfind_networks.model import Model, ModelInput, Shapes, bind
 from convfind_networks.ops import Convolution
 from convfind_networks.passes import optimize
+
+if TYPE_CHECKING:
+    from convfind.handle import Handle
+    from convfind.policy import FindKeywords, Mode
+    from convfind_networks.plan import Plan
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +79,47 @@ class Network:
     def optimized(self, shapes: Shapes | None = None) -> Graph:
         """Return the graph after all passes: what is left is what has to run."""
         return optimize(self.graph(shapes))
+
+    def compile(
+        self,
+        handle: Handle,
+        shapes: Shapes | None = None,
+        mode: Mode | None = None,
+        *,
+        channels_last: bool | None = None,
+        on_progress: Progress = silent,
+        **policy: Unpack[FindKeywords],
+    ) -> Plan:
+        """Make the network ready to run on a device: find, plan the memory, pack the weights.
+
+        What is recorded is not found again, so that compiling for another batch size costs only
+        what is new in it.
+
+        Args:
+            handle: the device; it must stay open while the plan is in use.
+            shapes: what the model leaves open; see the class.
+            mode: of the finds, as `Handle.find` takes it.
+            channels_last: whether values lie so where they can; None: as the device wants it.
+            on_progress: called with stage "find", problems done, problems in all, and a label.
+            **policy: as `Handle.find` takes it. A ``time_budget`` is for the whole network; what
+                is left over then is served by estimates, and the plan's notes say so.
+
+        Raises:
+            UnsupportedError: something cannot run; has the whole list.
+            BindingError, ModelFormatError: as `graph` does.
+            NoSolverError: no solver takes one of the problems under the policy.
+        """
+        from convfind_networks.plan import compile_graph
+
+        return compile_graph(
+            handle,
+            self.optimized(shapes),
+            network=self.name,
+            mode=mode,
+            channels_last=channels_last,
+            on_progress=on_progress,
+            **policy,
+        )
 
     def problems(
         self, shapes: Shapes | None = None, *, channels_last: bool = False

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from networks_for_tests import assert_same_results, graph_of
 
-from convfind_networks import Graph, GraphBuilder, Value
+from convfind_networks import Graph, GraphBuilder, TensorType, Value
 from convfind_networks.ops import (
     Activate,
     Activation,
     ActivationKind,
+    BatchNorm,
     Binary,
     BinaryFunction,
     Convolution,
@@ -126,3 +129,29 @@ def test_linear_layers_fuse_alike() -> None:
 
     graph = graph_of(make, (2, 4), (2, 3))
     assert fused(graph) == [Epilogue(residual=True, activation=RELU)]
+
+
+@pytest.mark.parametrize("op", [Binary(BinaryFunction.MUL), Binary(BinaryFunction.ADD)])
+def test_arithmetic_that_no_convolution_takes_in_takes_an_activation(op: Binary) -> None:
+    graph = graph_of(lambda b, x, y: b.add(Activate(RELU), b.add(op, x, y)), *[(1, 4, 5, 5)] * 2)
+    result = fuse_epilogues(graph)
+    assert_same_results(graph, result)
+    assert [node.op for node in result.nodes] == [replace(op, activation=RELU)]
+
+
+def test_a_norm_takes_an_activation_and_no_second_one() -> None:
+    def make(b: GraphBuilder, x: Value) -> Value:
+        numbers = [b.constant(np.arange(1, 5), np.float32) for _ in range(4)]
+        y = b.add(Activate(RELU), b.add(BatchNorm(), x, *numbers))
+        return b.add(Activate(Activation(ActivationKind.TANH)), y)
+
+    graph = graph_of(make, (1, 4, 5, 5))
+    assert_same_results(graph, fuse_epilogues(graph))
+    assert left(graph) == ["BatchNorm", "Activate"]
+
+
+def test_whole_numbers_keep_their_activation_apart() -> None:
+    builder = GraphBuilder()
+    x = builder.input("x", TensorType(np.dtype(np.int32), (2, 3)))
+    y = builder.add(Activate(RELU), plus(builder, x, x))
+    assert left(builder.graph({"y": y})) == ["Binary", "Activate"]

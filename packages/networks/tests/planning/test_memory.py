@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from networks_for_tests import LIGHT_MODELS, graph_of, random_inputs
 
-from convfind_networks import Graph, GraphBuilder, MemoryPlan, Network, Value, evaluate, plan_memory
+from convfind_networks import (
+    Graph,
+    GraphBuilder,
+    MemoryPlan,
+    Network,
+    Value,
+    channels_last_where_possible,
+    evaluate,
+    plan_memory,
+)
+from convfind_networks.layouts import lay_out
 from convfind_networks.memory import Block
 from convfind_networks.memory.plan import lower_bound
 from convfind_networks.ops import (
@@ -38,21 +48,34 @@ TANH = Activate(Activation(ActivationKind.TANH))
 X = (1, 16, 4, 4)
 
 
-def run_in_arena(graph: Graph, plan: MemoryPlan, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def run_in_arena(
+    graph: Graph,
+    plan: MemoryPlan,
+    inputs: Mapping[str, Any],
+    channels_last: Set[str] = frozenset(),
+) -> dict[str, Any]:
     """Run a graph as a device would: every value lies where the plan says, and nowhere else."""
     arena = np.full(plan.nbytes, 0xFF, np.uint8)  # NaN, until something is written
     given = {name: np.array(array, np.float32) for name, array in inputs.items()}
+    apart = {
+        block: np.full(graph.values[graph.outputs[public]].type.nbytes, 0xFF, np.uint8)
+        for block, public in plan.outputs.items()
+    }
 
     def memory(name: str) -> np.ndarray[Any, Any]:
         value = graph.values[name]
         if value.data is not None:
             return value.data
-        at, offset = arena, plan.offset(name)
-        if offset is None:  # an input, or a part of one
-            view = plan.views[name]
+        at, offset, view = arena, plan.offset(name), plan.views[name]
+        if view.block in apart:
+            at, offset = apart[view.block], view.offset
+        elif offset is None:  # an input, or a part of one
             at, offset = given[view.block].reshape(-1).view(np.uint8), view.offset
-        part = at[offset : offset + value.type.nbytes]
-        return part.view(value.dtype).reshape(value.shape)
+        part = at[offset : offset + value.type.nbytes].view(value.dtype)
+        if name not in channels_last:
+            return part.reshape(value.shape)
+        batch, channels, *image = value.shape
+        return np.moveaxis(part.reshape(batch, *image, channels), -1, 1)
 
     for node in graph.nodes:
         results = run_op(node.op, [memory(name) for name in node.inputs], graph.types(node.outputs))
@@ -71,6 +94,17 @@ def planned(graph: Graph) -> MemoryPlan:
     for name, array in expected.items():
         np.testing.assert_allclose(got[name], array, rtol=1e-4, atol=1e-4)
     assert plan.lower_bound <= plan.nbytes
+    return plan
+
+
+def planned_channels_last(graph: Graph) -> MemoryPlan:
+    """The same with values that lie channels-last where they can, and outputs apart."""
+    laid_out = lay_out(graph, channels_last_where_possible(graph))
+    plan = plan_memory(laid_out.graph, channels_last=laid_out.channels_last, outputs_apart=True)
+    inputs = random_inputs(graph)
+    got = run_in_arena(laid_out.graph, plan, inputs, laid_out.channels_last)
+    for name, array in evaluate(graph, inputs).items():
+        np.testing.assert_allclose(got[name], array, rtol=1e-4, atol=1e-4)
     return plan
 
 
@@ -280,4 +314,35 @@ def test_drawn_networks_run_in_their_arena(steps: list[tuple[str, int, int]], ba
             values = [one for one in values if one.shape[1] <= 64]
         return {"last": values[-1], "middle": values[len(values) // 2]}
 
-    planned(graph_of(make, (batch, 8, 4, 4)))
+    graph = graph_of(make, (batch, 8, 4, 4))
+    planned(graph)
+    planned_channels_last(graph)
+
+
+def test_outputs_lie_in_memory_of_their_own() -> None:
+    graph = graph_of(lambda b, x: {"y": conv(b, x), "z": b.add(RELU, x)}, X)
+    plan = plan_memory(graph, outputs_apart=True)
+    assert set(plan.outputs.values()) == {"y", "z"}
+    assert plan.nbytes == plan.lower_bound == 0
+
+
+def test_an_output_that_is_another_or_a_part_of_another_has_none() -> None:
+    def make(b: GraphBuilder, x: Value) -> dict[str, Value]:
+        first, second = conv(b, x, 8), conv(b, x, 16)
+        both = b.add(Concat(1), first, second)
+        return {"part": first, "whole": both, "again": both}
+
+    plan = planned_channels_last(graph_of(make, X))
+    assert "again" not in plan.outputs.values()
+    assert "whole" in plan.outputs.values()
+
+
+def test_channels_last_only_what_is_slowest_there_is_put_together_in_place() -> None:
+    def make(axis: int) -> Graph:
+        def tensors(b: GraphBuilder, x: Value) -> Value:
+            return b.add(RELU, b.add(Concat(axis), conv(b, x), conv(b, x)))
+
+        return graph_of(tensors, X)
+
+    sizes = {axis: planned_channels_last(make(axis)).nbytes for axis in (1, 2)}
+    assert sizes[1] > sizes[2]

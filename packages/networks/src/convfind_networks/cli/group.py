@@ -6,16 +6,17 @@ from importlib import import_module
 
 import click
 
-_HELP = """Look into a network: an ONNX model, or a program that torch.export saved (*.pt2).
+_HELP = """Run a network: an ONNX model, or a program that torch.export saved (*.pt2).
 
 \b
 Examples:
+  convfind network run resnet50.onnx --set batch=4
   convfind network explain resnet50.onnx --set batch=4
   convfind network problems model.onnx --set x=4,3,224,224 --channels-last --json
 """
 
 #: Name of each command; the module of this package that has it has its name.
-_COMMANDS = ("explain", "problems")
+_COMMANDS = ("bench", "compile", "explain", "problems", "profile", "run")
 
 
 class _Group(click.Group):
@@ -29,7 +30,8 @@ class _Group(click.Group):
         """Import a command."""
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"{__package__}.{cmd_name}"), cmd_name)
+        module = import_module(f"{__package__}.{cmd_name}")
+        command: click.Command = getattr(module, cmd_name)
         return command
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,14 @@ def _sizes(
     return sizes
 
 
+def shapes_option(function: Function) -> Function:
+    """Add ``--set``; the command receives ``shapes``."""
+    return click.option(
+        "--set", "shapes", multiple=True, metavar="NAME=N[,N...]", callback=_sizes,
+        help="Size of a dimension that the model names, or shape of an input; repeatable.",
+    )(function)  # fmt: skip
+
+
 def takes_network(function: Function) -> Function:
     """Add the model and its sizes; the command receives ``network`` and ``shapes``.
 
@@ -38,19 +47,23 @@ def takes_network(function: Function) -> Function:
     """
 
     @click.argument("model", type=click.Path(path_type=Path), metavar="MODEL")
-    @click.option(
-        "--set", "shapes", multiple=True, metavar="NAME=N[,N...]", callback=_sizes,
-        help="Size of a dimension that the model names, or shape of an input; repeatable.",
-    )  # fmt: skip
+    @shapes_option
     @functools.wraps(function)
     def command(app: App, model: Path, shapes: dict[str, Any], **others: Any) -> None:
-        try:
+        with telling_unsupported(app):
             function(app, network=read_network(model), shapes=shapes, **others)
-        except UnsupportedError as exc:
-            _tell_unsupported(app, exc)
-            click.get_current_context().exit(1)
 
     return command
+
+
+@contextmanager
+def telling_unsupported(app: App) -> Iterator[None]:
+    """End the command with the list of what a model has and is not supported."""
+    try:
+        yield
+    except UnsupportedError as exc:
+        _tell_unsupported(app, exc)
+        click.get_current_context().exit(1)
 
 
 def read_network(path: Path) -> Network:

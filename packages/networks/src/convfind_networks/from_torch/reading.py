@@ -5,7 +5,7 @@ The only module that imports torch, and not before it is asked to read a program
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,25 @@ def load_exported_program(path: Path) -> Any:
         raise ModelFormatError(f"{path} is no exported program")
     with reading(f"{path} is no exported program"):
         return torch.export.load(path)
+
+
+def runner_of(path: Path, inputs: Sequence[Array], threads: int) -> Callable[[], object]:
+    """Return a function that runs a saved program in PyTorch, on so many threads.
+
+    Raises:
+        ModelFormatError: it is no program, or PyTorch is not installed.
+    """
+    module = load_exported_program(path).module()
+    import torch
+
+    torch.set_num_threads(threads)
+    tensors = [torch.from_numpy(array) for array in inputs]
+
+    def run() -> object:
+        with torch.inference_mode():
+            return module(*tensors)
+
+    return run
 
 
 def dtype_of(dtype: Any) -> np.dtype[Any]:

@@ -37,12 +37,14 @@ class LayoutPlan:
     """The layouts of a network: how each node runs, and which copies are made.
 
     ``nodes`` says for each node, by the name of its first result, whether it reads and whether it
-    writes channels-last.
+    writes channels-last; ``inputs`` and ``outputs`` say how those of the graph lie.
     """
 
     nodes: Mapping[str, tuple[bool, bool]]
     copies: tuple[Copy, ...]
     cost: float
+    inputs: bool = False
+    outputs: bool = False
 
 
 #: The layouts in which a value exists: channels-first, channels-last, both.
@@ -74,6 +76,24 @@ def has_layout(value: Value) -> bool:
     return not value.is_constant and 3 <= value.type.rank <= 5
 
 
+def is_same_memory(value: Value) -> bool:
+    """Tell whether a tensor is the same memory in both layouts."""
+    shape = value.type.shape
+    return shape[1] == 1 or value.type.elements == shape[0] * shape[1]
+
+
+def packed_strides(shape: tuple[int, ...], *, channels_last: bool) -> tuple[int, ...]:
+    """Return where the elements of a packed tensor lie: strides in elements, by dimension."""
+    order = list(range(len(shape)))
+    if channels_last:
+        order.append(order.pop(1))
+    strides, step = [0] * len(shape), 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= shape[axis]
+    return tuple(strides)
+
+
 def follows_layout(graph: Graph, node: Node) -> bool:
     """Tell whether a node can run channels-last."""
     values = [graph.values[name] for name in (*node.inputs, *node.outputs)]
@@ -101,7 +121,7 @@ def assign_layouts(
         most_states: states that are kept.
     """
     search = _Search(graph, node_cost, copy_cost)
-    states = search.begin(_LAST if channels_last_inputs else _FIRST)
+    states = search.begin(channels_last_inputs)
     for node in graph.nodes:
         states = search.after(node, states)
         if len(states) > most_states:
@@ -117,9 +137,12 @@ class _Search:
         self._node_cost = node_cost
         self._copy_cost = copy_cost
         self._left = dict(graph.uses)
+        self._inputs = False
 
-    def begin(self, given: frozenset[bool]) -> dict[_State, _Way]:
+    def begin(self, inputs: bool) -> dict[_State, _Way]:
         """Return the state in which there are only inputs."""
+        self._inputs = inputs
+        given = _LAST if inputs else _FIRST
         alive = (n for n in self._graph.inputs if self._has_layout(n) and self._left.get(n))
         return {tuple((name, given) for name in alive): _Way(0.0)}
 
@@ -152,7 +175,7 @@ class _Search:
             copied = tuple(n for n, kinds in state if n in outputs and wanted not in kinds)
             ends.append(_Way(way.cost + self._cost_of(copied), way, copied=copied))
         if not ends:
-            return LayoutPlan({}, (), math.inf)
+            return LayoutPlan({}, (), math.inf, self._inputs, wanted)
         best = min(ends, key=lambda way: way.cost)
         nodes: dict[str, tuple[bool, bool]] = {}
         copies: list[Copy] = []
@@ -161,7 +184,7 @@ class _Search:
             copies += [Copy(name, into, way.node or None) for name in way.copied]
             if way.node:
                 nodes[way.node] = way.layouts
-        return LayoutPlan(nodes, tuple(copies), best.cost)
+        return LayoutPlan(nodes, tuple(copies), best.cost, self._inputs, wanted)
 
     def _has_layout(self, name: str) -> bool:
         return has_layout(self._graph.values[name])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from convfind_networks.graph import Graph, Node, Value
-from convfind_networks.layouts.assignment import LayoutPlan, assign_layouts
+from convfind_networks.layouts.assignment import LayoutPlan, assign_layouts, is_same_memory
 
 #: A node in the other layout counts as so many copies of its result.
 _PREFERENCE = 2.0
@@ -23,8 +23,6 @@ def channels_last_where_possible(graph: Graph, *, prefer: bool = True) -> Layout
         return _PREFERENCE * graph.values[node.output].type.nbytes if wrong else 0.0
 
     def copy_cost(value: Value) -> float:
-        # Where the image is one element, both layouts are the same memory.
-        elements = value.type.elements // max(value.shape[0] * value.shape[1], 1)
-        return 0.0 if elements == 1 or value.shape[1] == 1 else float(value.type.nbytes)
+        return 0.0 if is_same_memory(value) else float(value.type.nbytes)
 
     return assign_layouts(graph, node_cost, copy_cost)

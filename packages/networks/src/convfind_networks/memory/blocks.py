@@ -8,7 +8,7 @@ dimension is computed where it belongs, and what is split along it stays where i
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 from convfind_networks.graph import Graph, Node
@@ -49,7 +49,7 @@ class _Shared:
 
 
 def blocks_of(
-    graph: Graph, *, view_alignment: int = 64
+    graph: Graph, *, view_alignment: int = 64, channels_last: Set[str] = frozenset()
 ) -> tuple[tuple[Block, ...], Mapping[str, View]]:
     """Return the blocks of a graph's computed values, and where each value lies.
 
@@ -60,14 +60,16 @@ def blocks_of(
     Args:
         graph: the graph; its nodes run in their order.
         view_alignment: what the offset of a value within its block must be a multiple of.
+        channels_last: the values that lie so.
     """
-    return _Sharing(graph, view_alignment).result()
+    return _Sharing(graph, view_alignment, channels_last).result()
 
 
 class _Sharing:
-    def __init__(self, graph: Graph, alignment: int) -> None:
+    def __init__(self, graph: Graph, alignment: int, channels_last: Set[str]) -> None:
         self._graph = graph
         self._alignment = alignment
+        self._channels_last = channels_last
         self._last_read = _last_reads(graph)
         self._of: dict[str, _Shared] = {}
         for name in graph.inputs:
@@ -117,6 +119,8 @@ class _Sharing:
             shared = self._of.get(source)
             if shared is None or shared.is_fixed or self._graph.values[source].type != wanted:
                 continue
+            if (source in self._channels_last) != (name in self._channels_last):
+                continue
             if self._is_free_after(step, node, at, shared):
                 return source, 0
         return None, 0
@@ -136,7 +140,11 @@ class _Sharing:
 
     def _is_slowest(self, name: str, axis: int) -> bool:
         """Tell whether slices along an axis of a value lie one behind the other."""
-        return math.prod(self._graph.values[name].shape[:axis]) == 1
+        shape = self._graph.values[name].shape
+        order = list(range(len(shape)))
+        if name in self._channels_last:
+            order.append(order.pop(1))
+        return math.prod(shape[one] for one in order[: order.index(axis)]) == 1
 
     def _gather(self, node: Node, op: Concat) -> None:
         """Let what is concatenated lie in the result, where it can be computed there."""

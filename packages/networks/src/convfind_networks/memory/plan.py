@@ -6,8 +6,8 @@ those that are needed at the same time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from convfind_networks.graph import Graph
@@ -35,13 +35,15 @@ class MemoryPlan:
     """One arena for a network: its size, and where in it everything lies.
 
     ``views`` says for each computed value in which block it lies; a value that is an input of the
-    network under another shape is in a block with the input's name, which has no placement.
+    network under another shape is in a block with the input's name, which has no placement. Nor
+    have the blocks of ``outputs``, by the public name of the output that each is.
     """
 
     placements: tuple[Placement, ...]
     views: Mapping[str, View]
     nbytes: int
     lower_bound: int
+    outputs: Mapping[str, str] = field(default_factory=dict)
 
     def offset(self, value: str) -> int | None:
         """Return where in the arena a value begins; None where it is not there."""
@@ -56,6 +58,8 @@ def plan_memory(
     workspaces: Mapping[str, int] | None = None,
     alignment: int = ALIGNMENT,
     view_alignment: int = 64,
+    channels_last: Set[str] = frozenset(),
+    outputs_apart: bool = False,
 ) -> MemoryPlan:
     """Plan the memory of a graph whose nodes run in their order.
 
@@ -64,11 +68,14 @@ def plan_memory(
         workspaces: bytes that a node needs while it runs, by the name of its first result.
         alignment: what offsets of blocks are multiples of.
         view_alignment: what offsets of values within a block are multiples of.
+        channels_last: the values that lie so.
+        outputs_apart: outputs lie in memory of the caller's, where nothing else has to lie there.
 
     Returns:
         The plan. No plan can be smaller than its lower bound: what the node that needs most needs.
     """
-    blocks, views = blocks_of(graph, view_alignment=view_alignment)
+    blocks, views = blocks_of(graph, view_alignment=view_alignment, channels_last=channels_last)
+    apart = _outputs_by_block(graph, blocks, views) if outputs_apart else {}
     temporary = [
         Block(f"workspace of {node.output}", size, step, step)
         for step, node in enumerate(graph.nodes)
@@ -77,7 +84,7 @@ def plan_memory(
     rounded = [
         Block(one.name, -(-one.nbytes // alignment) * alignment, one.first, one.last)
         for one in (*blocks, *temporary)
-        if one.nbytes
+        if one.nbytes and one.name not in apart
     ]
     bound = lower_bound(rounded, len(graph.nodes))
     plans = []
@@ -87,7 +94,21 @@ def plan_memory(
         if plans[-1][0] == bound:
             break
     size, placements = min(plans, key=lambda plan: plan[0])
-    return MemoryPlan(tuple(placements), MappingProxyType(dict(views)), size, bound)
+    return MemoryPlan(tuple(placements), MappingProxyType(dict(views)), size, bound, apart)
+
+
+def _outputs_by_block(
+    graph: Graph, blocks: Sequence[Block], views: Mapping[str, View]
+) -> dict[str, str]:
+    """Return the blocks that are an output from beginning to end, and its public name."""
+    sizes = {block.name: block.nbytes for block in blocks}
+    found: dict[str, str] = {}
+    for public, name in graph.outputs.items():
+        view = views.get(name)
+        whole = None if view is None or view.offset else sizes.get(view.block)
+        if view is not None and whole == graph.values[name].type.nbytes:
+            found.setdefault(view.block, public)
+    return found
 
 
 def lower_bound(blocks: Sequence[Block], steps: int) -> int:

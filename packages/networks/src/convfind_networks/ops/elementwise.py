@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from convfind_networks.errors import GraphError
-from convfind_networks.ops.activation import erf
+from convfind_networks.ops.activation import Activation, erf
 from convfind_networks.ops.matmul import broadcast_shape
 from convfind_networks.ops.op import Op, widened
 from convfind_networks.tensor_type import Array, TensorType, is_float
@@ -182,12 +182,16 @@ class Unary(Op):
 
 @dataclass(frozen=True)
 class Binary(Op):
-    """A function of two elements, with NumPy's broadcasting. Reads a and b, of one type."""
+    """A function of two elements, with NumPy's broadcasting, then an activation.
+
+    Reads a and b, of one type.
+    """
 
     in_place: ClassVar[tuple[int, ...]] = (0, 1)
     follows_layout: ClassVar[bool] = True
 
     function: BinaryFunction
+    activation: Activation | None = None
 
     def infer(self, a: TensorType, b: TensorType) -> TensorType:
         """Return the type of a with the common shape, or bool for comparisons."""
@@ -198,10 +202,12 @@ class Binary(Op):
 
     def evaluate(self, a: Array, b: Array) -> Array:
         """Apply the function."""
-        return np.asarray(_BINARY[self.function](a, b))
+        result = np.asarray(_BINARY[self.function](a, b))
+        return result if self.activation is None else self.activation(result)
 
     def __str__(self) -> str:
-        return f"Binary[{self.function}]"
+        after = "" if self.activation is None else f"+{self.activation}"
+        return f"Binary[{self.function}{after}]"
 
 
 @dataclass(frozen=True)

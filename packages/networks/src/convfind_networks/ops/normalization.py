@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from convfind_networks.errors import GraphError
+from convfind_networks.ops.activation import Activation
 from convfind_networks.ops.op import Op
 from convfind_networks.tensor_type import Array, TensorType
 
@@ -32,12 +33,16 @@ def _normalized(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
 
 @dataclass(frozen=True)
 class BatchNorm(Op):
-    """Normalisation with known statistics. Reads x, scale, bias, mean and variance."""
+    """Normalisation with known statistics, then an activation.
+
+    Reads x, scale, bias, mean and variance.
+    """
 
     in_place: ClassVar[tuple[int, ...]] = (0,)
     follows_layout: ClassVar[bool] = True
 
     epsilon: float = 1e-5
+    activation: Activation | None = None
 
     def infer(self, x: TensorType, *parameters: TensorType) -> TensorType:
         """Return the type of x."""
@@ -47,7 +52,8 @@ class BatchNorm(Op):
     def evaluate(self, x: Array, *parameters: Array) -> Array:
         """Scale and shift every channel."""
         scale, shift = self.scale_and_shift(*parameters)
-        return x * _per_channel(scale, x) + _per_channel(shift, x)
+        result = x * _per_channel(scale, x) + _per_channel(shift, x)
+        return result if self.activation is None else self.activation(result)
 
     def scale_and_shift(
         self, scale: Array, bias: Array, mean: Array, variance: Array

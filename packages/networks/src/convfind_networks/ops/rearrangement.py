@@ -52,6 +52,21 @@ class Transpose(Op):
 
 
 @dataclass(frozen=True)
+class LayoutCopy(Op):
+    """The same tensor in the other layout. Reads x. Only where layouts are assigned."""
+
+    channels_last: bool
+
+    def infer(self, x: TensorType) -> TensorType:
+        """Return the type of x."""
+        return x
+
+    def evaluate(self, x: Array) -> Array:
+        """Return x: memory is not what a reference sees."""
+        return x
+
+
+@dataclass(frozen=True)
 class ChannelShuffle(Op):
     """The channels of x dealt out anew: the first of each group, then the second of each. Reads x.
 

@@ -5,11 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from convfind_networks.graph import Graph, GraphEditor, Node
-from convfind_networks.ops import Activate, Binary, BinaryFunction, Convolution, Linear
+from convfind_networks.ops import (
+    Activate,
+    Activation,
+    BatchNorm,
+    Binary,
+    BinaryFunction,
+    Convolution,
+    Linear,
+    Op,
+)
 
 
 def fuse_epilogues(graph: Graph) -> Graph:
     """Fuse sums and activations into convolutions and products that nobody else reads.
+
+    Norms and arithmetic that no convolution takes in take activations, too.
 
     Biases are there already: `fold_scales` makes them.
     """
@@ -18,7 +29,7 @@ def fuse_epilogues(graph: Graph) -> Graph:
         match node.op:
             case Activate():
                 _fuse_activation(edit, node, node.op)
-            case Binary(function=BinaryFunction.ADD):
+            case Binary(function=BinaryFunction.ADD, activation=None):
                 _fuse_residual(edit, node)
     return edit.graph()
 
@@ -35,12 +46,23 @@ def _fusible(edit: GraphEditor, name: str) -> Node | None:
 
 
 def _fuse_activation(edit: GraphEditor, node: Node, op: Activate) -> None:
-    before = _fusible(edit, node.inputs[0])
-    if before is not None:
-        assert isinstance(before.op, (Convolution, Linear))
-        epilogue = replace(before.op.epilogue, activation=op.activation)
-        fused = replace(before.op, epilogue=epilogue)
+    before = edit.producer(node.inputs[0])
+    if before is None or not edit.is_read_once(node.inputs[0]):
+        return
+    fused = _activated(before.op, op.activation)
+    if fused is not None and edit.value(node.output).type.is_float:
         edit.replace([before, node], Node(fused, before.inputs, node.outputs, before.name))
+
+
+def _activated(op: Op, activation: Activation) -> Op | None:
+    """Return an operation that ends with an activation, None where it cannot or does already."""
+    match op:
+        case Convolution(epilogue=epilogue) | Linear(epilogue=epilogue):
+            if epilogue.activation is None:
+                return replace(op, epilogue=replace(epilogue, activation=activation))
+        case BatchNorm(activation=None) | Binary(activation=None):
+            return replace(op, activation=activation)
+    return None
 
 
 def _fuse_residual(edit: GraphEditor, node: Node) -> None:

@@ -43,7 +43,7 @@ def _fold(edit: GraphEditor, before: Node, node: Node) -> bool:
         case Convolution(channel_axis=axis) | Linear(channel_axis=axis):
             scale = _scale(edit, node, before.output, axis)
             folded = scale and _into_weights(edit, before, before.op, scale)
-        case BatchNorm():
+        case BatchNorm(activation=None):
             scale = _scale(edit, node, before.output, 1)
             folded = scale and _into_norm(edit, before, scale)
         case _:
@@ -92,13 +92,13 @@ def _scale(edit: GraphEditor, node: Node, x: str, axis: int) -> _Scale | None:
     channels = shape[axis]
     ones, zeros = np.ones(channels), np.zeros(channels)
     match node.op:
-        case BatchNorm() as norm if node.inputs[0] == x and axis % len(shape) == 1:
+        case BatchNorm(activation=None) as norm if node.inputs[0] == x and axis % len(shape) == 1:
             parameters = [edit.data(name) for name in node.inputs[1:]]
             known = [widened(one) for one in parameters if one is not None]
             if len(known) < len(parameters):
                 return None
             return _Scale(x, *norm.scale_and_shift(*known))
-        case Binary(function=function):
+        case Binary(function=function, activation=None):
             a, b = node.inputs
             other = b if a == x else a
             data = edit.data(other)

@@ -56,9 +56,9 @@ class _Reader:
     def activation(self, node: Node) -> tuple[str, Activation] | None:
         """Return the activation that a node ends, and the value that it is of."""
         match node.op:
-            case Binary(function=BinaryFunction.MUL | BinaryFunction.DIV):
+            case Binary(function=BinaryFunction.MUL | BinaryFunction.DIV, activation=None):
                 return self._of_product(self.product(node.output))
-            case Binary(function=BinaryFunction.MAX | BinaryFunction.MIN):
+            case Binary(function=BinaryFunction.MAX | BinaryFunction.MIN, activation=None):
                 return self._bound(node)
             case Activate(activation=Activation(kind=ActivationKind.CLIP, numbers=(0, math.inf))):
                 return node.inputs[0], Activation(ActivationKind.RELU)

@@ -1,0 +1,97 @@
+"""What the commands that run share: a model or a saved plan, compiled for a device."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from convfind.cli.app import App
+from convfind.cli.find import open_handle
+from convfind.cli.policy_options import takes_policy
+from convfind.cli.progress import ProgressBar
+from convfind.text import format_bytes
+from convfind_networks.cli.options import read_network, shapes_option, telling_unsupported
+from convfind_networks.plan import Plan
+
+#: Saved plans have this suffix.
+PLAN_SUFFIX = ".plan"
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class PlanSource:
+    """A model, or a plan that was saved, and what its compilation may do."""
+
+    app: App
+    path: Path
+    shapes: dict[str, Any]
+    device: str | None
+    policy: dict[str, Any]
+    channels_last: bool | None
+
+    @contextmanager
+    def opened(self) -> Iterator[Plan]:
+        """Open the device and compile, or load; ends with the device."""
+        with open_handle(self.app, self.device, self.policy) as handle:
+            if self.path.suffix == PLAN_SUFFIX:
+                yield Plan.load(self.path, handle)
+                return
+            network = read_network(self.path)
+            with telling_unsupported(self.app), ProgressBar() as progress:
+                plan = network.compile(
+                    handle,
+                    self.shapes,
+                    channels_last=self.channels_last,
+                    on_progress=progress,
+                    **self.policy,
+                )
+            for note in plan.schedule.notes:
+                self.app.note(f"note: {note}")
+            yield plan
+
+
+def takes_plan(function: Function) -> Function:
+    """Add the model or plan and how it is compiled; the command receives ``source``."""
+
+    @click.argument("model", type=click.Path(path_type=Path), metavar="MODEL")
+    @shapes_option
+    @click.option(
+        "--channels-last/--channels-first", default=None,
+        help="How values lie where they can.  [as the device wants it]",
+    )  # fmt: skip
+    @takes_policy
+    @click.pass_obj
+    @functools.wraps(function)
+    def command(
+        app: App,
+        /,
+        model: Path,
+        shapes: dict[str, Any],
+        device: str | None,
+        policy: dict[str, Any],
+        channels_last: bool | None,
+        **others: Any,
+    ) -> None:
+        source = PlanSource(app, model, shapes, device, policy, channels_last)
+        function(app, source=source, **others)
+
+    return command
+
+
+def summary_of(plan: Plan) -> tuple[str, ...]:
+    """Return what a plan is, in lines."""
+    schedule = plan.schedule
+    return (
+        f"network  {schedule.network}",
+        f"device   {schedule.device}",
+        f"tasks    {len(schedule.tasks):,}, {schedule.flops / 1e9:,.2f} GFLOP",
+        f"memory   {format_bytes(schedule.arena)} between tasks, "
+        f"{format_bytes(schedule.constants)} of weights",
+    )

@@ -1,0 +1,9 @@
+"""Lowering: the problem that computes each node, and why some nodes have none."""
+
+from __future__ import annotations
+
+from convfind_networks.lowering.call import Call, Lowering
+from convfind_networks.lowering.lower import lower
+from convfind_networks.lowering.splitting import split_activations
+
+__all__ = ["Call", "Lowering", "lower", "split_activations"]

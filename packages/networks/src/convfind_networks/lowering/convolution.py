@@ -1,0 +1,64 @@
+"""Convolutions, and linear layers as convolutions of 1x1, with their epilogues."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from convfind.problem import ConvProblem
+from convfind.types import Layout
+from convfind_networks.graph import Node
+from convfind_networks.lowering.activation import kernel_activation
+from convfind_networks.lowering.call import Call, Surroundings
+from convfind_networks.ops import Convolution, Epilogue, Linear
+
+
+def convolution(around: Surroundings, node: Node) -> Call:
+    """Lower a convolution."""
+    op = node.op
+    assert isinstance(op, Convolution)
+    x, w = node.inputs[:2]
+    problem = op.geometry.problem(
+        around.type(x).shape,
+        around.type(w).shape,
+        dtype=around.dtype(x),
+        channels_last=around.is_last(node.output),
+        **_options(op.epilogue),
+    )
+    return _call(node, problem, op.epilogue)
+
+
+def linear(around: Surroundings, node: Node) -> Call:
+    """Lower a linear layer: what lies between its first and last dimension is an image."""
+    op = node.op
+    assert isinstance(op, Linear)
+    x, w = node.inputs[:2]
+    *sizes, channels = around.type(x).shape
+    batch, positions = (sizes[0], math.prod(sizes[1:])) if sizes else (1, 1)
+    problem = ConvProblem.forward(
+        (batch, channels, positions, 1),
+        (*around.type(w).shape, 1, 1),
+        dtype=around.dtype(x),
+        layout=Layout.NHWC,
+        **_options(op.epilogue),
+    )
+    return _call(node, problem, op.epilogue)
+
+
+def _call(node: Node, problem: ConvProblem, epilogue: Epilogue) -> Call:
+    """Return the call of the plain problem, which has names of its own where x and y change."""
+    names = ["x", "w", *["bias"] * epilogue.bias, *["z"] * epilogue.residual, "y"]
+    values = (*node.inputs, node.output)
+    operands = {problem.plain_name(name): value for name, value in zip(names, values, strict=True)}
+    return Call(node, problem.plain(), operands)
+
+
+def _options(epilogue: Epilogue) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    if epilogue.bias:
+        options["bias"] = True
+    if epilogue.residual:
+        options["add"] = True
+    if epilogue.activation is not None:
+        options["activation"] = kernel_activation(epilogue.activation)
+    return options

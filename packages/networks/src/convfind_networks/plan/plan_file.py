@@ -1,0 +1,198 @@
+"""Saved plans: one safetensors file, whose metadata say what runs and whose tensor is the weights.
+
+There is no code in it. When it is read, the solvers that are installed give the steps again, and
+device, versions and kernel files have to be those of the plan.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from convfind.errors import ConvfindError
+from convfind.find.solution_file import solution_from_bytes, solution_to_bytes
+from convfind.handle import Handle
+from convfind.types import DataType
+from convfind_networks.errors import PlanError
+from convfind_networks.plan.plan import Plan
+from convfind_networks.plan.problem_document import document_of, problem_of
+from convfind_networks.plan.recipes import recipe_of
+from convfind_networks.plan.schedule import CONSTANTS, Place, Port, Schedule, Task
+from convfind_networks.tensor_type import TensorType
+
+if TYPE_CHECKING:
+    from convfind.plugins.registry import Registry
+    from convfind.runtime.backend import DeviceBuffer
+
+_FORMAT = 1
+_METADATA = "convfind_plan"
+
+
+class _SavedTask(msgspec.Struct, frozen=True):
+    node: str
+    operation: str
+    problem: dict[str, Any]
+    solution: msgspec.Raw
+    solver_version: int
+    source_hash: str
+    places: dict[str, tuple[str, int]]
+    in_place: tuple[str, ...]
+    choice: str
+
+
+class _SavedPort(msgspec.Struct, frozen=True):
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    place: tuple[str, int]
+
+
+class _SavedSchedule(msgspec.Struct, frozen=True):
+    format: int
+    network: str
+    device: str
+    tasks: tuple[_SavedTask, ...]
+    inputs: tuple[_SavedPort, ...]
+    outputs: tuple[_SavedPort, ...]
+    arena: int
+    constants: int
+    lower_bound: int
+    notes: tuple[str, ...]
+
+
+def save_plan(plan: Plan, path: Path) -> None:
+    """Write a plan to a file. Raises `OSError`."""
+    from safetensors.numpy import save
+
+    schedule = plan.schedule
+    weights = np.empty(schedule.constants, np.uint8)
+    if schedule.constants:
+        plan.handle.session.device.read(plan.memory[CONSTANTS], weights)
+    metadata = msgspec.json.encode(_saved(schedule)).decode()
+    path.write_bytes(save({CONSTANTS: weights}, {_METADATA: metadata}))
+
+
+def load_plan(path: Path, handle: Handle) -> Plan:
+    """Read a plan and make it ready.
+
+    Raises:
+        PlanError: the file is missing or no plan, or the plan is for another device, or solvers
+            are missing or differ from those that it was made with.
+    """
+    saved, weights = _read(path)
+    if saved.device != handle.target.identity:
+        told = f"is for {saved.device}, and this is {handle.target.identity}"
+        raise PlanError(f"plan {path} {told}; compile the network here")
+    try:
+        schedule = _schedule(saved, handle.registry)
+        recipes = [_recipe(handle, task) for task in schedule.tasks]
+        constants: DeviceBuffer | None = None
+        if schedule.constants:
+            constants = handle.session.device.allocate(schedule.constants)
+            handle.session.device.write(constants, weights)
+        return Plan.ready(handle, schedule, recipes, constants)
+    except PlanError as error:
+        raise PlanError(f"plan {path}: {error}") from error
+    except (ConvfindError, ValueError, TypeError, KeyError) as error:
+        raise PlanError(f"plan {path}: {error}; compile the network again") from error
+
+
+def _read(path: Path) -> tuple[_SavedSchedule, Any]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), "numpy") as file:
+            text = (file.metadata() or {}).get(_METADATA)
+            if text is None:
+                raise PlanError(f"{path} is no plan; `convfind network compile` writes one")
+            saved = msgspec.json.decode(text, type=_SavedSchedule)
+            weights = file.get_tensor(CONSTANTS)
+    except OSError as error:
+        raise PlanError(f"cannot read plan {path}: {error.strerror or error}") from error
+    except (SafetensorError, msgspec.MsgspecError, ValueError) as error:
+        raise PlanError(f"{path} is no plan: {error}") from error
+    if saved.format != _FORMAT:
+        raise PlanError(f"plan {path} has format {saved.format}, not {_FORMAT}; compile again")
+    if weights.dtype != np.uint8 or weights.shape != (saved.constants,):
+        raise PlanError(f"plan {path} is damaged: its weights are not {saved.constants} bytes")
+    return saved, weights
+
+
+def _recipe(handle: Handle, task: Task) -> Any:
+    version = handle.registry.solver(task.solution.solver).version
+    if version != task.solver_version:
+        made, here = task.solver_version, version
+        told = f"{task.solution.solver} has version {here} here and had {made}"
+        raise PlanError(f"{told}; compile the network again")
+    recipe = recipe_of(handle, task.problem, task.solution)
+    if recipe.source_hash != task.source_hash:
+        raise PlanError(f"the kernels of {recipe.solver} have changed; compile the network again")
+    return recipe
+
+
+def _saved(schedule: Schedule) -> _SavedSchedule:
+    return _SavedSchedule(
+        format=_FORMAT,
+        network=schedule.network,
+        device=schedule.device,
+        tasks=tuple(
+            _SavedTask(
+                task.node,
+                task.operation,
+                document_of(task.problem),
+                msgspec.Raw(solution_to_bytes(task.solution)),
+                task.solver_version,
+                task.source_hash,
+                {name: (one.memory, one.offset) for name, one in task.places.items()},
+                tuple(sorted(task.in_place)),
+                task.choice,
+            )
+            for task in schedule.tasks
+        ),
+        inputs=tuple(map(_saved_port, schedule.inputs)),
+        outputs=tuple(map(_saved_port, schedule.outputs)),
+        arena=schedule.arena,
+        constants=schedule.constants,
+        lower_bound=schedule.lower_bound,
+        notes=schedule.notes,
+    )
+
+
+def _saved_port(port: Port) -> _SavedPort:
+    place = (port.place.memory, port.place.offset)
+    return _SavedPort(port.name, port.type.dtype.name, port.type.shape, place)
+
+
+def _schedule(saved: _SavedSchedule, registry: Registry) -> Schedule:
+    return Schedule(
+        network=saved.network,
+        device=saved.device,
+        tasks=tuple(
+            Task(
+                one.node,
+                one.operation,
+                problem_of(one.problem, registry),
+                solution_from_bytes(bytes(one.solution)),
+                one.solver_version,
+                one.source_hash,
+                {name: Place(*place) for name, place in one.places.items()},
+                frozenset(one.in_place),
+                one.choice,
+            )
+            for one in saved.tasks
+        ),
+        inputs=tuple(map(_port, saved.inputs)),
+        outputs=tuple(map(_port, saved.outputs)),
+        arena=saved.arena,
+        constants=saved.constants,
+        lower_bound=saved.lower_bound,
+        notes=saved.notes,
+    )
+
+
+def _port(saved: _SavedPort) -> Port:
+    kind = TensorType(DataType(saved.dtype).numpy, saved.shape)
+    return Port(saved.name, kind, Place(*saved.place))
