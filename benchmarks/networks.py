@@ -1,0 +1,244 @@
+"""Whole networks on a CPU: convfind's plans against ONNX Runtime and PyTorch, interleaved.
+
+Weights are random. Everyone runs the same network on the same input, batch norms folded by
+whoever folds them, with inputs and outputs in the host's memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import convfind
+from convfind.cli.progress import ProgressBar
+from convfind.handle import Handle
+from convfind_networks import Network
+from peers import onnx_network
+from peers.timing import Contestant, host_timer
+
+sys.path.append(str(Path(__file__).parents[1] / "packages/networks/tests"))
+
+Array = np.ndarray[Any, Any]
+
+#: Largest difference from PyTorch's results, as a part of the largest of them.
+_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One network at one batch size."""
+
+    network: str
+    batch: int
+    ours_ms: float  # median
+    tasks_ms: float  # the sum of the plan's tasks, each timed by itself
+    compile_s: float
+    arena_mb: float
+    constants_mb: float
+    peers_ms: dict[str, float]
+    ratio: float | None  # of speeds, ours over the best peer's
+    error: float  # largest difference from PyTorch, as a part of the largest result
+    notes: tuple[str, ...]
+
+
+def _module(name: str) -> Any:
+    """Return a network of random weights, whose statistics are not the usual ones."""
+    import networks_for_tests as networks
+
+    makers = {
+        "resnet50": networks.resnet50,
+        "vgg16": networks.vgg16,
+        "mobilenet_v2": networks.mobilenet_v2,
+    }
+    return makers[name]()
+
+
+def _compare(handle: Handle, name: str, batch: int, options: dict[str, Any]) -> Row:
+    import torch
+    from networks_for_tests import exported
+
+    torch.set_num_threads(options["threads"])
+    module = _module(name)
+    x = torch.randn(batch, 3, 224, 224, generator=torch.Generator().manual_seed(0))
+    program = exported(module, x)
+    network = Network.from_torch(program, name=name)
+    given = network.inputs[0].name
+    began = time.perf_counter()
+    with ProgressBar() as progress:
+        plan = network.compile(
+            handle, mode=options["mode"], time_budget=options["budget"], on_progress=progress
+        )
+    compiled = time.perf_counter() - began
+    inputs = {given: _aligned(x.numpy())}
+    (output,) = (port.name for port in plan.outputs)
+    expected = _torch_result(module, x)
+    got = plan.run(inputs)[output]
+    error = float(np.abs(got - expected).max() / np.abs(expected).max())
+    if not error < _TOLERANCE:
+        raise click.ClickException(f"{name} at batch {batch}: off by {error:.2g} of the largest")
+    ours = Contestant("convfind", True, host_timer(lambda: plan.run(inputs)), spin_s=0.0)
+    peers = list(_peers(network, module, x, options))
+    medians = _medians([ours, *peers], options["rounds"])
+    ours_ms = medians.pop("convfind")
+    return Row(
+        network=name,
+        batch=batch,
+        ours_ms=ours_ms,
+        tasks_ms=plan.profile(inputs).sum_ms,
+        compile_s=compiled,
+        arena_mb=plan.schedule.arena / 1e6,
+        constants_mb=plan.schedule.constants / 1e6,
+        peers_ms=medians,
+        ratio=min(medians.values()) / ours_ms if medians else None,
+        error=error,
+        notes=plan.schedule.notes,
+    )
+
+
+def _aligned(array: Array) -> Array:
+    """Return a copy whose memory devices that share the host's can use in place."""
+    raw = np.empty(array.nbytes + 64, np.uint8)
+    begin = -raw.ctypes.data % 64
+    copy = raw[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def _torch_result(module: Any, x: Any) -> Array:
+    import torch
+
+    with torch.inference_mode():
+        result: Array = module(x).numpy()
+    return result
+
+
+def _peers(network: Network, module: Any, x: Any, options: dict[str, Any]) -> Iterator[Contestant]:
+    wanted = options["peers"].split(",")
+    if "onnxruntime" in wanted:
+        array = _aligned(x.numpy())
+        yield onnx_network.contestant(network.graph(), array, options["threads"])
+    if "torch" in wanted:
+        yield Contestant("PyTorch", True, host_timer(_eager(module, x)))
+    if "torch-compile" in wanted:
+        yield Contestant("torch.compile", True, host_timer(_frozen(module, x)))
+
+
+def _eager(module: Any, x: Any) -> Callable[[], object]:
+    """Return PyTorch channels-last with batch norms folded: its best mode without a compiler."""
+    import torch
+    from torch.fx.experimental.optimization import fuse
+
+    fused: Any = fuse(module.eval())
+    fused = fused.to(memory_format=torch.channels_last)
+    last = x.to(memory_format=torch.channels_last)
+
+    def run() -> object:
+        with torch.inference_mode():
+            return fused(last)
+
+    return run
+
+
+def _frozen(module: Any, x: Any) -> Callable[[], object]:
+    """Return what Inductor makes with constant weights."""
+    import torch
+    import torch._inductor.config as inductor
+
+    inductor.freezing = True
+    compiled: Any = torch.compile(module.eval())
+
+    def run() -> object:
+        with torch.no_grad():
+            return compiled(x)
+
+    return run
+
+
+def _medians(contestants: list[Contestant], rounds: int) -> dict[str, float]:
+    """Time everyone once a round, after a pause in which the one before stops spinning."""
+    samples: dict[str, list[float]] = {one.name: [] for one in contestants}
+    for one in contestants:
+        one.time_ms(2)
+    before = contestants[-1]
+    for _ in range(rounds):
+        for one in contestants:
+            time.sleep(before.spin_s)
+            before = one
+            one.time_ms(1)
+            samples[one.name].append(one.time_ms(2))
+    return {name: statistics.median(times) for name, times in samples.items()}
+
+
+def table_of(rows: list[Row], title: str) -> Table:
+    """Return ours and everyone else's times, in ms."""
+    peers = list(dict.fromkeys(name for row in rows for name in row.peers_ms))
+    table = Table(title=title)
+    table.add_column("network")
+    for heading in ("batch", "convfind", "its tasks", *peers, "ratio", "compile s", "MB"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(
+            row.network,
+            str(row.batch),
+            f"{row.ours_ms:.2f}",
+            f"{row.tasks_ms:.2f}",
+            *(f"{row.peers_ms[name]:.2f}" if name in row.peers_ms else "" for name in peers),
+            "" if row.ratio is None else f"{row.ratio:.2f}",
+            f"{row.compile_s:.1f}",
+            f"{row.arena_mb:.0f} + {row.constants_mb:.0f}",
+        )
+    return table
+
+
+@click.command()
+@click.option("--networks", default="resnet50,vgg16,mobilenet_v2", show_default=True)
+@click.option("--batches", default="1,4,16", show_default=True)
+@click.option("--threads", default=2, show_default=True, help="Cores that everyone is pinned to.")
+@click.option("--peers", default="onnxruntime,torch", show_default=True, help="Also torch-compile.")
+@click.option("--rounds", default=11, show_default=True)
+@click.option("--mode", default=None, help="Of the finds.")
+@click.option("--budget", type=float, help="Seconds of finds for each network and batch size.")
+@click.option("--device", default="opencl:cpu", show_default=True)
+@click.option("--profile", is_flag=True, help="Show every task of ours too.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def main(
+    networks: str, batches: str, device: str, profile: bool, as_json: bool, **options: Any
+) -> None:
+    """Compare whole networks: medians, everyone in turns, results held to PyTorch's."""
+    # Before any runtime starts its threads.
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-options["threads"] :])
+    os.environ["OMP_NUM_THREADS"] = str(options["threads"])
+    rows: list[Row] = []
+    with convfind.open(device) as handle:
+        title = f"{handle.target.name}, {handle.target.platform}, {handle.target.driver}"
+        for name in networks.split(","):
+            for batch in map(int, batches.split(",")):
+                rows.append(_compare(handle, name, batch, {**options, "profile": profile}))
+    ratios = [row.ratio for row in rows if row.ratio is not None]
+    mean = statistics.geometric_mean(ratios) if ratios else None
+    if as_json:
+        document = {"device": title, "rows": [asdict(row) for row in rows], "geometric_mean": mean}
+        click.echo(json.dumps(document, indent=2))
+        return
+    Console(width=180).print(table_of(rows, title))
+    for row in rows:
+        for note in row.notes:
+            click.echo(f"{row.network} at batch {row.batch}: {note}")
+    if mean is not None:
+        click.echo(f"geometric mean of the ratios: {mean:.2f}")
+
+
+if __name__ == "__main__":
+    main()
