@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING
 from convfind.errors import ConvfindError
 from convfind_networks.errors import Unsupported, UnsupportedError
 from convfind_networks.layouts import LaidOut
-from convfind_networks.lowering import elementwise, normalization, pooling, rearrangement
+from convfind_networks.lowering import (
+    elementwise,
+    normalization,
+    pooling,
+    rearrangement,
+    selection,
+)
 from convfind_networks.lowering.call import Call, Lowering, Surroundings
 from convfind_networks.lowering.convolution import convolution, linear
 from convfind_networks.ops import (
     Activate,
+    ArgReduce,
     AveragePool,
     BatchNorm,
     Binary,
@@ -19,16 +26,22 @@ from convfind_networks.ops import (
     ChannelShuffle,
     Concat,
     Convolution,
+    CumulativeSum,
     Expand,
+    Gather,
+    GatherElements,
     GlobalPool,
     GroupNorm,
     LayerNorm,
     LayoutCopy,
     Linear,
+    LocalResponseNorm,
+    MatMul,
     MaxPool,
     Op,
     Pad,
     Reduce,
+    Resize,
     RMSNorm,
     Slice,
     Softmax,
@@ -45,6 +58,7 @@ if TYPE_CHECKING:
 #: What lowers each operation. Views need nothing: their memory is that of their input.
 _LOWERINGS: dict[type[Op], Lowering] = {
     Activate: elementwise.activate,
+    ArgReduce: selection.arg_reduce,
     AveragePool: pooling.average_pool,
     BatchNorm: elementwise.batch_norm,
     Binary: elementwise.binary,
@@ -52,16 +66,22 @@ _LOWERINGS: dict[type[Op], Lowering] = {
     ChannelShuffle: rearrangement.channel_shuffle,
     Concat: rearrangement.concat,
     Convolution: convolution,
+    CumulativeSum: selection.cumulative_sum,
     Expand: rearrangement.expand,
+    Gather: selection.gather,
+    GatherElements: selection.gather,
     GlobalPool: normalization.global_pool,
     GroupNorm: normalization.group_norm,
     LayerNorm: normalization.layer_norm,
     LayoutCopy: rearrangement.layout_copy,
     Linear: linear,
+    LocalResponseNorm: selection.local_response_norm,
+    MatMul: selection.matmul,
     MaxPool: pooling.max_pool,
     Pad: rearrangement.pad,
     RMSNorm: normalization.rms_norm,
     Reduce: normalization.reduce,
+    Resize: selection.resize,
     Slice: rearrangement.slice_,
     Softmax: normalization.softmax,
     Split: rearrangement.split,

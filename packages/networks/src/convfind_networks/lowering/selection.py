@@ -1,0 +1,94 @@
+"""Products of matrices, elements that are picked by index, resizing, and scans along an axis."""
+
+from __future__ import annotations
+
+from convfind_networks.graph import Node
+from convfind_networks.lowering.call import Call, Surroundings
+from convfind_networks.lowering.operator import operator
+from convfind_networks.ops import (
+    ArgReduce,
+    CumulativeSum,
+    Gather,
+    GatherElements,
+    LocalResponseNorm,
+    MatMul,
+    Resize,
+)
+
+
+def matmul(around: Surroundings, node: Node) -> Call:
+    """Lower products of two computed matrices."""
+    assert isinstance(node.op, MatMul)
+    a, b = node.inputs
+    operands = {"a": a, "b": b, "y": node.output}
+    return operator(
+        around, node, "matmul", operands, a=around.type(a).shape, b=around.type(b).shape
+    )
+
+
+def gather(around: Surroundings, node: Node) -> Call:
+    """Lower slices or elements that are picked by computed indices."""
+    op = node.op
+    assert isinstance(op, (Gather, GatherElements))
+    x, indices = node.inputs
+    return operator(
+        around,
+        node,
+        "gather" if isinstance(op, Gather) else "gather-elements",
+        {"x": x, "indices": indices, "y": node.output},
+        x=around.type(x).shape,
+        indices=around.type(indices).shape,
+        axis=op.axis,
+        index_dtype=around.type(indices).dtype.name,
+    )
+
+
+def resize(around: Surroundings, node: Node) -> Call:
+    """Lower an interpolation to another size."""
+    op = node.op
+    assert isinstance(op, Resize)
+    return _of_one(
+        around,
+        node,
+        "resize",
+        sizes=op.sizes,
+        scales=op.scales,
+        interpolation=op.interpolation.value,
+        coordinates=op.coordinates.value,
+        rounding=op.rounding.value,
+        cubic=op.cubic,
+        exclude_outside=op.exclude_outside,
+        antialias=op.antialias,
+        region=op.region,
+        outside=op.outside,
+    )
+
+
+def arg_reduce(around: Surroundings, node: Node) -> Call:
+    """Lower the place of the largest or least element along an axis."""
+    op = node.op
+    assert isinstance(op, ArgReduce)
+    how = {"axis": op.axis, "largest": op.largest, "keepdims": op.keepdims, "last": op.last}
+    return _of_one(around, node, "arg-reduction", **how)
+
+
+def cumulative_sum(around: Surroundings, node: Node) -> Call:
+    """Lower the sums up to each element along an axis."""
+    op = node.op
+    assert isinstance(op, CumulativeSum)
+    how = {"axis": op.axis, "exclusive": op.exclusive, "reverse": op.reverse}
+    return _of_one(around, node, "cumulative-sum", **how)
+
+
+def local_response_norm(around: Surroundings, node: Node) -> Call:
+    """Lower a local response norm."""
+    op = node.op
+    assert isinstance(op, LocalResponseNorm)
+    how = {"size": op.size, "alpha": op.alpha, "beta": op.beta, "bias": op.bias}
+    return _of_one(around, node, "local-response-norm", **how)
+
+
+def _of_one(around: Surroundings, node: Node, kind: str, **fields: object) -> Call:
+    x = node.inputs[0]
+    operands = {"x": x, "y": node.output}
+    return operator(around, node, kind, operands, x=around.type(x).shape, **fields)
