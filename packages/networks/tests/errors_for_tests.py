@@ -30,12 +30,15 @@ from convfind_networks.ops import (
     GlobalPool,
     Identity,
     Linear,
+    MatMul,
     MaxPool,
     Pad,
     PoolKind,
     Reshape,
+    Resize,
     Softmax,
     Split,
+    Transpose,
 )
 from convfind_networks.ops.op import as_tuple, widened
 from convfind_networks.plan import Plan
@@ -98,8 +101,14 @@ class _Errors:
                 return self._product(node, x, e, y)
             case Activate(activation=activation):
                 return _activated(activation, x[0], e[0], y)
-            case Identity() | Reshape() | Concat() | Pad() | Split():
+            case Identity() | Reshape() | Concat() | Pad() | Split() | Transpose():
                 return node.op.evaluate(*e)
+            case MatMul():
+                sums = np.abs(x[0]) @ np.abs(x[1])
+                passed = np.abs(x[0]) @ e[1] + e[0] @ np.abs(x[1]) + e[0] @ e[1]
+                return passed + (x[0].shape[-1] + 3) * unit * sums
+            case Resize():  # nearest or linear, whose weights are not negative
+                return node.op.evaluate(e[0]) + 16 * unit * node.op.evaluate(np.abs(x[0]))
             case MaxPool() | GlobalPool(pool=PoolKind.MAX):
                 return node.op.evaluate(*e)
             case AveragePool() | GlobalPool():

@@ -22,12 +22,17 @@ from convfind_networks.ops import (
     Concat,
     Epilogue,
     GlobalPool,
+    Interpolation,
     Linear,
+    MatMul,
     MaxPool,
+    Pad,
     PoolKind,
     Reshape,
+    Resize,
     Softmax,
     Split,
+    Transpose,
     Window,
 )
 from convfind_networks.plan import Plan
@@ -115,6 +120,24 @@ def branches(builder: GraphBuilder, x: Value) -> dict[str, Value]:
     return {"joined": joined, "left": left, "sum": make.sum(left, right)}
 
 
+def attention(builder: GraphBuilder, x: Value) -> Value:
+    make = Layers(builder)
+    width = x.shape[-1]
+    q, k, v = (builder.add(Linear(), x, make.weights(width, width)) for _ in range(3))
+    scores = builder.add(MatMul(), q, builder.add(Transpose((0, 2, 1)), k))
+    return builder.add(MatMul(), builder.add(Softmax(2), scores), v)
+
+
+def upsampling(builder: GraphBuilder, x: Value) -> Value:
+    make = Layers(builder)
+    low = make.relu(make.convolution(x, 6, stride=2))
+    sizes = (low.shape[0], low.shape[1], *(2 * size for size in low.shape[2:]))
+    high = builder.add(Resize(sizes, (1, 1, 2, 2), Interpolation.LINEAR), low)
+    near = builder.add(Resize(sizes, (1, 1, 2, 2), Interpolation.NEAREST), low)
+    padded = builder.add(Pad((0, 0, 1, 0), (0, 0, 0, 1)), builder.add(Concat(1), high, near))
+    return make.convolution(padded, 4)
+
+
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize(
     ("make", "shape"),
@@ -132,6 +155,8 @@ def branches(builder: GraphBuilder, x: Value) -> dict[str, Value]:
         (branches, (2, 4, 5, 7)),
         (residual_block, (2, 4, 13)),
         (residual_block, (1, 4, 5, 4, 6)),
+        (attention, (2, 5, 8)),
+        (upsampling, (1, 3, 8, 6)),
         (linear_layers, (3, 7)),
         (linear_layers, (2, 5, 7)),
     ],
