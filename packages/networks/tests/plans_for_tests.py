@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ class Layers:
         self._rng = np.random.default_rng(seed)
 
     def weights(self, *shape: int) -> Value:
-        scale = np.float32(1 / max(1, np.prod(shape[1:])) ** 0.5)  # so that values stay near 1
+        scale = np.float32(1 / max(1, math.prod(shape[1:])) ** 0.5)  # so that values stay near 1
         drawn = self._rng.standard_normal(shape, dtype=np.float32)
         return self.builder.constant(drawn * scale, name="w")
 
