@@ -45,7 +45,7 @@ def compile_graph(
 ) -> Plan:
     """Make a graph ready to run on a device; see `Network.compile`."""
     _check_elements(graph)
-    policy = {"constant_weights": True, **policy}
+    policy = {**policy, "constant_weights": True}  # they are packed beforehand
     graph = split_activations(graph)
     if channels_last is None:
         preferred = handle.target.kind is DeviceKind.CPU
