@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from convfind.problem.contract import Problem
-
 from convfind.types import DataType
 from convfind_networks.errors import GraphError
 from convfind_networks.graph import Node, TensorType
