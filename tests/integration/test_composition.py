@@ -41,10 +41,17 @@ class Stranger(NaiveForward):
         self.domain = Domain(directions=(Direction.FORWARD,))
 
 
+class Elsewhere(Stranger):
+    """One for another backend."""
+
+    solver_id = "elsewhere-fwd"
+    backends = ("elsewhere",)
+
+
 class Plugin:
     @hookimpl
     def convfind_register_solvers(self, register: Any) -> None:
-        register.extend([Stranger(), NaiveForward()])
+        register.extend([Stranger(), Elsewhere(), NaiveForward()])
 
 
 @pytest.fixture
@@ -91,6 +98,9 @@ def test_explaining_shows_it_beside_the_refusal_of_the_solver_itself(handle: Han
     assert rows[COMPOSED].applicability
     assert rows[NATIVE].applicability
     assert f"{NATIVE}+epilogue" not in rows
+    other = rows["elsewhere-fwd+epilogue"].applicability
+    assert isinstance(other, Rejected)
+    assert other.reason == "backend"
     assert COMPOSED not in {row.solver for row in handle.explain(layer().without_epilogue()).rows}
 
 
@@ -116,7 +126,9 @@ def test_it_is_looked_up_by_its_id(handle: Handle) -> None:
 
 def test_plain_problems_see_nothing_of_it(handle: Handle) -> None:
     found = handle.find(layer().without_epilogue(), mode="NORMAL")
-    assert {one.solver for one in found.solutions} | set(found.rejected) == {PLAIN, NATIVE}
+    assert {one.solver for one in found.solutions} | set(found.rejected) == {
+        *(PLAIN, NATIVE, "elsewhere-fwd")
+    }
 
 
 def test_it_keeps_the_contract_of_solvers(handle: Handle) -> None:

@@ -254,6 +254,9 @@ class Registry:
             solvers, refused = self.solvers_for(target, problem.kind)
             if is_fused:
                 solvers = self._with_composed(solvers)
+                both = {solver_id + SUFFIX: why for solver_id, why in refused.items()}
+                known = {one: why for one, why in both.items() if one in self._composed}
+                refused = {**refused, **known}
             index = self._indices[place] = DomainIndex(solvers, refused)
         return index.split(problem, target)
 
