@@ -92,11 +92,14 @@ def _compare(handle: Handle, name: str, batch: int, options: dict[str, Any]) -> 
     peers = list(_peers(network, module, x, options))
     medians = _medians([ours, *peers], options["rounds"])
     ours_ms = medians.pop("convfind")
+    profile = plan.profile(inputs)
+    if options["profile"]:
+        Console(stderr=True, width=240).print(profile)
     return Row(
         network=name,
         batch=batch,
         ours_ms=ours_ms,
-        tasks_ms=plan.profile(inputs).sum_ms,
+        tasks_ms=profile.sum_ms,
         compile_s=compiled,
         arena_mb=plan.schedule.arena / 1e6,
         constants_mb=plan.schedule.constants / 1e6,
@@ -211,7 +214,7 @@ def table_of(rows: list[Row], title: str) -> Table:
 @click.option("--mode", default=None, help="Of the finds.")
 @click.option("--budget", type=float, help="Seconds of finds for each network and batch size.")
 @click.option("--device", default="opencl:cpu", show_default=True)
-@click.option("--profile", is_flag=True, help="Show every task of ours too.")
+@click.option("--profile", is_flag=True, help="Show every task of ours on standard error.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def main(
     networks: str, batches: str, device: str, profile: bool, as_json: bool, **options: Any
