@@ -11,6 +11,14 @@ import site
 from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A profile that is named on the command line, as tox does, takes this one's place. A busy machine
+# is no reason to fail.
+settings.register_profile(
+    "quick", max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("quick")
 
 _FOLDERS = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
 #: Settings of the user's own would change what tests see; what a test needs, it sets.

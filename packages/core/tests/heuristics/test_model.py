@@ -24,6 +24,8 @@ from convfind.testing import MockBackend, mock_solvers
 
 from .conftest import UNITS, problems
 
+pytestmark = pytest.mark.slow
+
 Make = Callable[..., Path]
 
 PROBLEM = ConvProblem.forward(x=(2, 4, 8, 8), w=(8, 4, 3, 3), padding=1)

@@ -35,6 +35,8 @@ from convfind.testing.solvers import MockDynamic, MockFused, MockHungry, MockPac
 from convfind.testing.tensors import Bytes
 from convfind.types import DataType, Direction
 
+pytestmark = pytest.mark.slow
+
 PLAIN = ConvProblem.forward((2, 4, 5, 6), (6, 4, 3, 3), padding=1)
 GAPS = ConvProblem.forward((2, 4, 5, 6), (6, 4, 3, 3), y_strides=(200, 30, 10, 2))
 ADDING = ConvProblem.forward((2, 4, 5, 6), (6, 4, 3, 3), beta=1.0)
