@@ -169,6 +169,8 @@ def test_phases_computed_together(solver: GpuSolver, as_gpu: Device) -> None:
         problem_of(solver, (2, 3, 18, 21), (16, 3, 11, 11), stride=4, padding=2),
         problem_of(solver, (1, 3, 10, 9), (16, 3, 4, 4), stride=2, padding=((1, 1), (3, 0))),
         problem_of(solver, (1, 2, 5, 6, 7), (16, 2, 3, 3, 3), stride=2, padding=1),
+        # Columns of several phases would take each other's places for channels of a bias.
+        problem_of(solver, (1, 3, 16, 16), (48, 3, 8, 8), stride=8, bias=True, activation="relu"),
     ]
     assert_solver(solver, as_gpu, shapes=shapes, every_variant=False)
 

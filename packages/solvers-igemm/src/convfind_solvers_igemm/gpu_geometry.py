@@ -44,6 +44,7 @@ class GpuGeometry:
     padding: Axes
     channels_last: bool
     by_phases: bool  # the data gradient: see gpu_geometry.h
+    has_bias: bool
 
     @property
     def taps(self) -> int:
@@ -67,8 +68,11 @@ class GpuGeometry:
 
     @property
     def fused_taps(self) -> int | None:
-        """Taps that any phase has, where all phases can be computed together; else None."""
-        if any(
+        """Taps that any phase has, where all phases can be computed together; else None.
+
+        Columns are those of all phases there, and a bias counts channels.
+        """
+        if self.has_bias or any(
             stride > 1 and (dilation > 1 or stride > _MOST_FUSED)
             for stride, dilation in zip(self.stride, self.dilation, strict=True)
         ):
@@ -238,6 +242,7 @@ def gpu_geometry(problem: ConvProblem) -> GpuGeometry:
         padding=_in_3d(problem.padding, 0),
         channels_last=problem.x_layout.channels_last,
         by_phases=by_phases,
+        has_bias=problem.bias,
     )
     if not found.is_pointwise:
         return found
