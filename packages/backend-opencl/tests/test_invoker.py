@@ -17,6 +17,7 @@ from convfind.solver.recipe import (
     LocalArg,
     Memory,
     ScalarArg,
+    Step,
     f32,
     i32,
     i64,
@@ -78,7 +79,7 @@ def test_memory_of_any_name_reaches_its_argument(device: OpenCLDevice, runner: R
 
 def test_each_run_uses_its_own_buffers(device: OpenCLDevice, runner: Runner) -> None:
     """Some of them change from run to run, others stay."""
-    steps = [
+    steps: list[Step] = [
         runner.launch("affine", X, BufferArg("between"), f32(2), f32(0)),
         runner.launch("affine", BufferArg("between"), Y, f32(1), f32(1)),
         Fill("ends", 0, 4),
