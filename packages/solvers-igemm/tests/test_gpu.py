@@ -80,6 +80,8 @@ def test_nor_with_sizes_compiled_in(solver: GpuSolver, as_gpu: Device) -> None:
     ]
     if solver.channels_last:  # windows side by side are channels
         shapes += [problem_of(solver, (2, 3, 8, 12), (20, 3, 4, 4), stride=4)]
+        if solver.direction is not Direction.BACKWARD_WEIGHTS:
+            shapes += [problem_of(solver, (2, 3, 8, 12), (20, 3, 4, 4), stride=4, bias=True)]
     assert_solver(solver, as_gpu, shapes=shapes, every_variant=False)
 
 

@@ -190,7 +190,8 @@ class GpuGeometry:
 def without_patches(problem: ConvProblem) -> ConvProblem:
     """Return the same over the same memory, windows that lie side by side along w as channels.
 
-    Only what is channels last, and has no other windows, changes.
+    Only what is channels last, and has no other windows, changes. Where windows are those of the
+    result, a bias of a channel would be one of each of its places.
     """
     taps, channels = problem.w_shape[-1], problem.w_shape[1]
     fits = (
@@ -203,6 +204,7 @@ def without_patches(problem: ConvProblem) -> ConvProblem:
         and problem.dilation[-1] == 1
         and problem.padding[-1] == 0
         and problem.y_shape[-1] * taps == problem.x_shape[-1]
+        and not (problem.bias and problem.direction is Direction.BACKWARD_DATA)
     )
     if not fits:
         return problem
