@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import site
+from collections import Counter
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -24,6 +25,12 @@ _FOLDERS = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOM
 #: Settings of the user's own would change what tests see; what a test needs, it sets.
 _SETTINGS = ("CONVFIND_", "MIOPEN_")
 _KEPT = "CONVFIND_REQUIRE_"
+
+#: In the names of tests: PoCL, and Intel's runtime.
+_POCL, _FASTER = "-portable-computing-language-", "-intel-r-opencl-"
+_SHARE_OF_POCL = 4
+#: What differs between runtimes is tested there.
+_WITH_ALL_RUNTIMES = ("packages/backend-opencl/", "packages/core/")
 
 _home = pytest.StashKey[TemporaryDirectory[str]]()
 
@@ -44,6 +51,40 @@ def pytest_configure(config: pytest.Config) -> None:
     cache: pytest.Cache | None = getattr(config, "cache", None)
     if cache is not None:
         os.environ.setdefault("POCL_CACHE_DIR", str(cache.mkdir("pocl")))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let whoever has the time run everything."""
+    parser.addoption(
+        "--all-runtimes",
+        action="store_true",
+        help="Run the tests of solvers and operators with PoCL as often as with other runtimes.",
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave to PoCL every fourth case of a test where another runtime has all of them.
+
+    It compiles ten times as long, and the same kernels for the same CPU.
+    """
+    if config.getoption("all_runtimes") or not any(_FASTER in item.name for item in items):
+        return
+    cases = Counter[tuple[str, str]]()
+    kept: list[pytest.Item] = []
+    left: list[pytest.Item] = []
+    for item in items:
+        path = item.path.as_posix()
+        if _POCL in item.name and not any(folder in path for folder in _WITH_ALL_RUNTIMES):
+            test = path, getattr(item, "originalname", item.name)
+            cases[test] += 1
+            if cases[test] % _SHARE_OF_POCL != 1:
+                left.append(item)
+                continue
+        kept.append(item)
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = kept
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -6,6 +6,18 @@
 
 #define IF(condition) ((condition) ? EACH(1) : EACH(0))
 
+// PoCL reduces the arguments of all lanes as the largest of them needs it, which is wrong for the others beside infinity.
+#if WIDTH == 1
+#define LANE_BY_LANE(function, x) CF_MATH(function)(x)
+#else
+#define LANE_BY_LANE(function, x)                                                \
+  ({                                                                             \
+    VALUE lanes = x;                                                             \
+    for (int e = 0; e < WIDTH; ++e) ((NUMBER *)&lanes)[e] = function(((NUMBER *)&lanes)[e]); \
+    lanes;                                                                       \
+  })
+#endif
+
 // One element.
 #define OF_IDENTITY(x) (x)
 #define OF_NEG(x) (-(x))
@@ -18,9 +30,9 @@
 #define OF_FLOOR(x) CF_MATH(floor)(x)
 #define OF_CEIL(x) CF_MATH(ceil)(x)
 #define OF_ROUND(x) CF_MATH(rint)(x)
-#define OF_SIN(x) CF_MATH(sin)(x)
-#define OF_COS(x) CF_MATH(cos)(x)
-#define OF_TAN(x) CF_MATH(tan)(x)
+#define OF_SIN(x) LANE_BY_LANE(sin, x)
+#define OF_COS(x) LANE_BY_LANE(cos, x)
+#define OF_TAN(x) LANE_BY_LANE(tan, x)
 #define OF_ASIN(x) CF_MATH(asin)(x)
 #define OF_ACOS(x) CF_MATH(acos)(x)
 #define OF_ATAN(x) CF_MATH(atan)(x)
