@@ -87,7 +87,10 @@ STANDIN_VECTOR(unsigned char, uchar)
   inline float name##f(float a, float b) { return __builtin_##name##f(a, b); }         \
   inline float name(float a, float b) { return __builtin_##name##f(a, b); }
 STANDIN_MATH1(fabs) STANDIN_MATH1(sqrt) STANDIN_MATH1(floor) STANDIN_MATH1(ceil) STANDIN_MATH1(trunc)
-STANDIN_MATH1(rint) STANDIN_MATH1(round) STANDIN_MATH1(exp) STANDIN_MATH1(log) STANDIN_MATH1(sin) STANDIN_MATH1(cos)
+STANDIN_MATH1(rint) STANDIN_MATH1(round) STANDIN_MATH1(exp) STANDIN_MATH1(expm1) STANDIN_MATH1(log) STANDIN_MATH1(log1p)
+STANDIN_MATH1(sin) STANDIN_MATH1(cos) STANDIN_MATH1(tan) STANDIN_MATH1(asin) STANDIN_MATH1(acos) STANDIN_MATH1(atan)
+STANDIN_MATH1(sinh) STANDIN_MATH1(cosh) STANDIN_MATH1(tanh) STANDIN_MATH1(asinh) STANDIN_MATH1(acosh) STANDIN_MATH1(atanh)
+STANDIN_MATH1(erf) STANDIN_MATH1(erfc)
 STANDIN_MATH2(fmin) STANDIN_MATH2(fmax) STANDIN_MATH2(fmod) STANDIN_MATH2(pow)
 inline double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
