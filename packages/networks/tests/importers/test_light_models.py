@@ -14,7 +14,7 @@ from convfind_networks import Network, evaluate
 #: What is left of each: operations, and how many of each kind there are in all.
 LEFT = {
     "light_bvlc_alexnet": {"Convolution": 5, "Linear": 3, "MaxPool": 3, "LocalResponseNorm": 2},
-    "light_densenet121": {"Convolution": 121, "BatchNorm": 62, "Activate": 62, "Concat": 58},
+    "light_densenet121": {"Convolution": 121, "BatchNorm": 62, "Activate": 0, "Concat": 58},
     "light_inception_v1": {"Convolution": 57, "Linear": 1, "Concat": 9, "BatchNorm": 0},
     "light_inception_v2": {"Convolution": 69, "Linear": 1, "Concat": 10, "BatchNorm": 0},
     "light_resnet50": {"Convolution": 53, "Linear": 1, "MaxPool": 1, "AveragePool": 1},
