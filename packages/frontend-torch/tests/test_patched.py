@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-
 import pytest
 import torch
 from quick_finds import QUICK, assert_close
@@ -11,13 +9,13 @@ from torch import nn
 
 from convfind_torch import convert, patched, report
 from convfind_torch.layer import anonymous
+from convfind_torch.options import Options
 
 
 @pytest.fixture(autouse=True)
 def only_what_a_test_calls() -> None:
     """A layer keeps the last few hundred routes only; other tests have filled it."""
-    anonymous.cache_clear()
-    gc.collect()
+    anonymous("patched", Options.of(**QUICK)).routes.clear()
 
 
 def calls() -> int:
