@@ -43,7 +43,7 @@ def test_modules_functions_and_gradients_are_convfinds_inside_and_pytorchs_after
 
 
 def test_inference_mode_is_patched_too() -> None:
-    x, w = torch.randn(2, 3, 8, 8), torch.randn(4, 3, 3, 3)
+    x, w = torch.randn(2, 3, 8, 8), torch.randn(7, 3, 3, 3)
     before = calls()
     with patched(**QUICK), torch.inference_mode():
         y = torch.conv2d(x.clone(), w.clone())
@@ -83,7 +83,7 @@ def test_converted_modules_work_inside() -> None:
 
 
 def test_a_graph_that_calls_pytorchs_operators_is_patched() -> None:
-    x, w = torch.randn(2, 3, 8, 8), torch.randn(4, 3, 3, 3)
+    x, w = torch.randn(2, 3, 8, 8), torch.randn(6, 3, 3, 3)
     before = calls()
     with patched(**QUICK):
         y = torch.compile(lambda one: torch.conv2d(one, w).relu(), backend="aot_eager")(x)
