@@ -26,7 +26,9 @@ PLAIN_GPU = replace(
     local_memory=48 * 1024,
     max_work_group=1024,
 )
-H200 = replace(PLAIN_GPU, identity="", arch="sm_90", features=frozenset({"nv-ptx"}))
+H200 = replace(
+    PLAIN_GPU, name="NVIDIA H200", identity="", arch="sm_90", features=frozenset({"nv-ptx"})
+)
 
 
 def as_gpu(device: Device, **changes: Any) -> Device:
