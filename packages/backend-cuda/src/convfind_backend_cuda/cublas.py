@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from ctypes import POINTER, byref, c_float, c_int, c_int32, c_longlong, c_size_t, c_void_p
+from ctypes import POINTER, byref, c_int, c_longlong, c_size_t, c_void_p
 from functools import lru_cache
 
+from convfind.backend_kit.library_gemm.scale import gemm_scale
 from convfind.backend_kit.status import RuntimeFailure, StatusAdvice
 from convfind.errors import BackendUnavailableError, DeviceError, LaunchError
 from convfind.log import logger
@@ -129,7 +130,8 @@ class CuBlas:
     def product(self, gemm: LibraryGemm) -> Product:
         """Prepare a product. cuBLAS counts by columns, so it computes the transpose: b * a."""
         integer = gemm.c.dtype is DataType.INT32
-        alpha, beta = _scale(gemm.alpha, integer), _scale(gemm.beta, integer)
+        alpha = gemm_scale(gemm.alpha, integer=integer)
+        beta = gemm_scale(gemm.beta, integer=integer)
         kind, result = _DATATYPES[gemm.a.dtype], _DATATYPES[gemm.c.dtype]
         usual = _SUM_TF32 if gemm.allow_tf32 and gemm.a.dtype is DataType.FLOAT32 else _SUM_FLOAT32
         shape = (
@@ -169,15 +171,6 @@ class CuBlas:
         status = self._library.cublasSetWorkspace_v2(self._handle, address, _WORKSPACE)
         _check(status, "SetWorkspace", doing)
         self._stream = stream
-
-
-def _scale(value: float, integer: bool) -> c_int32 | c_float:
-    if not integer:
-        return c_float(value)
-    if value != int(value):
-        msg = f"a product in whole numbers takes no scale of {value}; use another solver"
-        raise LaunchError(msg)
-    return c_int32(int(value))
 
 
 def _check(status: int, call: str, doing: str, kind: RuntimeFailure = DeviceError) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable
-from ctypes import POINTER, byref, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p
+from ctypes import POINTER, byref, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 from functools import lru_cache
 from pathlib import Path
 
+from convfind.backend_kit.library_gemm.scale import gemm_scale
 from convfind.backend_kit.status import RuntimeFailure, StatusAdvice
 from convfind.errors import BackendUnavailableError, DeviceError, LaunchError
 from convfind.log import logger
@@ -136,7 +137,8 @@ class RocBlas:
         """Make a product ready. rocBLAS counts by columns, so it computes the transpose: b * a."""
         integer = gemm.c.dtype is DataType.INT32
         compute = _DATATYPES[DataType.INT32 if integer else DataType.FLOAT32]
-        alpha, beta = _scale(gemm.alpha, integer), _scale(gemm.beta, integer)
+        alpha = gemm_scale(gemm.alpha, integer=integer)
+        beta = gemm_scale(gemm.beta, integer=integer)
         kind = _DATATYPES[gemm.a.dtype]
         result = _DATATYPES[gemm.c.dtype]
         left, right, into = (
@@ -200,15 +202,6 @@ class RocBlas:
         status = self._library.rocblas_set_atomics_mode(self._handle, atomics)
         _check(status, "set_atomics_mode", doing)
         self._modes = math, atomics
-
-
-def _scale(value: float, integer: bool) -> c_int32 | c_float:
-    if not integer:
-        return c_float(value)
-    if value != int(value):
-        msg = f"a product in whole numbers takes no scale of {value}; use another solver"
-        raise LaunchError(msg)
-    return c_int32(int(value))
 
 
 def _check(status: int, call: str, doing: str, kind: RuntimeFailure = DeviceError) -> None:
