@@ -181,7 +181,7 @@ def test_an_interrupted_timing_leaves_nothing_under_way(opened: OpenCLDevice) ->
         def enqueue(self, *_: object) -> None:
             raise KeyboardInterrupt
 
-    invoker._steps.append(Interrupted())  # type: ignore[arg-type]
+    invoker._steps[-1] = Interrupted()  # type: ignore[call-overload]
     y = aligned(count)
     args = InvokeArgs(x=opened.upload(aligned(count)), y=opened.wrap_output(y))
     with pytest.raises(KeyboardInterrupt):
