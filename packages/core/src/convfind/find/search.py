@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import as_completed
 from typing import TypeGuard
 
 from convfind.checking.measuring import (
@@ -14,8 +15,8 @@ from convfind.checking.measuring import (
     measure,
     measure_finalists,
 )
-from convfind.checking.workbench import Workbench
-from convfind.errors import DeviceError, SolverError, VerificationError
+from convfind.errors import DeviceError, KernelBuildError, SolverError, VerificationError
+from convfind.find.bench import KNOWN, Bench, LocalBench
 from convfind.find.budget import Budget
 from convfind.find.immediate import ask_heuristics
 from convfind.find.screening import Screening
@@ -27,11 +28,11 @@ from convfind.log import logger
 from convfind.policy import Policy
 from convfind.problem.contract import Problem
 from convfind.reasons import Reason
-from convfind.runtime.kernel_cache import Failures, Loaded
 from convfind.runtime.session import Progress, Session
 from convfind.solver import Solver, TunableSolver, asking, versioned_id
 from convfind.solver.applicability import Rejected
 from convfind.solver.config import Config
+from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Recipe
 
 
@@ -57,7 +58,7 @@ class Search:
         self._progress = progress
         self._configs = configs or {}
         self._sampling = QUICK if policy.quick else USUAL
-        self._bench = Workbench(problem, session, constant_weights=policy.constant_weights)
+        self._bench: Bench = LocalBench(problem, session, constant_weights=policy.constant_weights)
         self._outcome = SearchOutcome()
         self._budget = Budget(policy.time_budget) if budget is None else budget
 
@@ -75,6 +76,8 @@ class Search:
                 f"({exc}); take a smaller batch, or mode FAST, which estimates"
             )
             raise DeviceError(msg) from exc
+        finally:
+            self._bench.close()
 
     def _run(self, screening: Screening) -> SearchOutcome:
         ordinary = [solver for solver in screening.candidates if not solver.is_last_resort]
@@ -122,10 +125,10 @@ class Search:
                 for solver in waiting:
                     self._put_off(solver)
                 return
-            size = self._budget.batch(self._session.kernels.parallel_level)
+            size = self._budget.batch(self._bench.parallel_level)
             batch, waiting = waiting[:size], waiting[size:]
             trials = list(self._built(batch))
-            loaded, failures = self._compile(trials)
+            failures = self._compile(trials)
             if any(self._failure(trial.recipe, failures) is None for trial in trials):
                 self._bench.make_ready(verify=self._policy.verify)
             for trial in trials:
@@ -136,7 +139,7 @@ class Search:
                 elif (failure := self._failure(trial.recipe, failures)) is not None:
                     self._reject(trial.solver, failure)
                 else:
-                    self._try(trial, loaded)
+                    self._try(trial)
         if solvers:
             self._progress("measure", len(solvers), len(solvers), "")
 
@@ -170,31 +173,27 @@ class Search:
                 continue
             yield Trial(solver, recipe)
 
-    def _compile(self, trials: Sequence[Trial]) -> tuple[Loaded, Failures]:
-        programs = [program for trial in trials for program in trial.recipe.programs]
-        total = self._session.kernels.pending(programs)
-        done = 0
-
-        def count() -> None:
-            nonlocal done
-            done += 1
-            self._progress("compile", done, total, "")
-
-        kernels, began = self._session.kernels, time.monotonic()
-        before = kernels.compiled
-        outcome = kernels.load(programs, count)
-        seconds, compiled = time.monotonic() - began, kernels.compiled - before
+    def _compile(self, trials: Sequence[Trial]) -> Mapping[Program, KernelBuildError]:
+        """Compile what trials need, and return what failed."""
+        began = time.monotonic()
+        jobs = self._bench.compile(program for trial in trials for program in trial.recipe.programs)
+        pending = [job for job in jobs.values() if job is not KNOWN]
+        for done, _ in enumerate(as_completed(pending), 1):
+            self._progress("compile", done, len(pending), "")
+        seconds = time.monotonic() - began
         logger.info(
-            "%d programs made ready in %.2f s, %d of them compiled", total, seconds, compiled
+            "%d programs made ready in %.2f s, %d of them compiled",
+            *(len(jobs), seconds, len(pending)),
         )
-        if compiled:
-            self._budget.compiled(min(len(trials), compiled), seconds)
-        return outcome
+        if pending:
+            self._budget.compiled(min(len(trials), len(pending)), seconds)
+        errors = {program: job.exception() for program, job in jobs.items()}
+        return {p: error for p, error in errors.items() if isinstance(error, KernelBuildError)}
 
-    def _try(self, trial: Trial, loaded: Loaded) -> None:
+    def _try(self, trial: Trial) -> None:
         """Check and time one candidate."""
         try:
-            self._time(trial, loaded)
+            self._time(trial)
             self._confirm(trial)
             is_limited = self._is_limited(trial)
         except asking.FAILURES as error:
@@ -207,8 +206,8 @@ class Search:
         if not self._is_to_tune(trial.solver):
             self._tell(trial)
 
-    def _time(self, trial: Trial, loaded: Loaded) -> None:
-        candidate = trial.candidate = self._bench.candidate(trial.recipe, loaded)
+    def _time(self, trial: Trial) -> None:
+        candidate = trial.candidate = self._bench.candidate(trial.recipe)
         if self._policy.verify:
             trial.error = candidate.verify(trial.solver).max_error
         else:
@@ -252,13 +251,12 @@ class Search:
                 return None
             attempt = Trial(solver, recipe)
             try:
-                loaded, failures = self._session.kernels.load(recipe.programs)
-                if failures:
-                    return None
-                self._time(attempt, loaded)
+                self._time(attempt)
                 is_better = attempt.median < trial.median
                 if is_better:
                     self._confirm(attempt)
+            except KernelBuildError:
+                return None
             except asking.FAILURES:
                 self._bench.restore()
                 return None  # a config that fails is no candidate; the default one is still there
@@ -362,7 +360,7 @@ class Search:
         return full > trial.recipe.total_workspace
 
     @staticmethod
-    def _failure(recipe: Recipe, failures: Failures) -> Rejected | None:
+    def _failure(recipe: Recipe, failures: Mapping[Program, KernelBuildError]) -> Rejected | None:
         for program in recipe.programs:
             if program in failures:
                 return Rejected(Reason.BUILD_FAILED, str(failures[program]))

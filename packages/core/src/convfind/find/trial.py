@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from convfind.checking.measuring import Measurement
-from convfind.checking.workbench import Candidate
 from convfind.errors import ConvfindError, KernelBuildError, SolverError, VerificationError
+from convfind.find.bench import Candidate
 from convfind.find.solution import Solution
 from convfind.reasons import Reason
 from convfind.solver import Solver, asking

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from convfind.cached import RecentlyUsed
 from convfind.errors import KernelBuildError
@@ -11,6 +13,9 @@ from convfind.finddb import BinaryStore
 from convfind.runtime.backend import Device
 from convfind.solver import asking
 from convfind.solver.kernel_spec import Program
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 Loaded = dict[Program, object]
 Failures = dict[Program, KernelBuildError]
@@ -30,33 +35,44 @@ class KernelCache:
         self.parallel_level = max(1, parallel_level)  # programs that are compiled at once
         self._loaded = RecentlyUsed[Program, object](_MOST_LOADED)
         self.compiled = 0  # programs that a compiler translated for this cache
+        self._counting = threading.Lock()
 
     def load(
         self, programs: Iterable[Program], done: Callable[[], None] | None = None
     ) -> tuple[Loaded, Failures]:
         """Load programs; ``done`` is called after each. Failures are returned, not raised."""
         wanted = list(dict.fromkeys(programs))
-        ready: Loaded = {}
+        known = {program: self.known(program) for program in wanted}
+        ready: Loaded = {program: one for program, one in known.items() if one is not None}
         failures: Failures = {}
-        for program in wanted:
-            loaded = self._loaded.get(program)
-            loaded = self._load_stored(program) if loaded is None else loaded
-            if loaded is not None:
-                ready[program] = loaded
-        to_compile = [program for program in wanted if program not in ready]
-        for program, outcome in self._compile(to_compile):
-            if isinstance(outcome, KernelBuildError):
-                failures[program] = outcome
-            else:
-                try:
-                    ready[program] = self._device.load(program, outcome)
-                    self._loaded.put(program, ready[program])
-                    self._store.put(self._key(program), outcome)
-                except asking.FAILURES as error:
-                    failures[program] = _failure(program, error)
+        for program, job in self._compiled(program for program in wanted if program not in ready):
+            try:
+                ready[program] = self.take(program, job.result())
+            except KernelBuildError as error:
+                failures[program] = error
             if done is not None:
                 done()
         return ready, failures
+
+    def known(self, program: Program) -> object | None:
+        """Return a program from memory or from the store; None where it is to be compiled."""
+        loaded = self._loaded.get(program)
+        return self._load_stored(program) if loaded is None else loaded
+
+    def compile(self, program: Program) -> bytes:
+        """Compile a program; safe to call from several threads. Raises `KernelBuildError`."""
+        with self._counting:
+            self.compiled += 1
+        with _told_as_failure(program):
+            return self._device.compile(program)
+
+    def take(self, program: Program, binary: bytes) -> object:
+        """Load, keep and store a program that `compile` has made. Raises `KernelBuildError`."""
+        with _told_as_failure(program):
+            loaded = self._device.load(program, binary)
+        self._loaded.put(program, loaded)
+        self._store.put(self._key(program), binary)
+        return loaded
 
     def load_or_raise(self, programs: Iterable[Program]) -> Loaded:
         """Load programs. Raises `KernelBuildError` for the first that fails."""
@@ -111,28 +127,26 @@ class KernelCache:
         self._loaded.put(program, loaded)
         return loaded
 
-    def _compile(
-        self, programs: list[Program]
-    ) -> Iterable[tuple[Program, bytes | KernelBuildError]]:
-        if not programs:
+    def _compiled(self, programs: Iterable[Program]) -> Iterable[tuple[Program, Future[bytes]]]:
+        """Compile programs side by side; each comes with its future when that is done."""
+        to_compile = list(programs)
+        if not to_compile:
             return
         from concurrent.futures import ThreadPoolExecutor, as_completed
 
-        with ThreadPoolExecutor(min(self.parallel_level, len(programs))) as pool:
-            futures = {pool.submit(self._compile_one, program): program for program in programs}
-            for future in as_completed(futures):
-                self.compiled += 1
-                yield futures[future], future.result()
-
-    def _compile_one(self, program: Program) -> bytes | KernelBuildError:
-        try:
-            return self._device.compile(program)
-        except asking.FAILURES as error:
-            return _failure(program, error)
+        with ThreadPoolExecutor(min(self.parallel_level, len(to_compile))) as pool:
+            jobs = {pool.submit(self.compile, program): program for program in to_compile}
+            for job in as_completed(jobs):
+                yield jobs[job], job
 
 
-def _failure(program: Program, error: BaseException) -> KernelBuildError:
-    """Return what kept a program from being built: whatever it was, the others go on."""
-    if isinstance(error, KernelBuildError):
-        return error
-    return KernelBuildError(str(program.source), program.options, f"error: {asking.told(error)}")
+@contextmanager
+def _told_as_failure(program: Program) -> Iterator[None]:
+    """Raise whatever keeps a program from being built as `KernelBuildError`: the others go on."""
+    try:
+        yield
+    except KernelBuildError:
+        raise
+    except asking.FAILURES as error:
+        log = f"error: {asking.told(error)}"
+        raise KernelBuildError(str(program.source), program.options, log) from error
