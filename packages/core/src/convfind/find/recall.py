@@ -12,13 +12,15 @@ from convfind.find.result import FindOrigin
 from convfind.find.screening import Screening, quarantine_in_force, screen
 from convfind.find.solution import Solution, TimeOrigin
 from convfind.find.validity import has_other_kernels, why_config_is_unused
-from convfind.finddb import FindEntry, FindRecord
+from convfind.finddb import FindEntry, FindRecord, StoredEntry
 from convfind.policy import Policy
 from convfind.problem.contract import Problem
 from convfind.reasons import Reason
 from convfind.runtime.session import Session
 from convfind.solver import Solver, asking, versioned_id
 from convfind.solver.applicability import Rejected
+
+_MOST_CONCLUDED = 16  # policies that ask about one entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,23 @@ def recall(problem: Problem, session: Session, policy: Policy) -> Recalled:
     if stored is None:
         return Recalled()
     quarantined = quarantine_in_force(problem, session)
+    asked = problem, policy, session.target, session.registry, tuple(quarantined.items())
+    known = stored.concluded.get(asked)
+    if not isinstance(known, Recalled):
+        known = _recalled(stored, problem, session, policy, quarantined)
+        if len(stored.concluded) >= _MOST_CONCLUDED:
+            stored.concluded.clear()
+        stored.concluded[asked] = known
+    return known
+
+
+def _recalled(
+    stored: StoredEntry,
+    problem: Problem,
+    session: Session,
+    policy: Policy,
+    quarantined: Mapping[tuple[str, int], Rejected],
+) -> Recalled:
     found: dict[str, Solution] = {}
     records: dict[str, FindRecord] = {}
     rejected: dict[str, Rejected] = {}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Hashable, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from convfind.finddb.evidence import supersedes
@@ -17,10 +17,12 @@ class StoredEntry:
     Attributes:
         entry: records fastest first, and every solver that was considered in any layer.
         from_user: ids of the solvers that have a record in the user's database.
+        concluded: what finds concluded from it, by all else that they asked; goes with it.
     """
 
     entry: FindEntry
     from_user: frozenset[str]
+    concluded: dict[Hashable, object] = field(default_factory=dict, compare=False, repr=False)
 
 
 def merge_entries(
