@@ -96,7 +96,7 @@ def test_every_distribution_is_tested_typed_layered_and_listed(folder: Path) -> 
     (package,) = (child.name for child in (folder / "src").iterdir() if child.name[0] != ".")
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
     matrix = (ROOT / "tox.ini").read_text()
-    assert f"package_root = {{tox_root}}/{path}\n" in matrix
+    assert re.search(rf": {path}(\[[\w,]+\])?\n", matrix)
     assert f"mypy {path}/tests\n" in matrix
     assert f"{path}/tests" in tools["pytest"]["ini_options"]["testpaths"]
     assert f"$MYPY_CONFIG_FILE_DIR/{path}/src" in tools["mypy"]["mypy_path"]
@@ -116,6 +116,12 @@ def test_packages_agree_on_python_and_licence(folder: Path) -> None:
 def test_changelog_opens_with_the_version() -> None:
     headings = re.findall(r"^## \[?([^\]\s]+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert next(text for text in headings if text != "Unreleased") == core_version()
+
+
+def test_environments_share_the_opencl_runtime_that_users_get() -> None:
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    extras = project(ROOT / "packages/backend-opencl")["optional-dependencies"]
+    assert groups["opencl-cpu"] == extras["cpu"]
 
 
 def test_pre_commit_pins_the_versions_of_the_lint_group() -> None:
