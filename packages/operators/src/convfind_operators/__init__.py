@@ -17,6 +17,7 @@ from convfind_operators.matmul import MatMulProblem
 from convfind_operators.normalization import GroupNormProblem, LayerNormProblem, RMSNormProblem
 from convfind_operators.operand import Operand
 from convfind_operators.operator import Operator
+from convfind_operators.pointwise_depthwise import PointwiseDepthwiseProblem
 from convfind_operators.pooling import PoolingProblem
 from convfind_operators.problem_list import problem_types
 from convfind_operators.rearrangement import (
@@ -59,6 +60,7 @@ __all__ = [
     "Operator",
     "OperatorSolver",
     "PadProblem",
+    "PointwiseDepthwiseProblem",
     "PoolingProblem",
     "RMSNormProblem",
     "ReductionProblem",

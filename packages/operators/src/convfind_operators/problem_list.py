@@ -15,6 +15,7 @@ from convfind_operators.local_response import LocalResponseNormProblem
 from convfind_operators.matmul import MatMulProblem
 from convfind_operators.normalization import GroupNormProblem, LayerNormProblem, RMSNormProblem
 from convfind_operators.operator import Operator
+from convfind_operators.pointwise_depthwise import PointwiseDepthwiseProblem
 from convfind_operators.pooling import PoolingProblem
 from convfind_operators.rearrangement import (
     ChannelShuffleProblem,
@@ -39,7 +40,7 @@ def problem_types() -> tuple[type[Operator], ...]:
         *(ActivationProblem, UnaryProblem, BinaryProblem, WhereProblem, CastProblem),
         *(BatchNormProblem, GroupNormProblem, LayerNormProblem, RMSNormProblem),
         *(LocalResponseNormProblem, ResizeProblem, MatMulProblem),
-        *(PoolingProblem, ReductionProblem, SoftmaxProblem),
+        *(PointwiseDepthwiseProblem, PoolingProblem, ReductionProblem, SoftmaxProblem),
         *(ArgReductionProblem, CumulativeSumProblem, GatherProblem, GatherElementsProblem),
         *(CopyProblem, TransposeProblem, ConcatProblem, SplitProblem, SliceProblem, PadProblem),
         *(ExpandProblem, TileProblem, ChannelShuffleProblem),

@@ -15,6 +15,7 @@ from convfind_operators.gather_solver import GatherSolver
 from convfind_operators.line_solver import LineSolver
 from convfind_operators.local_response_solver import LocalResponseNormSolver
 from convfind_operators.matmul_solver import MatMulSolver
+from convfind_operators.pointwise_depthwise_solver import PointwiseDepthwiseSolver
 from convfind_operators.pooling_solver import PoolingSolver
 from convfind_operators.problem_list import problem_types
 from convfind_operators.resize_solver import ResizeSolver
@@ -23,7 +24,7 @@ from convfind_operators.solver import OperatorSolver
 
 _FAMILIES: tuple[type[OperatorSolver], ...] = (
     *(CopySolver, ElementwiseSolver, PoolingSolver, LineSolver, LocalResponseNormSolver),
-    *(MatMulSolver, GatherSolver, ResizeSolver, ScanSolver),
+    *(MatMulSolver, GatherSolver, ResizeSolver, ScanSolver, PointwiseDepthwiseSolver),
 )
 
 

@@ -16,6 +16,7 @@ from convfind_networks.lowering import (
 )
 from convfind_networks.lowering.call import Call, Lowering, Surroundings
 from convfind_networks.lowering.convolution import convolution, linear
+from convfind_networks.lowering.pointwise_depthwise import pointwise_depthwise
 from convfind_networks.ops import (
     Activate,
     ArgReduce,
@@ -40,6 +41,7 @@ from convfind_networks.ops import (
     MaxPool,
     Op,
     Pad,
+    PointwiseDepthwise,
     Reduce,
     Resize,
     RMSNorm,
@@ -79,6 +81,7 @@ _LOWERINGS: dict[type[Op], Lowering] = {
     MatMul: selection.matmul,
     MaxPool: pooling.max_pool,
     Pad: rearrangement.pad,
+    PointwiseDepthwise: pointwise_depthwise,
     RMSNorm: normalization.rms_norm,
     Reduce: normalization.reduce,
     Resize: selection.resize,

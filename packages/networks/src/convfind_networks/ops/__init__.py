@@ -35,6 +35,7 @@ from convfind_networks.ops.normalization import (
     Softmax,
 )
 from convfind_networks.ops.op import Op
+from convfind_networks.ops.pointwise_depthwise import PointwiseDepthwise
 from convfind_networks.ops.pooling import AveragePool, GlobalPool, MaxPool, PoolKind
 from convfind_networks.ops.quantization import Dequantize, Quantize
 from convfind_networks.ops.rearrangement import (
@@ -92,6 +93,7 @@ __all__ = [
     "Op",
     "Pad",
     "PadMode",
+    "PointwiseDepthwise",
     "PoolKind",
     "Quantize",
     "RMSNorm",

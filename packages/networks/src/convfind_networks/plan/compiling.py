@@ -18,11 +18,18 @@ from convfind.solver.recipe import Recipe, memory_names
 from convfind_networks.errors import GraphError
 from convfind_networks.graph import Graph
 from convfind_networks.layouts import LaidOut, channels_last_where_possible, lay_out
-from convfind_networks.lowering import Call, lower, split_activations
+from convfind_networks.lowering import (
+    Call,
+    fuse_pairs,
+    fusible_pairs,
+    lower,
+    split_activations,
+)
 from convfind_networks.memory import MemoryPlan, View, plan_memory
 from convfind_networks.ops import Concat, Split
 from convfind_networks.plan.constants import Constants, laid_down
 from convfind_networks.plan.finding import choice_of, find_all, is_estimated
+from convfind_networks.plan.fusion import faster_pairs
 from convfind_networks.plan.layout_choice import choose_layouts
 from convfind_networks.plan.plan import Plan
 from convfind_networks.plan.recipes import recipe_of
@@ -55,14 +62,19 @@ def compile_graph(
         layouts = channels_last_where_possible(graph, prefer=channels_last)
     laid_out = lay_out(graph, layouts)
     calls = lower(network, laid_out, handle.registry)
+    pairs = fusible_pairs(laid_out, handle.registry, handle.target)
     found = find_all(
         handle,
-        [call.problem for call in calls],
+        [call.problem for call in (*calls, *pairs.values())],
         mode,
         on_progress=on_progress,
         time_budget=None if time_budget is None else float(time_budget),
         **policy,
     )
+    faster = faster_pairs(laid_out, calls, pairs, found)
+    if faster:
+        laid_out = fuse_pairs(laid_out, faster)
+        calls = lower(network, laid_out, handle.registry)
     solved = [_Solved.by(handle, laid_out, call, found[call.problem]) for call in calls]
     memory = plan_memory(
         laid_out.graph,
@@ -84,7 +96,7 @@ def compile_graph(
         arena=memory.nbytes,
         constants=placing.constants.size,
         lower_bound=memory.lower_bound,
-        notes=_notes(found),
+        notes=_notes({call.problem: found[call.problem] for call in calls}),
     )
     constants = placing.constants.on_device(handle)
     return Plan.ready(handle, schedule, [one.recipe for one in solved], constants)

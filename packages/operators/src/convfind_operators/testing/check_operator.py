@@ -167,10 +167,10 @@ def _run(
     buffers = {name: device.allocate(memory.size) for name, memory in before.items()}
     for name, memory in before.items():
         device.write(buffers[name], memory)
-    if recipe.workspace:
-        buffers["workspace"] = device.allocate(recipe.workspace)
+    if recipe.total_workspace:
+        buffers["workspace"] = device.allocate(recipe.total_workspace)
         device.fill(buffers["workspace"], POISON)
-    steps = behind_guards(recipe.steps, dict.fromkeys(before, _GUARD))
+    steps = behind_guards(recipe.unbound_steps, dict.fromkeys(before, _GUARD))
     device.invoker(steps, loaded)(InvokeArgs(**buffers))
     device.synchronize()
     after = {}
