@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
+
+from convfind.plugins import hookimpl
+from convfind.plugins.layer_reader import LayerReader
+from convfind.plugins.registry import LayerReaderRegistry, SolverRegistry
+from convfind.problem.text import Layer, parse_layers
+from convfind.testing.solvers import MockFused
 
 LAYERS = """# a small network
 conv -n 64 -c 4 -H 6 -W 6 -k 4 -y 3 -x 3 -p 1 -q 1 -F 1  # x3
@@ -95,6 +105,91 @@ def test_a_line_for_all_directions_is_benched_once_in_each(
     assert len(shell.json("bench", path)["layers"]) == 3
     assert len(shell.json("bench", path, "--direction", "all")["layers"]) == 3
     assert len(shell.json("bench", path, "--direction", "bwd-data")["layers"]) == 1
+
+
+def test_layers_are_timed_again_on_request(
+    shell: Any, layer_file: Callable[[str], Path]
+) -> None:
+    path = layer_file(LAYERS)
+    first = shell.json("bench", path, "-n", "2")["layers"]
+    assert {layer["runs"] for layer in first} == {None}
+    shell.backend.faults.slowdown = 10.0
+    document = shell.json("bench", path, "-n", "2", "--iterations", "7")
+    for before, now in zip(first, document["layers"], strict=True):
+        assert now["time_ms"] == before["time_ms"]  # the record stays
+        assert now["runs"] == 7
+        assert now["run_min_ms"] <= now["run_median_ms"] <= now["run_max_ms"]
+        assert now["run_median_ms"] == pytest.approx(10 * before["time_ms"])
+    total = sum(layer["count"] * layer["run_median_ms"] for layer in document["layers"])
+    assert document["totals"]["fwd"]["time_ms"] == pytest.approx(total)
+    table = shell("bench", path, "-n", "2", "--seconds", "0.001").stdout
+    assert "median ms" in table
+
+
+def test_times_are_compared_with_the_bound_of_given_peaks(
+    shell: Any, layer_file: Callable[[str], Path]
+) -> None:
+    path = layer_file(LAYERS)
+    words = ("bench", path, "-n", "2", "--iterations", "3")
+    assert {layer["bound_share"] for layer in shell.json(*words)["layers"]} == {None}
+    peaks = ("--peak-gflops", "0.001", "--peak-gbs", "1000")
+    for layer in shell.json(*words, *peaks)["layers"]:
+        assert layer["bound_share"] == pytest.approx(layer["gflops"] / 0.001)
+    assert "of bound" in shell(*words, *peaks).stdout
+
+
+def test_csv_has_the_fields_of_json(shell: Any, layer_file: Callable[[str], Path]) -> None:
+    path = layer_file(LAYERS)
+    layers = shell.json("bench", path, "-n", "2", "--iterations", "2")["layers"]
+    text = shell("bench", path, "-n", "2", "--iterations", "2", "--csv").stdout
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [list(row) for row in rows] == [list(layer) for layer in layers]
+    assert [row["problem"] for row in rows] == [layer["problem"] for layer in layers]
+    assert "give one" in shell("bench", path, "--csv", "--json", code=2).stderr
+
+
+def test_layers_get_the_epilogue_of_the_options(
+    shell: Any, layer_file: Callable[[str], Path]
+) -> None:
+    words = ("bench", layer_file(LAYERS), "-n", "2", "--bias", "--activation", "relu")
+    for layer in shell.json(*words, extra=(Fused(),))["layers"]:
+        assert layer["problem"].endswith("_bias:1_act:relu")
+        assert layer["solver"] == "mock-fused"
+    assert "no epilogue" in shell(*words, "--direction", "bwd-weights", code=2).stderr
+
+
+def test_models_name_the_package_that_reads_them(shell: Any, tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(b"")
+    stderr = shell("bench", path, code=1).stderr
+    assert "python -m pip install 'convfind-finddb-tools[tune]'" in stderr
+
+
+class Fused:
+    """A package with a solver for epilogues."""
+
+    @hookimpl
+    def convfind_register_solvers(self, register: SolverRegistry) -> None:
+        register.add(MockFused())
+
+
+class Reader:
+    """A package that reads models."""
+
+    @hookimpl
+    def convfind_register_layer_readers(self, register: LayerReaderRegistry) -> None:
+        register.add(LayerReader("onnx", self.read))
+
+    def read(self, path: Path, batch: int | None) -> tuple[Layer, ...]:
+        assert batch == 2
+        return parse_layers(LAYERS, path)
+
+
+def test_models_are_taken_where_layer_files_are(shell: Any, tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(b"")
+    document = shell.json("bench", path, "-n", "2", extra=(Reader(),))
+    assert [layer["count"] for layer in document["layers"]] == [3, 1]
 
 
 def test_bad_files_are_refused(shell: Any, layer_file: Callable[[str], Path]) -> None:

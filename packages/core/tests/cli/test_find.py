@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -179,7 +180,20 @@ def test_bad_input_is_one_line_and_a_code(
     shell: Any, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     result = shell("find", "--json", *arguments, code=code)
-    assert result.stdout == ""
+    assert json.loads(result.stdout)["exit_code"] == code
     assert message in result.stderr
     assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1
+
+
+def test_an_epilogue_is_added_to_any_form_of_problem(shell: Any) -> None:
+    for problem in (SHAPES, (LINE,), (KEY,)):
+        document = shell.json("explain", *problem, "--bias", "--activation", "relu")
+        assert document["problem"] == f"{KEY}_bias:1_act:relu"
+
+
+def test_constant_weights_are_recorded_apart(shell: Any) -> None:
+    assert shell.json("find", *SHAPES)["origin"] == "measured"
+    for origin in ("measured", "user-db"):
+        assert shell.json("find", *SHAPES, "--constant-weights")["origin"] == origin
+    assert shell.json("explain", *SHAPES, "--constant-weights")["policy"]["constant_weights"]

@@ -13,6 +13,27 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
+#: A command whose thread would keep the process alive, and says so if nothing ends it before.
+STUCK = """
+    import os, signal, threading, time
+
+    import click
+
+    from convfind.plugins import hookimpl
+
+    def stay():
+        time.sleep(60)
+        os._exit(7)
+
+    @hookimpl
+    def convfind_register_commands(cli):
+        @cli.command("stuck")
+        def stuck():
+            threading.Thread(target=stay).start()
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(60)
+    """
+
 PLUGINS = {
     "aaa-working": """
         from convfind.plugins import hookimpl
@@ -127,6 +148,13 @@ def test_disabled_plugins_are_left_alone(environment: dict[str, str]) -> None:
     document = json.loads(convfind(environment, "doctor", "--json").stdout)
     assert document["plugin_failures"] == []
     assert set(PLUGINS) - {"aaa-working"} <= set(document["disabled_plugins"])
+
+
+def test_ctrl_c_ends_the_program_whatever_it_is_busy_with(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "aaa_working.py").write_text(textwrap.dedent(STUCK))
+    assert "interrupted" in convfind(environment, "stuck", code=130).stderr
 
 
 def test_an_illegal_setting_is_an_error_of_commands_that_need_it(

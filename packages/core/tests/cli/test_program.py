@@ -14,7 +14,7 @@ from convfind.errors import DeviceError
 from convfind.log import logger
 from convfind.plugins import hookimpl
 
-COMMANDS = ["bench", "devices", "doctor", "explain", "find", "run", "solvers", "version"]
+COMMANDS = ["bench", "completion", "devices", "doctor", "explain", "find", "run", "solvers", "version"]
 
 
 def test_help_without_a_command(shell: Any) -> None:
@@ -76,16 +76,40 @@ def test_plugins_add_commands(shell: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "stderr"),
+    ("command", "stderr", "code"),
     [
-        ("device-error", "error: the device is on fire\n"),
-        ("bug", "error: ZeroDivisionError: oops (use --debug for a traceback)\n"),
-        ("abort", "Aborted.\n"),
+        ("device-error", "error: the device is on fire\n", 1),
+        ("bug", "error: ZeroDivisionError: oops (use --debug for a traceback)\n", 1),
+        ("abort", "error: interrupted\n", 130),
     ],
 )
-def test_errors_are_one_line(shell: Any, command: str, stderr: str) -> None:
-    result = shell(command, extra=(Tools(),), code=1)
+def test_errors_are_one_line(shell: Any, command: str, stderr: str, code: int) -> None:
+    result = shell(command, extra=(Tools(),), code=code)
     assert (result.stdout, result.stderr) == ("", stderr)
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "code"),
+    [
+        (["device-error"], "the device is on fire", 1),
+        (["abort"], "interrupted", 130),
+        (["--option-that-is-none"], "No such option '--option-that-is-none'", 2),
+        (["find", "--batch", "many"], "'many' is not a valid integer", 2),
+    ],
+)
+def test_errors_are_json_where_results_would_be(
+    shell: Any, words: list[str], error: str, code: int
+) -> None:
+    document = shell.json(*words, extra=(Tools(),), code=code)
+    assert error in document["error"]
+    assert document["exit_code"] == code
+
+
+@pytest.mark.parametrize("command", ["db", "tune", "report", "heuristics", "network", "compile"])
+def test_a_command_that_is_not_installed_names_its_package(shell: Any, command: str) -> None:
+    stderr = shell(command, "anything", code=1).stderr
+    assert f"error: `convfind {command}` comes with convfind-" in stderr
+    assert "python -m pip install convfind-" in stderr
 
 
 def test_debug_prints_the_traceback_too(shell: Any) -> None:
@@ -114,7 +138,7 @@ def test_an_interrupt_before_the_command_is_one_line(
     monkeypatch.setattr("convfind.cli.program.default_registry", interrupted)
     with pytest.raises(SystemExit) as caught:
         main()
-    assert caught.value.code == 1
+    assert caught.value.code == 130
     assert capsys.readouterr().err == "Aborted.\n"
 
 

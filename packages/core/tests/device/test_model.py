@@ -33,7 +33,9 @@ def test_features_of_an_architecture_do_not_make_another_one() -> None:
 
 
 def test_an_unknown_gpu_has_the_measured_model() -> None:
-    assert DeviceModel.of(replace(H200, arch="sm_999", name="")) is MEASURED
+    unknown = replace(H200, arch="sm_999", name="")
+    assert DeviceModel.of(unknown) is MEASURED
+    assert DeviceModel.known(unknown) is None
 
 
 def test_the_runtime_does_not_matter() -> None:

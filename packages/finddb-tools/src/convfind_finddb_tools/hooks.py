@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 from convfind.plugins import hookimpl
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import click
 
-    from convfind.plugins.registry import HeuristicRegistry
+    from convfind.plugins.registry import HeuristicRegistry, LayerReaderRegistry
+    from convfind.problem.text import Layer
 
 
 @hookimpl
@@ -18,6 +21,19 @@ def convfind_register_heuristics(register: HeuristicRegistry) -> None:
     from convfind_finddb_tools.heuristics.shipped import shipped_models
 
     register.extend(shipped_models())
+
+
+@hookimpl
+def convfind_register_layer_readers(register: LayerReaderRegistry) -> None:
+    """Add ONNX models and JSON Lines."""
+    from convfind.plugins.layer_reader import LayerReader
+
+    def read(path: Path, batch: int | None) -> tuple[Layer, ...]:
+        from convfind_finddb_tools.tune.sources.layers import layers_of
+
+        return layers_of(path, batch)
+
+    register.extend(LayerReader(suffix, read) for suffix in ("onnx", "jsonl"))
 
 
 @hookimpl

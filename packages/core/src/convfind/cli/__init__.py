@@ -24,9 +24,11 @@ def main() -> NoReturn:
     """Run the program on the process's arguments, environment and installed plugins."""
     try:
         # Imports and plugins take a while, in which it may be interrupted, too.
+        from convfind.cli.interruption import end_when_interrupted
         from convfind.cli.program import main as run
 
+        end_when_interrupted()
         run()
     except KeyboardInterrupt:
         print("Aborted.", file=sys.stderr)
-        sys.exit(1)
+        sys.exit(130)

@@ -27,6 +27,7 @@ class App:
         self.registry = registry
         self.json = False
         self.debug = False
+        self.has_emitted = False  # a document, of which standard output has one at most
         self._settings = settings
 
     @cached_property
@@ -36,6 +37,7 @@ class App:
 
     def emit(self, data: object) -> None:
         """Print the JSON document that is the only output on standard output."""
+        self.has_emitted = True
         click.echo(json.dumps(data, indent=2, allow_nan=False))
 
     def print(self, *items: object) -> None:
@@ -91,6 +93,8 @@ class ProblemCommand(Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Join the words of such a line into one argument."""
+        if ctx.resilient_parsing:
+            return super().parse_args(ctx, args)  # a shell completes a line that is not whole
         options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
         flags = {name: option.is_flag for option in options for name in option.opts}
         return super().parse_args(ctx, join_driver_line(args, flags))

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from convfind.cli.completing import device_names, mode_words, solver_ids
 from convfind.errors import SettingsError
 from convfind.policy import FindMode, Order
 from convfind.problem.text.driver_line import MODES
@@ -22,6 +23,7 @@ def device_option(function: Function) -> Function:
     return click.option(
         "--device",
         metavar="NAME",
+        shell_complete=device_names,
         help="Such as opencl:0, opencl:cpu or opencl:nvidia.  [CONVFIND_DEVICE, else the best]",
     )(function)
 
@@ -43,6 +45,7 @@ _OPTIONS = (
         "--mode",
         metavar="MODE",
         callback=_read_mode,
+        shell_complete=mode_words,
         help="Find mode, a word or its number: "
         f"{', '.join(mode.name.lower() for mode in FindMode)}.  [CONVFIND_FIND_MODE]",
     ),
@@ -58,7 +61,14 @@ _OPTIONS = (
         type=click.FloatRange(min=0),
         help="Time for one find; at least one solver is measured.",
     ),
-    click.option("--solver", "solvers", multiple=True, metavar="ID", help="Only this; repeatable."),
+    click.option(
+        "--solver",
+        "solvers",
+        multiple=True,
+        metavar="ID",
+        shell_complete=solver_ids,
+        help="Only this; repeatable.",
+    ),
     click.option(
         "--algorithm",
         "algorithms",
@@ -67,6 +77,11 @@ _OPTIONS = (
         help="Only this; repeatable.",
     ),
     click.option("--tune", is_flag=True, help="Search for better parameters of tunable solvers."),
+    click.option(
+        "--constant-weights",
+        is_flag=True,
+        help="Time with weights packed beforehand, as `Handle.bind` runs them.",
+    ),
     click.option("--no-verify", is_flag=True, help="Do not compare results with a reference."),
     click.option(
         "--order",
@@ -83,6 +98,7 @@ def takes_policy(function: Function) -> Function:
         solvers: tuple[str, ...],
         algorithms: tuple[str, ...],
         tune: bool,
+        constant_weights: bool,
         no_verify: bool,
         **others: Any,
     ) -> Any:
@@ -92,6 +108,7 @@ def takes_policy(function: Function) -> Function:
         policy["solvers"] = frozenset(solvers) or None
         policy["algorithms"] = frozenset(map(Algorithm, algorithms)) or None
         policy["tune"] = tune or None
+        policy["constant_weights"] = constant_weights or None
         policy["verify"] = False if no_verify else None
         given = {name: value for name, value in policy.items() if value is not None}
         return function(policy=given, **others)

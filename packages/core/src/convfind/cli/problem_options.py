@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
+from convfind.cli.epilogue_options import takes_epilogue
 from convfind.errors import ProblemError
-from convfind.problem import Activation, ConvProblem
+from convfind.problem import ConvProblem
 from convfind.problem.text import parse_problem
 from convfind.types import AccuracyClass, DataType, Direction, Layout
 
@@ -54,10 +55,6 @@ def _whole_numbers(text: str, *words: str) -> tuple[int, ...]:
         raise click.BadParameter(msg) from None
 
 
-def _activation(_: click.Context, __: click.Parameter, value: str | None) -> Activation | None:
-    return None if value is None else Activation.parse(value)
-
-
 def _choice(kind: type[StrEnum]) -> click.Choice[str]:
     return click.Choice([member.value for member in kind])
 
@@ -84,19 +81,10 @@ _GEOMETRY = (
     click.option("--deterministic", is_flag=True, help="The same bits in every run."),
     click.option("--allow-tf32", is_flag=True, help="Allow products rounded to TF32."),
     click.option("--accuracy", type=_choice(AccuracyClass), help="[normal]"),
-    click.option("--bias", is_flag=True, help="Add a bias, a number for each channel."),
-    click.option("--add", is_flag=True, help="Add another tensor like the result."),
-    click.option(
-        "--activation",
-        metavar="KIND[:NUMBER,..]",
-        help="Function of each result: relu, clip:0,6, leaky:0.1, silu and so on.",
-        callback=_activation,
-    ),
 )
 _GEOMETRY_NAMES = (
     *("x", "w", "stride", "padding", "dilation", "groups", "transpose", "output_padding"),
     *("dtype", "y_dtype", "layout", "deterministic", "allow_tf32", "accuracy"),
-    *("bias", "add", "activation"),
 )
 
 
@@ -132,7 +120,11 @@ def takes_problems(function: Function) -> Function:
     """Add the argument and the options; the command receives ``problems``, at least one."""
 
     def command(
-        problem: str | None, direction: str | None, batch: int | None, **others: Any
+        problem: str | None,
+        direction: str | None,
+        batch: int | None,
+        with_epilogue: Callable[[ConvProblem], ConvProblem],
+        **others: Any,
     ) -> Any:
         geometry = {name: others.pop(name) for name in _GEOMETRY_NAMES}
         # By identity: a 0 equals False, and has to be refused.
@@ -140,9 +132,9 @@ def takes_problems(function: Function) -> Function:
         problems = read_problems(problem, given, directions_of(direction))
         if batch is not None:
             problems = tuple(one.with_batch(batch) for one in problems)
-        return function(problems=problems, **others)
+        return function(problems=tuple(map(with_epilogue, problems)), **others)
 
-    decorated: Function = functools.update_wrapper(command, function)
+    decorated: Function = takes_epilogue(functools.update_wrapper(command, function))
     for option in reversed((*_GEOMETRY, direction_option, batch_option)):
         decorated = option(decorated)
     return click.argument("problem", required=False)(decorated)

@@ -15,10 +15,12 @@ import click
 from convfind.arguments import shortened
 from convfind.cli.app import App, common_options
 from convfind.cli.bench import bench
+from convfind.cli.completion import completion
 from convfind.cli.devices import devices
 from convfind.cli.doctor import doctor
 from convfind.cli.explain import explain
 from convfind.cli.find import find
+from convfind.cli.interruption import INTERRUPTED
 from convfind.cli.run import run
 from convfind.cli.solvers import solvers
 from convfind.cli.version import installed_version, version
@@ -30,13 +32,20 @@ from convfind.settings import Settings
 #: Characters: room for many reasons of refusal, but not for a file that has one endless line.
 _LONGEST_MESSAGE = 4000
 
+#: Commands of this project's other packages.
+_PACKAGES = {
+    **dict.fromkeys(("db", "tune", "report", "heuristics"), "convfind-finddb-tools"),
+    "network": "convfind-networks",
+    "compile": "convfind-backend-hip",
+}
+
 _HELP = """Find the fastest correct way to run a convolution, remember it, and run it.
 
 \b
   convfind devices                                   what can run here
-  convfind find conv -n 16 -c 64 -H 56 -W 56 -k 64   measure once, remember
-  convfind find --x 16,64,56,56 --w 64,64,3,3 --padding 1
-  convfind explain --x 16,64,56,56 --w 64,64,3,3     who takes it, and why not
+  convfind find conv -n 1 -c 64 -H 14 -W 14 -k 64    measure once, remember
+  convfind find --x 1,64,14,14 --w 64,64,3,3 --padding 1
+  convfind explain --x 1,64,14,14 --w 64,64,3,3      who takes it, and why not
   convfind bench layers.txt --direction all          every layer of a network
   convfind doctor                                    what is wrong here
 """
@@ -58,12 +67,13 @@ class Program(click.Group):
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **options: Any) -> NoReturn:
         """Run and exit."""
+        # An error may come before the option is read, and is JSON all the same.
+        self._app.json = "--json" in (sys.argv[1:] if args is None else args)
         options |= {"standalone_mode": False, "obj": self._app, "prog_name": "convfind"}
         try:
             code = super().main(args, **options)
         except click.exceptions.Abort:
-            self._app.note("Aborted.")
-            code = 1
+            code = self._report("interrupted", INTERRUPTED)
         except click.UsageError as error:
             if error.ctx and type(error).__name__ == "NoArgsIsHelpError":  # before click 8.2 none
                 click.echo(error.ctx.get_help())
@@ -87,8 +97,22 @@ class Program(click.Group):
     def _report(self, message: str, code: int) -> int:
         if self._app.debug:
             traceback.print_exc()
-        self._app.note("error: " + shortened(" ".join(message.split()), _LONGEST_MESSAGE))
+        text = shortened(" ".join(message.split()), _LONGEST_MESSAGE)
+        self._app.note(f"error: {text}")
+        if self._app.json and not self._app.has_emitted:
+            self._app.emit({"error": text, "exit_code": code})
         return code
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Name the package of a command that is not installed."""
+        package = _PACKAGES.get(args[0])
+        if package and args[0] not in self.commands and not ctx.resilient_parsing:
+            raise click.ClickException(
+                f"`convfind {args[0]}` comes with {package}: python -m pip install {package}"
+            )
+        return super().resolve_command(ctx, args)
 
 
 def _version_option() -> click.Option:
@@ -116,7 +140,7 @@ def _help_without_command(context: click.Context) -> None:
 def build_program(registry: Registry, settings: Settings | None = None) -> Program:
     """Return the program with the commands of core and those of plugins."""
     program = Program(App(registry, settings))
-    for command in (devices, solvers, find, explain, run, bench, doctor, version):
+    for command in (devices, solvers, find, explain, run, bench, doctor, completion, version):
         program.add_command(command)
     registry.add_commands(program)
     return program

@@ -46,9 +46,9 @@ time of the solution, which is the device's, stands what the whole call took, co
 
 \b
 Examples:
-  convfind run --x 1,3,224,224 --w 64,3,7,7 --stride 2 --padding 3
+  convfind run --x 1,3,56,56 --w 16,3,7,7 --stride 2 --padding 3
   convfind run --x 1,3,32,32 --w 8,3,3,3 --x-file x.npy --w-file w.npy --output y.npy
-  convfind run --solver direct-naive-fwd conv -n 1 -c 8 -H 9 -W 9 -k 8
+  convfind run --algorithm direct conv -n 1 -c 8 -H 9 -W 9 -k 8
 """,
 )
 @takes_problems

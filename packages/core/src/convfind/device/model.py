@@ -26,6 +26,11 @@ class DeviceModel:
     @classmethod
     def of(cls, target: Target) -> DeviceModel:
         """Return the model of a device: of its name, its architecture, or an H200's."""
+        return cls.known(target) or MEASURED
+
+    @classmethod
+    def known(cls, target: Target) -> DeviceModel | None:
+        """Return the model of a device whose data sheet is known; None of any other."""
         return _model(target.arch.partition(":")[0], target.name)
 
     @classmethod
@@ -59,8 +64,8 @@ _MODELS: Final = {
 
 
 @functools.lru_cache(maxsize=64)
-def _model(arch: str, name: str) -> DeviceModel:
+def _model(arch: str, name: str) -> DeviceModel | None:
     for (known, part), model in _MODELS.items():
         if known == arch and part in name:
             return model
-    return MEASURED
+    return None

@@ -10,6 +10,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from convfind.errors import DuplicateIdError, PluginError
 from convfind.heuristics import Heuristic
+from convfind.plugins.layer_reader import LayerReader
 from convfind.plugins.manager import PluginInfo
 from convfind.problem.contract import Problem
 from convfind.runtime.backend import Backend
@@ -144,3 +145,14 @@ class HeuristicRegistry(_Register[Heuristic]):
         if isinstance(item, type) or not callable(getattr(item, "predict", None)):
             raise PluginError(f"{item!r} is not an object with a method predict")
         return getattr(item, "name", None)
+
+
+class LayerReaderRegistry(_Register[LayerReader]):
+    """Register of readers of layers, by the suffix of their files."""
+
+    _kind = "layer reader"
+
+    def _id_of(self, item: LayerReader) -> object:
+        if not isinstance(item, LayerReader):
+            raise PluginError(f"{item!r} is not an instance of convfind.plugins.layer_reader.LayerReader")
+        return item.suffix

@@ -23,12 +23,14 @@ from convfind.errors import (
 from convfind.heuristics import Heuristic
 from convfind.kit.composed import SUFFIX, Composed, composed
 from convfind.plugins.domain_index import DomainIndex
+from convfind.plugins.layer_reader import LayerReader
 from convfind.plugins.manager import PluginFailure, PluginInfo, PluginManager
 from convfind.plugins.registers import (
     BackendRegistry,
     Entries,
     HeuristicRegistry,
     Item,
+    LayerReaderRegistry,
     ProblemTypeRegistry,
     SolverRegistry,
 )
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BackendRegistry",
     "HeuristicRegistry",
+    "LayerReaderRegistry",
     "ProblemTypeRegistry",
     "Registry",
     "SolverRegistry",
@@ -75,11 +78,15 @@ class Registry:
         _collect(manager, "convfind_register_problem_types", ProblemTypeRegistry, types)
         solvers = _collect(manager, "convfind_register_solvers", SolverRegistry)
         heuristics = _collect(manager, "convfind_register_heuristics", HeuristicRegistry)
+        readers = _collect(manager, "convfind_register_layer_readers", LayerReaderRegistry)
         self.backends: Mapping[str, Backend] = _LazyBackends(backends)
         self.solvers: tuple[Solver, ...] = tuple(
             sorted((solver for solver, _ in solvers.values()), key=lambda s: s.is_last_resort)
         )
         self.heuristics: tuple[Heuristic, ...] = tuple(item for item, _ in heuristics.values())
+        self.layer_readers: Mapping[str, LayerReader] = {
+            f".{suffix}": item for suffix, (item, _) in readers.items()
+        }
         self._solvers = {solver.solver_id: solver for solver in self.solvers}
         self._packages = {solver_id: info.package for solver_id, (_, info) in solvers.items()}
         self._types: dict[str, type[Problem]] = {kind: item for kind, (item, _) in types.items()}

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from convfind.plugins.registry import (
         BackendRegistry,
         HeuristicRegistry,
+        LayerReaderRegistry,
         ProblemTypeRegistry,
         SolverRegistry,
     )
@@ -48,6 +49,11 @@ def convfind_register_problem_types(register: ProblemTypeRegistry) -> None:
 @hookspec
 def convfind_register_heuristics(register: HeuristicRegistry) -> None:
     """Call ``register.add(heuristic)``. Load models lazily, at the first prediction."""
+
+
+@hookspec
+def convfind_register_layer_readers(register: LayerReaderRegistry) -> None:
+    """Call ``register.add(LayerReader(suffix, read))`` for each kind of file with layers."""
 
 
 @hookspec

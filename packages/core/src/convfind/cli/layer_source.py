@@ -1,0 +1,54 @@
+"""The layers that a file has: a layer file's, or those of a kind of file that a package reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from convfind.plugins.registry import Registry
+from convfind.problem.text import Layer, read_layer_file
+from convfind.types import Direction
+
+#: The packages of this project that read models, by suffix.
+_PACKAGES = {".onnx": "convfind-finddb-tools[tune]", ".jsonl": "convfind-finddb-tools"}
+
+
+def read_layers(
+    registry: Registry, file: Path, batch: int | None, directions: Sequence[Direction]
+) -> tuple[Layer, ...]:
+    """Read the layers of a file in the directions asked for, in their own without any.
+
+    Raises:
+        ClickException: a package that is not installed would read it.
+        ProblemError: the file cannot be read, or something in it is wrong.
+    """
+    reader = registry.layer_readers.get(file.suffix)
+    if reader is not None:
+        layers = reader.read(file, batch)
+    elif file.suffix in _PACKAGES:
+        package = _PACKAGES[file.suffix]
+        raise click.ClickException(
+            f"{package.partition('[')[0]} reads {file.suffix} files: "
+            f"python -m pip install '{package}'"
+        )
+    else:
+        layers = read_layer_file(file)
+    return tuple(_turned(layers, batch, directions))
+
+
+def _turned(
+    layers: Sequence[Layer], batch: int | None, directions: Sequence[Direction]
+) -> Iterator[Layer]:
+    seen: set[int] = set()
+    for layer in layers:
+        problem = layer.problem if batch is None else layer.problem.with_batch(batch)
+        if not directions:
+            yield replace(layer, problem=problem)
+        elif layer.line_number not in seen:
+            # A line for several directions reads as several layers.
+            seen.add(layer.line_number)
+            for direction in directions:
+                yield replace(layer, problem=problem.with_direction(direction))

@@ -1,0 +1,34 @@
+"""`command_examples`: the examples in the help of a program's commands, for tests that run them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+
+import click
+
+
+def command_examples(
+    command: click.Command, path: tuple[str, ...] = ("convfind",)
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the name of each command below and including this one, and its examples.
+
+    An example is a line of the help that begins with the program's name. What follows a wide gap is
+    its explanation; what follows a pipe or a redirection is the shell's.
+    """
+    text = (command.get_help(click.Context(command)) or "").replace("\\\n", " ")
+    lines = (line.strip() for line in text.splitlines())
+    examples = (re.split(r"\s{3,}| [|>] ", line)[0] for line in lines if line.startswith(path[0]))
+    yield " ".join(path), tuple(examples)
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            if below is not None:
+                yield from command_examples(below, (*path, name))
+
+
+def words_of(example: str) -> list[str]:
+    """Split an example into the arguments of the program."""
+    return shlex.split(example)[1:]

@@ -1,0 +1,73 @@
+"""Every command teaches by examples, and every example does what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from convfind.cli import build_program
+from convfind.plugins import hookimpl
+from convfind.plugins.layer_reader import LayerReader
+from convfind.plugins.registry import BackendRegistry, LayerReaderRegistry, Registry, SolverRegistry
+from convfind.problem.text import parse_layers
+from convfind.settings import Settings
+from convfind.testing.command_examples import command_examples, words_of
+from convfind.testing.mock_backend import MockBackend
+from convfind.testing.solvers import MockFused, mock_solvers
+
+LAYERS = "conv -n 64 -c 4 -H 6 -W 6 -k 4 -y 3 -x 3 -p 1 -q 1 -F 1  # x3\n"
+
+
+class OpenCL(MockBackend):
+    """The mock backend under the name that examples have."""
+
+    name = "opencl"
+
+
+class Plugin:
+    """A device, its solvers, and a reader of models."""
+
+    __name__ = "examples-plugin"
+
+    @hookimpl
+    def convfind_register_backends(self, register: BackendRegistry) -> None:
+        register.add(OpenCL)
+
+    @hookimpl
+    def convfind_register_solvers(self, register: SolverRegistry) -> None:
+        register.extend([*mock_solvers(), MockFused()])
+
+    @hookimpl
+    def convfind_register_layer_readers(self, register: LayerReaderRegistry) -> None:
+        register.add(LayerReader("onnx", lambda path, _: parse_layers(LAYERS, path)))
+
+
+def program(folder: Path) -> Any:
+    registry = Registry.build([Plugin()], load_entry_points=False)
+    return build_program(registry, Settings(user_db_path=folder / "db", compile_parallel_level=1))
+
+
+EXAMPLES = dict(command_examples(program(Path())))
+
+
+@pytest.mark.parametrize("command", EXAMPLES)
+def test_every_command_has_an_example(command: str) -> None:
+    assert EXAMPLES[command]
+
+
+@pytest.mark.parametrize("example", [one for some in EXAMPLES.values() for one in some])
+def test_every_example_succeeds(
+    example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    Path("layers.txt").write_text(LAYERS)
+    Path("net.onnx").write_bytes(b"")
+    np.save("x.npy", np.ones((1, 3, 32, 32), np.float32))
+    np.save("w.npy", np.ones((8, 3, 3, 3), np.float32))
+    result = CliRunner().invoke(program(tmp_path), words_of(example))
+    assert result.exit_code == 0, (result.output, result.exception)
