@@ -107,9 +107,7 @@ def test_a_line_for_all_directions_is_benched_once_in_each(
     assert len(shell.json("bench", path, "--direction", "bwd-data")["layers"]) == 1
 
 
-def test_layers_are_timed_again_on_request(
-    shell: Any, layer_file: Callable[[str], Path]
-) -> None:
+def test_layers_are_timed_again_on_request(shell: Any, layer_file: Callable[[str], Path]) -> None:
     path = layer_file(LAYERS)
     first = shell.json("bench", path, "-n", "2")["layers"]
     assert {layer["runs"] for layer in first} == {None}

@@ -14,7 +14,10 @@ from convfind.errors import DeviceError
 from convfind.log import logger
 from convfind.plugins import hookimpl
 
-COMMANDS = ["bench", "completion", "devices", "doctor", "explain", "find", "run", "solvers", "version"]
+COMMANDS = [
+    *("bench", "completion", "devices", "doctor", "explain"),
+    *("find", "run", "solvers", "version"),
+]
 
 
 def test_help_without_a_command(shell: Any) -> None:

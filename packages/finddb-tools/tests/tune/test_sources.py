@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from convfind.errors import ProblemError
+from convfind.plugins.registry import Registry
 from convfind.problem import ConvProblem
 from convfind.types import Direction
+from convfind_finddb_tools import hooks
 from convfind_finddb_tools.tune.sources import read_source
 from convfind_finddb_tools.tune.sources.torch_module import read_torch_module
 from convfind_finddb_tools.tune.workload import (
@@ -165,6 +167,20 @@ def test_onnx_model_with_symbols(tmp_path: Path) -> None:
     assert (first.x_shape, first.padding, first.padding_end) == ((4, 3, 33, 32), (1, 0), (1, 1))
     assert first.y_shape == (4, 8, 17, 16)
     assert second.y_shape == (4, 4, 34, 32)
+
+
+def test_models_are_layers_for_bench(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    _model(path)
+    model = pytest.importorskip("onnx").load(path)
+    model.graph.input[0].type.tensor_type.shape.dim[2].dim_value = 32
+    pytest.importorskip("onnx").save(model, path)
+    registry = Registry.build([hooks], load_entry_points=False)
+    layers = registry.layer_readers[".onnx"].read(path, 4)
+    assert [layer.problem for layer in layers] == [
+        found.problem for found in read_source(path, {}, 4).found
+    ]
+    assert [(layer.count, layer.comment) for layer in layers] == [(1, "first"), (1, "second")]
 
 
 def test_damaged_onnx_model(tmp_path: Path) -> None:

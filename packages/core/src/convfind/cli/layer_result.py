@@ -105,8 +105,7 @@ def table_of(results: Sequence[LayerResult], roof: Roof | None) -> Table:
     table = new_table(
         *("line", "x", "layer", "direction", "solver", *times, "GFLOP/s", "GB/s", *share),
         *("error", "from"),
-        right=("line", "x", *times[:1], *times[1 if is_timed else 2 :], "GFLOP/s", "GB/s")
-        + ("of bound", "error"),
+        right=("line", "x", *set(times) - {"spread"}, "GFLOP/s", "GB/s", "of bound", "error"),
     )
     for result in results:
         problem, best, ms = result.layer.problem, result.best, result.time_ms

@@ -154,5 +154,5 @@ class LayerReaderRegistry(_Register[LayerReader]):
 
     def _id_of(self, item: LayerReader) -> object:
         if not isinstance(item, LayerReader):
-            raise PluginError(f"{item!r} is not an instance of convfind.plugins.layer_reader.LayerReader")
+            raise PluginError(f"{item!r} is no LayerReader of convfind.plugins.layer_reader")
         return item.suffix

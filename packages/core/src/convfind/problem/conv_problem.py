@@ -195,6 +195,17 @@ class ConvProblem:
         batch = integer("batch", batch, least=0)
         return replace(self, x_shape=(batch, *self.x_shape[1:]), x_strides=None, y_strides=None)
 
+    def with_epilogue(
+        self, *, bias: bool = False, add: bool = False, activation: Activation | None = None
+    ) -> ConvProblem:
+        """Return the same convolution with more done to its result."""
+        changes: dict[str, Any] = {"bias": True} if bias else {}
+        if add and not self.add:
+            changes |= {"add": True, "beta": 1.0}
+        if activation is not None:
+            changes["activation"] = activation
+        return replace(self, **changes) if changes else self
+
     # -- derived ------------------------------------------------------------------------------
 
     def _result_shape(self) -> tuple[int, ...]:

@@ -10,23 +10,27 @@ import click
 
 
 def command_examples(
-    command: click.Command, path: tuple[str, ...] = ("convfind",)
+    command: click.Command, parent: click.Context | None = None
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the name of each command below and including this one, and its examples.
 
     An example is a line of the help that begins with the program's name. What follows a wide gap is
     its explanation; what follows a pipe or a redirection is the shell's.
     """
-    text = (command.get_help(click.Context(command)) or "").replace("\\\n", " ")
+    context = command.context_class(
+        command, parent=parent, info_name=command.name, **command.context_settings
+    )
+    text = command.get_help(context).replace("\\\n", " ")
     lines = (line.strip() for line in text.splitlines())
-    examples = (re.split(r"\s{3,}| [|>] ", line)[0] for line in lines if line.startswith(path[0]))
-    yield " ".join(path), tuple(examples)
+    examples = (
+        re.split(r"\s{3,}| [|>] ", line)[0] for line in lines if line.startswith("convfind ")
+    )
+    yield context.command_path, tuple(examples)
     if isinstance(command, click.Group):
-        context = click.Context(command)
         for name in command.list_commands(context):
             below = command.get_command(context, name)
             if below is not None:
-                yield from command_examples(below, (*path, name))
+                yield from command_examples(below, context)
 
 
 def words_of(example: str) -> list[str]:
