@@ -36,9 +36,9 @@ this one that the model makes use of are named. Models that do not apply are lis
 
 \b
 Examples:
-  convfind explain --x 1,64,14,14 --w 64,64,3,3 --padding 1
-  convfind explain --all --x 1,64,14,14 --w 64,64,3,3
-  convfind explain --json conv -n 1 -c 64 -H 14 -W 14 -k 64
+  convfind explain --x 1,16,14,14 --w 16,16,3,3 --padding 1
+  convfind explain --all --x 1,16,14,14 --w 16,16,3,3
+  convfind explain --json conv -n 1 -c 16 -H 14 -W 14 -k 16
 """,
 )
 @takes_problems

@@ -43,11 +43,11 @@ def open_handle(app: App, device: str | None, policy: dict[str, Any]) -> Handle:
     + """
 \b
 Examples:
-  convfind find conv -n 1 -c 64 -H 14 -W 14 -k 64 -y 3 -x 3 -p 1 -q 1 -F 1
-  convfind find --json "conv -n 1 -c 64 -H 14 -W 14 -k 64 -F 1" | jq .solutions[0]
-  convfind find 64-14-14-3x3-64-14-14-1-1x1-1x1-1x1-0-NCHW-FP32-F
-  convfind find --x 1,64,14,14 --w 64,64,3,3 --padding 1 --direction all
-  convfind find --x 1,64,14,14 --w 64,64,1,1 --constant-weights --bias --activation relu
+  convfind find conv -n 1 -c 16 -H 14 -W 14 -k 16 -y 3 -x 3 -p 1 -q 1 -F 1
+  convfind find --json "conv -n 1 -c 16 -H 14 -W 14 -k 16 -F 1" | jq .solutions[0]
+  convfind find 16-14-14-3x3-16-14-14-1-1x1-1x1-1x1-0-NCHW-FP32-F
+  convfind find --x 1,16,14,14 --w 16,16,3,3 --padding 1 --direction all
+  convfind find --x 1,16,14,14 --w 16,16,1,1 --constant-weights --bias --activation relu
   convfind find conv -n 1 -c 4 -H 8 -W 8 -k 4 --mode normal --workspace-limit 0 --device opencl:cpu
 """,
 )

@@ -43,9 +43,9 @@ _HELP = """Find the fastest correct way to run a convolution, remember it, and r
 
 \b
   convfind devices                                   what can run here
-  convfind find conv -n 1 -c 64 -H 14 -W 14 -k 64    measure once, remember
-  convfind find --x 1,64,14,14 --w 64,64,3,3 --padding 1
-  convfind explain --x 1,64,14,14 --w 64,64,3,3      who takes it, and why not
+  convfind find conv -n 1 -c 16 -H 14 -W 14 -k 16    measure once, remember
+  convfind find --x 1,16,14,14 --w 16,16,3,3 --padding 1
+  convfind explain --x 1,16,14,14 --w 16,16,3,3      who takes it, and why not
   convfind bench layers.txt --direction all          every layer of a network
   convfind doctor                                    what is wrong here
 """
