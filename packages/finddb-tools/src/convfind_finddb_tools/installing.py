@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from convfind.finddb.packs import installed_packs, pack_prefix, packs_folder
 from convfind_finddb_tools.pack import SUFFIX, Manifest, Pack, read_pack
 from convfind_finddb_tools.pack_check import check_pack
 from convfind_finddb_tools.packing import copy_file
+from convfind_finddb_tools.signature import check_signature, signature_path
 
 _SHORT = 12  # digits of the hash in a name
 
@@ -36,6 +37,8 @@ def install_pack(
     *,
     any_device: bool = False,
     sha256: str | None = None,
+    trusted: frozenset[str] | None = None,
+    check: Callable[[Pack], None] = lambda pack: None,
 ) -> tuple[Path, bool]:
     """Check a pack and copy it into the folder of installed packs; nothing changes on an error.
 
@@ -45,23 +48,29 @@ def install_pack(
         devices: identities of the devices here by name.
         any_device: install it also where none of these is the pack's, for later.
         sha256: what the hash must be, or begin with.
+        trusted: public keys, one of which must have signed it; None asks for no signature.
+        check: called with a pack in which everything else is right; may refuse it.
 
     Returns:
         Where it is installed, and whether it was not yet.
 
     Raises:
-        FindDbError: it is no pack, damaged, for another device, or has another hash.
+        FindDbError: it is no pack, damaged, for another device, has another hash, or no trusted
+            signature.
     """
     pack = read_pack(file)
     identity = pack.manifest.device
     if sha256 is not None and not pack.sha256.startswith(sha256.lower()):
         msg = f"{file} has SHA-256 {pack.sha256}, not {sha256}"
         raise FindDbError(msg)
+    if trusted is not None:
+        check_signature(pack, trusted)
     if identity not in devices.values() and not any_device:
         here = "; ".join(dict.fromkeys(devices.values())) or "none"
         msg = f"{file} is for {identity}, here is {here}; --any-device installs it for later"
         raise FindDbError(msg)
     check_pack(pack)
+    check(pack)
     folder = packs_folder(user_path)
     place = folder / f"{pack_prefix(identity)}{pack.sha256[:_SHORT]}{SUFFIX}"
     if place.exists() and _same(place, pack):
@@ -71,6 +80,8 @@ def install_pack(
     except OSError as exc:
         msg = f"{folder} cannot be created: {exc}"
         raise FindDbError(msg) from exc
+    if trusted is not None:
+        copy_file(signature_path(file), signature_path(place))
     copy_file(file, place)
     os.utime(place)  # the latest installed is uppermost
     return place, True
@@ -110,6 +121,7 @@ def uninstall_pack(user_path: Path, name: str) -> Path:
     try:
         chosen[0].unlink()
         lock_file(chosen[0]).unlink(missing_ok=True)
+        signature_path(chosen[0]).unlink(missing_ok=True)
     except OSError as exc:
         msg = f"{chosen[0]} cannot be removed: {exc}"
         raise FindDbError(msg) from exc

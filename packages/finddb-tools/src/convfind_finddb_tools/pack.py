@@ -45,6 +45,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     quarantined: int = 0  # problems with quarantined solvers
     drivers: list[str] = []
     packages: list[str] = []  # distributions whose solvers were measured
+    noise: float = 0.0  # the largest spread of a record over its time
     newest: int = 0  # when its newest record was measured, seconds since 1970
 
 

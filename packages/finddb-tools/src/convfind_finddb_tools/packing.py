@@ -87,6 +87,7 @@ def write_pack(
     packages: set[str] = set()
     newest = [0]
     noisy: list[str] = []
+    noise = [0.0]
 
     def counted(table: Table[Any]) -> Iterator[tuple[bytes, Any]]:
         for key, value in _chosen(snapshot, table, device, selection):
@@ -100,6 +101,8 @@ def write_pack(
                 packages.update(record.package for record in value.records)
                 newest.extend(record.created for record in value.records)
                 newest[:] = [max(newest)]
+                noise.extend(one.spread_ms / one.time_ms for one in value.records)
+                noise[:] = [max(noise)]
                 noisy.extend(_noisy(key, value))
             yield key, value
 
@@ -128,6 +131,7 @@ def write_pack(
             quarantined=counts[QUARANTINE.name],
             drivers=sorted(drivers),
             packages=sorted(packages),
+            noise=round(noise[0], 4),
             newest=newest[0],
         )
         with draft.open("r+b") as file:

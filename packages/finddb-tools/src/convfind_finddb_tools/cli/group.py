@@ -30,6 +30,7 @@ _COMMANDS = {
     "gc": ("gc", "gc"),
     "import": ("import_", "import_"),
     "install": ("install", "install"),
+    "keygen": ("keygen", "keygen"),
     "list": ("listing", "list_"),
     "merge": ("merge", "merge"),
     "pack": ("pack", "pack"),

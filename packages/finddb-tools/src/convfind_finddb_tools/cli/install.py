@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import click
@@ -9,33 +10,75 @@ import click
 import convfind
 from convfind.cli.app import App, Command
 from convfind_finddb_tools.cli.options import PATH
+from convfind_finddb_tools.drift import Drift
 from convfind_finddb_tools.installing import install_pack
+from convfind_finddb_tools.pack import Pack
+from convfind_finddb_tools.pack_timing import time_pack
+from convfind_finddb_tools.signature import read_trusted
 
 
 @click.command(cls=Command)
 @click.argument("file", type=PATH)
 @click.option("--any-device", is_flag=True, help="Also where the pack's device is not here.")
 @click.option("--sha256", metavar="HEX", help="Refuse a pack whose hash does not begin so.")
+@click.option("--trust", type=PATH, metavar="KEYS", help="Refuse a pack that no key here signed.")
+@click.option(
+    "--verify",
+    "most",
+    type=click.IntRange(min=1),
+    metavar="K",
+    help="Measure the K most used layers here, and refuse a pack that contradicts them.",
+)
 @click.pass_obj
-def install(app: App, file: Path, any_device: bool, sha256: str | None) -> None:
+def install(
+    app: App,
+    file: Path,
+    any_device: bool,
+    sha256: str | None,
+    trust: Path | None,
+    most: int | None,
+) -> None:
     """Install a pack that `convfind db pack` wrote: finds use it as a layer below your database.
 
     Hash, structure and every value are checked first, and the device must be one of this machine;
     otherwise the pack is refused and nothing changes. Your own records win over a pack, a pack over
-    shipped databases, and among several packs of a device the one installed last.
+    shipped databases, and among several packs of a device the one installed last. --trust takes a
+    file of public keys, one a line, and wants a signature by one of them.
 
     \b
     Examples:
       convfind db install h200.lmdb
       convfind db install h200.lmdb --sha256 5f0c2a9be411
       convfind db install h200.lmdb --any-device
+      convfind db install h200.lmdb --trust team.key.pub --verify 10
     """
     found = convfind.devices(registry=app.registry)
     devices = {name: target.identity for name, target in found.devices}
+
+    def timed(pack: Pack) -> None:
+        if most is not None:
+            measured.extend(time_pack(pack, most, devices, app.registry, app.settings))
+
+    measured: list[Drift] = []
     place, new = install_pack(
-        file, app.settings.user_db_path, devices, any_device=any_device, sha256=sha256
+        file,
+        app.settings.user_db_path,
+        devices,
+        any_device=any_device,
+        sha256=sha256,
+        trusted=None if trust is None else read_trusted(trust),
+        check=timed,
     )
     if app.json:
-        app.emit({"installed": str(place), "new": new})
+        records = [dataclasses.asdict(one) | {"ratio": one.ratio} for one in measured]
+        app.emit({"installed": str(place), "new": new, "measured": records})
         return
+    ratios = [one.ratio for one in measured if one.ratio is not None]
+    if ratios:
+        app.print(
+            f"measured {len(ratios)} layers here: {min(ratios):.2f} to {max(ratios):.2f} times "
+            "their recorded times"
+        )
+    elif most is not None:
+        app.note("nothing was measured: no solver of these records is installed here")
     app.print(f"installed as {place}" if new else f"installed already, as {place}")

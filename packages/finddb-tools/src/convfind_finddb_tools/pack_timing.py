@@ -1,0 +1,78 @@
+"""Measuring the most used layers of a pack here, before its records are trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from convfind.errors import FindDbError
+from convfind.finddb.record import FindRecord
+from convfind.plugins.registry import Registry
+from convfind.settings import Settings
+from convfind_finddb_tools.database import Snapshot
+from convfind_finddb_tools.drift import Drift, measure_again
+from convfind_finddb_tools.entry import own_entries
+from convfind_finddb_tools.looking import open_over
+from convfind_finddb_tools.pack import Pack
+from convfind_finddb_tools.tune.workload import read_workload, workload_path
+
+#: A recorded time may differ from one measured here by this share of the lesser one: clocks and
+#: neighbours differ between machines of a model.
+TOLERANCE = 0.5
+
+
+def time_pack(
+    pack: Pack,
+    most: int,
+    devices: Mapping[str, str],
+    registry: Registry,
+    settings: Settings,
+) -> list[Drift]:
+    """Measure the records of the most used layers of a pack on the device that it is for.
+
+    Layers count by their time and how often the workload beside the user's database has them; once
+    each without one. A solver that is not installed is listed and contradicts nothing.
+
+    Raises:
+        FindDbError: the device is not here, or a record contradicts what was measured.
+    """
+    device = next((name for name, one in devices.items() if one == pack.manifest.device), None)
+    if device is None:
+        raise FindDbError(
+            f"{pack.path} is for {pack.manifest.device}, which is not here to measure on; "
+            "leave out --verify"
+        )
+    records = _most_used(pack, most, _occurrences(settings.user_db_path))
+    with open_over(device, [pack.path], registry, settings) as handle:
+        found = measure_again(handle, records)
+    for one in found:
+        if one.exceeds(TOLERANCE) and one.now_ms is not None:
+            raise FindDbError(
+                f"{pack.path} contradicts this machine: {one.solver} takes {one.now_ms:.4g} ms "
+                f"for {one.problem}, not {one.recorded_ms:.4g}"
+            )
+        if one.now_ms is None and handle.registry.find_solver(one.solver) is not None:
+            raise FindDbError(
+                f"{pack.path} contradicts this machine: {one.solver} for {one.problem}: "
+                f"{one.reason}"
+            )
+    return found
+
+
+def _most_used(pack: Pack, most: int, counts: Mapping[str, int]) -> list[tuple[str, FindRecord]]:
+    with Snapshot(pack.path) as snapshot:
+        winners = [
+            (entry.problem, entry.winner.record)
+            for entry in own_entries(snapshot)
+            if entry.winner is not None and entry.winner.record is not None
+        ]
+    used = [one for one in winners if one[0] in counts] or winners
+    used.sort(key=lambda one: (-counts.get(one[0], 1) * one[1].time_ms, one[0]))
+    return used[:most]
+
+
+def _occurrences(database: Path) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for line in read_workload(workload_path(database)):
+        counts[line.problem] = counts.get(line.problem, 0) + line.count
+    return counts
