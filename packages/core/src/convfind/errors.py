@@ -4,7 +4,9 @@ ConvfindError
  +-- ProblemError              an impossible or malformed problem, tensor or problem text
  +-- NoSolverError             no solver accepts the problem; carries every refusal
  +-- KernelBuildError          a kernel does not compile; carries log, options and source name
+ |    +-- LostBuildError       its compiler ended its process, or did not end in time
  +-- LaunchError               the device refused or failed a launch
+ +-- LostError                 a candidate that ended its process, or did not end in time
  +-- WorkspaceError            a workspace that is too small or missing
  +-- DeviceError               unknown device, or a device that fails
  |    +-- BackendUnavailableError   the runtime is not there; says what to install
@@ -23,7 +25,7 @@ ConvfindError
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from convfind.arguments import shown
 from convfind.reasons import Reason
@@ -90,6 +92,30 @@ class KernelBuildError(ConvfindError):
 
 class LaunchError(ConvfindError):
     """The device refused or failed a launch."""
+
+
+class LostError(ConvfindError):
+    """A candidate that ended its process, or that did not end in time; ``reason`` says which."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(f"{reason.text}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+    def __reduce__(self) -> tuple[type[LostError], tuple[Reason, str]]:
+        return type(self), (self.reason, self.detail)
+
+
+class LostBuildError(KernelBuildError):
+    """A kernel whose compiler ended its process, or did not end in time; see ``reason``."""
+
+    def __init__(self, source: str, options: tuple[str, ...], log: str, reason: Reason) -> None:
+        super().__init__(source, options, log)
+        self.reason = reason
+        self.detail = f"compiling {source}: {log.removeprefix('error: ')}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.source, self.options, self.log, self.reason)
 
 
 class WorkspaceError(ConvfindError):

@@ -77,6 +77,14 @@ class CheckHit(StrEnum):
     ALL = "all"  # every recorded solution, once
 
 
+class Isolate(StrEnum):
+    """Which candidates run in a child process, which a crash costs instead of this one."""
+
+    AUTO = "auto"  # all of a search in which one is not of this project
+    ALWAYS = "always"
+    NEVER = "never"
+
+
 class Order(StrEnum):
     """What comes first in a list of solutions."""
 
@@ -120,6 +128,7 @@ class Policy:
     order: Order = Order.TIME
     constant_weights: bool = False  # time with weights packed beforehand
     fallback: Fallback = Fallback.AI
+    isolate: Isolate = Isolate.AUTO  # run candidates in a child process
     algorithms: frozenset[Algorithm] | None = None  # only these, where given
     solvers: frozenset[str] | None = None  # only these ids, where given
     deny: frozenset[str] = frozenset()  # not these ids
@@ -211,6 +220,7 @@ class PolicyFields(TypedDict, total=False):
     order: Order | str
     constant_weights: bool
     fallback: Fallback | str
+    isolate: Isolate | str
     algorithms: Iterable[Algorithm | str] | None
     solvers: Iterable[str] | None
     deny: Iterable[str]

@@ -46,6 +46,8 @@ class Reason(StrEnum):
     BUILD_FAILED = "build-failed"
     LAUNCH_FAILED = "launch-failed"
     WRONG_RESULT = "wrong-result"
+    CRASHED = "crashed"
+    HUNG = "hung"
     QUARANTINED = "quarantined"
     SOLVER_ERROR = "solver-error"
 
@@ -89,6 +91,8 @@ _TEXT = {
     Reason.BUILD_FAILED: "its kernels do not build on this device",
     Reason.LAUNCH_FAILED: "its kernels do not run on this device",
     Reason.WRONG_RESULT: "its result was wrong",
+    Reason.CRASHED: "it ended the process in which it was tried",
+    Reason.HUNG: "it did not end in time",
     Reason.QUARANTINED: "failed here before",
     Reason.SOLVER_ERROR: "the solver raised an error",
 }

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from convfind.errors import SettingsError
-from convfind.policy import Fallback, FindEnforce, FindMode, Policy
+from convfind.policy import Fallback, FindEnforce, FindMode, Isolate, Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,7 @@ class Settings:
     disable_binary_cache: bool = False
     find_time_budget: float | None = None
     workspace_limit: int | None = None
+    isolate: Isolate = Isolate.AUTO
     device: str | None = None
     plugins: PluginSelection = PluginSelection()
     log_level: str | None = None
@@ -86,6 +87,7 @@ class Settings:
             fallback=self.immediate_fallback,
             time_budget=self.find_time_budget,
             workspace_limit=self.workspace_limit,
+            isolate=self.isolate,
         )
 
 
@@ -139,6 +141,10 @@ def _parse_word(*legal: str) -> Callable[[str, str], str]:
 
 def _parse_fallback(name: str, text: str) -> Fallback:
     return Fallback(_parse_word(*Fallback)(name, text))
+
+
+def _parse_isolate(name: str, text: str) -> Isolate:
+    return Isolate(_parse_word(*Isolate)(name, text))
 
 
 def _parse_mode(name: str, text: str) -> FindMode:
@@ -253,6 +259,15 @@ VARIABLES = (
         "no limit",
         "scratch memory that a chosen solution may need",
         parse_size,
+    ),
+    Variable(
+        ("CONVFIND_ISOLATE",),
+        "isolate",
+        ", ".join(Isolate),
+        "auto",
+        "which candidates run in a child process, so that a crash or an endless kernel costs them "
+        "alone: auto is all of a find with a solver that is not of this project",
+        _parse_isolate,
     ),
     Variable(
         ("CONVFIND_DEVICE",),

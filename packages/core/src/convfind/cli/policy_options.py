@@ -10,7 +10,7 @@ import click
 
 from convfind.cli.completing import device_names, mode_words, solver_ids
 from convfind.errors import SettingsError
-from convfind.policy import FindMode, Order
+from convfind.policy import FindMode, Isolate, Order
 from convfind.problem.text.driver_line import MODES
 from convfind.settings import parse_size
 from convfind.types import Algorithm
@@ -84,6 +84,11 @@ _OPTIONS = (
     ),
     click.option("--no-verify", is_flag=True, help="Do not compare results with a reference."),
     click.option(
+        "--isolate",
+        type=click.Choice([isolate.value for isolate in Isolate]),
+        help="Run candidates in a child process, which may crash.  [CONVFIND_ISOLATE]",
+    ),
+    click.option(
         "--order",
         type=click.Choice([order.value for order in Order]),
         help="What comes first.  [time]",
@@ -103,7 +108,8 @@ def takes_policy(function: Function) -> Function:
         **others: Any,
     ) -> Any:
         policy: dict[str, Any] = {
-            name: others.pop(name) for name in ("mode", "workspace_limit", "time_budget", "order")
+            name: others.pop(name)
+            for name in ("mode", "workspace_limit", "time_budget", "isolate", "order")
         }
         policy["solvers"] = frozenset(solvers) or None
         policy["algorithms"] = frozenset(map(Algorithm, algorithms)) or None

@@ -18,6 +18,11 @@ class Budget:
         """True where no further candidate may be begun."""
         return self._end is not None and time.monotonic() >= self._end
 
+    @property
+    def left(self) -> float | None:
+        """Seconds that are left, None without a limit."""
+        return None if self._end is None else max(0.0, self._end - time.monotonic())
+
     def batch(self, parallel: int) -> int:
         """How many candidates to compile next, of which so many are compiled at once.
 

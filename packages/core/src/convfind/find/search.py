@@ -15,10 +15,11 @@ from convfind.checking.measuring import (
     measure,
     measure_finalists,
 )
-from convfind.errors import DeviceError, KernelBuildError, SolverError, VerificationError
-from convfind.find.bench import KNOWN, Bench, LocalBench
+from convfind.errors import DeviceError, KernelBuildError, SolverError
+from convfind.find.bench import KNOWN, Bench
 from convfind.find.budget import Budget
 from convfind.find.immediate import ask_heuristics
+from convfind.find.isolation.choice import bench_for
 from convfind.find.screening import Screening
 from convfind.find.solution import Solution, TimeOrigin
 from convfind.find.trial import SearchOutcome, Trial, refusal
@@ -34,6 +35,9 @@ from convfind.solver.applicability import Rejected
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Recipe
+
+#: Refusals that later finds of the problem do not try again.
+_QUARANTINING = (Reason.WRONG_RESULT, Reason.CRASHED, Reason.HUNG)
 
 
 class Search:
@@ -58,7 +62,6 @@ class Search:
         self._progress = progress
         self._configs = configs or {}
         self._sampling = QUICK if policy.quick else USUAL
-        self._bench: Bench = LocalBench(problem, session, constant_weights=policy.constant_weights)
         self._outcome = SearchOutcome()
         self._budget = Budget(policy.time_budget) if budget is None else budget
 
@@ -68,6 +71,9 @@ class Search:
         Raises:
             DeviceError: the host has no memory for the tensors or for their reference.
         """
+        self._bench: Bench = bench_for(
+            self._problem, self._session, self._policy, self._budget, screening.candidates
+        )
         try:
             return self._run(screening)
         except MemoryError as exc:
@@ -129,15 +135,15 @@ class Search:
             batch, waiting = waiting[:size], waiting[size:]
             trials = list(self._built(batch))
             failures = self._compile(trials)
-            if any(self._failure(trial.recipe, failures) is None for trial in trials):
+            if any(_failure(trial.recipe, failures) is None for trial in trials):
                 self._bench.make_ready(verify=self._policy.verify)
             for trial in trials:
                 self._progress("measure", done, len(solvers), trial.solver.solver_id)
                 done += 1
                 if self._is_over:
                     self._put_off(trial.solver)
-                elif (failure := self._failure(trial.recipe, failures)) is not None:
-                    self._reject(trial.solver, failure)
+                elif (failure := _failure(trial.recipe, failures)) is not None:
+                    self._refuse(trial, failure)
                 else:
                     self._try(trial)
         if solvers:
@@ -222,9 +228,14 @@ class Search:
     def _fail(self, trial: Trial, error: BaseException) -> None:
         """Refuse a trial; what it may have done to the tensors is undone for the others."""
         self._bench.restore()
-        if isinstance(error, VerificationError):
-            self._quarantine(trial, str(error))
-        self._reject(trial.solver, refusal(error))
+        self._refuse(trial, error)
+
+    def _refuse(self, trial: Trial, error: BaseException) -> None:
+        """Refuse a trial; one that harmed others, or whose result is wrong, not only this time."""
+        why = refusal(error)
+        if why.reason in _QUARANTINING:
+            self._quarantine(trial, why)
+        self._reject(trial.solver, why, settled=why.reason is not Reason.BUDGET)
 
     def _tune_all(self) -> None:
         """Tune what was measured, the fastest first: that is where a budget is worth most."""
@@ -359,13 +370,6 @@ class Search:
         full = asking.workspace_size(trial.solver, self._problem, self._session.target)
         return full > trial.recipe.total_workspace
 
-    @staticmethod
-    def _failure(recipe: Recipe, failures: Mapping[Program, KernelBuildError]) -> Rejected | None:
-        for program in recipe.programs:
-            if program in failures:
-                return Rejected(Reason.BUILD_FAILED, str(failures[program]))
-        return None
-
     def _put_off(self, solver: Solver) -> None:
         self._reject(solver, Rejected(Reason.BUDGET), settled=False)
 
@@ -375,7 +379,7 @@ class Search:
         if settled:
             self._outcome.considered.add(versioned_id(solver))
 
-    def _quarantine(self, trial: Trial, detail: str) -> None:
+    def _quarantine(self, trial: Trial, why: Rejected) -> None:
         if not self._policy.write_back:
             return
         record = QuarantineRecord(
@@ -383,8 +387,8 @@ class Search:
             solver_version=trial.solver.version,
             source_hash=trial.recipe.source_hash,
             driver=self._session.target.driver,
-            reason=Reason.WRONG_RESULT.value,
-            detail=detail,
+            reason=why.reason.value,
+            detail=why.detail,
             created=int(time.time()),
             config=None if trial.recipe.config is None else dict(trial.recipe.config),
         )
@@ -407,3 +411,9 @@ class Search:
             spread=trial.measurement.spread,
             constant_weights=self._policy.constant_weights,
         )
+
+
+def _failure(
+    recipe: Recipe, failures: Mapping[Program, KernelBuildError]
+) -> KernelBuildError | None:
+    return next((failures[program] for program in recipe.programs if program in failures), None)

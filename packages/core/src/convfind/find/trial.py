@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from convfind.checking.measuring import Measurement
-from convfind.errors import ConvfindError, KernelBuildError, SolverError, VerificationError
+from convfind.errors import (
+    ConvfindError,
+    KernelBuildError,
+    LostBuildError,
+    LostError,
+    SolverError,
+    VerificationError,
+)
 from convfind.find.bench import Candidate
 from convfind.find.solution import Solution
 from convfind.reasons import Reason
@@ -63,6 +70,8 @@ def refusal(error: BaseException) -> Rejected:
         return Rejected(Reason.WRONG_RESULT, str(error))
     if isinstance(error, SolverError):
         return Rejected(Reason.SOLVER_ERROR, error.detail)
+    if isinstance(error, (LostError, LostBuildError)):
+        return Rejected(error.reason, error.detail)
     if isinstance(error, KernelBuildError):
         return Rejected(Reason.BUILD_FAILED, str(error))
     if isinstance(error, ConvfindError):

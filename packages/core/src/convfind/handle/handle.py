@@ -350,6 +350,8 @@ class Handle:
 
     def close(self) -> None:
         """Wait for what is under way, and release the device and the database."""
+        if self._session.child is not None:
+            self._session.child.close()
         try:
             self._session.device.close()
         finally:

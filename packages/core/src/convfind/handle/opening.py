@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from convfind.arguments import shown
 from convfind.device.target import Target
 from convfind.errors import BackendUnavailableError, ConvfindError, DeviceError
+from convfind.find.isolation.child import Child
+from convfind.find.isolation.place import Place
 from convfind.finddb import BinaryStore, FindDb
 from convfind.finddb.packs import installed_packs
 from convfind.handle import Handle
@@ -66,7 +68,8 @@ def open_handle(
     """
     registry = registry or _installed()
     settings = settings or Settings.from_environment()
-    return handle_for(_open_device(name or settings.device, registry), registry, settings)
+    device, opened_by = _open_device(name or settings.device, registry)
+    return _handle(device, registry, settings, opened_by)
 
 
 def handle_for(
@@ -74,7 +77,11 @@ def handle_for(
 ) -> Handle:
     """Make a handle for a device that is open already, such as one with the caller's own queue."""
     registry = registry or _installed()
-    settings = settings or Settings.from_environment()
+    return _handle(device, registry, settings or Settings.from_environment(), None)
+
+
+def _handle(device: Device, registry: Registry, settings: Settings, name: str | None) -> Handle:
+    """Make a handle for a device that was opened by a name, or by somebody else."""
     if settings.log_level:
         show_messages(settings.log_level)
     folder = settings.user_db_path
@@ -84,7 +91,8 @@ def handle_for(
         database = FindDb.open(folder, (*packs, *registry.system_databases()))
     store = BinaryStore.open(None if settings.disable_binary_cache else folder)
     kernels = KernelCache(device, store, settings.compile_parallel_level)
-    session = Session(device, registry, database, kernels, installed_models(folder))
+    child = None if name is None else _child(name, device, registry, settings)
+    session = Session(device, registry, database, kernels, installed_models(folder), child)
     return Handle(session, settings)
 
 
@@ -95,7 +103,16 @@ def _installed() -> Registry:
     return default_registry()
 
 
-def _open_device(name: str | None, registry: Registry) -> Device:
+def _child(name: str, device: Device, registry: Registry, settings: Settings) -> Child | None:
+    """Return a child that can open a device as this process has opened it; it does not run yet."""
+    plugins = registry.selection_for(device.target)
+    if plugins is None:
+        return None
+    return Child(Place(name, device.target, plugins, settings.compile_parallel_level))
+
+
+def _open_device(name: str | None, registry: Registry) -> tuple[Device, str]:
+    """Open a device; also return the name by which another process opens it."""
     if not registry.backends:
         msg = "no backend is installed; pip install convfind-backend-opencl[cpu] gives a CPU device"
         raise BackendUnavailableError(msg)
@@ -108,11 +125,11 @@ def _open_device(name: str | None, registry: Registry) -> Device:
             names = ", ".join(registry.backends)
             msg = f"device {shown(name)}: no such backend is installed; installed: {names}"
             raise DeviceError(msg)
-        return registry.backends[backend].open(selector)
+        return registry.backends[backend].open(selector), name
     failures = []
     for backend in registry.backends:
         try:
-            return registry.backends[backend].open("")
+            return registry.backends[backend].open(""), f"{backend}:"
         except Exception as error:
             failures.append(f"{backend}: {_reason(error)}")
     raise BackendUnavailableError("; ".join(failures))

@@ -79,6 +79,7 @@ class PluginManager:
     def __init__(self) -> None:
         self.failures: list[PluginFailure] = []
         self.disabled: list[PluginInfo] = []
+        self.installed: set[PluginInfo] = set()
         self._plugins: list[tuple[PluginInfo, pluggy.PluginManager]] = []
 
     @property
@@ -98,6 +99,7 @@ class PluginManager:
             except _SURVIVED as error:
                 self.record(info, "import", error)
             else:
+                self.installed.add(info)
                 self.register(plugin, info)
         installed = {word for info, _ in found for word in (info.name, info.distribution)}
         for name in sorted((selection.allow or frozenset()) - installed):

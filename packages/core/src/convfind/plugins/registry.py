@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from convfind.arguments import shown, similar
 from convfind.cached import cached_property
-from convfind.device.target import Target
+from convfind.device.target import DeviceKind, Target
 from convfind.errors import (
     BackendUnavailableError,
     ConvfindError,
@@ -79,6 +79,7 @@ class Registry:
         solvers = _collect(manager, "convfind_register_solvers", SolverRegistry)
         heuristics = _collect(manager, "convfind_register_heuristics", HeuristicRegistry)
         readers = _collect(manager, "convfind_register_layer_readers", LayerReaderRegistry)
+        self._backends = backends
         self.backends: Mapping[str, Backend] = _LazyBackends(backends)
         self.solvers: tuple[Solver, ...] = tuple(
             sorted((solver for solver, _ in solvers.values()), key=lambda s: s.is_last_resort)
@@ -88,7 +89,7 @@ class Registry:
             f".{suffix}": item for suffix, (item, _) in readers.items()
         }
         self._solvers = {solver.solver_id: solver for solver in self.solvers}
-        self._packages = {solver_id: info.package for solver_id, (_, info) in solvers.items()}
+        self._origins = {solver_id: info for solver_id, (_, info) in solvers.items()}
         self._types: dict[str, type[Problem]] = {kind: item for kind, (item, _) in types.items()}
         self._of_backend: dict[
             tuple[str, str], tuple[tuple[Solver, ...], Mapping[str, Rejected]]
@@ -169,6 +170,21 @@ class Registry:
         problem: Problem = read(text)
         return problem
 
+    def selection_for(self, target: Target) -> PluginSelection | None:
+        """Return the plugins with which another process opens a device and checks results on it.
+
+        None if its backend was not installed but given: other processes do not have it.
+        """
+        known = self._backends.get(target.backend)
+        if known is None or (origin := known[1]) not in self._manager.installed:
+            return None
+        needed = {origin.name}
+        if target.kind is DeviceKind.GPU:
+            needed |= {
+                self._origins[one.solver_id].name for one in self.solvers if one.is_last_resort
+            }
+        return PluginSelection(allow=frozenset(needed))
+
     # -- solvers --------------------------------------------------------------------------------
 
     def solvers_of(self, kind: str) -> tuple[Solver, ...]:
@@ -226,7 +242,7 @@ class Registry:
     def package_of(self, solver_id: str) -> str:
         """Return a solver's distribution and version: ``"convfind-solvers-fft 0.1.0"``."""
         self.solver(solver_id)
-        return self._packages[solver_id.removesuffix(SUFFIX)]
+        return self._origins[solver_id.removesuffix(SUFFIX)].package
 
     def solvers_for(
         self, target: Target, kind: str = ConvProblem.kind

@@ -109,6 +109,18 @@ class KernelCache:
             if self._store.get(key) is None:
                 self._store.put(key, binary)
 
+    def stored(self, program: Program) -> Binaries:
+        """Return a program that was compiled before, by key; nothing where it was not."""
+        key = self._key(program)
+        binary = self._store.get(key)
+        return () if binary is None else ((key, binary),)
+
+    def keep(self, program: Program, binary: bytes) -> None:
+        """Store a program that another process has compiled for this one."""
+        with self._counting:
+            self.compiled += 1
+        self._store.put(self._key(program), binary)
+
     def pending(self, programs: Iterable[Program]) -> int:
         """Return the number of programs that are not in memory."""
         return sum(program not in self._loaded for program in dict.fromkeys(programs))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from convfind.device.target import Target
+    from convfind.find.isolation.child import Child
     from convfind.finddb import FindDb
     from convfind.heuristics import Heuristic
     from convfind.plugins.registry import Registry
@@ -31,6 +32,7 @@ class Session:
     database: FindDb
     kernels: KernelCache
     models: tuple[Heuristic, ...] = ()  # that the user installed
+    child: Child | None = None  # where candidates may run; None where it cannot open the device
 
     @property
     def heuristics(self) -> tuple[Heuristic, ...]:

@@ -1,0 +1,67 @@
+"""`Limits`: how long the child may take to answer, before it is taken for lost."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from convfind.find.budget import Budget
+    from convfind.problem.contract import Problem
+
+#: Seconds that are no hint of an endless kernel, however small the problem: machines are busy.
+_LEAST_RUN = 10.0
+_LEAST_COMPILATION = 60.0
+#: A candidate this many times slower than the best is not worth waiting for ...
+_TIMES_SLOWER = 100.0
+#: ... nor one that computes fewer operations in a second, or checks fewer bytes.
+_OPERATIONS_PER_SECOND = 2e8
+_BYTES_PER_SECOND = 2e7
+#: A compilation may take this many times as long as the longest so far.
+_TIMES_LONGER = 10.0
+_READY = 600.0
+#: Seconds beyond the budget that a run may end in.
+_GRACE = 0.5
+
+
+class Limits:
+    """Limits for one problem, which follow from its size, the best so far, and the budget."""
+
+    def __init__(self, problem: Problem, budget: Budget) -> None:
+        self._by_size = max(problem.flops, 0.0) / _OPERATIONS_PER_SECOND
+        self._checking = max(problem.traffic, 0.0) / _BYTES_PER_SECOND
+        self._budget = budget
+        self._best: float | None = None
+        self._longest_compilation = 0.0
+
+    def note_run(self, milliseconds: float) -> None:
+        """Take note of a run."""
+        self._best = min(milliseconds / 1e3, self._best or math.inf)
+
+    def note_compilation(self, seconds: float) -> None:
+        """Take note of how long a program took."""
+        self._longest_compilation = max(seconds, self._longest_compilation)
+
+    @property
+    def ready(self) -> float:
+        """Seconds to draw data and compute what is right, which no candidate has a part in."""
+        return _READY + self._by_size + self._checking
+
+    @property
+    def compilation(self) -> float:
+        """Seconds to compile one program."""
+        return max(_LEAST_COMPILATION, _TIMES_LONGER * self._longest_compilation)
+
+    @property
+    def run(self) -> float:
+        """Seconds to run a candidate, and to check it; within the budget where any has run."""
+        if self._best is None:
+            return _LEAST_RUN + self._by_size + self._checking
+        seconds = _LEAST_RUN + _TIMES_SLOWER * self._best + self._checking
+        left = self._budget.left
+        return seconds if left is None else min(seconds, left + _GRACE)
+
+    @property
+    def is_by_budget(self) -> bool:
+        """Whether a run that took too long did so for the budget only."""
+        return self._best is not None and self._budget.is_spent
