@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from convfind.errors import DeviceError, LaunchError, LostError
 from convfind.find.bench import KNOWN, Candidate, LocalBench
 from convfind.find.isolation.candidate import IsolatedCandidate
-from convfind.find.isolation.child import Child, OverdueError
+from convfind.find.isolation.child import Child
 from convfind.find.isolation.compilation import compiled
 from convfind.find.isolation.limits import Limits
-from convfind.find.isolation.process import EndedError
+from convfind.find.isolation.process import EndedError, OverdueError
 from convfind.find.isolation.wire import ForeignError
 from convfind.log import logger
 from convfind.reasons import Reason
@@ -135,10 +135,10 @@ class IsolatedBench:
             with self.child.gate.together():
                 self.settle()
                 return work()
-        except OverdueError as error:
-            raise self._lost(error) from error
         except EndedError as error:
-            logger.info("the child has ended with %s; once more", error)
+            if isinstance(error, OverdueError) and self.limits.is_by_budget:
+                raise LostError(Reason.BUDGET, str(error)) from error
+            logger.info("the child in which candidates run has ended: %s; once more", error)
         with self.child.gate.alone():
             try:
                 self.settle()
@@ -148,7 +148,7 @@ class IsolatedBench:
             try:
                 return work()
             except EndedError as error:
-                raise self._lost(error) from error
+                raise LostError(self.limits.blamed(error), str(error)) from error
 
     def settle(self) -> int:
         """Have this bench in the child that lives now; return the number of its life."""
@@ -210,8 +210,3 @@ class IsolatedBench:
             if self._wanted is not None:
                 self._local.make_ready(verify=self._wanted)
         return self._local
-
-    def _lost(self, error: EndedError) -> LostError:
-        if not isinstance(error, OverdueError):
-            return LostError(Reason.CRASHED, str(error))
-        return LostError(Reason.BUDGET if self.limits.is_by_budget else Reason.HUNG, str(error))

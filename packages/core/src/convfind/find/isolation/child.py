@@ -12,14 +12,10 @@ from typing import Any
 from convfind.errors import DeviceError
 from convfind.find.isolation.gate import Gate
 from convfind.find.isolation.place import Place
-from convfind.find.isolation.process import EndedError, Process
+from convfind.find.isolation.process import OverdueError, Process
 
 #: Seconds in which a child opens its device: importing may take long where disks are far away.
 _START = 120.0
-
-
-class OverdueError(EndedError):
-    """The child did not answer in time, and was ended."""
 
 
 class Child:
@@ -48,7 +44,7 @@ class Child:
 
         Raises:
             DeviceError: the device cannot be opened in a child; says why.
-            EndedError: it ends while it is starting.
+            EndedError: it ends while it is starting, as `call` has it.
         """
         with self._starting:
             if self._process is None or not self._process.is_alive:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from convfind.find.isolation.process import EndedError, OverdueError
+from convfind.reasons import Reason
+
 if TYPE_CHECKING:
     from convfind.find.budget import Budget
     from convfind.problem.contract import Problem
 
 #: Seconds that are no hint of an endless kernel, however small the problem: machines are busy.
-_LEAST_RUN = 10.0
-_LEAST_COMPILATION = 60.0
+_LEAST_RUN = 5.0
+_LEAST_COMPILATION = 30.0
 #: A candidate this many times slower than the best is not worth waiting for ...
 _TIMES_SLOWER = 100.0
 #: ... nor one that computes fewer operations in a second, or checks fewer bytes.
@@ -47,21 +50,32 @@ class Limits:
         """Seconds to draw data and compute what is right, which no candidate has a part in."""
         return _READY + self._by_size + self._checking
 
-    @property
-    def compilation(self) -> float:
-        """Seconds to compile one program."""
-        return max(_LEAST_COMPILATION, _TIMES_LONGER * self._longest_compilation)
+    def compilation(self, patience: int = 1) -> float:
+        """Return the seconds to compile one program, times a number."""
+        seconds = max(_LEAST_COMPILATION, _TIMES_LONGER * self._longest_compilation)
+        return self._within_budget(patience * seconds)
 
     @property
     def run(self) -> float:
-        """Seconds to run a candidate, and to check it; within the budget where any has run."""
+        """Seconds to run a candidate, and to check it."""
         if self._best is None:
             return _LEAST_RUN + self._by_size + self._checking
-        seconds = _LEAST_RUN + _TIMES_SLOWER * self._best + self._checking
-        left = self._budget.left
-        return seconds if left is None else min(seconds, left + _GRACE)
+        return self._within_budget(_LEAST_RUN + _TIMES_SLOWER * self._best + self._checking)
 
     @property
     def is_by_budget(self) -> bool:
-        """Whether a run that took too long did so for the budget only."""
+        """Whether what took too long did so for the budget only."""
         return self._best is not None and self._budget.is_spent
+
+    def blamed(self, error: EndedError) -> Reason:
+        """Return what is to be said of a candidate that made the child end."""
+        if not isinstance(error, OverdueError):
+            return Reason.CRASHED
+        return Reason.BUDGET if self.is_by_budget else Reason.HUNG
+
+    def _within_budget(self, seconds: float) -> float:
+        """Return seconds up to the end of the budget, which ends nothing before a first run."""
+        left = self._budget.left
+        if left is None or self._best is None:
+            return seconds
+        return min(seconds, left + _GRACE)

@@ -25,6 +25,10 @@ class EndedError(ConvfindError):
     """The child ended before it answered; the text says how."""
 
 
+class OverdueError(EndedError):
+    """The child did not answer in time, and was ended."""
+
+
 class Process:
     """A child that runs from the beginning to its first end."""
 
@@ -33,7 +37,7 @@ class Process:
         self._serials = itertools.count()
         self._answers: dict[int, Future[Any]] = {}
         self._lock = threading.Lock()
-        self._has_ended = False
+        self._has_ended = self._is_killed = False
         self._owner = os.getpid()
         started: Future[subprocess.Popen[bytes]] = Future()
         # The thread that hears the child has started it, too: systems may end a child together
@@ -43,8 +47,8 @@ class Process:
 
     @property
     def is_alive(self) -> bool:
-        """False once it has ended, and in a process that was forked from its parent."""
-        return not self._has_ended and self._owner == os.getpid()
+        """False once it is ended, and in a process that was forked from its parent."""
+        return not (self._has_ended or self._is_killed) and self._owner == os.getpid()
 
     @property
     def pid(self) -> int:
@@ -71,6 +75,7 @@ class Process:
 
     def kill(self) -> None:
         """End it, whatever it does; all answers to come are an `EndedError`."""
+        self._is_killed = True
         self._process.kill()
 
     def close(self) -> None:

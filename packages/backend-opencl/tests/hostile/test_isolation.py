@@ -1,0 +1,146 @@
+"""Candidates that would end this process, or hold it up for ever: they are lost, and no other."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fatal_solvers import (
+    PROBLEM,
+    Aborts,
+    EndlessLoop,
+    EndlessMacro,
+    Plugin,
+    Pointwise,
+    WildAddress,
+)
+from opencl_testing import NUMBERS
+
+import convfind
+from convfind.find.isolation import limits
+from convfind.handle import Handle
+from convfind.plugins.registry import Registry
+from convfind.reasons import Reason
+from convfind.settings import Settings
+from convfind.solver import Solver
+
+pytestmark = pytest.mark.slow
+
+LOST = {
+    WildAddress(): Reason.CRASHED,
+    Aborts(): Reason.CRASHED,
+    EndlessLoop(): Reason.HUNG,
+    EndlessMacro(): Reason.HUNG,
+}
+
+Opened = Callable[..., Handle]
+
+
+@pytest.fixture(params=NUMBERS)
+def opened(request: Any, tmp_path: Path, monkeypatch: Any) -> Iterator[Opened]:
+    """Open a device with these solvers beside those of the backend; all finds share a database."""
+    # A machine may be busy, but a pointwise convolution of 144 points does not take so long.
+    monkeypatch.setattr(limits, "_LEAST_COMPILATION", 6.0)
+    handles = []
+
+    def open_with(*solvers: Solver) -> Handle:
+        registry = Registry.build([Plugin(*solvers)])
+        settings = Settings(user_db_path=tmp_path)
+        handle = convfind.open(f"opencl:{request.param}", registry=registry, settings=settings)
+        handles.append(handle)
+        return handle
+
+    yield open_with
+    for handle in handles:
+        handle.close()
+
+
+def find(handle: Handle, **policy: Any) -> Any:
+    ids = [one.solver_id for one in handle.registry.solvers if one.solver_id.startswith("fatal")]
+    return handle.find(
+        PROBLEM, mode="normal", solvers=[*ids, "opencl-gemm-pointwise-fwd"], **policy
+    )
+
+
+@pytest.mark.parametrize("solver", LOST, ids=lambda solver: solver.solver_id)
+def test_who_takes_the_process_along_is_lost_alone_and_named(
+    opened: Opened, solver: Solver
+) -> None:
+    handle = opened(Pointwise(), solver)
+    found = find(handle)
+    assert {one.solver for one in found.solutions} == {"fatal-not", "opencl-gemm-pointwise-fwd"}
+    assert all(one.error is not None and one.error < 1e-5 for one in found.solutions)
+    assert found.rejected[solver.solver_id].reason is LOST[solver]
+    (record,) = handle.database.quarantined(handle.target, PROBLEM)
+    assert (record.solver, record.reason) == (solver.solver_id, LOST[solver])
+    again = find(opened(Pointwise(), solver), enforce="DB_UPDATE")
+    assert again.rejected[solver.solver_id].reason is Reason.QUARANTINED
+    assert LOST[solver].value in again.rejected[solver.solver_id].detail
+
+
+def test_a_solver_that_the_child_does_not_know_runs_here(opened: Opened) -> None:
+    class Unknown(Pointwise):
+        """Known to this function only."""
+
+        solver_id = "fatal-unknown"
+
+    found = find(opened(Pointwise(), Unknown()))
+    assert {"fatal-not", "fatal-unknown"} <= {one.solver for one in found.solutions}
+
+
+def test_a_hang_does_not_outlast_the_budget(opened: Opened) -> None:
+    class First(Pointwise):
+        """Known to be good."""
+
+        def wti(self, *_: Any) -> float | None:
+            """More than an endless loop."""
+            return 99.0
+
+    found = find(opened(First(), EndlessLoop()), time_budget=4.0)
+    assert found.rejected["fatal-loop"].reason in (Reason.BUDGET, Reason.HUNG)
+    assert "fatal-not" in {one.solver for one in found.solutions}
+
+
+def test_a_child_that_somebody_kills_is_nobodys_fault(opened: Opened) -> None:
+    handle = opened(Pointwise())
+    for moment in range(12):
+        killer = threading.Timer(0.15 * moment, lambda: kill(handle))
+        killer.start()
+        found = find(handle, enforce="DB_UPDATE")
+        killer.join()
+        assert {"fatal-not", "opencl-gemm-pointwise-fwd"} == {s.solver for s in found.solutions}
+    assert handle.database.quarantined(handle.target, PROBLEM) == ()
+
+
+def kill(handle: Handle) -> None:
+    child = handle.session.child
+    if child is not None and child.pid is not None:
+        os.kill(child.pid, signal.SIGKILL)
+
+
+def test_a_closed_handle_leaves_no_process(opened: Opened) -> None:
+    handle = opened(Pointwise())
+    find(handle)
+    assert handle.session.child is not None
+    pid = handle.session.child.pid
+    assert pid is not None
+    handle.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+PARENT = """
+import os, sys
+from fatal_solvers import PROBLEM, EndlessLoop, Plugin, Pointwise
+import convfind
+from convfind.plugins.registry import Registry
+handle = convfind.open(sys.argv[1], registry=Registry.build([Plugin(EndlessLoop())]))
+handle.session.child.life()
+print(handle.session.child.pid, flush=True)
+handle.find(PROBLEM, mode="normal", solvers=["fatal-loop"])
+"""
