@@ -10,7 +10,7 @@ import platformdirs
 import pytest
 
 from convfind.errors import SettingsError
-from convfind.policy import Fallback, FindEnforce, FindMode, OnMiss, Policy
+from convfind.policy import Fallback, FindEnforce, FindMode, Isolate, OnMiss, Policy
 from convfind.settings import VARIABLES, PluginSelection, Settings, plugin_selection
 
 ENVIRONMENT_PAGE = Path(__file__).parents[3] / "docs/environment.md"
@@ -36,6 +36,7 @@ LEGAL = [
     ("CONVFIND_WORKSPACE_LIMIT", "3k", "workspace_limit", 3 * 1024),
     ("CONVFIND_WORKSPACE_LIMIT", "2M", "workspace_limit", 2 * 1024**2),
     ("CONVFIND_WORKSPACE_LIMIT", "1G", "workspace_limit", 1024**3),
+    ("CONVFIND_ISOLATE", "Never", "isolate", Isolate.NEVER),
     ("CONVFIND_DEVICE", "opencl:cpu", "device", "opencl:cpu"),
     ("CONVFIND_LOG_LEVEL", "DEBUG", "log_level", "debug"),
     ("CONVFIND_VERBOSE", "1", "verbose", True),
@@ -63,6 +64,7 @@ ILLEGAL = [
     ("CONVFIND_WORKSPACE_LIMIT", "-1", "K, M or G"),
     ("CONVFIND_WORKSPACE_LIMIT", "1T", "K, M or G"),
     ("CONVFIND_WORKSPACE_LIMIT", "much", "K, M or G"),
+    ("CONVFIND_ISOLATE", "yes", "auto, always, never"),
     ("CONVFIND_LOG_LEVEL", "loud", "debug, info, warning, error"),
     ("CONVFIND_VERBOSE", "a lot", "1, true"),
     ("CONVFIND_COMPILE_PARALLEL_LEVEL", "9" * 5000, "a whole number from 1"),

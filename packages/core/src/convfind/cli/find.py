@@ -23,6 +23,8 @@ _FAILURES = frozenset(
         Reason.BUILD_FAILED,
         Reason.LAUNCH_FAILED,
         Reason.WRONG_RESULT,
+        Reason.CRASHED,
+        Reason.HUNG,
         Reason.QUARANTINED,
         Reason.SOLVER_ERROR,
         Reason.BUDGET,

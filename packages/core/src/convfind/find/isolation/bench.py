@@ -71,6 +71,10 @@ class IsolatedBench:
         """Begin to compile programs in the child."""
         return {program: self._begun(program) for program in programs}
 
+    def is_ready(self, programs: Iterable[Program]) -> bool:
+        """Whether all these programs are in the store."""
+        return all(self._session.kernels.stored(program) for program in programs)
+
     def make_ready(self, *, verify: bool) -> None:
         """Draw and upload data, and compute what is right."""
         self._wanted = verify
