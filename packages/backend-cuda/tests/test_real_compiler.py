@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from shipped_programs import NVIDIA_ARCHITECTURES, kind_of, programs_of, shared_out
 
+from convfind.cli import build_program
 from convfind.errors import DeviceError, KernelBuildError
 from convfind.kit.assembler_log import figures_in
 from convfind.kit.register_limit import register_limit
@@ -155,3 +159,18 @@ def test_a_damaged_or_foreign_binary_is_refused() -> None:
         here.opened(program, binary[:-1])
     with pytest.raises(KernelBuildError, match="another device"):
         Compiler(absent("sm_80")).opened(program, binary)
+
+
+def test_the_program_compiles_for_a_gpu_that_is_not_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONVFIND_USER_DB_PATH", str(tmp_path))
+    words = ["compile", "--target", "sm_90a", "--json", "--x", "1,8,9,9", "--w", "8,8,1,1"]
+    done = CliRunner().invoke(build_program(default_registry()), words)
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    assert document["target"].endswith("|sm_90|132")
+    assert not document["failed"]
+    assert all(kernel["registers"] and not kernel["spilled"] for kernel in document["kernels"])
+    assert len(document["kernels"]) >= document["programs"] > 0
+    assert (tmp_path / "binaries.lmdb").exists()

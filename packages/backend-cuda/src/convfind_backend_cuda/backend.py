@@ -11,8 +11,10 @@ from convfind.backend_kit.selection import select
 from convfind.device.target import Target
 from convfind.errors import BackendUnavailableError
 from convfind.runtime.backend import Backend
+from convfind_backend_cuda.architectures import KNOWN, plain
 
 if TYPE_CHECKING:
+    from convfind_backend_cuda.compiler import Compiler
     from convfind_backend_cuda.device import CudaDevice
 
 _DRIVER = "install NVIDIA's driver, and check nvidia-smi"
@@ -58,6 +60,16 @@ class CudaBackend(Backend):
         targets = self.targets()
         target = targets[select(self.name, str(number), targets)]
         return CudaDevice(target, number, address_of(stream))
+
+    def compiler_for(self, arch: str, compute_units: int | None = None) -> Compiler | None:
+        """Return NVRTC for an architecture, which needs neither a GPU nor its driver."""
+        if plain(arch) not in KNOWN:
+            return None
+        check_compiler()
+        from convfind_backend_cuda.compiler import Compiler
+        from convfind_backend_cuda.target import absent
+
+        return Compiler(absent(arch, compute_units))
 
 
 def check_compiler() -> None:

@@ -12,8 +12,10 @@ from convfind.device.target import Target
 from convfind.errors import BackendUnavailableError
 from convfind.runtime.backend import Backend
 from convfind.solver.kernel_spec import KernelLanguage
+from convfind_backend_hip.architectures import KNOWN, processor
 
 if TYPE_CHECKING:
+    from convfind_backend_hip.compiler import Compiler
     from convfind_backend_hip.device import HipDevice
 
 _INSTALL = "install ROCm and its HIP runtime (libamdhip64, libhiprtc); set ROCM_PATH to its folder"
@@ -52,6 +54,16 @@ class HipBackend(Backend):
 
         targets = self.targets()
         return HipDevice(targets[select(self.name, str(number), targets)], number, stream)
+
+    def compiler_for(self, arch: str, compute_units: int | None = None) -> Compiler | None:
+        """Return hiprtc for an instruction set, with its features as the device names them."""
+        if processor(arch) not in KNOWN:
+            return None
+        check_runtime()
+        from convfind_backend_hip.compiler import Compiler
+        from convfind_backend_hip.target import absent
+
+        return Compiler(absent(arch, compute_units))
 
 
 def check_runtime() -> None:

@@ -17,6 +17,7 @@ _BUNDLE = b"__CLANG_OFFLOAD_BUNDLE__"
 _ELF = b"\x7fELF"
 _SECTION_NOTE = 7
 _NOTE_METADATA = 32
+_REGISTER = 4  # bytes of a lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class KernelFacts:
     work_group: int  # most work-items
     wave_size: int
     argument_sizes: tuple[int, ...]
+    spilled: int = 0  # vector registers that did not fit, in bytes of a work-item
 
 
 def kernels_of(code: bytes) -> tuple[KernelFacts, ...]:
@@ -64,6 +66,7 @@ def _facts(kernel: dict[str, object]) -> KernelFacts:
             for argument in (arguments if isinstance(arguments, list) else ())
             if not str(argument[".value_kind"]).startswith("hidden_")
         ),
+        _REGISTER * number(".vgpr_spill_count"),
     )
 
 

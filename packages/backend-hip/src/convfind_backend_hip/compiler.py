@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from convfind.backend_kit.compiler import ProgramCompiler
+from convfind.device.kernel_figures import KernelFigures
 from convfind.device.target import Target
 from convfind.errors import KernelBuildError
 from convfind.solver.kernel_spec import Program
 from convfind_backend_hip.backend import HipBackend
+from convfind_backend_hip.code_object import kernels_of
 from convfind_backend_hip.compile_pool import CompilePool, CompilerDiedError, shared_pool
 
 #: Loops that ask for it are unrolled however long they become: what is left of one indexes arrays
@@ -36,6 +38,13 @@ class Compiler(ProgramCompiler):
         if not code:
             raise KernelBuildError(name, options, log)
         return code, log
+
+    def figures(self, program: Program, binary: bytes) -> tuple[KernelFigures, ...]:
+        """Return what the code object says of each kernel."""
+        return tuple(
+            KernelFigures(facts.name, facts.vector_registers, facts.scratch, facts.spilled)
+            for facts in kernels_of(self.opened(program, binary))
+        )
 
     def _options(self, program: Program) -> tuple[str, ...]:
         # None of the fast-math options: they assume that there is no NaN and no infinity, which a

@@ -8,8 +8,6 @@ from convfind.plugins import hookimpl
 from convfind_backend_hip.backend import HipBackend
 
 if TYPE_CHECKING:
-    import click
-
     from convfind.plugins.registry import BackendRegistry, SolverRegistry
 
 
@@ -25,11 +23,3 @@ def convfind_register_solvers(register: SolverRegistry) -> None:
     from convfind.backend_kit.library_gemm.solvers import library_gemm_solvers
 
     register.extend(library_gemm_solvers("hip", features=["rocblas"]))
-
-
-@hookimpl
-def convfind_register_commands(cli: click.Group) -> None:
-    """Add ``convfind compile``."""
-    from convfind_backend_hip.cli import compile_for
-
-    cli.add_command(compile_for)

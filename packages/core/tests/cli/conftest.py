@@ -47,11 +47,14 @@ class Shell:
 
     def __call__(self, *arguments: object, extra: tuple[object, ...] = (), code: int = 0) -> Result:
         """Run a command line, expecting an exit code."""
-        registry = Registry.build([MockPlugin(self.backend), *extra], load_entry_points=False)
-        program = build_program(registry, self.settings)
+        program = build_program(self.registry(*extra), self.settings)
         result = CliRunner().invoke(program, [str(word) for word in arguments])
         assert result.exit_code == code, (result.output, result.exception)
         return result
+
+    def registry(self, *extra: object) -> Registry:
+        """The mock plugin and others."""
+        return Registry.build([MockPlugin(self.backend), *extra], load_entry_points=False)
 
     def json(self, *arguments: object, code: int = 0, extra: tuple[object, ...] = ()) -> Any:
         """Run a command line with ``--json`` and return what it printed."""

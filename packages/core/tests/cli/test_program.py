@@ -108,7 +108,7 @@ def test_errors_are_json_where_results_would_be(
     assert document["exit_code"] == code
 
 
-@pytest.mark.parametrize("command", ["db", "tune", "report", "heuristics", "network", "compile"])
+@pytest.mark.parametrize("command", ["db", "tune", "report", "heuristics", "network"])
 def test_a_command_that_is_not_installed_names_its_package(shell: Any, command: str) -> None:
     stderr = shell(command, "anything", code=1).stderr
     assert f"error: `convfind {command}` comes with convfind-" in stderr

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar
 
 from convfind.cached import RecentlyUsed
+from convfind.device.kernel_figures import KernelFigures
 from convfind.device.target import Target
 from convfind.errors import KernelBuildError
+from convfind.kit.assembler_log import figures_in
 from convfind.runtime.backend import Backend
 from convfind.solver.kernel_spec import Program
 
@@ -29,6 +32,7 @@ class ProgramCompiler(ABC):
     magic: ClassVar[bytes]
 
     def __init__(self, target: Target) -> None:
+        self.target = target
         self._identity = target.compiler.encode()
         self._logs = RecentlyUsed[Program, str](_MOST_LOGS)
 
@@ -69,6 +73,10 @@ class ProgramCompiler(ABC):
     def build_log(self, program: Program) -> str:
         """Return the compiler's words about the last build of a program; empty before that."""
         return self._logs.get(program) or ""
+
+    def figures(self, program: Program, binary: bytes) -> Sequence[KernelFigures]:
+        """Return what the last build's log says of each kernel."""
+        return tuple(figures_in(self.build_log(program)).values())
 
     def note_log(self, program: Program, log: str) -> None:
         """Keep a build log; an empty one does not replace what an earlier build said."""

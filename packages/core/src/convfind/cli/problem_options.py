@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,7 +13,7 @@ import click
 from convfind.cli.epilogue_options import takes_epilogue
 from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
-from convfind.problem.text import parse_problem
+from convfind.problem.text import parse_problem, read_layer_file
 from convfind.types import AccuracyClass, DataType, Direction, Layout
 
 Function = Callable[..., Any]
@@ -116,8 +117,19 @@ def batch_option(function: Function) -> Function:
     )(function)
 
 
+layers_option = click.option(
+    "--layers",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Every layer of a file, one MIOpenDriver line each, in place of a problem.",
+)
+
+
 def takes_problems(function: Function) -> Function:
-    """Add the argument and the options; the command receives ``problems``, at least one."""
+    """Add the argument and the options; the command receives ``problems``, at least one.
+
+    One with `layers_option` may get them from a file.
+    """
 
     def command(
         problem: str | None,
@@ -129,7 +141,13 @@ def takes_problems(function: Function) -> Function:
         geometry = {name: others.pop(name) for name in _GEOMETRY_NAMES}
         # By identity: a 0 equals False, and has to be refused.
         given = {n: value for n, value in geometry.items() if not (value is None or value is False)}
-        problems = read_problems(problem, given, directions_of(direction))
+        layers = others.pop("layers", None)
+        if layers is None:
+            problems = read_problems(problem, given, directions_of(direction))
+        elif problem is not None or given:
+            raise click.UsageError("give either a problem or --layers")
+        else:
+            problems = problems_of(layers, directions_of(direction))
         if batch is not None:
             problems = tuple(one.with_batch(batch) for one in problems)
         return function(problems=tuple(map(with_epilogue, problems)), **others)
@@ -160,6 +178,14 @@ def read_problems(
     if not directions:
         return (first,)
     return tuple(first.with_direction(direction) for direction in directions)
+
+
+def problems_of(file: Path, directions: Sequence[Direction]) -> tuple[ConvProblem, ...]:
+    """Return the problems of a layer file, each once, in the directions asked for."""
+    problems = [layer.problem for layer in read_layer_file(file)]
+    if directions:
+        problems = [one.with_direction(direction) for one in problems for direction in directions]
+    return tuple(dict.fromkeys(problems))
 
 
 def one_problem(problems: Sequence[ConvProblem]) -> ConvProblem:

@@ -15,6 +15,7 @@ import click
 from convfind.arguments import shortened
 from convfind.cli.app import App, common_options
 from convfind.cli.bench import bench
+from convfind.cli.compile import compile_ahead
 from convfind.cli.completion import completion
 from convfind.cli.devices import devices
 from convfind.cli.doctor import doctor
@@ -36,7 +37,6 @@ _LONGEST_MESSAGE = 4000
 _PACKAGES = {
     **dict.fromkeys(("db", "tune", "report", "heuristics"), "convfind-finddb-tools"),
     "network": "convfind-networks",
-    "compile": "convfind-backend-hip",
 }
 
 _HELP = """Find the fastest correct way to run a convolution, remember it, and run it.
@@ -140,7 +140,11 @@ def _help_without_command(context: click.Context) -> None:
 def build_program(registry: Registry, settings: Settings | None = None) -> Program:
     """Return the program with the commands of core and those of plugins."""
     program = Program(App(registry, settings))
-    for command in (devices, solvers, find, explain, run, bench, doctor, completion, version):
+    commands = (
+        *(devices, solvers, find, explain, run, bench),
+        *(compile_ahead, doctor, completion, version),
+    )
+    for command in commands:
         program.add_command(command)
     registry.add_commands(program)
     return program

@@ -1,9 +1,11 @@
-"""`KernelFigures`: what NVIDIA's assembler says of a kernel in a build log."""
+"""What NVIDIA's assembler says of each kernel in a build log."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from convfind.device.kernel_figures import KernelFigures
 
 _ENTRY = re.compile(r"Compiling entry function '(\w+)'")
 _FRAME = re.compile(
@@ -11,17 +13,6 @@ _FRAME = re.compile(
 )
 _REGISTERS = re.compile(r"Used (\d+) registers", re.ASCII)
 _SERIALIZED = re.compile(r"'(\w+)'[^\n]*serialized|serialized[^\n]*'(\w+)'")
-
-
-@dataclass(frozen=True, slots=True)
-class KernelFigures:
-    """A kernel's registers, and its private memory in bytes of a work-item."""
-
-    entry: str
-    registers: int | None = None  # None: nothing was said
-    stack: int = 0
-    spilled: int = 0  # stored and loaded
-    is_serialized: bool = False  # products of the matrix units wait for each other
 
 
 def figures_in(log: str) -> dict[str, KernelFigures]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
+from convfind.device.kernel_figures import KernelFigures
 from convfind.device.target import Target
 from convfind.solver.kernel_spec import KernelLanguage, Program
 from convfind.solver.recipe import Step
@@ -159,6 +160,20 @@ class Device(ABC):
         """Release the device's resources. Calling it again does nothing."""
 
 
+class AheadCompiler(Protocol):
+    """Compiles programs for a device that need not be here."""
+
+    @property
+    def target(self) -> Target:
+        """The device."""
+
+    def compile(self, program: Program) -> bytes:
+        """Compile to a binary as the device's cache has it. Raises `KernelBuildError`."""
+
+    def figures(self, program: Program, binary: bytes) -> Sequence[KernelFigures]:
+        """Return what is known of each kernel in a binary that was compiled just now."""
+
+
 class Backend(ABC):
     """A runtime. Constructing one is cheap and touches no device."""
 
@@ -181,3 +196,14 @@ class Backend(ABC):
 
         The empty selector means the best device. Raises `DeviceError`, which lists the devices.
         """
+
+    def compiler_for(self, arch: str, compute_units: int | None = None) -> AheadCompiler | None:
+        """Return the compiler for a device that is not here; None where ``arch`` names none.
+
+        Args:
+            arch: the architecture as `Target.arch` names it, such as sm_90 or gfx942.
+            compute_units: of the device, if they are not those of a usual one.
+
+        Raises `BackendUnavailableError` where the compiler itself is missing.
+        """
+        return None

@@ -1,0 +1,214 @@
+"""``convfind compile``: kernels ahead of the first find, also for a device that is not here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import Any
+
+import click
+from rich.table import Table
+
+import convfind
+from convfind.cli.app import App, ProblemCommand, new_table
+from convfind.cli.policy_options import device_option
+from convfind.cli.problem_options import PROBLEM_HELP, layers_option, takes_problems
+from convfind.cli.progress import ProgressBar
+from convfind.device.kernel_figures import KernelFigures
+from convfind.device.target import Target
+from convfind.errors import BackendUnavailableError, KernelBuildError, SettingsError
+from convfind.finddb import BinaryStore
+from convfind.plugins.registry import Registry
+from convfind.problem import ConvProblem
+from convfind.runtime.backend import AheadCompiler
+from convfind.solver import asking
+from convfind.solver.kernel_spec import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A program and what became of it."""
+
+    program: Program
+    solvers: tuple[str, ...]
+    kernels: tuple[KernelFigures, ...] = ()
+    failure: str = ""
+
+
+@click.command(
+    "compile",
+    cls=ProblemCommand,
+    help="Compile the kernels of problems ahead of the first find.\n"
+    + PROBLEM_HELP
+    + """
+Every solver that takes a problem is compiled in its default configuration. The binaries go to the
+cache of this user. With --target they are for a device that need not be here: a machine with the
+same compiler and that very device takes them from the cache. The table has the registers of each
+kernel and the bytes that it spills, where the compiler tells.
+
+\b
+Examples:
+  convfind compile --target sm_90 --layers layers.txt -n 64
+  convfind compile --target gfx90a:sramecc+:xnack- --x 1,64,14,14 --w 64,64,3,3
+  convfind compile --device opencl:cpu --x 1,64,14,14 --w 64,64,3,3
+""",
+)
+@takes_problems
+@layers_option
+@device_option
+@click.option("--target", metavar="ARCH", help="As the device names itself: sm_90, gfx942.")
+@click.option("--compute-units", type=click.IntRange(1), help="Of the target, if not the usual.")
+@click.pass_obj
+def compile_ahead(
+    app: App,
+    problems: tuple[ConvProblem, ...],
+    device: str | None,
+    target: str | None,
+    compute_units: int | None,
+) -> None:
+    """Fill the cache of binaries."""
+    if target is not None and device is not None:
+        raise click.UsageError("--target is for a device that is not here: leave out --device")
+    if target is not None:
+        done = compiled_for(app, problems, compiler_for(app.registry, target, compute_units))
+    elif compute_units is not None:
+        raise click.UsageError("--compute-units belongs to --target")
+    else:
+        with convfind.open(device, registry=app.registry, settings=app.settings) as handle:
+            done = compiled_for(app, problems, _Here(handle.session.device))
+    failed = [one for one in done if one.failure]
+    if failed:
+        raise click.ClickException(f"{len(failed)} of {len(done)} programs do not build")
+
+
+class _Here:
+    """The compiler of a device that is open."""
+
+    def __init__(self, device: Any) -> None:
+        self.target: Target = device.target
+        self.compile = device.compile
+
+    def figures(self, program: Program, binary: bytes) -> Sequence[KernelFigures]:
+        return ()
+
+
+def compiler_for(registry: Registry, arch: str, compute_units: int | None) -> AheadCompiler:
+    """Return the compiler of the backend that knows an architecture.
+
+    Raises:
+        SettingsError: no installed backend knows it.
+        BackendUnavailableError: one might, and its compiler is missing.
+    """
+    missing: list[str] = []
+    for name in registry.backends:
+        try:
+            found = registry.backends[name].compiler_for(arch, compute_units)
+        except BackendUnavailableError as error:
+            missing.append(f"{name}: {error}")
+            continue
+        if found is not None:
+            return found
+    if missing:
+        raise BackendUnavailableError(f"{arch} cannot be compiled for; {'; '.join(missing)}")
+    legal = (
+        "an architecture that an installed backend compiles for, such as sm_90 "
+        "(convfind-backend-cuda) or gfx942 (convfind-backend-hip)"
+    )
+    raise SettingsError("--target", arch, legal)
+
+
+def compiled_for(
+    app: App, problems: Sequence[ConvProblem], compiler: AheadCompiler
+) -> Sequence[Compiled]:
+    """Compile what the problems' solvers launch, store it, print what the compiler told."""
+    folder = None if app.settings.disable_binary_cache else app.settings.user_db_path
+    store, target = BinaryStore.open(folder), compiler.target
+    wanted = programs_for(app.registry, problems, target)
+
+    def compiled(program: Program) -> Compiled:
+        solvers = wanted[program]
+        try:
+            binary = compiler.compile(program)
+        except KernelBuildError as error:
+            return Compiled(program, solvers, failure=str(error))
+        store.put(program.key(target.compiler), binary)
+        return Compiled(program, solvers, tuple(compiler.figures(program, binary)))
+
+    threads = max(1, app.settings.compile_parallel_level)
+    done: dict[Program, Compiled] = {}
+    with ProgressBar() as progress, ThreadPoolExecutor(threads) as pool:
+        jobs = [pool.submit(compiled, program) for program in wanted]
+        try:
+            for job in as_completed(jobs):
+                one = job.result()
+                done[one.program] = one
+                progress("compile", len(done), len(jobs), str(one.program.source))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    in_order = tuple(done[program] for program in wanted)
+    if app.json:
+        app.emit(_document(target, in_order))
+    else:
+        _print(app, target, in_order)
+    return in_order
+
+
+def programs_for(
+    registry: Registry, problems: Sequence[ConvProblem], target: Target
+) -> dict[Program, tuple[str, ...]]:
+    """Return what the solvers that take the problems launch, with the solvers of each program."""
+    found: dict[Program, dict[str, None]] = {}
+    for problem in dict.fromkeys(problem.plain() for problem in problems):
+        for solver in registry.candidates_for(problem, target)[0]:
+            if asking.applicability(solver, problem, target):
+                for program in asking.recipe(solver, problem, target).programs:
+                    found.setdefault(program, {})[solver.solver_id] = None
+    return {program: tuple(solvers) for program, solvers in found.items()}
+
+
+def _document(target: Target, done: Sequence[Compiled]) -> dict[str, Any]:
+    return {
+        "target": target.identity,
+        "driver": target.driver,
+        "programs": len(done),
+        "failed": {str(one.program.source): one.failure for one in done if one.failure},
+        "kernels": [
+            {
+                "source": str(one.program.source),
+                "solvers": list(one.solvers),
+                "kernel": kernel.entry,
+                "registers": kernel.registers,
+                "stack": kernel.stack,
+                "spilled": kernel.spilled,
+            }
+            for one in done
+            for kernel in one.kernels
+        ],
+    }
+
+
+def _print(app: App, target: Target, done: Sequence[Compiled]) -> None:
+    built = [one for one in done if not one.failure]
+    if any(one.kernels for one in built):
+        app.print(_table(built))
+    failures = (f"{one.program.source}: {one.failure}" for one in done if one.failure)
+    app.print(f"{target.identity}: {len(built)} of {len(done)} programs compiled", *failures)
+
+
+def _table(done: Sequence[Compiled]) -> Table:
+    numbers = ("registers", "stack", "spilled")
+    table = new_table("kernel", "source", "solver", *numbers, right=numbers)
+    for one in done:
+        first, others = one.solvers[0], len(one.solvers) - 1
+        for kernel in one.kernels:
+            table.add_row(
+                kernel.entry,
+                one.program.source.path.rpartition("/")[2],
+                f"{first} and {others} more" if others else first,
+                "-" if kernel.registers is None else str(kernel.registers),
+                str(kernel.stack),
+                str(kernel.spilled),
+            )
+    return table

@@ -1,0 +1,136 @@
+"""``convfind compile``: kernels ahead of the first find."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from convfind.cli import compile as compile_command
+from convfind.cli.compile import programs_for
+from convfind.device.kernel_figures import KernelFigures
+from convfind.device.target import Target
+from convfind.errors import BackendUnavailableError, KernelBuildError
+from convfind.finddb import BinaryStore
+from convfind.problem import ConvProblem
+from convfind.runtime.backend import AheadCompiler
+from convfind.solver.kernel_spec import Program
+from convfind.testing import MOCK_TARGET, MockBackend
+
+SHAPES = ("--x", "1,4,8,8", "--w", "4,4,3,3")
+THERE = replace(MOCK_TARGET, arch="mock9", identity="")
+
+
+class Elsewhere:
+    """A compiler whose programs spill 8 bytes each."""
+
+    target: Target = THERE
+    broken = False
+
+    def compile(self, program: Program) -> bytes:
+        if self.broken:
+            raise KernelBuildError(str(program.source), program.all_options, "error: nothing fits")
+        return b"binary of " + str(program.source).encode()
+
+    def figures(self, program: Program, binary: bytes) -> Sequence[KernelFigures]:
+        assert binary.startswith(b"binary of ")
+        return (KernelFigures("entry", 40, 8, 8),)
+
+
+@pytest.fixture
+def elsewhere(shell: Any, monkeypatch: pytest.MonkeyPatch) -> Elsewhere:
+    """The mock backend compiles for ``mock9``."""
+    compiler = Elsewhere()
+
+    def compiler_for(_: object, arch: str, units: int | None = None) -> AheadCompiler | None:
+        if arch == "gone":
+            raise BackendUnavailableError("pip install the-compiler")
+        return compiler if arch == "mock9" else None
+
+    monkeypatch.setattr(MockBackend, "compiler_for", compiler_for)
+    return compiler
+
+
+def test_what_is_compiled_for_a_target_lies_in_the_cache_under_its_key(
+    shell: Any, elsewhere: Elsewhere
+) -> None:
+    document = shell.json("compile", "--target", "mock9", *SHAPES)
+    assert document["target"] == THERE.identity
+    assert document["programs"] == len(document["kernels"]) > 0
+    assert {kernel["spilled"] for kernel in document["kernels"]} == {8}
+    named = {solver for kernel in document["kernels"] for solver in kernel["solvers"]}
+    assert named
+    store = BinaryStore.open(shell.settings.user_db_path)
+    problem = ConvProblem.forward(x=(1, 4, 8, 8), w=(4, 4, 3, 3))
+    programs = programs_for(shell.registry(), [problem], THERE)
+    assert len(programs) == document["programs"]
+    for program in programs:
+        assert store.get(program.key(THERE.compiler)) is not None
+        assert store.get(program.key(MOCK_TARGET.compiler)) is None
+
+
+def test_a_table_shows_registers_and_spills(shell: Any, elsewhere: Elsewhere) -> None:
+    text = shell("compile", "--target", "mock9", *SHAPES).stdout
+    assert "registers" in text
+    assert "entry" in text
+    assert "programs compiled" in text
+
+
+def test_a_device_that_is_here_compiles_for_itself_and_a_find_compiles_nothing(
+    shell: Any,
+) -> None:
+    made = shell.json("compile", *SHAPES, code=1)  # one of the mock solvers never builds
+    assert made["target"] == MOCK_TARGET.identity
+    assert len(made["failed"]) == 1
+    before = shell.backend.counters.compiles
+    found = shell.json("find", *SHAPES, "--mode", "normal")
+    assert found["measured"] > 1
+    assert shell.backend.counters.compiles == before + 1
+
+
+def test_layers_of_a_file_are_compiled_together(
+    shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[ConvProblem] = []
+    programs = compile_command.programs_for
+
+    def noted(registry: Any, problems: Any, target: Target) -> Any:
+        asked.extend(problems)
+        return programs(registry, problems, target)
+
+    monkeypatch.setattr(compile_command, "programs_for", noted)
+    file = tmp_path / "layers.txt"
+    forward = "conv -n 1 -c 4 -H 8 -W 8 -k 4 -y 3 -x 3 -F 1\n"
+    file.write_text(forward * 2 + forward.replace("-k 4", "-k 8"))
+    assert shell.json("compile", "--layers", file, "-n", "2", code=1)["programs"] > 0
+    assert [problem.w_shape[0] for problem in asked] == [4, 8]
+    assert {problem.x_shape[0] for problem in asked} == {2}
+    refused = shell("compile", "--layers", file, *SHAPES, code=2)
+    assert "either a problem or --layers" in refused.stderr
+
+
+def test_a_target_that_nobody_knows_and_one_whose_compiler_is_missing_are_told(
+    shell: Any, elsewhere: Elsewhere
+) -> None:
+    assert "convfind-backend-cuda" in shell("compile", "--target", "no", *SHAPES, code=2).stderr
+    gone = shell("compile", "--target", "gone", *SHAPES, code=1).stderr
+    assert "mock: pip install the-compiler" in gone
+
+
+def test_programs_that_do_not_build_are_listed_and_the_command_fails(
+    shell: Any, elsewhere: Elsewhere
+) -> None:
+    elsewhere.broken = True
+    failed = shell("compile", "--target", "mock9", *SHAPES, code=1)
+    assert "nothing fits" in failed.stdout
+    assert "do not build" in failed.stderr
+
+
+def test_options_that_contradict_each_other_are_refused(shell: Any) -> None:
+    both = shell("compile", "--target", "mock9", "--device", "mock:0", *SHAPES, code=2)
+    assert "leave out --device" in both.stderr
+    alone = shell("compile", "--compute-units", "3", *SHAPES, code=2)
+    assert "--compute-units belongs to --target" in alone.stderr
