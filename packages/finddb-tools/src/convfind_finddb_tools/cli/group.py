@@ -37,6 +37,7 @@ _COMMANDS = {
     "packs": ("packs", "packs"),
     "quarantine": ("quarantine", "quarantine"),
     "repair": ("repair", "repair"),
+    "serve": ("serve", "serve"),
     "show": ("show", "show"),
     "stats": ("stats", "stats"),
     "verify": ("verify", "verify"),
