@@ -73,8 +73,10 @@ class Convolution:
         says how they are told apart. Inputs may change or go as soon as the call returns.
 
         Args:
-            x, w, y: NumPy arrays, host tensors with DLPack, tensors of the backend's own
-                library, or `DeviceTensor`. Bound weights are left out.
+            x: the data (N, C, spatial): a NumPy array, a host tensor with DLPack, a tensor of the
+                backend's own library, or a `DeviceTensor`; so are the other tensors.
+            w: the weights (K, C / groups, spatial); left out if they are bound.
+            y: the result (N, K, spatial) of the forward pass, or its gradient, where it is read.
             bias: of a problem with a bias: as many elements as the result has channels.
             z: of a problem with ``add``: what is added, in the form of the result.
             out: where to write; an array, tensor or `DeviceTensor` that shares no memory with an

@@ -155,8 +155,12 @@ class Handle:
         tell whether x lies channels last; weights of the host follow it.
 
         Args:
-            x, w, bias, z, out, workspace: tensors, as `Convolution.run` takes them; without bias
-                or z nothing is added. The result lies as ``out`` does, or as z does.
+            x: the data (N, C, spatial); this and the other tensors as `Convolution.run` takes them.
+            w: the weights (K, C / groups, spatial).
+            bias: K numbers, or None to add none.
+            z: a tensor of the result's shape to add, or None.
+            out: where to write, or None; the result lies as ``out`` does, or as z does.
+            workspace: device memory, or None for that of the pool.
             policy: what the find may do: a mode, as `find` takes it, or what `policy` returns.
             **options: stride, padding and so on; see `CallOptions`.
 
