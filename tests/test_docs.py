@@ -167,3 +167,30 @@ def test_every_row_of_the_parity_table_names_a_test_that_exists() -> None:
             assert function in {
                 node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)
             }, row[0]
+
+
+def test_the_reference_has_every_public_name_of_core() -> None:
+    tree = ast.parse((CORE / "src/convfind/__init__.py").read_text())
+    (public,) = (
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    )
+    shown = [
+        name
+        for page in (ROOT / "docs/reference/api").glob("*.md")
+        for name in re.findall(r"^::: convfind\.(\w+)$", page.read_text(), re.MULTILINE)
+    ]
+    assert set(public) <= set(shown)
+    assert len(shown) == len(set(shown))
+
+
+def test_the_site_has_a_place_for_every_page_that_teaches() -> None:
+    places = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text()))
+    folders = ("start", "tutorials", "how-to", "explanation", "reference", "solvers")
+    pages = {
+        path.relative_to(ROOT / "docs").as_posix()
+        for folder in folders
+        for path in (ROOT / "docs" / folder).rglob("*.md")
+    }
+    assert pages <= places

@@ -113,6 +113,21 @@ def test_packages_agree_on_python_and_licence(folder: Path) -> None:
     assert (folder / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
 
 
+@pytest.mark.parametrize("name", ["cpu", "nvidia", "amd", "onnx", "torch", "tools"])
+def test_requirements_of_a_checkout_are_the_extra_of_core(name: str) -> None:
+    lines = (ROOT / f"requirements/{name}.txt").read_text().splitlines()
+    paths = [line for line in lines if not line.startswith("#")]
+    assert paths[0] == "./packages/core"
+    named = set()
+    for path in paths[1:]:
+        folder, bracket, extras = path.partition("[")
+        named.add(str(project(ROOT / folder)["name"]) + bracket + extras)
+    extra = project(ROOT / "packages/core")["optional-dependencies"][name]
+    major, minor, _ = (int(part) for part in core_version().split("."))
+    versions = f">={major}.{minor},<{major}.{minor + 1}"
+    assert {f"{text}{versions}" for text in named} == set(extra)
+
+
 def test_changelog_opens_with_the_version() -> None:
     headings = re.findall(r"^## \[?([^\]\s]+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert next(text for text in headings if text != "Unreleased") == core_version()

@@ -1,4 +1,4 @@
-"""Benchmark pages from the recorded tables: a plot of what each says against a peer, and its rows."""
+"""Benchmark pages from the recorded tables: a plot of their ratios over peers, and their rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mirror import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from results import _DEVICES, Table, tables  # noqa: E402
+from results import _DEVICES, Table, tables
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _LABELS, _WIDTH, _ROW = 330, 760, 22
@@ -102,7 +102,8 @@ def _plot(bars: Sequence[Bar]) -> str:
     for tick in ticks:
         kind = "one" if tick == 1 else "grid"
         parts.append(
-            f'<line class="{kind}" x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="24" y2="{height - 8}"/>'
+            f'<line class="{kind}" x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="24" '
+            f'y2="{height - 8}"/>'
             f'<text class="tick" x="{x(tick):.1f}" y="16">{tick:g}x</text>'
         )
     for number, bar in enumerate(bars):

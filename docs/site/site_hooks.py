@@ -1,9 +1,10 @@
-"""What mkdocs does beyond its settings: generated pages and tables, and links into the repository."""
+"""What mkdocs does beyond its settings: generated pages and tables, links into the repository."""
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from mkdocs.structure.files import File
 _ROOT_PAGES = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/RESULTS.md")
 _MARKER = re.compile(r"<!-- site: ([\w-]+)(?: ([\w./-]+))? -->")
 _DIAGRAM = re.compile(r"!\[([^\]]+)\]\(([^)\s]+\.svg)\)")
-_TABLES = {
+_TABLES: dict[str, Callable[[str], str]] = {
     "solvers": solver_tables.table,
     "commands": lambda _: command_pages.page(),
     "operators": lambda _: operator_tables.kinds(),

@@ -32,7 +32,8 @@ def table(package: str) -> str:
             for direction in solver.domain.directions
         )
         lines.append(
-            f"| {pattern}{_count(members)} | {', '.join(directions)} | {kinds} | {dtypes} | {needs} |"
+            f"| {pattern}{_count(members)} | {', '.join(directions)} | {kinds} | {dtypes} "
+            f"| {needs} |"
         )
     return "\n".join([f"{len(solvers)} solvers:", "", *lines])
 
@@ -41,7 +42,9 @@ def _pattern(solver_id: str) -> str:
     """Return an id with its layout and direction replaced by placeholders."""
     name = solver_id
     for words, placeholder in zip(_VARIANTS, ("<layout>", "<direction>"), strict=True):
-        name = re.sub(rf"-(?:{'|'.join(sorted(words, reverse=True))})(?=-|$)", f"-{placeholder}", name)
+        name = re.sub(
+            rf"-(?:{'|'.join(sorted(words, reverse=True))})(?=-|$)", f"-{placeholder}", name
+        )
     return f"`{name}`"
 
 
