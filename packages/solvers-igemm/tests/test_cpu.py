@@ -18,6 +18,7 @@ from convfind.runtime.backend import Device
 from convfind.solver.applicability import Rejected
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import Direction, Layout
+from convfind_solvers_igemm.cpu_flat import ChannelsLastFlatForward
 from convfind_solvers_igemm.cpu_rows import CpuRows
 from convfind_solvers_igemm.cpu_solver import _REGISTER_TILES, CpuSolver
 from convfind_solvers_igemm.cpu_strassen import Strassen
@@ -32,7 +33,9 @@ SOLVERS = [
     solver
     for solver in solvers()
     if isinstance(solver, CpuSolver)
-    and not isinstance(solver, (Strassen, ChannelsLastPointwiseBackwardWeights))
+    and not isinstance(
+        solver, (Strassen, ChannelsLastFlatForward, ChannelsLastPointwiseBackwardWeights)
+    )
 ]
 each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
 # These reject part of what the others take: wide filters, or strides.

@@ -12,6 +12,7 @@ from convfind_solvers_igemm.cpu import (
     ChannelsLastForward,
     ChannelsLastForwardInline,
 )
+from convfind_solvers_igemm.cpu_flat import ChannelsLastFlatForward
 from convfind_solvers_igemm.cpu_rows import (
     ChannelsFirstRowsBackwardData,
     ChannelsFirstRowsForward,
@@ -49,6 +50,7 @@ def cpu_solvers() -> list[Solver]:
         ChannelsFirstRowsForward(),
         ChannelsFirstForward(),
         ChannelsLastRowsForward(),
+        ChannelsLastFlatForward(),
         ChannelsLastForward(),
         ChannelsLastForwardInline(),
         StrassenBackwardData(),

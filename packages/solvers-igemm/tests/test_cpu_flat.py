@@ -1,0 +1,97 @@
+"""1x1 convolutions of stride 1 from where data lie: right at all edges, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from devices_for_tests import on_cpu
+from drawn_shapes import assert_drawn
+from hypothesis import strategies as st
+
+from convfind.device.target import DeviceKind
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.runtime.backend import Device
+from convfind.solver.applicability import Rejected
+from convfind.testing import MOCK_TARGET, assert_solver
+from convfind.types import Direction, Layout
+from convfind_solvers_igemm.cpu_flat import ChannelsLastFlatForward
+from convfind_solvers_igemm.cpu_solver import _REGISTER_TILES
+
+pytest_plugins = ["convfind.testing.fixtures"]
+
+SOLVER = ChannelsLastFlatForward()
+TARGET = replace(MOCK_TARGET, identity="", backend="opencl", kind=DeviceKind.CPU)
+
+
+def problem_of(
+    images: int,
+    channels: int,
+    size: tuple[int, ...],
+    filters: int,
+    *,
+    taps: int = 1,
+    groups: int = 1,
+    **options: Any,
+) -> ConvProblem:
+    """Return a convolution of 1x1 filters, unless options say otherwise."""
+    rank = len(size)
+    return ConvProblem.create(
+        Direction.FORWARD,
+        (images, channels, *size),
+        (filters, channels // groups, *(taps,) * rank),
+        groups=groups,
+        layout=Layout.of(rank, channels_last=True),
+        **options,
+    )
+
+
+#: Few positions and many, filters that are no vectors, sums of one block and of several.
+SHAPES = [
+    problem_of(1, 5, (1, 1), 3),
+    problem_of(1, 40, (7, 7), 16, beta=2.0),
+    problem_of(2, 17, (3,), 33, alpha=0.5),
+    problem_of(1, 16, (5, 5, 5), 24),
+    problem_of(3, 700, (5, 5), 50, beta=0.5),
+    problem_of(1, 3000, (4, 11), 20),
+    problem_of(1, 33, (29, 41), 64),
+]
+
+
+@pytest.mark.parametrize("tile", [None, (6, 1), (5, 1), (12, 2)], ids=str)
+def test_edges_of_tiles(
+    convfind_device: Device, tile: tuple[int, int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = on_cpu(convfind_device)
+    if tile is not None:
+        monkeypatch.setitem(_REGISTER_TILES, device.target.arch, tile)
+    assert_solver(SOLVER, device, shapes=SHAPES, every_variant=False)
+
+
+def test_drawn_shapes(convfind_device: Device) -> None:
+    sizes = st.lists(st.integers(1, 14), min_size=1, max_size=3).map(tuple)
+    problems = st.builds(
+        problem_of,
+        *(st.integers(1, 3), st.integers(1, 90), sizes, st.integers(1, 70)),
+        beta=st.sampled_from((0.0, 2.0)),
+    )
+    drawn = st.lists(problems, min_size=8, max_size=16)
+    assert_drawn(SOLVER, on_cpu(convfind_device), drawn, refuses=False)
+
+
+@pytest.mark.parametrize(
+    ("problem", "reason"),
+    [
+        (problem_of(1, 64, (9, 9), 64, taps=3, padding=1), Reason.FILTER_SIZE),
+        (problem_of(1, 64, (9, 9), 64, stride=2), Reason.STRIDE),
+        (problem_of(1, 64, (9, 9), 64, padding=1), Reason.PADDING),
+        (problem_of(1, 64, (9, 9), 64, groups=2), Reason.GROUPS),
+        (problem_of(1, 1, (2**16, 2**16), 1), Reason.SIZE_LIMIT),
+    ],
+)
+def test_what_it_refuses(problem: ConvProblem, reason: Reason) -> None:
+    answer = SOLVER.takes(problem, TARGET)
+    assert isinstance(answer, Rejected)
+    assert answer.reason == reason
