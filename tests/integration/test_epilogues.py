@@ -154,7 +154,10 @@ def test_a_whole_epilogue_is_applied_once(solver: Solver, device: Device) -> Non
     ]
     if not taken:
         pytest.skip("takes none of the layers here")
-    for problem, place in {taken[0], taken[-1]}:
+    # All have edges of tiles on all sides; without optimisation, kernels take seconds for large ones.
+    least = min(problem.flops for problem, _ in taken)
+    small = [(problem, place) for problem, place in taken if problem.flops <= 4 * least]
+    for problem, place in {small[0], small[-1]}:
         result = replace(problem, add=False)  # what is added lies in the result
         shapes = (problem, result) if problem.dtype is DataType.FLOAT32 else (problem,)
         report = check_solver(solver, place, shapes=shapes, every_variant=False)
