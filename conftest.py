@@ -28,7 +28,7 @@ _KEPT = "CONVFIND_REQUIRE_"
 
 #: In the names of tests: PoCL, and Intel's runtime.
 _POCL, _FASTER = "-portable-computing-language-", "-intel-r-opencl-"
-_SHARE_OF_POCL = 4
+_SHARE_OF_POCL = 8
 #: What differs between runtimes is tested there.
 _WITH_ALL_RUNTIMES = ("packages/backend-opencl/", "packages/core/")
 
@@ -64,7 +64,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave to PoCL every fourth case of a test where another runtime has all of them.
+    """Leave to PoCL every eighth case of a test where another runtime has all of them.
 
     It compiles ten times as long, and the same kernels for the same CPU.
     """

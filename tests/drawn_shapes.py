@@ -6,10 +6,11 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from devices_for_tests import repeats_another
+from devices_for_tests import as_written, repeats_another
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis.strategies import SearchStrategy
 
+from convfind.device.target import DeviceKind
 from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
 from convfind.runtime.backend import Device
@@ -37,11 +38,13 @@ def assert_drawn(
 ) -> None:
     """`assert_solver` for lists of problems; whether the solver may refuse some.
 
-    Every runtime gets the kernels in other tests. Which shapes are computed wrongly does not depend
-    on it, and each drawn one is a program more.
+    Every runtime gets the kernels in other tests, optimised. Which shapes are computed wrongly does
+    not depend on it, and each drawn one is a program more.
     """
     if repeats_another(device):
         pytest.skip("drawn shapes run on the CPU's other runtime")
+    if device.target.kind is DeviceKind.CPU:
+        device = as_written(device)
 
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
     @given(shapes=problems)

@@ -154,7 +154,7 @@ def test_a_whole_epilogue_is_applied_once(solver: Solver, device: Device) -> Non
     ]
     if not taken:
         pytest.skip("takes none of the layers here")
-    # All have edges of tiles on all sides; without optimisation, kernels take seconds for large ones.
+    # All have edges of tiles on all sides; unoptimised kernels take seconds for large ones.
     least = min(problem.flops for problem, _ in taken)
     small = [(problem, place) for problem, place in taken if problem.flops <= 4 * least]
     for problem, place in {small[0], small[-1]}:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from devices_for_tests import of_instructions, on_cpu
+from devices_for_tests import mostly_as_written, of_instructions, on_cpu
 from drawn_shapes import assert_drawn, legal
 from hypothesis import strategies as st
 
@@ -45,7 +45,7 @@ def problem_of(
 @pytest.mark.parametrize("arch", ["x86-64-avx2", "x86-64-avx512"])
 @each_solver
 def test_edges_of_tiles(solver: First, arch: str, convfind_device: Device) -> None:
-    device = of_instructions(on_cpu(convfind_device), arch)
+    device = mostly_as_written(of_instructions(on_cpu(convfind_device), arch))
     shapes = [
         problem_of(solver, (2, 3, 29, 31), (20, 3, 7, 7), padding=3, stride=2),
         problem_of(solver, (1, 3, 40, 139), (33, 3, 7, 5), padding=2, stride=4),

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from devices_for_tests import PLAIN_GPU, as_small_gpu, disguised, on_cpu
+from devices_for_tests import PLAIN_GPU, as_small_gpu, disguised, mostly_as_written, on_cpu
 from drawn_shapes import assert_drawn, legal
 from hypothesis import strategies as st
 
@@ -77,7 +77,7 @@ def shapes_of(solver: FewChannels) -> list[ConvProblem]:
 
 @each_solver
 def test_edges_of_tiles(solver: FewChannels, convfind_device: Device) -> None:
-    device = device_for(solver, convfind_device)
+    device = mostly_as_written(device_for(solver, convfind_device))
     shapes = shapes_of(solver)
     report = assert_solver(solver, device, shapes=shapes, every_variant=False)
     assert len(report.problems) >= min(len(shapes), 7)
