@@ -7,6 +7,7 @@ that tests start inherit what is set here.
 from __future__ import annotations
 
 import os
+import re
 import site
 from collections import Counter
 from tempfile import TemporaryDirectory
@@ -27,10 +28,11 @@ _SETTINGS = ("CONVFIND_", "MIOPEN_")
 _KEPT = "CONVFIND_REQUIRE_"
 
 #: In the names of tests: PoCL, and Intel's runtime.
-_POCL, _FASTER = "-portable-computing-language-", "-intel-r-opencl-"
+_POCL = re.compile(r"-portable-computing-language-|\[Portable\d")
+_FASTER = re.compile(r"-intel-r-opencl-|\[Intel\(R\)\d")
 _SHARE_OF_POCL = 8
-#: What differs between runtimes is tested there.
-_WITH_ALL_RUNTIMES = ("packages/backend-opencl/", "packages/core/")
+#: What differs between runtimes is tested there, but for a family of solvers.
+_WITH_ALL_RUNTIMES = re.compile("packages/(backend-opencl/tests/(?!gemm/)|core/)")
 
 _home = pytest.StashKey[TemporaryDirectory[str]]()
 
@@ -68,14 +70,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     It compiles ten times as long, and the same kernels for the same CPU.
     """
-    if config.getoption("all_runtimes") or not any(_FASTER in item.name for item in items):
+    if config.getoption("all_runtimes") or not any(_FASTER.search(item.name) for item in items):
         return
     cases = Counter[tuple[str, str]]()
     kept: list[pytest.Item] = []
     left: list[pytest.Item] = []
     for item in items:
         path = item.path.as_posix()
-        if _POCL in item.name and not any(folder in path for folder in _WITH_ALL_RUNTIMES):
+        if _POCL.search(item.name) and not _WITH_ALL_RUNTIMES.search(path):
             test = path, getattr(item, "originalname", item.name)
             cases[test] += 1
             if cases[test] % _SHARE_OF_POCL != 1:
