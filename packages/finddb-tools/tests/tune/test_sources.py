@@ -10,7 +10,7 @@ import pytest
 
 from convfind.errors import ProblemError
 from convfind.plugins.registry import Registry
-from convfind.problem import ConvProblem
+from convfind.problem import Activation, ConvProblem
 from convfind.types import Direction
 from convfind_finddb_tools import hooks
 from convfind_finddb_tools.tune.sources import read_source
@@ -50,6 +50,20 @@ def test_log(tmp_path: Path) -> None:
     workload = gather([reading])
     assert [problem.direction for problem in workload.problems] == list(Direction)
     assert list(workload.counts.values()) == [2, 1, 1]
+
+
+def test_fusion_plans_in_a_log_are_fused_problems(tmp_path: Path) -> None:
+    sizes = "-n 8 -c 64 -H 28 -W 28 -k 64 -y 3 -x 3 -p 1 -q 1"
+    plans = ("-F 4 -m 3", "-F 6", "-F 0 -M 1", "-F 2")
+    log = "\n".join(f"Command [Fusion] ./bin/MIOpenDriver CBAInfer {sizes} {p}" for p in plans)
+    reading = _read(tmp_path, "app.log", log)
+    plain = ConvProblem.forward((8, 64, 28, 28), (64, 64, 3, 3), padding=1)
+    relu = Activation("relu")
+    assert gather([reading]).counts == {
+        plain.with_epilogue(bias=True, activation=relu).key: 2,  # with a batch norm, or without
+        plain.with_epilogue(bias=True).key: 1,
+    }
+    assert [refusal.where for refusal in reading.refused] == ["line 4"]
 
 
 def test_layer_file_counts_layers(tmp_path: Path) -> None:

@@ -8,11 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 import click
 
 from convfind.arguments import similar
-from convfind.problem.text.driver_flags import FLAGS
+from convfind.problem.text.driver_flags import FLAGS, FUSION_FLAGS
 from convfind.problem.text.driver_line import MODES
 
-_FIRST_WORD = re.compile(r"(?:.*[/\\])?MIOpenDriver(?:\.exe)?|conv(?:fp16|bfp16|int8|fp8|bfp8)?")
-_DRIVERS_OWN = frozenset(f"--{flag.long}" for flag in FLAGS)
+_FIRST_WORD = re.compile(
+    r"(?:.*[/\\])?MIOpenDriver(?:\.exe)?|conv(?:fp16|bfp16|int8|fp8|bfp8)?|CBAInfer(?:fp16)?"
+)
+_DRIVERS_OWN = frozenset(f"--{flag.long}" for flag in (*FLAGS, *FUSION_FLAGS))
 
 
 def join_driver_line(arguments: Sequence[str], options: Mapping[str, bool]) -> list[str]:

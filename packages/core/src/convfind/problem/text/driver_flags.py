@@ -1,7 +1,9 @@
-"""The flags of MIOpenDriver's ``conv`` command: names, short names, defaults."""
+"""The flags of MIOpenDriver's ``conv`` and ``CBAInfer``: names, short names, defaults."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -13,6 +15,7 @@ class FlagKind(Enum):
     """Meaning of a flag's value."""
 
     NUMBER = auto()  # a whole number that describes the problem
+    DECIMAL = auto()  # any finite number that describes the problem
     WORD = auto()  # a word that describes the problem
     FIXED = auto()  # describes a problem that only its default makes possible here
     RUN_NUMBER = auto()  # a whole number that says how the driver runs: read and ignored
@@ -82,23 +85,56 @@ FLAGS = (
     Flag("in_bias", "a", "", FlagKind.RUN_WORD),
 )
 
-_BY_WORD = {f"--{flag.long}": flag for flag in FLAGS} | {f"-{flag.short}": flag for flag in FLAGS}
+#: Those of ``CBAInfer``, whose defaults are others.
+FUSION_FLAGS = (
+    Flag("batchsize", "n", "32"),
+    Flag("in_channels", "c", "3"),
+    Flag("in_h", "H", "32"),
+    Flag("in_w", "W", "32"),
+    Flag("out_channels", "k", "32"),
+    Flag("group_count", "g", "1"),
+    Flag("fil_h", "y", "3"),
+    Flag("fil_w", "x", "3"),
+    Flag("conv_stride_h", "u", "1"),
+    Flag("conv_stride_w", "v", "1"),
+    Flag("pad_h", "p", "0"),
+    Flag("pad_w", "q", "0"),
+    Flag("dilation_h", "l", "1"),
+    Flag("dilation_w", "j", "1"),
+    Flag("pad_mode", "z", "default", FlagKind.WORD),
+    Flag("pad_val", "r", "0", FlagKind.FIXED),
+    Flag("fusion_mode", "F", "0"),
+    Flag("activMode", "m", "3"),
+    Flag("bnMode", "M", "0"),
+    Flag("alpha", "A", "1.0", FlagKind.DECIMAL),
+    Flag("beta", "B", "0.", FlagKind.DECIMAL),
+    Flag("gamma", "G", "1", FlagKind.DECIMAL),
+    Flag("iter", "i", "1", FlagKind.RUN_NUMBER),
+    Flag("verify", "V", "1", FlagKind.RUN_NUMBER),
+    Flag("time", "t", "0", FlagKind.RUN_NUMBER),
+    Flag("wall", "w", "0", FlagKind.RUN_NUMBER),
+    Flag("search", "s", "0", FlagKind.RUN_NUMBER),
+    Flag("printconv", "P", "1", FlagKind.RUN_NUMBER),
+    Flag("dot_graph", "D", "", FlagKind.RUN_WORD),
+)
 
 
-def read_flags(words: list[str]) -> dict[str, str]:
+def read_flags(words: list[str], flags: Sequence[Flag] = FLAGS) -> dict[str, str]:
     """Return the value of every flag by its long name; a flag given twice has its last value.
 
     Raises:
         ProblemError: an unknown flag, one without a value, or a value that is no number.
     """
-    values = {flag.long: flag.default for flag in FLAGS}
+    by_word = {f"--{flag.long}": flag for flag in flags}
+    by_word |= {f"-{flag.short}": flag for flag in flags}
+    values = {flag.long: flag.default for flag in flags}
     rest = iter(words)
     for word in rest:
-        flag = _BY_WORD.get(word)
+        flag = by_word.get(word)
         if flag is None:
-            raise ProblemError("driver line", word, _near(word))
+            raise ProblemError("driver line", word, _near(word, flags))
         value = next(rest, None)
-        if value is None or value in _BY_WORD:
+        if value is None or value in by_word:
             raise ProblemError(flag.long, value, f"a value after {word}")
         _check_value(flag, value)
         values[flag.long] = value
@@ -111,11 +147,20 @@ def _check_value(flag: Flag, value: str) -> None:
     numeric = flag.kind in (FlagKind.NUMBER, FlagKind.RUN_NUMBER)
     if numeric and not (value.removeprefix("-").isdecimal() and value.isascii()):
         raise ProblemError(flag.long, value, "a whole number")
+    if flag.kind is FlagKind.DECIMAL and not _is_finite(value):
+        raise ProblemError(flag.long, value, "a number")
 
 
-def _near(word: str) -> str:
+def _is_finite(value: str) -> bool:
+    try:
+        return math.isfinite(float(value))
+    except ValueError:
+        return False
+
+
+def _near(word: str, flags: Sequence[Flag]) -> str:
     """Suggest flags that resemble a word."""
-    near = similar(word.lstrip("-"), [flag.long for flag in FLAGS])
+    near = similar(word.lstrip("-"), [flag.long for flag in flags])
     if near:
         return ", ".join(f"--{name}" for name in near)
-    return "the flags of MIOpenDriver conv, such as --batchsize, -c, --in_h, -k, --forw"
+    return "the flags of MIOpenDriver, such as --batchsize, -c, --in_h, -k, --fil_h"

@@ -1,5 +1,6 @@
 """MIOpenDriver's command line, e.g. ``conv -n 64 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -F 1``.
 
+A fusion plan, ``CBAInfer -F 4 -n 64 ...``, is a forward problem with bias and activation.
 Flags that say how the driver runs (iterations, verification, files) are read and ignored.
 """
 
@@ -10,7 +11,8 @@ from typing import Any
 
 from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
-from convfind.problem.text.driver_flags import read_flags
+from convfind.problem.text.driver_flags import FUSION_FLAGS, read_flags
+from convfind.problem.text.fusion_mode import epilogue_of
 from convfind.problem.text.sizes import checked_text, parse_size, refuse_unspeakable
 from convfind.types import ConvMode, DataType, Direction, Layout
 
@@ -20,6 +22,7 @@ _DTYPES = {
     "convbfp16": DataType.BFLOAT16,
     "convint8": DataType.INT8,
 }
+_FUSED_DTYPES = {"CBAInfer": DataType.FLOAT32, "CBAInferfp16": DataType.FLOAT16}
 _BASE_WORD = {dtype: word for word, dtype in _DTYPES.items()}
 #: Values of ``--mode``.
 MODES = {"conv": ConvMode.CONVOLUTION, "trans": ConvMode.TRANSPOSE}
@@ -37,7 +40,9 @@ _AXES = ("d", "h", "w")
 def is_driver_line(text: str) -> bool:
     """Return whether a text begins like a driver line."""
     words = text.split(maxsplit=1)
-    return bool(words) and (_PROGRAM.fullmatch(words[0]) is not None or words[0].startswith("conv"))
+    return bool(words) and (
+        _PROGRAM.fullmatch(words[0]) is not None or words[0].startswith(("conv", "CBAInfer"))
+    )
 
 
 def parse_driver_line(line: str) -> tuple[ConvProblem, ...]:
@@ -52,16 +57,23 @@ def parse_driver_line(line: str) -> tuple[ConvProblem, ...]:
     words = _COMMENT.sub("", checked_text("driver line", line)).split()
     if words and _PROGRAM.fullmatch(words[0]):
         del words[0]
+    if words and words[0] in _FUSED_DTYPES:
+        return (_fused_problem(words[1:], _FUSED_DTYPES[words[0]]),)
     if not words or words[0] not in _DTYPES:
-        raise ProblemError(
-            "driver line", line.strip(), f"[MIOpenDriver] {'|'.join(_DTYPES)}, then flags"
-        )
+        commands = "|".join((*_DTYPES, *_FUSED_DTYPES))
+        raise ProblemError("driver line", line.strip(), f"[MIOpenDriver] {commands}, then flags")
     dtype = _DTYPES[words[0]]
     values = read_flags(words[1:])
     problem = _problem(values, dtype)
     return tuple(
         problem.with_direction(direction) for direction in _directions(values["forw"], dtype)
     )
+
+
+def _fused_problem(words: list[str], dtype: DataType) -> ConvProblem:
+    values = read_flags([]) | read_flags(words, FUSION_FLAGS)
+    values["pad_mode"] = "default" if values["pad_mode"] == "conv" else values["pad_mode"]
+    return _problem(values, dtype).with_epilogue(**epilogue_of(values))
 
 
 def _directions(forw: str, dtype: DataType) -> list[Direction]:

@@ -11,7 +11,9 @@ from convfind.problem.text.driver_line import is_driver_line
 from convfind_finddb_tools.tune.workload import Found, Reading, Refusal
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_COMMAND = re.compile(r"MIOpenDriver(?:\.exe)?[\"']?\s+(?P<command>conv\S*\s[^\"'|;&>]*)")
+_COMMAND = re.compile(
+    r"MIOpenDriver(?:\.exe)?[\"']?\s+(?P<command>(?:conv|CBAInfer)\S*\s[^\"'|;&>]*)"
+)
 
 
 def read_text_problems(path: Path) -> Reading:
