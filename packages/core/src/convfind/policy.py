@@ -114,6 +114,7 @@ class Policy:
     use_db: bool = True  # answer from the database where it can
     on_miss: OnMiss = OnMiss.MEASURE
     dynamic_only: bool = True  # measure only solvers whose binaries serve many shapes
+    race: bool = True  # leave out solvers that by all that is known cannot win
     check_hit: CheckHit = CheckHit.NO  # run what is recorded again before trusting it
     tolerance: float = 0.2  # a checked winner may be slower than recorded by this share
     tune: bool = False  # search for better configs of tunable solvers
@@ -182,6 +183,11 @@ class Policy:
         return replace(self, **changes)
 
     @property
+    def races(self) -> bool:
+        """True where a search leaves out who cannot win: not who is named, nor who is tuned."""
+        return self.race and self.solvers is None and not self.tune
+
+    @property
     def is_filtered(self) -> bool:
         """True where solvers are left out by name or algorithm."""
         return bool(self.deny) or self.solvers is not None or self.algorithms is not None
@@ -206,6 +212,7 @@ class PolicyFields(TypedDict, total=False):
     use_db: bool
     on_miss: OnMiss | str
     dynamic_only: bool
+    race: bool
     check_hit: CheckHit | str
     tolerance: SupportsFloat
     tune: bool
@@ -244,14 +251,15 @@ _NEUTRAL: dict[str, Any] = {
     "use_db": True,
     "on_miss": OnMiss.MEASURE,
     "dynamic_only": False,
+    "race": False,
     "check_hit": CheckHit.NO,
     "tune": False,
 }
 _MODE_FIELDS: dict[FindMode, dict[str, Any]] = {
     FindMode.NORMAL: {"use_db": False},
     FindMode.FAST: {"on_miss": OnMiss.ESTIMATE},
-    FindMode.HYBRID: {},
-    FindMode.DYNAMIC_HYBRID: {"dynamic_only": True},
+    FindMode.HYBRID: {"race": True},
+    FindMode.DYNAMIC_HYBRID: {"dynamic_only": True, "race": True},
     FindMode.TRUST_VERIFY: {"check_hit": CheckHit.WINNER, "tune": True},
     FindMode.TRUST_VERIFY_FULL: {"check_hit": CheckHit.ALL, "tune": True},
 }

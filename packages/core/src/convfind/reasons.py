@@ -41,6 +41,7 @@ class Reason(StrEnum):
     DENIED = "denied"
     WORKSPACE = "workspace"
     BUDGET = "budget"
+    OUTRUN = "outrun"
     LAST_RESORT = "last-resort"
     # It was tried and failed.
     BUILD_FAILED = "build-failed"
@@ -87,6 +88,7 @@ _TEXT = {
     Reason.DENIED: "left out by the policy",
     Reason.WORKSPACE: "needs more workspace than the limit",
     Reason.BUDGET: "not measured: the time budget of the find was used up",
+    Reason.OUTRUN: "not measured: by all that is known it cannot win",
     Reason.LAST_RESORT: "not measured: a last resort, and another solver ran",
     Reason.BUILD_FAILED: "its kernels do not build on this device",
     Reason.LAUNCH_FAILED: "its kernels do not run on this device",

@@ -38,6 +38,8 @@ class Sampling:
 
 
 USUAL = Sampling(samples=60, seconds=0.15, final_seconds=0.3)
+#: Enough to see who is close to the best; the others race no further.
+FIRST_ROUND = Sampling(samples=3, seconds=0.0, final_seconds=0.0)
 QUICK = Sampling(samples=24, seconds=0.04, final_seconds=0.1)
 
 

@@ -11,6 +11,7 @@ import click
 
 from convfind.checking.accuracy import bound_of, check_error, random_operands
 from convfind.checking.measuring import Measurement
+from convfind.cli.ahead import Ahead
 from convfind.cli.app import App, Command
 from convfind.cli.epilogue_options import takes_epilogue
 from convfind.cli.find import open_handle
@@ -96,17 +97,18 @@ def bench(
         open_handle(app, device, policy) as handle,
         ProgressBar(file.name, len(layers)) as progress,
     ):
+        ahead = Ahead.of(handle, [layer.problem for layer in layers], progress, policy)
         for done, layer in enumerate(layers):
             progress.advance(layer.problem.key, done)
             results.append(_bench(handle, layer, progress, policy, again))
         target = handle.target
     roof = Roof.of(target, peak_gflops, peak_gbs)
     if app.json:
-        app.emit(_document(file, target.identity, results, roof))
+        app.emit(_document(file, target.identity, results, roof, ahead))
     elif as_csv:
         click.echo(csv_text([layer_json(result, roof) for result in results]), nl=False)
     else:
-        _print(app, target.identity, results, roof)
+        _print(app, target.identity, results, roof, ahead)
     failed = [result for result in results if result.failure]
     if failed:
         raise click.ClickException(f"{len(failed)} of {len(results)} layers failed")
@@ -143,20 +145,23 @@ def _run(handle: Handle, problem: ConvProblem, best: Solution) -> str:
 
 
 def _document(
-    file: Path, identity: str, results: Sequence[LayerResult], roof: Roof | None
+    file: Path, identity: str, results: Sequence[LayerResult], roof: Roof | None, ahead: Ahead
 ) -> dict[str, Any]:
     return {
         "file": str(file),
         "device": identity,
         "layers": [layer_json(result, roof) for result in results],
         "totals": totals_of(results),
-        "compiled": sum(result.find.compiled for result in results if result.find),
+        "compiled": ahead.compiled + sum(one.find.compiled for one in results if one.find),
+        "ahead_s": ahead.elapsed,
         "measured": sum(result.find.measured for result in results if result.find),
         "failed": sum(1 for result in results if result.failure),
     }
 
 
-def _print(app: App, identity: str, results: Sequence[LayerResult], roof: Roof | None) -> None:
+def _print(
+    app: App, identity: str, results: Sequence[LayerResult], roof: Roof | None, ahead: Ahead
+) -> None:
     app.print(f"device   {identity}", table_of(results, roof))
     for direction, total in totals_of(results).items():
         app.print(
@@ -165,9 +170,9 @@ def _print(app: App, identity: str, results: Sequence[LayerResult], roof: Roof |
         )
     finds = [result.find for result in results if result.find]
     app.print(
-        f"{sum(find.compiled for find in finds)} compiled, "
+        f"{ahead.compiled + sum(find.compiled for find in finds)} compiled, "
         f"{sum(find.measured for find in finds)} measured, "
-        f"{sum(find.elapsed for find in finds):.1f} s in finds"
+        f"{ahead.elapsed + sum(find.elapsed for find in finds):.1f} s in finds"
     )
     app.print(*noise_notes(sum(1 for result in results if result.best and result.best.is_noisy)))
     for result in results:

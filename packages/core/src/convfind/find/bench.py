@@ -54,6 +54,9 @@ class Bench(Protocol):
     def parallel_level(self) -> int:
         """How many programs are compiled at once."""
 
+    def is_ready(self, programs: Iterable[Program]) -> bool:
+        """Whether there is nothing to compile for these programs."""
+
     def compile(self, programs: Iterable[Program]) -> Mapping[Program, Future[Any]]:
         """Begin to compile programs, and do not wait.
 
@@ -99,6 +102,10 @@ class LocalBench:
     def parallel_level(self) -> int:
         """How many programs are compiled at once."""
         return self._kernels.parallel_level
+
+    def is_ready(self, programs: Iterable[Program]) -> bool:
+        """Whether all these programs are in memory or in the store."""
+        return all(self._kernels.known(program) is not None for program in programs)
 
     def compile(self, programs: Iterable[Program]) -> Mapping[Program, Future[Any]]:
         """Begin to compile programs in threads."""

@@ -14,6 +14,11 @@ class Budget:
         self._slowest = 0.0  # seconds to compile one candidate
 
     @property
+    def is_limited(self) -> bool:
+        """True where there is a number of seconds."""
+        return self._end is not None
+
+    @property
     def is_spent(self) -> bool:
         """True where no further candidate may be begun."""
         return self._end is not None and time.monotonic() >= self._end

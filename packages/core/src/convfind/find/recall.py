@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from convfind.errors import SolverError
 from convfind.find.ranking import ranked
-from convfind.find.recorded import solution_of
+from convfind.find.recorded import outrun_id, solution_of
 from convfind.find.result import FindOrigin
 from convfind.find.screening import Screening, quarantine_in_force, screen
 from convfind.find.solution import Solution, TimeOrigin
@@ -141,6 +141,7 @@ def unmeasured(problem: Problem, session: Session, policy: Policy, recalled: Rec
         solver
         for solver in solvers
         if versioned_id(solver) not in recalled.considered
+        and not (policy.races and outrun_id(solver) in recalled.considered)
         and not solver.is_last_resort
         and (solver.is_dynamic or not policy.dynamic_only)
         and policy.allows(solver.solver_id, solver.algorithm)

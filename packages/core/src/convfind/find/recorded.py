@@ -9,7 +9,7 @@ from convfind.finddb import FindRecord
 from convfind.policy import Policy
 from convfind.problem.contract import Problem
 from convfind.runtime.session import Session
-from convfind.solver import Solver
+from convfind.solver import Solver, versioned_id
 from convfind.solver.config import Config
 from convfind.types import Algorithm
 
@@ -55,3 +55,8 @@ def solution_of(
         constant_weights=record.constant_weights,
         stale=record.driver != session.target.driver,
     )
+
+
+def outrun_id(solver: Solver) -> str:
+    """Return how a list of considered solvers names one that was left out as it cannot win."""
+    return versioned_id(solver) + "~"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from convfind.find.recorded import record_of
-from convfind.finddb import FindEntry
+from convfind.finddb import FindEntry, QuarantineRecord
 from convfind.policy import Policy
 from convfind.problem.contract import Problem
 from convfind.runtime.session import Session
+from convfind.solver.applicability import Rejected
 
 if TYPE_CHECKING:
-    from convfind.find.trial import SearchOutcome
+    from convfind.find.trial import SearchOutcome, Trial
 
 
 def record(problem: Problem, session: Session, policy: Policy, outcome: SearchOutcome) -> None:
@@ -27,6 +29,25 @@ def record(problem: Problem, session: Session, policy: Policy, outcome: SearchOu
     )
     session.database.store(
         session.target, problem, entry, replace=policy.replace, tuned_again=policy.retune
+    )
+
+
+def quarantine(problem: Problem, session: Session, trial: Trial, why: Rejected) -> None:
+    """Remember that a solver failed on a plain problem, so that it is not tried again."""
+    config = trial.recipe.config
+    session.database.quarantine(
+        session.target,
+        problem,
+        QuarantineRecord(
+            solver=trial.solver.solver_id,
+            solver_version=trial.solver.version,
+            source_hash=trial.recipe.source_hash,
+            driver=session.target.driver,
+            reason=why.reason.value,
+            detail=why.detail,
+            created=int(time.time()),
+            config=None if config is None else dict(config),
+        ),
     )
 
 

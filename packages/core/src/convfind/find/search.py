@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import as_completed
-from typing import TypeGuard
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, as_completed
+from typing import Any, NamedTuple, TypeGuard
 
 from convfind.checking.measuring import (
     FINALIST_FACTOR,
+    FIRST_ROUND,
     QUICK,
     USUAL,
     measure,
     measure_finalists,
 )
+from convfind.device.target import DeviceKind
 from convfind.errors import DeviceError, KernelBuildError, SolverError
 from convfind.find.bench import KNOWN, Bench
 from convfind.find.budget import Budget
-from convfind.find.immediate import ask_heuristics
 from convfind.find.isolation.choice import bench_for
+from convfind.find.known import known
+from convfind.find.race import Race
+from convfind.find.recorded import outrun_id
+from convfind.find.recording import quarantine
 from convfind.find.screening import Screening
-from convfind.find.solution import Solution, TimeOrigin
+from convfind.find.solution import Solution
+from convfind.find.solver_tuning import tune
 from convfind.find.trial import SearchOutcome, Trial, refusal
-from convfind.find.tuning import tuned_config
-from convfind.finddb import QuarantineRecord
 from convfind.log import logger
 from convfind.policy import Policy
 from convfind.problem.contract import Problem
@@ -38,6 +41,16 @@ from convfind.solver.recipe import Recipe
 
 #: Refusals that later finds of the problem do not try again.
 _QUARANTINING = (Reason.WRONG_RESULT, Reason.CRASHED, Reason.HUNG)
+
+Jobs = Mapping[Program, Future[Any]]
+
+
+class _Line(NamedTuple):
+    """Trials by solver id, and their solvers in the order in which they start."""
+
+    trials: Mapping[str, Trial]
+    race: Race
+    waiting: list[Solver]
 
 
 class Search:
@@ -56,9 +69,9 @@ class Search:
         configs: Mapping[str, Config] | None = None,
         budget: Budget | None = None,
     ) -> None:
-        self._problem = problem
-        self._session = session
-        self._policy = policy
+        self.problem = problem
+        self.session = session
+        self.policy = policy
         self._progress = progress
         self._configs = configs or {}
         self._sampling = QUICK if policy.quick else USUAL
@@ -71,26 +84,33 @@ class Search:
         Raises:
             DeviceError: the host has no memory for the tensors or for their reference.
         """
-        self._bench: Bench = bench_for(
-            self._problem, self._session, self._policy, self._budget, screening.candidates
+        self.bench: Bench = bench_for(
+            self.problem, self.session, self.policy, self._budget, screening.candidates
         )
         try:
             return self._run(screening)
         except MemoryError as exc:
             msg = (
-                f"the host has no memory to measure {self._problem}, {self._problem.traffic} bytes "
+                f"the host has no memory to measure {self.problem}, {self.problem.traffic} bytes "
                 f"({exc}); take a smaller batch, or mode FAST, which estimates"
             )
             raise DeviceError(msg) from exc
         finally:
-            self._bench.close()
+            self.bench.close()
+
+    def first_programs(self, screening: Screening) -> tuple[Program, ...]:
+        """Return what `run` would compile before it measures anything."""
+        usual = [one for one in screening.candidates if not one.is_last_resort]
+        line = self._lined_up(usual, lambda programs: False)
+        able = line.race.contenders(line.waiting, {})[0] if self.policy.races else line.waiting
+        return tuple(p for solver in able for p in line.trials[solver.solver_id].programs)
 
     def _run(self, screening: Screening) -> SearchOutcome:
         ordinary = [solver for solver in screening.candidates if not solver.is_last_resort]
         last_resorts = [solver for solver in screening.candidates if solver.is_last_resort]
         logger.info(
             "%s on %s: %d candidates, %d refused",
-            *(self._problem.key, self._session.target.name),
+            *(self.problem.key, self.session.target.name),
             *(len(screening.candidates), len(screening.rejected)),
         )
         self._settle(screening.rejected)
@@ -111,7 +131,7 @@ class Search:
         for solver_id, why in rejected.items():
             logger.debug("%s: %s", solver_id, why)
             self._outcome.rejected[solver_id] = why
-            solver = self._session.registry.find_solver(solver_id)
+            solver = self.session.registry.find_solver(solver_id)
             if solver is not None and why.reason not in by_policy:
                 self._outcome.considered.add(versioned_id(solver))
 
@@ -121,68 +141,88 @@ class Search:
         self._run_final()
 
     def _measure_all(self, solvers: Sequence[Solver]) -> None:
-        """Compile and measure, all at once or as far as the budget goes.
+        """Compile and measure who can win, or everybody, as far as the budget goes.
 
         The most promising come first: they set the mark at which the others are abandoned.
         """
-        waiting, done = self._by_promise(solvers), 0
-        while waiting:
-            if self._is_over:
-                for solver in waiting:
-                    self._put_off(solver)
-                return
-            size = self._budget.batch(self._bench.parallel_level)
-            batch, waiting = waiting[:size], waiting[size:]
-            trials = list(self._built(batch))
-            failures = self._compile(trials)
-            if any(_failure(trial.recipe, failures) is None for trial in trials):
-                self._bench.make_ready(verify=self._policy.verify)
-            for trial in trials:
-                self._progress("measure", done, len(solvers), trial.solver.solver_id)
-                done += 1
-                if self._is_over:
-                    self._put_off(trial.solver)
-                elif (failure := _failure(trial.recipe, failures)) is not None:
-                    self._refuse(trial, failure)
-                else:
-                    self._try(trial)
+        line = self._lined_up(solvers, self.bench.is_ready)
+        trials, race, waiting = line.trials, line.race, line.waiting
+        total, outrun = len(waiting), dict[str, Rejected]()
+        while waiting and not self._is_over:
+            able = waiting
+            if self.policy.races:
+                able, outrun = race.contenders(waiting, self._times)
+                # Where nobody that was to win has run, everybody may.
+                able = able or ([] if self._outcome.trials else waiting)
+            if not able:
+                break
+            batch = able[: self._budget.batch(self.bench.parallel_level)]
+            self._measure_batch([trials[solver.solver_id] for solver in batch], race, total)
+            waiting = [solver for solver in waiting if solver not in batch]
+        for solver in waiting:
+            if solver.solver_id in outrun and not self._is_over:
+                self._leave_out(solver, outrun[solver.solver_id])
+            else:
+                self._put_off(solver)
         if solvers:
             self._progress("measure", len(solvers), len(solvers), "")
 
-    def _by_promise(self, solvers: Sequence[Solver]) -> list[Solver]:
-        """Order solvers by what a heuristic predicts, then by their throughput index."""
-        advice = ask_heuristics(self._problem, self._session, solvers, self._policy.fallback)
-        predicted = {prediction.solver: prediction.time_ms for prediction in advice.predictions}
-        ranked: list[tuple[float, float, int]] = []
-        for place, solver in enumerate(solvers):
-            try:
-                index = asking.wti(solver, self._problem, self._session.target) or 0.0
-                ranked.append((predicted.get(solver.solver_id, math.inf), -index, place))
-            except SolverError as error:
-                self._reject(solver, refusal(error))
-        return [solvers[place] for *_, place in sorted(ranked)]
+    def _lined_up(
+        self, solvers: Sequence[Solver], is_ready: Callable[[tuple[Program, ...]], bool]
+    ) -> _Line:
+        """Build the recipes of solvers, and bring them into the order of what is known."""
+        trials = {trial.solver.solver_id: trial for trial in self._built(solvers)}
+        built = [trial.solver for trial in trials.values()]
+        facts = known(self.problem, self.session, built, self.policy)
+        race = Race(facts, lambda solver: is_ready(trials[solver.solver_id].programs))
+        return _Line(trials, race, race.order(built))
+
+    def _measure_batch(self, trials: Sequence[Trial], race: Race, total: int) -> None:
+        """Compile trials, and measure those that can still win when their turn comes.
+
+        A GPU times one while the host compiles the next; a CPU that compiles times nothing well.
+        """
+        jobs = self.bench.compile(program for trial in trials for program in trial.programs)
+        is_beside = self.session.target.kind is not DeviceKind.CPU and not self._budget.is_limited
+        if not is_beside:
+            self._wait(trials, jobs)
+        if is_beside or any(_failure(trial.recipe, jobs) is None for trial in trials):
+            self.bench.make_ready(verify=self.policy.verify)
+        for trial in trials:
+            solver = trial.solver
+            self._progress("measure", len(self._outcome.trials), total, solver.solver_id)
+            outrun = race.contenders([solver], self._times)[1] if self.policy.races else {}
+            if self._is_over:
+                self._put_off(solver)
+            elif self._outcome.trials and solver.solver_id in outrun:
+                for program in trial.programs:
+                    jobs[program].cancel()
+                self._leave_out(solver, outrun[solver.solver_id])
+            elif (failure := _failure(trial.recipe, jobs)) is not None:
+                self._refuse(trial, failure)
+            else:
+                self._try(trial)
 
     def _built(self, solvers: Sequence[Solver]) -> Iterator[Trial]:
-        limit = self._policy.workspace_limit
+        limit = self.policy.workspace_limit
         for solver in solvers:
             try:
                 config = self._configs.get(solver.solver_id) or self._recorded_config(solver)
-                recipe = asking.recipe(solver, self._problem, self._session.target, config, limit)
-                if config is not None and self._is_too_large(recipe):
-                    recipe = asking.recipe(solver, self._problem, self._session.target, None, limit)
+                recipe = asking.recipe(solver, self.problem, self.session.target, config, limit)
+                if config is not None and self.is_too_large(recipe):
+                    recipe = asking.recipe(solver, self.problem, self.session.target, None, limit)
             except SolverError as error:
                 self._reject(solver, refusal(error))
                 continue
-            if self._is_too_large(recipe):
+            if self.is_too_large(recipe):
                 detail = f"{recipe.total_workspace} bytes of {limit}"
                 self._reject(solver, Rejected(Reason.WORKSPACE, detail), settled=False)
                 continue
             yield Trial(solver, recipe)
 
-    def _compile(self, trials: Sequence[Trial]) -> Mapping[Program, KernelBuildError]:
-        """Compile what trials need, and return what failed."""
+    def _wait(self, trials: Sequence[Trial], jobs: Jobs) -> None:
+        """Wait until all jobs are done, and tell the budget how long that took."""
         began = time.monotonic()
-        jobs = self._bench.compile(program for trial in trials for program in trial.recipe.programs)
         pending = [job for job in jobs.values() if job is not KNOWN]
         for done, _ in enumerate(as_completed(pending), 1):
             self._progress("compile", done, len(pending), "")
@@ -193,14 +233,12 @@ class Search:
         )
         if pending:
             self._budget.compiled(min(len(trials), len(pending)), seconds)
-        errors = {program: job.exception() for program, job in jobs.items()}
-        return {p: error for p, error in errors.items() if isinstance(error, KernelBuildError)}
 
     def _try(self, trial: Trial) -> None:
         """Check and time one candidate."""
         try:
-            self._time(trial)
-            self._confirm(trial)
+            self.time(trial)
+            self.confirm(trial)
             is_limited = self._is_limited(trial)
         except asking.FAILURES as error:
             self._fail(trial, error)
@@ -212,29 +250,31 @@ class Search:
         if not self._is_to_tune(trial.solver):
             self._tell(trial)
 
-    def _time(self, trial: Trial) -> None:
-        candidate = trial.candidate = self._bench.candidate(trial.recipe)
-        if self._policy.verify:
+    def time(self, trial: Trial) -> None:
+        """Check a candidate and time it. Raises what is a refusal of its solver."""
+        candidate = trial.candidate = self.bench.candidate(trial.recipe)
+        if self.policy.verify:
             trial.error = candidate.verify(trial.solver).max_error
         else:
             candidate.run_once()
-        trial.measurement = measure(candidate.sample, self._outcome.best_ms, self._sampling)
+        sampling = FIRST_ROUND if self.policy.races else self._sampling
+        trial.measurement = measure(candidate.sample, self._outcome.best_ms, sampling)
 
-    def _confirm(self, trial: Trial, *, again: bool = False) -> None:
+    def confirm(self, trial: Trial, *, again: bool = False) -> None:
         """Check a trial after it was timed. Raises `VerificationError`."""
-        if self._policy.verify and trial.candidate is not None:
+        if self.policy.verify and trial.candidate is not None:
             trial.candidate.confirm(trial.solver, again=again)
 
     def _fail(self, trial: Trial, error: BaseException) -> None:
         """Refuse a trial; what it may have done to the tensors is undone for the others."""
-        self._bench.restore()
+        self.bench.restore()
         self._refuse(trial, error)
 
     def _refuse(self, trial: Trial, error: BaseException) -> None:
         """Refuse a trial; one that harmed others, or whose result is wrong, not only this time."""
         why = refusal(error)
-        if why.reason in _QUARANTINING:
-            self._quarantine(trial, why)
+        if why.reason in _QUARANTINING and self.policy.write_back:
+            quarantine(self.problem, self.session, trial, why)
         self._reject(trial.solver, why, settled=why.reason is not Reason.BUDGET)
 
     def _tune_all(self) -> None:
@@ -243,59 +283,15 @@ class Search:
             if not self._is_to_tune(trial.solver):
                 continue
             try:
-                self._tune(trial.solver, trial)
+                is_settled = tune(trial, trial.solver, self, self._budget, self._progress)
             except asking.FAILURES as error:
                 self._outcome.trials.remove(trial)
                 self._fail(trial, error)
-            else:
-                self._tell(trial)
-
-    def _tune(self, solver: TunableSolver, trial: Trial) -> None:
-        all_fit = True
-
-        def time_config(config: Config) -> float | None:
-            nonlocal all_fit
-            limit = self._policy.workspace_limit
-            recipe = asking.recipe(solver, self._problem, self._session.target, config, limit)
-            if self._is_too_large(recipe):
-                all_fit = False
-                return None
-            attempt = Trial(solver, recipe)
-            try:
-                self._time(attempt)
-                is_better = attempt.median < trial.median
-                if is_better:
-                    self._confirm(attempt)
-            except KernelBuildError:
-                return None
-            except asking.FAILURES:
-                self._bench.restore()
-                return None  # a config that fails is no candidate; the default one is still there
-            logger.debug("%s: %s with %s", solver.solver_id, attempt, config)
-            if is_better:
-                trial.recipe, trial.candidate = attempt.recipe, attempt.candidate
-                trial.measurement, trial.error = attempt.measurement, attempt.error
-            return attempt.median
-
-        tuned = tuned_config(
-            asking.search_space(solver, self._problem, self._session.target),
-            asking.default_config(solver, self._problem, self._session.target),
-            time_config,
-            budget=self._budget,
-            progress=self._progress,
-        )
-        if tuned.is_complete and all_fit and tuned.config is not None:
-            self._session.database.store_config(
-                self._session.target,
-                self._problem,
-                solver.solver_id,
-                solver.version,
-                tuned.config,
-                trial.median,
-            )
-        elif self._policy.retune:
-            # The configs of an earlier search may still be better.
-            self._outcome.considered.discard(versioned_id(solver))
+                continue
+            if not is_settled and self.policy.retune:
+                # The configs of an earlier search may still be better.
+                self._outcome.considered.discard(versioned_id(trial.solver))
+            self._tell(trial)
 
     def _run_final(self) -> None:
         """Let those that are close to the best run against each other, until one wins rightly."""
@@ -304,7 +300,7 @@ class Search:
             self._measure_closest()
             best = min(trials, key=lambda trial: trial.median)
             try:
-                self._confirm(best, again=True)
+                self.confirm(best, again=True)
                 return
             except asking.FAILURES as error:
                 trials.remove(best)
@@ -319,6 +315,9 @@ class Search:
             if trial.measurement and trial.measurement.least <= FINALIST_FACTOR * best
         ]
         if len(finalists) < 2:
+            (winner,) = finalists
+            if self.policy.races and winner.candidate and not self._budget.is_spent:
+                winner.measurement = measure(winner.candidate.sample, None, self._sampling)
             return
         samples = [trial.candidate.sample for trial in finalists if trial.candidate]
         measurements = measure_finalists(samples, self._sampling, lambda: self._budget.is_spent)
@@ -335,40 +334,51 @@ class Search:
         """True where the budget is spent; at least one solver runs before."""
         return bool(self._outcome.trials) and self._budget.is_spent
 
-    def _is_too_large(self, recipe: Recipe) -> bool:
-        limit = self._policy.workspace_limit
+    def is_too_large(self, recipe: Recipe) -> bool:
+        """Whether a recipe needs more workspace than the policy allows."""
+        limit = self.policy.workspace_limit
         return limit is not None and recipe.total_workspace > limit
 
     def _is_to_tune(self, solver: Solver) -> TypeGuard[TunableSolver]:
         """True for tunable solvers that were not tuned earlier."""
         return (
-            self._policy.tune
+            self.policy.tune
             and isinstance(solver, TunableSolver)
             and self._recorded_config(solver) is None
         )
 
     def _tell(self, trial: Trial) -> None:
         """Tell the listeners that a candidate was measured."""
-        self._session.registry.candidate_measured(
-            self._problem, self._session.target, self._solution_of(trial)
+        self.session.registry.candidate_measured(
+            self.problem, self.session.target, self._solution_of(trial)
         )
 
     def _recorded_config(self, solver: Solver) -> Config | None:
         """The tuned config of an earlier search, if it is still legal."""
-        if self._policy.retune or not isinstance(solver, TunableSolver):
+        if self.policy.retune or not isinstance(solver, TunableSolver):
             return None
-        config = self._session.database.config(
-            self._session.target, self._problem, solver.solver_id, solver.version
+        config = self.session.database.config(
+            self.session.target, self.problem, solver.solver_id, solver.version
         )
-        why = asking.config_fault(solver, self._problem, self._session.target, config)
+        why = asking.config_fault(solver, self.problem, self.session.target, config)
         return config if why is None else None
 
     def _is_limited(self, trial: Trial) -> bool:
         """True where the solver would do better with the workspace that the limit denies."""
-        if self._policy.workspace_limit is None:
+        if self.policy.workspace_limit is None:
             return False
-        full = asking.workspace_size(trial.solver, self._problem, self._session.target)
+        full = asking.workspace_size(trial.solver, self.problem, self.session.target)
         return full > trial.recipe.total_workspace
+
+    @property
+    def _times(self) -> dict[str, float]:
+        """The times so far, by solver id."""
+        return {trial.solver.solver_id: trial.median for trial in self._outcome.trials}
+
+    def _leave_out(self, solver: Solver, why: Rejected) -> None:
+        """Refuse who cannot win: decided for finds that race, and open to all others."""
+        self._reject(solver, why, settled=False)
+        self._outcome.considered.add(outrun_id(solver))
 
     def _put_off(self, solver: Solver) -> None:
         self._reject(solver, Rejected(Reason.BUDGET), settled=False)
@@ -379,41 +389,14 @@ class Search:
         if settled:
             self._outcome.considered.add(versioned_id(solver))
 
-    def _quarantine(self, trial: Trial, why: Rejected) -> None:
-        if not self._policy.write_back:
-            return
-        record = QuarantineRecord(
-            solver=trial.solver.solver_id,
-            solver_version=trial.solver.version,
-            source_hash=trial.recipe.source_hash,
-            driver=self._session.target.driver,
-            reason=why.reason.value,
-            detail=why.detail,
-            created=int(time.time()),
-            config=None if trial.recipe.config is None else dict(trial.recipe.config),
-        )
-        self._session.database.quarantine(self._session.target, self._problem, record)
-
     def _solution_of(self, trial: Trial) -> Solution:
         """Return what the user gets of a measured trial."""
-        assert trial.measurement is not None
-        return Solution(
-            solver=trial.solver.solver_id,
-            algorithm=trial.solver.algorithm,
-            problem=self._problem.key,
-            device=self._session.target.identity,
-            time_ms=trial.median,
-            time_origin=TimeOrigin.MEASURED,
-            workspace=trial.recipe.total_workspace,
-            error=trial.error,
-            config=trial.recipe.config,
-            samples=len(trial.measurement.samples),
-            spread=trial.measurement.spread,
-            constant_weights=self._policy.constant_weights,
+        return trial.solution(
+            self.problem, self.session.target, constant_weights=self.policy.constant_weights
         )
 
 
-def _failure(
-    recipe: Recipe, failures: Mapping[Program, KernelBuildError]
-) -> KernelBuildError | None:
-    return next((failures[program] for program in recipe.programs if program in failures), None)
+def _failure(recipe: Recipe, jobs: Jobs) -> KernelBuildError | None:
+    """Return what keeps a recipe from running, once its jobs are done; waits for them."""
+    errors = (jobs[program].exception() for program in recipe.programs)
+    return next((error for error in errors if isinstance(error, KernelBuildError)), None)

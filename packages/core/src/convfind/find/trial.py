@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from convfind.checking.measuring import Measurement
+from convfind.device.target import Target
 from convfind.errors import (
     ConvfindError,
     KernelBuildError,
@@ -14,10 +15,12 @@ from convfind.errors import (
     VerificationError,
 )
 from convfind.find.bench import Candidate
-from convfind.find.solution import Solution
+from convfind.find.solution import Solution, TimeOrigin
+from convfind.problem.contract import Problem
 from convfind.reasons import Reason
 from convfind.solver import Solver, asking
 from convfind.solver.applicability import Rejected
+from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Recipe
 
 
@@ -32,10 +35,33 @@ class Trial:
     error: float | None = None
 
     @property
+    def programs(self) -> tuple[Program, ...]:
+        """The programs that have to be compiled before it runs."""
+        return self.recipe.programs
+
+    @property
     def median(self) -> float:
         """The time that counts, of a trial that was measured."""
         assert self.measurement is not None
         return self.measurement.median
+
+    def solution(self, problem: Problem, target: Target, *, constant_weights: bool) -> Solution:
+        """Return what the user gets of a trial that was measured."""
+        assert self.measurement is not None
+        return Solution(
+            solver=self.solver.solver_id,
+            algorithm=self.solver.algorithm,
+            problem=problem.key,
+            device=target.identity,
+            time_ms=self.median,
+            time_origin=TimeOrigin.MEASURED,
+            workspace=self.recipe.total_workspace,
+            error=self.error,
+            config=self.recipe.config,
+            samples=len(self.measurement.samples),
+            spread=self.measurement.spread,
+            constant_weights=constant_weights,
+        )
 
     def __str__(self) -> str:
         """Say how it went."""

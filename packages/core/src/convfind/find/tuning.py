@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from convfind.find.budget import Budget
@@ -33,6 +33,8 @@ def tuned_config(
     default: Config,
     time_config: TimeConfig,
     *,
+    compile_all: Callable[[Sequence[Config]], None] = lambda configs: None,
+    parallel: int = 1,
     budget: Budget,
     progress: Progress,
 ) -> Tuned:
@@ -42,6 +44,8 @@ def tuned_config(
         space: the legal configs.
         default: where the search begins.
         time_config: returns ms, or None for a config that fails; called once for each config.
+        compile_all: makes configs ready to be timed, before ``time_config`` is called for them.
+        parallel: how many of them it compiles at once.
         budget: when the search ends.
         progress: hears "tune", the number tried, and the number planned so far.
     """
@@ -52,11 +56,15 @@ def tuned_config(
         nonlocal planned
         fresh = [config for config in dict.fromkeys(configs) if config not in times]
         planned += len(fresh)
-        for config in fresh:
-            if budget.is_spent:
-                return
-            times[config] = time_config(config)
-            progress("tune", len(times), planned, str(config))
+        while fresh and not budget.is_spent:
+            size = budget.batch(parallel)
+            batch, fresh = fresh[:size], fresh[size:]
+            compile_all(batch)
+            for config in batch:
+                if budget.is_spent and len(batch) > 1:
+                    return
+                times[config] = time_config(config)
+                progress("tune", len(times), planned, str(config))
 
     def best() -> Config | None:
         ran = [(ms, config) for config, ms in times.items() if ms is not None]

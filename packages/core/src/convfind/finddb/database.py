@@ -81,15 +81,17 @@ class FindDb:
         """Everything recorded for a problem on a device, None where nothing is."""
         return self._entry(database_key(target, problem))
 
-    def times(self, identity: str, problem: Problem) -> dict[str, float]:
+    def times(
+        self, identity: str, problem: Problem, *, constant_weights: bool = False
+    ) -> dict[str, float]:
         """The fastest time of each solver, by versioned id, on a device that may not be here.
 
-        Without constant weights. Milliseconds; empty where nothing is recorded.
+        With constant weights or without. Milliseconds; empty where nothing is recorded.
         """
         stored = self._entry(identity_key(identity, problem))
         found: dict[str, float] = {}
         for record in () if stored is None else stored.entry.records:  # fastest first
-            if not record.constant_weights:
+            if record.constant_weights == constant_weights:
                 found.setdefault(f"{record.solver}@{record.solver_version}", record.time_ms)
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -127,6 +128,27 @@ class Handle:
         if problem in self._chosen:
             self._chosen.put(problem, {})
         return self._find(problem, allowed, on_progress)
+
+    def compile_ahead(
+        self,
+        problems: Iterable[Problem],
+        mode: Mode | None = None,
+        *,
+        on_progress: Progress = silent,
+        **policy: Unpack[FindKeywords],
+    ) -> int:
+        """Compile side by side what finds of these problems would compile first.
+
+        Finds that follow with the same arguments take less time: a find by itself has few programs
+        to compile at once. Arguments are those of `find`.
+
+        Returns:
+            How many programs were compiled; 0 with a time budget, which is each find's own.
+        """
+        from convfind.find.ahead import compile_ahead
+
+        asked = [one for one in problems if not (isinstance(one, ConvProblem) and one.is_empty)]
+        return compile_ahead(asked, self._session, self.policy(mode, **policy), on_progress)
 
     def explain(
         self, problem: Problem, mode: Mode | None = None, **policy: Unpack[FindKeywords]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
 
@@ -105,6 +105,35 @@ class TrainedHeuristic:
         ]
         ranking.sort(key=_time)
         return ranking
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Identities of the devices that it was trained on; none where it cannot be used."""
+        _ = self._model or self._load()
+        return tuple(self._devices)
+
+    def times_on(
+        self, identity: str, problem: ConvProblem, target: Target, solvers: Sequence[Solver]
+    ) -> dict[str, float]:
+        """Return what it expects on one of its devices of those solvers that it knows.
+
+        Milliseconds by solver id; empty where it does not know the problem. ``target`` is the
+        device that is asked about, a relative of the one in the model.
+        """
+        model = self._model or self._load()
+        if isinstance(model, NotApplicable):
+            return {}
+        trained = {
+            name
+            for network in model.networks
+            if network.direction is problem.direction
+            for name in network.solvers
+        }
+        chosen = [solver for solver in solvers if versioned_id(solver) in trained]
+        answer = self.predict(problem, replace(target, identity=identity), chosen)
+        if isinstance(answer, NotApplicable):
+            return {}
+        return {one.solver: one.time_ms for one in answer}
 
     def model(self) -> Model:
         """Return the model. Raises `ModelError` if it cannot be used."""

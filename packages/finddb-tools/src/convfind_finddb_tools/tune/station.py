@@ -83,7 +83,9 @@ class DeviceStation:
         self._target = self._handle.target
         folder = None if self._settings.disable_binary_cache else self._settings.user_db_path
         self._store = BinaryStore.open(folder)
-        self._policy = self._handle.policy(mode="hybrid", enforce="none", **order.policy)
+        self._policy = self._handle.policy(
+            mode="hybrid", enforce="none", **{"race": False, **order.policy}
+        )
         self.identity = Identity(self._target.identity, self._fingerprint())
         self._tasks = 0
         self._kernels = self._new_cache()

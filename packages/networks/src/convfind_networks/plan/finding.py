@@ -42,6 +42,8 @@ def find_all(
     distinct = sorted(dict.fromkeys(problems), key=lambda p: -p.flops * problems.count(p))
     began = time.monotonic()
     found: dict[Any, FindResult] = {}
+    if time_budget is None:
+        handle.compile_ahead(distinct, mode, **policy)
     for done, problem in enumerate(distinct):
         on_progress("find", done, len(distinct), str(problem))
         limits = dict(policy)

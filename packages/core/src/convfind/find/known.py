@@ -1,0 +1,225 @@
+"""Forecasts: how long solvers may take, by all that is known before any of them has run.
+
+Each source knows the times of some solvers with an error of its own, and most know them only in
+comparison with each other: what matters in a race is how far behind the leader a solver will be.
+The errors are standard deviations of the logarithm of such ratios, measured on the times in
+``benchmarks/tuned``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from convfind.device.target import DeviceKind, Target
+from convfind.errors import SolverError
+from convfind.find.immediate import ask_heuristics
+from convfind.heuristics.neighbours import BATCH_RATIOS
+from convfind.kit.composed import SUFFIX, without_epilogue
+from convfind.policy import Fallback, Policy
+from convfind.problem import ConvProblem
+from convfind.problem.checks import LARGEST_SIZE
+from convfind.problem.contract import Problem
+from convfind.runtime.session import Session
+from convfind.solver import Solver, asking, versioned_id
+
+#: Of the best solvers of the plain problem so many are candidates for one with an epilogue.
+PLAIN_BEST = 3
+
+#: The source whose word is each solver's own.
+INDEX: Final = "index"
+
+_RECORD, _PLAIN, _MODEL, _INDEX = 0.1, 0.1, 0.15, 0.3
+#: The same for each doubling or halving of the batch size.
+_BATCH = 0.12
+#: The same of a record, and of a model, where it is another device's: by its kinship.
+_SIBLING_RECORD = {"architecture": 0.17, "kind": 0.3}
+_SIBLING_MODEL = {"architecture": 0.25, "kind": 0.3}
+
+
+class Forecast(NamedTuple):
+    """An expected time, whose ratio to others of the same problem may be off by ``error``."""
+
+    time_ms: float
+    error: float
+    source: str
+
+
+class Source(NamedTuple):
+    """Times of some solvers by id, on a scale of their own, and the error of their ratios."""
+
+    name: str
+    error: float
+    times: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Forecasts by solver id, and the best of the plain problem where that is recorded."""
+
+    forecasts: Mapping[str, Forecast] = field(default_factory=dict)
+    plain_best: tuple[str, ...] = ()
+
+
+def known(problem: Problem, session: Session, solvers: Sequence[Solver], policy: Policy) -> Known:
+    """Ask every source once about the solvers that take a plain problem."""
+    fallback = policy.fallback
+    records = _Records(session, constant_weights=policy.constant_weights)
+    plain = _plain_form(problem, session, solvers, records)
+    sources = [*_records(problem, session, solvers, records)]
+    if plain:
+        sources.append(Source("the plain problem's record", _PLAIN, plain))
+    sources += _models(problem, session, solvers, fallback)
+    if fallback is not Fallback.GEMM:
+        sources.append(Source(INDEX, _INDEX, _indices(problem, session, solvers)))
+    best = sorted(plain, key=plain.__getitem__)[:PLAIN_BEST]
+    return Known(combined(sources), tuple(best))
+
+
+def combined(sources: Sequence[Source]) -> dict[str, Forecast]:
+    """Make one forecast for each solver: the mean of what sources say, weighted by their trust.
+
+    A source is brought to the scale of the better ones by the solvers that both know.
+    """
+    sums: dict[str, tuple[float, float, str]] = {}  # weight, weighted log time, best source
+    for source in sorted(sources, key=lambda one: one.error):
+        logs = {solver: math.log(time) for solver, time in source.times.items() if time > 0}
+        shift, weight = _shift(logs, sums), source.error**-2
+        for solver, log in logs.items():
+            before, total, name = sums.get(solver, (0.0, 0.0, source.name))
+            sums[solver] = before + weight, total + weight * (log + shift), name
+    return {
+        solver: Forecast(math.exp(total / weight), weight**-0.5, name)
+        for solver, (weight, total, name) in sums.items()
+    }
+
+
+def _shift(logs: Mapping[str, float], sums: Mapping[str, tuple[float, float, str]]) -> float:
+    both = [sums[solver][1] / sums[solver][0] - logs[solver] for solver in logs if solver in sums]
+    if both:
+        return math.fsum(both) / len(both)
+    if not logs or not sums:
+        return 0.0
+    return min(total / weight for weight, total, _ in sums.values()) - min(logs.values())
+
+
+# -- sources ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """Recorded times by versioned id: measured as the policy measures, else the other way."""
+
+    session: Session
+    constant_weights: bool
+
+    def times(self, identity: str, problem: Problem) -> dict[str, float]:
+        ask, kind = self.session.database.times, self.constant_weights
+        found = ask(identity, problem, constant_weights=kind)
+        return found or ask(identity, problem, constant_weights=not kind)
+
+
+def _records(
+    problem: Problem, session: Session, solvers: Sequence[Solver], records: _Records
+) -> Iterator[Source]:
+    """Yield what is recorded: here, at another batch size, on a related device."""
+    ids = {versioned_id(solver): solver.solver_id for solver in solvers}
+
+    def times(identity: str, other: Problem) -> dict[str, float]:
+        found = records.times(identity, other)
+        return {ids[name]: time for name, time in found.items() if name in ids}
+
+    here = session.target.identity
+    if own := times(here, problem):
+        yield Source("record", _RECORD, own)
+    if not isinstance(problem, ConvProblem):
+        return
+    for ratio in BATCH_RATIOS:
+        size = problem.x_shape[0] * ratio
+        if not (1 <= size <= LARGEST_SIZE and size.is_integer()):
+            continue
+        if found := times(here, problem.with_batch(int(size))):
+            yield Source("record of another batch size", _BATCH * abs(math.log2(ratio)), found)
+            break
+    for identity, kinship in _relatives(session):
+        if found := times(identity, problem):
+            yield Source("record of a related device", _SIBLING_RECORD[kinship], found)
+            return
+
+
+def _plain_form(
+    problem: Problem, session: Session, solvers: Sequence[Solver], records: _Records
+) -> dict[str, float]:
+    """Times of the problem without its epilogue, by the solvers that take it with one."""
+    plain = without_epilogue(problem)
+    if plain is problem:
+        return {}
+    recorded = records.times(session.target.identity, plain)
+    found = {}
+    for solver in solvers:
+        name = f"{solver.solver_id.removesuffix(SUFFIX)}@{solver.version}"
+        if name in recorded:
+            found[solver.solver_id] = recorded[name]
+    return found
+
+
+def _models(
+    problem: Problem, session: Session, solvers: Sequence[Solver], fallback: Fallback
+) -> Iterator[Source]:
+    """Yield the prediction of this device's model, else those for related devices."""
+    advice = ask_heuristics(problem, session, solvers, fallback)
+    if advice.predictions:
+        yield Source("model", _MODEL, {one.solver: one.time_ms for one in advice.predictions})
+        return
+    if fallback is not Fallback.AI or not isinstance(problem, ConvProblem):
+        return
+    plain = without_epilogue(problem)
+    ids = {solver.solver_id.removesuffix(SUFFIX): solver.solver_id for solver in solvers}
+    inner = [session.registry.solver(solver_id) for solver_id in ids]
+    for identity, kinship in _relatives(session):
+        for heuristic in session.heuristics:
+            if identity not in getattr(heuristic, "devices", ()):
+                continue
+            times = heuristic.times_on(identity, plain, session.target, inner)  # type: ignore[attr-defined]
+            if times:
+                named = {ids[solver]: time for solver, time in times.items()}
+                yield Source("model of a related device", _SIBLING_MODEL[kinship], named)
+
+
+def _indices(problem: Problem, session: Session, solvers: Sequence[Solver]) -> dict[str, float]:
+    found = {}
+    for solver in solvers:
+        try:
+            index = asking.wti(solver, problem, session.target)
+        except SolverError:
+            continue  # whoever builds its recipe hears of it
+        if index is not None and index > 0:
+            found[solver.solver_id] = 1 / index
+    return found
+
+
+def _relatives(session: Session) -> list[tuple[str, str]]:
+    """Devices that models know and that resemble this one, the closest first, and in what."""
+    target = session.target
+    devices = dict.fromkeys(
+        identity
+        for heuristic in session.heuristics
+        for identity in getattr(heuristic, "devices", ())
+        if identity != target.identity
+    )
+    found = [(identity, kinship) for identity in devices if (kinship := _kinship(identity, target))]
+    return sorted(found, key=lambda one: one[1] != "architecture")
+
+
+def _kinship(identity: str, target: Target) -> str | None:
+    """Say what another device has in common: its architecture, or for CPUs their kind."""
+    other = identity.split("|")
+    if len(other) < 5 or other[1] != target.platform:
+        return None
+    if other[3] == target.arch:
+        return "architecture"
+    family = target.arch.rpartition("-")[0]
+    is_kin = target.kind is DeviceKind.CPU and other[3].startswith(family)
+    return "kind" if is_kin else None

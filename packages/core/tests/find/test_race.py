@@ -1,0 +1,243 @@
+"""The race of a find: who is compiled and measured, who is left out, and for how long."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import pytest
+
+from convfind.device.target import Target
+from convfind.find.known import Forecast, Known, Source, combined
+from convfind.find.race import Race
+from convfind.find.result import FindOrigin
+from convfind.finddb import FindEntry, FindRecord
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solver import Solver, versioned_id
+from convfind.testing import MockSolver
+from convfind.testing.solvers import MockFused
+
+
+class Runner(MockSolver):
+    """Takes some microseconds, and expects a share of the device's peak."""
+
+    is_dynamic = True
+
+    def __init__(self, name: str, microseconds: int, index: float | None = None) -> None:
+        self.solver_id = name
+        self._microseconds = microseconds
+        self._index = index
+
+    @property
+    def microseconds(self) -> int:  # type: ignore[override]  # of each runner its own
+        return self._microseconds
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        return self._index
+
+
+FAST, CLOSE, SLOW = Runner("fast", 50, 0.9), Runner("close", 52, 0.8), Runner("slow", 500, 0.09)
+UNKNOWN = Runner("unknown", 40)
+FIELD = (SLOW, CLOSE, FAST)
+
+
+def outrun(found: Any) -> set[str]:
+    return {solver for solver, why in found.rejected.items() if why.reason is Reason.OUTRUN}
+
+
+def test_who_cannot_win_is_neither_compiled_nor_measured(bench: Any, problem: ConvProblem) -> None:
+    found = bench.open("mock-static", extra=FIELD).find(problem)
+    assert (found.compiled, found.measured) == (2, 2)
+    assert [one.solver for one in found.solutions] == ["fast", "close"]
+    assert outrun(found) == {"slow"}
+    detail = found.rejected["slow"].detail
+    assert detail.startswith("predicted 0.5 ms +-"), detail
+    assert detail.endswith("by index, best 0.05 ms")
+
+
+@pytest.mark.parametrize(
+    "more", [{"mode": "NORMAL"}, {"race": False}, {"solvers": ["fast", "slow"]}]
+)
+def test_a_find_that_is_to_measure_all_does(
+    bench: Any, problem: ConvProblem, more: dict[str, Any]
+) -> None:
+    found = bench.open("mock-static", extra=FIELD).find(problem, **more)
+    assert "slow" in {one.solver for one in found.solutions}
+
+
+def test_nothing_that_was_left_out_is_looked_at_again_by_a_find_that_races(
+    bench: Any, problem: ConvProblem
+) -> None:
+    bench.open("mock-static", extra=FIELD).find(problem)
+    again = bench.open("mock-static", extra=FIELD).find(problem)
+    assert (again.origin, again.compiled, again.measured) == (FindOrigin.USER_DB, 0, 0)
+
+
+def test_what_was_left_out_is_measured_by_a_find_that_is_to_measure_all(
+    bench: Any, problem: ConvProblem
+) -> None:
+    bench.open("mock-static", extra=FIELD).find(problem)
+    later = bench.open("mock-static", extra=FIELD).find(problem, race=False)
+    assert later.measured == 1
+    assert {one.solver for one in later.solutions} == {"fast", "close", "slow"}
+
+
+def test_a_solver_of_which_nothing_is_known_always_runs(bench: Any, problem: ConvProblem) -> None:
+    found = bench.open("mock-static", extra=(*FIELD, UNKNOWN)).find(problem)
+    assert found.best.solver == "unknown"
+
+
+def test_where_the_favourites_fail_the_others_run(bench: Any, problem: ConvProblem) -> None:
+    bench.backend.faults.build = lambda program: dict(program.defines)["MICROSECONDS"] != 500
+    found = bench.open("mock-static", extra=FIELD).find(problem)
+    assert found.best.solver == "slow"
+    assert found.rejected["fast"].reason is Reason.BUILD_FAILED
+
+
+def test_a_solver_that_promises_too_much_does_not_keep_others_out(
+    bench: Any, problem: ConvProblem
+) -> None:
+    boaster = Runner("boaster", 5000, 0.9)
+    modest = (Runner("modest", 50, 0.2), Runner("humble", 40, 0.19), Runner("slow", 90, 0.02))
+    found = bench.open("mock-static", extra=(boaster, *modest)).find(problem)
+    assert found.best.solver == "humble"
+    assert outrun(found) == {"slow"}
+
+
+def test_programs_that_are_ready_run_where_others_would_not_be_compiled(
+    bench: Any, problem: ConvProblem
+) -> None:
+    near = Runner("near", 45, 0.7)
+    field = (FAST, CLOSE, near)
+    assert outrun(bench.open("mock-static", extra=field).find(problem)) == {"near"}
+    bench.open("mock-static", extra=[near]).find(problem.with_batch(3))
+    found = bench.open("mock-static", extra=field).find(problem.with_batch(5))
+    assert found.best.solver == "near"
+
+
+def recorded(bench: Any, problem: ConvProblem, times: dict[Solver, float]) -> None:
+    handle = bench.open("mock-static")
+    records = tuple(
+        FindRecord(
+            solver=solver.solver_id,
+            solver_version=solver.version,
+            package="mock 1",
+            algorithm="direct",
+            time_ms=time,
+        )
+        for solver, time in sorted(times.items(), key=lambda item: item[1])
+    )
+    names = tuple(map(versioned_id, times))
+    handle.database.store(handle.target, problem, FindEntry(records=records, considered=names))
+
+
+def test_the_record_of_another_batch_size_says_who_is_ahead(
+    bench: Any, problem: ConvProblem
+) -> None:
+    silent = (Runner("a", 50), Runner("b", 500), Runner("c", 400))
+    recorded(bench, problem.with_batch(4), dict(zip(silent, (1.0, 9.0, 8.0), strict=True)))
+    found = bench.open("mock-static", extra=silent).find(problem)
+    assert (found.compiled, [one.solver for one in found.solutions]) == (1, ["a"])
+    assert "record of another batch size" in found.rejected["b"].detail
+
+
+# -- problems with an epilogue ------------------------------------------------------------------
+
+
+class Fused(MockFused):
+    """Knows epilogues."""
+
+    is_dynamic = True
+    algorithm: ClassVar[Any] = MockSolver.algorithm
+
+    def __init__(self, name: str, microseconds: int) -> None:
+        self.solver_id = name
+        self._microseconds = microseconds
+
+    @property
+    def microseconds(self) -> int:  # type: ignore[override]
+        return self._microseconds
+
+
+def test_a_fused_problem_is_run_by_the_best_three_of_the_plain_one(bench: Any) -> None:
+    field = [Fused(f"fused-{rank}", 40 + 10 * rank) for rank in range(12)]
+    plain = ConvProblem.forward(x=(2, 4, 6, 6), w=(8, 4, 3, 3), padding=1)
+    fused = ConvProblem.forward(x=(2, 4, 6, 6), w=(8, 4, 3, 3), padding=1, bias=True)
+    full = bench.open("mock-static", extra=field).find(plain)
+    assert full.measured == 12
+    found = bench.open("mock-static", extra=field).find(fused)
+    assert found.measured == 3
+    assert [one.solver for one in found.solutions] == ["fused-0", "fused-1", "fused-2"]
+    assert outrun(found) == {one.solver_id for one in field[3:]}
+    assert "not among the best 3 of the plain problem" in found.rejected["fused-9"].detail
+
+
+def test_without_a_record_of_the_plain_problem_a_fused_one_is_raced_as_any(bench: Any) -> None:
+    field = [Fused(f"fused-{rank}", 40 + 10 * rank) for rank in range(5)]
+    fused = ConvProblem.forward(x=(2, 4, 6, 6), w=(8, 4, 3, 3), padding=1, bias=True)
+    assert bench.open("mock-static", extra=field).find(fused).measured == 5
+
+
+# -- several problems ---------------------------------------------------------------------------
+
+
+def test_what_is_compiled_ahead_is_what_the_finds_would_compile(
+    bench: Any, problem: ConvProblem
+) -> None:
+    problems = [problem.with_batch(size) for size in (1, 2, 3)]
+    handle = bench.open("mock-static", extra=FIELD)
+    assert handle.compile_ahead(problems) == 2
+    found = [handle.find(one) for one in problems]
+    assert [one.compiled for one in found] == [0, 0, 0]
+    assert handle.compile_ahead(problems) == 0, "a find that answers compiles nothing"
+
+
+def test_with_a_time_budget_nothing_is_compiled_ahead(bench: Any, problem: ConvProblem) -> None:
+    assert bench.open("mock-static", extra=FIELD).compile_ahead([problem], time_budget=1.0) == 0
+
+
+# -- forecasts ----------------------------------------------------------------------------------
+
+
+def test_a_better_source_counts_more() -> None:
+    sure = Source("sure", 0.1, {"a": 1.0, "b": 2.0})
+    unsure = Source("unsure", 0.3, {"a": 2.0, "b": 1.0})
+    found = combined([unsure, sure])
+    assert found["a"].time_ms < found["b"].time_ms
+    assert found["a"].error == pytest.approx((0.1**-2 + 0.3**-2) ** -0.5)
+    assert found["a"].source == "sure"
+
+
+def test_sources_of_other_scales_agree_by_what_both_know() -> None:
+    found = combined(
+        [Source("ms", 0.1, {"a": 1.0, "b": 2.0}), Source("x", 0.3, {"a": 10.0, "b": 20.0, "c": 40})]
+    )
+    assert found["c"].time_ms == pytest.approx(4.0)
+    assert found["b"].time_ms == pytest.approx(2.0)
+
+
+def test_times_that_are_no_times_are_no_forecast() -> None:
+    assert combined([Source("x", 0.1, {"a": 0.0})]) == {}
+
+
+def race(times: dict[str, float], *, ready: bool = False) -> Race:
+    forecasts = {name: Forecast(time, 0.2, "x") for name, time in times.items()}
+    return Race(Known(forecasts), lambda solver: ready)
+
+
+@pytest.mark.parametrize(
+    ("behind", "ready", "runs"),
+    [(0.09, False, True), (0.11, False, False), (0.19, True, True), (0.21, True, False)],
+)
+def test_how_far_behind_a_solver_may_be(behind: float, ready: bool, runs: bool) -> None:
+    times = {"fast": 1.0, "slow": math.exp(behind)}
+    able, unable = race(times, ready=ready).contenders([FAST, SLOW], {})
+    assert able == ([FAST, SLOW] if runs else [FAST])
+    assert set(unable) == (set() if runs else {"slow"})
+
+
+def test_forecasts_are_brought_to_the_scale_of_what_was_measured() -> None:
+    field = race({"fast": 1.0, "close": 1.05, "slow": 2.0})
+    able, _ = field.contenders([CLOSE, SLOW], {"fast": 7.0})
+    assert able == [CLOSE]
