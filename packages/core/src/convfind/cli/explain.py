@@ -32,7 +32,8 @@ The first lines say what a find would do, and why. The table has a line for each
 the problem: the share of the device's peak that it expects (wti), the workspace it needs, the time
 in the database, and the time that a heuristic model predicts, with its rank and the confidence that
 it is the fastest. The others are counted by their reason; --all lists them. Recorded problems near
-this one that the model makes use of are named. Models that do not apply are listed with the reason.
+this one that the model makes use of are named, and solvers that a find would leave out, since by
+all that is known they cannot win. Models that do not apply are listed with the reason.
 
 \b
 Examples:
@@ -68,6 +69,8 @@ def explain(
                 "workspace": row.workspace,
                 "recorded": None if row.solution is None else row.solution.to_dict(),
                 "predicted": None if row.prediction is None else _prediction_json(row),
+                "forecast": None if row.forecast is None else row.forecast._asdict(),
+                "outrun": None if row.outrun is None else row.outrun.detail,
             }
             for row in explanation.rows
         ]
@@ -98,6 +101,9 @@ def explain(
         app.print(f"near     {near.relation}: {near.problem.key} on {near.device}")
     for name, reason in explanation.advice.refusals:
         app.print(f"model    {name} does not apply: {reason}")
+    for row in explanation.rows:
+        if row.outrun is not None:
+            app.print(f"without  {row.solver}: {row.outrun.detail}")
     takers = [row for row in explanation.rows if row.applicability]
     others = [row for row in explanation.rows if not row.applicability]
     if takers:

@@ -10,6 +10,7 @@ from convfind.find.search import Search
 from convfind.policy import Policy
 from convfind.problem.contract import Problem
 from convfind.runtime.session import Progress, Session, silent
+from convfind.solver.kernel_spec import Program
 
 
 def compile_ahead(
@@ -25,7 +26,7 @@ def compile_ahead(
     """
     if policy.time_budget is not None:
         return 0
-    programs = {}
+    programs: dict[Program, None] = {}
     for problem in dict.fromkeys(problem.plain() for problem in problems):
         decision = decide(problem, session, policy)
         candidates = decision.screening.candidates

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from convfind.errors import SolverError
-from convfind.find.decision import Decision, decide
+from convfind.find.decision import Action, Decision, decide
 from convfind.find.immediate import Advice, ask_heuristics
+from convfind.find.known import Forecast, Known, known
+from convfind.find.race import Race
 from convfind.find.recall import recall
 from convfind.find.screening import screen
 from convfind.find.solution import Solution
@@ -32,6 +35,8 @@ class ExplanationRow:
     solution: Solution | None = None  # as recorded
     prediction: Prediction | None = None  # by the heuristic that applies
     rank: int | None = None  # of the prediction, from 1
+    forecast: Forecast | None = None  # by all that is known
+    outrun: Rejected | None = None  # why a find that measures would begin without it
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +56,12 @@ def explain(problem: Problem, session: Session, policy: Policy) -> Explanation:
     """Ask every solver; nothing is compiled or run."""
     plain = problem.plain()
     decision = decide(plain, session, policy)
-    known = decision.known if policy.use_db else recall(plain, session, policy)
-    recorded = {solution.solver: solution for solution in known.solutions}
+    here = decision.known if policy.use_db else recall(plain, session, policy)
+    recorded = {solution.solver: solution for solution in here.solutions}
     screening = screen(plain, session, policy)
     advice = ask_heuristics(plain, session, screening.candidates, policy.fallback)
     ranks = {prediction.solver: rank for rank, prediction in enumerate(advice.predictions)}
+    facts, outrun = _race(plain, session, policy, decision)
     rows = []
     for solver in session.registry.offered(plain):
         refusal = screening.rejected.get(solver.solver_id)
@@ -81,8 +87,22 @@ def explain(problem: Problem, session: Session, policy: Policy) -> Explanation:
                 recorded.get(solver.solver_id),
                 None if rank is None else advice.predictions[rank],
                 None if rank is None else rank + 1,
+                facts.forecasts.get(solver.solver_id),
+                outrun.get(solver.solver_id),
             )
         )
     return Explanation(
         problem.text, plain.text, session.target.identity, policy, decision, tuple(rows), advice
     )
+
+
+def _race(
+    problem: Problem, session: Session, policy: Policy, decision: Decision
+) -> tuple[Known, Mapping[str, Rejected]]:
+    """Return the forecasts of a find that measures, and who by these alone cannot win."""
+    if decision.action not in (Action.MEASURE, Action.EXTEND):
+        return Known(), {}
+    solvers = [one for one in decision.screening.candidates if not one.is_last_resort]
+    facts = known(problem, session, solvers, policy)
+    race = Race(facts, lambda solver: False)
+    return facts, race.contenders(solvers, {})[1] if policy.races else {}

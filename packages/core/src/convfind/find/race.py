@@ -12,7 +12,7 @@ from convfind.solver.applicability import Rejected
 
 #: A solver whose programs are ready runs where it is behind the best by this multiple of the
 #: error of their ratio at most; compiling takes as long as thousands of runs, and a solver for
-#: which it is necessary has to promise more. How they were chosen: ADR 0034.
+#: which it is necessary has to promise more. How they were chosen: ADR 0035.
 READY_MARGIN, COMPILED_MARGIN = 1.0, 0.5
 
 #: Whether all programs of a solver are ready to run.
