@@ -16,11 +16,9 @@ from typing import Final, NamedTuple
 from convfind.device.target import DeviceKind, Target
 from convfind.errors import SolverError
 from convfind.find.immediate import ask_heuristics
-from convfind.heuristics.neighbours import BATCH_RATIOS
+from convfind.heuristics.neighbours import other_batches
 from convfind.kit.composed import SUFFIX, without_epilogue
 from convfind.policy import Fallback, Policy
-from convfind.problem import ConvProblem
-from convfind.problem.checks import LARGEST_SIZE
 from convfind.problem.contract import Problem
 from convfind.runtime.session import Session
 from convfind.solver import Solver, asking, versioned_id
@@ -134,13 +132,8 @@ def _records(
     here = session.target.identity
     if own := times(here, problem):
         yield Source("record", _RECORD, own)
-    if not isinstance(problem, ConvProblem):
-        return
-    for ratio in BATCH_RATIOS:
-        size = problem.x_shape[0] * ratio
-        if not (1 <= size <= LARGEST_SIZE and size.is_integer()):
-            continue
-        if found := times(here, problem.with_batch(int(size))):
+    for ratio, other in other_batches(problem):
+        if found := times(here, other):
             yield Source("record of another batch size", _BATCH * abs(math.log2(ratio)), found)
             break
     for identity, kinship in _relatives(session):
@@ -173,14 +166,15 @@ def _models(
     if advice.predictions:
         yield Source("model", _MODEL, {one.solver: one.time_ms for one in advice.predictions})
         return
-    if fallback is not Fallback.AI or not isinstance(problem, ConvProblem):
+    if fallback is not Fallback.AI:
         return
     plain = without_epilogue(problem)
     ids = {solver.solver_id.removesuffix(SUFFIX): solver.solver_id for solver in solvers}
     inner = [session.registry.solver(solver_id) for solver_id in ids]
     for identity, kinship in _relatives(session):
         for heuristic in session.heuristics:
-            if identity not in getattr(heuristic, "devices", ()):
+            is_asked = getattr(heuristic, "kind", "conv") == problem.kind
+            if not is_asked or identity not in getattr(heuristic, "devices", ()):
                 continue
             times = heuristic.times_on(identity, plain, session.target, inner)  # type: ignore[attr-defined]
             if times:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from convfind.problem import ConvProblem
+from convfind.problem.checks import LARGEST_SIZE
 
 
 class Relation(StrEnum):
@@ -60,10 +61,19 @@ def find_neighbours(
         candidates = ((sibling, problem) for sibling in siblings if sibling != device)
         found.append(_first(Relation.SIBLING, candidates, records))
     if Relation.BATCH in relations:
-        batches = (problem.x_shape[0] * ratio for ratio in BATCH_RATIOS)
-        near = ((device, problem.with_batch(int(b))) for b in batches if b >= 1 and b.is_integer())
+        near = ((device, other) for _, other in other_batches(problem))
         found.append(_first(Relation.BATCH, near, records))
     return tuple(neighbour for neighbour in found if neighbour is not None)
+
+
+def other_batches(problem: object) -> Iterator[tuple[float, ConvProblem]]:
+    """Yield the same layer at other batch sizes, nearest first, after the ratio of its size."""
+    if not isinstance(problem, ConvProblem):
+        return
+    for ratio in BATCH_RATIOS:
+        size = problem.x_shape[0] * ratio
+        if 1 <= size <= LARGEST_SIZE and size.is_integer():
+            yield ratio, problem.with_batch(int(size))
 
 
 def _first(
