@@ -79,28 +79,42 @@ def known(problem: Problem, session: Session, solvers: Sequence[Solver], policy:
 def combined(sources: Sequence[Source]) -> dict[str, Forecast]:
     """Make one forecast for each solver: the mean of what sources say, weighted by their trust.
 
-    A source is brought to the scale of the better ones by the solvers that both know.
+    A source is brought to the scale of the better ones by the solvers that both know. The error is
+    that of the best source: what errs together, as models of related devices do, does not err less.
     """
-    sums: dict[str, tuple[float, float, str]] = {}  # weight, weighted log time, best source
+    sums: dict[str, _Sum] = {}
     for source in sorted(sources, key=lambda one: one.error):
         logs = {solver: math.log(time) for solver, time in source.times.items() if time > 0}
         shift, weight = _shift(logs, sums), source.error**-2
         for solver, log in logs.items():
-            before, total, name = sums.get(solver, (0.0, 0.0, source.name))
-            sums[solver] = before + weight, total + weight * (log + shift), name
+            before = sums.get(solver) or _Sum(0.0, 0.0, source)
+            total = before.total + weight * (log + shift)
+            sums[solver] = _Sum(before.weight + weight, total, before.best)
     return {
-        solver: Forecast(math.exp(total / weight), weight**-0.5, name)
-        for solver, (weight, total, name) in sums.items()
+        solver: Forecast(math.exp(one.mean), one.best.error, one.best.name)
+        for solver, one in sums.items()
     }
 
 
-def _shift(logs: Mapping[str, float], sums: Mapping[str, tuple[float, float, str]]) -> float:
-    both = [sums[solver][1] / sums[solver][0] - logs[solver] for solver in logs if solver in sums]
+class _Sum(NamedTuple):
+    """What sources so far say of a solver: logarithms by their weights, and the best source."""
+
+    weight: float
+    total: float
+    best: Source
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.weight
+
+
+def _shift(logs: Mapping[str, float], sums: Mapping[str, _Sum]) -> float:
+    both = [sums[solver].mean - logs[solver] for solver in logs if solver in sums]
     if both:
         return math.fsum(both) / len(both)
     if not logs or not sums:
         return 0.0
-    return min(total / weight for weight, total, _ in sums.values()) - min(logs.values())
+    return min(one.mean for one in sums.values()) - min(logs.values())
 
 
 # -- sources ------------------------------------------------------------------------------------
