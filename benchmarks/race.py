@@ -42,7 +42,7 @@ def main(layers: Path, batch: int, device: str | None, times: Path, fallback: st
     ready, everything = set[Program](), set[Program]()
     raced = measured = problems = 0
     paid = least = seconds = 0.0
-    policy = Policy(fallback=fallback)
+    policy = Policy().with_changes(fallback=fallback)
     with (
         tempfile.TemporaryDirectory() as folder,
         convfind.open(device, settings=Settings(user_db_path=Path(folder))) as handle,

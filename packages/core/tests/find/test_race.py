@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any, ClassVar
 
 import pytest
 
-from convfind.device.target import Target
+from convfind.device.target import DeviceKind, Target
 from convfind.find.known import Forecast, Known, Source, combined
 from convfind.find.race import Race
 from convfind.find.result import FindOrigin
@@ -16,6 +17,7 @@ from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import Solver, versioned_id
 from convfind.testing import MockSolver
+from convfind.testing.mock_backend import MOCK_TARGET
 from convfind.testing.solvers import MockFused
 
 
@@ -86,6 +88,14 @@ def test_what_was_left_out_is_measured_by_a_find_that_is_to_measure_all(
 def test_a_solver_of_which_nothing_is_known_always_runs(bench: Any, problem: ConvProblem) -> None:
     found = bench.open("mock-static", extra=(*FIELD, UNKNOWN)).find(problem)
     assert found.best.solver == "unknown"
+
+
+def test_what_is_faster_than_anything_known_keeps_out_even_more(
+    bench: Any, problem: ConvProblem
+) -> None:
+    found = bench.open("mock-static", extra=(*FIELD, UNKNOWN)).find(problem)
+    assert outrun(found) == {"slow"}
+    assert found.rejected["slow"].detail.endswith("best 0.04 ms")
 
 
 def test_where_the_favourites_fail_the_others_run(bench: Any, problem: ConvProblem) -> None:
@@ -240,3 +250,11 @@ def test_forecasts_are_brought_to_the_scale_of_what_was_measured() -> None:
     field = race({"fast": 1.0, "close": 1.05, "slow": 2.0})
     able, _ = field.contenders([CLOSE, SLOW], {"fast": 7.0})
     assert able == [CLOSE]
+
+
+def test_a_gpu_times_candidates_while_others_are_compiled(bench: Any, problem: ConvProblem) -> None:
+    gpu = dataclasses.replace(MOCK_TARGET, kind=DeviceKind.GPU)
+    bench.backend.devices = (gpu,)
+    found = bench.open("mock-static", extra=(*FIELD, UNKNOWN)).find(problem, "HYBRID")
+    assert {one.solver for one in found.solutions} >= {"unknown", "fast", "close"}
+    assert outrun(found) == {"slow"}

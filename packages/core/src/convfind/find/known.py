@@ -229,5 +229,5 @@ def _kinship(identity: str, target: Target) -> str | None:
     if other[3] == target.arch:
         return "architecture"
     family = target.arch.rpartition("-")[0]
-    is_kin = target.kind is DeviceKind.CPU and other[3].startswith(family)
+    is_kin = target.kind is DeviceKind.CPU and family and other[3].startswith(family)
     return "kind" if is_kin else None

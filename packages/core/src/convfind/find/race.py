@@ -68,14 +68,16 @@ class Race:
     ) -> tuple[Forecast | None, float]:
         """Return the time to beat as a forecast, and the scale of the other forecasts.
 
-        That is the scale at which the fastest so far is as fast as was expected.
+        That is the scale at which the fastest so far of which something is known is as fast as was
+        expected.
         """
         if measured:
-            leader = min(measured, key=measured.__getitem__)
-            time, forecast = measured[leader], self._forecasts.get(leader)
-            if forecast is None:
+            expected = {name: self._forecasts[name] for name in measured if name in self._forecasts}
+            if not expected:
                 return None, 1.0
-            return forecast._replace(time_ms=time), time / forecast.time_ms
+            leader = min(expected, key=measured.__getitem__)
+            scale = measured[leader] / expected[leader].time_ms
+            return expected[leader]._replace(time_ms=min(measured.values())), scale
         known = (self._forecasts.get(solver.solver_id) for solver in waiting)
         return min((one for one in known if one is not None), default=None), 1.0
 

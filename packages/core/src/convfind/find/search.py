@@ -195,8 +195,6 @@ class Search:
             if self._is_over:
                 self._put_off(solver)
             elif self._outcome.trials and solver.solver_id in outrun:
-                for program in trial.programs:
-                    jobs[program].cancel()
                 self._leave_out(solver, outrun[solver.solver_id])
             elif (failure := _failure(trial.recipe, jobs)) is not None:
                 self._refuse(trial, failure)
