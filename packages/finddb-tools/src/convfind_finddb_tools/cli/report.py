@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from convfind.cli.app import App, Command, new_table
+from convfind.cli.layer_result import csv_text
 from convfind.errors import FindDbError
 from convfind.finddb.record import QuarantineRecord
 from convfind.finddb.table import FIND, QUARANTINE
@@ -19,7 +20,8 @@ from convfind_finddb_tools.entry import Entry, split_key
 from convfind_finddb_tools.exporting import replacing
 from convfind_finddb_tools.report.layers import DeviceReport, Failure, device_reports
 from convfind_finddb_tools.report.occurrences import Occurrence, read_occurrences
-from convfind_finddb_tools.report.page import Head, page, plotly_script
+from convfind_finddb_tools.report.page import Head, page
+from convfind_finddb_tools.report.tables import layer_records
 from convfind_finddb_tools.selection import Selection
 from convfind_finddb_tools.tune.workload import workload_path
 
@@ -44,7 +46,8 @@ _PEAK = click.FloatRange(min=0, min_open=True)
 )
 @click.option("--peak-gflops", type=_PEAK, help="Of the device.  [the best in DB]")
 @click.option("--peak-gbs", type=_PEAK, help="Memory, GB/s.  [the best in DB]")
-@click.option("--title", default="convfind report", help="[convfind report]")
+@click.option("--title", help="[what is tuned, and for what]")
+@click.option("--csv", "csv_file", type=PATH, metavar="FILE", help="Write all layers as CSV, too.")
 @click.pass_obj
 @takes_selection
 def report(
@@ -56,14 +59,15 @@ def report(
     before: Path | None,
     peak_gflops: float | None,
     peak_gbs: float | None,
-    title: str,
+    title: str | None,
+    csv_file: Path | None,
     selection: Selection,
 ) -> None:
     """Write one self-contained HTML page about a model's gain from a database.
 
     For each device it shows the gain in total and by layer, the winning solvers and their margins,
     time against workspace, the roofline, the spread of the measurements, failures, and all layers
-    in a table. Needs plotly: pip install convfind-finddb-tools[report].
+    in a table. Noisy layers are marked, and left out of comparisons.
 
     \b
     Examples:
@@ -71,7 +75,6 @@ def report(
       convfind report tuned --problems benchmarks/layers/resnet50.txt --output resnet50.html
       convfind report after --before before --device H200 --peak-gflops 60000 --peak-gbs 4800
     """
-    plotly_script()  # before any work is done for it
     path = chosen_database(app, database)
     occurrences, model = _occurrences(path, problems, batch)
     old = None if before is None else _entries_by_problem(before, selection)
@@ -87,10 +90,22 @@ def report(
         msg = f"{where} has no results{such}"
         raise FindDbError(msg)
     versus = "the GEMM fallback" if before is None else str(before)
-    head = Head(title, where, versus, model, peak_gflops, peak_gbs)
+    what = (problems.stem if problems else "") or Path(where).parent.name
+    head = Head(
+        title or f"Convolutions of {what}: the gain from tuning",
+        where,
+        versus,
+        model,
+        peak_gflops,
+        peak_gbs,
+    )
     text = page(head, reports).encode()
     with replacing(output) as file:
         file.write(text)
+    if csv_file is not None:
+        rows = [row for one in reports for row in layer_records(one)]
+        with replacing(csv_file) as file:
+            file.write(csv_text(rows).encode())
     if app.json:
         document = {"output": str(output), "bytes": len(text)}
         app.emit(document | {"devices": [_report_json(one) for one in reports]})
@@ -134,15 +149,17 @@ def _failures(snapshot: Snapshot, device: str, selection: Selection) -> list[Fai
 
 
 def _print(app: App, reports: list[DeviceReport]) -> None:
-    numbers = ("problems", "missing", "before ms", "ms", "faster")
+    numbers = ("problems", "missing", "compared", "before ms", "after ms", "faster", "all ms")
     table = new_table("device", *numbers, right=numbers)
     for one in reports:
         compared = one.speedup is not None
         table.add_row(
             *(one.device, f"{len(one.layers):,}", f"{len(one.missing):,}"),
+            f"{len(one.compared):,}",
             format_ms(one.compared_before_ms) if compared else "-",
-            format_ms(one.after_ms),
+            format_ms(one.compared_after_ms) if compared else "-",
             f"{one.speedup:.2f}x" if one.speedup is not None else "-",
+            format_ms(one.after_ms),
         )
     app.print(table)
 

@@ -28,6 +28,7 @@ class Layer:
         name: of the layer, if it has one.
         best: the fastest result of each solver, fastest first; never empty.
         before: what it is compared with, None where there is nothing.
+        sources: the networks that have it, each with its number of occurrences there.
     """
 
     entry: Entry
@@ -35,6 +36,7 @@ class Layer:
     name: str
     best: tuple[Measured, ...]
     before: Measured | None
+    sources: tuple[tuple[str, int], ...] = ()
 
     @property
     def winner(self) -> Measured:
@@ -156,12 +158,12 @@ def device_reports(
     reports = []
     for device, known in by_device.items():
         report = DeviceReport(device, [])
-        for entry, count, name in _chosen(known, occurrences, report):
+        for entry, count, name, sources in _chosen(known, occurrences, report):
             best = _best(entry)
             if not best:
                 report.untimed += 1
                 continue
-            layer = Layer(entry, count, name, best, _before(entry, best, before))
+            layer = Layer(entry, count, name, best, _before(entry, best, before), sources)
             report.layers.append(layer)
             measured = {f"{one.solver}@{_version(one)}" for one in entry.results}
             report.without_result.update(set(entry.considered) - measured)
@@ -195,14 +197,14 @@ def short_name(problem: ConvProblem) -> str:
 
 def _chosen(
     known: Mapping[str, Entry], occurrences: Sequence[Occurrence] | None, report: DeviceReport
-) -> Iterator[tuple[Entry, int, str]]:
+) -> Iterator[tuple[Entry, int, str, tuple[tuple[str, int], ...]]]:
     if occurrences is None:
-        yield from ((entry, 1, "") for entry in known.values())
+        yield from ((entry, 1, "", ()) for entry in known.values())
         return
     for one in occurrences:
         entry = next((known[name] for name in one.names if name in known), None)
         if entry is not None:
-            yield entry, one.count, one.label
+            yield entry, one.count, one.label, one.sources
         elif one.wanted:
             report.missing.append(one)
 

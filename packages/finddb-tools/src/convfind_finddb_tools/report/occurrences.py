@@ -27,6 +27,7 @@ class Occurrence:
         names: what it may be called in a database: network config, MIOpen's key.
         count: how often it runs in one pass.
         label: the layer's name, if it has one.
+        sources: the networks that have it, each with its number of occurrences there.
         wanted: False where the file names the layer, but not this direction of it.
     """
 
@@ -35,12 +36,14 @@ class Occurrence:
     count: int
     label: str = ""
     wanted: bool = True
+    sources: tuple[tuple[str, int], ...] = ()
 
 
 class _Line(msgspec.Struct):
     problem: str
     count: int
     name: str = ""
+    source: str = ""
     labels: list[str] = []  # names of all the layers, as `convfind tune` writes them
 
 
@@ -69,6 +72,7 @@ def read_occurrences(path: Path, batch: int | None = None) -> list[Occurrence]:
                 old.count + one.count,
                 old.label or one.label,
                 old.wanted or one.wanted,
+                (*old.sources, *one.sources),
             )
         united[one.names] = one
     if not united:
@@ -84,6 +88,7 @@ def _layers(path: Path, batch: int | None) -> list[Occurrence]:
             batch,
             layer.count,
             layer.comment,
+            path.name,
             wanted=direction is layer.problem.direction,
         )
         for layer in read_layer_file(path)
@@ -122,8 +127,9 @@ def _read_line(line: _Line, batch: int | None) -> Occurrence:
     except ProblemError:
         if batch is not None or not is_find_key(line.problem):
             raise
-        return Occurrence(line.problem, (line.problem,), line.count, _label(line))
-    return _occurrence(problem, batch, line.count, _label(line))
+        sources = ((line.source, line.count),)
+        return Occurrence(line.problem, (line.problem,), line.count, _label(line), sources=sources)
+    return _occurrence(problem, batch, line.count, _label(line), line.source)
 
 
 def _label(line: _Line) -> str:
@@ -132,10 +138,16 @@ def _label(line: _Line) -> str:
 
 
 def _occurrence(
-    problem: ConvProblem, batch: int | None, count: int, label: str, *, wanted: bool = True
+    problem: ConvProblem,
+    batch: int | None,
+    count: int,
+    label: str,
+    source: str,
+    *,
+    wanted: bool = True,
 ) -> Occurrence:
     plain = (problem if batch is None else problem.with_batch(batch)).plain()
     names = [plain.key]
     with suppress(ProblemError):  # MIOpen has no words for it
         names.append(format_miopen_key(plain))
-    return Occurrence(plain.key, tuple(names), count, label, wanted)
+    return Occurrence(plain.key, tuple(names), count, label, wanted, ((source, count),))

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from importlib import import_module
 from importlib.resources import files
 
-from convfind.errors import FindDbError
 from convfind.text import format_ms
 from convfind_finddb_tools.report import figures
-from convfind_finddb_tools.report.figures import Figure
 from convfind_finddb_tools.report.layers import DeviceReport
 from convfind_finddb_tools.report.roofline import points_of, roof_over, telling
 from convfind_finddb_tools.report.tables import (
@@ -21,6 +17,7 @@ from convfind_finddb_tools.report.tables import (
     direction_table,
     failure_table,
     layer_table,
+    network_table,
     undecided_table,
 )
 
@@ -35,20 +32,6 @@ class Head:
     model: str  # where the list of problems comes from
     peak_gflops: float | None = None
     peak_gbytes: float | None = None
-
-
-def plotly_script() -> str:
-    """The source of plotly.js.
-
-    Raises:
-        FindDbError: plotly is not installed; says how to get it.
-    """
-    try:
-        module = import_module("plotly.offline")
-    except ImportError as exc:
-        msg = "a report needs plotly: pip install convfind-finddb-tools[report]"
-        raise FindDbError(msg) from exc
-    return str(module.get_plotlyjs())
 
 
 def page(head: Head, reports: Sequence[DeviceReport]) -> str:
@@ -70,8 +53,6 @@ def page(head: Head, reports: Sequence[DeviceReport]) -> str:
             f"{escape(head.before)}; written {made} by convfind report</p></header>\n<main>\n",
             *bodies,
             "</main>\n<script>\n",
-            plotly_script(),
-            "\n</script>\n<script>\n",
             script,
             "</script>\n</body>\n</html>\n",
         )
@@ -85,17 +66,16 @@ def _device(head: Head, report: DeviceReport, number: int) -> Iterator[str]:
         yield f'<p class="soft">driver {escape(drivers)}</p>'
     yield _cards(head, report)
 
-    def figure(name: str, heading: str, words: str, found: Figure | None) -> str:
+    def figure(name: str, heading: str, words: str, found: str | None) -> str:
         if found is None:
             return ""
-        key = f"{name}-{number}"
-        text = json.dumps(found, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
         return (
-            f"<section><h3>{escape(heading)}</h3><p class='soft'>{escape(words)}</p>"
-            f'<script type="application/json" id="{key}">{text}</script>'
-            f'<div data-figure="{key}"></div></section>\n'
+            f'<section id="{name}-{number}"><h3>{escape(heading)}</h3>'
+            f"<p class='soft'>{escape(words)}</p>{found}</section>\n"
         )
 
+    if len({source for layer in report.compared for source, _ in layer.sources}) > 1:
+        yield f"<section><h3>By network</h3>{network_table(report)}</section>\n"
     if report.compared:
         yield f"<section><h3>By direction</h3>{direction_table(report)}</section>\n"
     yield figure(
@@ -105,8 +85,6 @@ def _device(head: Head, report: DeviceReport, number: int) -> Iterator[str]:
         "difference. A layer that occurs several times stands for all of them.",
         figures.gains(report),
     )
-    pair = "one" if figures.names_are_long(report) else "two"
-    yield f'<div class="{pair}">'
     yield figure(
         "wins",
         "Who wins",
@@ -119,7 +97,6 @@ def _device(head: Head, report: DeviceReport, number: int) -> Iterator[str]:
         "Time of the next solver over that of the winner; 1x: it does not matter which.",
         figures.margins(report),
     )
-    yield "</div>"
     points = points_of(telling(report.layers))
     if points:
         roof = roof_over(points, head.peak_gflops, head.peak_gbytes)
@@ -132,7 +109,6 @@ def _device(head: Head, report: DeviceReport, number: int) -> Iterator[str]:
             "formula: Winograd and FFT may lie above the roof. Area: time in the model.",
             figures.roofline(points, roof),
         )
-    yield f'<div class="{pair}">'
     yield figure(
         "workspace",
         "Time against workspace",
@@ -146,7 +122,6 @@ def _device(head: Head, report: DeviceReport, number: int) -> Iterator[str]:
         "Interquartile range of the samples of one measurement.",
         figures.spreads(report),
     )
-    yield "</div>"
     yield from _failures(report)
     shown = f"The first {MOST_ROWS:,} by time. " if len(report.layers) > MOST_ROWS else ""
     yield (
@@ -164,24 +139,18 @@ def _device(head: Head, report: DeviceReport, number: int) -> Iterator[str]:
 
 def _cards(head: Head, report: DeviceReport) -> str:
     runs = sum(layer.count for layer in report.layers)
-    cards = [
-        (
-            "main",
-            _duration(report.after_ms),
-            f"expected time of {runs:,} layers, one pass",
-        )
-    ]
+    cards = []
     if report.speedup is not None:
-        rest = sum(layer.before is None for layer in report.layers)
-        without = f"; {rest:,} problems have nothing to compare with" if rest else ""
-        cards += [
-            (
-                "",
-                _duration(report.compared_before_ms),
-                f"before, with {head.before}{without}",
-            ),
-            ("main", f"{report.speedup:.2f}x", "as fast as before"),
-        ]
+        before, after = report.compared_before_ms, report.compared_after_ms
+        same = sum(layer.count for layer in report.compared)
+        words = f"as fast: {_duration(before)} before, {_duration(after)} after, in {same:,} layers"
+        cards.append(("main", f"{report.speedup:.2f}x", f"{words}; before: {head.before}"))
+    rest = report.after_ms - report.compared_after_ms
+    apart = f", {_duration(rest)} of it in layers that are not compared" if rest else ""
+    whole = apart if report.compared else ""
+    cards.append(
+        ("", _duration(report.after_ms), f"expected time of all {runs:,} layers, one pass{whole}")
+    )
     if report.noisy:
         count = f"{len(report.noisy):,} of {len(report.layers):,}"
         cards.append(("", count, "problems were measured on a busy machine: noisy, not compared"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from convfind_finddb_tools.report.layers import Layer
 
-_MOST = 4000
+_MOST = 600
 
 
 @dataclass(frozen=True, slots=True)

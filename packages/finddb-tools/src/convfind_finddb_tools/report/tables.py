@@ -10,7 +10,7 @@ from convfind.text import format_bytes, format_ms
 from convfind_finddb_tools.report.figures import color_of
 from convfind_finddb_tools.report.layers import DeviceReport, Layer
 
-MOST_ROWS = 1000
+MOST_ROWS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,46 @@ def direction_table(report: DeviceReport) -> str:
     )
 
 
+def network_table(report: DeviceReport) -> str:
+    """Before and after by network, of the layers that have something to be compared with."""
+    before: dict[str, float] = {}
+    after: dict[str, float] = {}
+    for layer in report.compared:
+        for source, count in layer.sources if layer.before else ():
+            assert layer.before is not None
+            before[source] = before.get(source, 0.0) + count * layer.before.time_ms
+            after[source] = after.get(source, 0.0) + count * layer.winner.time_ms
+    rows = (
+        [
+            Cell(source),
+            number(format_ms(before[source]), before[source]),
+            number(format_ms(after[source]), after[source]),
+            number(f"{before[source] / after[source]:.2f}x", before[source] / after[source]),
+        ]
+        for source in before
+    )
+    return table(("network", "#before ms", "#after ms", "#faster"), rows, sortable=True)
+
+
+def layer_records(report: DeviceReport) -> list[dict[str, str | float | None]]:
+    """Every layer as plain values, for CSV; times in ms for one pass of the model."""
+    return [
+        {
+            "device": report.device,
+            "problem": one.entry.problem,
+            "name": one.name,
+            "count": one.count,
+            "before_ms": None if one.before is None else one.count * one.before.time_ms,
+            "before_solver": None if one.before is None else one.before.solver,
+            "ms": one.total_ms,
+            "solver": one.winner.solver,
+            "noisy": one.is_noisy,
+            "workspace": one.winner.workspace,
+        }
+        for one in report.layers
+    ]
+
+
 def failure_table(report: DeviceReport) -> str:
     """Solvers in quarantine, and why."""
     rows = (
@@ -121,7 +161,7 @@ def _layer_row(layer: Layer, report: DeviceReport, named: bool) -> list[Cell]:
     rate = None if problem is None else problem.flops / layer.winner.time_ms / 1e6
     share = layer.total_ms / report.after_ms
     return [
-        Cell(layer.label),
+        Cell(f"{layer.label}{' (noisy)' if layer.is_noisy else ''}"),
         *([Cell(layer.name)] if named else []),
         number(str(layer.count), layer.count),
         number("-" if old is None else format_ms(old), old),

@@ -1,15 +1,4 @@
 "use strict";
-const config = {
-  displaylogo: false,
-  displayModeBar: "hover",
-  modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
-  responsive: true,
-};
-for (const place of document.querySelectorAll("[data-figure]")) {
-  const figure = JSON.parse(document.getElementById(place.dataset.figure).textContent);
-  Plotly.newPlot(place, figure.data, figure.layout, config);
-}
-
 // A click on a heading sorts by that column: numbers the largest first, words from A on.
 function sortBy(heading) {
   const table = heading.closest("table"), body = table.tBodies[0];
