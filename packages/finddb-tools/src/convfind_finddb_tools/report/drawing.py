@@ -15,7 +15,7 @@ from convfind_finddb_tools.report.scale import Scale
 
 _WIDTH = 1100
 _LABELS = 460  # pixels for names at most
-_LETTER = 7.3  # pixels
+_LETTER = 7.8  # pixels
 _ROOM = 70  # behind the longest bar, for its text
 _FOOT = 44  # below, for ticks and the title of the axis
 _BAR, _GAP = 13, 9
