@@ -10,6 +10,8 @@ from convfind.errors import ConvfindError
 from convfind.finddb.key import SCHEMA
 from convfind.finddb.record import FindEntry, FindRecord, QuarantineRecord, TunedConfig
 from convfind.finddb.table import CONFIG, FIND, QUARANTINE
+from convfind.plugins.registry import default_registry
+from convfind.problem import ConvProblem
 from convfind.problem.text import parse_network_config
 from convfind.solver.config import ConfigValue
 from convfind.types import Algorithm
@@ -27,8 +29,17 @@ def key_fault(key: str) -> str | None:
     try:
         parse_network_config(problem)
     except (ConvfindError, ValueError) as exc:  # a number of too many digits, for one
-        return str(exc)
+        return None if _is_key_of_a_package(problem) else str(exc)
     return None
+
+
+def _is_key_of_a_package(text: str) -> bool:
+    """True for the key of a problem that an installed package brings, in its one spelling."""
+    try:
+        found = default_registry().problem_from_key(text)
+    except (ConvfindError, ValueError):
+        return False
+    return found.kind != ConvProblem.kind and found.key == text
 
 
 def value_fault(table: str, value: Any) -> str | None:

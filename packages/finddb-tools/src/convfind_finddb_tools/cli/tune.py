@@ -14,11 +14,17 @@ Examples:
   convfind tune run resnet50.txt -n 16                  in this process
   convfind tune run model.onnx --batch 16 --workers 4   a worker for each of four GPUs
   convfind tune run app.log --scheduler tcp://head:8786 --budget 2h
+  convfind tune status                                  how far a run is
   convfind tune simulate --workers 1000 --problems 1000000
 """
 
 #: Name of each command, and the module of this package that has it, under its own name.
-_COMMANDS = {"list": "tune_list", "run": "tune_run", "simulate": "tune_simulate"}
+_COMMANDS = {
+    "list": "tune_list",
+    "run": "tune_run",
+    "simulate": "tune_simulate",
+    "status": "tune_status",
+}
 
 
 class _Group(click.Group):

@@ -100,4 +100,5 @@ class TuneProgress:
             self._workers[name],
             description=text[: self._console.width // 2],
             completed=self._done[name],
+            total=self._done[name],  # nobody knows how many are still to come to it
         )

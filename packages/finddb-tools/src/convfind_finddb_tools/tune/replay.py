@@ -15,7 +15,7 @@ from convfind.finddb.record import FindEntry, FindRecord
 from convfind.finddb.table import CONFIG, FIND, QUARANTINE
 from convfind.problem import ConvProblem
 from convfind_finddb_tools.database import Snapshot
-from convfind_finddb_tools.entry import first_keys, split_key
+from convfind_finddb_tools.entry import first_keys, own_traits, split_key
 from convfind_finddb_tools.tune.order import Identity, Known, Order, Outcome, Strategy, Task
 from convfind_finddb_tools.tune.station import Binaries, fingerprint
 
@@ -79,10 +79,11 @@ class ReplayStation:
         )
 
     def problems(self) -> list[ConvProblem]:
-        """Everything that is recorded for the device."""
+        """The convolutions that are recorded for the device; strategies know no other problems."""
         prefix = f"{SCHEMA}|{self.identity.device}|".encode()
         keys = (key for key, _ in self._snapshot.items(FIND.name, prefix))
-        return [ConvProblem.from_key(split_key(key)[1]) for key in keys]
+        names = (split_key(key)[1] for key in keys)
+        return [ConvProblem.from_key(name) for name in names if own_traits(name).direction != "?"]
 
     def compile(self, tasks: Sequence[Task]) -> Binaries:
         """Compile nothing."""
