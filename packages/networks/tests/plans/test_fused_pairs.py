@@ -115,7 +115,13 @@ def test_without_measurements_the_convolutions_stay_two(handle: Handle, graph: G
 
 @pytest.mark.parametrize(
     ("together", "alone", "is_faster"),
-    [(1.9, 1.0, True), (2.0, 1.0, False), (2.1, 1.0, False), (None, 1.0, False), (9.0, None, True)],
+    [
+        (1.9, 1.0, True),
+        (2.005, 1.0, True),
+        (2.1, 1.0, False),
+        (None, 1.0, False),
+        (9.0, None, True),
+    ],
 )
 def test_measured_times_decide(
     handle: Handle, graph: Graph, together: float | None, alone: float | None, is_faster: bool
