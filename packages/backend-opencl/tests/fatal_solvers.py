@@ -50,7 +50,8 @@ class Pointwise(Solver):
         """One work-item."""
         source = KernelSource("opencl_test_kernels", "fatal.cl")
         program = Program(source, KernelLanguage.OPENCL_C, make_defines(DEED=self.deed))
-        arguments = (*map(BufferArg, (Memory.X, Memory.W, Memory.Y)), *map(i32, (8, 16, 144)))
+        memory = (BufferArg(Memory.X), BufferArg(Memory.W), BufferArg(Memory.Y))
+        arguments = (*memory, i32(8), i32(16), i32(144))
         launch = Launch(KernelSpec(program, "fatal"), arguments, (1,), (1,))
         return Recipe(self.solver_id, (launch,))
 

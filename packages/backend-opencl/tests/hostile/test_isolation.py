@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +27,18 @@ from opencl_testing import NUMBERS
 
 import convfind
 from convfind.find.isolation import limits
+from convfind.find.result import FindOrigin
 from convfind.handle import Handle
 from convfind.plugins.registry import Registry
 from convfind.reasons import Reason
 from convfind.settings import Settings
 from convfind.solver import Solver
+from convfind.testing import check_solver
+from convfind_backend_opencl.backend import OpenCLBackend
 
 pytestmark = pytest.mark.slow
 
-LOST = {
+LOST: dict[Solver, Reason] = {
     WildAddress(): Reason.CRASHED,
     Aborts(): Reason.CRASHED,
     EndlessLoop(): Reason.HUNG,
@@ -134,13 +141,83 @@ def test_a_closed_handle_leaves_no_process(opened: Opened) -> None:
         os.kill(pid, 0)
 
 
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_crash_is_a_finding_of_a_check(number: int, backend: OpenCLBackend) -> None:
+    device = backend.open(str(number))
+    honest = check_solver(Pointwise(), device, shapes=[PROBLEM], every_variant=False)
+    assert honest.problems == [PROBLEM.key]
+    report = check_solver(WildAddress(), device, shapes=[PROBLEM], every_variant=False)
+    assert [(failure.check, report.ok) for failure in report.failures] == [("lives", False)]
+
+
 PARENT = """
-import os, sys
-from fatal_solvers import PROBLEM, EndlessLoop, Plugin, Pointwise
+import sys
+import fatal_solvers
 import convfind
 from convfind.plugins.registry import Registry
-handle = convfind.open(sys.argv[1], registry=Registry.build([Plugin(EndlessLoop())]))
+solver = getattr(fatal_solvers, sys.argv[2])()
+registry = Registry.build([fatal_solvers.Plugin(solver)])
+handle = convfind.open(sys.argv[1], registry=registry)
 handle.session.child.life()
 print(handle.session.child.pid, flush=True)
-handle.find(PROBLEM, mode="normal", solvers=["fatal-loop"])
+while True:
+    handle.find(
+        fatal_solvers.PROBLEM, mode="normal", solvers=[solver.solver_id], enforce="DB_UPDATE"
+    )
 """
+
+
+@contextmanager
+def parent(number: int, solver: str, folder: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """Start a process that finds for ever; yield it and the number of its child."""
+    paths = os.pathsep.join(path for path in sys.path if path)
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, f"opencl:{number}", solver],
+        env={**os.environ, "PYTHONPATH": paths, "CONVFIND_USER_DB_PATH": str(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        yield process, int(process.stdout.readline())
+
+
+def wait_for_the_end_of(pid: int) -> None:
+    """Return once a process is gone, or is dead and waits for somebody to notice."""
+    while True:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return
+        if state in "ZX":
+            return
+        time.sleep(0.05)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at Linux's table of processes")
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("deed", [signal.SIGKILL, signal.SIGINT])
+def test_a_child_in_an_endless_loop_ends_with_its_parent(
+    number: int, deed: signal.Signals, tmp_path: Path
+) -> None:
+    with parent(number, "EndlessLoop", tmp_path) as (process, child):
+        time.sleep(1.0)
+        process.send_signal(deed)
+        assert process.wait() == -deed
+    wait_for_the_end_of(child)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at Linux's table of processes")
+def test_records_survive_kills_at_any_moment(opened: Opened, tmp_path: Path, request: Any) -> None:
+    number = request.node.callspec.params["opened"]
+    handle = opened(Pointwise())
+    find(handle)
+    for moment in range(5):
+        with parent(number, "Pointwise", tmp_path) as (process, child):
+            time.sleep(0.37 * moment)
+            process.kill()
+        wait_for_the_end_of(child)
+    again = opened(Pointwise())
+    found = again.find(PROBLEM, mode="fast", solvers=["fatal-not", "opencl-gemm-pointwise-fwd"])
+    assert found.origin is FindOrigin.USER_DB
+    assert {one.solver for one in found.solutions} == {"fatal-not", "opencl-gemm-pointwise-fwd"}

@@ -10,6 +10,7 @@ from convfind.errors import KernelBuildError
 from convfind.problem import ConvProblem
 from convfind.problem.traits import EPILOGUE_TRAITS
 from convfind.runtime.backend import Device
+from convfind.runtime.session import Session
 from convfind.solver import Domain, Solver
 from convfind.solver.applicability import Rejected
 from convfind.testing.contract_checks import (
@@ -21,6 +22,7 @@ from convfind.testing.contract_checks import (
 )
 from convfind.testing.device_checks import DeviceChecks
 from convfind.testing.guarded_run import GuardedRunner
+from convfind.testing.isolated_check import isolated_report
 from convfind.testing.non_finite_checks import NonFiniteChecks
 from convfind.testing.report import SolverReport
 from convfind.testing.shapes import edge_cases, fused, variants
@@ -37,6 +39,9 @@ def check_solver(
 ) -> SolverReport:
     """Check a solver's contract without a device, then its results on one.
 
+    A solver that is not of this project is checked in a child process, where another process can
+    import it and open the device: a crash is a failure in the report.
+
     Args:
         solver: the solver.
         device: an opened device of any backend; the solver must take problems on it.
@@ -50,9 +55,22 @@ def check_solver(
     Returns:
         A report; ``report.ok`` is the verdict, and ``str(report)`` lists every failure.
     """
+    problems = tuple(_plain_problems(shapes, every_variant))
+    report = isolated_report(solver, device.target, _checked_in_child, problems, seed)
+    return _checked(device, solver, problems, seed) if report is None else report
+
+
+def _checked_in_child(
+    session: Session, solver: Solver, problems: Sequence[ConvProblem], seed: int
+) -> SolverReport:
+    return _checked(session.device, solver, problems, seed)
+
+
+def _checked(
+    device: Device, solver: Solver, problems: Sequence[ConvProblem], seed: int
+) -> SolverReport:
     target = device.target
     report = SolverReport(solver.solver_id, target.identity)
-    problems = list(_plain_problems(shapes, every_variant))
     check_identity(report, solver)
     if not isinstance(solver.domain, Domain):
         return report

@@ -19,7 +19,7 @@ from convfind.find.recording import record
 from convfind.find.screening import screen
 from convfind.find.search import Search
 from convfind.finddb import BinaryStore, FindDb
-from convfind.policy import Policy
+from convfind.policy import Isolate, Policy
 from convfind.problem import ConvProblem
 from convfind.runtime.kernel_cache import KernelCache
 from convfind.runtime.session import Session, silent
@@ -83,9 +83,13 @@ class DeviceStation:
         self._target = self._handle.target
         folder = None if self._settings.disable_binary_cache else self._settings.user_db_path
         self._store = BinaryStore.open(folder)
-        self._policy = self._handle.policy(
+        policy = self._handle.policy(
             mode="hybrid", enforce="none", **{"race": False, **order.policy}
         )
+        # Many problems share the child's start, and none of them shall end the run.
+        if policy.isolate is Isolate.AUTO and self._handle.session.child is not None:
+            policy = policy.with_changes(isolate=Isolate.ALWAYS)
+        self._policy = policy
         self.identity = Identity(self._target.identity, self._fingerprint())
         self._tasks = 0
         self._kernels = self._new_cache()

@@ -28,6 +28,13 @@ _OWN = frozenset(
     }
 )
 
+_OWN_MODULES = frozenset(name.replace("-", "_") for name in _OWN)
+
+
+def is_own(solver: Solver) -> bool:
+    """Return whether a solver is of this project, whoever has registered it."""
+    return type(solver).__module__.partition(".")[0] in _OWN_MODULES
+
 
 def bench_for(
     problem: Problem,
