@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
-from convfind.find.result import FindResult
 from convfind.text import (
     format_bytes,
     format_error,
@@ -18,6 +17,8 @@ from convfind.text import (
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from convfind.find.result import FindResult
 
 _COLUMNS = (
     *("solver", "algorithm", "ms", "spread", "GFLOP/s", "time is", "workspace", "error"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from convfind_networks.from_torch.reading import dtype_of
+from convfind_networks.from_torch.element_type import dtype_of
 from convfind_networks.graph import GraphBuilder, Value
 from convfind_networks.importing import Composer, NotSupported, axes_of, axis_of
 from convfind_networks.ops import BinaryFunction

@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from convfind_networks.errors import ModelFormatError
+from convfind_networks.from_torch.element_type import dtype_of
 from convfind_networks.graph import Graph
 from convfind_networks.importing import plain, reading
 from convfind_networks.model import Bound, ModelInput
@@ -98,15 +99,6 @@ def runner_of(path: Path, inputs: Sequence[Array], threads: int) -> Callable[[],
             return module(*tensors)
 
     return run
-
-
-def dtype_of(dtype: Any) -> np.dtype[Any]:
-    """Return NumPy's type for one of torch's; object where it has none."""
-    word = str(dtype).removeprefix("torch.")
-    try:
-        return np.dtype(getattr(ml_dtypes, word, word))
-    except TypeError:
-        return np.dtype(object)
 
 
 def _array(tensor: Any, torch: Any) -> Array:

@@ -80,7 +80,7 @@ class Plan:
         """
         from convfind_networks.plan.plan_file import load_plan
 
-        return load_plan(Path(path), handle)
+        return load_plan(cls, Path(path), handle)
 
     def save(self, path: str | Path) -> None:
         """Write the schedule and the packed weights to one file (safetensors, no code inside).

@@ -17,7 +17,6 @@ from convfind.find.solution_file import solution_from_bytes, solution_to_bytes
 from convfind.handle import Handle
 from convfind.types import DataType
 from convfind_networks.errors import PlanError
-from convfind_networks.plan.plan import Plan
 from convfind_networks.plan.problem_document import document_of, problem_of
 from convfind_networks.plan.recipes import recipe_of
 from convfind_networks.plan.schedule import CONSTANTS, Place, Port, Schedule, Task
@@ -26,6 +25,7 @@ from convfind_networks.tensor_type import TensorType
 if TYPE_CHECKING:
     from convfind.plugins.registry import Registry
     from convfind.runtime.backend import DeviceBuffer
+    from convfind_networks.plan.plan import Plan
 
 _FORMAT = 1
 _METADATA = "convfind_plan"
@@ -75,8 +75,8 @@ def save_plan(plan: Plan, path: Path) -> None:
     path.write_bytes(save({CONSTANTS: weights}, {_METADATA: metadata}))
 
 
-def load_plan(path: Path, handle: Handle) -> Plan:
-    """Read a plan and make it ready.
+def load_plan(plan: type[Plan], path: Path, handle: Handle) -> Plan:
+    """Read a plan and make it ready as this type.
 
     Raises:
         PlanError: the file is missing or no plan, or the plan is for another device, or solvers
@@ -93,7 +93,7 @@ def load_plan(path: Path, handle: Handle) -> Plan:
         if schedule.constants:
             constants = handle.session.device.allocate(schedule.constants)
             handle.session.device.write(constants, weights)
-        return Plan.ready(handle, schedule, recipes, constants)
+        return plan.ready(handle, schedule, recipes, constants)
     except PlanError as error:
         raise PlanError(f"plan {path}: {error}") from error
     except (ConvfindError, ValueError, TypeError, KeyError) as error:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from convfind_networks.from_torch.element_type import dtype_of
 from convfind_networks.from_torch.node import AtenNode, AtenOperator, AtenOperators
-from convfind_networks.from_torch.reading import dtype_of
 from convfind_networks.graph import Value
 from convfind_networks.importing import NotSupported, axis_of
 from convfind_networks.ops import (
