@@ -63,14 +63,45 @@ def test_functions_of_two_elements_are_right(check: Check, function: BinaryFunct
         check(BinaryProblem(a=(2, 3, 7, 11), b=b, function=function))
     if function.is_logic:
         check(BinaryProblem(a=(5, 7), b=(5, 1), function=function, dtype=ElementType.BOOL))
-    elif function is not BinaryFunction.POW:
+    else:
         rng = np.random.default_rng(1)
         inputs = {
             "a": rng.integers(-20, 20, (2, 3, 7)).astype(np.int32),
-            "b": rng.integers(1, 9, (3, 1)).astype(np.int32),
+            "b": rng.integers(1, 7, (3, 1)).astype(np.int32),
         }
         problem = BinaryProblem(a=(2, 3, 7), b=(3, 1), function=function, dtype=ElementType.INT32)
         check(problem, inputs=inputs)
+
+
+@pytest.mark.parametrize(
+    "dtype", [ElementType.UINT64, ElementType.UINT32, ElementType.UINT16, ElementType.INT16]
+)
+def test_whole_numbers_of_every_size_are_right_at_their_ends(
+    check: Check, dtype: ElementType
+) -> None:
+    ends = np.iinfo(dtype.value)
+    a = np.asarray([ends.max, ends.max - 1, ends.max, 7, 5], dtype.numpy)
+    b = np.asarray([ends.max - 1, ends.max, 3, 2, 5], dtype.numpy)
+    for function in (BinaryFunction.DIV, BinaryFunction.LESS, BinaryFunction.MAX):
+        problem = BinaryProblem(a=(5,), b=(5,), function=function, dtype=dtype)
+        check(problem, inputs={"a": a, "b": b})
+
+
+@pytest.mark.parametrize("function", [BinaryFunction.SHIFT_LEFT, BinaryFunction.SHIFT_RIGHT])
+@pytest.mark.parametrize("dtype", [ElementType.INT32, ElementType.INT8, ElementType.UINT64])
+def test_shifts_by_more_bits_than_there_are_leave_the_sign(
+    check: Check, function: BinaryFunction, dtype: ElementType
+) -> None:
+    least = -7 if not dtype.is_unsigned else 0
+    a = np.asarray([100, 100, 100, least, least], dtype.numpy)
+    b = np.asarray([2, 63, 64, 32, 100], dtype.numpy)
+    problem = BinaryProblem(a=(5,), b=(5,), function=function, dtype=dtype)
+    check(problem, inputs={"a": a, "b": b})
+
+
+def test_bounds_beyond_a_type_are_none(check: Check) -> None:
+    bounds = (-np.inf, 3.0)
+    check(UnaryProblem(x=(3, 35), function=UnaryFunction.BOUNDED, numbers=bounds, dtype=ElementType.INT8))
 
 
 @pytest.mark.parametrize("channels_last", [False, True])

@@ -93,6 +93,15 @@ def test_tensors_without_elements_need_no_step(check: Check) -> None:
     check(ConcatProblem(shapes=((2, 0), (2, 3)), axis=1))
 
 
+def test_pieces_without_elements_take_nothing_from_the_others(check: Check) -> None:
+    check(SplitProblem(x=(3, 5), axis=1, sizes=(5, 0)))
+    check(ConcatProblem(shapes=((3, 0), (3, 5)), axis=1))
+
+
+def test_more_axes_than_kernels_know_are_met_in_several_launches(check: Check) -> None:
+    check(TileProblem(x=(2, 3, 2, 3), repeats=(2, 3, 2, 2)))
+
+
 def test_what_cannot_be_moved_is_refused() -> None:
     with pytest.raises(ProblemError, match="an order of the axes of"):
         TransposeProblem(x=(2, 3), order=(0, 0))

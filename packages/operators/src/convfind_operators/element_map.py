@@ -20,7 +20,12 @@ from convfind_operators.launching import (
 )
 from convfind_operators.walk import View, Walk
 
-_MODULO = {"MOD": "NEEDS_MODULO", "WHOLE_MOD": "NEEDS_WHOLE_MODULO"}
+#: Functions that kernels define only where they are needed, and the macro that says so.
+_NEEDS = {
+    "MOD": "NEEDS_MODULO",
+    "WHOLE_MOD": "NEEDS_WHOLE_MODULO",
+    "WHOLE_POW": "NEEDS_WHOLE_POWER",
+}
 #: A row shorter than this is not worth its alignment.
 _LEAST_STREAMED = 256
 
@@ -50,8 +55,8 @@ class ElementMap:
             **{f"TYPE_{at}": view.dtype.upper() for at, view in enumerate(inputs)},
             **{f"IS_{at}": step_class(view) for at, view in enumerate(inputs)},
         }
-        if self.function in _MODULO:
-            macros[_MODULO[self.function]] = 1
+        if self.function in _NEEDS:
+            macros[_NEEDS[self.function]] = 1
         numbers: tuple[Argument, ...] = ()
         if self.activation is not None:
             macros["CF_ACTIVATION"] = self.activation.kind.macro

@@ -18,7 +18,11 @@ class ElementType(StrEnum):
     BFLOAT16 = "bfloat16"
     INT64 = "int64"
     INT32 = "int32"
+    INT16 = "int16"
     INT8 = "int8"
+    UINT64 = "uint64"
+    UINT32 = "uint32"
+    UINT16 = "uint16"
     UINT8 = "uint8"
     BOOL = "bool"
 
@@ -42,9 +46,14 @@ class ElementType(StrEnum):
     @property
     def arithmetic(self) -> ElementType:
         """The type in which kernels compute with such elements."""
-        if self is ElementType.FLOAT64 or self is ElementType.INT64:
-            return self
-        return ElementType.FLOAT32 if self.is_float else ElementType.INT32
+        if self.is_float:
+            return self if self is ElementType.FLOAT64 else ElementType.FLOAT32
+        return _ARITHMETIC.get(self, ElementType.INT32)
+
+    @property
+    def is_unsigned(self) -> bool:
+        """True for whole numbers from 0 on."""
+        return self.startswith("uint")
 
     @property
     def unit_roundoff(self) -> float:
@@ -52,6 +61,12 @@ class ElementType(StrEnum):
         return _UNIT_ROUNDOFF.get(self, 0.0)
 
 
+#: What whole numbers that 32 bits with a sign cannot hold are computed in.
+_ARITHMETIC = {
+    ElementType.INT64: ElementType.INT64,
+    ElementType.UINT32: ElementType.INT64,
+    ElementType.UINT64: ElementType.UINT64,
+}
 _UNIT_ROUNDOFF = {
     ElementType.FLOAT64: 2.0**-53,
     ElementType.FLOAT32: 2.0**-24,

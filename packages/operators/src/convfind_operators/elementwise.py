@@ -156,7 +156,7 @@ class BinaryProblem(Elementwise):
         name = self.function.upper().replace("-", "_")
         if name in ("AND", "OR", "XOR"):
             name = f"BITWISE_{name}"
-        if name in ("MOD", "FMOD") and not self.dtype.is_float:
+        if name in ("MOD", "FMOD", "POW") and not self.dtype.is_float:
             name = f"WHOLE_{name}"
         return ElementMap(name, self.dtype.arithmetic, activation=self.activation)
 
@@ -235,7 +235,7 @@ class CastProblem(Elementwise):
     def draw(self, rng: np.random.Generator) -> dict[str, Array]:
         """Draw inputs that the other type can hold."""
         drawn = super().draw(rng)
-        return {"x": np.abs(drawn["x"])} if self.to is ElementType.UINT8 else drawn
+        return {"x": np.abs(drawn["x"])} if self.to.is_unsigned else drawn
 
     @property
     def map(self) -> ElementMap:

@@ -68,7 +68,7 @@ class BinaryFunction(StrEnum):
     DIV = "div"  # whole numbers: towards 0
     MOD = "mod"  # the sign of the divisor
     FMOD = "fmod"  # the sign of the dividend
-    POW = "pow"
+    POW = "pow"  # whole numbers: exponents from 0 on
     MIN = "min"
     MAX = "max"
     PRELU = "prelu"  # a, or a times b where a is negative
@@ -84,7 +84,7 @@ class BinaryFunction(StrEnum):
     BITWISE_OR = "bitwise-or"
     BITWISE_XOR = "bitwise-xor"
     SHIFT_LEFT = "shift-left"
-    SHIFT_RIGHT = "shift-right"
+    SHIFT_RIGHT = "shift-right"  # by all bits, or by less than none: what is left is the sign
 
     @property
     def gives_bool(self) -> bool:
@@ -120,8 +120,22 @@ def _negative(x: Array, of_negative: Array) -> Array:
     return np.where(x > 0, x, of_negative)
 
 
+def _in(x: Array, number: float) -> Any:
+    """Return a number as one of x's type, or the nearest to it."""
+    if x.dtype.kind == "f":
+        return number
+    ends = np.iinfo(x.dtype)
+    return x.dtype.type(min(max(number, int(ends.min)), int(ends.max)))
+
+
+def _towards_zero(a: Array, b: Array) -> Array:
+    quotient = np.floor_divide(a, b)
+    inexact = (quotient < 0) & (quotient * b != a)
+    return np.asarray(quotient + inexact.astype(a.dtype))
+
+
 def _divided(a: Array, b: Array) -> Any:
-    return a / b if a.dtype.kind == "f" else np.trunc(a / b).astype(a.dtype)
+    return a / b if a.dtype.kind == "f" else _towards_zero(a, b)
 
 
 _UNARY: dict[UnaryFunction, Callable[..., Any]] = {
@@ -151,7 +165,7 @@ _UNARY: dict[UnaryFunction, Callable[..., Any]] = {
     UnaryFunction.NOT: np.logical_not,
     UnaryFunction.BITWISE_NOT: np.invert,
     UnaryFunction.MAGNITUDE: np.abs,
-    UnaryFunction.BOUNDED: lambda x, a, b: np.minimum(np.maximum(x, a), b),
+    UnaryFunction.BOUNDED: lambda x, a, b: np.minimum(np.maximum(x, _in(x, a)), _in(x, b)),
     UnaryFunction.THRESHOLDED_RELU: lambda x, a: np.where((x > a) | np.isnan(x), x, 0.0),
     UnaryFunction.SELU: lambda x, a, b: b * _negative(x, a * _exponential(x)),
     UnaryFunction.CELU: lambda x, a: _negative(x, a * _exponential(x / a)),

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from convfind.device.target import DeviceKind, Target
 from convfind.solver.defines import DefineValue, make_defines
 from convfind.solver.kernel_source import KernelSource
@@ -42,7 +44,11 @@ def kernel(file: str, entry: str, target: Target, macros: Mapping[str, DefineVal
 
 def number(value: float, arithmetic: ElementType) -> ScalarArg:
     """Return a number as kernels take it that compute in a type."""
-    return ScalarArg(value if arithmetic.is_float else int(value), arithmetic.value)
+    if arithmetic.is_float:
+        return ScalarArg(value, arithmetic.value)
+    ends = np.iinfo(arithmetic.value)
+    whole = min(max(value, int(ends.min)), int(ends.max))  # infinity too
+    return ScalarArg(int(whole), arithmetic.value)
 
 
 def steps_of(view: View) -> tuple[Argument, ...]:

@@ -174,7 +174,7 @@ class Operator(ABC):
             return rng.uniform(-2.0, 2.0, operand.shape)
         if operand.dtype is ElementType.BOOL:
             return rng.integers(0, 2, operand.shape)
-        least = 0 if operand.dtype is ElementType.UINT8 else -9
+        least = 0 if operand.dtype.is_unsigned else -9
         return rng.integers(least, 10, operand.shape)
 
     def allowed_error(

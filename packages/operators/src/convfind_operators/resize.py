@@ -128,8 +128,12 @@ class ResizeProblem(Operator):
         return tuple(
             self._resized(axis)
             for axis, (size, to) in enumerate(zip(self.x, self.sizes, strict=True))
-            if size != to or self.scales[axis] != 1 or self.coordinates is Coordinates.CROP
+            if size != to or self.scales[axis] != 1 or not self._is_whole(axis)
         )
+
+    def _is_whole(self, axis: int) -> bool:
+        """Tell whether elements along an axis come from all of x."""
+        return self.coordinates is not Coordinates.CROP or self.region[axis] == (0.0, 1.0)
 
     def _resized(self, axis: int) -> ResizedAxis:
         assert self.scales is not None

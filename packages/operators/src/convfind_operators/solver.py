@@ -54,13 +54,13 @@ class OperatorSolver(Solver):
         workspace_limit: int | None = None,
     ) -> Recipe:
         """Describe how to compute a problem; one whose results have no elements needs no step."""
-        if not all(operand.elements for operand in map(problem.operand, problem.writes)):
+        if not any(operand.elements for operand in map(problem.operand, problem.writes)):
             return Recipe(self.solver_id, (), config=config)
         return Recipe(self.solver_id, self.steps(problem, target), config=config)
 
     @abstractmethod
     def steps(self, problem: Any, target: Target) -> tuple[Step, ...]:
-        """Return the steps for a problem whose results have elements."""
+        """Return the steps for a problem with a result that has elements."""
 
 
 def walkable(*walks: Walk) -> Applicability:

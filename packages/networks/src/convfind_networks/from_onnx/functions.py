@@ -66,10 +66,18 @@ def _type(value: Value | None) -> bytes:
     return bytes(kind.SerializeToString())
 
 
-def with_attributes(body: Any, call: Any, function: Any) -> Any:
-    """Return a node of a function's body with the attributes of the call in their places."""
-    given = {one.name: one for one in function.attribute_proto}
+def attributes_of(call: Any, function: Any, opsets: Mapping[str, int]) -> Mapping[str, Any]:
+    """Return the attributes of a call by name, with what is usual where it does not say."""
+    schema = _schema(call, opsets)
+    usual = {} if schema is None else schema.attributes
+    given = {name: one.default_value for name, one in usual.items() if one.default_value.type}
+    given.update({one.name: one for one in function.attribute_proto})
     given.update({one.name: one for one in call.attribute})
+    return given
+
+
+def with_attributes(body: Any, given: Mapping[str, Any]) -> Any:
+    """Return a node of a function's body with the attributes of the call in their places."""
     if not any(one.ref_attr_name for one in body.attribute):
         return body
     node = onnx.NodeProto()

@@ -13,7 +13,13 @@ from convfind_networks.errors import (
     Unsupported,
     UnsupportedError,
 )
-from convfind_networks.from_onnx.functions import DEEPEST, function_of, is_function, with_attributes
+from convfind_networks.from_onnx.functions import (
+    DEEPEST,
+    attributes_of,
+    function_of,
+    is_function,
+    with_attributes,
+)
 from convfind_networks.from_onnx.node import OnnxNode
 from convfind_networks.from_onnx.operators import OPERATORS
 from convfind_networks.from_onnx.tensors import read_tensor
@@ -142,9 +148,9 @@ class Importer:
         scope: _Scope = {
             name: value for name, value in zip(function.input, padded, strict=True) if value
         }
-        body = []
+        body, attributes = [], attributes_of(call, function, opsets)
         for node in function.node:
-            ready = with_attributes(node, call, function)
+            ready = with_attributes(node, attributes)
             if absent.intersection(ready.input):
                 ready = _without(ready, absent)
             body.append(ready)

@@ -35,7 +35,7 @@ class GraphBuilder:
         if name in self._values:
             raise GraphError(f"input {name} is there twice")
         self._inputs.append(name)
-        return self._keep(Value(name, kind))
+        return self._if_any(self._keep(Value(name, kind)))
 
     def constant(self, data: Any, dtype: Any = None, name: str = "constant") -> Value:
         """Add a constant: an array, or what NumPy makes one of."""
@@ -58,12 +58,20 @@ class GraphBuilder:
             folded = _folded(op, inputs, types)
         except GraphError as exc:
             raise GraphError(f"{name}: {exc}") from exc
+        if folded is None and not any(kind.elements for kind in types):
+            folded = tuple(np.empty(kind.shape, kind.dtype) for kind in types)
         if folded is not None:
             return tuple(self.constant(data, name=name) for data in folded)
         results = tuple(self._keep(Value(self.unused(name), kind)) for kind in types)
         read, written = (tuple(value.name for value in some) for some in (inputs, results))
         self._nodes.append(Node(op, read, written, name))
-        return results
+        return tuple(map(self._if_any, results))
+
+    def _if_any(self, value: Value) -> Value:
+        """Return a value, or a constant in its place where it has no elements: that is known."""
+        if value.type.elements:
+            return value
+        return self.constant(np.empty(value.shape, value.dtype), name=value.name)
 
     def graph(self, outputs: Mapping[str, Value]) -> Graph:
         """Return the graph with these results, by public name."""

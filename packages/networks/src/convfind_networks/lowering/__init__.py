@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from convfind_networks.lowering.call import Call, Lowering
+from convfind_networks.lowering.decomposition import decompose
 from convfind_networks.lowering.lower import lower
 from convfind_networks.lowering.pointwise_depthwise import fuse_pairs, fusible_pairs
 from convfind_networks.lowering.splitting import split_activations
 
-__all__ = ["Call", "Lowering", "fuse_pairs", "fusible_pairs", "lower", "split_activations"]
+__all__ = [
+    "Call",
+    "Lowering",
+    "decompose",
+    "fuse_pairs",
+    "fusible_pairs",
+    "lower",
+    "split_activations",
+]

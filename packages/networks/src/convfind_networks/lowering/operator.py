@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from convfind_networks.errors import GraphError
 from convfind_networks.graph import Node
 from convfind_networks.layouts import packed_strides
 from convfind_networks.lowering.call import Call, Surroundings
@@ -23,7 +24,7 @@ def operator(
         **fields: what else the problem type takes.
 
     Raises:
-        GraphError: nobody brings the problem type.
+        GraphError: nobody brings the problem type, or values are not of its operands' types.
         ProblemError: it does not take these fields.
     """
     make = around.problem_type(kind)
@@ -31,6 +32,10 @@ def operator(
     fields = {"dtype": around.type(first).dtype.name, **fields}
     fields.setdefault("channels_last", around.is_last(node.output))
     problem = make(**fields)
+    for operand in problem.operands:
+        given = around.type(operands[operand.name])
+        if (given.dtype.name, given.elements) != (operand.dtype.value, operand.elements):
+            raise GraphError(f"{operand.name} of {given} is not what {problem} takes")
     strides = {name: steps for name, steps in _strides(around, problem, operands)}
     if strides:
         problem = make(**fields, strides=strides)

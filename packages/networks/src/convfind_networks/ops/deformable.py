@@ -49,7 +49,7 @@ class DeformableConvolution(Op):
         columns = np.empty((n, channels, taps, *out))
         for image, group, tap in np.ndindex(n, self.offset_groups, taps):
             part = slice(group * each, (group + 1) * each)
-            at = self._positions(tap, w.shape[2:], out) + moved[image, group, tap]
+            at = self.positions(tap, w.shape[2:], out) + moved[image, group, tap]
             columns[image, part, tap] = _bilinear(x[image, part], at)
         if mask is not None:
             columns *= np.repeat(mask.reshape(n, self.offset_groups, taps, *out), each, axis=1)
@@ -58,7 +58,7 @@ class DeformableConvolution(Op):
         sums = rows @ columns.reshape(n, groups, rows.shape[2], -1)
         return sums.reshape(n, w.shape[0], *out)
 
-    def _positions(self, tap: int, size: tuple[int, ...], out: tuple[int, ...]) -> Array:
+    def positions(self, tap: int, size: tuple[int, ...], out: tuple[int, ...]) -> Array:
         """Return where a tap lies, for each position of the result, before it is moved."""
         geometry = self.geometry
         taps = np.unravel_index(tap, size)

@@ -15,11 +15,11 @@ from convfind.handle import Handle
 from convfind.policy import Mode
 from convfind.runtime.session import Progress, silent
 from convfind.solver.recipe import Recipe, memory_names
-from convfind_networks.errors import GraphError
 from convfind_networks.graph import Graph
 from convfind_networks.layouts import LaidOut, channels_last_where_possible, lay_out
 from convfind_networks.lowering import (
     Call,
+    decompose,
     fuse_pairs,
     fusible_pairs,
     lower,
@@ -51,9 +51,8 @@ def compile_graph(
     **policy: Any,
 ) -> Plan:
     """Make a graph ready to run on a device; see `Network.compile`."""
-    _check_elements(graph)
     policy = {**policy, "constant_weights": True}  # they are packed beforehand
-    graph = split_activations(graph)
+    graph = split_activations(decompose(graph))
     if channels_last is None:
         preferred = handle.target.kind is DeviceKind.CPU
         allowed = handle.policy(mode, **policy)
@@ -100,12 +99,6 @@ def compile_graph(
     )
     constants = placing.constants.on_device(handle)
     return Plan.ready(handle, schedule, [one.recipe for one in solved], constants)
-
-
-def _check_elements(graph: Graph) -> None:
-    for name in (*graph.inputs, *graph.outputs.values()):
-        if not graph.values[name].type.elements:
-            raise GraphError(f"{graph.values[name]} has no elements, and there is nothing to run")
 
 
 def _notes(found: Mapping[Any, FindResult]) -> tuple[str, ...]:

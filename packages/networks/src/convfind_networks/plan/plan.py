@@ -140,6 +140,8 @@ class Plan:
         with _LOCKS.setdefault(device, Lock()):
             memory = dict(self.memory)
             for port, tensor in zip(self.inputs, given, strict=True):
+                if not port.type.elements:
+                    continue  # nobody reads it
                 memory[port.place.memory] = (
                     device.upload(tensor) if isinstance(tensor, np.ndarray) else tensor
                 )
@@ -166,6 +168,8 @@ class Plan:
         """Put an output's memory among the others; return what gives its array after the run."""
         device, kind = self.handle.session.device, port.type
         array = _aligned(kind.nbytes).view(kind.dtype).reshape(kind.shape)
+        if not array.size:
+            return lambda: array
         name = port.place.memory
         if name.startswith("output") and name not in memory:
             shared = device.wrap_output(array)

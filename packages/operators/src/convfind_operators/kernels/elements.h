@@ -2,7 +2,7 @@
 #ifndef OPERATORS_ELEMENTS_H
 #define OPERATORS_ELEMENTS_H
 
-#include "convfind_activation.h"  // computes in CF_ARITHMETIC: FLOAT32, FLOAT64; here also INT32, INT64
+#include "convfind_activation.h"  // computes in CF_ARITHMETIC: FLOAT32, FLOAT64; here also INT32, INT64, UINT64
 
 #ifndef WIDTH
 #define WIDTH 1  // elements at a time: 1; 16 in OpenCL C for CPUs
@@ -12,12 +12,25 @@
 #define CF_TYPE_UINT8 unsigned char
 #define CF_TYPE_BOOL unsigned char
 #define CF_TYPE_INT64 CF_LONG
+#define CF_TYPE_INT16 short
+#define CF_TYPE_UINT16 CF_USHORT
+#define CF_TYPE_UINT32 CF_UINT
+#define CF_TYPE_UINT64 CF_ULONG
+#define CF_ULONG unsigned CF_LONG
 #define CF_LOAD_UINT8(pointer, index) ((int)(pointer)[index])
 #define CF_LOAD_BOOL(pointer, index) ((int)((pointer)[index] != 0))
 #define CF_LOAD_INT64(pointer, index) ((pointer)[index])
+#define CF_LOAD_INT16(pointer, index) ((int)(pointer)[index])
+#define CF_LOAD_UINT16(pointer, index) ((int)(pointer)[index])
+#define CF_LOAD_UINT32(pointer, index) ((pointer)[index])
+#define CF_LOAD_UINT64(pointer, index) ((pointer)[index])
 #define CF_STORE_UINT8(pointer, index, value) ((pointer)[index] = (unsigned char)(value))
 #define CF_STORE_BOOL(pointer, index, value) ((pointer)[index] = (value) != 0)
 #define CF_STORE_INT64(pointer, index, value) ((pointer)[index] = (CF_LONG)(value))
+#define CF_STORE_INT16(pointer, index, value) ((pointer)[index] = (short)(value))
+#define CF_STORE_UINT16(pointer, index, value) ((pointer)[index] = (CF_USHORT)(value))
+#define CF_STORE_UINT32(pointer, index, value) ((pointer)[index] = (CF_UINT)(value))
+#define CF_STORE_UINT64(pointer, index, value) ((pointer)[index] = (CF_ULONG)(value))
 
 #define NUMBER CF_NUMBER
 
@@ -28,10 +41,12 @@
 #define LEAST_OF_FLOAT64 (-LARGEST_OF_FLOAT32)
 #define LEAST_OF_INT32 (-LARGEST_OF_INT32 - 1)
 #define LEAST_OF_INT64 (-LARGEST_OF_INT64 - 1)
+#define LEAST_OF_UINT64 0
 #define LARGEST_OF_FLOAT32 CF_AS_FLOAT(0x7f800000u)
 #define LARGEST_OF_FLOAT64 CF_AS_FLOAT(0x7f800000u)
 #define LARGEST_OF_INT32 2147483647
 #define LARGEST_OF_INT64 9223372036854775807L
+#define LARGEST_OF_UINT64 (~(CF_ULONG)0)
 
 #if WIDTH == 1
 
@@ -47,10 +62,12 @@
 #define VALUE_FLOAT64 double16
 #define VALUE_INT32 int16
 #define VALUE_INT64 long16
+#define VALUE_UINT64 ulong16
 #define TO_VALUE_FLOAT32 convert_float16
 #define TO_VALUE_FLOAT64 convert_double16
 #define TO_VALUE_INT32 convert_int16
 #define TO_VALUE_INT64 convert_long16
+#define TO_VALUE_UINT64 convert_ulong16
 
 #define EACH(number) ((VALUE)(number))
 #define LOAD(dtype, pointer) CF_JOIN(TO_VALUE_, CF_ARITHMETIC)(CF_JOIN(VECTOR_OF_, dtype)(pointer))
@@ -65,6 +82,10 @@
 #define VECTOR_OF_BOOL(pointer) min(vload16(0, pointer), (uchar16)(1))
 #define VECTOR_OF_INT32(pointer) vload16(0, pointer)
 #define VECTOR_OF_INT64(pointer) vload16(0, pointer)
+#define VECTOR_OF_INT16(pointer) vload16(0, pointer)
+#define VECTOR_OF_UINT16(pointer) vload16(0, pointer)
+#define VECTOR_OF_UINT32(pointer) vload16(0, pointer)
+#define VECTOR_OF_UINT64(pointer) vload16(0, pointer)
 
 #define PUT_VECTOR_FLOAT64(pointer, value) vstore16(convert_double16(value), 0, pointer)
 #define PUT_VECTOR_FLOAT32(pointer, value) vstore16(convert_float16(value), 0, pointer)
@@ -75,6 +96,10 @@
 #define PUT_VECTOR_BOOL(pointer, value) vstore16(convert_uchar16((value) != 0) & (uchar16)(1), 0, pointer)
 #define PUT_VECTOR_INT32(pointer, value) vstore16(convert_int16(value), 0, pointer)
 #define PUT_VECTOR_INT64(pointer, value) vstore16(convert_long16(value), 0, pointer)
+#define PUT_VECTOR_INT16(pointer, value) vstore16(convert_short16(value), 0, pointer)
+#define PUT_VECTOR_UINT16(pointer, value) vstore16(convert_ushort16(value), 0, pointer)
+#define PUT_VECTOR_UINT32(pointer, value) vstore16(convert_uint16(value), 0, pointer)
+#define PUT_VECTOR_UINT64(pointer, value) vstore16(convert_ulong16(value), 0, pointer)
 
 // A whole line of float32, on a multiple of 64 bytes, that nobody reads first: past the caches.
 #ifdef __has_builtin

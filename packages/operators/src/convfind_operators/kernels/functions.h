@@ -69,6 +69,7 @@
 #define OF_MOD(a, b) modulo(a, b)
 #define OF_WHOLE_FMOD(a, b) ((a) % (b))
 #define OF_WHOLE_MOD(a, b) whole_modulo(a, b)
+#define OF_WHOLE_POW(a, b) whole_power(a, b)
 #define OF_PRELU(x, slope) ((x) < EACH(0) ? (slope) * (x) : (x))
 #define OF_EQUAL(a, b) IF((a) == (b))
 #define OF_LESS(a, b) IF((a) < (b))
@@ -78,8 +79,11 @@
 #define OF_BITWISE_AND(a, b) ((a) & (b))
 #define OF_BITWISE_OR(a, b) ((a) | (b))
 #define OF_BITWISE_XOR(a, b) ((a) ^ (b))
-#define OF_SHIFT_LEFT(a, b) ((a) << (b))
-#define OF_SHIFT_RIGHT(a, b) ((a) >> (b))
+// By as many bits as a number has, or by less than none: nothing is left but the sign.
+#define BITS (8 * (int)sizeof(NUMBER))
+#define IS_SHIFT(b) (((b) >= EACH(0)) & ((b) < EACH(BITS)))
+#define OF_SHIFT_LEFT(a, b) (IS_SHIFT(b) ? (a) << ((b) & EACH(BITS - 1)) : EACH(0))
+#define OF_SHIFT_RIGHT(a, b) ((a) >> (IS_SHIFT(b) ? (b) : EACH(BITS - 1)) >> (IS_SHIFT(b) ? EACH(0) : EACH(1)))
 
 // Three, five.
 #define OF_WHERE(condition, a, b) ((condition) != EACH(0) ? (a) : (b))
@@ -101,6 +105,18 @@ CF_INLINE VALUE modulo(const VALUE a, const VALUE b) {
 CF_INLINE VALUE whole_modulo(const VALUE a, const VALUE b) {
   const VALUE rest = a % b;
   return (rest != EACH(0)) & ((rest < EACH(0)) != (b < EACH(0))) ? rest + b : rest;
+}
+#endif
+
+#ifdef NEEDS_WHOLE_POWER
+// Exponents are from 0 on.
+CF_INLINE VALUE whole_power(const VALUE a, const VALUE b) {
+  VALUE result = EACH(1), square = a;
+  for (int bit = 0; bit < 8 * (int)sizeof(NUMBER) - 1; ++bit) {
+    result = ((b >> EACH(bit)) & EACH(1)) != EACH(0) ? result * square : result;
+    square = square * square;
+  }
+  return result;
 }
 #endif
 

@@ -75,8 +75,12 @@ def bit_shift(node: OnnxNode) -> Value:
 
 
 def power(node: OnnxNode) -> Value:
-    """Pow; the exponent may be of another type."""
-    return node.binary(BinaryFunction.POW, node.input(0), node.input(1))
+    """Pow, in the type of the base; whole numbers with other exponents are powers of reals."""
+    base, exponent = node.input(0), node.input(1)
+    if base.type.is_float or not exponent.type.is_float:
+        return node.binary(BinaryFunction.POW, base, node.cast(exponent, base.dtype))
+    real = node.cast(base, np.float64), node.cast(exponent, np.float64)
+    return node.cast(node.binary(BinaryFunction.POW, *real), base.dtype)
 
 
 def is_inf(node: OnnxNode) -> Value:
