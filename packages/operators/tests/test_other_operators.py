@@ -11,6 +11,7 @@ import pytest
 from convfind.errors import ProblemError
 from convfind_operators import (
     ArgReductionProblem,
+    CumulativeProductProblem,
     CumulativeSumProblem,
     ElementType,
     GatherElementsProblem,
@@ -18,9 +19,12 @@ from convfind_operators import (
     LocalResponseNormProblem,
     MatMulProblem,
     ResizeProblem,
+    ScatterElementsProblem,
+    TopKProblem,
     problem_types,
 )
 from convfind_operators.resize import Coordinates, Interpolation, Rounding
+from convfind_operators.scatter import Combine
 
 torch = pytest.importorskip("torch")
 
@@ -72,6 +76,30 @@ def test_running_sums_are_right(check: Check, exclusive: bool, reverse: bool) ->
     how: dict[str, Any] = {"axis": 1, "exclusive": exclusive, "reverse": reverse}
     check(CumulativeSumProblem(x=(3, 21, 7), **how))
     check(CumulativeSumProblem(x=(3, 21), dtype=ElementType.INT64, **how))
+    check(CumulativeProductProblem(x=(3, 11, 7), **how))
+
+
+@pytest.mark.parametrize("combine", Combine)
+def test_elements_are_updated_in_the_order_of_their_indices(check: Check, combine: Combine) -> None:
+    check(ScatterElementsProblem(x=(4, 9, 7), indices=(3, 21, 7), axis=1, combine=combine))
+
+
+def test_updates_of_other_types_are_right_and_those_out_of_range_do_nothing(check: Check) -> None:
+    indices = np.asarray([0, -1, 5, 99, -99, 0], np.int32)
+    for dtype in (ElementType.BOOL, ElementType.UINT64, ElementType.BFLOAT16):
+        problem = ScatterElementsProblem(
+            x=(11,), indices=(6,), dtype=dtype, index_dtype=ElementType.INT32
+        )
+        drawn = problem.draw(np.random.default_rng(3))
+        check(problem, inputs={**drawn, "indices": indices})
+
+
+@pytest.mark.parametrize("largest", [False, True])
+def test_the_first_in_order_are_found_with_their_places(check: Check, largest: bool) -> None:
+    check(TopKProblem(x=(3, 21, 7), count=5, axis=1, largest=largest))
+    check(TopKProblem(x=(3, 91), count=91, largest=largest, dtype=ElementType.INT8))
+    strides = {"x": (100, 2), "y": (1, 3), "indices": (40, 5)}
+    check(TopKProblem(x=(3, 21), count=4, largest=largest, strides=strides))
 
 
 @layouts

@@ -33,10 +33,16 @@ from convfind_operators.rearrangement import (
 )
 from convfind_operators.reduction import ReductionProblem
 from convfind_operators.resize import ResizeProblem
-from convfind_operators.scan import ArgReductionProblem, CumulativeSumProblem
+from convfind_operators.scan import (
+    ArgReductionProblem,
+    CumulativeProductProblem,
+    CumulativeSumProblem,
+)
+from convfind_operators.scatter import ScatterElementsProblem
 from convfind_operators.softmax import SoftmaxProblem
 from convfind_operators.solver import OperatorSolver
 from convfind_operators.solver_list import solver_of, solvers
+from convfind_operators.top_k import TopKProblem
 
 __all__ = [
     "ActivationProblem",
@@ -47,6 +53,7 @@ __all__ = [
     "ChannelShuffleProblem",
     "ConcatProblem",
     "CopyProblem",
+    "CumulativeProductProblem",
     "CumulativeSumProblem",
     "ElementType",
     "ExpandProblem",
@@ -65,10 +72,12 @@ __all__ = [
     "RMSNormProblem",
     "ReductionProblem",
     "ResizeProblem",
+    "ScatterElementsProblem",
     "SliceProblem",
     "SoftmaxProblem",
     "SplitProblem",
     "TileProblem",
+    "TopKProblem",
     "TransposeProblem",
     "UnaryProblem",
     "WhereProblem",

@@ -30,8 +30,14 @@ from convfind_operators.rearrangement import (
 )
 from convfind_operators.reduction import ReductionProblem
 from convfind_operators.resize import ResizeProblem
-from convfind_operators.scan import ArgReductionProblem, CumulativeSumProblem
+from convfind_operators.scan import (
+    ArgReductionProblem,
+    CumulativeProductProblem,
+    CumulativeSumProblem,
+)
+from convfind_operators.scatter import ScatterElementsProblem
 from convfind_operators.softmax import SoftmaxProblem
+from convfind_operators.top_k import TopKProblem
 
 
 def problem_types() -> tuple[type[Operator], ...]:
@@ -41,7 +47,8 @@ def problem_types() -> tuple[type[Operator], ...]:
         *(BatchNormProblem, GroupNormProblem, LayerNormProblem, RMSNormProblem),
         *(LocalResponseNormProblem, ResizeProblem, MatMulProblem),
         *(PointwiseDepthwiseProblem, PoolingProblem, ReductionProblem, SoftmaxProblem),
-        *(ArgReductionProblem, CumulativeSumProblem, GatherProblem, GatherElementsProblem),
+        *(ArgReductionProblem, CumulativeSumProblem, CumulativeProductProblem, TopKProblem),
+        *(GatherProblem, GatherElementsProblem, ScatterElementsProblem),
         *(CopyProblem, TransposeProblem, ConcatProblem, SplitProblem, SliceProblem, PadProblem),
         *(ExpandProblem, TileProblem, ChannelShuffleProblem),
     )

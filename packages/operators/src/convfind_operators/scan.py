@@ -1,9 +1,9 @@
-"""What depends on the order along an axis: `ArgReductionProblem`, `CumulativeSumProblem`."""
+"""What depends on the order along an axis: `ArgReductionProblem`, `CumulativeSumProblem`, kin."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -128,15 +128,19 @@ class CumulativeSumProblem(Scan):
         """Whether sums begin at the end."""
         return self.reverse
 
+    #: What elements are added with, and what sums begin with.
+    _accumulate: ClassVar[Callable[..., Array]] = staticmethod(np.cumsum)
+    _first: ClassVar[int] = 0
+
     def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Add along the axis."""
         return {"y": self._sums(inputs["x"])}
 
     def _sums(self, x: Array) -> Array:
         ordered = np.flip(x, self.axis) if self.reverse else x
-        sums = np.cumsum(ordered, axis=self.axis, dtype=x.dtype)
+        sums = self._accumulate(ordered, axis=self.axis, dtype=x.dtype)
         if self.exclusive:
-            first = np.zeros_like(np.take(sums, [0], axis=self.axis))
+            first = np.full_like(np.take(sums, [0], axis=self.axis), self._first)
             kept = np.take(sums, range(self.x[self.axis] - 1), axis=self.axis)
             sums = np.concatenate([first, kept], axis=self.axis)
         return np.flip(sums, self.axis) if self.reverse else sums
@@ -147,3 +151,17 @@ class CumulativeSumProblem(Scan):
         """Return what the roundings of the longest sum come to."""
         sums = self._sums(np.abs(inputs["x"]))
         return {"y": self.x[self.axis] * self.dtype.arithmetic.unit_roundoff * sums}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CumulativeProductProblem(CumulativeSumProblem):
+    """Products of the elements up to each one along an axis."""
+
+    kind: ClassVar[str] = "cumulative-product"
+    _accumulate: ClassVar[Callable[..., Array]] = staticmethod(np.cumprod)
+    _first: ClassVar[int] = 1
+
+    @property
+    def operation(self) -> int:
+        """Products."""
+        return 3

@@ -20,11 +20,14 @@ from convfind_operators.pooling_solver import PoolingSolver
 from convfind_operators.problem_list import problem_types
 from convfind_operators.resize_solver import ResizeSolver
 from convfind_operators.scan_solver import ScanSolver
+from convfind_operators.scatter_solver import ScatterSolver
 from convfind_operators.solver import OperatorSolver
+from convfind_operators.top_k_solver import TopKSolver
 
 _FAMILIES: tuple[type[OperatorSolver], ...] = (
     *(CopySolver, ElementwiseSolver, PoolingSolver, LineSolver, LocalResponseNormSolver),
     *(MatMulSolver, GatherSolver, ResizeSolver, ScanSolver, PointwiseDepthwiseSolver),
+    *(ScatterSolver, TopKSolver),
 )
 
 

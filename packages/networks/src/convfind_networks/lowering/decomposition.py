@@ -11,7 +11,6 @@ import numpy as np
 
 from convfind_networks.graph import Graph, GraphBuilder, Node, Value
 from convfind_networks.importing import Composer
-from convfind_networks.sampling import Sampling, sampled
 from convfind_networks.ops import (
     Activate,
     Activation,
@@ -35,6 +34,7 @@ from convfind_networks.ops import (
     UnaryFunction,
     Where,
 )
+from convfind_networks.sampling import Sampling, sampled
 
 #: Makes of an operation and its inputs others that compute the same.
 _Decomposition = Callable[[Composer, Any, tuple[Value, ...]], Value]

@@ -7,12 +7,15 @@ from convfind_networks.lowering.call import Call, Surroundings
 from convfind_networks.lowering.operator import operator
 from convfind_networks.ops import (
     ArgReduce,
+    CumulativeProduct,
     CumulativeSum,
     Gather,
     GatherElements,
     LocalResponseNorm,
     MatMul,
     Resize,
+    ScatterElements,
+    TopK,
 )
 
 
@@ -73,11 +76,40 @@ def arg_reduce(around: Surroundings, node: Node) -> Call:
 
 
 def cumulative_sum(around: Surroundings, node: Node) -> Call:
-    """Lower the sums up to each element along an axis."""
+    """Lower the sums or products up to each element along an axis."""
     op = node.op
     assert isinstance(op, CumulativeSum)
     how = {"axis": op.axis, "exclusive": op.exclusive, "reverse": op.reverse}
-    return _of_one(around, node, "cumulative-sum", **how)
+    is_product = isinstance(op, CumulativeProduct)
+    return _of_one(around, node, f"cumulative-{'product' if is_product else 'sum'}", **how)
+
+
+def scatter(around: Surroundings, node: Node) -> Call:
+    """Lower elements that are replaced at computed indices."""
+    op = node.op
+    assert isinstance(op, ScatterElements)
+    x, indices, updates = node.inputs
+    return operator(
+        around,
+        node,
+        "scatter-elements",
+        {"x": x, "indices": indices, "updates": updates, "y": node.output},
+        x=around.type(x).shape,
+        indices=around.type(indices).shape,
+        axis=op.axis,
+        combine=op.combine.value,
+        index_dtype=around.type(indices).dtype.name,
+    )
+
+
+def top_k(around: Surroundings, node: Node) -> Call:
+    """Lower the largest or least elements along an axis."""
+    op = node.op
+    assert isinstance(op, TopK)
+    (x,) = node.inputs
+    operands = {"x": x, **dict(zip(("y", "indices"), node.outputs, strict=True))}
+    how = {"count": op.count, "axis": op.axis, "largest": op.largest}
+    return operator(around, node, "top-k", operands, x=around.type(x).shape, **how)
 
 
 def local_response_norm(around: Surroundings, node: Node) -> Call:

@@ -51,7 +51,14 @@ from convfind_networks.ops.rearrangement import (
     Tile,
     Transpose,
 )
-from convfind_networks.ops.reduction import ArgReduce, CumulativeSum, Reduce, ReduceFunction, TopK
+from convfind_networks.ops.reduction import (
+    ArgReduce,
+    CumulativeProduct,
+    CumulativeSum,
+    Reduce,
+    ReduceFunction,
+    TopK,
+)
 from convfind_networks.ops.resize import Coordinates, Interpolation, Resize, Rounding
 
 __all__ = [
@@ -69,6 +76,7 @@ __all__ = [
     "Concat",
     "Convolution",
     "Coordinates",
+    "CumulativeProduct",
     "CumulativeSum",
     "DeformableConvolution",
     "Dequantize",

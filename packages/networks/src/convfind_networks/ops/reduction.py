@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -120,6 +120,10 @@ class CumulativeSum(Op):
     exclusive: bool = False
     reverse: bool = False
 
+    #: What elements are added with, and what sums begin with.
+    _accumulate: ClassVar[Callable[..., Array]] = staticmethod(np.cumsum)
+    _first: ClassVar[int] = 0
+
     def infer(self, x: TensorType) -> TensorType:
         """Return the type of x."""
         _check_axis(self.axis, x)
@@ -128,10 +132,19 @@ class CumulativeSum(Op):
     def evaluate(self, x: Array) -> Array:
         """Add along the axis."""
         ordered = np.flip(x, self.axis) if self.reverse else x
-        sums = np.cumsum(ordered, axis=self.axis, dtype=x.dtype)
+        sums = self._accumulate(ordered, axis=self.axis, dtype=x.dtype)
         if self.exclusive:
-            sums = sums - ordered
+            sums = np.roll(sums, 1, self.axis)
+            np.moveaxis(sums, self.axis, 0)[:1] = self._first
         return np.flip(sums, self.axis) if self.reverse else sums
+
+
+@dataclass(frozen=True)
+class CumulativeProduct(CumulativeSum):
+    """Products of the elements up to each one along an axis. Reads x."""
+
+    _accumulate: ClassVar[Callable[..., Array]] = staticmethod(np.cumprod)
+    _first: ClassVar[int] = 1
 
 
 @dataclass(frozen=True)

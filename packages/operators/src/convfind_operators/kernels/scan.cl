@@ -1,11 +1,11 @@
-// operators-scan: what depends on the order of a line: where its largest or least element is, and its running sums.
+// operators-scan: what depends on the order of a line: where its largest or least element is, and running sums and products.
 //
 // A work-item has one line after the other.
 #include "elements.h"
 #include "walk.h"
 
 #ifndef OPERATION
-#define OPERATION 0  // 0: the place of the largest element, 1: of the least, 2: sums up to each element
+#define OPERATION 0  // 0: the place of the largest element, 1: of the least, 2: sums up to each element, 3: products
 #endif
 #ifndef X_TYPE
 #define X_TYPE FLOAT32
@@ -19,6 +19,13 @@
 #define IS_BETTER(next, best) ((LAST ? (next) >= (best) : (next) > (best)) && best == best)
 #elif OPERATION == 1
 #define IS_BETTER(next, best) ((LAST ? (next) <= (best) : (next) < (best)) && best == best)
+#endif
+#if OPERATION == 2
+#define NONE 0
+#define JOINED(sum, next) ((sum) + (next))
+#else
+#define NONE 1
+#define JOINED(sum, next) ((sum) * (next))
 #endif
 #define IS_NAN(number) ((number) != (number))
 
@@ -48,14 +55,14 @@ CF_KERNEL void operators_scan(CF_GLOBAL const CF_TYPE(X_TYPE) *x, STEPS(x),
     }
     y[to] = place;
 #else
-    NUMBER sum = 0;
+    NUMBER sum = NONE;
     for (int i = 0; i < line; ++i) {
       const NUMBER next = (NUMBER)CF_LOAD(X_TYPE, from, i * x_along);
 #if LAST
       CF_STORE(X_TYPE, y, to + i * y_along, sum);
-      sum += next;
+      sum = JOINED(sum, next);
 #else
-      sum += next;
+      sum = JOINED(sum, next);
       CF_STORE(X_TYPE, y, to + i * y_along, sum);
 #endif
     }

@@ -7,6 +7,7 @@ from convfind_networks.from_onnx.operators import (
     activation,
     constant,
     convolution,
+    einsum,
     elementwise,
     indexing,
     normalization,
@@ -16,12 +17,14 @@ from convfind_networks.from_onnx.operators import (
     rearrangement,
     reduction,
     resize,
+    sampling,
 )
 
 OPERATORS: OnnxOperators = {
     **activation.OPERATORS,
     **constant.OPERATORS,
     **convolution.OPERATORS,
+    **einsum.OPERATORS,
     **elementwise.OPERATORS,
     **indexing.OPERATORS,
     **normalization.OPERATORS,
@@ -31,6 +34,7 @@ OPERATORS: OnnxOperators = {
     **rearrangement.OPERATORS,
     **reduction.OPERATORS,
     **resize.OPERATORS,
+    **sampling.OPERATORS,
 }
 
 __all__ = ["OPERATORS"]

@@ -1,4 +1,4 @@
-"""Reductions, ArgMax, CumSum, TopK."""
+"""Reductions, ArgMax, CumSum, CumProd, TopK."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from convfind_networks.graph import Value
 from convfind_networks.importing import axes_of, axis_of
 from convfind_networks.ops import (
     ArgReduce,
+    CumulativeProduct,
     CumulativeSum,
     Identity,
     Reduce,
@@ -53,11 +54,12 @@ def arg_reduce(node: OnnxNode) -> Value:
     return node.add(op, x)
 
 
-def cumulative_sum(node: OnnxNode) -> Value:
-    """CumSum."""
+def cumulative(node: OnnxNode) -> Value:
+    """CumSum and CumProd."""
     x = node.input(0)
     axis = axis_of(int(node.array(1, "axis").item()), x.type.rank)
-    op = CumulativeSum(axis, bool(node.integer("exclusive", 0)), bool(node.integer("reverse", 0)))
+    kind = CumulativeSum if node.proto.op_type == "CumSum" else CumulativeProduct
+    op = kind(axis, bool(node.integer("exclusive", 0)), bool(node.integer("reverse", 0)))
     return node.add(op, x)
 
 
@@ -73,6 +75,7 @@ OPERATORS: OnnxOperators = {
     **dict.fromkeys(_REDUCTIONS, reduce),
     "ArgMax": arg_reduce,
     "ArgMin": arg_reduce,
-    "CumSum": cumulative_sum,
+    "CumSum": cumulative,
+    "CumProd": cumulative,
     "TopK": top_k,
 }
