@@ -101,7 +101,11 @@ def test_shifts_by_more_bits_than_there_are_leave_the_sign(
 
 def test_bounds_beyond_a_type_are_none(check: Check) -> None:
     bounds = (-np.inf, 3.0)
-    check(UnaryProblem(x=(3, 35), function=UnaryFunction.BOUNDED, numbers=bounds, dtype=ElementType.INT8))
+    check(
+        UnaryProblem(
+            x=(3, 35), function=UnaryFunction.BOUNDED, numbers=bounds, dtype=ElementType.INT8
+        )
+    )
 
 
 @pytest.mark.parametrize("channels_last", [False, True])

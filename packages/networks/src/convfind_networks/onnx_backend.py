@@ -16,6 +16,7 @@ from convfind.runtime.tensors import to_host_array
 from convfind_networks.errors import BindingError, UnsupportedError
 from convfind_networks.network import Network
 from convfind_networks.plan import Plan
+from convfind_networks.plan.schedule import Schedule
 from convfind_networks.tensor_type import Array
 
 #: Devices of convfind by the words that ONNX has for them.
@@ -68,6 +69,11 @@ class PreparedModel(BackendRep):
         plan, constants = self._plan(given)
         outputs = plan.run({name: a for name, a in given.items() if name not in constants})
         return tuple(outputs.values())
+
+    @property
+    def schedules(self) -> tuple[Schedule, ...]:
+        """What the plans do that there are so far."""
+        return tuple(plan.schedule for plan, _ in self._plans.values())
 
     def _named(self, inputs: Any) -> dict[str, Array]:
         if not isinstance(inputs, Mapping):

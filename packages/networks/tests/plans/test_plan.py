@@ -15,7 +15,7 @@ from plans_for_tests import Layers, compiled, inputs_of
 
 from convfind.handle import Handle
 from convfind.runtime.backend import InvokeArgs
-from convfind_networks import Graph, GraphBuilder, GraphError, Value
+from convfind_networks import Graph, GraphBuilder, Value
 from convfind_networks.errors import BindingError, PlanError, UnsupportedError
 from convfind_networks.graph import TensorType
 from convfind_networks.ops import Identity, Reduce, ReduceFunction, Reshape
@@ -228,9 +228,12 @@ def test_everything_that_cannot_run_is_listed(handle: Handle) -> None:
     assert all(one.reason for one in raised.value.unsupported)
 
 
-def test_a_network_without_elements_is_refused(handle: Handle) -> None:
-    with pytest.raises(GraphError, match="no elements"):
-        compiled(handle, graph_of(lambda b, x: b.add(Identity(), x), (0, 3)))
+def test_a_network_without_elements_has_nothing_to_do(handle: Handle, tmp_path: Path) -> None:
+    plan = compiled(handle, graph_of(lambda b, x: b.add(Identity(), x), (0, 3)))
+    plan.save(tmp_path / "a.plan")
+    for one in (plan, Plan.load(tmp_path / "a.plan", handle)):
+        assert not one.schedule.tasks
+        assert one.run({"x0": np.empty((0, 3), np.float32)})["y"].shape == (0, 3)
 
 
 def test_a_saved_plan_gives_the_same_results(

@@ -10,6 +10,7 @@ import re
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import onnx
 
@@ -56,7 +57,7 @@ def with_list(page: str) -> str:
 def _is_supported(name: str) -> bool:
     if name in OPERATORS or name == _BRANCHES or name in _SPELLED_BY_CALL:
         return True
-    schema = onnx.defs.get_schema(name)
+    schema: Any = onnx.defs.get_schema(name)
     return schema.has_function and all(
         _is_supported(node.op_type) for node in schema.function_body.node
     )
