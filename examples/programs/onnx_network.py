@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import rich
 from onnx import TensorProto, helper, numpy_helper
 
 import convfind
@@ -34,7 +35,7 @@ def main() -> None:
     x = np.random.default_rng(1).standard_normal((4, 3, 16, 16), dtype=np.float32)
     with convfind.open("opencl:cpu") as handle:
         plan = network.compile(handle, {"batch": 4}, time_budget=5)
-        print(plan.explain())
+        rich.print(plan.explain())
         y = plan.run({"x": x})["y"]
     right = evaluate(network.graph({"batch": 4}), {"x": x})["y"]
     np.testing.assert_allclose(y, right, rtol=1e-4, atol=1e-5)

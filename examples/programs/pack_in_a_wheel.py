@@ -23,6 +23,9 @@ dependencies = ["convfind"]
 
 [project.entry-points.convfind]
 our-records = "our_records"
+
+[tool.hatch.build.targets.wheel]
+packages = ["our_records"]
 """
 HOOKS = '''"""Names the records that the package ships."""
 
