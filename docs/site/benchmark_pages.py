@@ -108,7 +108,7 @@ def _plot(bars: Sequence[Bar]) -> str:
         )
     for number, bar in enumerate(bars):
         y = 24 + _ROW * (number + 0.5)
-        label = bar.label if len(bar.label) <= 52 else bar.label[:51] + "\u2026"
+        label = bar.label if len(bar.label) <= 52 else "\u2026" + bar.label[-51:]
         full = f"{bar.label}: {bar.mean:.2f} ({bar.least:.2f} to {bar.greatest:.2f})"
         slower = (
             f'<line class="slower" x1="{x(bar.least):.1f}" x2="{x(min(1, bar.greatest)):.1f}" '
