@@ -1,11 +1,13 @@
 """Whole models in PyTorch: its own eager and compiled forms against convfind's, interleaved.
 
-    python benchmarks/torch_models.py inference resnet50 vgg16 mobilenet_v2 -n 4
-    python benchmarks/torch_models.py training resnet18 unet -n 8
+    python benchmarks/torch_models.py inference resnet50 vgg16 mobilenet_v2 -n 4 --find-budget 300
+    python benchmarks/torch_models.py training resnet18 unet -n 8 --find-budget 300
 
 Peers: eager in both memory formats, and for inference PyTorch's compiler with freezing. Convfind:
 ``torch.compile(backend="convfind")`` for inference, ``convfind_torch.convert`` for training, each
-in both memory formats. Medians in ms; fill the database before, with the same command.
+in both memory formats. Medians in ms, model by model; what is measured is written at once, also
+after an interrupt. Finds take most of a first run: each form of a model gets a budget for them, and
+what was found is in the database of the next run.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import sys
 import time
 from collections.abc import Callable
 from statistics import median
@@ -23,6 +26,7 @@ from torch import nn
 
 import convfind_torch
 
+Runs = dict[str, Callable[[], Any]]
 FORMATS = {"NCHW": torch.contiguous_format, "NHWC": torch.channels_last}
 
 
@@ -34,9 +38,13 @@ def main() -> None:
     parser.add_argument("-n", "--batch", type=int, default=4)
     parser.add_argument("--size", type=int, default=224, help="sides of the images")
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=120, help="of a model's rounds, at most")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--time-budget", type=float, default=None, help="seconds for each find")
+    parser.add_argument(
+        "--find-budget", type=float, default=None, help="seconds for the finds of a form of a model"
+    )
+    parser.add_argument("--formats", nargs="+", choices=FORMATS, default=list(FORMATS))
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
@@ -45,25 +53,28 @@ def main() -> None:
         model = MODELS[name]().to(given.device)
         x = torch.randn(given.batch, 3, given.size, given.size, device=given.device)
         make = _inference if given.kind == "inference" else _training
-        runs = make(model, x, {"time_budget": given.time_budget})
-        times = _interleaved(runs, given.rounds, given.device)
-        row = {key: round(median(samples), 2) for key, samples in times.items()}
+        times = _interleaved(make(model, x, given), given, name)
+        row = {key: round(median(samples), 2) for key, samples in times.items() if samples}
         if given.json:
-            print(json.dumps({"model": name, "kind": given.kind, "batch": given.batch, **row}))
+            rounds = min(map(len, times.values()))
+            facts = {"model": name, "kind": given.kind, "batch": given.batch, "rounds": rounds}
+            print(json.dumps({**facts, **row}), flush=True)
             continue
         peers = [ms for key, ms in row.items() if not key.startswith("convfind")]
         ours = [ms for key, ms in row.items() if key.startswith("convfind")]
         print(name, given.kind, f"batch {given.batch}:", min(peers) / min(ours), "times as fast")
         for key, ms in row.items():
-            print(f"  {key:24} {ms:9.2f} ms")
+            print(f"  {key:24} {ms:9.2f} ms", flush=True)
 
 
-def _inference(model: nn.Module, x: torch.Tensor, find: dict[str, Any]) -> dict[str, Any]:
+def _inference(model: nn.Module, x: torch.Tensor, given: argparse.Namespace) -> Runs:
     import torch._inductor.config as inductor
 
     model = model.eval()
-    runs: dict[str, Callable[[], Any]] = {}
-    for word, layout in FORMATS.items():
+    runs: Runs = {}
+    find = {"time_budget": given.find_budget}  # of a plan: for the whole network
+    for word in given.formats:
+        layout = FORMATS[word]
         own, image = (
             copy.deepcopy(model).to(memory_format=layout),
             x.contiguous(memory_format=layout),
@@ -86,14 +97,17 @@ def _call(model: Callable[..., Any], x: torch.Tensor) -> Callable[[], Any]:
     return run
 
 
-def _training(model: nn.Module, x: torch.Tensor, find: dict[str, Any]) -> dict[str, Any]:
-    runs: dict[str, Callable[[], Any]] = {}
-    for word, layout in FORMATS.items():
+def _training(model: nn.Module, x: torch.Tensor, given: argparse.Namespace) -> Runs:
+    runs: Runs = {}
+    convolutions = sum(isinstance(one, nn.modules.conv._ConvNd) for one in model.modules())
+    each = given.find_budget and given.find_budget / (3 * convolutions)
+    for word in given.formats:
+        layout = FORMATS[word]
         image = x.contiguous(memory_format=layout)
         for who in ("eager", "convfind"):
             own = copy.deepcopy(model).train().to(memory_format=layout)
             if who == "convfind":
-                convfind_torch.convert(own, **find)
+                convfind_torch.convert(own, time_budget=each)
             runs[f"{who} {word}"] = _step(own, image)
     return runs
 
@@ -109,19 +123,31 @@ def _step(model: nn.Module, x: torch.Tensor) -> Callable[[], Any]:
     return run
 
 
-def _interleaved(
-    runs: dict[str, Callable[[], Any]], rounds: int, device: str
-) -> dict[str, list[float]]:
+def _interleaved(runs: Runs, given: argparse.Namespace, model: str) -> dict[str, list[float]]:
+    """Return milliseconds of each; fewer where time or the user's patience ends."""
     times: dict[str, list[float]] = {name: [] for name in runs}
-    for number in range(rounds + 2):
-        for name, run in runs.items():
-            _wait(device)
-            began = time.perf_counter()
-            run()
-            _wait(device)
-            if number >= 2:  # the first are warm-up: finds, compilers, caches
-                times[name].append((time.perf_counter() - began) * 1e3)
+    try:
+        for _ in range(2):  # finds, compilers, caches
+            for name, run in runs.items():
+                seconds = _timed(run, given.device) / 1e3
+                print(f"{model}, {name}: warm-up took {seconds:.1f} s", file=sys.stderr, flush=True)
+        began = time.perf_counter()
+        for _ in range(given.rounds):
+            for name, run in runs.items():
+                times[name].append(_timed(run, given.device))
+            if time.perf_counter() - began > given.seconds:
+                break
+    except KeyboardInterrupt:
+        print(f"{model}: interrupted", file=sys.stderr)
     return times
+
+
+def _timed(run: Callable[[], Any], device: str) -> float:
+    _wait(device)
+    began = time.perf_counter()
+    run()
+    _wait(device)
+    return (time.perf_counter() - began) * 1e3
 
 
 def _wait(device: str) -> None:

@@ -37,7 +37,7 @@ def call(x: torch.Tensor | None = None, **options: Any) -> Call:
 
 def remember(engine: Engine, given: Call, ours_ms: float, pytorch_ms: float) -> None:
     """Write down a comparison as if it had been measured."""
-    place = engine.place(given.x.device)
+    place = engine.place(given.x)
     assert not isinstance(place, str)
     policy = given.layer.options.policy
     found = place.handle.find(given.problem, policy.mode, solvers=policy.solvers)

@@ -12,12 +12,13 @@ import pyopencl as cl
 from convfind.backend_kit.device import Bytes, QueueDevice
 from convfind.backend_kit.pool import most_idle
 from convfind.device.target import DeviceKind, Target
+from convfind.errors import DeviceError
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Step
 from convfind_backend_opencl import interop
 from convfind_backend_opencl.compiler import Compiler, LoadedProgram
 from convfind_backend_opencl.cpu_threads import Caller, placed_workers
-from convfind_backend_opencl.errors import opencl_errors
+from convfind_backend_opencl.errors import opencl_errors, translated
 from convfind_backend_opencl.invoker import OpenCLInvoker
 from convfind_backend_opencl.memory import (
     HostMemory,
@@ -118,8 +119,10 @@ class OpenCLDevice(QueueDevice[OpenCLBuffer]):
 
     def finish(self) -> None:
         """Wait for the queue."""
-        with opencl_errors(f"waiting for {self.target.name}"):
+        try:
             self._caller.wait(self.queue.finish)
+        except cl.Error as exc:
+            raise translated(exc, f"waiting for {self.target.name}", DeviceError) from exc
         self._host_memory.passed()
 
     @cached_property
@@ -139,7 +142,9 @@ class OpenCLDevice(QueueDevice[OpenCLBuffer]):
         return is_cpu and shares_host_memory(self.context, self.queue)
 
     def _in_place(self, array: np.ndarray[Any, Any], *, writable: bool) -> OpenCLBuffer:
-        with opencl_errors(f"waiting for {self.target.name}"):
+        try:
             self._host_memory.make_room()
+        except cl.Error as exc:
+            raise translated(exc, f"waiting for {self.target.name}", DeviceError) from exc
         block = host_block(self.context, array, writable=writable)
         return OpenCLBuffer(block, array.nbytes, self._host_memory, read_only=not writable)

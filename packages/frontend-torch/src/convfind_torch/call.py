@@ -36,7 +36,7 @@ class Call(NamedTuple):
             *(self.direction, x.device, x.dtype, x.shape, x.stride()),
             *(w.dtype, w.shape, w.stride(), None if b is None else (b.dtype, b.shape)),
             *(self.geometry, self.layer.word, self.constant),
-            *(native.deterministic(), native.allow_tf32(x.device), stream_of(x.device)),
+            *(native.deterministic(), native.allow_tf32(x), stream_of(x)),
         )
 
     @property
@@ -76,7 +76,7 @@ class Call(NamedTuple):
             str(self.x.dtype).removeprefix("torch."),
             channels_last=self.memory_format is not torch.contiguous_format,
             deterministic=native.deterministic(),
-            allow_tf32=native.allow_tf32(self.x.device),
+            allow_tf32=native.allow_tf32(self.x),
             bias=self.b is not None,
         )
 
@@ -97,6 +97,6 @@ class Call(NamedTuple):
         return f"{self.direction.short} {shapes}, {self.x.dtype}"
 
 
-def stream_of(device: torch.device) -> int:
+def stream_of(tensor: torch.Tensor) -> int:
     """Return the address of the stream that PyTorch's operators use now; 0 on the host."""
-    return torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
+    return torch.cuda.current_stream(tensor.device).cuda_stream if tensor.is_cuda else 0

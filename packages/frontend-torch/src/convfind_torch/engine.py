@@ -50,14 +50,12 @@ class Engine:
         """The layers that asked for convolutions and are still there, by name."""
         return sorted(self._layers, key=lambda layer: layer.name)
 
-    def is_pytorchs(self, call: Call) -> bool:
-        """Return whether PyTorch is known to compute a call."""
-        route = self._routes.get(call.form)
-        return route is not None and not route.is_ours
-
     def compute(self, call: Call) -> torch.Tensor:
         """Compute a convolution or a gradient, wherever that is fastest; records no gradient."""
-        route = self._route(call)
+        return self.computed(call, self.route(call))
+
+    def computed(self, call: Call, route: Route) -> torch.Tensor:
+        """Compute a call by its route; records no gradient."""
         if not route.is_ours:
             return call.pytorch()
         way, tensors = route.way, call.tensors
@@ -72,7 +70,8 @@ class Engine:
             route.way, route.reason = None, str(error)
             return call.pytorch()
 
-    def _route(self, call: Call) -> Route:
+    def route(self, call: Call) -> Route:
+        """Return where a call is computed; decides at the first one of its form."""
         form = call.form
         route = self._routes.get(form)
         if route is None:
@@ -97,7 +96,7 @@ class Engine:
             problem = call.problem
         except ProblemError as error:
             return Route(str(call), str(error))
-        place = self.place(call.x.device)
+        place = self.place(call.x)
         if isinstance(place, str):
             return Route(problem.key, place)
         if not place.is_usable:
@@ -134,9 +133,9 @@ class Engine:
         if known.gain <= 1:
             route.way, route.reason = None, "PyTorch's own is faster"
 
-    def place(self, device: torch.device) -> Place | str:
-        """Return where tensors of a device are computed; else why convfind has no such device."""
-        key = (device, stream_of(device))
+    def place(self, tensor: torch.Tensor) -> Place | str:
+        """Return where a tensor's device computes; else why convfind has no such device."""
+        key = (tensor.device, stream_of(tensor))
         if key not in self._places:
             self._places[key] = open_place(*key)
         return self._places[key]

@@ -170,7 +170,7 @@ def is_pytorchs(rank: int, x: Any, w: Any, b: Any) -> bool:
         rank + 1 <= x.dim() <= rank + 2 == w.dim()
         and x.layout is w.layout is torch.strided
         and x.device == w.device
-        and x.device.type not in ("meta", "mkldnn")
+        and not x.is_meta
         and x.is_floating_point()
         and not (x.is_neg() or w.is_neg())
     )
@@ -193,8 +193,9 @@ def eagerly(
     else:
         constant = layer.options.policy.constant_weights
     call = Call(Direction.FORWARD, x, w, None, b, geometry, layer, constant)
-    y = engine().compute(call)
-    if not torch.is_grad_enabled() and engine().is_pytorchs(call):
+    route = engine().route(call)
+    y = engine().computed(call, route)
+    if not (route.is_ours or torch.is_grad_enabled()):
         layer.leave(form_without_gradient(x, w))
     return y
 
@@ -258,8 +259,7 @@ def _batched(
     run: Run,
 ) -> torch.Tensor:
     """Convolve x, which may have no batch, in the type that autocast asks for."""
-    kind = x.device.type
-    if torch.is_autocast_enabled(kind):
+    if torch.is_autocast_enabled(kind := "cpu" if x.is_cpu else x.device.type):
         dtype = torch.get_autocast_dtype(kind)
         x, w, b = _cast(x, dtype), _cast(w, dtype), None if b is None else _cast(b, dtype)
     if torch.compiler.is_compiling():

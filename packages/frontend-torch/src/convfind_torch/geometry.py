@@ -76,6 +76,8 @@ class Geometry(NamedTuple):
 
 def per_axis(value: int | Sequence[int], rank: int) -> tuple[int, ...]:
     """Return a number for each axis; one stands for all."""
+    if type(value) is tuple and len(value) == rank:
+        return value
     if isinstance(value, int):
         return (value,) * rank
     values = tuple(value)

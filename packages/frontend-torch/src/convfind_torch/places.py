@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Mapping
 from threading import RLock
@@ -11,15 +12,19 @@ import numpy as np
 import torch
 
 import convfind
+from convfind.cached import RecentlyUsed
 from convfind.device.target import DeviceKind
 from convfind.errors import ConvfindError
 from convfind.handle import Handle
 from convfind.handle.convolution import Convolution
-from convfind.runtime.backend import DeviceBuffer, InvokeArgs
+from convfind.runtime.backend import Device, DeviceBuffer, InvokeArgs
 from convfind.settings import Settings
 from convfind_torch.openmp import release_cores
 
 Array = np.ndarray[Any, Any]
+
+#: Pieces of the host's memory whose buffers are kept.
+_MOST_ADDRESSES = 4096
 
 
 class Place:
@@ -55,31 +60,61 @@ class Place:
 class HostPlace(Place):
     """A CPU: kernels work on the memory of PyTorch's tensors."""
 
+    def __init__(self, handle: Handle) -> None:
+        super().__init__(handle)
+        self._memory = HostAddresses(handle.session.device)
+
     def run(
         self, convolution: Convolution, tensors: Mapping[str, torch.Tensor], out: torch.Tensor
     ) -> None:
         """Compute ``out`` from dense tensors by the names that the problem reads."""
-        problem, device = convolution.problem, convolution.device
-        (name,), result = problem.writes, host_array(out)
+        problem, device, memory = convolution.problem, convolution.device, self._memory
+        (name,), plain = problem.writes, problem.plain_name
         with self.lock:
-            buffers: dict[str, DeviceBuffer | None] = {
-                problem.plain_name(one): device.upload(host_array(tensor))
-                for one, tensor in tensors.items()
-            }
-            written = device.wrap_output(result)
-            memory = device.allocate(result.nbytes) if written is None else written
-            buffers[problem.plain_name(name)] = memory
+            buffers = {plain(one): memory.of(tensor) for one, tensor in tensors.items()}
+            written = memory.shared(out)
+            buffers[plain(name)] = device.allocate(out.nbytes) if written is None else written
             if convolution.workspace_size:
                 buffers["workspace"] = device.allocate(convolution.workspace_size)
             release_cores()
-            convolution.enqueue(InvokeArgs(**convolution.bound, **buffers))
+            try:
+                convolution.enqueue(InvokeArgs(**convolution.bound, **buffers))
+            finally:
+                device.synchronize()  # whatever happens: the tensors may go now
             if written is None:
-                device.read(memory, result)
-            else:
-                device.synchronize()
+                device.read(buffers[plain(name)], host_array(out))
 
     def synchronize(self) -> None:
         """Do nothing: on the host calls return when they are done."""
+
+
+class HostAddresses:
+    """Memory of the host as buffers, by address: what lies there may come and go.
+
+    A buffer keeps nothing alive and is used only while a call has tensors there. Networks use the
+    same memory again and again, and making a buffer takes longer than a small convolution.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._shared = RecentlyUsed[tuple[int, int], DeviceBuffer](_MOST_ADDRESSES)
+
+    def shared(self, tensor: torch.Tensor) -> DeviceBuffer | None:
+        """Return the memory of a dense tensor; None where kernels cannot use it as it is."""
+        place = (tensor.data_ptr(), tensor.nbytes)
+        buffer = self._shared.get(place)
+        if buffer is None and place[1]:
+            address, size = place
+            memory = np.frombuffer((ctypes.c_ubyte * size).from_address(address), np.uint8)
+            buffer = self._device.wrap_output(memory)
+            if buffer is not None:
+                self._shared.put(place, buffer)
+        return buffer
+
+    def of(self, tensor: torch.Tensor) -> DeviceBuffer:
+        """Return the memory of a dense tensor, or a copy of it."""
+        shared = self.shared(tensor)
+        return self._device.upload(host_array(tensor)) if shared is None else shared
 
 
 def host_array(tensor: torch.Tensor) -> Array:

@@ -161,7 +161,7 @@ def _place(examples: Sequence[Any]) -> Place:
     devices = {one.device for one in examples}
     if len(devices) != 1 or next(iter(devices)).type != "cpu":
         raise _Unsuited("plans are for tensors of the CPU")
-    place = engine().place(devices.pop())
+    place = engine().place(examples[0])
     if isinstance(place, str):
         raise _Unsuited(place)
     return place

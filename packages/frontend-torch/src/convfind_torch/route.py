@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -21,17 +21,20 @@ class Way:
     place: Place
     convolution: Convolution
     format: torch.memory_format
+    shape: tuple[int, ...] = field(init=False)  # of the result
+
+    def __post_init__(self) -> None:
+        self.shape = self.problem.shape(self.problem.direction.writes)
 
     def run(
         self, tensors: Mapping[str, torch.Tensor], bound: Convolution | None = None
     ) -> torch.Tensor:
         """Compute the result of tensors by the names that the problem reads."""
-        problem, layout = self.problem, self.format
+        layout = self.format
         like = next(iter(tensors.values()))
-        shape = problem.shape(problem.direction.writes)
-        out = torch.empty(shape, dtype=like.dtype, device=like.device, memory_format=layout)
+        out = torch.empty(self.shape, dtype=like.dtype, device=like.device, memory_format=layout)
         dense = {
-            name: one.contiguous(memory_format=layout) if one.dim() > 1 else one.contiguous()
+            name: one.contiguous() if name == "bias" else one.contiguous(memory_format=layout)
             for name, one in tensors.items()
         }
         self.place.run(bound or self.convolution, dense, out)
