@@ -127,6 +127,8 @@ def test_an_unknown_option_is_refused_by_name() -> None:
         compile_graph(graph, [torch.randn(1)], options={"time_budgte": 1})
     with pytest.raises(SettingsError, match="plan, inductor, eager"):
         compile_graph(graph, [torch.randn(1)], options={"rest": "nothing"})
+    with pytest.raises(SettingsError, match="background"):
+        compile_graph(graph, [torch.randn(1)], options={"rest": "eager", "background": True})
 
 
 class Plain(nn.Module):
@@ -165,6 +167,29 @@ def test_a_graph_without_gradients_is_a_plan_that_follows_its_parameters() -> No
             torch.testing.assert_close(run(x), model(x), atol=1e-4, rtol=1e-4)
 
 
+def test_a_plan_serves_by_estimates_until_the_one_behind_it_takes_over() -> None:
+    pytest.importorskip("convfind_networks")
+    from convfind_torch.background import Improving
+    from convfind_torch.options import Options
+    from convfind_torch.planning import planned
+
+    model, x = Plain().eval(), torch.randn(2, 3, 8, 8)
+    graph = torch.fx.symbolic_trace(nn.Sequential(model.first, model.last))
+    options = Options.of("NORMAL", solvers=QUICK["solvers"], keep_faster=False)
+    with torch.no_grad():
+        right = graph(x)
+        run = planned(graph, [x], options, background=True)
+        if run is None:
+            pytest.skip(f"no plan here: {graph_places()}")
+        assert isinstance(run, Improving)
+        before = run(x)[0]
+        run.wait()
+        after = run(x)[0]
+    torch.testing.assert_close(before, right, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(after, right, atol=1e-4, rtol=1e-4)
+    assert ("plan", "nothing of PyTorch's runs inside") in graph_places()
+
+
 def test_a_graph_that_is_none_for_a_plan_says_why() -> None:
     graph = torch.fx.symbolic_trace(nn.Sigmoid())
     from convfind_torch.options import Options
@@ -176,13 +201,37 @@ def test_a_graph_that_is_none_for_a_plan_says_why() -> None:
     assert planned(graph, [3], Options.of(**QUICK)) is None
 
 
-def test_operators_pass_pytorchs_checks() -> None:
-    from convfind_torch.operators import CONVOLUTION
+@pytest.mark.parametrize("transposed", [False, True])
+def test_operators_pass_pytorchs_checks(transposed: bool) -> None:
+    from convfind_torch.operators import CONVOLUTION, DATA_GRADIENT, WEIGHT_GRADIENT
     from convfind_torch.options import Options
 
     x, w = torch.randn(2, 3, 6, 6, requires_grad=True), torch.randn(4, 3, 3, 3, requires_grad=True)
     b, word = torch.randn(4, requires_grad=True), Options.of(**QUICK).word
+    if transposed:
+        w = w.detach().transpose(0, 1).contiguous().requires_grad_()
     for layout in (torch.contiguous_format, torch.channels_last):
         data = x.detach().contiguous(memory_format=layout).requires_grad_()
-        given = (data, w, b, [1, 1], [1, 0], [1, 1], False, [0, 0], 1, word)
+        given = (data, w, b, [1, 1], [1, 0], [1, 1], transposed, [0, 0], 1, word)
         torch.library.opcheck(CONVOLUTION, given)
+        y = CONVOLUTION(*given).detach()
+        gradient = (torch.randn_like(y), data.detach(), w.detach(), *given[3:])
+        for operator in (DATA_GRADIENT, WEIGHT_GRADIENT):
+            torch.library.opcheck(operator, gradient)
+
+
+def test_memory_of_a_compiled_model_goes_with_it() -> None:
+    import gc
+    import weakref
+
+    model, x = Net().eval(), torch.randn(2, 3, 6, 6)
+    run = compiled(model)
+    with torch.no_grad():
+        run(x)
+    (bound,) = engine().bound.of(model.first.weight)
+    weights, memory = weakref.ref(model.first.weight), weakref.ref(bound.bound["w"])
+    del model, run, bound
+    torch.compiler.reset()
+    gc.collect()
+    assert weights() is None
+    assert memory() is None

@@ -11,10 +11,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
+PAGES = (
+    "docs/pytorch.md",
+    "docs/tutorials/pytorch-inference.md",
+    "docs/tutorials/pytorch-training.md",
+    "docs/tutorials/pytorch-where-time-goes.md",
+    "packages/frontend-torch/README.md",
+)
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="PyTorch's compiler needs a compiler")
-@pytest.mark.parametrize("page", ["docs/pytorch.md", "packages/frontend-torch/README.md"])
+@pytest.mark.parametrize("page", PAGES)
 def test_examples_run(page: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), re.M | re.S)
     assert blocks

@@ -182,37 +182,6 @@ def test_a_layer_goes_with_its_module() -> None:
     assert layer() is None
 
 
-def test_a_network_learns_as_it_does_in_pytorch() -> None:
-    def losses(model: nn.Module) -> list[float]:
-        torch.manual_seed(1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-        found = []
-        for _ in range(50):
-            x = torch.randn(8, 3, 8, 8)
-            target = (x.mean((1, 2, 3)) > 0).long()
-            optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(model(x), target)
-            loss.backward()
-            optimizer.step()
-            found.append(loss.item())
-        return found
-
-    plain = nn.Sequential(
-        nn.Conv2d(3, 8, 3, padding=1),
-        nn.BatchNorm2d(8),
-        nn.ReLU(),
-        nn.Conv2d(8, 8, 3, stride=2, padding=1, groups=4),
-        nn.ReLU(),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Linear(8, 2),
-    )
-    converted = convert(copy.deepcopy(plain), **QUICK)
-    right, got = losses(plain), losses(converted)
-    assert right[-1] < right[0]
-    assert got == pytest.approx(right, rel=1e-2, abs=1e-3)
-
-
 def test_a_layer_that_is_left_to_pytorch_is_not_asked_about_again_without_gradients() -> None:
     model = convert(nn.Conv2d(3, 4, 3), **{**QUICK, "solvers": ("direct-naive-bwd-data",)})
     x, other = image(), torch.randn(1, 3, 5, 5)
@@ -224,3 +193,70 @@ def test_a_layer_that_is_left_to_pytorch_is_not_asked_about_again_without_gradie
     assert calls == {"2x3x9x9": 1, "1x3x5x5": 1}
     model(x)
     assert sum(line.calls for line in report(model).lines) == 3
+
+
+def test_threads_share_a_converted_model() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    model = convert(network().eval(), **QUICK)
+    images = [image() for _ in range(8)]
+    right = [model(x).detach() for x in images]
+
+    def losses(x: torch.Tensor) -> torch.Tensor:
+        y = model(x)
+        torch.autograd.grad(y.sum(), model.first.weight)
+        return y.detach()
+
+    with ThreadPoolExecutor(4) as pool:
+        for got, expected in zip(pool.map(losses, images), right, strict=True):
+            torch.testing.assert_close(got, expected)
+
+
+def test_a_model_in_data_parallel_is_converted_inside() -> None:
+    x, plain = image(), network().eval()
+    right = plain(x)
+    model = convert(nn.DataParallel(plain), **QUICK)
+    torch.testing.assert_close(model(x), right, atol=1e-4, rtol=1e-4)
+    assert {line.layer for line in report(model).lines} == {
+        "module.first",
+        "module.middle",
+        "module.last",
+    }
+
+
+@pytest.mark.parametrize("batches", [(1, 4, 2), (3, 1, 3)], ids=str)
+def test_each_batch_size_has_its_own_find_and_the_same_results(batches: tuple[int, ...]) -> None:
+    plain = network().eval()
+    model = convert(copy.deepcopy(plain), **QUICK)
+    for batch in batches:
+        x = torch.randn(batch, 3, 9, 9)
+        torch.testing.assert_close(model(x), plain(x), atol=1e-4, rtol=1e-4)
+    assert len(report(model).lines) == 3 * len(set(batches))
+
+
+def test_autocast_reaches_converted_modules() -> None:
+    plain, x = network().eval(), image()
+    model = convert(copy.deepcopy(plain), **QUICK)
+    with torch.autocast("cpu", torch.bfloat16):
+        y, right = model(x), plain(x)
+    assert y.dtype is right.dtype is torch.bfloat16
+    torch.testing.assert_close(y, right, atol=0.1, rtol=0.05)
+
+
+def test_fake_and_meta_tensors_go_through_converted_modules() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    model = convert(network().eval(), **QUICK)
+    right = model(image()).shape
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        assert model(torch.empty(2, 3, 9, 9)).shape == right
+    assert model.to("meta")(image().to("meta")).shape == right
+
+
+def test_cudnns_flags_of_speed_change_no_result_on_the_host() -> None:
+    model, x = convert(network().eval(), **QUICK), image()
+    right = model(x)
+    for benchmark in (False, True):
+        with torch.backends.cudnn.flags(enabled=True, benchmark=benchmark, allow_tf32=benchmark):
+            torch.testing.assert_close(model(x), right, atol=0, rtol=0)
+    assert not any("tf32" in line.problem.lower() for line in report(model).lines)

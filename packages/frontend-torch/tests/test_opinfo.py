@@ -1,12 +1,13 @@
-"""PyTorch's own samples of convolutions, with gradients, through the functions and the patch."""
+"""PyTorch's own samples of convolutions, with gradients, through functions, patch and modules."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 from quick_finds import NAIVE, QUICK, TOLERANCE
+from torch import nn
 
 import convfind_torch
 from convfind_torch import functional
@@ -54,3 +55,45 @@ def test_samples_give_pytorchs_results(through: str, name: str, dtype: torch.dty
             assert got.stride() == exact.stride()
     posed = [one for one in convfind_torch.report().lines if " " not in one.problem]
     assert all(one.where in NAIVE for one in posed if one.layer == through)
+
+
+def module_of(name: str, sample: Any) -> nn.Module | None:
+    """A module that computes a sample; None where modules take no such arguments."""
+    x, (w, *rest), given = sample.input, sample.args, dict(sample.kwargs)
+    bias = rest[0] if rest else given.pop("bias", None)
+    transposed, groups = "transpose" in name, given.get("groups", 1)
+    rank = w.dim() - 2
+    if len(rest) > 1 or x.dim() < rank + 1:
+        return None
+    channels = (
+        (w.shape[0], w.shape[1] * groups) if transposed else (w.shape[1] * groups, w.shape[0])
+    )
+    kind = getattr(nn, f"ConvTranspose{rank}d" if transposed else f"Conv{rank}d")
+    module = kind(*channels, tuple(w.shape[2:]), bias=bias is not None, dtype=w.dtype, **given)
+    module.weight = nn.Parameter(w.detach().clone())
+    if bias is not None:
+        module.bias = nn.Parameter(bias.detach().clone())
+    return cast(nn.Module, module)
+
+
+def results(module: nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
+    x = x.detach().requires_grad_()
+    y = module(x)
+    return [y.detach(), *torch.autograd.grad(y, [x, *module.parameters()], torch.ones_like(y))]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+def test_converted_modules_give_pytorchs_results(name: str, dtype: torch.dtype) -> None:
+    modules = [(module_of(name, one), one.input) for one in samples(name, dtype)]
+    assert sum(module is not None for module, _ in modules) >= 3
+    for module, x in modules:
+        if module is None:
+            continue
+        right = results(module, x)
+        found = results(convfind_torch.convert(module, **QUICK), x)
+        for got, exact in zip(found, right, strict=True):
+            scale = float(exact.double().abs().max()) if exact.numel() else 0.0
+            error = 4 * TOLERANCE[dtype] * max(1.0, scale)
+            torch.testing.assert_close(got, exact, atol=error, rtol=0)
+            assert got.stride() == exact.stride()

@@ -42,7 +42,9 @@ def compile_graph(
         options: what `Options.of` takes, and ``rest``, what computes everything that is no
             convolution: ``"plan"`` (the default), a plan of convfind-networks where it takes the
             whole graph and no gradient is wanted, otherwise PyTorch's compiler; ``"inductor"``,
-            always that; ``"eager"``, PyTorch's operators.
+            always that; ``"eager"``, PyTorch's operators. And ``background``: True lets a plan
+            serve by estimates at once, while finds and the comparison with PyTorch's own graph run
+            in a thread; the better one of the two takes over between two calls.
 
     Raises:
         SettingsError: an unknown option or an illegal value; names the legal ones.
@@ -51,9 +53,12 @@ def compile_graph(
     rest = given.pop("rest", "plan")
     if rest not in _REST:
         raise SettingsError("rest", rest, ", ".join(_REST))
+    background = given.pop("background", False)
+    if not isinstance(background, bool) or (background and rest != "plan"):
+        raise SettingsError("background", background, 'True or False; True with rest="plan"')
     chosen = Options.of(**given)
     if rest == "plan" and not torch.is_grad_enabled():
-        plan = planned(graph, example_inputs, chosen)
+        plan = planned(graph, example_inputs, chosen, background=background)
         if plan is not None:
             return plan
     _replace_convolutions(graph, example_inputs, chosen)
