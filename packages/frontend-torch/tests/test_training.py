@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -63,18 +63,29 @@ def by_the_patch(model: nn.Module) -> list[float]:
         return losses(model, model)
 
 
-@pytest.mark.parametrize("learn", [by_converting, by_compiling, by_the_patch])
-def test_losses_are_those_of_pytorch(learn: Callable[[nn.Module], list[float]]) -> None:
-    plain = network()
-    model, apart = copy.deepcopy(plain), copy.deepcopy(plain)
-    right = losses(plain, plain)
-    # What rounding alone does to the curve: PyTorch's own, with weights one bit apart.
+@pytest.fixture(scope="module")
+def curves() -> Iterator[tuple[nn.Module, list[float], float]]:
+    """A network, its losses in PyTorch, and what rounding alone does to them."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # for this size others only wait for each other
+    torch.manual_seed(0)
+    start = network()
+    plain, apart = copy.deepcopy(start), copy.deepcopy(start)
     with torch.no_grad():
         for weights in apart.parameters():
             weights.mul_(1 + 1e-7)
-    noise = [abs(one - other) for one, other in zip(losses(apart, apart), right, strict=True)]
-    got = learn(model)
+    right = losses(plain, plain)
+    noise = (abs(one - other) for one, other in zip(losses(apart, apart), right, strict=True))
+    yield start, right, max(noise)
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("learn", [by_converting, by_compiling, by_the_patch])
+def test_losses_are_those_of_pytorch(
+    learn: Callable[[nn.Module], list[float]], curves: tuple[nn.Module, list[float], float]
+) -> None:
+    start, right, noise = curves
+    got = learn(copy.deepcopy(start))
     assert sum(right[-20:]) < sum(right[:20])
-    errors = [abs(one - other) for one, other in zip(got, right, strict=True)]
-    assert max(errors) <= 20 * max(noise) + 1e-4
+    assert max(abs(one - other) for one, other in zip(got, right, strict=True)) <= 20 * noise + 1e-4
     assert got[:20] == pytest.approx(right[:20], rel=1e-4, abs=1e-5)
