@@ -169,25 +169,54 @@ def test_a_graph_without_gradients_is_a_plan_that_follows_its_parameters() -> No
 
 def test_a_plan_serves_by_estimates_until_the_one_behind_it_takes_over() -> None:
     pytest.importorskip("convfind_networks")
-    from convfind_torch.background import Improving
-    from convfind_torch.options import Options
-    from convfind_torch.planning import planned
+    from convfind_torch import background
 
     model, x = Plain().eval(), torch.randn(2, 3, 8, 8)
-    graph = torch.fx.symbolic_trace(nn.Sequential(model.first, model.last))
-    options = Options.of("NORMAL", solvers=QUICK["solvers"], keep_faster=False)
+    # Another mode than FAST, and no convolution to measure but with one solver.
+    options = {**OPTIONS, "mode": "NORMAL", "background": True}
+    run = torch.compile(model, backend="convfind", options=options)
     with torch.no_grad():
-        right = graph(x)
-        run = planned(graph, [x], options, background=True)
-        if run is None:
+        torch.testing.assert_close(run(x), model(x), atol=1e-4, rtol=1e-4)
+        if not any(where == "plan" for where, _ in graph_places()):
             pytest.skip(f"no plan here: {graph_places()}")
-        assert isinstance(run, Improving)
-        before = run(x)[0]
-        run.wait()
-        after = run(x)[0]
-    torch.testing.assert_close(before, right, atol=1e-4, rtol=1e-4)
-    torch.testing.assert_close(after, right, atol=1e-4, rtol=1e-4)
+        for one in background.under_way():
+            one.wait()
+        torch.testing.assert_close(run(x), model(x), atol=1e-4, rtol=1e-4)
+        model.first.weight.mul_(2)
+        torch.testing.assert_close(run(x), model(x), atol=1e-4, rtol=1e-4)
     assert ("plan", "nothing of PyTorch's runs inside") in graph_places()
+
+
+def test_where_the_better_plan_fails_the_first_one_stays(caplog: pytest.LogCaptureFixture) -> None:
+    from convfind_torch.background import Improving
+
+    def failing(on_progress: Any) -> Any:
+        raise RuntimeError("out of luck")
+
+    run = Improving(lambda x: (x + 1,), failing)
+    run.wait()
+    assert run(torch.zeros(1))[0].item() == 1
+    assert "the estimated plan stays: out of luck" in caplog.text
+
+
+def test_nothing_is_found_for_a_plan_that_nobody_holds() -> None:
+    from threading import Event
+
+    from convfind_torch.background import Improving
+
+    gone, steps = Event(), []
+
+    def better(on_progress: Any) -> Any:
+        gone.wait()
+        on_progress("find", 0, 2, "")
+        steps.append("after it was gone")
+
+    run = Improving(lambda x: (x,), better)
+    thread = run.thread
+    del run
+    gone.set()
+    thread.join()
+    assert steps == []
 
 
 def test_a_graph_that_is_none_for_a_plan_says_why() -> None:
@@ -201,23 +230,33 @@ def test_a_graph_that_is_none_for_a_plan_says_why() -> None:
     assert planned(graph, [3], Options.of(**QUICK)) is None
 
 
-@pytest.mark.parametrize("transposed", [False, True])
-def test_operators_pass_pytorchs_checks(transposed: bool) -> None:
-    from convfind_torch.operators import CONVOLUTION, DATA_GRADIENT, WEIGHT_GRADIENT
+def test_operators_pass_pytorchs_checks() -> None:
+    from convfind_torch.operators import CONVOLUTION
     from convfind_torch.options import Options
 
     x, w = torch.randn(2, 3, 6, 6, requires_grad=True), torch.randn(4, 3, 3, 3, requires_grad=True)
     b, word = torch.randn(4, requires_grad=True), Options.of(**QUICK).word
-    if transposed:
-        w = w.detach().transpose(0, 1).contiguous().requires_grad_()
     for layout in (torch.contiguous_format, torch.channels_last):
         data = x.detach().contiguous(memory_format=layout).requires_grad_()
-        given = (data, w, b, [1, 1], [1, 0], [1, 1], transposed, [0, 0], 1, word)
+        given = (data, w, b, [1, 1], [1, 0], [1, 1], False, [0, 0], 1, word)
         torch.library.opcheck(CONVOLUTION, given)
-        y = CONVOLUTION(*given).detach()
-        gradient = (torch.randn_like(y), data.detach(), w.detach(), *given[3:])
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_operators_of_gradients_pass_pytorchs_checks(transposed: bool) -> None:
+    from convfind_torch.operators import DATA_GRADIENT, WEIGHT_GRADIENT
+    from convfind_torch.options import Options
+
+    word = Options.of(**QUICK).word
+    x, w = torch.randn(2, 3, 6, 6), torch.randn(3, 4, 3, 3)
+    w = w if transposed else w.transpose(0, 1).contiguous()
+    for layout in (torch.contiguous_format, torch.channels_last):
+        dy = torch.randn(2, 4, 8, 6) if transposed else torch.randn(2, 4, 6, 4)
+        padding = [0, 1] if transposed else [1, 0]
+        sizes = ([1, 1], padding, [1, 1], transposed, [0, 0], 1, word)
+        given = (dy, x.contiguous(memory_format=layout), w, *sizes)
         for operator in (DATA_GRADIENT, WEIGHT_GRADIENT):
-            torch.library.opcheck(operator, gradient)
+            torch.library.opcheck(operator, given, test_utils=("test_schema", "test_faketensor"))
 
 
 def test_memory_of_a_compiled_model_goes_with_it() -> None:

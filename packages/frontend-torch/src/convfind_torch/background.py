@@ -18,6 +18,7 @@ _LOG = logging.getLogger("convfind.torch")
 Run = Callable[..., tuple[Any, ...]]
 
 _ENDING = Event()  # the process ends
+_ALL = weakref.WeakSet["Improving"]()
 _THREADS = weakref.WeakSet[Thread]()
 
 
@@ -31,11 +32,12 @@ class Improving:
     def __init__(self, first: Run, better: Callable[[Progress], Run]) -> None:
         """Serve by ``first``; ``better`` gets what it calls at each of its steps."""
         self._run = first
-        self._thread = Thread(
+        self.thread = Thread(
             target=_improve, args=(weakref.ref(self), better), name="convfind", daemon=True
         )
-        _THREADS.add(self._thread)
-        self._thread.start()
+        _ALL.add(self)
+        _THREADS.add(self.thread)
+        self.thread.start()
 
     def __call__(self, *tensors: Any) -> tuple[Any, ...]:
         """Compute by the best that there is."""
@@ -43,11 +45,16 @@ class Improving:
 
     def wait(self) -> None:
         """Wait for the better one."""
-        self._thread.join()
+        self.thread.join()
 
     def take(self, run: Run) -> None:
         """Serve by another function from the next call on."""
         self._run = run
+
+
+def under_way() -> list[Improving]:
+    """Return the functions for which better ones are being made."""
+    return [one for one in _ALL if one.thread.is_alive()]
 
 
 class _GivenUp(Exception):

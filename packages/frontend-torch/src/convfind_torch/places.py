@@ -105,7 +105,8 @@ class HostAddresses:
         buffer = self._shared.get(place)
         if buffer is None and place[1]:
             address, size = place
-            memory = np.frombuffer((ctypes.c_ubyte * size).from_address(address), np.uint8)
+            view = memoryview((ctypes.c_ubyte * size).from_address(address))
+            memory = np.frombuffer(view, np.uint8)
             buffer = self._device.wrap_output(memory)
             if buffer is not None:
                 self._shared.put(place, buffer)

@@ -144,12 +144,14 @@ def dlpack_device(tensor: Any, name: str = "tensor") -> tuple[int, int]:
 
 def _from_dlpack(tensor: Any) -> Array:
     torch = sys.modules.get("torch")  # a tensor of it can only come from a program that has it
+    array: Array
     if torch is None or not isinstance(tensor, torch.Tensor):
-        return np.from_dlpack(tensor)
-    # The same memory as by DLPack, at a tenth of the time.
-    if tensor.dtype is torch.bfloat16:
-        return tensor.view(torch.int16).numpy().view(DataType.BFLOAT16.numpy)
-    return tensor.numpy()
+        array = np.from_dlpack(tensor)
+    elif tensor.dtype is torch.bfloat16:
+        array = tensor.view(torch.int16).numpy().view(DataType.BFLOAT16.numpy)
+    else:
+        array = tensor.numpy()  # the same memory as by DLPack, at a tenth of the time
+    return array
 
 
 def memory_of(problem: Problem, name: str, array: Array) -> Array:
