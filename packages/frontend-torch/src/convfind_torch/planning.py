@@ -94,7 +94,8 @@ def _better(
             return _best(route, graph, found, examples)
         except Unsuited as error:
             route.where, route.reason = "", str(error)
-            return graph
+            own: Run = graph
+            return own
 
     return better
 
