@@ -172,8 +172,7 @@ def test_a_plan_serves_by_estimates_until_the_one_behind_it_takes_over() -> None
     from convfind_torch import background
 
     model, x = Plain().eval(), torch.randn(2, 3, 8, 8)
-    # Another mode than FAST, and no convolution to measure but with one solver.
-    options = {**OPTIONS, "mode": "NORMAL", "background": True}
+    options = {"mode": "NORMAL", "time_budget": 0.1, "keep_faster": False, "background": True}
     run = torch.compile(model, backend="convfind", options=options)
     with torch.no_grad():
         torch.testing.assert_close(run(x), model(x), atol=1e-4, rtol=1e-4)
