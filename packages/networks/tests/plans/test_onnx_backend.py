@@ -34,7 +34,7 @@ REFUSED = re.compile(
 
 #: Operators that nothing computes on a device yet.
 NOT_HERE = {
-    *("Adagrad", "Adam", "Momentum", "Bernoulli", "Loop", "Scan", "SequenceInsert", "SequenceMap"),
+    *("Adagrad", "Adam", "Momentum", "Bernoulli", "Loop", "Scan"),
     *("SplitToSequence", "ArrayFeatureExtractor", "Binarizer", "TreeEnsemble", "TfIdfVectorizer"),
     *("DFT", "STFT", "MelWeightMatrix", "ImageDecoder", "GRU", "LSTM", "RNN", "LinearAttention"),
     *("BitCast", "Det", "NonMaxSuppression", "RoiAlign", "TensorScatter", "Unique"),
