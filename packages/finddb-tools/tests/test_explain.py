@@ -211,10 +211,10 @@ def test_explaining_agrees_with_finding(
         fill(folder, target, problem, *records, considered=tuple(sorted(considered)))
         paths.append(folder)
     with open_over(None, paths, plugins, Settings()) as handle:
-        policy = handle.policy(mode, workspace_limit=limit)
+        policy = handle.policy(mode, workspace_limit=limit, race=False)
         rows = standings(problem, handle.session, policy)
         decision = decide(problem, handle.session, policy)
-        found = handle.find(problem, mode, workspace_limit=limit, write_back=False)
+        found = handle.find(problem, mode, workspace_limit=limit, race=False, write_back=False)
     returned = [row for row in rows if row.use in (Use.RETURNED, Use.OVER_LIMIT)]
     told = {(row.record.solver, row.record.time_ms, row.record.workspace) for row in returned}
     recorded = {

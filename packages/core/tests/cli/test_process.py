@@ -29,6 +29,8 @@ STUCK = """
     def convfind_register_commands(cli):
         @cli.command("stuck")
         def stuck():
+            # A shell that starts a program in the background lets it ignore the signal.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             threading.Thread(target=stay).start()
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(60)

@@ -55,10 +55,14 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Forecasts by solver id, and the best of the plain problem where that is recorded."""
+    """Forecasts by solver id, and the best of the plain problem where that is recorded.
+
+    Solvers that failed when they were asked are in ``failures``.
+    """
 
     forecasts: Mapping[str, Forecast] = field(default_factory=dict)
     plain_best: tuple[str, ...] = ()
+    failures: Mapping[str, SolverError] = field(default_factory=dict)
 
 
 def known(problem: Problem, session: Session, solvers: Sequence[Solver], policy: Policy) -> Known:
@@ -70,10 +74,11 @@ def known(problem: Problem, session: Session, solvers: Sequence[Solver], policy:
     if plain:
         sources.append(Source("the plain problem's record", _PLAIN, plain))
     sources += _models(problem, session, solvers, fallback)
+    indices, failures = _indices(problem, session, solvers)
     if fallback is not Fallback.GEMM:
-        sources.append(Source(INDEX, _INDEX, _indices(problem, session, solvers)))
+        sources.append(Source(INDEX, _INDEX, indices))
     best = sorted(plain, key=plain.__getitem__)[:PLAIN_BEST]
-    return Known(combined(sources), tuple(best))
+    return Known(combined(sources), tuple(best), failures)
 
 
 def combined(sources: Sequence[Source]) -> dict[str, Forecast]:
@@ -196,16 +201,20 @@ def _models(
                 yield Source("model of a related device", _SIBLING_MODEL[kinship], named)
 
 
-def _indices(problem: Problem, session: Session, solvers: Sequence[Solver]) -> dict[str, float]:
-    found = {}
+def _indices(
+    problem: Problem, session: Session, solvers: Sequence[Solver]
+) -> tuple[dict[str, float], dict[str, SolverError]]:
+    """Return a time, on a scale of its own, for each solver that says one, and who fails."""
+    found, failures = {}, {}
     for solver in solvers:
         try:
             index = asking.wti(solver, problem, session.target)
-        except SolverError:
-            continue  # whoever builds its recipe hears of it
+        except SolverError as error:
+            failures[solver.solver_id] = error
+            continue
         if index is not None and index > 0:
             found[solver.solver_id] = 1 / index
-    return found
+    return found, failures
 
 
 def _relatives(session: Session) -> list[tuple[str, str]]:

@@ -174,8 +174,10 @@ class Search:
         trials = {trial.solver.solver_id: trial for trial in self._built(solvers)}
         built = [trial.solver for trial in trials.values()]
         facts = known(self.problem, self.session, built, self.policy)
+        for solver_id, error in facts.failures.items():
+            self._reject(trials.pop(solver_id).solver, refusal(error))
         race = Race(facts, lambda solver: is_ready(trials[solver.solver_id].programs))
-        return _Line(trials, race, race.order(built))
+        return _Line(trials, race, race.order(trial.solver for trial in trials.values()))
 
     def _measure_batch(self, trials: Sequence[Trial], race: Race, total: int) -> None:
         """Compile trials, and measure those that can still win when their turn comes.
