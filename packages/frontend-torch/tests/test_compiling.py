@@ -186,6 +186,40 @@ def test_a_plan_serves_by_estimates_until_the_one_behind_it_takes_over() -> None
     assert ("plan", "nothing of PyTorch's runs inside") in graph_places()
 
 
+def test_a_plan_follows_parameters_that_changed_while_it_was_found() -> None:
+    networks = pytest.importorskip("convfind_networks")
+    if not hasattr(networks.Network, "compile"):
+        pytest.skip("convfind-networks makes no plans")
+    from convfind_torch.engine import engine
+    from convfind_torch.options import Options
+    from convfind_torch.places import Place
+    from convfind_torch.planning import Exported, GraphPlan
+
+    model, x = Plain().eval(), torch.randn(2, 3, 8, 8)
+    captured: list[tuple[torch.fx.GraphModule, list[torch.Tensor]]] = []
+
+    def capture(graph: torch.fx.GraphModule, examples: list[torch.Tensor]) -> Any:
+        captured.append((graph, examples))
+        return graph
+
+    steps: list[str] = []
+
+    def change(stage: str, done: int, total: int, label: str) -> None:
+        if not steps:
+            model.first.weight.mul_(2)
+        steps.append(stage)
+
+    with torch.no_grad():
+        torch.compile(model, backend=capture)(x)
+        ((graph, examples),) = captured
+        place = engine().place(x)
+        assert isinstance(place, Place)
+        exported = Exported.of(graph, examples)
+        plan = GraphPlan(exported, examples, Options.of(mode="FAST", keep_faster=False), place, change)
+        assert steps
+        torch.testing.assert_close(plan(*examples)[0], model(x), atol=1e-4, rtol=1e-4)
+
+
 def test_where_the_better_plan_fails_the_first_one_stays(caplog: pytest.LogCaptureFixture) -> None:
     from convfind_torch.background import Improving
 

@@ -145,12 +145,12 @@ class GraphPlan:
         """Make the plan for tensors of these sizes. Raises `Unsuited` and `ConvfindError`."""
         self.options, self.place = options, place
         self._exported = exported
-        self._plan, self._watched = self._made(tensors, on_progress), self._watch(tensors)
+        self._make(tensors, on_progress)
 
     def __call__(self, *tensors: Any) -> tuple[Any, ...]:
         """Compute the outputs."""
         if any(map(Watched.has_changed, self._watched, self._constants(tensors))):
-            self._plan, self._watched = self._made(tensors), self._watch(tensors)
+            self._make(tensors)
         names, constants = self._exported.names, self._exported.constant
         inputs = {
             name: _array(one)
@@ -165,8 +165,10 @@ class GraphPlan:
     def _constants(self, tensors: Sequence[Any]) -> Iterable[torch.Tensor]:
         return compress(tensors, self._exported.constant)
 
-    def _watch(self, tensors: Sequence[Any]) -> list[Watched]:
-        return [Watched.of(one) for one in self._constants(tensors)]
+    def _make(self, tensors: Sequence[Any], on_progress: Progress = silent) -> None:
+        # Watched before they are read: what changes while finds run makes the plan anew.
+        watched = [Watched.of(one) for one in self._constants(tensors)]
+        self._plan, self._watched = self._made(tensors, on_progress), watched
 
     def _made(self, tensors: Sequence[Any], on_progress: Progress = silent) -> Any:
         exported, policy = self._exported, self.options.policy
