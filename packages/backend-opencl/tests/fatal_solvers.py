@@ -6,6 +6,7 @@ A module of its own, because another process imports it, too.
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 from convfind.device.target import Target
@@ -85,6 +86,17 @@ class Aborts(Pointwise):
     def error_bound(self, problem: ConvProblem) -> float:
         """Never return."""
         os.abort()
+
+
+class Slow(Pointwise):
+    """Is right, and takes its time to be checked."""
+
+    solver_id = "fatal-slow"
+
+    def error_bound(self, problem: ConvProblem) -> float:
+        """Take longer than a budget that is spent leaves."""
+        time.sleep(1.0)
+        return super().error_bound(problem)
 
 
 class Plugin:

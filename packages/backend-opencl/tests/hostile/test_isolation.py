@@ -21,6 +21,7 @@ from fatal_solvers import (
     EndlessMacro,
     Plugin,
     Pointwise,
+    Slow,
     WildAddress,
 )
 from opencl_testing import NUMBERS
@@ -111,6 +112,11 @@ def test_a_hang_does_not_outlast_the_budget(opened: Opened) -> None:
     found = find(opened(First(), EndlessLoop()), time_budget=4.0)
     assert found.rejected["fatal-loop"].reason in (Reason.BUDGET, Reason.HUNG)
     assert "fatal-not" in {one.solver for one in found.solutions}
+
+
+def test_a_spent_budget_loses_nobody_who_ran(opened: Opened) -> None:
+    found = opened(Slow()).find(PROBLEM, mode="normal", solvers=["fatal-slow"], time_budget=0.01)
+    assert [one.solver for one in found.solutions] == ["fatal-slow"]
 
 
 def test_a_child_that_somebody_kills_is_nobodys_fault(opened: Opened) -> None:

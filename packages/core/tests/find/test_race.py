@@ -16,6 +16,7 @@ from convfind.finddb import FindEntry, FindRecord
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import Solver, versioned_id
+from convfind.solver.recipe import Launch
 from convfind.testing import MockSolver
 from convfind.testing.mock_backend import MOCK_TARGET
 from convfind.testing.solvers import MockFused
@@ -46,6 +47,25 @@ FIELD = (SLOW, CLOSE, FAST)
 
 def outrun(found: Any) -> set[str]:
     return {solver for solver, why in found.rejected.items() if why.reason is Reason.OUTRUN}
+
+
+@pytest.mark.parametrize("runs", range(1, 40, 3))
+def test_who_fails_after_some_runs_is_lost_alone(
+    bench: Any, problem: ConvProblem, runs: int
+) -> None:
+    left = [runs]
+
+    def fails(launch: Launch) -> bool:
+        if dict(launch.kernel.program.defines).get("MICROSECONDS") != FAST.microseconds:
+            return False
+        left[0] -= 1
+        return left[0] < 0
+
+    bench.backend.faults.launch = fails
+    found = bench.open("mock-static", extra=FIELD).find(problem)
+    names = [one.solver for one in found.solutions]
+    assert "close" in names
+    assert ("fast" in names) != ("fast" in found.rejected)
 
 
 def test_who_cannot_win_is_neither_compiled_nor_measured(bench: Any, problem: ConvProblem) -> None:

@@ -27,7 +27,7 @@ from convfind.find.recording import quarantine
 from convfind.find.screening import Screening
 from convfind.find.solution import Solution
 from convfind.find.solver_tuning import tune
-from convfind.find.trial import SearchOutcome, Trial, refusal
+from convfind.find.trial import FinalistError, SearchOutcome, Trial, refusal
 from convfind.log import logger
 from convfind.policy import Policy
 from convfind.problem.contract import Problem
@@ -270,6 +270,11 @@ class Search:
         self.bench.restore()
         self._refuse(trial, error)
 
+    def _lose(self, trial: Trial, error: BaseException) -> None:
+        """Refuse one that was among those measured."""
+        self._outcome.trials.remove(trial)
+        self._fail(trial, error)
+
     def _refuse(self, trial: Trial, error: BaseException) -> None:
         """Refuse a trial; one that harmed others, or whose result is wrong, not only this time."""
         why = refusal(error)
@@ -285,8 +290,7 @@ class Search:
             try:
                 is_settled = tune(trial, trial.solver, self, self._budget, self._progress)
             except asking.FAILURES as error:
-                self._outcome.trials.remove(trial)
-                self._fail(trial, error)
+                self._lose(trial, error)
                 continue
             if not is_settled and self.policy.retune:
                 # The configs of an earlier search may still be better.
@@ -297,14 +301,17 @@ class Search:
         """Let those that are close to the best run against each other, until one wins rightly."""
         trials = self._outcome.trials
         while trials:
-            self._measure_closest()
+            try:
+                self._measure_closest()
+            except FinalistError as error:
+                self._lose(error.trial, error.__cause__ or error)
+                continue
             best = min(trials, key=lambda trial: trial.median)
             try:
                 self.confirm(best, again=True)
                 return
             except asking.FAILURES as error:
-                trials.remove(best)
-                self._fail(best, error)
+                self._lose(best, error)
 
     def _measure_closest(self) -> None:
         best = self._outcome.best_ms
@@ -317,9 +324,9 @@ class Search:
         if len(finalists) < 2:
             (winner,) = finalists
             if self.policy.races and winner.candidate and not self._budget.is_spent:
-                winner.measurement = measure(winner.candidate.sample, None, self._sampling)
+                winner.measurement = measure(winner.sample_again, None, self._sampling)
             return
-        samples = [trial.candidate.sample for trial in finalists if trial.candidate]
+        samples = [trial.sample_again for trial in finalists]
         measurements = measure_finalists(samples, self._sampling, lambda: self._budget.is_spent)
         if measurements is None:
             return

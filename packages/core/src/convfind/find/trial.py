@@ -24,6 +24,14 @@ from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Recipe
 
 
+class FinalistError(Exception):
+    """What a trial raised in the final, where several run in turns; the cause says why."""
+
+    def __init__(self, trial: Trial) -> None:
+        super().__init__(trial.solver.solver_id)
+        self.trial = trial
+
+
 @dataclass(slots=True)
 class Trial:
     """A solver on its way through the search."""
@@ -44,6 +52,14 @@ class Trial:
         """The time that counts, of a trial that was measured."""
         assert self.measurement is not None
         return self.measurement.median
+
+    def sample_again(self) -> float:
+        """Time a trial that was measured once more. Raises `FinalistError`."""
+        assert self.candidate is not None
+        try:
+            return self.candidate.sample()
+        except asking.FAILURES as error:
+            raise FinalistError(self) from error
 
     def solution(self, problem: Problem, target: Target, *, constant_weights: bool) -> Solution:
         """Return what the user gets of a trial that was measured."""

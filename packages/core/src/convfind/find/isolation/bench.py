@@ -128,6 +128,11 @@ class IsolatedBench:
         """The bench in this life of the child."""
         return self._number
 
+    @property
+    def verifies(self) -> bool:
+        """Whether candidates are checked."""
+        return bool(self._wanted)
+
     def attempt(self, work: Callable[[], T]) -> T:
         """Do something in the child, where this bench is; once more, alone, if it ends meanwhile.
 

@@ -41,11 +41,14 @@ class IsolatedCandidate:
         milliseconds = float(self._ask("sample"))
         self._was_timed = self._is_timed = True
         self._bench.limits.note_run(milliseconds)
+        if not self._bench.verifies:
+            self._bench.limits.note_through()
         return milliseconds
 
     def confirm(self, solver: Solver, *, again: bool = False) -> None:
         """Check what the last timed run wrote, or another run if ``again``."""
         self._ask("confirm", again)
+        self._bench.limits.note_through()
 
     def _ask(self, method: str, *arguments: object) -> Any:
         return self._bench.attempt(lambda: self._asked(method, arguments))
@@ -70,4 +73,6 @@ class IsolatedCandidate:
         self._life, self._is_timed = life, False
 
     def _call(self, method: str, *arguments: object) -> Any:
-        return self._bench.child.call(method, *arguments, limit=self._bench.limits.run)
+        limits = self._bench.limits
+        limit = limits.run_again if self._was_timed else limits.run
+        return self._bench.child.call(method, *arguments, limit=limit)

@@ -35,11 +35,16 @@ class Limits:
         self._checking = max(problem.traffic, 0.0) / _BYTES_PER_SECOND
         self._budget = budget
         self._best: float | None = None
+        self._is_through = False
         self._longest_compilation = 0.0
 
     def note_run(self, milliseconds: float) -> None:
         """Take note of a run."""
         self._best = min(milliseconds / 1e3, self._best or math.inf)
+
+    def note_through(self) -> None:
+        """Take note that there is a result: from now on the budget ends those who try to beat it."""
+        self._is_through = True
 
     def note_compilation(self, seconds: float) -> None:
         """Take note of how long a program took."""
@@ -57,15 +62,19 @@ class Limits:
 
     @property
     def run(self) -> float:
-        """Seconds to run a candidate, and to check it."""
-        if self._best is None:
-            return _LEAST_RUN + self._by_size + self._checking
-        return self._within_budget(_LEAST_RUN + _TIMES_SLOWER * self._best + self._checking)
+        """Seconds to run a candidate for the first time, and to check it."""
+        return self._within_budget(self.run_again)
+
+    @property
+    def run_again(self) -> float:
+        """Seconds to run one that was timed, and to check it: it is known to end."""
+        longest = self._by_size if self._best is None else _TIMES_SLOWER * self._best
+        return _LEAST_RUN + longest + self._checking
 
     @property
     def is_by_budget(self) -> bool:
         """Whether what took too long did so for the budget only."""
-        return self._best is not None and self._budget.is_spent
+        return self._is_through and self._budget.is_spent
 
     def blamed(self, error: EndedError) -> Reason:
         """Return what is to be said of a candidate that made the child end."""
@@ -74,8 +83,8 @@ class Limits:
         return Reason.BUDGET if self.is_by_budget else Reason.HUNG
 
     def _within_budget(self, seconds: float) -> float:
-        """Return seconds up to the end of the budget, which ends nothing before a first run."""
+        """Return seconds up to the end of the budget, which ends nothing before a result."""
         left = self._budget.left
-        if left is None or self._best is None:
+        if left is None or not self._is_through:
             return seconds
         return min(seconds, left + _GRACE)
