@@ -6,12 +6,14 @@ A module of its own, because another process imports it, too.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from typing import Any
 
 from convfind.device.target import Target
 from convfind.plugins import hookimpl
 from convfind.problem import ConvProblem
+from convfind.runtime.session import Session
 from convfind.solver import Solver
 from convfind.solver.applicability import APPLICABLE, Applicability
 from convfind.solver.config import Config
@@ -97,6 +99,11 @@ class Slow(Pointwise):
         """Take longer than a budget that is spent leaves."""
         time.sleep(1.0)
         return super().error_bound(problem)
+
+
+def read_input(session: Session) -> str:
+    """Read what another process may read, too."""
+    return sys.stdin.read()
 
 
 class Plugin:

@@ -17,6 +17,7 @@ import pytest
 import convfind
 from convfind import Config
 from convfind.device.target import Target
+from convfind.errors import FindDbError
 from convfind.finddb import FindDb, FindEntry, FindRecord, QuarantineRecord
 from convfind.finddb.change import Change
 from convfind.finddb.packs import installed_packs, pack_prefix, packs_folder
@@ -29,7 +30,8 @@ from convfind.settings import Settings
 from convfind.testing import MockBackend
 from convfind_finddb_tools.database import Snapshot
 from convfind_finddb_tools.entry import own_entries
-from convfind_finddb_tools.pack import read_pack
+from convfind_finddb_tools.installing import install_pack
+from convfind_finddb_tools.pack import Pack, read_pack
 from convfind_finddb_tools.packing import write_pack
 from convfind_finddb_tools.selection import Selection
 
@@ -274,6 +276,26 @@ def test_the_hash_may_be_demanded(shell: Any, packed: Path) -> None:
     sha256 = read_pack(packed).sha256
     assert sha256 in shell.error("db", "install", packed, "--any-device", "--sha256", "0" * 64)
     shell("db", "install", packed, "--any-device", "--sha256", sha256.upper())
+
+
+@pytest.mark.parametrize("hash_", ["", "0", "5f0c2a9", "sha256:5f0c2a9be411", "0" * 65])
+def test_a_hash_that_demands_nothing_is_refused(shell: Any, packed: Path, hash_: str) -> None:
+    error = shell.error("db", "install", packed, "--any-device", "--sha256", hash_)
+    assert "no SHA-256" in error
+    assert not shell.settings.user_db_path.exists()
+
+
+def test_a_pack_that_changes_after_its_check_is_not_installed(
+    packed: Path, tmp_path: Path, target: Target
+) -> None:
+    user, bytes_ = tmp_path / "user", packed.read_bytes()
+
+    def change(pack: Pack) -> None:
+        packed.write_bytes(flipped(bytes_, 0))
+
+    with pytest.raises(FindDbError, match="was changed while it was being installed"):
+        install_pack(packed, user, {"here": target.identity}, check=change)
+    assert installed_packs(user, target.identity) == ()
 
 
 def flipped(data: bytes, place: int) -> bytes:

@@ -278,3 +278,14 @@ def test_the_style_has_both_colour_schemes(browser: TestClient) -> None:
     style = browser.get("/style.css").text
     assert "prefers-color-scheme: dark" in style
     assert json.dumps("@import") not in style
+
+
+@pytest.mark.parametrize("page", ["0", "-1", "x", "\u00b2", "9" * 5000])
+def test_any_page_is_answered(browser: TestClient, page: str) -> None:
+    assert browser.get("/problems", params={"page": page}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["//example.org/", "//example.org/%2e%2e"])
+def test_the_token_leads_nowhere_else(stranger: TestClient, path: str) -> None:
+    answer = stranger.get(f"{HOME}{path}?token={TOKEN}")
+    assert not answer.headers.get("location", "").startswith("//")

@@ -215,7 +215,9 @@ def test_a_plan_follows_parameters_that_changed_while_it_was_found() -> None:
         place = engine().place(x)
         assert isinstance(place, Place)
         exported = Exported.of(graph, examples)
-        plan = GraphPlan(exported, examples, Options.of(mode="FAST", keep_faster=False), place, change)
+        plan = GraphPlan(
+            exported, examples, Options.of(mode="FAST", keep_faster=False), place, change
+        )
         assert steps
         torch.testing.assert_close(plan(*examples)[0], model(x), atol=1e-4, rtol=1e-4)
 

@@ -23,6 +23,7 @@ from fatal_solvers import (
     Pointwise,
     Slow,
     WildAddress,
+    read_input,
 )
 from opencl_testing import NUMBERS
 
@@ -117,6 +118,14 @@ def test_a_hang_does_not_outlast_the_budget(opened: Opened) -> None:
 def test_a_spent_budget_loses_nobody_who_ran(opened: Opened) -> None:
     found = opened(Slow()).find(PROBLEM, mode="normal", solvers=["fatal-slow"], time_budget=0.01)
     assert [one.solver for one in found.solutions] == ["fatal-slow"]
+
+
+def test_a_child_has_no_input_and_any_path(opened: Opened, monkeypatch: Any) -> None:
+    monkeypatch.syspath_prepend("")
+    sys.path.append(Path("folder"))  # type: ignore[arg-type]  # importing passes over it
+    child = opened(Pointwise()).session.child
+    assert child is not None
+    assert child.call("call", read_input, limit=60.0) == ""
 
 
 def test_a_child_that_somebody_kills_is_nobodys_fault(opened: Opened) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from convfind_finddb_tools.packing import copy_file
 from convfind_finddb_tools.signature import check_signature, signature_path
 
 _SHORT = 12  # digits of the hash in a name
+_HASH = re.compile(r"[0-9a-fA-F]{8,64}")  # an empty one, of a variable not set, demands nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,9 @@ def install_pack(
     """
     pack = read_pack(file)
     identity = pack.manifest.device
+    if sha256 is not None and not _HASH.fullmatch(sha256):
+        msg = f"{sha256!r} is no SHA-256; give 8 hexadecimal digits of it at least, 64 at most"
+        raise FindDbError(msg)
     if sha256 is not None and not pack.sha256.startswith(sha256.lower()):
         msg = f"{file} has SHA-256 {pack.sha256}, not {sha256}"
         raise FindDbError(msg)
@@ -83,6 +88,11 @@ def install_pack(
     if trusted is not None:
         copy_file(signature_path(file), signature_path(place))
     copy_file(file, place)
+    if not _same(place, pack):
+        place.unlink(missing_ok=True)
+        signature_path(place).unlink(missing_ok=True)
+        msg = f"{file} was changed while it was being installed; install it again"
+        raise FindDbError(msg)
     os.utime(place)  # the latest installed is uppermost
     return place, True
 

@@ -68,7 +68,8 @@ class Guard:
         given = request.query_params.get("token")
         if given is not None and self._is_right(given):
             rest = [pair for pair in parse_qsl(request.url.query) if pair[0] != "token"]
-            address = request.url.path + (f"?{urlencode(rest)}" if rest else "")
+            path = "/" + request.url.path.lstrip("/")  # two of them would begin a host
+            address = path + (f"?{urlencode(rest)}" if rest else "")
             response = RedirectResponse(address, 303)
             response.set_cookie(self._cookie(request), given, httponly=True, samesite="lax")
             return response

@@ -69,7 +69,7 @@ def _answer(templates: Environment, path: str, query: Query, view: View) -> Resp
         disposition = {"Content-Disposition": f'attachment; filename="{name}.csv"'}
         return Response(table.csv(), media_type="text/csv", headers=disposition)
     number = query.get("page", "1")
-    table = table.at_page(int(number) if number.isdecimal() else 1)
+    table = table.at_page(int(number) if number.isdecimal() and len(number) < 10 else 1)
 
     def changed(**changes: object) -> str:
         return f"{path}?{urlencode({**query, **changes})}"

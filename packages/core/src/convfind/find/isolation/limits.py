@@ -43,7 +43,7 @@ class Limits:
         self._best = min(milliseconds / 1e3, self._best or math.inf)
 
     def note_through(self) -> None:
-        """Take note that there is a result: from now on the budget ends those who try to beat it."""
+        """Take note that there is a result: from now on the budget ends who tries to beat it."""
         self._is_through = True
 
     def note_compilation(self, seconds: float) -> None:

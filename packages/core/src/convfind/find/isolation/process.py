@@ -94,7 +94,8 @@ class Process:
             self._process.wait()
 
     def _hear(self, started: Future[subprocess.Popen[bytes]]) -> None:
-        main = _MAIN.format(path=sys.path, module=_SERVER, parent=os.getpid())
+        path = [entry for entry in sys.path if isinstance(entry, str)]  # as importing has it
+        main = _MAIN.format(path=path, module=_SERVER, parent=os.getpid())
         try:
             process = subprocess.Popen(
                 [sys.executable or "python", "-c", main],

@@ -150,7 +150,9 @@ def main(parent: int) -> None:
     """Serve until the parent is gone, or has nothing to ask for long."""
     _end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told, and decides
-    requests = sys.stdin.buffer
+    requests = os.fdopen(os.dup(0), "rb")
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)  # whoever reads standard input would take requests away
     server = Server(os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
     todo: queue.SimpleQueue[tuple[int, str, bytes]] = queue.SimpleQueue()
