@@ -29,14 +29,16 @@ def faster_pairs(
         pairs: a call for both convolutions, by the second of them.
         found: what was found for all of their problems. What was not measured is not faster.
     """
-    times = {call.node.output: _time(found[call.problem]) for call in calls}
+    problems = {call.node.output: call.problem for call in calls}
+
+    def time(problem: Any) -> float:
+        result = found[problem]
+        time_ms = result.best.time_ms if result.solutions else None
+        return math.inf if time_ms is None else time_ms
+
     return {
         node: call
         for node, call in pairs.items()
-        if _time(found[call.problem]) < times[node.inputs[0]] + times[node.output] + _LAUNCH_MS
+        if time(call.problem)
+        < time(problems[node.inputs[0]]) + time(problems[node.output]) + _LAUNCH_MS
     }
-
-
-def _time(result: FindResult) -> float:
-    time = result.best.time_ms
-    return math.inf if time is None else time
