@@ -163,3 +163,12 @@ def test_modules_import_each_other_in_no_circles_but_those_that_are_known() -> N
         assert [circle for circle in found if known <= circle], f"{sorted(known)} is no circle"
     new = [circle for circle in found if not any(known <= circle for known in KNOWN_CIRCLES)]
     assert not new
+
+
+def test_the_solvers_that_need_no_child_are_those_of_this_projects_packages() -> None:
+    hooks = ROOT.glob("packages/*/src/*/hooks.py")
+    brings = [path for path in hooks if "def convfind_register_solvers" in path.read_text()]
+    names = {path.parent.name.replace("_", "-") for path in brings} | {"convfind"}
+    choice = ROOT / "packages/core/src/convfind/find/isolation/choice.py"
+    (listed,) = re.findall(r"_OWN = frozenset\(\s*\{([^}]*)\}", choice.read_text())
+    assert set(re.findall(r'"([^"]+)"', listed)) == names

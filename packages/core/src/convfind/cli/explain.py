@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any
 
 import click
@@ -94,16 +94,15 @@ def explain(
     if explanation.plain != explanation.problem:
         app.print(f"as       {explanation.plain}")
     app.print(f"device   {explanation.device}", f"policy   {_policy_text(explanation.policy)}")
-    app.print(*decision_lines(explanation.decision))
+    outrun = {row.solver: row.outrun for row in explanation.rows if row.outrun is not None}
+    app.print(*decision_lines(explanation.decision, outrun))
     if explanation.advice.heuristic is not None:
         app.print(f"model    {explanation.advice.heuristic}")
     for near in explanation.advice.neighbours:
         app.print(f"near     {near.relation}: {near.problem.key} on {near.device}")
     for name, reason in explanation.advice.refusals:
         app.print(f"model    {name} does not apply: {reason}")
-    for row in explanation.rows:
-        if row.outrun is not None:
-            app.print(f"without  {row.solver}: {row.outrun.detail}")
+    app.print(*(f"without  {solver}: {why.detail}" for solver, why in outrun.items()))
     takers = [row for row in explanation.rows if row.applicability]
     others = [row for row in explanation.rows if not row.applicability]
     if takers:
@@ -154,12 +153,12 @@ def decision_json(decision: Decision) -> dict[str, Any]:
     }
 
 
-def decision_lines(decision: Decision) -> Iterator[str]:
-    """Say what a find would do, why, and which solvers it would run."""
+def decision_lines(decision: Decision, outrun: Container[str] = ()) -> Iterator[str]:
+    """Say what a find would do, why, and which solvers it would run, but for those outrun."""
     yield f"a find in mode {decision.policy.mode.name} would {decision.action.value}"
     yield f"because  {decision.reason}"
-    if decision.runs:
-        yield f"runs     {', '.join(decision.runs)}"
+    if runs := [solver for solver in decision.runs if solver not in outrun]:
+        yield f"runs     {', '.join(runs)}"
 
 
 def _prediction_json(row: ExplanationRow) -> dict[str, Any]:

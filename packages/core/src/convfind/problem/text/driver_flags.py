@@ -85,36 +85,22 @@ FLAGS = (
     Flag("in_bias", "a", "", FlagKind.RUN_WORD),
 )
 
-#: Those of ``CBAInfer``, whose defaults are others.
+_ALSO_OF_FUSION = (
+    *("in_channels", "in_h", "in_w", "out_channels", "group_count", "fil_h", "fil_w"),
+    *("conv_stride_h", "conv_stride_w", "pad_h", "pad_w", "pad_val", "pad_mode"),
+    *("dilation_h", "dilation_w"),
+    *("iter", "verify", "time", "wall", "search", "printconv"),
+)
+#: Those of ``CBAInfer``.
 FUSION_FLAGS = (
+    *(flag for flag in FLAGS if flag.long in _ALSO_OF_FUSION),
     Flag("batchsize", "n", "32"),
-    Flag("in_channels", "c", "3"),
-    Flag("in_h", "H", "32"),
-    Flag("in_w", "W", "32"),
-    Flag("out_channels", "k", "32"),
-    Flag("group_count", "g", "1"),
-    Flag("fil_h", "y", "3"),
-    Flag("fil_w", "x", "3"),
-    Flag("conv_stride_h", "u", "1"),
-    Flag("conv_stride_w", "v", "1"),
-    Flag("pad_h", "p", "0"),
-    Flag("pad_w", "q", "0"),
-    Flag("dilation_h", "l", "1"),
-    Flag("dilation_w", "j", "1"),
-    Flag("pad_mode", "z", "default", FlagKind.WORD),
-    Flag("pad_val", "r", "0", FlagKind.FIXED),
     Flag("fusion_mode", "F", "0"),
     Flag("activMode", "m", "3"),
     Flag("bnMode", "M", "0"),
     Flag("alpha", "A", "1.0", FlagKind.DECIMAL),
     Flag("beta", "B", "0.", FlagKind.DECIMAL),
     Flag("gamma", "G", "1", FlagKind.DECIMAL),
-    Flag("iter", "i", "1", FlagKind.RUN_NUMBER),
-    Flag("verify", "V", "1", FlagKind.RUN_NUMBER),
-    Flag("time", "t", "0", FlagKind.RUN_NUMBER),
-    Flag("wall", "w", "0", FlagKind.RUN_NUMBER),
-    Flag("search", "s", "0", FlagKind.RUN_NUMBER),
-    Flag("printconv", "P", "1", FlagKind.RUN_NUMBER),
     Flag("dot_graph", "D", "", FlagKind.RUN_WORD),
 )
 
