@@ -167,6 +167,53 @@ def test_a_graph_without_gradients_is_a_plan_that_follows_its_parameters() -> No
             torch.testing.assert_close(run(x), model(x), atol=1e-4, rtol=1e-4)
 
 
+def test_each_batch_size_and_memory_format_gets_a_plan() -> None:
+    networks = pytest.importorskip("convfind_networks")
+    if not hasattr(networks.Network, "compile"):
+        pytest.skip("convfind-networks makes no plans")
+    model = Plain().eval()
+    run = torch.compile(model, backend="convfind", options={"mode": "FAST", "keep_faster": False})
+    strided = torch.randn(4, 3, 9, 8).to(memory_format=torch.channels_last)
+    before = graph_places().count(("plan", "nothing of PyTorch's runs inside"))
+    with torch.no_grad():
+        for x in (torch.randn(4, 3, 8, 8), torch.randn(3, 3, 8, 8), torch.randn(1, 3, 8, 8)):
+            torch.testing.assert_close(run(x), model(x), atol=1e-4, rtol=1e-4)
+        model.first.weight.mul_(2)
+        for x in (torch.randn(3, 3, 8, 8), strided, torch.randn(4, 3, 8, 8), strided[:3]):
+            torch.testing.assert_close(run(x), model(x), atol=1e-4, rtol=1e-4)
+    places = graph_places()
+    if any("no installed package" in reason for _, reason in places):
+        pytest.skip("nothing that computes the other operators is installed")
+    assert places.count(("plan", "nothing of PyTorch's runs inside")) >= before + 4
+    assert not [reason for _, reason in places if "sizes may change" in reason]
+
+
+def test_runs_by_sizes_are_bounded_and_sizes_without_a_plan_are_computed() -> None:
+    from convfind_torch.sizes import KEPT, BySizes
+
+    class Scaled(nn.Module):
+        def forward(self, size: int, x: torch.Tensor) -> tuple[torch.Tensor]:
+            return (x.reshape(size, 2) * size,)
+
+    planned: list[int] = []
+
+    def plan(graph: torch.fx.GraphModule, tensors: Any) -> Any:
+        (x,) = tensors
+        planned.append(len(x))
+        return None if len(x) == 3 else graph
+
+    runs = BySizes(torch.fx.symbolic_trace(Scaled()), plan)
+    assert not runs.has_plan([3, torch.ones(3, 2)])
+    assert runs.has_plan([1, torch.ones(1, 2)])
+    planned.clear()
+    for size in (1, 3, *range(4, 2 + KEPT), 1, 2, 3):
+        (y,) = runs(size, torch.ones(size, 2))
+        assert y.shape == (size, 2)
+        assert (y == size).all()
+    # The first is still known when it comes again; the third had to go for others.
+    assert planned == [3, *range(4, 2 + KEPT), 2, 3]
+
+
 def test_a_plan_serves_by_estimates_until_the_one_behind_it_takes_over() -> None:
     pytest.importorskip("convfind_networks")
     from convfind_torch import background

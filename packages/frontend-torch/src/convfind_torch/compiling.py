@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from convfind_torch.functional import convolve, convolve_transposed, in_graph
 from convfind_torch.layer import anonymous
 from convfind_torch.options import Options
 from convfind_torch.planning import planned
+from convfind_torch.sizes import planned_by_sizes
 
 #: The functions that Dynamo's graphs call, and the numbers of their spatial dimensions.
 _CONVS = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
@@ -58,9 +60,10 @@ def compile_graph(
         raise SettingsError("background", background, 'True or False; True with rest="plan"')
     chosen = Options.of(**given)
     if rest == "plan" and not torch.is_grad_enabled():
-        plan = planned(graph, example_inputs, chosen, background=background)
-        if plan is not None:
-            return plan
+        fixed = partial(planned, options=chosen, background=background)
+        run = planned_by_sizes(graph, example_inputs, fixed)
+        if run is not None:
+            return run
     _replace_convolutions(graph, example_inputs, chosen)
     return _compiler(rest)(graph, list(example_inputs))
 

@@ -44,7 +44,7 @@ def planned(
         background: serve by estimates at once, and take what finds and comparison say when they
             are through, between two calls.
     """
-    route = Route(f"graph of {len(graph.graph.nodes)} nodes", "", where="plan")
+    route = Route(_description(graph, examples), "", where="plan")
     behind = background and options.policy.mode is not FindMode.FAST
     try:
         place, exported = _place(examples), Exported.of(graph, examples)
@@ -114,7 +114,8 @@ class Exported(NamedTuple):
         from convfind_networks import Network
 
         try:
-            program = torch.export.export(graph, tuple(examples))
+            with torch._guards.tracing(None):  # Dynamo's symbols are none of a fixed graph's
+                program = torch.export.export(graph, tuple(examples))
         except Exception as error:  # PyTorch's exporter raises whatever it meets
             raise Unsuited(f"PyTorch does not export it: {error}") from error
         network = Network.from_torch(program, name="graph")
@@ -231,6 +232,17 @@ def _place(examples: Sequence[Any]) -> Place:
     if isinstance(place, str):
         raise Unsuited(place)
     return place
+
+
+def _description(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> str:
+    """Return what tells a graph from others: its nodes, and the sizes of what it is called with."""
+    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    sizes = [
+        "x".join(map(str, one.shape))
+        for node, one in zip(placeholders, examples, strict=True)
+        if isinstance(one, torch.Tensor) and not _is_constant(node, one)
+    ]
+    return f"graph of {len(graph.graph.nodes)} nodes for {', '.join(sizes)}"
 
 
 def _is_constant(node: torch.fx.Node, example: torch.Tensor) -> bool:

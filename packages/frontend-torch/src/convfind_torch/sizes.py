@@ -1,0 +1,103 @@
+"""`BySizes`: a graph whose sizes may change, planned for each combination of them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from threading import RLock
+from typing import Any
+
+import torch
+
+Graph = torch.fx.GraphModule
+Run = Callable[..., Any]
+Planner = Callable[[Graph, Sequence[torch.Tensor]], Run | None]
+Sizes = tuple[Any, ...]
+
+#: Combinations of sizes that are kept; each has a plan's memory, weights included.
+KEPT = 8
+
+
+class BySizes:
+    """Runs of one graph by the sizes of their inputs; the least recently used one goes.
+
+    Dynamo makes sizes symbolic once a second one comes. Where a plan is refused for some sizes,
+    PyTorch's own operators compute them.
+    """
+
+    def __init__(self, graph: Graph, plan: Planner) -> None:
+        """Keep the graph, and what plans a graph for tensors: None where there is no plan."""
+        self._graph, self._plan = graph, plan
+        self._lock = RLock()
+        self._runs: OrderedDict[Sizes, Run] = OrderedDict()
+
+    def has_plan(self, arguments: Sequence[Any]) -> bool:
+        """Return whether there is a plan for these sizes, which is kept."""
+        run = self._plan(fixed_graph(self._graph, arguments), _tensors(arguments))
+        if run is not None:
+            self._runs[_sizes(arguments)] = run
+        return run is not None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Compute the outputs for tensors and numbers in the graph's order."""
+        sizes = _sizes(arguments)
+        with self._lock:
+            run = self._runs.get(sizes) or self._made(arguments)
+            self._runs[sizes] = run
+            self._runs.move_to_end(sizes)
+            while len(self._runs) > KEPT:
+                self._runs.popitem(last=False)
+        return run(*_tensors(arguments))
+
+    def _made(self, arguments: Sequence[Any]) -> Run:
+        fixed = fixed_graph(self._graph, arguments)
+        return self._plan(fixed, _tensors(arguments)) or fixed
+
+
+def planned_by_sizes(graph: Graph, examples: Sequence[Any], plan: Planner) -> Run | None:
+    """Return a graph's plan, or its plans by sizes where inputs are symbols; None without one.
+
+    Args:
+        graph: what Dynamo captured.
+        examples: its inputs: tensors, and symbolic numbers for sizes that may change.
+        plan: makes a plan of a graph of fixed sizes for its tensors.
+    """
+    numbers = [_hint(one) for one in examples]
+    if all(isinstance(one, torch.Tensor) for one in numbers):
+        return plan(graph, examples)
+    runs = BySizes(graph, plan)
+    return runs if runs.has_plan(numbers) else None
+
+
+def fixed_graph(graph: Graph, arguments: Sequence[Any]) -> Graph:
+    """Return a copy in which inputs that are numbers have the values of these arguments."""
+    copied = torch.fx.Graph()
+    outputs = copied.graph_copy(graph.graph, places := {})
+    copied.output(outputs)
+    inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    for before, value in zip(inputs, arguments, strict=True):
+        if isinstance(value, torch.Tensor):
+            continue
+        node = places[before]
+        for user in list(node.users):
+            user.args, user.kwargs = (
+                torch.fx.node.map_arg(given, lambda one: value if one is node else one)  # noqa: B023
+                for given in (user.args, user.kwargs)
+            )
+        copied.erase_node(node)
+    return Graph(graph, copied)
+
+
+def _hint(example: Any) -> Any:
+    """Return the number that a symbol stands for now, without holding it to that."""
+    return example.node.hint if isinstance(example, torch.SymInt) else example
+
+
+def _sizes(arguments: Sequence[Any]) -> Sizes:
+    return tuple(
+        (one.shape, one.stride()) if isinstance(one, torch.Tensor) else one for one in arguments
+    )
+
+
+def _tensors(arguments: Sequence[Any]) -> list[torch.Tensor]:
+    return [one for one in arguments if isinstance(one, torch.Tensor)]
