@@ -72,7 +72,8 @@ def planned_by_sizes(graph: Graph, examples: Sequence[Any], plan: Planner) -> Ru
 def fixed_graph(graph: Graph, arguments: Sequence[Any]) -> Graph:
     """Return a copy in which inputs that are numbers have the values of these arguments."""
     copied = torch.fx.Graph()
-    outputs = copied.graph_copy(graph.graph, places := {})
+    places: dict[torch.fx.Node, torch.fx.Node] = {}
+    outputs = copied.graph_copy(graph.graph, places)
     copied.output(outputs)
     inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
     for before, value in zip(inputs, arguments, strict=True):
