@@ -1,7 +1,8 @@
 """Whole networks on a CPU: convfind's plans against ONNX Runtime and PyTorch, interleaved.
 
 Weights are random. Everyone runs the same network on the same input, batch norms folded by
-whoever folds them, with inputs and outputs in the host's memory.
+whoever folds them, with inputs and outputs in the host's memory. Those of `models` are ONNX
+models, which PyTorch does not run.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ import convfind
 from convfind.cli.progress import ProgressBar
 from convfind.handle import Handle
 from convfind_networks import Network
+from models import MODELS
 from peers import onnx_network
 from peers.timing import Contestant, host_timer
 
@@ -32,7 +34,9 @@ sys.path.append(str(Path(__file__).parents[1] / "packages/networks/tests"))
 
 Array = np.ndarray[Any, Any]
 
-#: Largest difference from PyTorch's results, as a part of the largest of them.
+_ALL = ("resnet50", "vgg16", "mobilenet_v2", *MODELS)
+
+#: Largest difference from the results to expect, as a part of the largest of them.
 _TOLERANCE = 1e-3
 
 
@@ -49,31 +53,62 @@ class Row:
     constants_mb: float
     peers_ms: dict[str, float]
     ratio: float | None  # of speeds, ours over the best peer's
-    error: float  # largest difference from PyTorch, as a part of the largest result
+    error: float  # largest difference from a peer's result, as a part of the largest
     notes: tuple[str, ...]
 
 
-def _module(name: str) -> Any:
-    """Return a network of random weights, whose statistics are not the usual ones."""
-    import networks_for_tests as networks
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A network at a batch size: its input, the result to expect, and who else runs it."""
 
-    makers = {
-        "resnet50": networks.resnet50,
-        "vgg16": networks.vgg16,
-        "mobilenet_v2": networks.mobilenet_v2,
-    }
-    return makers[name]()
+    network: Network
+    x: Array
+    expected: Array
+    peers: tuple[Contestant, ...]
+
+
+def _subject(name: str, batch: int, options: dict[str, Any]) -> Subject:
+    if name in MODELS:
+        return _of_onnx(MODELS[name](batch), options)
+    return _of_torch(name, batch, options)
+
+
+def _of_onnx(model: Any, options: dict[str, Any]) -> Subject:
+    """Return an ONNX model, whose results are held to ONNX Runtime's."""
+    network = Network.from_onnx(model)
+    shape = network.graph().values[network.inputs[0].name].shape
+    x = _aligned(np.random.default_rng(0).standard_normal(shape, dtype=np.float32))
+    session = onnx_network.session_of(model, options["threads"])
+    expected = onnx_network.result_of(session, x)
+    wanted = "onnxruntime" in options["peers"].split(",")
+    return Subject(network, x, expected, (onnx_network.contestant(session, x),) if wanted else ())
+
+
+def _of_torch(name: str, batch: int, options: dict[str, Any]) -> Subject:
+    """Return a module of random weights, whose statistics are not the usual ones."""
+    import networks_for_tests as networks
+    import torch
+
+    from peers import torch_network
+
+    torch.set_num_threads(options["threads"])
+    module = getattr(networks, name)()
+    given = torch.randn(batch, 3, 224, 224, generator=torch.Generator().manual_seed(0))
+    network = Network.from_torch(networks.exported(module, given), name=name)
+    x = _aligned(given.numpy())
+    wanted = options["peers"].split(",")
+    peers = list(torch_network.contestants(module, given, wanted))
+    if "onnxruntime" in wanted:
+        session = onnx_network.session_of(
+            onnx_network.model_of(network.graph()), options["threads"]
+        )
+        peers.insert(0, onnx_network.contestant(session, x))
+    return Subject(network, x, torch_network.result_of(module, given), tuple(peers))
 
 
 def _compare(handle: Handle, name: str, batch: int, options: dict[str, Any]) -> Row:
-    import torch
-    from networks_for_tests import exported
-
-    torch.set_num_threads(options["threads"])
-    module = _module(name)
-    x = torch.randn(batch, 3, 224, 224, generator=torch.Generator().manual_seed(0))
-    program = exported(module, x)
-    network = Network.from_torch(program, name=name)
+    subject = _subject(name, batch, options)
+    network, expected = subject.network, subject.expected
     given = network.inputs[0].name
     began = time.perf_counter()
     with ProgressBar() as progress:
@@ -81,17 +116,15 @@ def _compare(handle: Handle, name: str, batch: int, options: dict[str, Any]) -> 
             handle, mode=options["mode"], time_budget=options["budget"], on_progress=progress
         )
     compiled = time.perf_counter() - began
-    inputs = {given: _aligned(x.numpy())}
+    inputs = {given: subject.x}
     (output,) = (port.name for port in plan.outputs)
-    expected = _torch_result(module, x)
     got = plan.run(inputs)[output]
     error = float(np.abs(got - expected).max() / np.abs(expected).max())
     if not error < _TOLERANCE:
         raise click.ClickException(f"{name} at batch {batch}: off by {error:.2g} of the largest")
     ours = Contestant("convfind", True, host_timer(lambda: plan.run(inputs)), spin_s=0.0)
-    peers = list(_peers(network, module, x, options))
     summary = min if options["fastest"] else statistics.median
-    times = _times([ours, *peers], options["rounds"], summary)
+    times = _times([ours, *subject.peers], options["rounds"], summary)
     ours_ms = times.pop("convfind")
     profile = plan.profile(inputs)
     if options["profile"]:
@@ -118,56 +151,6 @@ def _aligned(array: Array) -> Array:
     copy = raw[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
     copy[...] = array
     return copy
-
-
-def _torch_result(module: Any, x: Any) -> Array:
-    import torch
-
-    with torch.inference_mode():
-        result: Array = module(x).numpy()
-    return result
-
-
-def _peers(network: Network, module: Any, x: Any, options: dict[str, Any]) -> Iterator[Contestant]:
-    wanted = options["peers"].split(",")
-    if "onnxruntime" in wanted:
-        array = _aligned(x.numpy())
-        yield onnx_network.contestant(network.graph(), array, options["threads"])
-    if "torch" in wanted:
-        yield Contestant("PyTorch", True, host_timer(_eager(module, x)))
-    if "torch-compile" in wanted:
-        yield Contestant("torch.compile", True, host_timer(_frozen(module, x)))
-
-
-def _eager(module: Any, x: Any) -> Callable[[], object]:
-    """Return PyTorch channels-last with batch norms folded: its best mode without a compiler."""
-    import torch
-    from torch.fx.experimental.optimization import fuse
-
-    fused: Any = fuse(module.eval())
-    fused = fused.to(memory_format=torch.channels_last)
-    last = x.to(memory_format=torch.channels_last)
-
-    def run() -> object:
-        with torch.inference_mode():
-            return fused(last)
-
-    return run
-
-
-def _frozen(module: Any, x: Any) -> Callable[[], object]:
-    """Return what Inductor makes with constant weights."""
-    import torch
-    import torch._inductor.config as inductor
-
-    inductor.freezing = True
-    compiled: Any = torch.compile(module.eval())
-
-    def run() -> object:
-        with torch.no_grad():
-            return compiled(x)
-
-    return run
 
 
 def _times(
@@ -209,7 +192,10 @@ def table_of(rows: list[Row], title: str) -> Table:
 
 
 @click.command()
-@click.option("--networks", default="resnet50,vgg16,mobilenet_v2", show_default=True)
+@click.option(
+    "--networks", default="resnet50,vgg16,mobilenet_v2", show_default=True,
+    help=f"Also {', '.join(MODELS)}; all for all.",
+)  # fmt: skip
 @click.option("--batches", default="1,4,16", show_default=True)
 @click.option("--threads", default=2, show_default=True, help="Cores that everyone is pinned to.")
 @click.option("--peers", default="onnxruntime,torch", show_default=True, help="Also torch-compile.")
@@ -223,14 +209,14 @@ def table_of(rows: list[Row], title: str) -> Table:
 def main(
     networks: str, batches: str, device: str, profile: bool, as_json: bool, **options: Any
 ) -> None:
-    """Compare whole networks: everyone in turns, results held to PyTorch's."""
+    """Compare whole networks: everyone in turns, results held to a peer's."""
     # Before any runtime starts its threads.
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-options["threads"] :])
     os.environ["OMP_NUM_THREADS"] = str(options["threads"])
     rows: list[Row] = []
     with convfind.open(device) as handle:
         title = f"{handle.target.name}, {handle.target.platform}, {handle.target.driver}"
-        for name in networks.split(","):
+        for name in _ALL if networks == "all" else networks.split(","):
             for batch in map(int, batches.split(",")):
                 rows.append(_compare(handle, name, batch, {**options, "profile": profile}))
     ratios = [row.ratio for row in rows if row.ratio is not None]

@@ -1,4 +1,4 @@
-"""ONNX Runtime on CPUs with a whole network, written as ONNX from convfind's own graph."""
+"""ONNX Runtime on CPUs with a whole network: a model, or convfind's own graph as one."""
 
 from __future__ import annotations
 
@@ -30,17 +30,25 @@ from peers.timing import Contestant, host_timer
 _SPIN_S = 0.1
 
 
-def contestant(graph: Graph, x: np.ndarray[Any, Any], threads: int) -> Contestant:
-    """Return ONNX Runtime with a graph of one input and one output."""
+def session_of(model: onnx.ModelProto, threads: int) -> ort.InferenceSession:
+    """Return ONNX Runtime with a model."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
-    session = ort.InferenceSession(
-        model_of(graph).SerializeToString(), options, providers=["CPUExecutionProvider"]
+    return ort.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
-    (name,) = graph.inputs
-    return Contestant(
-        "ONNX Runtime", True, host_timer(lambda: session.run(None, {name: x})), _SPIN_S
-    )
+
+
+def contestant(session: ort.InferenceSession, x: np.ndarray[Any, Any]) -> Contestant:
+    """Return ONNX Runtime with a network of one input."""
+    return Contestant("ONNX Runtime", True, host_timer(lambda: result_of(session, x)), _SPIN_S)
+
+
+def result_of(session: ort.InferenceSession, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the first result for the only input."""
+    (given,) = session.get_inputs()
+    result: np.ndarray[Any, Any] = session.run(None, {given.name: x})[0]
+    return result
 
 
 def model_of(graph: Graph) -> onnx.ModelProto:

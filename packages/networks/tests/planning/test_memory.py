@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +125,24 @@ def block_of(plan: MemoryPlan, graph: Graph, public: str = "y") -> str:
 def test_light_models_need_little_more_than_the_lower_bound(path: Path) -> None:
     plan = plan_memory(Network.from_onnx(path).optimized())
     assert plan.nbytes <= 1.05 * plan.lower_bound
+
+
+@pytest.mark.parametrize("path", LIGHT_MODELS, ids=lambda path: path.stem)
+def test_light_models_channels_last_need_the_lower_bound(path: Path) -> None:
+    graph = Network.from_onnx(path).optimized()
+    laid_out = lay_out(graph, channels_last_where_possible(graph))
+    plan = plan_memory(laid_out.graph, channels_last=laid_out.channels_last, outputs_apart=True)
+    assert plan.nbytes == plan.lower_bound
+
+
+def test_values_that_grow_take_turns_at_the_ends_of_the_arena() -> None:
+    def make(b: GraphBuilder, x: Value) -> Value:
+        for _ in range(4):
+            x = b.add(Concat(1), x, conv(b, b.add(TANH, x), 8))
+        return x
+
+    plan = planned_channels_last(graph_of(make, (1, 16, 4, 4)))
+    assert plan.nbytes == plan.lower_bound
 
 
 def test_a_whole_network_runs_in_its_arena() -> None:
@@ -261,16 +281,19 @@ _BLOCKS = st.builds(
 @settings(deadline=None)
 @given(st.lists(_BLOCKS, max_size=25))
 def test_blocks_that_are_needed_at_once_never_overlap(blocks: list[Block]) -> None:
-    from convfind_networks.memory.plan import _ORDERS, _placed
+    from convfind_networks.memory.plan import _ORDERS, _placed, _together
 
-    for order in _ORDERS:
-        placements = _placed(sorted(blocks, key=order))
+    blocks = [replace(one, name=str(at)) for at, one in enumerate(blocks)]
+    bound, together = lower_bound(blocks, 15), _together(blocks)
+    for order, end in product(_ORDERS, (None, bound)):
+        placements = _placed(sorted(blocks, key=order), together, end)
+        assert len(placements) == len(blocks)
         for at, one in enumerate(placements):
             for other in placements[at + 1 :]:
                 if one.block.overlaps(other.block):
                     assert one.end <= other.offset or other.end <= one.offset
     most = max(sum(b.nbytes for b in blocks if b.first <= t <= b.last) for t in range(15))
-    assert lower_bound(blocks, 15) == most
+    assert bound == most
 
 
 _WORDS = ("relu", "conv", "add", "concat", "split", "flat", "turn", "pool")

@@ -1,7 +1,9 @@
 """`MemoryPlan`: where in one arena each block lies.
 
 Greedy by size (Pisarchyk and Lee, 2020): the largest block first, each in the smallest gap between
-those that are needed at the same time.
+those that are needed at the same time. Where that needs more than the lower bound, they are placed
+once more in an arena of that size, from both of its ends: values that grow along a chain, each out
+of the one before, then take turns.
 """
 
 from __future__ import annotations
@@ -87,13 +89,8 @@ def plan_memory(
         if one.nbytes and one.name not in apart
     ]
     bound = lower_bound(rounded, len(graph.nodes))
-    plans = []
-    for order in _ORDERS:
-        placements = _placed(sorted(rounded, key=order))
-        plans.append((max((one.end for one in placements), default=0), placements))
-        if plans[-1][0] == bound:
-            break
-    size, placements = min(plans, key=lambda plan: plan[0])
+    placements = _smallest(rounded, bound)
+    size = _size(placements)
     return MemoryPlan(tuple(placements), MappingProxyType(dict(views)), size, bound, apart)
 
 
@@ -133,18 +130,51 @@ _ORDERS: tuple[Callable[[Block], tuple[int, ...]], ...] = (
 )
 
 
-def _placed(blocks: Sequence[Block]) -> list[Placement]:
-    """Place blocks in this order, each in the smallest gap that holds it, or behind all others."""
-    placed: list[Placement] = []
+def _smallest(blocks: Sequence[Block], bound: int) -> list[Placement]:
+    """Return the smallest arena of some orders; the first that needs no more than the bound."""
+    together = _together(blocks)
+    best: list[Placement] | None = None
+    for end in (None, bound):
+        for key in _ORDERS:
+            found = _placed(sorted(blocks, key=key), together, end)
+            if best is None or _size(found) < _size(best):
+                best = found
+            if _size(best) <= bound:
+                return best
+    return best or []
+
+
+def _together(blocks: Sequence[Block]) -> dict[Block, list[Block]]:
+    """Return for each block those that are needed at the same time."""
+    return {
+        block: [one for one in blocks if one is not block and one.overlaps(block)]
+        for block in blocks
+    }
+
+
+def _size(placements: Sequence[Placement]) -> int:
+    return max((one.end for one in placements), default=0)
+
+
+def _placed(
+    blocks: Sequence[Block], together: Mapping[Block, Sequence[Block]], end: int | None
+) -> list[Placement]:
+    """Place blocks in this order, each in the smallest gap that holds it, or behind all others.
+
+    In an arena with an end, they lie at the end of a gap that does not begin with the arena.
+    """
+    placed: dict[Block, Placement] = {}
     for block in blocks:
         around = sorted(
-            (one for one in placed if one.block.overlaps(block)), key=lambda one: one.offset
+            (placed[one] for one in together[block] if one in placed), key=lambda one: one.offset
         )
-        best, smallest, end = None, None, 0
-        for other in around:
-            gap = other.offset - end
+        best, smallest, behind = None, None, 0
+        gaps = [(one.offset, one.end) for one in around]
+        for begin, after in gaps if end is None else [*gaps, (end, 0)]:
+            gap = begin - behind
             if gap >= block.nbytes and (smallest is None or gap < smallest):
-                best, smallest = end, gap
-            end = max(end, other.end)
-        placed.append(Placement(block, end if best is None else best))
-    return placed
+                at_end = end is not None and behind > 0
+                best, smallest = begin - block.nbytes if at_end else behind, gap
+            behind = max(behind, after)
+        placed[block] = Placement(block, behind if best is None else best)
+    return list(placed.values())
