@@ -148,13 +148,13 @@ def is_for(solver: Solver, target: Target) -> bool:
 
 
 def check_all(
-    device: str, ids: Sequence[str], workers: int, parts: int, limit: float
+    device: str, ids: Sequence[str], workers: int, parts: int, limit: float, seed: int
 ) -> Iterable[Result]:
     """Check solvers in processes."""
     results = {solver_id: Result(solver_id) for solver_id in ids}
     deadline = time.time() + limit
     jobs = [(solver_id, part) for solver_id in ids for part in range(parts)]
-    random.Random(0).shuffle(jobs)  # what the time does not reach is of all solvers
+    random.Random(seed).shuffle(jobs)  # what the time does not reach is of all solvers
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, context, _Worker.start, (device,)) as pool:
         tasks = {
@@ -179,9 +179,16 @@ def check_all(
 @click.option("--workers", default=os.cpu_count() or 1, help="Processes.  [one a core]")
 @click.option("--parts", default=16, show_default=True, help="Parts of a solver's problems.")
 @click.option("--time-limit", default=math.inf, help="Begin nothing after so many seconds.")
+@click.option("--seed", default=0, show_default=True, help="Of the order, if time is limited.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def main(
-    device: str, solvers: str, workers: int, parts: int, time_limit: float, as_json: bool
+    device: str,
+    solvers: str,
+    workers: int,
+    parts: int,
+    time_limit: float,
+    seed: int,
+    as_json: bool,
 ) -> None:
     """Check every installed solver that is for the device."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of each worker
@@ -195,7 +202,8 @@ def main(
             and is_for(solver, target)
         ]
         title = f"{target.name}, {target.platform}, {target.driver}"
-    results = sorted(check_all(device, ids, workers, parts, time_limit), key=lambda r: r.solver)
+    checked = check_all(device, ids, workers, parts, time_limit, seed)
+    results = sorted(checked, key=lambda result: result.solver)
     bad = [result for result in results if result.is_bad]
     unreached = sum(result.unreached for result in results)
     if as_json:
