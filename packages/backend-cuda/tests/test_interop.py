@@ -13,6 +13,7 @@ from cuda_standin import TARGET, StandinDriver
 from convfind.backend_kit import dlpack
 from convfind.errors import DeviceError, LaunchError
 from convfind.runtime.backend import TensorForm
+from convfind.types import DataType
 from convfind_backend_cuda import interop
 from convfind_backend_cuda.device import CudaDevice
 from convfind_backend_cuda.memory import CudaBuffer
@@ -119,6 +120,24 @@ def test_the_array_interface_says_gaps_and_what_may_not_be_written(device: CudaD
         device.adopt(Interface(strides=(64, 4)))
 
 
+def test_elements_of_several_numbers_are_another_type(device: CudaDevice) -> None:
+    """Two halves have the bits of a float32, and are none."""
+
+    class Pairs(Producer):
+        def __dlpack__(self, *, stream: int | None) -> object:
+            capsule = super().__dlpack__(stream=stream)
+            address = dlpack._address_in(capsule, b"dltensor")
+            managed = ctypes.cast(address, ctypes.POINTER(dlpack._ManagedTensor)).contents
+            managed.tensor.dtype.bits, managed.tensor.dtype.lanes = 16, 2
+            return capsule
+
+    buffer = device.adopt(Pairs())
+    assert buffer is not None
+    assert buffer.form is not None
+    assert buffer.form.dtype == "DLPack's type 2:16x2"
+    assert buffer.size == 128
+
+
 def test_anything_else_is_nobodys(device: CudaDevice) -> None:
     assert device.adopt(np.zeros(3)) is None
     assert device.adopt("tensor") is None
@@ -132,6 +151,7 @@ def torch_tensor(**more: Any) -> Any:
         "is_cuda": True,
         "device": SimpleNamespace(index=0),
         "requires_grad": False,
+        "is_neg": lambda: False,
         "dtype": "torch.float32",
         "shape": (4, 8),
         "stride": lambda: (8, 1),
@@ -157,6 +177,19 @@ def test_a_gradient_is_refused_only_while_pytorch_records() -> None:
     with pytest.raises(DeviceError, match=r"use its detach\(\)"):
         interop._of_torch(SimpleNamespace(is_grad_enabled=lambda: True), asking, 0)
     assert interop._of_torch(SimpleNamespace(is_grad_enabled=lambda: False), asking, 0)
+
+
+def test_memory_with_the_other_sign_is_refused() -> None:
+    """As the imaginary part of a conjugate has it."""
+    lazily = torch_tensor(is_neg=lambda: True)
+    with pytest.raises(DeviceError, match=r"use its resolve_neg\(\)"):
+        interop._of_torch(SimpleNamespace(is_grad_enabled=lambda: False), lazily, 0)
+
+
+def test_bytes_in_a_foreign_order_are_another_type(device: CudaDevice) -> None:
+    """NumPy gives the types of both orders one name."""
+    foreign = np.dtype(np.float32).newbyteorder().str
+    assert device.adopt(Interface(typestr=foreign)).form.dtype not in set(DataType)  # type: ignore[union-attr]
 
 
 def test_tensors_of_pytorch_on_the_host_are_the_hosts(device: CudaDevice) -> None:

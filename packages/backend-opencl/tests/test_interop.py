@@ -14,6 +14,7 @@ from opencl_testing import Runner
 from convfind.errors import DeviceError
 from convfind.runtime.backend import InvokeArgs, TensorForm
 from convfind.solver.recipe import BufferArg, Memory, f32
+from convfind.types import DataType
 from convfind_backend_opencl.backend import OpenCLBackend
 from convfind_backend_opencl.device import OpenCLDevice
 
@@ -91,6 +92,15 @@ def test_an_array_says_how_it_lies(own: OpenCLDevice) -> None:
         adopted = own.adopt(given)
         assert adopted is not None
         assert (adopted.form, adopted.size) == (form, 512)
+
+
+def test_bytes_in_a_foreign_order_are_another_type(own: OpenCLDevice) -> None:
+    """NumPy gives the types of both orders one name."""
+    foreign = VALUES.astype(VALUES.dtype.newbyteorder())
+    adopted = own.adopt(cl.array.to_device(own.queue, foreign))
+    assert adopted is not None
+    assert adopted.form is not None
+    assert adopted.form.dtype not in set(DataType)
 
 
 def test_memory_that_kernels_may_not_write_says_so(own: OpenCLDevice) -> None:

@@ -140,6 +140,24 @@ def test_a_solver_that_fails_is_left_for_pytorch(caplog: pytest.LogCaptureFixtur
     assert "out of resources" in caplog.text
 
 
+def test_a_way_that_another_thread_gives_up_meanwhile_is_used_to_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine, given = Engine(), call(keep_faster=False)
+    right = torch.conv2d(given.x.double(), given.w.double())
+    engine.compute(given)
+    (route,) = given.layer.routes
+    assert route.way is not None
+
+    def given_up(place: object) -> bool:
+        route.way = None
+        return True
+
+    monkeypatch.setattr(type(route.way.place), "is_usable", property(given_up))
+    assert_close(engine.computed(given, route), right, torch.float32)
+    assert_close(engine.computed(given, route), right, torch.float32)
+
+
 def test_a_device_without_a_backend_stays_pytorchs_with_the_reason() -> None:
     assert "no devices of PyTorch's type xpu" in str(open_place(torch.device("xpu")))
     if not torch.cuda.is_available():

@@ -136,6 +136,19 @@ def test_tensors_with_gaps_and_overlaps_are_read_as_they_are() -> None:
         assert_close(functional.conv2d(x, w), right, torch.float32)
 
 
+def test_a_sign_that_is_not_in_memory_counts() -> None:
+    """PyTorch keeps the sign of what a conjugate has as its imaginary part apart."""
+    x, w = torch.randn(2, 3, 6, 6, dtype=torch.complex64).conj().imag, torch.randn(4, 3, 3, 3)
+    assert x.is_neg()
+    right = torch.conv2d(x.double(), w.double())
+    assert_close(functional.conv2d(x, w), right, torch.float32)
+    leaf = torch.randn(2, 3, 6, 6, requires_grad=True)
+    dy = torch._neg_view(torch.randn(right.shape))
+    (gradient,) = torch.autograd.grad(functional.conv2d(leaf, w), leaf, dy)
+    back = torch.nn.functional.conv_transpose2d(dy.resolve_neg().double(), w.double())
+    assert_close(gradient, back, torch.float32)
+
+
 def test_memory_at_an_odd_address_is_used() -> None:
     x, w = torch.randn(1 + 2 * 3 * 6 * 6)[1:].view(2, 3, 6, 6), torch.randn(1 + 108)[1:]
     y = functional.conv2d(x, w.view(4, 3, 3, 3))

@@ -116,6 +116,7 @@ def test_other_problems_and_devices_are_refused(solver: First) -> None:
         (problem_of(solver, (1, 3, 80, 80), (4, 3, 3, 3), dilation=2), target, Reason.DILATION),
         (problem_of(solver, (1, 3, 8, 8, 8), (4, 3, 3, 3, 3)), target, Reason.SPATIAL_RANK),
         (problem_of(solver, (1, 4, 40000, 40000), (4, 4, 3, 3)), target, Reason.SIZE_LIMIT),
+        (problem_of(solver, (2**20, 3, 500, 3), (4, 3, 3, 3)), target, Reason.SIZE_LIMIT),
     ):
         answer = solver.takes(problem, device)
         assert isinstance(answer, Rejected), problem

@@ -19,6 +19,7 @@ from convfind.backend_kit.borrowed import Borrowed
 from convfind.errors import DeviceError
 from convfind.problem.tensor_spec import packed_steps
 from convfind.runtime.backend import TensorForm
+from convfind.runtime.tensors import type_name
 from convfind_backend_cuda.errors import checked
 from convfind_backend_cuda.memory import LEGACY_STREAM, CudaBuffer
 from convfind_backend_cuda.queue import DEFAULT, Queue
@@ -56,6 +57,9 @@ def _of_torch(torch: Any, tensor: Any, number: int) -> CudaBuffer:
         msg = "tensor requires a gradient, which convfind does not record; use its detach()"
         raise DeviceError(msg)
     dtype = str(tensor.dtype).removeprefix("torch.")
+    if tensor.is_neg():
+        msg = "tensor's memory holds the numbers with the other sign; use its resolve_neg()"
+        raise DeviceError(msg)
     form = TensorForm(tuple(tensor.shape), tensor.stride(), dtype)
     address: int = tensor.data_ptr()
     dlpack.check_in_place(form, address)
@@ -70,7 +74,7 @@ def _of_interface(tensor: Any, number: int, queue: Queue, borrowed: Borrowed) ->
     shape, dtype = tuple(given["shape"]), np.dtype(given["typestr"])
     steps = given.get("strides")
     strides = packed_steps(shape) if steps is None else tuple(s // dtype.itemsize for s in steps)
-    form = TensorForm(shape, strides, dtype.name)
+    form = TensorForm(shape, strides, type_name(dtype))
     dlpack.check_in_place(form, address)
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     with queue.context:

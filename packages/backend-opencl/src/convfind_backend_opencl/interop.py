@@ -8,6 +8,7 @@ import pyopencl as cl
 
 from convfind.errors import DeviceError
 from convfind.runtime.backend import TensorForm
+from convfind.runtime.tensors import type_name
 from convfind_backend_opencl.errors import opencl_errors
 from convfind_backend_opencl.memory import Block, HostMemory, OpenCLBuffer
 
@@ -54,7 +55,7 @@ def _adopt_array(
         return None  # shared virtual memory
     _check_context(memory, context)
     steps = tuple(step // array.dtype.itemsize for step in array.strides)
-    form = TensorForm(array.shape, steps, array.dtype.name)
+    form = TensorForm(array.shape, steps, type_name(array.dtype))
     if not form.is_dense:
         msg = f"array of shape {form.shape} and strides {form.strides} has gaps; use its copy()"
         raise DeviceError(msg)

@@ -252,6 +252,22 @@ def memory(size: int, skipped: int) -> Array:
     return raw[start : start + 4 * size].view(np.float32)
 
 
+def test_bytes_in_a_foreign_order_are_refused(handle: Handle) -> None:
+    """NumPy gives the types of both orders one name."""
+    foreign = X.astype(X.dtype.newbyteorder())
+    solution = handle.find(PROBLEM).best
+    refused = pytest.raises(ProblemError, match="float32 of foreign byte order")
+    for ask in (
+        lambda: handle.tensor(foreign),
+        lambda: handle.run(solution, x=foreign, w=W),
+        lambda: handle.run(solution, x=X, w=W, out=np.zeros(PROBLEM.y_shape, ">f4")),
+        lambda: handle.convolve(foreign, W),
+        lambda: handle.bind(solution, w=W.astype(foreign.dtype)),
+    ):
+        with refused:
+            ask()
+
+
 @pytest.mark.parametrize("skipped", [0, 16])
 def test_a_result_over_an_input_is_refused(handle: Handle, skipped: int) -> None:
     problem = ConvProblem.forward(x=(1, 4, 6, 5), w=(4, 4, 3, 3), padding=1)

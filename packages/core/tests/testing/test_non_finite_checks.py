@@ -13,11 +13,11 @@ from convfind.runtime.tensors import tensor_view
 from convfind.testing import MockDevice, check_solver
 from convfind.testing.device_checks import CorrectRun
 from convfind.testing.guarded_run import GuardedRunner
-from convfind.testing.mock_functions import MOCK_FUNCTIONS, mock_convolution
+from convfind.testing.mock_functions import MOCK_FUNCTIONS, mock_convolution, mock_fused
 from convfind.testing.non_finite_checks import NonFiniteChecks
 from convfind.testing.numbers import Numbers
 from convfind.testing.report import SolverReport
-from convfind.testing.solvers import MockDynamic
+from convfind.testing.solvers import MockDynamic, MockFused, MockSolver
 from convfind.testing.tensors import Bytes
 from convfind.types import Direction, Layout
 
@@ -47,7 +47,7 @@ def problems(direction: Direction) -> list[ConvProblem]:
 
 
 def complaints(
-    kernel: Kernel, shapes: list[ConvProblem], solver: type[MockDynamic] = MockDynamic
+    kernel: Kernel, shapes: list[ConvProblem], solver: type[MockSolver] = MockDynamic
 ) -> str:
     """Check a solver with a kernel on many poisoned elements; return what is wrong, all in one."""
     device = MockDevice(functions={**MOCK_FUNCTIONS, solver.entry: kernel})
@@ -117,6 +117,26 @@ def test_a_nan_that_becomes_a_number_is_seen(direction: Direction) -> None:
 
     assert "nan at" in (found := complaints(kernel, problems(direction)))
     assert "is lost in" in found
+
+
+def test_a_nan_in_what_is_added_is_seen() -> None:
+    def forgetful(x: Bytes, w: Bytes, y: Bytes, *others: Any) -> None:
+        mock_fused(x, w, y, *others)
+        problem, tensors = views(x, w, y, [one for one in others if isinstance(one, np.int64)])
+        tensors["y"][np.isnan(tensors["y"])] = 0
+
+    shapes = [
+        ConvProblem.forward(
+            *((2, 4, 5, 6), (6, 2, 3, 3)),
+            **{"padding": 1, "groups": 2, "bias": True, "add": True, "beta": 2.0},
+            **{"activation": "relu", "layout": layout},
+        )
+        for layout in (Layout.NCHW, Layout.NHWC)
+    ]
+    assert complaints(mock_fused, shapes, MockFused) == ""
+    found = complaints(forgetful, shapes, MockFused)
+    assert "of bias is lost in 60 results that read it" in found
+    assert "of z is lost in 1 results that read it" in found
 
 
 def test_an_infinity_that_becomes_a_number_is_seen_and_nan_is_not_one() -> None:

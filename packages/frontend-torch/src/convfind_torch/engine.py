@@ -56,10 +56,9 @@ class Engine:
 
     def computed(self, call: Call, route: Route) -> torch.Tensor:
         """Compute a call by its route; records no gradient."""
-        if not route.is_ours:
+        way, tensors = route.way, call.tensors  # once: another thread may give the way up
+        if way is None or not way.place.is_usable:
             return call.pytorch()
-        way, tensors = route.way, call.tensors
-        assert way is not None
         try:
             bound = self.bound.convolution(way, call.w) if call.constant else None
             if bound is not None:

@@ -34,11 +34,16 @@ class Way:
         like = next(iter(tensors.values()))
         out = torch.empty(self.shape, dtype=like.dtype, device=like.device, memory_format=layout)
         dense = {
-            name: one.contiguous() if name == "bias" else one.contiguous(memory_format=layout)
+            name: _dense(one, torch.contiguous_format if name == "bias" else layout)
             for name, one in tensors.items()
         }
         self.place.run(bound or self.convolution, dense, out)
         return out
+
+
+def _dense(tensor: torch.Tensor, layout: torch.memory_format) -> torch.Tensor:
+    """Return a tensor whose memory holds its numbers: a lazy sign of gradients is applied."""
+    return tensor.resolve_neg().contiguous(memory_format=layout)
 
 
 @dataclass(eq=False, slots=True)

@@ -18,7 +18,7 @@ from convfind.runtime.backend import InvokeArgs
 from convfind_networks import Graph, GraphBuilder, Value
 from convfind_networks.errors import BindingError, PlanError, UnsupportedError
 from convfind_networks.graph import TensorType
-from convfind_networks.ops import Identity, Reduce, ReduceFunction, Reshape
+from convfind_networks.ops import Identity, Reduce, ReduceFunction, Reshape, Transpose
 from convfind_networks.plan import Place, Plan, compile_graph
 
 safetensors = pytest.importorskip("safetensors")
@@ -287,6 +287,13 @@ def _at(document: Any, *keys: Any, value: Any) -> None:
         (("tasks", 0, "places"), {}, "has no place"),
         (("arena",), 512, "lies outside"),
         (("tasks",), 5, "is no plan"),
+        (("inputs", 0, "place"), ["arena", 0], "input x0 lies in arena"),
+        (("inputs", 0, "place"), ["input0", 512], "input x0 lies in input0"),
+        (("inputs", 0, "dtype"), "object", "compile the network again"),
+        (("inputs", 0, "shape"), [2, -3], "compile the network again"),
+        (("outputs", 0, "place"), ["arena", 2**40], "output y lies outside of arena"),
+        (("outputs", 0, "place"), ["output0", 512], "output y lies outside of output0"),
+        (("outputs", 0, "place"), ["nowhere", 0], "output y lies outside of nowhere"),
     ],
 )
 def test_a_plan_that_does_not_fit_is_refused(
@@ -296,6 +303,34 @@ def test_a_plan_that_does_not_fit_is_refused(
     with pytest.raises(PlanError, match=told) as raised:
         Plan.load(path, handle)
     assert "\n" not in str(raised.value)
+
+
+def test_an_output_brings_no_memory_for_a_larger_one(
+    plan: Plan, handle: Handle, tmp_path: Path
+) -> None:
+    """It would be as small as the output that comes first, and kernels count on the other size."""
+
+    def steal(document: Any) -> None:
+        (whole,) = document["outputs"]
+        first = {"name": "a", "dtype": "float32", "shape": [1], "place": ["output1", 0]}
+        document["outputs"] = [first, {**whole, "place": ["arena", 0]}]
+        document["tasks"][-1]["places"]["y"] = ["output1", 0]
+
+    with pytest.raises(PlanError, match="output a lies in output1, which is another's"):
+        Plan.load(changed(tmp_path / "a.plan", plan, steal), handle)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "int64", "uint8", "bool"])
+def test_a_saved_plan_keeps_every_type_of_elements(
+    handle: Handle, tmp_path: Path, dtype: str
+) -> None:
+    builder = GraphBuilder()
+    x = builder.input("x", TensorType(np.dtype(dtype), (2, 3)))
+    plan = compiled(handle, builder.graph({"y": builder.add(Transpose((1, 0)), x)}))
+    plan.save(tmp_path / "a.plan")
+    given = np.arange(6).reshape(2, 3).astype(dtype)
+    got = Plan.load(tmp_path / "a.plan", handle).run({"x": given})["y"]
+    np.testing.assert_array_equal(got, given.T, strict=True)
 
 
 @pytest.mark.parametrize("contents", [b"", b"nothing", bytes(100)])

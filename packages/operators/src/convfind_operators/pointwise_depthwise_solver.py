@@ -24,6 +24,8 @@ _MOST_FLOATS = 2**16
 #: Positions of a register tile, and results of the depthwise filter at a time: of 32 registers of
 #: 16 floats, and of 16 of 8.
 _MANY_REGISTERS, _FEW_REGISTERS = (12, 8), (6, 4)
+#: What kernels count as an int, in lines of vectors too.
+_LARGEST = 2**26
 #: Work-items a core at most, so that cores have as much to do.
 _ITEMS_PER_CORE = 8
 
@@ -43,6 +45,9 @@ class PointwiseDepthwiseSolver(OperatorSolver):
             return Rejected(Reason.LAYOUT, "channels last, without gaps")
         if _macro(problem.inner) != _macro(problem.outer):
             return Rejected(Reason.EPILOGUE, "activations of one kind")
+        images, channels, height, _ = problem.x
+        if (size := max(channels, problem.filters, images * height)) > _LARGEST:
+            return Rejected(Reason.SIZE_LIMIT, f"a size of {size}")
         floats = _Lines.of(problem).floats
         if floats > _MOST_FLOATS:
             return Rejected(Reason.SIZE_LIMIT, f"lines of {floats} floats, over {_MOST_FLOATS}")

@@ -190,4 +190,6 @@ def judge_first(
     image = max(math.prod(problem.x_shape[1:]), math.prod(problem.y_shape[1:]))
     if max(image, *problem.padding, problem.w_shape[0]) > LARGEST:
         return Rejected(Reason.SIZE_LIMIT, f"an image of {image} elements, or its padding")
+    if (rows := problem.x_shape[0] * problem.y_shape[2]) > LARGEST:
+        return Rejected(Reason.SIZE_LIMIT, f"{rows} rows of all images")
     return APPLICABLE

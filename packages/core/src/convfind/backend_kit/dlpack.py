@@ -90,8 +90,10 @@ class ForeignTensor:
         self.address: int = (tensor.data or 0) + tensor.byte_offset
         shape = tuple(tensor.shape[: tensor.rank])
         steps = tuple(tensor.strides[: tensor.rank]) if tensor.strides else packed_steps(shape)
-        bits = tensor.dtype.bits * tensor.dtype.lanes
-        kind = _TYPES.get((tensor.dtype.code, bits), f"DLPack's type {tensor.dtype.code}:{bits}")
+        code, lanes = tensor.dtype.code, tensor.dtype.lanes
+        bits = tensor.dtype.bits * lanes
+        other = f"DLPack's type {code}:{tensor.dtype.bits}" + f"x{lanes}" * (lanes != 1)
+        kind = _TYPES.get((code, bits), other) if lanes == 1 else other
         self.form = TensorForm(shape, steps, kind)
         #: Bytes of its elements.
         self.size = prod(shape) * bits // 8

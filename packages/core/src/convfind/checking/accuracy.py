@@ -112,6 +112,8 @@ LARGEST_WHOLE = {
 #: Elements that are compared at a time: few enough for a core's cache, and for memory that the
 #: allocator keeps, which matters more: fresh pages can cost ten times what comparing does.
 _BLOCK = 1 << 13
+#: So many subnormal steps are so much that one more or less makes no difference.
+_FAR = 2.0**20
 _SPARSE = {  # the tensor that gets zeros, so that sums stay small
     Direction.FORWARD: "w",
     Direction.BACKWARD_DATA: "w",
@@ -163,21 +165,23 @@ def measure_error(
     largest = largest_ratio = error_squares = squares = scale = 0.0
     for first in range(0, got.size, _BLOCK):
         block = slice(first, first + _BLOCK)
-        expected = right[block].astype(np.float64)
+        error = got[block].astype(np.float64)
         with np.errstate(invalid="ignore"):
-            error = np.abs(got[block].astype(np.float64) - expected)
-        error[error <= step] = 0.0
-        largest = max(float(error.max()), largest)
-        if not math.isfinite(largest):
+            error -= right[block]
+        most = _largest(error)
+        if not math.isfinite(most):
             return INFINITE_ERROR
+        if scales is not None or most <= _FAR * step:  # else steps are lost beside it
+            error[np.abs(error) <= step] = 0.0
+            most = _largest(error)
+        largest = max(most, largest)
         error_squares += float(np.dot(error, error))
-        if yardstick is not None:
-            expected = sizes[block].astype(np.float64)
-        squares += float(np.dot(expected, expected))
+        size = sizes[block].astype(np.float64, copy=False)
+        squares += float(np.dot(size, size))
         if scales is None:
-            scale = max(scale, float(np.abs(expected, out=expected).max()))
+            scale = max(scale, _largest(size))
         else:
-            largest_ratio = max(largest_ratio, _largest_ratio(error, scales[block]))
+            largest_ratio = max(largest_ratio, _largest_ratio(np.abs(error), scales[block]))
     if scales is None:
         largest_ratio = _ratio(largest, scale)
     return ErrorReport(largest_ratio, _ratio(math.sqrt(error_squares), math.sqrt(squares)))
@@ -197,6 +201,11 @@ def spread_magnitude(magnitude: Array, reach: int, *, channels_last: bool) -> Ar
             np.maximum(spread[:-step], along[step:], out=spread[:-step])
         magnitude = np.moveaxis(spread, 0, axis)
     return magnitude
+
+
+def _largest(values: Array) -> float:
+    """The largest absolute value, without a copy; NaN where one is."""
+    return max(float(values.max()), -float(values.min()))
 
 
 def _largest_ratio(error: Array, scale: Array) -> float:

@@ -232,6 +232,8 @@ class Convolution:
         if buffer is None:
             msg = f"workspace is a {type(given).__name__}, not memory of {self.device.target.name}"
             raise WorkspaceError(msg)
+        if getattr(buffer, "read_only", False):
+            raise WorkspaceError("workspace is read-only; pass memory that kernels can write")
         if buffer.size < self.workspace_size:
             needed = f"{self.solution.solver} needs {self.workspace_size}"
             msg = f"workspace has {buffer.size} bytes; {needed}"

@@ -30,7 +30,7 @@ from convfind.problem.options import CallOptions, ConvOptions, check_call_names
 from convfind.problem.tensor_spec import packed_steps
 from convfind.runtime.backend import InvokeArgs, Invoker
 from convfind.runtime.session import Progress, Session, silent
-from convfind.runtime.tensors import DeviceTensor, to_host_array
+from convfind.runtime.tensors import DeviceTensor, to_host_array, type_name
 from convfind.settings import Settings
 from convfind.solver import asking
 from convfind.types import DataType
@@ -299,7 +299,7 @@ class Handle:
             ProblemError: no tensor, or of a type that no problem has.
         """
         host = to_host_array(array)
-        dtype = enum_value("tensor", DataType, host.dtype.name)
+        dtype = enum_value("tensor", DataType, type_name(host.dtype))
         lies_last = host.ndim > 2 and not host.flags.c_contiguous
         if lies_last and np.moveaxis(host, 1, -1).flags.c_contiguous:
             memory = np.moveaxis(host, 1, -1)

@@ -248,13 +248,16 @@ def _are_moved(problem: Problem, name: str, axes: Layout | None) -> bool:
 def form_of(array: Array) -> TensorForm:
     """Return the form of an array in memory."""
     steps = tuple(step // max(array.itemsize, 1) for step in array.strides)
-    return TensorForm(array.shape, steps, _type_name(array.dtype))
+    return TensorForm(array.shape, steps, type_name(array.dtype))
 
 
 @lru_cache(maxsize=64)
-def _type_name(dtype: np.dtype[Any]) -> str:
-    """Return NumPy's name of a type, which NumPy puts together each time."""
-    return dtype.name
+def type_name(dtype: np.dtype[Any]) -> str:
+    """Return NumPy's name of a type, which does not tell that its bytes are in a foreign order.
+
+    Such a type has another name here: kernels would take its bytes for other numbers.
+    """
+    return dtype.name if dtype.isnative else f"{dtype.name} of foreign byte order"
 
 
 def check_form(problem: Problem, name: str, form: TensorForm) -> Layout | None:

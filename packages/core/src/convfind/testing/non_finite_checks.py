@@ -108,8 +108,8 @@ class NonFiniteChecks:
         mixes = self._solver.mixes_values(problem)
         # An activation passes a NaN on, and may make anything of an infinity.
         values = (np.nan, np.inf) if problem.activation is None else (np.nan, np.nan)
+        found = [_added(problem, name, rng) for name in problem.reads if name in ("bias", "z")]
         problem = problem.without_epilogue()
-        found = []
         for name in problem.direction.reads:
             shape = _memory_shape(problem, name)
             value = values[int(rng.integers(2))]
@@ -128,6 +128,21 @@ class NonFiniteChecks:
             nobody = np.zeros(_memory_shape(problem, problem.direction.writes), np.bool_)
             found.append(_Poison(data, "all unread elements", np.nan, unread, nobody, nobody))
         return found
+
+
+def _added(problem: ConvProblem, name: str, rng: np.random.Generator) -> _Poison:
+    """A NaN in the bias, which all results of a channel read, or in z, which one of them reads."""
+    shape = problem.operand(name).in_memory(problem.operand(name).shape)
+    at = tuple(int(rng.integers(size)) for size in shape)
+    elements = np.zeros(shape, np.bool_)
+    elements[at] = True
+    writes = problem.direction.writes
+    readers = elements
+    if name == "bias":
+        is_last = problem.tensor_layout(writes).channels_last
+        column = elements.reshape(-1, *(() if is_last else (1,) * problem.spatial_rank))
+        readers = np.broadcast_to(column, _memory_shape(problem, writes))
+    return _Poison(name, str(at), np.nan, elements, readers, readers)
 
 
 def _doubles(problem: ConvProblem, memory: Bytes) -> Doubles:

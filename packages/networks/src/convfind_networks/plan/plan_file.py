@@ -15,7 +15,6 @@ import numpy as np
 from convfind.errors import ConvfindError
 from convfind.find.solution_file import solution_from_bytes, solution_to_bytes
 from convfind.handle import Handle
-from convfind.types import DataType
 from convfind_networks.errors import PlanError
 from convfind_networks.plan.problem_document import document_of, problem_of
 from convfind_networks.plan.recipes import recipe_of
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 
 _FORMAT = 1
 _METADATA = "convfind_plan"
+#: NumPy's letters for kinds of numbers; V is what it has for those of ml_dtypes.
+_KINDS = "biufV"
 
 
 class _SavedTask(msgspec.Struct, frozen=True):
@@ -88,6 +89,7 @@ def load_plan(plan: type[Plan], path: Path, handle: Handle) -> Plan:
         raise PlanError(f"plan {path} {told}; compile the network here")
     try:
         schedule = _schedule(saved, handle.registry)
+        _check_ports(schedule)
         recipes = [_recipe(handle, task) for task in schedule.tasks]
         constants: DeviceBuffer | None = None
         if schedule.constants:
@@ -193,6 +195,35 @@ def _schedule(saved: _SavedSchedule, registry: Registry) -> Schedule:
     )
 
 
+def _check_ports(schedule: Schedule) -> None:
+    """Raise `PlanError` where an input or output would bring less memory than kernels count on."""
+    for at, port in enumerate(schedule.inputs):
+        if port.place != Place(f"input{at}"):
+            raise PlanError(f"input {port.name} lies in {port.place.memory}")
+    sizes = schedule.sizes
+    owners = {f"output{at}": port for at, port in enumerate(schedule.outputs)}
+    known = set[str]()
+    for own, port in owners.items():
+        known.add(own)
+        memory, begin = port.place.memory, port.place.offset
+        if not 0 <= begin <= begin + port.type.nbytes <= sizes.get(memory, -1):
+            raise PlanError(f"output {port.name} lies outside of {memory}")
+        # The first port there brings the memory, so it has to be the one whose size counts.
+        owner = owners.get(memory)
+        if owner and (memory not in known or owner.place != Place(memory)):
+            raise PlanError(f"output {port.name} lies in {memory}, which is another's")
+
+
 def _port(saved: _SavedPort) -> Port:
-    kind = TensorType(DataType(saved.dtype).numpy, saved.shape)
+    kind = TensorType(_element_type(saved.dtype), saved.shape)
     return Port(saved.name, kind, Place(*saved.place))
+
+
+def _element_type(name: str) -> np.dtype[Any]:
+    """Return a type by the name that `_saved_port` wrote. Raises `TypeError`, `ValueError`."""
+    import ml_dtypes  # noqa: F401  # which gives NumPy the names of its types
+
+    dtype = np.dtype(name)
+    if dtype.name != name or dtype.kind not in _KINDS:
+        raise ValueError(f"{name} is no type of elements")
+    return dtype
