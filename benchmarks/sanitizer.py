@@ -5,9 +5,9 @@
 Every kernel that a solver launches, in each direction and element type, runs once for the first
 problem of `check_solvers.py` for which it is launched. Tensors, workspace and packed weights are
 allocations of exactly their size: what a pool rounds up would hide the first bytes outside. Before
-all others comes a kernel with a fault for each tool; where the tool finds nothing there, its silence
-about others means nothing. Exit code 1: the sanitizer found something, a kernel did not run, or the
-planted fault was not found. Exit code 3: the time was over before everything had run.
+all others comes a kernel with a fault for each tool: where the tool finds nothing there, what it
+does not say of others means nothing. Exit code 1: the sanitizer found something, a kernel did not
+run, or the planted fault was not found. Exit code 3: the time was over before everything had run.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-from check_solvers import larger
 
 import convfind
+from check_solvers import larger
 from convfind.checking.draws import first_draw
 from convfind.device.target import Target
 from convfind.errors import ConvfindError
@@ -282,12 +282,17 @@ def _by_job(output: Iterator[str]) -> tuple[dict[int, list[str]], set[int]]:
             ended.add(int(number))
         elif not said:
             before.append(line)
-        elif max(said) not in ended or _OF_SANITIZER in line:
-            if line and not any(words in line for words in _NO_COMPLAINTS):
-                said[max(said)].append(line)
+        elif _is_complaint(line, of_program=max(said) not in ended):
+            said[max(said)].append(line)
     if not said:
         raise click.ClickException("nothing ran: " + " / ".join(before[-_MOST_LINES:]))
     return said, ended
+
+
+def _is_complaint(line: str, *, of_program: bool) -> bool:
+    if not line or any(words in line for words in _NO_COMPLAINTS):
+        return False
+    return of_program or _OF_SANITIZER in line
 
 
 @click.command()

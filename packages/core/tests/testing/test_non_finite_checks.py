@@ -122,7 +122,7 @@ def test_a_nan_that_becomes_a_number_is_seen(direction: Direction) -> None:
 def test_a_nan_in_what_is_added_is_seen() -> None:
     def forgetful(x: Bytes, w: Bytes, y: Bytes, *others: Any) -> None:
         mock_fused(x, w, y, *others)
-        problem, tensors = views(x, w, y, [one for one in others if isinstance(one, np.int64)])
+        _, tensors = views(x, w, y, [one for one in others if isinstance(one, np.int64)])
         tensors["y"][np.isnan(tensors["y"])] = 0
 
     shapes = [
