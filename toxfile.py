@@ -7,6 +7,8 @@ a twentieth of a second; pip takes five, since it installs hatchling anew for ea
 What ``shared`` names, groups of ``pyproject.toml``, is installed once for all environments and
 linked into those that ask: PyTorch and the OpenCL runtime weigh a gigabyte together.
 
+Environments may run side by side, as threads of one tox: what they share is made once.
+
 A run of the whole matrix keeps none of its environments, which have filled disks. One that is
 chosen by ``-e`` stays for the next run.
 """
@@ -19,6 +21,7 @@ import subprocess
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Lock
 
 from tox.config.sets import EnvConfigSet
 from tox.execute.request import StdinSource
@@ -27,6 +30,8 @@ from tox.session.state import State
 from tox.tox_env.api import ToxEnv
 from tox.tox_env.errors import Fail
 from tox.tox_env.python.api import Python
+
+_making = Lock()
 
 
 @impl
@@ -50,11 +55,13 @@ def tox_add_env_config(env_conf: EnvConfigSet, state: State) -> None:
 def tox_before_run_commands(tox_env: ToxEnv) -> None:
     """Links what is shared, and installs the wheels."""
     assert isinstance(tox_env, Python)
-    folders = [_shared(tox_env, group) for group in tox_env.conf["shared"]]
+    with _making:
+        folders = [_shared(tox_env, group) for group in tox_env.conf["shared"]]
+        wheels = [_wheel(tox_env, package) for package in tox_env.conf["wheels"]]
     if folders:
         (tox_env.env_site_package_dir() / "shared.pth").write_text("\n".join(folders) + "\n")
-    if tox_env.conf["wheels"]:
-        _install(tox_env, [_wheel(tox_env, package) for package in tox_env.conf["wheels"]])
+    if wheels:
+        _install(tox_env, wheels)
 
 
 @impl

@@ -7,7 +7,7 @@ import configparser
 import importlib.util
 import re
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -20,8 +20,9 @@ PARITY_TESTS = "packages/core/tests/handle/test_miopen_parity.py"
 
 DOCUMENTS = sorted(
     path
-    for path in ROOT.rglob("*.md")
-    if not any(part.startswith(".") or part == "venv" for part in path.relative_to(ROOT).parts)
+    for place in ROOT.iterdir()
+    if not place.name.startswith(".") and place.name != "venv"
+    for path in ([place] if place.suffix == ".md" else place.rglob("*.md"))
 )
 EACH_DOCUMENT = pytest.mark.parametrize(
     "document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix()
@@ -52,12 +53,15 @@ def class_body(module: str, name: str) -> list[ast.stmt]:
     )
 
 
-def rows(document: Path) -> Iterator[list[str]]:
-    """Yield the cells of every table row, headings and rulers left out."""
+@cache
+def rows(document: Path) -> tuple[list[str], ...]:
+    """The cells of every table row, headings and rulers left out."""
     lines = without_code(document.read_text()).splitlines()
-    for line, following in zip(lines, [*lines[1:], ""], strict=True):
-        if line.startswith("|") and not _RULER.match(line) and not _RULER.match(following):
-            yield [cell.strip() for cell in line.strip("|").split("|")]
+    return tuple(
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line, following in zip(lines, [*lines[1:], ""], strict=True)
+        if line.startswith("|") and not _RULER.match(line) and not _RULER.match(following)
+    )
 
 
 @EACH_DOCUMENT

@@ -11,8 +11,8 @@ from convfind.backend_kit.selection import select
 from convfind.device.target import Target
 from convfind.errors import BackendUnavailableError
 from convfind.runtime.backend import Backend
-from convfind.solver.kernel_spec import KernelLanguage
 from convfind_backend_hip.architectures import KNOWN, processor
+from convfind_backend_hip.languages import LANGUAGES
 
 if TYPE_CHECKING:
     from convfind_backend_hip.compiler import Compiler
@@ -25,7 +25,7 @@ class HipBackend(Backend):
     """HIP through hip-python."""
 
     name = "hip"
-    languages = (KernelLanguage.HIP, KernelLanguage.SHARED)
+    languages = LANGUAGES
 
     def __init__(self) -> None:
         self._found: tuple[Target, ...] = ()

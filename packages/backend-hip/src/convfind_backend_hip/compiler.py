@@ -7,9 +7,9 @@ from convfind.device.kernel_figures import KernelFigures
 from convfind.device.target import Target
 from convfind.errors import KernelBuildError
 from convfind.solver.kernel_spec import Program
-from convfind_backend_hip.backend import HipBackend
 from convfind_backend_hip.code_object import kernels_of
 from convfind_backend_hip.compile_pool import CompilePool, CompilerDiedError, shared_pool
+from convfind_backend_hip.languages import LANGUAGES
 
 #: Loops that ask for it are unrolled however long they become: what is left of one indexes arrays
 #: by its variable, which then are in scratch memory.
@@ -19,7 +19,7 @@ _UNROLL = ("-mllvm", "-pragma-unroll-threshold=1000000")
 class Compiler(ProgramCompiler):
     """The compiler for one target, in child processes."""
 
-    backend = HipBackend
+    languages = LANGUAGES
     magic = b"convfind-hip-3\0"  # another number for other options
 
     def __init__(self, target: Target, pool: CompilePool = shared_pool) -> None:

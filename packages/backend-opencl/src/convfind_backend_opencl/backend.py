@@ -12,12 +12,12 @@ from convfind.device.target import DeviceKind, Target
 from convfind.errors import BackendUnavailableError
 from convfind.log import logger
 from convfind.runtime.backend import Backend
-from convfind.solver.kernel_spec import KernelLanguage
 from convfind_backend_opencl.cpu_runtime import (
     unlisted_platforms,
     users_choice,
     visible_runtimes,
 )
+from convfind_backend_opencl.languages import LANGUAGES
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -40,7 +40,7 @@ class OpenCLBackend(Backend):
     """OpenCL through pyopencl."""
 
     name = "opencl"
-    languages = (KernelLanguage.OPENCL_C, KernelLanguage.SHARED)
+    languages = LANGUAGES
 
     def __init__(self) -> None:
         self._found: list[tuple[cl.Device, Target]] | None = None

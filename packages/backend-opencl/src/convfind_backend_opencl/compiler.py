@@ -20,8 +20,8 @@ from convfind.device.target import Target
 from convfind.errors import KernelBuildError
 from convfind.log import logger
 from convfind.solver.kernel_spec import Program
-from convfind_backend_opencl.backend import OpenCLBackend
 from convfind_backend_opencl.errors import status_name
+from convfind_backend_opencl.languages import LANGUAGES
 from convfind_backend_opencl.ptx import limit_registers, retarget
 from convfind_backend_opencl.target import is_nvidia
 
@@ -52,7 +52,7 @@ class LoadedProgram:
 class Compiler(ProgramCompiler):
     """The compiler of one device."""
 
-    backend = OpenCLBackend
+    languages = LANGUAGES
     magic = b"convfind-opencl-1\0"
 
     def __init__(self, context: cl.Context, device: cl.Device, target: Target) -> None:

@@ -11,7 +11,7 @@ from convfind.backend_kit.status import StatusAdvice
 from convfind.errors import DeviceError, KernelBuildError, LaunchError
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, Program
-from convfind.testing import MOCK_TARGET, MockBackend
+from convfind.testing import MOCK_TARGET
 
 PROGRAM = Program(KernelSource("convfind.testing", "kernels/mock.cl"))
 
@@ -19,7 +19,6 @@ PROGRAM = Program(KernelSource("convfind.testing", "kernels/mock.cl"))
 class Reversing(ProgramCompiler):
     """Code is the source, backwards; the log is what it is told."""
 
-    backend = MockBackend
     magic = b"reversed\0"
     log = "two registers"
 

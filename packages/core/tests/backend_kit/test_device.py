@@ -45,7 +45,6 @@ class HostBuffer(KeptBuffer[HostBlock]):
 class Naming(ProgramCompiler):
     """Code is the name of the source."""
 
-    backend = MockBackend
     magic = b"name\0"
 
     def build(self, program: Program) -> tuple[bytes, str]:

@@ -14,7 +14,6 @@ import pytest
 import rich.console
 
 from convfind import FindResult, Solution, TimeOrigin
-from convfind.find.solution_file import solution_from_bytes
 from convfind.problem import ConvProblem
 
 SAVED = """{
@@ -76,7 +75,7 @@ def test_the_known_time_follows_the_measured_one(found: FindResult) -> None:
 def test_saved_solutions_of_earlier_versions_are_read(
     tmp_path: Path, time_ms: float, origin: TimeOrigin, measured: float | None, known: float | None
 ) -> None:
-    solution = solution_from_bytes((SAVED % (time_ms, origin.value)).encode())
+    solution = Solution.from_bytes((SAVED % (time_ms, origin.value)).encode())
     assert (solution.time_ms, solution.estimate_ms) == (measured, known)
     assert (solution.time_origin, solution.signed_ms) == (origin, time_ms)
     solution.save(tmp_path / "again.json")

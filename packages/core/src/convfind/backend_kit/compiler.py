@@ -12,8 +12,7 @@ from convfind.device.kernel_figures import KernelFigures
 from convfind.device.target import Target
 from convfind.errors import KernelBuildError
 from convfind.kit.assembler_log import figures_in
-from convfind.runtime.backend import Backend
-from convfind.solver.kernel_spec import Program
+from convfind.solver.kernel_spec import KernelLanguage, Program
 
 _DIGEST_SIZE = 16
 _MOST_LOGS = 256
@@ -26,8 +25,8 @@ class ProgramCompiler(ABC):
     some end the process over a truncated one.
     """
 
-    #: The backend, whose languages it compiles.
-    backend: ClassVar[type[Backend]]
+    #: Languages that it compiles: those of its backend.
+    languages: ClassVar[tuple[KernelLanguage, ...]] = (KernelLanguage.SHARED,)
     #: First bytes of a binary; another word makes the binaries of today invalid.
     magic: ClassVar[bytes]
 
@@ -45,10 +44,10 @@ class ProgramCompiler(ABC):
 
     def compile(self, program: Program) -> bytes:
         """Compile to a binary that `opened` accepts. Raises `KernelBuildError`."""
-        languages = self.backend.languages
-        if program.language not in languages:
-            known = " and ".join(languages) or "no kernels"
-            log = f"error: the {self.backend.name} backend compiles {known}, not {program.language}"
+        if program.language not in self.languages:
+            known = " and ".join(self.languages) or "no kernels"
+            backend = self.target.backend
+            log = f"error: the {backend} backend compiles {known}, not {program.language}"
             raise KernelBuildError(str(program.source), program.all_options, log)
         code, log = self.build(program)
         self.note_log(program, log)

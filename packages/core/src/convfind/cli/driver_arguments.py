@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import click
 
 from convfind.arguments import similar
-from convfind.problem.text.driver_flags import FLAGS, FUSION_FLAGS
-from convfind.problem.text.driver_line import MODES
+from convfind.problem.syntax.driver_flags import FLAGS, FUSION_FLAGS
+from convfind.problem.syntax.driver_line import MODES
 
 _FIRST_WORD = re.compile(
     r"(?:.*[/\\])?MIOpenDriver(?:\.exe)?|conv(?:fp16|bfp16|int8|fp8|bfp8)?|CBAInfer(?:fp16)?"

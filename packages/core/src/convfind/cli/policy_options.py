@@ -11,7 +11,7 @@ import click
 from convfind.cli.completing import device_names, mode_words, solver_ids
 from convfind.errors import SettingsError
 from convfind.policy import FindMode, Isolate, Order
-from convfind.problem.text.driver_line import MODES
+from convfind.problem.syntax.driver_line import MODES
 from convfind.settings import parse_size
 from convfind.types import Algorithm
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,9 @@ import click
 from convfind.cli.epilogue_options import takes_epilogue
 from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
+from convfind.problem.fields import FIELDS, FlagField, SizesField, WordField
 from convfind.problem.text import parse_problem, read_layer_file
-from convfind.types import AccuracyClass, DataType, Direction, Layout
+from convfind.types import Direction, Layout
 
 Function = Callable[..., Any]
 
@@ -26,16 +26,13 @@ behind an unquoted driver line, short ones before it.
 """
 
 
-def _numbers(name: str, help_text: str, *words: str) -> Function:
-    """Make an option for a number, or for each axis one, or one of some words."""
-
-    def read(_: click.Context, __: click.Parameter, value: str | None) -> Any:
-        if value is None or value in words:
-            return value
-        numbers = _whole_numbers(value, *words)
-        return numbers[0] if len(numbers) == 1 else numbers
-
-    return click.option(name, metavar="N[,N..]", callback=read, help=help_text)
+def _whole_numbers(text: str, *words: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        legal = ", ".join(("whole numbers separated by commas", *words))
+        msg = f"{text!r} is not possible; allowed: {legal}"
+        raise click.BadParameter(msg) from None
 
 
 def _shape(name: str, help_text: str) -> Function:
@@ -47,46 +44,49 @@ def _shape(name: str, help_text: str) -> Function:
     return click.option(name, metavar="N,C,..", callback=read, help=help_text)
 
 
-def _whole_numbers(text: str, *words: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        legal = ", ".join(("whole numbers separated by commas", *words))
-        msg = f"{text!r} is not possible; allowed: {legal}"
-        raise click.BadParameter(msg) from None
+def _option(name: str, help_text: str, *words: str) -> Function:
+    """Make the option for a field, whose values may also be some words where they are numbers."""
+    field = next(field for field in FIELDS if field.name == name)
+
+    def read(_: click.Context, __: click.Parameter, value: str | None) -> Any:
+        if value is None or value in words:
+            return value
+        numbers = _whole_numbers(value, *words)
+        return numbers[0] if len(numbers) == 1 else numbers
+
+    how: dict[str, Any] = {"type": int}
+    if isinstance(field, SizesField):
+        how = {"metavar": "N[,N..]", "callback": read}
+    elif isinstance(field, FlagField):
+        how = {"is_flag": True}
+    elif isinstance(field, WordField):
+        how = {"type": click.Choice([member.value for member in field.kind])}
+    return click.option("--" + name.replace("_", "-"), help=help_text, **how)
 
 
-def _choice(kind: type[StrEnum]) -> click.Choice[str]:
-    return click.Choice([member.value for member in kind])
-
-
-_GEOMETRY = (
-    _shape("--x", "Shape of the data: N,C,H,W."),
-    _shape("--w", "Shape of the weights: K,C/groups,R,S."),
-    _numbers("--stride", "Stride, for all axes or each.  [1]"),
-    _numbers("--padding", "Padding, or 'same' or 'valid'.  [0]", "same", "valid"),
-    _numbers("--dilation", "Dilation; 1 is none.  [1]"),
-    click.option("--groups", type=int, help="Number of groups.  [1]"),
-    click.option(
+_GEOMETRY = {
+    "x": _shape("--x", "Shape of the data: N,C,H,W."),
+    "w": _shape("--w", "Shape of the weights: K,C/groups,R,S."),
+    "stride": _option("stride", "Stride, for all axes or each.  [1]"),
+    "padding": _option("padding", "Padding, or 'same' or 'valid'.  [0]", "same", "valid"),
+    "dilation": _option("dilation", "Dilation; 1 is none.  [1]"),
+    "groups": _option("groups", "Number of groups.  [1]"),
+    "transpose": click.option(
         "--transpose", is_flag=True, help="Transposed convolution; weights are C,K/groups,R,S."
     ),
-    _numbers("--output-padding", "For --transpose.  [0]"),
-    click.option("--dtype", type=_choice(DataType), help="Element type.  [float32]"),
-    click.option("--y-dtype", type=_choice(DataType), help="Element type of y."),
-    click.option(
+    "output_padding": _option("output_padding", "For --transpose.  [0]"),
+    "dtype": _option("dtype", "Element type.  [float32]"),
+    "y_dtype": _option("y_dtype", "Element type of y."),
+    "layout": click.option(
         "--layout",
         type=click.Choice([layout.value for layout in Layout], case_sensitive=False),
         metavar="[NCHW|NHWC|..]",
         help="Layout of all tensors in memory.  [NCHW]",
     ),
-    click.option("--deterministic", is_flag=True, help="The same bits in every run."),
-    click.option("--allow-tf32", is_flag=True, help="Allow products rounded to TF32."),
-    click.option("--accuracy", type=_choice(AccuracyClass), help="[normal]"),
-)
-_GEOMETRY_NAMES = (
-    *("x", "w", "stride", "padding", "dilation", "groups", "transpose", "output_padding"),
-    *("dtype", "y_dtype", "layout", "deterministic", "allow_tf32", "accuracy"),
-)
+    "deterministic": _option("deterministic", "The same bits in every run."),
+    "allow_tf32": _option("allow_tf32", "Allow products rounded to TF32."),
+    "accuracy": _option("accuracy", "[normal]"),
+}
 
 
 def direction_option(function: Function) -> Function:
@@ -138,7 +138,7 @@ def takes_problems(function: Function) -> Function:
         with_epilogue: Callable[[ConvProblem], ConvProblem],
         **others: Any,
     ) -> Any:
-        geometry = {name: others.pop(name) for name in _GEOMETRY_NAMES}
+        geometry = {name: others.pop(name) for name in _GEOMETRY}
         # By identity: a 0 equals False, and has to be refused.
         given = {n: value for n, value in geometry.items() if not (value is None or value is False)}
         layers = others.pop("layers", None)
@@ -153,7 +153,8 @@ def takes_problems(function: Function) -> Function:
         return function(problems=tuple(map(with_epilogue, problems)), **others)
 
     decorated: Function = takes_epilogue(functools.update_wrapper(command, function))
-    for option in reversed((*_GEOMETRY, direction_option, batch_option)):
+    options: list[Function] = [*_GEOMETRY.values(), direction_option, batch_option]
+    for option in reversed(options):
         decorated = option(decorated)
     return click.argument("problem", required=False)(decorated)
 

@@ -18,7 +18,7 @@ from convfind.heuristics import (
     NotApplicable,
     Prediction,
 )
-from convfind.kit.composed import SUFFIX, without_epilogue
+from convfind.kit.composed import Composed, without_epilogue
 from convfind.policy import Fallback, Policy
 from convfind.problem.contract import Problem
 from convfind.reasons import Reason
@@ -105,7 +105,7 @@ def _of_fused(
     problem: Problem, session: Session, solvers: Sequence[Solver], fallback: Fallback
 ) -> Advice:
     """Ask about a problem without its epilogue, which costs all solvers about the same."""
-    plain = {solver.solver_id.removesuffix(SUFFIX): solver for solver in solvers}
+    plain = {solver.solver_id.replace(Composed.suffix, ""): solver for solver in solvers}
     known = [session.registry.solver(solver_id) for solver_id in plain]
     advice = ask_heuristics(problem, session, known, fallback)
     predictions = tuple(

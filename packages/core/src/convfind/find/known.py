@@ -17,7 +17,7 @@ from convfind.device.target import DeviceKind, Target
 from convfind.errors import SolverError
 from convfind.find.immediate import ask_heuristics
 from convfind.heuristics.neighbours import other_batches
-from convfind.kit.composed import SUFFIX, without_epilogue
+from convfind.kit.composed import Composed, without_epilogue
 from convfind.policy import Fallback, Policy
 from convfind.problem.contract import Problem
 from convfind.runtime.session import Session
@@ -171,7 +171,7 @@ def _plain_form(
     recorded = records.times(session.target.identity, plain)
     found = {}
     for solver in solvers:
-        name = f"{solver.solver_id.removesuffix(SUFFIX)}@{solver.version}"
+        name = f"{solver.solver_id.replace(Composed.suffix, '')}@{solver.version}"
         if name in recorded:
             found[solver.solver_id] = recorded[name]
     return found
@@ -188,7 +188,7 @@ def _models(
     if fallback is not Fallback.AI:
         return
     plain = without_epilogue(problem)
-    ids = {solver.solver_id.removesuffix(SUFFIX): solver.solver_id for solver in solvers}
+    ids = {solver.solver_id.replace(Composed.suffix, ""): solver.solver_id for solver in solvers}
     inner = [session.registry.solver(solver_id) for solver_id in ids]
     for identity, kinship in _relatives(session):
         for heuristic in session.heuristics:

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from convfind.errors import SolutionError
+from convfind.find.solution_file import fields_from_bytes, solution_to_bytes
+from convfind.find.time_origin import TimeOrigin
 from convfind.finddb.evidence import is_noisy
 from convfind.solver.config import Config
 from convfind.types import Algorithm
 
-
-class TimeOrigin(StrEnum):
-    """Where a solution's time comes from."""
-
-    MEASURED = "measured"  # in this find
-    USER_DB = "user-db"  # measured here earlier
-    SYSTEM_DB = "system-db"  # measured by whoever shipped the database
-    PREDICTED = "predicted"  # by a heuristic model
-    WTI = "wti"  # from the weighted throughput index
-    NONE = "none"  # nobody knows
-
-    @property
-    def is_measured(self) -> bool:
-        """True where a device ran it."""
-        return self in (TimeOrigin.MEASURED, TimeOrigin.USER_DB, TimeOrigin.SYSTEM_DB)
+__all__ = ["Solution", "TimeOrigin"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +48,18 @@ class Solution:
         if self.time_ms is not None:
             object.__setattr__(self, "estimate_ms", self.time_ms)
 
+    def to_bytes(self) -> bytes:
+        """Return JSON with the device's identity, in which `binaries` are, too."""
+        return solution_to_bytes(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, binaries: bool = False) -> Solution:
+        """Read what `to_bytes` returned; see `load`. Raises `SolutionError`."""
+        return cls(**fields_from_bytes(data, binaries=binaries))
+
     def save(self, path: str | Path) -> None:
         """Write to a file, as JSON with the device's identity. Raises `OSError`."""
-        from convfind.find.solution_file import solution_to_bytes
-
-        Path(path).write_bytes(solution_to_bytes(self))
+        Path(path).write_bytes(self.to_bytes())
 
     @classmethod
     def load(cls, path: str | Path, *, binaries: bool = False) -> Solution:
@@ -79,9 +74,12 @@ class Solution:
         Raises:
             SolutionError: the file is missing or not a saved solution.
         """
-        from convfind.find.solution_file import read_solution
-
-        return read_solution(Path(path), binaries=binaries)
+        try:
+            data = Path(path).read_bytes()
+        except OSError as exc:
+            msg = f"cannot read solution {path}: {exc.strerror}"
+            raise SolutionError(msg) from exc
+        return cls.from_bytes(data, binaries=binaries)
 
     @property
     def is_noisy(self) -> bool:

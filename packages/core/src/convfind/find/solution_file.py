@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from convfind.errors import SolutionError
-from convfind.find.solution import Solution, TimeOrigin
+from convfind.find.time_origin import TimeOrigin
 from convfind.solver.config import Config, ConfigValue
 from convfind.types import Algorithm
+
+if TYPE_CHECKING:
+    from convfind.find.solution import Solution
 
 _FORMAT = 1
 
@@ -45,8 +48,8 @@ def solution_to_bytes(solution: Solution) -> bytes:
     return msgspec.json.format(msgspec.json.encode(saved))
 
 
-def solution_from_bytes(data: bytes, *, binaries: bool = False) -> Solution:
-    """Read a saved solution; its compiled kernels, if it has any, only with ``binaries``.
+def fields_from_bytes(data: bytes, *, binaries: bool = False) -> dict[str, Any]:
+    """Return a saved solution's fields; its compiled kernels, if any, only with ``binaries``.
 
     Raises:
         SolutionError: not a saved solution, or written by a newer version.
@@ -57,36 +60,16 @@ def solution_from_bytes(data: bytes, *, binaries: bool = False) -> Solution:
             given = saved.convfind_solution
             msg = f"saved solution has format {given}, newer than {_FORMAT}; upgrade convfind"
             raise SolutionError(msg)
-        fields = {
-            name: getattr(saved, name)
-            for name in _SavedSolution.__struct_fields__
-            if name not in ("convfind_solution", "config", "algorithm", "time_ms", "time_origin")
-        }
-        if not binaries:
-            fields["binaries"] = ()
         origin = TimeOrigin(saved.time_origin)
-        return Solution(
-            algorithm=Algorithm(saved.algorithm),
-            time_ms=saved.time_ms if origin.is_measured else None,
-            estimate_ms=None if origin is TimeOrigin.NONE else abs(saved.time_ms),
-            time_origin=origin,
-            config=None if saved.config is None else Config(saved.config),
-            **fields,
-        )
+        fields = {name: getattr(saved, name) for name in saved.__struct_fields__[1:]}
+        return fields | {
+            "algorithm": Algorithm(saved.algorithm),
+            "time_ms": saved.time_ms if origin.is_measured else None,
+            "estimate_ms": None if origin is TimeOrigin.NONE else abs(saved.time_ms),
+            "time_origin": origin,
+            "config": None if saved.config is None else Config(saved.config),
+            "binaries": saved.binaries if binaries else (),
+        }
     except (msgspec.MsgspecError, ValueError) as exc:
         msg = f"not a saved solution: {exc}"
         raise SolutionError(msg) from exc
-
-
-def read_solution(path: Path, *, binaries: bool = False) -> Solution:
-    """Read a solution from a file; see `solution_from_bytes`.
-
-    Raises:
-        SolutionError: the file is missing or not a saved solution.
-    """
-    try:
-        data = path.read_bytes()
-    except OSError as exc:
-        msg = f"cannot read solution {path}: {exc.strerror}"
-        raise SolutionError(msg) from exc
-    return solution_from_bytes(data, binaries=binaries)

@@ -25,9 +25,9 @@ from convfind.handle.posed import posed
 from convfind.handle.tracing import TracedInvoker
 from convfind.policy import POLICY_FIELDS, FindEnforce, FindKeywords, Mode, Policy
 from convfind.problem import ConvProblem, Problem
-from convfind.problem.checks import enum_value
 from convfind.problem.options import CallOptions, ConvOptions, check_call_names
 from convfind.problem.tensor_spec import packed_steps
+from convfind.problem.values import enum_value
 from convfind.runtime.backend import InvokeArgs, Invoker
 from convfind.runtime.session import Progress, Session, silent
 from convfind.runtime.tensors import DeviceTensor, to_host_array, type_name

@@ -9,8 +9,8 @@ import numpy as np
 
 from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
-from convfind.problem.checks import enum_value
 from convfind.problem.options import CallOptions, ConvOptions
+from convfind.problem.values import enum_value
 from convfind.runtime.backend import Device, TensorForm
 from convfind.runtime.tensors import DeviceTensor, form_of, to_host_array
 from convfind.types import DataType, Layout

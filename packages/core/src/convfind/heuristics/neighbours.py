@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from convfind.problem import ConvProblem
-from convfind.problem.checks import LARGEST_SIZE
+from convfind.problem.values import LARGEST_SIZE
 
 
 class Relation(StrEnum):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from convfind.device.target import Target
+from convfind.kit.completed import Completed, CompletedTunable
 from convfind.kit.epilogue_step import epilogue_step
 from convfind.problem import ConvProblem
 from convfind.problem.traits import EPILOGUE_TRAITS
@@ -14,36 +15,29 @@ from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.contract import Solver, TunableSolver
 from convfind.solver.recipe import BufferArg, Memory, Recipe, align, relocated
-from convfind.solver.search_space import SearchSpace
 from convfind.types import Direction
 
-#: Behind the id of a solver: the solver with a step for the epilogue.
-SUFFIX: Final = "+epilogue"
-#: Operations in the time of a byte moved, on devices of any size about as many.
-_OPERATIONS_OF_A_BYTE = 12
 
-
-class Composed(Solver):
+class Composed(Completed):
     """A solver's recipe for the problem without its epilogue, and one step that applies it.
 
     Where a tensor is added, sums go to the workspace first, because that tensor may be the result.
     """
 
+    suffix = "+epilogue"
+
     def __init__(self, inner: Solver) -> None:
-        self.inner = inner
-        self.solver_id = inner.solver_id + SUFFIX
-        self.algorithm = inner.algorithm  # type: ignore[misc]  # of each, as all below
-        self.version = inner.version  # type: ignore[misc]
-        self.is_dynamic = inner.is_dynamic
-        self.is_last_resort = inner.is_last_resort  # type: ignore[misc]
-        self.backends = inner.backends
-        self.result_roundings = inner.result_roundings + 1
-        directions = set(inner.domain.directions) - {Direction.BACKWARD_WEIGHTS}
-        self.domain = replace(
-            inner.domain,
-            directions=tuple(sorted(directions)),
-            traits=inner.domain.traits | EPILOGUE_TRAITS,
+        domain = inner.domain
+        directions = set(domain.directions) - {Direction.BACKWARD_WEIGHTS}
+        super().__init__(
+            inner,
+            replace(
+                domain,
+                directions=tuple(sorted(directions)),
+                traits=domain.traits | EPILOGUE_TRAITS,
+            ),
         )
+        self.result_roundings = inner.result_roundings + 1
 
     @staticmethod
     def completes(solver: Solver) -> bool:
@@ -63,26 +57,13 @@ class Composed(Solver):
         left = None if limit is None else max(0, limit - own)
         return own + self.inner.workspace_size(problem.without_epilogue(), target, left)
 
-    def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """Return the solver's index, less what the step costs."""
-        index = self.inner.wti(problem.without_epilogue(), target)
-        if not index:
-            return index
-        passes = 3 if problem.adds_z else 2
-        moved = passes * problem.nbytes(problem.direction.writes)
-        return problem.flops / (problem.flops / index + _OPERATIONS_OF_A_BYTE * moved)
+    def inside(self, problem: ConvProblem) -> ConvProblem:
+        """Return the problem without its epilogue."""
+        return problem.without_epilogue()
 
-    def error_bound(self, problem: ConvProblem) -> float:
-        """Return the solver's factor."""
-        return self.inner.error_bound(problem.without_epilogue())
-
-    def error_reach(self, problem: ConvProblem) -> int:
-        """Return how far the solver's errors spread."""
-        return self.inner.error_reach(problem.without_epilogue())
-
-    def mixes_values(self, problem: ConvProblem) -> bool:
-        """Return whether the solver mixes values."""
-        return self.inner.mixes_values(problem.without_epilogue())
+    def moved(self, problem: ConvProblem) -> int:
+        """Return the bytes of sums, of what is added, and of the result."""
+        return (3 if problem.adds_z else 2) * problem.nbytes(problem.direction.writes)
 
     def solution(
         self,
@@ -115,18 +96,8 @@ class Composed(Solver):
         )
 
 
-class ComposedTunable(Composed, TunableSolver):
-    """The same of a solver with tuning parameters, which are its own."""
-
-    inner: TunableSolver
-
-    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
-        """Return the solver's parameters."""
-        return self.inner.search_space(problem.without_epilogue(), target)
-
-    def default_config(self, problem: ConvProblem, target: Target) -> Config:
-        """Return the solver's default."""
-        return self.inner.default_config(problem.without_epilogue(), target)
+class ComposedTunable(Composed, CompletedTunable):
+    """The same of a solver with tuning parameters."""
 
 
 def composed(solver: Solver) -> Composed:

@@ -21,7 +21,7 @@ from convfind.errors import (
     SolutionError,
 )
 from convfind.heuristics import Heuristic
-from convfind.kit.composed import SUFFIX, Composed, composed
+from convfind.kit.completions import Completions, own_id, suffixes_for
 from convfind.plugins.domain_index import DomainIndex
 from convfind.plugins.layer_reader import LayerReader
 from convfind.plugins.manager import PluginFailure, PluginInfo, PluginManager
@@ -35,7 +35,6 @@ from convfind.plugins.registers import (
     SolverRegistry,
 )
 from convfind.problem import ConvProblem, Problem
-from convfind.problem.traits import EPILOGUE_TRAITS
 from convfind.reasons import Reason
 from convfind.runtime.backend import Backend
 from convfind.settings import PluginSelection, plugin_selection
@@ -94,7 +93,7 @@ class Registry:
         self._of_backend: dict[
             tuple[str, str], tuple[tuple[Solver, ...], Mapping[str, Rejected]]
         ] = {}
-        self._indices: dict[tuple[str, str, bool], DomainIndex] = {}
+        self._indices: dict[tuple[str, str, tuple[str, ...]], DomainIndex] = {}
         self._databases = tuple(_databases(manager))
         self._started = manager.hooks("convfind_find_started")
         self._measured = manager.hooks("convfind_candidate_measured")
@@ -211,7 +210,7 @@ class Registry:
 
         ``name`` is the field or option that lists the solvers.
         """
-        for solver_id in sorted(set(solver_ids) - self._solvers.keys() - self._composed.keys()):
+        for solver_id in sorted(set(solver_ids) - self._solvers.keys() - self._completed.keys()):
             legal = f"an installed solver; {self._hint(solver_id)}"
             raise SettingsError(name, solver_id, legal)
 
@@ -221,28 +220,22 @@ class Registry:
 
     def find_solver(self, solver_id: str) -> Solver | None:
         """Return a solver, or None if it is not installed."""
-        return self._solvers.get(solver_id) or self._composed.get(solver_id)
+        return self._solvers.get(solver_id) or self._completed.get(solver_id)
 
     @cached_property
-    def _composed(self) -> Mapping[str, Composed]:
-        """Solvers that know no epilogues, with a step for them, by their ids."""
-        made = (_composed(solver) for solver in self.solvers)
-        return {solver.solver_id: solver for solver in made if solver is not None}
+    def _completed(self) -> Completions:
+        """Solvers with steps of core's around their own, by their ids."""
+        return Completions(self.solvers)
 
     def offered(self, problem: Problem) -> tuple[Solver, ...]:
-        """Return the solvers that may take a problem, in order: with an epilogue composed ones."""
-        solvers = self.solvers_of(problem.kind)
-        is_fused = not EPILOGUE_TRAITS.isdisjoint(problem.traits)
-        return self._with_composed(solvers) if is_fused else solvers
-
-    def _with_composed(self, solvers: Iterable[Solver]) -> tuple[Solver, ...]:
-        both = ((solver, self._composed.get(solver.solver_id + SUFFIX)) for solver in solvers)
-        return tuple(one for pair in both for one in pair if one is not None)
+        """Return the solvers that may take a problem, in order, each before what completes it."""
+        solvers, suffixes = self.solvers_of(problem.kind), suffixes_for(problem)
+        return self._completed.beside(solvers, suffixes) if suffixes else solvers
 
     def package_of(self, solver_id: str) -> str:
         """Return a solver's distribution and version: ``"convfind-solvers-fft 0.1.0"``."""
         self.solver(solver_id)
-        return self._origins[solver_id.removesuffix(SUFFIX)].package
+        return self._origins[own_id(solver_id)].package
 
     def solvers_for(
         self, target: Target, kind: str = ConvProblem.kind
@@ -270,15 +263,15 @@ class Registry:
         self, problem: Problem, target: Target
     ) -> tuple[tuple[Solver, ...], Mapping[str, Rejected]]:
         """Return the solvers whose domain contains a problem, in order, and the other refusals."""
-        is_fused = not EPILOGUE_TRAITS.isdisjoint(problem.traits)
-        place = target.backend, problem.kind, is_fused
+        suffixes = suffixes_for(problem)
+        place = target.backend, problem.kind, suffixes
         index = self._indices.get(place)
         if index is None:
             solvers, refused = self.solvers_for(target, problem.kind)
-            if is_fused:
-                solvers = self._with_composed(solvers)
-                both = {solver_id + SUFFIX: why for solver_id, why in refused.items()}
-                known = {one: why for one, why in both.items() if one in self._composed}
+            if suffixes:
+                solvers = self._completed.beside(solvers, suffixes)
+                both = {one + suffix: why for one, why in refused.items() for suffix in suffixes}
+                known = {one: why for one, why in both.items() if one in self._completed}
                 refused = {**refused, **known}
             index = self._indices[place] = DomainIndex(solvers, refused)
         return index.split(problem, target)
@@ -321,14 +314,6 @@ class Registry:
 def default_registry() -> Registry:
     """Return the registry of the installed plugins, built at the first call."""
     return Registry.build()
-
-
-def _composed(solver: Solver) -> Composed | None:
-    """Return a solver with a step for epilogues; None where it needs none, or is nonsense."""
-    try:
-        return composed(solver) if Composed.completes(solver) else None
-    except (AttributeError, TypeError, ValueError):
-        return None  # it is refused wherever it is asked
 
 
 class _LazyBackends(Mapping[str, Backend]):

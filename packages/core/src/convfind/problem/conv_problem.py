@@ -8,10 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, Unpack
 
 from convfind.cached import cached_property
-from convfind.errors import ProblemError
 from convfind.problem.activation import Activation
 from convfind.problem.checks import (
-    canonicalize,
     check_channels,
     check_dtypes,
     check_epilogue,
@@ -19,15 +17,16 @@ from convfind.problem.checks import (
     check_output,
     check_output_padding,
     check_tensors,
-    enum_value,
-    integer,
-    padding_pair,
-    per_axis,
-    shape_of,
 )
-from convfind.problem.options import ConvOptions, Sizes, check_names
+from convfind.problem.fields import canonicalize
+from convfind.problem.geometry import has_idle_taps, plain_fields, result_shape
+from convfind.problem.options import ConvOptions, Sizes, fields_of
+from convfind.problem.syntax.driver_line import read_driver_line
+from convfind.problem.syntax.network_config import format_network_config, format_problem
+from convfind.problem.syntax.recognize import read_key
 from convfind.problem.tensor_spec import TensorSpec
 from convfind.problem.traits import traits_of
+from convfind.problem.values import enum_value, integer
 from convfind.types import AccuracyClass, ConvMode, DataType, Direction, Layout
 
 _FLIPPED = {
@@ -92,7 +91,7 @@ class ConvProblem:
         check_layouts(self)
         check_dtypes(self)
         check_epilogue(self)
-        object.__setattr__(self, "y_shape", self._result_shape())
+        object.__setattr__(self, "y_shape", result_shape(self))
         check_output(self)
         check_tensors(self)
 
@@ -137,54 +136,18 @@ class ConvProblem:
         **options: Unpack[ConvOptions],
     ) -> Self:
         """Describe a convolution in any direction; see `forward` for the arguments."""
-        check_names(options)
-        fields: dict[str, Any] = {**options}
-        x_shape, w_shape = shape_of("x", x, least_batch=0), shape_of("w", w)
-        rank = len(x_shape) - 2
-        if len(w_shape) != len(x_shape):
-            raise ProblemError("w", w_shape, f"as many dimensions as x, which has {len(x_shape)}")
-        stride = per_axis("stride", fields.pop("stride", 1), rank, least=1)
-        dilation = per_axis("dilation", fields.pop("dilation", 1), rank, least=1)
-        padding = fields.pop("padding", 0)
-        if isinstance(padding, str) and padding == "same" and fields.get("mode") == "transpose":
-            raise ProblemError("padding", padding, "numbers or pairs where mode is transpose")
-        begin, end = padding_pair(padding, x_shape[2:], w_shape[2:], stride, dilation)
-        dtype = enum_value("dtype", DataType, fields.pop("dtype", DataType.FLOAT32))
-        if fields.get("y_dtype") is None:
-            fields["y_dtype"] = dtype.result
-        if fields.get("add") and fields.get("beta") is None:
-            fields["beta"] = 1.0
-        layout = fields.pop("layout", None)
-        layout = Layout.of(rank) if layout is None else enum_value("layout", Layout, layout)
-        for name in ("x_layout", "w_layout", "y_layout"):
-            if fields.get(name) is None:
-                fields[name] = layout
-        # The constructor checks what is not checked here, and brings it into its one spelling.
-        return cls(
-            direction=direction,  # type: ignore[arg-type]  # a word becomes the enum's member there
-            x_shape=x_shape,
-            w_shape=w_shape,
-            stride=stride,
-            padding=begin,
-            padding_end=end,
-            dilation=dilation,
-            dtype=dtype,
-            **fields,
-        )
+        # The constructor checks what is not checked there, and brings it into its one spelling.
+        return cls(direction=direction, **fields_of(x, w, options))  # type: ignore[arg-type]
 
     @classmethod
     def from_driver(cls, line: str) -> ConvProblem:
         """Read a MIOpenDriver command line; if it asks for several directions, the first one."""
-        from convfind.problem.text.driver_line import parse_driver_line
-
-        return parse_driver_line(line)[0]
+        return read_driver_line(line, cls)[0]
 
     @classmethod
     def from_key(cls, text: str) -> ConvProblem:
         """Read a canonical network config, as `key` or `text` say it, or a MIOpen find-db key."""
-        from convfind.problem.text import parse_key
-
-        return parse_key(text)
+        return read_key(text, cls)
 
     def with_direction(self, direction: Direction | str) -> ConvProblem:
         """Return the same convolution in another direction."""
@@ -207,22 +170,6 @@ class ConvProblem:
         return replace(self, **changes) if changes else self
 
     # -- derived ------------------------------------------------------------------------------
-
-    def _result_shape(self) -> tuple[int, ...]:
-        spatial = []
-        for axis, size in enumerate(self.x_shape[2:]):
-            reach = self.dilation[axis] * (self.w_shape[2 + axis] - 1) + 1
-            pads = self.padding[axis] + self.padding_end[axis]
-            if self.mode is ConvMode.TRANSPOSE:
-                spatial.append(
-                    (size - 1) * self.stride[axis] - pads + reach + self.output_padding[axis]
-                )
-            else:
-                spatial.append((size + pads - reach) // self.stride[axis] + 1)
-        channels = (
-            self.w_shape[1] * self.groups if self.mode is ConvMode.TRANSPOSE else self.w_shape[0]
-        )
-        return (self.x_shape[0], channels, *spatial)
 
     @property
     def spatial_rank(self) -> int:
@@ -321,18 +268,7 @@ class ConvProblem:
 
         Tile transforms spread rounding error even to results that this tap does not affect.
         """
-        plain = self.plain()
-        axes = zip(
-            *(plain.filter, plain.stride, plain.dilation, plain.padding),
-            *(plain.x_shape[2:], plain.y_shape[2:]),
-            strict=True,
-        )
-        for taps, step, apart, pad, size, count in axes:
-            for begin in range(-pad, taps * apart - pad, apart):
-                position = max(0, -(begin // step))  # the first in which it is not before x
-                if position >= count or begin + position * step >= size:
-                    return True
-        return False
+        return has_idle_taps(self.plain())
 
     @property
     def writes(self) -> tuple[str, ...]:
@@ -435,15 +371,11 @@ class ConvProblem:
 
         The numbers of an activation are no part of it, for no time depends on them.
         """
-        from convfind.problem.text.network_config import format_network_config
-
         return format_network_config(self)
 
     @cached_property
     def text(self) -> str:
         """The key with all that makes up the value: also the numbers of an activation."""
-        from convfind.problem.text.network_config import format_problem
-
         return self.key if self.activation is None else format_problem(self)
 
     def __str__(self) -> str:
@@ -464,23 +396,7 @@ class ConvProblem:
 
     @cached_property
     def _plain_of_transposed(self) -> ConvProblem:
-        # Output padding of a stride or more would be another position: less padding ends before it.
-        cut = (
-            max(0, more - step + 1)
-            for more, step in zip(self.output_padding, self.stride, strict=True)
-        )
-        return replace(
-            self,
-            mode=ConvMode.CONVOLUTION,
-            direction=self.plain_direction,
-            x_shape=self.y_shape,
-            padding_end=tuple(p - c for p, c in zip(self.padding_end, cut, strict=True)),
-            output_padding=(0,) * self.spatial_rank,
-            x_layout=self.y_layout,
-            y_layout=self.x_layout,
-            x_strides=self.y_strides,
-            y_strides=self.x_strides,
-        )
+        return replace(self, **plain_fields(self))
 
     def plain_name(self, tensor: str) -> str:
         """Name, in the plain problem, of an operand of this problem."""

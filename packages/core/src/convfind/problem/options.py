@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from typing import SupportsFloat, SupportsIndex, TypedDict
+from typing import Any, SupportsFloat, SupportsIndex, TypedDict
 
 import numpy as np
 
 from convfind.arguments import similar
 from convfind.errors import ProblemError
 from convfind.problem.activation import Activation
+from convfind.problem.values import enum_value, padding_pair, per_axis, shape_of
 from convfind.types import AccuracyClass, ConvMode, DataType, Layout
 
 Sizes = Iterable[SupportsIndex]
@@ -77,3 +78,43 @@ def check_call_names(options: Mapping[str, object], policy_fields: Set[str]) -> 
     else:
         how = ", ".join(similar(name, _CALL_NAMES) or _CALL_NAMES)
     raise ProblemError("keyword", name, how)
+
+
+def fields_of(x: Sizes, w: Sizes, options: ConvOptions) -> dict[str, Any]:
+    """Return the fields of a convolution, but for its direction, from shapes and keywords.
+
+    Raises:
+        ProblemError: names the keyword and what is allowed.
+    """
+    check_names(options)
+    fields: dict[str, Any] = {**options}
+    x_shape, w_shape = shape_of("x", x, least_batch=0), shape_of("w", w)
+    rank = len(x_shape) - 2
+    if len(w_shape) != len(x_shape):
+        raise ProblemError("w", w_shape, f"as many dimensions as x, which has {len(x_shape)}")
+    stride = per_axis("stride", fields.pop("stride", 1), rank, least=1)
+    dilation = per_axis("dilation", fields.pop("dilation", 1), rank, least=1)
+    padding = fields.pop("padding", 0)
+    if isinstance(padding, str) and padding == "same" and fields.get("mode") == "transpose":
+        raise ProblemError("padding", padding, "numbers or pairs where mode is transpose")
+    begin, end = padding_pair(padding, x_shape[2:], w_shape[2:], stride, dilation)
+    dtype = enum_value("dtype", DataType, fields.pop("dtype", DataType.FLOAT32))
+    if fields.get("y_dtype") is None:
+        fields["y_dtype"] = dtype.result
+    if fields.get("add") and fields.get("beta") is None:
+        fields["beta"] = 1.0
+    layout = fields.pop("layout", None)
+    layout = Layout.of(rank) if layout is None else enum_value("layout", Layout, layout)
+    for name in ("x_layout", "w_layout", "y_layout"):
+        if fields.get(name) is None:
+            fields[name] = layout
+    return {
+        **fields,
+        "x_shape": x_shape,
+        "w_shape": w_shape,
+        "stride": stride,
+        "padding": begin,
+        "padding_end": end,
+        "dilation": dilation,
+        "dtype": dtype,
+    }

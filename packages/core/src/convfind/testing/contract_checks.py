@@ -13,7 +13,8 @@ from types import FrameType
 from convfind.checking.accuracy import bound_of
 from convfind.device.target import DeviceKind, Target
 from convfind.errors import SolverError
-from convfind.kit.composed import SUFFIX, Composed
+from convfind.kit.completed import Completed
+from convfind.kit.completions import own_id
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
@@ -36,8 +37,8 @@ _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
 
 def check_identity(report: SolverReport, solver: Solver) -> None:
     """Check that id, version and algorithm are well-formed and the solver has no state."""
-    own_id = solver.solver_id.removesuffix(SUFFIX) if isinstance(solver, Composed) else None
-    if not _ID.fullmatch(own_id or solver.solver_id):
+    is_completed = isinstance(solver, Completed)
+    if not _ID.fullmatch(own_id(solver.solver_id) if is_completed else solver.solver_id):
         report.fail("id", "", f"{solver.solver_id!r} is not <family>-<variant> in kebab case")
     if type(solver.version) is not int or solver.version < 1:
         report.fail("version", "", f"{solver.version!r} is not a whole number from 1 on")

@@ -11,8 +11,8 @@ from hypothesis import assume, given
 
 from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
+from convfind.problem.syntax.driver_flags import FLAGS, FlagKind
 from convfind.problem.text import format_driver_line, parse_driver_line
-from convfind.problem.text.driver_flags import FLAGS, FlagKind
 from convfind.types import AccuracyClass, DataType, Direction, Layout
 
 DATA = Path(__file__).parent.parent / "data"

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from convfind.errors import ConvfindError
-from convfind.find.solution_file import solution_from_bytes, solution_to_bytes
+from convfind.find.solution import Solution
 from convfind.handle import Handle
 from convfind_networks.errors import PlanError
 from convfind_networks.plan.problem_document import document_of, problem_of
@@ -145,7 +145,7 @@ def _saved(schedule: Schedule) -> _SavedSchedule:
                 task.node,
                 task.operation,
                 document_of(task.problem),
-                msgspec.Raw(solution_to_bytes(task.solution)),
+                msgspec.Raw(task.solution.to_bytes()),
                 task.solver_version,
                 task.source_hash,
                 {name: (one.memory, one.offset) for name, one in task.places.items()},
@@ -177,7 +177,7 @@ def _schedule(saved: _SavedSchedule, registry: Registry) -> Schedule:
                 one.node,
                 one.operation,
                 problem_of(one.problem, registry),
-                solution_from_bytes(bytes(one.solution)),
+                Solution.from_bytes(bytes(one.solution)),
                 one.solver_version,
                 one.source_hash,
                 {name: Place(*place) for name, place in one.places.items()},

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from convfind.problem.text.driver_line import format_driver_line, parse_driver_line
+from convfind.problem.syntax.driver_line import format_driver_line, is_driver_line
+from convfind.problem.syntax.miopen_key import format_miopen_key
+from convfind.problem.syntax.network_config import format_network_config
 from convfind.problem.text.layer_file import Layer, parse_layers, read_layer_file
-from convfind.problem.text.miopen_key import format_miopen_key, parse_miopen_key
-from convfind.problem.text.network_config import format_network_config, parse_network_config
-from convfind.problem.text.recognize import parse_key, parse_problem
+from convfind.problem.text.parsing import (
+    parse_driver_line,
+    parse_key,
+    parse_miopen_key,
+    parse_network_config,
+    parse_problem,
+)
 from convfind.problem.text.text_file import read_text
 
 __all__ = [
@@ -14,6 +20,7 @@ __all__ = [
     "format_driver_line",
     "format_miopen_key",
     "format_network_config",
+    "is_driver_line",
     "parse_driver_line",
     "parse_key",
     "parse_layers",

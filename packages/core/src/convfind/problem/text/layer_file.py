@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from convfind.errors import ProblemError
-from convfind.problem import ConvProblem
-from convfind.problem.text.driver_line import parse_driver_line
+from convfind.problem.conv_problem import ConvProblem
+from convfind.problem.text.parsing import parse_driver_line
 from convfind.problem.text.text_file import read_text
 
 _COMMENT = re.compile(r"(?:^|\s)#\s*(?P<text>.*)")

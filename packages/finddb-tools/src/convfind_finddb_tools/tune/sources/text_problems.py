@@ -6,8 +6,13 @@ import re
 from pathlib import Path
 
 from convfind.errors import ProblemError
-from convfind.problem.text import parse_key, parse_layers, parse_problem, read_text
-from convfind.problem.text.driver_line import is_driver_line
+from convfind.problem.text import (
+    is_driver_line,
+    parse_key,
+    parse_layers,
+    parse_problem,
+    read_text,
+)
 from convfind_finddb_tools.tune.workload import Found, Reading, Refusal
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")

@@ -10,11 +10,15 @@ the tensor that is read, the weights, the tensor that is written.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from convfind.errors import ProblemError
-from convfind.problem import ConvProblem
-from convfind.problem.text.sizes import format_sizes, parse_size, parse_sizes, refuse_unspeakable
+from convfind.problem.syntax.miopens_limits import refuse_unspeakable
+from convfind.problem.syntax.sizes import format_sizes, parse_size, parse_sizes
 from convfind.types import DataType, Direction, Layout
+
+if TYPE_CHECKING:
+    from convfind.problem.conv_problem import ConvProblem
 
 _DIRECTIONS = {
     "F": Direction.FORWARD,
@@ -80,7 +84,7 @@ def format_miopen_key(problem: ConvProblem) -> str:
     return "-".join(map(str, fields)) + options
 
 
-def parse_miopen_key(text: str) -> ConvProblem:
+def read_miopen_key(text: str, problem_type: type[ConvProblem]) -> ConvProblem:
     """Read a find-db key.
 
     Raises:
@@ -106,7 +110,7 @@ def parse_miopen_key(text: str) -> ConvProblem:
         raise ProblemError("groups", groups, f"a divisor of the {channels} channels of x")
     x_dtype, y_dtype = _parse_dtypes(direction, found["dtype"])
     layouts = _parse_layouts(direction, found["layouts"], len(shape["x"]) - 1)
-    problem = ConvProblem.create(
+    problem = problem_type.create(
         direction,
         (parse_size("batch", found["batch"]), *shape["x"]),
         (shape["y"][0], channels // groups, *parse_sizes("filter", found["filter"])),

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from convfind.errors import ProblemError
 from convfind.problem.activation import Activation, ActivationKind
-from convfind.problem.text.sizes import parse_size
+from convfind.problem.syntax.sizes import parse_size
 
 _MODES: Final = ("cbna", "cna", "na", "cn", "cba", "ca", "cb")
 _SPATIAL: Final = 1  # of bnMode: a scale and a shift for each channel

@@ -7,14 +7,17 @@ Flags that say how the driver runs (iterations, verification, files) are read an
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from convfind.errors import ProblemError
-from convfind.problem import ConvProblem
-from convfind.problem.text.driver_flags import FUSION_FLAGS, read_flags
-from convfind.problem.text.fusion_mode import epilogue_of
-from convfind.problem.text.sizes import checked_text, parse_size, refuse_unspeakable
+from convfind.problem.syntax.driver_flags import FUSION_FLAGS, read_flags
+from convfind.problem.syntax.fusion_mode import epilogue_of
+from convfind.problem.syntax.miopens_limits import refuse_unspeakable
+from convfind.problem.syntax.sizes import checked_text, parse_size
 from convfind.types import ConvMode, DataType, Direction, Layout
+
+if TYPE_CHECKING:
+    from convfind.problem.conv_problem import ConvProblem
 
 _DTYPES = {
     "conv": DataType.FLOAT32,
@@ -45,7 +48,7 @@ def is_driver_line(text: str) -> bool:
     )
 
 
-def parse_driver_line(line: str) -> tuple[ConvProblem, ...]:
+def read_driver_line(line: str, problem_type: type[ConvProblem]) -> tuple[ConvProblem, ...]:
     """Read a command line; return one problem for each direction that ``-F`` requests.
 
     0 requests all directions, for int8 only forward, since int8 has no gradients. The program's
@@ -58,22 +61,24 @@ def parse_driver_line(line: str) -> tuple[ConvProblem, ...]:
     if words and _PROGRAM.fullmatch(words[0]):
         del words[0]
     if words and words[0] in _FUSED_DTYPES:
-        return (_fused_problem(words[1:], _FUSED_DTYPES[words[0]]),)
+        return (_fused_problem(words[1:], _FUSED_DTYPES[words[0]], problem_type),)
     if not words or words[0] not in _DTYPES:
         commands = "|".join((*_DTYPES, *_FUSED_DTYPES))
         raise ProblemError("driver line", line.strip(), f"[MIOpenDriver] {commands}, then flags")
     dtype = _DTYPES[words[0]]
     values = read_flags(words[1:])
-    problem = _problem(values, dtype)
+    problem = _problem(values, dtype, problem_type)
     return tuple(
         problem.with_direction(direction) for direction in _directions(values["forw"], dtype)
     )
 
 
-def _fused_problem(words: list[str], dtype: DataType) -> ConvProblem:
+def _fused_problem(
+    words: list[str], dtype: DataType, problem_type: type[ConvProblem]
+) -> ConvProblem:
     values = read_flags([]) | read_flags(words, FUSION_FLAGS)
     values["pad_mode"] = "default" if values["pad_mode"] == "conv" else values["pad_mode"]
-    return _problem(values, dtype).with_epilogue(**epilogue_of(values))
+    return _problem(values, dtype, problem_type).with_epilogue(**epilogue_of(values))
 
 
 def _directions(forw: str, dtype: DataType) -> list[Direction]:
@@ -85,7 +90,9 @@ def _directions(forw: str, dtype: DataType) -> list[Direction]:
     return [direction for direction, bit in _DIRECTION_BITS.items() if bits & bit]
 
 
-def _problem(values: dict[str, str], dtype: DataType) -> ConvProblem:
+def _problem(
+    values: dict[str, str], dtype: DataType, problem_type: type[ConvProblem]
+) -> ConvProblem:
     """Return the forward problem."""
     rank = parse_size("spatial_dim", values["spatial_dim"])
     if rank not in (2, 3):
@@ -116,7 +123,7 @@ def _problem(values: dict[str, str], dtype: DataType) -> ConvProblem:
     w = (first, second // groups, *sizes("fil", 1))
     stride, dilation = sizes("conv_stride", 1), sizes("dilation", 1)
     output_padding = sizes("trans_output_pad", 0)
-    return ConvProblem.forward(
+    return problem_type.forward(
         x,
         w,
         stride=stride,
