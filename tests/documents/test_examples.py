@@ -21,8 +21,7 @@ BESIDE = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
-def test_the_program_runs(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CONVFIND_USER_DB_PATH", str(tmp_path))
+def test_the_program_runs(program: Path, tmp_path: Path) -> None:
     imports = {
         name.split(".")[0]
         for node in ast.walk(ast.parse(program.read_text()))

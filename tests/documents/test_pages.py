@@ -41,7 +41,6 @@ def need(names: set[str]) -> None:
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("CONVFIND_USER_DB_PATH", str(tmp_path / "database"))
 
 
 @pytest.mark.slow

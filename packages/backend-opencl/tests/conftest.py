@@ -14,7 +14,7 @@ from convfind_backend_opencl.backend import OpenCLBackend
 from convfind_backend_opencl.device import OpenCLDevice
 
 # Tests share a module, and read kernel files as a package's data.
-sys.path.append(str(Path(__file__).parent))
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[3] / "tests")]
 
 from opencl_testing import NUMBERS, Runner
 

@@ -162,7 +162,7 @@ Result compile(Program &program, const Options &options) {
   program.log = read(log);
   if (status != 0) return COMPILATION;
   write(preprocessed, translated(read(preprocessed)));
-  status = run({compiler, "-shared", "-fPIC", "-x", "c++-cpp-output", "-std=gnu++17", "-O2", "-march=native", "-w",
+  status = run({compiler, "-shared", "-fPIC", "-x", "c++-cpp-output", "-std=gnu++17", "-O1", "-march=native", "-w",
                 "-fpreprocessed", "-fvisibility=hidden", "-fno-gnu-unique", "-fno-strict-aliasing", "-fno-exceptions",
                 "-ffp-contract=off", "-fwrapv", "-Wl,-Bsymbolic", "-nostdlib", preprocessed, "-o", library, "-lgcc"},
                log);
