@@ -267,6 +267,36 @@ def test_a_healthy_file_is_kept_when_its_user_is_killed(
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("signal_name", ["KILL", "TERM", "INT", "HUP"])
+def test_an_examination_that_somebody_ends_says_nothing_about_the_file(
+    filled: Path,
+    target: Target,
+    problem: Problem,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    signal_name: str,
+) -> None:
+    def die() -> None:
+        FindDb.open(filled.parent).lookup(target, problem(1))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert status_of(die) == -signal.SIGKILL
+    (marker,) = filled.parent.glob("*-open-*")
+    ended = tmp_path / "ended"
+    ended.write_text(f"#!/bin/sh\nkill -{signal_name} $$\n")
+    ended.chmod(0o700)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", str(ended))
+        with FindDb.open(filled.parent) as db:
+            assert db.lookup(target, problem(1)) is not None
+            assert db.health() == []
+    assert marker.exists(), "the next opening looks again"
+    with FindDb.open(filled.parent) as db:
+        assert db.lookup(target, problem(1)) is not None
+        assert not marker.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_file_in_use_is_examined_beside_its_users(
     filled: Path, target: Target, problem: Problem, entry: Entry
 ) -> None:

@@ -8,6 +8,7 @@ from threading import RLock
 from typing import Any
 
 import torch
+from torch.fx.node import map_arg
 
 Graph = torch.fx.GraphModule
 Run = Callable[..., Any]
@@ -81,12 +82,15 @@ def fixed_graph(graph: Graph, arguments: Sequence[Any]) -> Graph:
             continue
         node = places[before]
         for user in list(node.users):
-            user.args, user.kwargs = (
-                torch.fx.node.map_arg(given, lambda one: value if one is node else one)  # noqa: B023
-                for given in (user.args, user.kwargs)
-            )
+            user.args = map_arg(user.args, _filled(node, value))
+            user.kwargs = map_arg(user.kwargs, _filled(node, value))
         copied.erase_node(node)
     return Graph(graph, copied)
+
+
+def _filled(node: torch.fx.Node, value: Any) -> Callable[[torch.fx.Node], Any]:
+    """Return what puts a value in the place of a node."""
+    return lambda one: value if one is node else one
 
 
 def _hint(example: Any) -> Any:

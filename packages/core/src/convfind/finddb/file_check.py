@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import struct
 import sys
@@ -25,6 +26,13 @@ _PATIENCE = 10.0  # seconds to wait for the lock of a folder
 _PAUSE = 0.01
 _EXAMINATION = 60.0  # seconds, and for so many bytes one more
 _EXAMINED_EACH_SECOND = 4 << 20
+
+# Who gets these was ended by somebody, not by what it read.
+_FROM_OUTSIDE = tuple(
+    -number
+    for name in ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
+    if (number := getattr(signal, name, None)) is not None
+)
 
 
 class _Meta(NamedTuple):
@@ -79,15 +87,23 @@ def fault_after_bad_end(path: Path) -> str | None:
     well, which is nearly always, nothing is looked at.
 
     Returns:
-        What is wrong with the file, None where nothing is.
+        What is wrong with the file, None where nothing is. Where somebody ends the other process,
+        nothing is known, and the next opening looks again.
     """
     markers = markers_of(path)
     if not markers.left:
         return None
-    why = _examined(path, at_rest=not markers.held) if is_written(path) else None
+    try:
+        why = _examined(path, at_rest=not markers.held) if is_written(path) else None
+    except _EndedFromOutside:
+        return None
     for marker in markers.left:
         marker.unlink(missing_ok=True)
     return why
+
+
+class _EndedFromOutside(Exception):
+    """Somebody ended the process that examined a file."""
 
 
 def _examined(path: Path, *, at_rest: bool) -> str | None:
@@ -103,6 +119,8 @@ def _examined(path: Path, *, at_rest: bool) -> str | None:
         return "reading it never ends"
     except (OSError, ValueError):
         return None
+    if done.returncode in _FROM_OUTSIDE:
+        raise _EndedFromOutside
     if done.returncode < 0:
         return f"reading it kills a process by signal {-done.returncode}"
     if done.returncode == 1 and done.stdout:
