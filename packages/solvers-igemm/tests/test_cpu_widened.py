@@ -69,3 +69,27 @@ def test_int8_is_taken_as_far_as_sums_are_exact(convfind_device: Device) -> None
         answer = solver.takes(over, device.target)
         assert isinstance(answer, Rejected)
         assert answer.reason is Reason.ACCURACY
+
+
+@pytest.mark.parametrize("channels", [40, 1025], ids=["whole", "halved"])
+def test_int8_is_scaled_behind_whole_sums(channels: int, convfind_device: Device) -> None:
+    for solver in SOLVERS:
+        if solver.inner.direction is not Direction.FORWARD:
+            continue
+        shapes = [
+            ConvProblem.forward(
+                *((2, channels, 9, 7), (20, channels, 1, 1)),
+                layout=Layout.of(2, channels_last=solver.inner.channels_last),
+                dtype=DataType.INT8,
+                y_dtype=y_dtype,
+                alpha=alpha,
+                beta=beta,
+            )
+            for y_dtype, alpha, beta in (
+                (DataType.INT32, -3.0, 0.0),
+                (DataType.INT32, 1.0, 2.0),
+                (DataType.FLOAT32, 0.5, -1.5),
+            )
+        ]
+        report = assert_solver(solver, on_cpu(convfind_device), shapes=shapes, every_variant=False)
+        assert not report.rejected

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from convfind.device.target import Target
+from convfind.kit.epilogue_step import epilogue_step
 from convfind.problem import ConvProblem
 from convfind.problem.traits import EPILOGUE_TRAITS
 from convfind.reasons import Reason
@@ -54,12 +55,10 @@ class CpuWidened(Solver):
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what the float32 solver would, where float32 holds the sums."""
         answer = self.inner.applicability(problem, target)
-        if answer and problem.dtype is DataType.INT8:
-            if problem.reduction > _MOST_HALF_PRODUCTS:
-                detail = f"sums of {problem.reduction} products; {_MOST_HALF_PRODUCTS} are exact"
-                return Rejected(Reason.ACCURACY, detail)
-            if not problem.has_default_scaling:
-                return Rejected(Reason.SCALING, "int8 with alpha 1 and beta 0 only")
+        is_int8 = problem.dtype is DataType.INT8
+        if answer and is_int8 and problem.reduction > _MOST_HALF_PRODUCTS:
+            detail = f"sums of {problem.reduction} products; {_MOST_HALF_PRODUCTS} are exact"
+            return Rejected(Reason.ACCURACY, detail)
         return answer
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
@@ -79,6 +78,8 @@ class CpuWidened(Solver):
         workspace_limit: int | None = None,
     ) -> Recipe:
         """The float32 solution between conversions; narrow weights are widened with the packing."""
+        if problem.dtype is DataType.INT8 and not problem.has_default_scaling:
+            return self._scaled(problem, target)
         if _is_halved(problem):
             return self._halved(problem, target)
         wide = _wide(problem)
@@ -125,6 +126,25 @@ class CpuWidened(Solver):
             prepare=(convert("w", widen=True), *moved(inner.prepare)) if has_weights else (),
             workspace=workspace,
             packed=packed if has_weights else 0,
+        )
+
+    def _scaled(self, problem: ConvProblem, target: Target) -> Recipe:
+        """Whole sums of int8, then alpha and beta: a float32 would not hold products with them."""
+        recipe = self.solution(replace(problem, alpha=1.0, beta=0.0), target)
+        sums = BufferArg(Memory.WORKSPACE, align(recipe.workspace))
+
+        def place(memory: str, offset: int) -> tuple[str, int]:
+            if memory == Memory.Y:
+                return sums.memory, sums.offset + offset
+            return memory, offset
+
+        return replace(
+            recipe,
+            steps=(
+                *(relocated(step, place) for step in recipe.steps),
+                epilogue_step(problem, target, sums, scales=True),
+            ),
+            workspace=sums.offset + align(problem.nbytes(Memory.Y)),
         )
 
     def _halved(self, problem: ConvProblem, target: Target) -> Recipe:

@@ -36,19 +36,23 @@ class _Axis:
     is_channel: bool
 
 
-def epilogue_step(problem: ConvProblem, target: Target, sums: BufferArg | None) -> Launch:
+def epilogue_step(
+    problem: ConvProblem, target: Target, sums: BufferArg | None, *, scales: bool = False
+) -> Launch:
     """Return the launch that adds bias and z, and applies the activation, of a plain problem.
 
     Args:
-        problem: the problem; alpha, and the previous contents of the result, are in the sums.
+        problem: the problem.
         target: the device.
         sums: where the result of ``problem.without_epilogue()`` lies, in its form; None: in place.
+        scales: whether alpha, and the previous contents of the result, are not in the sums yet.
     """
     writes = problem.direction.writes
     dtype = problem.tensor_dtype(writes)
     arithmetic = dtype if dtype in (DataType.FLOAT64, DataType.INT32) else DataType.FLOAT32
     epilogue = Epilogue.of(problem, arithmetic)
-    epilogue = replace(epilogue, alpha=1.0, beta=epilogue.beta if problem.adds_z else 0.0)
+    if not scales:
+        epilogue = replace(epilogue, alpha=1.0, beta=epilogue.beta if problem.adds_z else 0.0)
     axes, column = _rows_and_column(problem)
     lanes, columns = _tile(column, target)
     program = Program(

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from convfind.errors import ProblemError
@@ -28,14 +29,20 @@ class Field(ABC):
     Attributes:
         name: of the field.
         key: its name in the tail of a network config; empty for those that its head has.
-        usual: the value that goes without saying, of a problem whose other fields are these.
+        usual: the value that goes without saying.
+        usual_of: the same, where it depends on the problem's other fields.
         is_miopens: whether MIOpen's texts can say another.
     """
 
     name: str
     key: str = ""
-    usual: Callable[[ConvProblem], object] = lambda problem: None
+    usual: object = None
     is_miopens: bool = True
+    usual_of: Callable[[ConvProblem], object] | None = None
+
+    def usual_in(self, problem: ConvProblem) -> object:
+        """Return the value that goes without saying in a problem."""
+        return self.usual if self.usual_of is None else self.usual_of(problem)
 
     @abstractmethod
     def checked(self, problem: ConvProblem, value: Any) -> object:
@@ -124,7 +131,7 @@ class ScaleField(Field):
 class FlagField(Field):
     """True or False, which goes without saying."""
 
-    usual: Callable[[ConvProblem], object] = lambda problem: False
+    usual: object = False
 
     def checked(self, problem: ConvProblem, value: Any) -> object:
         """Return a truth value."""
@@ -167,24 +174,24 @@ FIELDS: tuple[Field, ...] = (
     NumberField("groups"),
     WordField("x_layout", kind=Layout),
     WordField("dtype", kind=DataType),
-    SizesField("padding_end", "pe", lambda problem: problem.padding, is_miopens=False),
-    WordField("mode", "mode", lambda problem: ConvMode.CONVOLUTION, kind=ConvMode),
-    SizesField("output_padding", "op", lambda problem: (0,) * problem.spatial_rank),
-    WordField("w_layout", "w", lambda problem: problem.x_layout, kind=Layout),
-    WordField("y_layout", "y", lambda problem: problem.x_layout, kind=Layout),
-    WordField("y_dtype", "ydtype", lambda problem: problem.dtype.result, kind=DataType),
+    SizesField("padding_end", "pe", is_miopens=False, usual_of=lambda problem: problem.padding),
+    WordField("mode", "mode", ConvMode.CONVOLUTION, kind=ConvMode),
+    SizesField("output_padding", "op", usual_of=lambda problem: (0,) * problem.spatial_rank),
+    WordField("w_layout", "w", usual_of=lambda problem: problem.x_layout, kind=Layout),
+    WordField("y_layout", "y", usual_of=lambda problem: problem.x_layout, kind=Layout),
+    WordField("y_dtype", "ydtype", usual_of=lambda problem: problem.dtype.result, kind=DataType),
     StridesField("x_strides", "xs", is_miopens=False),
     StridesField("w_strides", "ws", is_miopens=False),
     StridesField("y_strides", "ys", is_miopens=False),
-    ScaleField("alpha", "alpha", lambda problem: 1.0, is_miopens=False),
-    ScaleField("beta", "beta", lambda problem: 1.0 if problem.add else 0.0, is_miopens=False),
+    ScaleField("alpha", "alpha", 1.0, is_miopens=False),
+    ScaleField(
+        *("beta", "beta"),
+        is_miopens=False,
+        usual_of=lambda problem: 1.0 if problem.add else 0.0,
+    ),
     FlagField("deterministic", "deterministic", is_miopens=False),
     FlagField("allow_tf32", "tf32", is_miopens=False),
-    WordField(
-        *("accuracy", "accuracy", lambda problem: AccuracyClass.NORMAL),
-        is_miopens=False,
-        kind=AccuracyClass,
-    ),
+    WordField("accuracy", "accuracy", AccuracyClass.NORMAL, is_miopens=False, kind=AccuracyClass),
     FlagField("bias", "bias", is_miopens=False),
     FlagField("add", "add", is_miopens=False),
     ActivationField("activation", "act", is_miopens=False),
@@ -192,11 +199,24 @@ FIELDS: tuple[Field, ...] = (
 #: Those of the tail by their names there.
 TAIL = {field.key: field for field in FIELDS if field.key}
 
+# What every new problem is asked, looked up once.
+_CHECKS = tuple((field.name, field.checked) for field in FIELDS)
+_RELATED = tuple((field, field.name, of) for field in TAIL.values() if (of := field.usual_of))
+_OTHERS = tuple(field for field in TAIL.values() if field.usual_of is None)
+_others = attrgetter(*(field.name for field in _OTHERS))
+_USUAL = tuple(field.usual for field in _OTHERS)
+
 
 def unusual(problem: ConvProblem) -> list[tuple[Field, object]]:
     """Return the fields of the tail whose values do not go without saying, with these."""
+    if _others(problem) == _USUAL:
+        return [
+            (field, value)
+            for field, name, usual_of in _RELATED
+            if (value := getattr(problem, name)) != usual_of(problem)
+        ]
     values = ((field, getattr(problem, field.name)) for field in TAIL.values())
-    return [(field, value) for field, value in values if value != field.usual(problem)]
+    return [(field, value) for field, value in values if value != field.usual_in(problem)]
 
 
 def canonicalize(problem: ConvProblem) -> None:
@@ -212,5 +232,8 @@ def canonicalize(problem: ConvProblem) -> None:
         raise ProblemError("w", problem.w_shape, f"as many dimensions as x, which has {rank + 2}")
     if problem.output_padding == ():
         put("output_padding", (0,) * rank)
-    for field in FIELDS:
-        put(field.name, field.checked(problem, getattr(problem, field.name)))
+    for name, check in _CHECKS:
+        value = getattr(problem, name)
+        checked = check(problem, value)
+        if checked is not value:
+            put(name, checked)

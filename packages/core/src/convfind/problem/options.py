@@ -108,13 +108,13 @@ def fields_of(x: Sizes, w: Sizes, options: ConvOptions) -> dict[str, Any]:
     for name in ("x_layout", "w_layout", "y_layout"):
         if fields.get(name) is None:
             fields[name] = layout
-    return {
-        **fields,
-        "x_shape": x_shape,
-        "w_shape": w_shape,
-        "stride": stride,
-        "padding": begin,
-        "padding_end": end,
-        "dilation": dilation,
-        "dtype": dtype,
-    }
+    fields.update(
+        x_shape=x_shape,
+        w_shape=w_shape,
+        stride=stride,
+        padding=begin,
+        padding_end=end,
+        dilation=dilation,
+        dtype=dtype,
+    )
+    return fields

@@ -148,6 +148,8 @@ def scale(field: str, value: object, dtype: DataType, y_dtype: DataType) -> floa
 
 def flag(field: str, value: object) -> bool:
     """Return a truth value, NumPy's included; nothing else passes for one."""
+    if value is True or value is False:
+        return value
     value = python_scalar(value)
     if not isinstance(value, bool):
         raise ProblemError(field, value, "True or False")

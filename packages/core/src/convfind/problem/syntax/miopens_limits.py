@@ -15,6 +15,6 @@ def refuse_unspeakable(problem: ConvProblem, text_form: str) -> None:
     """Raise if a problem has a property that MIOpen's texts cannot express."""
     for field, value in unusual(problem):
         if not field.is_miopens:
-            raise ProblemError(field.name, value, f"{field.usual(problem)} in a {text_form}")
+            raise ProblemError(field.name, value, f"{field.usual_in(problem)} in a {text_form}")
     if problem.spatial_rank == 1:
         raise ProblemError("x", problem.x_shape, f"2 or 3 spatial dimensions in a {text_form}")

@@ -41,9 +41,8 @@ def format_network_config(problem: ConvProblem) -> str:
         f"-d{format_sizes(problem.dilation)}-g{problem.groups}"
         f"-{problem.x_layout.value}-{problem.dtype.value}"
     )
-    return head + "".join(
-        f"_{field.key}:{field.spelled(value)}" for field, value in unusual(problem)
-    )
+    tail = unusual(problem)
+    return head + "".join([f"_{one.key}:{one.spelled(value)}" for one, value in tail])
 
 
 def format_problem(problem: ConvProblem) -> str:
