@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +21,7 @@ from convfind.errors import (
 from convfind.handle import Handle
 from convfind.problem import ConvProblem
 from convfind.runtime.tensors import DeviceTensor, to_host_array
+from convfind.testing.mock_functions import mock_convolution
 from convfind.types import DataType
 
 Array = np.ndarray[Any, Any]
@@ -355,6 +358,35 @@ def test_a_solution_of_a_solver_that_is_gone_says_so(handle: Handle) -> None:
     best = replace(handle.find(PROBLEM).best, solver="mock-gone")
     with pytest.raises(SolutionError, match="mock-gone"):
         handle.run(best, x=X, w=W)
+
+
+def test_threads_take_turns(handle: Handle) -> None:
+    under_way, most = [], set()
+
+    def slowly(x: Any, w: Any, y: Any, *words: Any) -> None:
+        under_way.append(1)
+        most.add(len(under_way))
+        time.sleep(0.002)
+        mock_convolution(x, w, y, *words)
+        under_way.pop()
+
+    handle.session.device.functions["mock_convolution"] = slowly  # type: ignore[attr-defined]
+    convolution = handle.prepare(handle.find(PROBLEM, "FAST", solvers=["mock-dynamic"]).best)
+    generator = np.random.default_rng(1)
+    tensors = [
+        {name: generator.standard_normal(given.shape, np.float32) for name, given in one.items()}
+        for one in [_tensors(PROBLEM)] * 4
+    ]
+
+    def run(given: dict[str, Array]) -> Any:
+        on_device = {name: handle.tensor(array) for name, array in given.items()}
+        return handle.to_numpy(convolution.run(**on_device)), convolution.run(**given)
+
+    with ThreadPoolExecutor(4) as pool:
+        for results, given in zip(pool.map(run, tensors), tensors, strict=True):
+            for result in results:
+                _close(result, PROBLEM, given)
+    assert most == {1}
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -259,6 +260,21 @@ def test_damage_is_found_or_harmless(make_model: Make, position: int) -> None:
     for network, other in zip(intact.networks, model.networks, strict=True):
         for ours, theirs in zip(network.weights, other.weights, strict=True):
             np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("name", ["0.mean", "metadata"])
+def test_what_is_no_array_is_not_repeated_in_the_message(make_model: Make, name: str) -> None:
+    path = make_model()
+    content = b"no\narray " * 10_000
+    with ZipFile(path) as archive:
+        members = {member: archive.read(member) for member in archive.namelist()}
+    with ZipFile(path, "w") as archive:
+        for member, before in members.items():
+            archive.writestr(member, content if member == f"{name}.npy" else before)
+    with pytest.raises(ModelError, match="damaged") as raised:
+        read_model(path)
+    assert len(str(raised.value)) < 1000
+    assert "\n" not in str(raised.value)
 
 
 def test_models_of_other_formats_are_refused(make_model: Make) -> None:

@@ -15,6 +15,8 @@ from plans_for_tests import Layers, compiled, inputs_of
 
 from convfind.handle import Handle
 from convfind.runtime.backend import InvokeArgs
+from convfind.runtime.tensors import DeviceTensor
+from convfind.types import DataType
 from convfind_networks import Graph, GraphBuilder, Value
 from convfind_networks.errors import BindingError, PlanError, UnsupportedError
 from convfind_networks.graph import TensorType
@@ -77,6 +79,16 @@ def test_tensors_of_the_device_are_inputs(plan: Plan, graph: Graph, handle: Hand
     inputs = inputs_of(graph)
     tensors = {name: handle.tensor(x) for name, x in inputs.items()}
     np.testing.assert_array_equal(plan.run(tensors)["y"], plan.run(inputs)["y"])
+
+
+def test_a_tensor_of_less_memory_than_its_shape_takes_is_refused(
+    plan: Plan, graph: Graph, handle: Handle
+) -> None:
+    (name,) = graph.inputs
+    shape = graph.values[name].type.shape
+    small = DeviceTensor(handle.session.device.allocate(64), shape, DataType.FLOAT32)
+    with pytest.raises(BindingError, match=f"input {name} takes .* its memory has 64"):
+        plan.run({name: small})
 
 
 def test_inputs_in_any_order_of_memory_are_right(plan: Plan, graph: Graph) -> None:
@@ -294,6 +306,9 @@ def _at(document: Any, *keys: Any, value: Any) -> None:
         (("outputs", 0, "place"), ["arena", 2**40], "output y lies outside of arena"),
         (("outputs", 0, "place"), ["output0", 512], "output y lies outside of output0"),
         (("outputs", 0, "place"), ["nowhere", 0], "output y lies outside of nowhere"),
+        (("outputs", 0, "place"), ["no\nwhere", 0], "output y lies outside of no where"),
+        (("outputs", 0, "place"), ["9" * 10**5, 0], "characters"),
+        (("outputs", 0, "shape"), [2**20, 2**18], "y takes 1099511627776 bytes"),
     ],
 )
 def test_a_plan_that_does_not_fit_is_refused(

@@ -35,6 +35,7 @@ class Convolution:
     """A solution made ready: kernels loaded, arguments set; see `Handle.prepare`, `Handle.bind`.
 
     `run` takes and returns tensors; `enqueue` is the quick way for memory that is on the device.
+    Threads may run it at once: they take turns. `enqueue` has no lock; `Device.lock` is theirs.
     """
 
     problem: Problem
@@ -92,7 +93,12 @@ class Convolution:
                 either order; ``out`` shares memory with an input.
             WorkspaceError: the workspace given is too small, or shares memory with a tensor.
         """
-        reads = self._inputs({"x": x, "w": w, "y": y, "bias": bias, "z": z, **others})
+        with self.device.lock:
+            given = {"x": x, "w": w, "y": y, "bias": bias, "z": z, **others}
+            return self._run(given, z, out, workspace)
+
+    def _run(self, given: dict[str, object], z: object, out: object, workspace: object) -> Any:
+        reads = self._inputs(given)
         result, in_place = None, z is not None and z is out
         if out is not None:
             result = operand_of(self.device, self.problem, self._result, out, out=True)

@@ -44,7 +44,10 @@ _MOST_CONVOLUTIONS = 512
 
 
 class Handle:
-    """An open device with its database and caches. Use it from one thread at a time.
+    """An open device with its database and caches.
+
+    Prepared and bound convolutions may run in several threads, which take turns; `tensor`,
+    `to_numpy` and `synchronize` too. Everything else is for one thread at a time.
 
     A context manager: leaving it releases the device.
     """
@@ -307,7 +310,8 @@ class Handle:
             strides = (batch, channels, *others)
         else:
             memory, strides = np.ascontiguousarray(host), packed_steps(host.shape)
-        buffer = copied(self._session.device, memory)
+        with self._session.device.lock:
+            buffer = copied(self._session.device, memory)
         return DeviceTensor(buffer, host.shape, dtype, strides)
 
     def to_numpy(self, tensor: DeviceTensor) -> Any:
@@ -317,13 +321,15 @@ class Handle:
         steps = tensor.form.strides
         spanned = 1 + sum((n - 1) * step for n, step in zip(tensor.shape, steps, strict=True))
         memory = np.empty(spanned, tensor.dtype.numpy)
-        self._session.device.read(tensor.buffer, memory)
+        with self._session.device.lock:
+            self._session.device.read(tensor.buffer, memory)
         bytes_each = tuple(step * memory.itemsize for step in steps)
         return np.lib.stride_tricks.as_strided(memory, tensor.shape, bytes_each)
 
     def synchronize(self) -> None:
         """Wait until everything enqueued has finished."""
-        self._session.device.synchronize()
+        with self._session.device.lock:
+            self._session.device.synchronize()
 
     def _find(self, problem: Problem, policy: Policy, on_progress: Progress) -> FindResult:
         if not isinstance(problem, ConvProblem):

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from convfind.arguments import shortened
 from convfind.cached import cached_property
 from convfind.errors import ModelError
 from convfind.heuristics.domain import Domain, Region, kind_of, kind_text
@@ -187,7 +188,7 @@ def read_model(path: Path) -> Model:
             if sum(member.file_size for member in archive.zip.infolist()) > _LARGEST:
                 msg = f"it expands to more than {_LARGEST >> 20} MiB"
                 raise ModelError(msg)
-            arrays = {name: archive[name] for name in archive.files}
+            arrays = {name: np.asarray(archive[name]) for name in archive.files}
     except FileNotFoundError as exc:
         msg = f"model {path} does not exist"
         raise ModelError(msg) from exc
@@ -195,7 +196,7 @@ def read_model(path: Path) -> Model:
         msg = f"model {path} is damaged or no model"
         raise ModelError(msg) from exc
     except Exception as exc:  # NumPy does not document what its parsers raise for damaged files
-        msg = f"model {path} is damaged or no model: {exc}"
+        msg = f"model {path} is damaged or no model: {_told(exc)}"
         raise ModelError(msg) from exc
     try:
         text = arrays[_METADATA].tobytes()
@@ -213,9 +214,14 @@ def read_model(path: Path) -> Model:
         for network in networks:
             _check(network, len(head.devices))
     except (KeyError, ValueError, AttributeError, IndexError, msgspec.MsgspecError) as exc:
-        msg = f"model {path} is damaged: {exc}"
+        msg = f"model {path} is damaged: {_told(exc)}"
         raise ModelError(msg) from exc
     return Model(head.devices, networks, head.training, head.siblings)
+
+
+def _told(error: Exception) -> str:
+    """Return the beginning of what a parser says, which may repeat all of a file."""
+    return shortened(str(error).partition("\n")[0])
 
 
 class _Versions(msgspec.Struct, frozen=True):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from threading import RLock
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -94,6 +95,14 @@ class Device(ABC):
     """
 
     target: Target
+    #: Held by whoever prepares memory, enqueues and waits, so that threads take turns.
+    lock: RLock
+
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
+        """Make a device with its lock, whatever its own constructor does."""
+        device = super().__new__(cls)
+        device.lock = RLock()
+        return device
 
     @abstractmethod
     def compile(self, program: Program) -> bytes:

@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from convfind.handle import Handle
-from convfind.runtime.backend import Device, DeviceBuffer, InvokeArgs, Invoker
+from convfind.runtime.backend import DeviceBuffer, InvokeArgs, Invoker
 from convfind.runtime.tensors import DeviceTensor, to_host_array
 from convfind.solver.recipe import Recipe, Step
 from convfind_networks.errors import BindingError
@@ -24,9 +22,6 @@ from convfind_networks.tensor_type import Array
 if TYPE_CHECKING:
     from convfind_networks.plan.explanation import PlanExplanation
     from convfind_networks.plan.profile import Profile
-
-#: One run at a time on each device.
-_LOCKS: WeakKeyDictionary[Device, Lock] = WeakKeyDictionary()
 
 #: What memory of the host must begin at a multiple of, for devices to use it in place.
 _HOST_ALIGNMENT = 64
@@ -137,7 +132,7 @@ class Plan:
             unknown = inputs.keys() - {port.name for port in self.inputs}
             raise BindingError(f"no such input: {', '.join(sorted(unknown))}")
         device = self.handle.session.device
-        with _LOCKS.setdefault(device, Lock()):
+        with device.lock:
             memory = dict(self.memory)
             for port, tensor in zip(self.inputs, given, strict=True):
                 if not port.type.elements:
@@ -157,6 +152,9 @@ class Plan:
             shape, dtype = value.shape, value.dtype.numpy
             if shape != port.type.shape or dtype != port.type.dtype or not _is_c_order(value):
                 raise BindingError(f"input {port.name} is {port.type}, not {dtype}{list(shape)}")
+            if value.buffer.size < port.type.nbytes:
+                told = f"{port.type.nbytes} bytes, and its memory has {value.buffer.size}"
+                raise BindingError(f"input {port.name} takes {told}")
             return value.buffer
         array = to_host_array(value, port.name)
         if array.shape != port.type.shape or array.dtype != port.type.dtype:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from convfind.arguments import shortened
 from convfind.errors import ConvfindError
 from convfind.find.solution import Solution
 from convfind.handle import Handle
@@ -89,7 +90,7 @@ def load_plan(plan: type[Plan], path: Path, handle: Handle) -> Plan:
         raise PlanError(f"plan {path} {told}; compile the network here")
     try:
         schedule = _schedule(saved, handle.registry)
-        _check_ports(schedule)
+        _check_ports(schedule, handle.target.global_memory)
         recipes = [_recipe(handle, task) for task in schedule.tasks]
         constants: DeviceBuffer | None = None
         if schedule.constants:
@@ -97,9 +98,14 @@ def load_plan(plan: type[Plan], path: Path, handle: Handle) -> Plan:
             handle.session.device.write(constants, weights)
         return plan.ready(handle, schedule, recipes, constants)
     except PlanError as error:
-        raise PlanError(f"plan {path}: {error}") from error
+        raise PlanError(f"plan {path}: {_told(error)}") from error
     except (ConvfindError, ValueError, TypeError, KeyError) as error:
-        raise PlanError(f"plan {path}: {error}; compile the network again") from error
+        raise PlanError(f"plan {path}: {_told(error)}; compile the network again") from error
+
+
+def _told(error: Exception) -> str:
+    """Return an error in one line of a bounded length: it may repeat what stands in the file."""
+    return shortened(" ".join(str(error).split()), 500)
 
 
 def _read(path: Path) -> tuple[_SavedSchedule, Any]:
@@ -115,7 +121,7 @@ def _read(path: Path) -> tuple[_SavedSchedule, Any]:
     except OSError as error:
         raise PlanError(f"cannot read plan {path}: {error.strerror or error}") from error
     except (SafetensorError, msgspec.MsgspecError, ValueError) as error:
-        raise PlanError(f"{path} is no plan: {error}") from error
+        raise PlanError(f"{path} is no plan: {_told(error)}") from error
     if saved.format != _FORMAT:
         raise PlanError(f"plan {path} has format {saved.format}, not {_FORMAT}; compile again")
     if weights.dtype != np.uint8 or weights.shape != (saved.constants,):
@@ -195,8 +201,14 @@ def _schedule(saved: _SavedSchedule, registry: Registry) -> Schedule:
     )
 
 
-def _check_ports(schedule: Schedule) -> None:
-    """Raise `PlanError` where an input or output would bring less memory than kernels count on."""
+def _check_ports(schedule: Schedule, most: int) -> None:
+    """Raise `PlanError` where an input or output would bring less memory than kernels count on.
+
+    Or where one takes more than ``most`` bytes, if that is not 0.
+    """
+    for port in (*schedule.inputs, *schedule.outputs):
+        if most and port.type.nbytes > most:
+            raise PlanError(f"{port.name} takes {port.type.nbytes} bytes, and there are {most}")
     for at, port in enumerate(schedule.inputs):
         if port.place != Place(f"input{at}"):
             raise PlanError(f"input {port.name} lies in {port.place.memory}")
