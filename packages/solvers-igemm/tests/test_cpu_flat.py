@@ -48,7 +48,8 @@ def problem_of(
     )
 
 
-#: Few positions and many, filters that are no vectors, sums of one block and of several.
+#: Few positions and many, filters that are no vectors or end in half a one, sums of one block and
+#: of several.
 SHAPES = [
     problem_of(1, 5, (1, 1), 3),
     problem_of(1, 40, (7, 7), 16, beta=2.0),
@@ -57,6 +58,10 @@ SHAPES = [
     problem_of(3, 700, (5, 5), 50, beta=0.5),
     problem_of(1, 3000, (4, 11), 20),
     problem_of(1, 33, (29, 41), 64),
+    problem_of(2, 40, (9, 11), 24, beta=2.0),
+    problem_of(1, 90, (5, 21), 8, bias=True, activation="relu"),
+    problem_of(1, 20, (13, 9), 40, bias=True, add=True, activation="silu"),
+    problem_of(1, 48, (6, 5), 32, bias=True, add=True),
 ]
 
 

@@ -34,8 +34,9 @@ _READ = 24
 #: Panels of weights that a work-item packs at most, and what it costs to leave one to another:
 #: neighbours share lines of memory.
 _PACKED_AT_ONCE, _ALONE = 4, 0.1
-#: Numbers of runs that are tried: of filters, and with each of them of positions.
-_TRIED = 8
+#: Numbers of runs that are tried: of filters, and with each of them of positions; all of a few
+#: cores, where one too many costs most.
+_TRIED = 16
 #: What a slower core is late with, in parts of its last work-item.
 _LATE = 1 / 16
 
@@ -113,13 +114,25 @@ def _cost(product: Product, run: int, share: int, cores: int) -> float:
     columns = -(-product.positions // product.position_unit) * product.position_unit
     rows = -(-product.filters // product.filter_unit) * product.filter_unit
     along, across = -(-columns // run), -(-rows // share)
-    whole = groups * (columns // run) * (rows // share)
-    smaller = groups * along * across - whole
-    rest = (groups * columns * rows - whole * run * share) / max(1, min(cores, smaller))
-    longest = max(-(-whole // cores) * run * share, whole // cores * run * share + rest)
     read = groups * (along * product.filters + across * product.positions)
     late = _LATE * run * share if cores > 1 else 0
-    return longest + late + _READ * read / cores
+    return _longest(columns, rows, groups, run, share, cores) + late + _READ * read / cores
+
+
+def _longest(columns: int, rows: int, groups: int, run: int, share: int, cores: int) -> float:
+    """Return what the core that has most to do does."""
+    along, across, right, below = columns // run, rows // share, columns % run, rows % share
+    whole = groups * along * across
+    smaller = groups * -(-columns // run) * -(-rows // share) - whole
+    rest = (groups * columns * rows - whole * run * share) / max(1, min(cores, smaller))
+    longest = whole // cores * run * share + rest
+    # Of items that are not smaller than one of them some core gets an equal share, rounded up.
+    kinds = ((run * share, along * across), (right * share, across), (run * below, along))
+    items = 0
+    for size, count in sorted((*kinds, (right * below, 1)), reverse=True):
+        items += groups * count
+        longest = max(longest, -(-items // cores) * size)
+    return longest
 
 
 def _most_items(product: Product, cores: int) -> int:

@@ -19,7 +19,7 @@ class ChannelsLastFlatForward(ChannelsLast):
 
     solver_id = "igemm-cpu-nhwc-fwd-flat"
     direction = Direction.FORWARD
-    version = 1
+    version = 2
     _kernel = "cpu_flat"
     _costs = Costs(source=10.0, result=10.0, gathered=0.0)
 

@@ -2,8 +2,8 @@
 //
 // One work-item computes a run of positions by a run of filters, a chunk of positions at a time, which stays in the
 // level-2 cache. A block of a panel of NR filters' weights stays in the level-1 cache while register tiles of up to
-// MR x NR walk down the chunk; sums of long products are kept in private memory from block to block. Weights come in
-// panels from igemm_cpu_pack.
+// MR x NR walk down the chunk, each of which asks for a part of the block behind it; sums of long products are kept in
+// private memory from block to block. Weights come in panels from igemm_cpu_pack.
 #include "cpu_tile.h"
 
 #define CHANNELS_LAST 1
@@ -19,10 +19,26 @@ INLINE int next_height(int left) {
   return (left + tiles - 1) / tiles;
 }
 
+// The results of half a vector of sums.
+INLINE void store_half(float8 sum, __global float *y, float16 bias, const Epilogue epilogue) {
+  const float8 none = 0.0f;
+  float16 value = BIASED((float16)(sum, none), bias, epilogue);
+  if (CF_ADDS_Z(epilogue))
+    value = fma((float16)(epilogue.beta), (float16)(vload8(0, Z_OF(y, epilogue)), none), value);
+  vstore8(activated(value, epilogue).lo, 0, y);
+}
+
+// What tiles ask for: rows of x, and from `panel` on so many rows of weights every VEC products.
+typedef struct {
+  Ahead x;
+  __global const float *panel;
+  int rows;
+} Coming;
+
 // `rows` positions, of which `height` exist and others are the last once more.
 INLINE void tile(const int height, const int rows, const bool first, const bool last, int depth,
                  __global const float *x, int channels, __global const float *panel, float *sums, __global float *y,
-                 int filters, int columns, const Epilogue epilogue, Ahead ahead) {
+                 int filters, int columns, const Epilogue epilogue, Coming coming) {
   float16 sum[MR][VECTORS];
 #pragma unroll
   for (int i = 0; i < rows; i++) {
@@ -32,7 +48,10 @@ INLINE void tile(const int height, const int rows, const bool first, const bool 
       sum[i][j] = first ? (float16)(0.0f) : vload16(min(i, height - 1) * VECTORS + j, sums);
   }
   for (int k = 0; k < depth;) {
-    prefetch_lines(ahead, k);
+    prefetch_lines(coming.x, k);
+    for (int i = 0; i < coming.rows; i++, coming.panel += NR)
+#pragma unroll
+      for (int j = 0; j < VECTORS; j++) PREFETCH(coming.panel + j * VEC);
     for (const int behind = min(depth, k + VEC); k < behind; k++) {
       float16 right[VECTORS];
 #pragma unroll
@@ -53,10 +72,18 @@ INLINE void tile(const int height, const int rows, const bool first, const bool 
         if (i < height) vstore16(sum[i][j], i * VECTORS + j, sums);
     return;
   }
-  if (columns >= NR && height == rows && !CF_READS_RESULT(epilogue)) {
+  if (columns >= NR && height == rows) {
     float16 bias[VECTORS];
 #pragma unroll
     for (int j = 0; j < VECTORS; j++) bias[j] = biases_of(epilogue, j * VEC, VEC);
+    if (CF_READS_RESULT(epilogue)) {
+#pragma unroll
+      for (int i = 0; i < rows; i++)
+#pragma unroll
+        for (int j = 0; j < VECTORS; j++)
+          store_whole(sum[i][j], y + (long)i * filters + j * VEC, bias[j], epilogue);
+      return;
+    }
 #pragma unroll
     for (int i = 0; i < rows; i++)
 #pragma unroll
@@ -81,31 +108,70 @@ INLINE void tile(const int height, const int rows, const bool first, const bool 
 
 INLINE void tile_of_height(int height, const bool first, const bool last, int depth, __global const float *x,
                            int channels, __global const float *panel, float *sums, __global float *y, int filters,
-                           int columns, const Epilogue epilogue, Ahead ahead) {
+                           int columns, const Epilogue epilogue, Coming coming) {
   if (height == MR)
-    tile(MR, MR, first, last, depth, x, channels, panel, sums, y, filters, columns, epilogue, ahead);
+    tile(MR, MR, first, last, depth, x, channels, panel, sums, y, filters, columns, epilogue, coming);
   else if (height == MR - 1)
-    tile(MR - 1, MR - 1, first, last, depth, x, channels, panel, sums, y, filters, columns, epilogue, ahead);
+    tile(MR - 1, MR - 1, first, last, depth, x, channels, panel, sums, y, filters, columns, epilogue, coming);
   else if (MR > 8 && height > 8)
-    tile(height, MR, first, last, depth, x, channels, panel, sums, y, filters, columns, epilogue, ahead);
+    tile(height, MR, first, last, depth, x, channels, panel, sums, y, filters, columns, epilogue, coming);
   else if (MR > 4 && height > 4)
-    tile(height, MR < 8 ? MR : 8, first, last, depth, x, channels, panel, sums, y, filters, columns, epilogue, ahead);
+    tile(height, MR < 8 ? MR : 8, first, last, depth, x, channels, panel, sums, y, filters, columns, epilogue, coming);
   else if (height > 1)
-    tile(height, 4, first, last, depth, x, channels, panel, sums, y, filters, columns, epilogue, ahead);
+    tile(height, 4, first, last, depth, x, channels, panel, sums, y, filters, columns, epilogue, coming);
   else
-    tile(1, 1, first, last, depth, x, channels, panel, sums, y, filters, columns, epilogue, ahead);
+    tile(1, 1, first, last, depth, x, channels, panel, sums, y, filters, columns, epilogue, coming);
 }
 
 // Calls of their own: what the kernel keeps in registers would push sums out of them.
 NOINLINE void multiply(int height, int depth, __global const float *x, int channels, __global const float *panel,
-                       float *sums, __global float *y, int filters, int columns, const Epilogue epilogue, Ahead ahead) {
-  tile_of_height(height, true, true, depth, x, channels, panel, sums, y, filters, columns, epilogue, ahead);
+                       __global float *y, int filters, int columns, const Epilogue epilogue, Ahead ahead) {
+  tile_of_height(height, true, true, depth, x, channels, panel, 0, y, filters, columns, epilogue,
+                 (Coming){ahead, panel, 0});
+}
+
+NOINLINE void multiply_asking(int height, int depth, __global const float *x, int channels,
+                              __global const float *panel, __global float *y, int filters, int columns,
+                              const Epilogue epilogue, Coming coming) {
+  tile_of_height(height, true, true, depth, x, channels, panel, 0, y, filters, columns, epilogue, coming);
 }
 
 NOINLINE void multiply_part(int height, bool first, bool last, int depth, __global const float *x, int channels,
                             __global const float *panel, float *sums, __global float *y, int filters, int columns,
-                            const Epilogue epilogue, Ahead ahead) {
-  tile_of_height(height, first, last, depth, x, channels, panel, sums, y, filters, columns, epilogue, ahead);
+                            const Epilogue epilogue, Coming coming) {
+  tile_of_height(height, first, last, depth, x, channels, panel, sums, y, filters, columns, epilogue, coming);
+}
+
+// Half a vector of filters, which may be what is left of them, at `rows` positions.
+INLINE void half_tile(const int rows, int depth, __global const float *x, int channels, __global const float *panel,
+                      __global float *y, int filters, const Epilogue epilogue) {
+  float8 sum[2 * MR];
+#pragma unroll
+  for (int i = 0; i < rows; i++) sum[i] = 0.0f;
+  for (int k = 0; k < depth; k++) {
+    const float8 right = vload8(k * (NR / 8), panel);
+#pragma unroll
+    for (int i = 0; i < rows; i++) sum[i] = fma((float8)(x[(long)i * channels + k]), right, sum[i]);
+  }
+  const float16 bias = biases_of(epilogue, 0, 8);
+#pragma unroll
+  for (int i = 0; i < rows; i++) store_half(sum[i], y + (long)i * filters, bias, epilogue);
+}
+
+NOINLINE void multiply_half(int count, int depth, __global const float *x, int channels, __global const float *panel,
+                            __global float *y, int filters, const Epilogue epilogue) {
+  for (int p = 0; p < count;) {
+    __global const float *source = x + (long)p * channels;
+    __global float *to = y + (long)p * filters;
+    const int rows = count - p >= 2 * MR ? 2 * MR : count - p >= MR ? MR : 1;
+    if (rows == 2 * MR)
+      half_tile(2 * MR, depth, source, channels, panel, to, filters, epilogue);
+    else if (rows == MR)
+      half_tile(MR, depth, source, channels, panel, to, filters, epilogue);
+    else
+      half_tile(1, depth, source, channels, panel, to, filters, epilogue);
+    p += rows;
+  }
 }
 
 // Global size: (runs of positions, runs of filters, 1); `share` positions and `strip` filters each, `strip` a multiple
@@ -121,22 +187,35 @@ __kernel ONE_ITEM void igemm_cpu_flat(__global const float *restrict x, __global
   const int chunk = clamp(CACHED_FLOATS / max(1, channels) / MR * MR, 4 * MR, CHUNK);
   for (int from = begin; from < end; from += chunk) {
     const int behind = min(end, from + chunk);
+    // Of the weights, which are in no cache before the first chunk; one tile reads them in order anyway.
+    const bool is_new = from == begin && behind - from > MR;
+    const int asked = is_new ? min(VEC, (VEC * MR + behind - from - 1) / (behind - from)) : 0;
     for (int k = k0; k < k1; k += NR) {
       const Epilogue own = CF_EPILOGUE_FROM(epilogue, k);
       __global const float *panel = packed + (long)(k / NR) * channels * NR;
+      if (VECTORS == 1 && blocks == 1 && k1 - k == VEC / 2) {
+        multiply_half(behind - from, channels, x + (long)from * channels, channels, panel, y + (long)from * filters + k,
+                      filters, own);
+        continue;
+      }
       for (int b = 0; b < blocks; b++) {
         const int c = b * block, depth = min(block, channels - c);
+        __global const float *next = panel + (long)(c + depth) * NR;
         for (int p = from; p < behind;) {
           const int height = next_height(behind - p);
           __global const float *source = x + (long)p * channels + c;
           __global float *to = y + (long)p * filters + k;
           // What comes from far away is asked for where it is read first.
-          const Ahead ahead = {source + (long)height * channels, channels, k == k0 ? min(MR, end - p - height) : 0};
-          if (blocks == 1)
-            multiply(height, depth, source, channels, panel, sums, to, filters, k1 - k, own, ahead);
+          const Coming coming = {
+              {source + (long)height * channels, channels, k == k0 ? min(MR, end - p - height) : 0}, next, asked};
+          next += depth / VEC * asked * NR;
+          if (blocks == 1 && asked == 0)
+            multiply(height, depth, source, channels, panel, to, filters, k1 - k, own, coming.x);
+          else if (blocks == 1)
+            multiply_asking(height, depth, source, channels, panel, to, filters, k1 - k, own, coming);
           else
             multiply_part(height, b == 0, b + 1 == blocks, depth, source, channels, panel + (long)c * NR,
-                          sums + (p - from) * NR, to, filters, k1 - k, own, ahead);
+                          sums + (p - from) * NR, to, filters, k1 - k, own, coming);
           p += height;
         }
       }
