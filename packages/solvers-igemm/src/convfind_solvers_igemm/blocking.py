@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -34,9 +35,9 @@ _READ = 24
 #: Panels of weights that a work-item packs at most, and what it costs to leave one to another:
 #: neighbours share lines of memory.
 _PACKED_AT_ONCE, _ALONE = 4, 0.1
-#: Numbers of runs that are tried: of filters, and with each of them of positions; all of a few
-#: cores, where one too many costs most.
-_TRIED = 16
+#: Numbers of runs that are tried: of filters, and with each of them of positions; and so many of
+#: those that give every core as many.
+_TRIED, _EVEN = 16, 8
 #: What a slower core is late with, in parts of its last work-item.
 _LATE = 1 / 16
 
@@ -53,9 +54,10 @@ def cut(product: Product, cores: int) -> Cut:
     columns = -(-product.positions // product.position_unit)
     least_shares = -(-product.filters // product.most_filters)
     best, least = Cut(0, 0), math.inf
-    for across in _steps(least_shares, max(least_shares, min(rows, most))):
+    for across in _steps(least_shares, max(least_shares, min(rows, most)), fewest):
         share = -(-rows // across) * product.filter_unit
-        for along in _steps(min(columns, -(-fewest // across)), min(columns, -(-most // across))):
+        enough = -(-fewest // across)
+        for along in _steps(min(columns, enough), min(columns, -(-most // across)), enough):
             run = -(-columns // along) * product.position_unit
             cost = _cost(product, run, share, cores)
             if cost < least:
@@ -140,6 +142,8 @@ def _most_items(product: Product, cores: int) -> int:
     return 1 if cores == 1 else -(-_ITEMS_PER_CORE * cores // product.groups)
 
 
-def _steps(first: int, last: int) -> range:
-    """Some numbers from ``first`` to ``last``."""
-    return range(first, last + 1, -(-(last - first + 1) // _TRIED))
+def _steps(first: int, last: int, even: int) -> Iterable[int]:
+    """Some numbers from ``first`` to ``last``, with the first multiples of one."""
+    spread = range(first, last + 1, -(-(last - first + 1) // _TRIED))
+    multiples = range(-(-first // even) * even, last + 1, even)[:_EVEN]
+    return sorted({*spread, *multiples})
