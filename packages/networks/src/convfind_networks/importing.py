@@ -30,6 +30,10 @@ class NotSupported(Exception):
     """Says why an operator cannot be taken over; importers collect these into one list."""
 
 
+class AlreadyListed(NotSupported):
+    """An operator needs the result of another one, which is on the list already."""
+
+
 def plain(text: object) -> str:
     """Return foreign text without control characters, and not without end."""
     word = text.decode("latin-1") if isinstance(text, bytes) else str(text)

@@ -11,7 +11,7 @@ from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
 from convfind.runtime.session import Progress, silent
 from convfind.types import DataType
-from convfind_networks.errors import GraphError
+from convfind_networks.errors import GraphError, ModelFormatError
 from convfind_networks.graph import Graph
 from convfind_networks.model import Model, ModelInput, Shapes, bind
 from convfind_networks.ops import Convolution
@@ -35,15 +35,20 @@ class Network:
     model: Model
 
     @classmethod
-    def from_onnx(cls, source: Any) -> Network:
+    def from_onnx(cls, source: Any, *, outputs: Sequence[str] = ()) -> Network:
         """Read an ONNX model: a path, the bytes of a file, or a ``ModelProto``.
 
+        Args:
+            source: the model.
+            outputs: names of the values that the network is to end with, such as the boxes before
+                a NonMaxSuppression; the model's own outputs unless given.
+
         Raises:
-            ModelFormatError: it is none, or damaged.
+            ModelFormatError: it is none, or damaged, or has no value of such a name.
         """
         from convfind_networks.from_onnx import read_onnx
 
-        return cls(read_onnx(source))
+        return cls(read_onnx(source, outputs))
 
     @classmethod
     def from_torch(cls, program: Any, *, name: str = "model") -> Network:
@@ -55,6 +60,19 @@ class Network:
         from convfind_networks.from_torch import read_exported_program
 
         return cls(read_exported_program(program, name))
+
+    @classmethod
+    def built_in(cls, name: str) -> Network:
+        """Return an architecture with random weights: ``resnet50``, ``vgg16``, ``mobilenet_v2``.
+
+        Raises:
+            ModelFormatError: none has this name.
+        """
+        from convfind_networks.built_in import BUILT_IN
+
+        if name not in BUILT_IN:
+            raise ModelFormatError(f"no network {name!r} is built in; {', '.join(BUILT_IN)} are")
+        return cls(BUILT_IN[name])
 
     @property
     def name(self) -> str:

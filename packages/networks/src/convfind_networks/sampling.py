@@ -72,7 +72,7 @@ def sampled(add: Composer, x: Value, at: Sequence[Value], how: Sampling) -> Valu
     """
     batch, channels, *sizes = x.shape
     flat = add.reshape(x, batch, channels, math.prod(sizes))
-    axes = [_taps(add, one, size, how) for one, size in zip(at, sizes, strict=True)]
+    axes = [taps_of(add, one, size, how) for one, size in zip(at, sizes, strict=True)]
     result: Value | None = None
     for taps in itertools.product(*axes):
         place, weight = taps[0]
@@ -88,8 +88,11 @@ def sampled(add: Composer, x: Value, at: Sequence[Value], how: Sampling) -> Valu
     return result
 
 
-def _taps(add: Composer, at: Value, size: int, how: Sampling) -> list[tuple[Value, Value]]:
-    """Return the elements along an axis that count, as int64, and how much each of them does."""
+def taps_of(add: Composer, at: Value, size: int, how: Sampling) -> list[tuple[Value, Value]]:
+    """Return the elements along an axis that count at positions, as int64, and how much each does.
+
+    Both have the positions' shape.
+    """
     if how.interpolation is not Interpolation.CUBIC:
         at = _continued(add, at, size, how)
     if how.interpolation is Interpolation.NEAREST:

@@ -23,7 +23,9 @@ from convfind_networks import (
 )
 
 # PyTorch warns of itself while it exports.
-pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings(
+    *("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore:The tensor attributes")
+)
 
 IMAGE, VECTORS = (2, 6, 9, 8), (2, 5, 6)
 
@@ -51,6 +53,22 @@ MODULES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "instance norm": (nn.InstanceNorm2d(6, affine=True), IMAGE),
     "group norm": (nn.GroupNorm(3, 6), IMAGE),
     "layer norm": (nn.LayerNorm((5, 6)), VECTORS),
+    "lstm": (
+        Function(lambda x, layer: layer(x)[0], layer=nn.LSTM(6, 4, 2, bidirectional=True)),
+        VECTORS,
+    ),
+    "last states of an lstm": (
+        Function(lambda x, layer: layer(x)[1], layer=nn.LSTM(6, 4, batch_first=True)),
+        VECTORS,
+    ),
+    "gru": (
+        Function(lambda x, layer: layer(x)[0], layer=nn.GRU(6, 4, bidirectional=True)),
+        VECTORS,
+    ),
+    "rnn": (
+        Function(lambda x, layer: layer(x)[0], layer=nn.RNN(6, 4, 2, nonlinearity="relu")),
+        VECTORS,
+    ),
     "rms norm": (nn.RMSNorm(6, eps=1e-5), VECTORS),
     "local response norm": (nn.LocalResponseNorm(3), IMAGE),
     "max pool": (nn.MaxPool2d(3, 2, 1, ceil_mode=True), IMAGE),

@@ -8,9 +8,12 @@ import click
 
 _HELP = """Run a network: an ONNX model, or a program that torch.export saved (*.pt2).
 
+resnet50, vgg16 and mobilenet_v2 are built in, with random weights.
+
 \b
 Examples:
-  convfind network run resnet50.onnx --set batch=4
+  convfind network run model.onnx --set batch=4
+  convfind network profile resnet50 --set batch=4
   convfind network explain resnet50.onnx --set batch=4
   convfind network problems model.onnx --set x=4,3,224,224 --channels-last --json
 """

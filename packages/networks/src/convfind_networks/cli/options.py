@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from convfind.cli.app import App, new_table
+from convfind_networks.built_in import BUILT_IN
 from convfind_networks.errors import ModelFormatError, UnsupportedError
 from convfind_networks.network import Network
 
@@ -67,11 +68,13 @@ def telling_unsupported(app: App) -> Iterator[None]:
 
 
 def read_network(path: Path) -> Network:
-    """Read an ONNX model, or a program that ``torch.export.save`` wrote.
+    """Read an ONNX model, a program that ``torch.export.save`` wrote, or what is built in.
 
     Raises:
-        ModelFormatError: it is neither, or PyTorch is not installed.
+        ModelFormatError: it is none of them, or PyTorch is not installed.
     """
+    if str(path) in BUILT_IN and not path.exists():
+        return Network.built_in(str(path))
     if path.suffix != ".pt2":
         return Network.from_onnx(path)
     from convfind_networks.from_torch.reading import load_exported_program

@@ -27,7 +27,8 @@ def profile(app: App, source: PlanSource, rounds: int, trace: Path | None) -> No
 
     \b
     Examples:
-      convfind network profile resnet50.onnx --set batch=4
+      convfind network profile resnet50 --set batch=4 --time-budget 40
+      convfind network profile model.onnx --set batch=4
       convfind network profile resnet50.plan --trace resnet50.json
     """
     with source.opened() as plan:

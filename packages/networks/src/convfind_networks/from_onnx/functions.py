@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from convfind_networks.graph import Value
+from convfind_networks.from_onnx.sequence import Imported, ValueSequence
 from convfind_networks.importing import NotSupported
 
 #: Functions within functions: a model in which one calls itself would never end.
@@ -28,7 +28,7 @@ def is_function(proto: Any, opsets: Mapping[str, int], own: Functions) -> bool:
 
 
 def function_of(
-    proto: Any, inputs: Sequence[Value | None], opsets: Mapping[str, int], own: Functions
+    proto: Any, inputs: Sequence[Imported | None], opsets: Mapping[str, int], own: Functions
 ) -> Any:
     """Return the function that an operator stands for.
 
@@ -58,12 +58,18 @@ def _schema(proto: Any, opsets: Mapping[str, int]) -> Any:
         return None
 
 
-def _type(value: Value | None) -> bytes:
-    if value is None:
-        return bytes(onnx.TypeProto().SerializeToString())
-    number = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(value.dtype))
-    kind = onnx.helper.make_tensor_type_proto(number, value.shape)
+def _type(value: Imported | None) -> bytes:
+    kind = onnx.TypeProto() if value is None else _proto_of(value)
     return bytes(kind.SerializeToString())
+
+
+def _proto_of(value: Imported) -> Any:
+    if isinstance(value, ValueSequence):
+        if not value.values:
+            raise NotSupported("an empty sequence")
+        return onnx.helper.make_sequence_type_proto(_proto_of(value.values[0]))
+    number = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(value.dtype))
+    return onnx.helper.make_tensor_type_proto(number, value.shape)
 
 
 def attributes_of(call: Any, function: Any, opsets: Mapping[str, int]) -> Mapping[str, Any]:

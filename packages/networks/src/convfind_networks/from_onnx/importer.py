@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,10 +22,11 @@ from convfind_networks.from_onnx.functions import (
     with_attributes,
 )
 from convfind_networks.from_onnx.node import OnnxNode
-from convfind_networks.from_onnx.operators import OPERATORS
+from convfind_networks.from_onnx.operators import OPERATORS, REFUSALS
+from convfind_networks.from_onnx.sequence import Imported
 from convfind_networks.from_onnx.tensors import read_tensor
 from convfind_networks.graph import Graph, GraphBuilder, Value
-from convfind_networks.importing import NotSupported, plain, reading
+from convfind_networks.importing import AlreadyListed, NotSupported, plain, reading
 from convfind_networks.model import Bound
 from convfind_networks.ops.op import as_tuple
 from convfind_networks.tensor_type import TensorType
@@ -37,7 +39,7 @@ _OWN_DOMAINS = ("", "ai.onnx")
 #: Nodes of the largest model, those of its functions counted at every call.
 MOST_NODES = 50_000
 #: Values by name; None stands for what an unsupported operator would have computed.
-_Scope = MutableMapping[str, Value | None]
+_Scope = MutableMapping[str, Imported | None]
 
 
 class Importer:
@@ -64,11 +66,14 @@ class Importer:
             for name, one in bound.items():
                 scope[name] = self._input(name, one)
             self._weights(graph, scope)
-            self._walk(graph.node, scope, self._opsets, 0)
+            self._walk(_needed(graph.node, self._model.outputs), scope, self._opsets, 0)
+            outputs = {name: self._value(scope, name) for name in self._model.outputs}
+            for name, value in outputs.items():
+                if value is not None and not isinstance(value, Value):
+                    self._unsupported.append(Unsupported("output", name, "it is a sequence"))
             if self._unsupported:
                 raise UnsupportedError(self._model.name, self._unsupported)
-            outputs = {one.name: self._value(scope, one.name) for one in graph.output}
-            return self._builder.graph({n: value for n, value in outputs.items() if value})
+            return self._builder.graph({n: v for n, v in outputs.items() if isinstance(v, Value)})
 
     def _input(self, name: str, one: Any) -> Value | None:
         if not isinstance(one, TensorType):
@@ -105,7 +110,7 @@ class Importer:
 
     def _results(
         self, proto: Any, scope: _Scope, opsets: Mapping[str, int], depth: int
-    ) -> Sequence[Value | None]:
+    ) -> Sequence[Imported | None]:
         """Return what a node computes; nothing where it, or what it reads, is not supported."""
         inputs = [self._value(scope, name) if name else None for name in proto.input]
         own = proto.domain in _OWN_DOMAINS
@@ -113,20 +118,22 @@ class Importer:
         where = f"{self._model.name}: {_label(proto)} ({plain(proto.op_type)}) is malformed"
         try:
             with reading(where):
-                if own and proto.op_type == "If":
-                    return self._branch(proto, inputs[0], scope, opsets, depth) if known else ()
                 operator = OPERATORS.get(proto.op_type) if own else None
                 if operator is None and not is_function(proto, opsets, self._functions):
-                    raise NotSupported("no such operator here")
+                    reason = REFUSALS.get(proto.op_type) if own else None
+                    raise NotSupported(reason or "no such operator here")
                 if not known:
                     return ()
                 if operator is None:
                     return self._expanded(proto, inputs, opsets, depth)
                 opset = opsets.get("", opsets.get("ai.onnx", 1))
-                return as_tuple(operator(OnnxNode(proto, inputs, opset, self._builder)))
+                inner = partial(self._inner, scope, opsets, depth)
+                return as_tuple(operator(OnnxNode(proto, inputs, opset, self._builder, inner)))
+        except AlreadyListed:
+            pass
         except NotSupported as exc:
             self._refuse(proto, str(exc))
-            return ()
+        return ()
 
     def _refuse(self, proto: Any, reason: str) -> None:
         name = f"{proto.domain}.{proto.op_type}" if proto.domain else proto.op_type
@@ -135,10 +142,10 @@ class Importer:
     def _expanded(
         self,
         call: Any,
-        inputs: Sequence[Value | None],
+        inputs: Sequence[Imported | None],
         opsets: Mapping[str, int],
         depth: int,
-    ) -> Sequence[Value | None]:
+    ) -> Sequence[Imported | None]:
         """Import the body of the function that an operator stands for."""
         function = function_of(call, inputs, opsets, self._functions)
         if depth == DEEPEST:
@@ -146,7 +153,9 @@ class Importer:
         padded = [*inputs, *[None] * (len(function.input) - len(inputs))]
         absent = {name for name, value in zip(function.input, padded, strict=True) if value is None}
         scope: _Scope = {
-            name: value for name, value in zip(function.input, padded, strict=True) if value
+            name: value
+            for name, value in zip(function.input, padded, strict=True)
+            if value is not None
         }
         body, attributes = [], attributes_of(call, function, opsets)
         for node in function.node:
@@ -158,30 +167,51 @@ class Importer:
         self._walk(body, scope, {**opsets, **versions}, depth + 1)
         return [scope.get(name) for name in function.output]
 
-    def _branch(
+    def _inner(
         self,
-        proto: Any,
-        condition: Value | None,
         scope: _Scope,
         opsets: Mapping[str, int],
         depth: int,
-    ) -> Sequence[Value | None]:
-        """Import the branch that a constant condition chooses."""
-        if condition is None or condition.data is None:
-            raise NotSupported("its condition is computed")
+        graph: Any,
+        given: Sequence[Imported],
+    ) -> Sequence[Imported]:
+        """Import a graph within a node, which sees the names around it."""
         if depth == DEEPEST:
-            raise NotSupported(f"branches within branches, {DEEPEST} deep")
-        wanted = "then_branch" if bool(condition.data.reshape(()).item()) else "else_branch"
-        (branch,) = (one.g for one in proto.attribute if one.name == wanted)
-        inner: _Scope = ChainMap({}, scope)
-        self._weights(branch, inner)
-        self._walk(branch.node, inner, opsets, depth + 1)
-        return [self._value(inner, one.name) for one in branch.output]
+            raise NotSupported(f"graphs within graphs, {DEEPEST} deep")
+        names = [one.name for one in graph.input]
+        inner: _Scope = ChainMap(dict(zip(names, given, strict=True)), scope)
+        self._weights(graph, inner)
+        self._walk(graph.node, inner, opsets, depth + 1)
+        results = [self._value(inner, one.name) for one in graph.output]
+        known = [one for one in results if one is not None]
+        if len(known) < len(results):
+            raise AlreadyListed
+        return known
 
-    def _value(self, scope: _Scope, name: str) -> Value | None:
+    def _value(self, scope: _Scope, name: str) -> Imported | None:
         if name not in scope:
             raise ModelFormatError(f"{self._model.name}: {plain(name)} is not computed")
         return scope[name]
+
+
+def _needed(nodes: Sequence[Any], outputs: Sequence[str]) -> list[Any]:
+    """Return the nodes that some outputs depend on, in order."""
+    wanted, found = set(outputs), []
+    for node in reversed(nodes):
+        if wanted.intersection(node.output):
+            found.append(node)
+            wanted.update(_names_read(node))
+    return found[::-1]
+
+
+def _names_read(node: Any) -> Iterator[str]:
+    """Yield the names that a node reads, and those that graphs within it may read."""
+    yield from node.input
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            yield from (one.name for one in graph.output)
+            for inner in graph.node:
+                yield from _names_read(inner)
 
 
 def _without(node: Any, absent: set[str]) -> Any:

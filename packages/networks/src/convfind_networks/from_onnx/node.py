@@ -8,29 +8,42 @@ from typing import Any
 import numpy as np
 import onnx
 
+from convfind_networks.from_onnx.sequence import Imported, ValueSequence
 from convfind_networks.from_onnx.tensors import element_type
 from convfind_networks.graph import GraphBuilder, Value
 from convfind_networks.importing import Composer, NotSupported
 from convfind_networks.tensor_type import Array
+
+#: Imports a graph within a node, with values for its inputs, and returns its results.
+Subgraph = Callable[[Any, Sequence[Imported]], Sequence[Imported]]
 
 
 class OnnxNode(Composer):
     """A node with its inputs as values; what it adds to the graph bears its name."""
 
     def __init__(
-        self, proto: Any, inputs: Sequence[Value | None], opset: int, builder: GraphBuilder
+        self,
+        proto: Any,
+        inputs: Sequence[Imported | None],
+        opset: int,
+        builder: GraphBuilder,
+        subgraph: Subgraph,
     ) -> None:
         super().__init__(builder, next(filter(None, proto.output), "") or proto.name)
         self.proto = proto
         self.opset = opset
         self.inputs = inputs
+        self._subgraph = subgraph
         self._attributes = {one.name: one for one in proto.attribute}
 
     # -- inputs and outputs -----------------------------------------------------------------------
 
     def optional(self, index: int) -> Value | None:
         """Return an input that may be absent."""
-        return self.inputs[index] if index < len(self.inputs) else None
+        value = self.inputs[index] if index < len(self.inputs) else None
+        if isinstance(value, ValueSequence):
+            raise NotSupported(f"input {index} is a sequence")
+        return value
 
     def input(self, index: int) -> Value:
         """Return an input."""
@@ -42,6 +55,24 @@ class OnnxNode(Composer):
     def values(self) -> list[Value]:
         """Return all inputs."""
         return [self.input(index) for index in range(len(self.inputs))]
+
+    def imported(self, begin: int) -> list[Imported]:
+        """Return the inputs from one on, each a tensor or a sequence."""
+        found = [value for value in self.inputs[begin:] if value is not None]
+        if len(found) < len(self.inputs[begin:]):
+            raise NotSupported("an input is missing")
+        return found
+
+    def sequence(self, index: int) -> tuple[Value, ...]:
+        """Return the tensors of an input that is a sequence."""
+        value = self.inputs[index]
+        if not isinstance(value, ValueSequence):
+            raise NotSupported(f"input {index} is no sequence")
+        return value.values
+
+    def results_of(self, name: str, *inputs: Imported) -> Sequence[Imported]:
+        """Import the graph in an attribute, with values for its inputs, and return its results."""
+        return self._subgraph(self.attribute(name), inputs)
 
     def array(self, index: int, what: str) -> Array:
         """Return the contents of an input that has to be constant."""
@@ -110,6 +141,6 @@ class OnnxNode(Composer):
 
 
 #: What adds an operator to a graph, and returns its results.
-OnnxOperator = Callable[[OnnxNode], Value | tuple[Value, ...]]
+OnnxOperator = Callable[[OnnxNode], Imported | tuple[Imported, ...]]
 #: Such functions by the operator's name.
 OnnxOperators = Mapping[str, OnnxOperator]

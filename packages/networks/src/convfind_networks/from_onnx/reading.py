@@ -22,10 +22,14 @@ LARGEST_FILE = 2**31
 
 @dataclass(frozen=True, eq=False)
 class OnnxModel:
-    """A checked ONNX model, and the folder in which its external data lie."""
+    """A checked ONNX model, and the folder in which its external data lie.
+
+    ``outputs`` names the results, which may be others than those of the file.
+    """
 
     name: str
     inputs: tuple[ModelInput, ...]
+    outputs: tuple[str, ...]
     proto: Any
     folder: Path | None = None
 
@@ -36,29 +40,39 @@ class OnnxModel:
         return Importer(self).graph(bound)
 
 
-def read_onnx(source: Any) -> OnnxModel:
+def read_onnx(source: Any, outputs: Sequence[str] = ()) -> OnnxModel:
     """Read a model from a path, from the bytes of a file, or from a ``ModelProto``.
 
+    Args:
+        source: the model.
+        outputs: the values that it is to end with; its own outputs unless given.
+
     Raises:
-        ModelFormatError: there is no such file, or it holds no valid ONNX model.
+        ModelFormatError: there is no such file, it holds no valid ONNX model, or it has no value
+            of a name.
     """
     if isinstance(source, onnx.ModelProto):
-        return _model(source, "", None)
+        return _model(source, "", None, outputs)
     if isinstance(source, (bytes, bytearray, memoryview)):
         with reading("the model is no ONNX model"):
             proto = onnx.load_from_string(bytes(source))
-        return _model(proto, "", None)
+        return _model(proto, "", None, outputs)
     path = Path(source)
     with reading(f"{path} is no ONNX model"):
         proto = onnx.load_from_string(_contents(path))
-    return _model(proto, path.stem, path.parent)
+    return _model(proto, path.stem, path.parent, outputs)
 
 
-def _model(proto: Any, name: str, folder: Path | None) -> OnnxModel:
+def _model(proto: Any, name: str, folder: Path | None, outputs: Sequence[str]) -> OnnxModel:
     name = plain(name or proto.graph.name or "model")
     with reading(f"{name} breaks ONNX's rules"):
         _check(proto)
-        return OnnxModel(name, tuple(_inputs(proto)), proto, folder)
+        inputs = tuple(_inputs(proto))
+        computed = {one for node in proto.graph.node for one in node.output}
+        if missing := set(outputs) - computed - {one.name for one in inputs}:
+            raise ModelFormatError(f"{name} has no value {', '.join(sorted(missing))}")
+        names = tuple(outputs) or tuple(one.name for one in proto.graph.output)
+        return OnnxModel(name, inputs, names, proto, folder)
 
 
 def _contents(path: Path) -> bytes:

@@ -16,13 +16,11 @@ import onnx
 
 from convfind_networks.from_onnx.operators import OPERATORS
 
-#: What the importer itself expands: branches with a constant condition.
-_BRANCHES = "If"
 #: Functions that ONNX spells anew for the types of each call, all of whose parts are supported.
 _SPELLED_BY_CALL = frozenset(
     {
         *("Attention", "CausalConvWithState", "CenterCropPad", "NegativeLogLikelihoodLoss"),
-        *("RotaryEmbedding", "SoftmaxCrossEntropyLoss"),
+        *("LinearAttention", "RotaryEmbedding", "SequenceMap", "SoftmaxCrossEntropyLoss"),
     }
 )
 _FENCE = re.compile(r"(?<=<!-- operators: begin -->\n).*?(?=<!-- operators: end -->)", re.DOTALL)
@@ -55,7 +53,7 @@ def with_list(page: str) -> str:
 
 
 def _is_supported(name: str) -> bool:
-    if name in OPERATORS or name == _BRANCHES or name in _SPELLED_BY_CALL:
+    if name in OPERATORS or name in _SPELLED_BY_CALL:
         return True
     schema: Any = onnx.defs.get_schema(name)
     return schema.has_function and all(

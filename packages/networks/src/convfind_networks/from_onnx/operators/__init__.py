@@ -6,6 +6,7 @@ from convfind_networks.from_onnx.node import OnnxOperators
 from convfind_networks.from_onnx.operators import (
     activation,
     constant,
+    control_flow,
     convolution,
     einsum,
     elementwise,
@@ -15,14 +16,20 @@ from convfind_networks.from_onnx.operators import (
     products,
     quantization,
     rearrangement,
+    recurrent,
     reduction,
+    regions,
     resize,
     sampling,
+    sequences,
+    signal,
 )
+from convfind_networks.from_onnx.operators.refusals import REFUSALS
 
 OPERATORS: OnnxOperators = {
     **activation.OPERATORS,
     **constant.OPERATORS,
+    **control_flow.OPERATORS,
     **convolution.OPERATORS,
     **einsum.OPERATORS,
     **elementwise.OPERATORS,
@@ -32,9 +39,13 @@ OPERATORS: OnnxOperators = {
     **products.OPERATORS,
     **quantization.OPERATORS,
     **rearrangement.OPERATORS,
+    **recurrent.OPERATORS,
     **reduction.OPERATORS,
+    **regions.OPERATORS,
     **resize.OPERATORS,
     **sampling.OPERATORS,
+    **sequences.OPERATORS,
+    **signal.OPERATORS,
 }
 
-__all__ = ["OPERATORS"]
+__all__ = ["OPERATORS", "REFUSALS"]

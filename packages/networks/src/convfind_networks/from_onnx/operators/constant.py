@@ -82,6 +82,25 @@ def non_zero(node: OnnxNode) -> Value:
     return node.const(np.asarray(np.nonzero(data), np.int64))
 
 
+def unique(node: OnnxNode) -> tuple[Value, ...]:
+    """Unique elements, or slices along an axis, of a constant."""
+    x = node.input(0).data
+    if x is None:
+        raise NotSupported("the shape of its result depends on data")
+    given = node.attribute("axis")
+    axis = None if given is None else axis_of(int(given), x.ndim)
+    found = np.unique(x, True, True, True, axis=axis)
+    values, first, inverse, counts = (np.asarray(one) for one in found)
+    inverse = inverse.reshape(-1)
+    if not node.integer("sorted", 1):
+        order = np.argsort(first)
+        place = np.argsort(order)
+        values = np.take(values, order, 0 if axis is None else axis)
+        first, inverse, counts = first[order], place[inverse], counts[order]
+    whole = (one.astype(np.int64) for one in (first, inverse, counts))
+    return tuple(node.const(one) for one in (values, *whole))
+
+
 def compress(node: OnnxNode) -> Value:
     """Compress by a constant condition."""
     x = node.input(0)
@@ -101,5 +120,6 @@ OPERATORS: OnnxOperators = {
     "Range": range_,
     "EyeLike": eye_like,
     "NonZero": non_zero,
+    "Unique": unique,
     "Compress": compress,
 }

@@ -1,4 +1,4 @@
-"""Gather, Scatter, OneHot."""
+"""Gather, Scatter, OneHot, TensorScatter."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from convfind_networks.importing import axis_of
 from convfind_networks.ops import (
     BinaryFunction,
     Combine,
+    Expand,
     Gather,
     GatherElements,
     GatherND,
@@ -67,6 +68,21 @@ def one_hot(node: OnnxNode) -> Value:
     return node.add(Where(), hot, on, off)
 
 
+def tensor_scatter(node: OnnxNode) -> Value:
+    """TensorScatter: a cache of keys or values with some of its rows replaced."""
+    x, updates = node.input(0), node.input(1)
+    axis = axis_of(node.integer("axis", -2), x.type.rank)
+    shape = [1] * x.type.rank
+    shape[axis] = updates.shape[axis]
+    places = node.const(np.arange(updates.shape[axis]).reshape(shape))
+    if (begin := node.optional(2)) is not None:
+        shape[axis], shape[0] = 1, begin.type.elements
+        places = node.plus(node.reshape(node.cast(begin, np.int64), *shape), places)
+    if node.word("mode", "linear") == "circular":
+        places = node.binary(BinaryFunction.MOD, places, x.shape[axis])
+    return node.add(ScatterElements(axis), x, node.add(Expand(updates.shape), places), updates)
+
+
 OPERATORS: OnnxOperators = {
     "Gather": gather,
     "GatherElements": gather_elements,
@@ -75,4 +91,5 @@ OPERATORS: OnnxOperators = {
     "ScatterElements": scatter_elements,
     "ScatterND": scatter_nd,
     "OneHot": one_hot,
+    "TensorScatter": tensor_scatter,
 }

@@ -9,6 +9,7 @@ from convfind_networks.from_torch.operators import (
     normalization,
     pooling,
     rearrangement,
+    recurrent,
 )
 
 OPERATORS: AtenOperators = {
@@ -17,6 +18,7 @@ OPERATORS: AtenOperators = {
     **normalization.OPERATORS,
     **pooling.OPERATORS,
     **rearrangement.OPERATORS,
+    **recurrent.OPERATORS,
 }
 
 __all__ = ["OPERATORS"]

@@ -120,6 +120,13 @@ def _comparison(function: BinaryFunction) -> AtenOperator:
     return add
 
 
+def unequal(node: AtenNode) -> Value:
+    """aten.ne."""
+    equal = _comparison(BinaryFunction.EQUAL)(node)
+    assert isinstance(equal, Value)
+    return node.unary(UnaryFunction.NOT, equal)
+
+
 def where(node: AtenNode) -> Value:
     """aten.where."""
     dtype = node.dtype()
@@ -173,6 +180,23 @@ def _arg(*, largest: bool) -> AtenOperator:
             x = node.reshape(x, x.type.elements)
         op = ArgReduce(largest, node.axis("dim", x.type.rank), bool(node.get("keepdim", False)))
         return node.add(op, x)
+
+    return add
+
+
+def _extreme(*, largest: bool) -> AtenOperator:
+    """Return the function of aten.max or min: of all elements, along an axis, or of two tensors."""
+
+    def add(node: AtenNode) -> Value | tuple[Value, ...]:
+        x = node.value()
+        if (other := node.optional("other")) is not None:
+            return node.arithmetic(BinaryFunction.MAX if largest else BinaryFunction.MIN, x, other)
+        function = ReduceFunction.MAX if largest else ReduceFunction.MIN
+        if node.get("dim") is None:
+            return node.reduce(function, x, *range(x.type.rank), keepdims=False)
+        axis, kept = node.axis("dim", x.type.rank), bool(node.get("keepdim", False))
+        places = node.add(ArgReduce(largest, axis, kept), x)
+        return node.reduce(function, x, axis, keepdims=kept), places
 
     return add
 
@@ -264,6 +288,7 @@ OPERATORS: AtenOperators = {
     "maximum": _arithmetic(BinaryFunction.MAX),
     "minimum": _arithmetic(BinaryFunction.MIN),
     "eq": _comparison(BinaryFunction.EQUAL),
+    "ne": unequal,
     "lt": _comparison(BinaryFunction.LESS),
     "le": _comparison(BinaryFunction.LESS_EQUAL),
     "gt": _comparison(BinaryFunction.GREATER),
@@ -280,6 +305,8 @@ OPERATORS: AtenOperators = {
     "linalg_vector_norm": norm,
     "var": variance,
     "argmax": _arg(largest=True),
+    "max": _extreme(largest=True),
+    "min": _extreme(largest=False),
     "argmin": _arg(largest=False),
     "cumsum": cumulative_sum,
     "topk": top_k,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,17 @@ from convfind_networks.ops import (
     Expand,
     Gather,
     GatherElements,
+    GatherND,
     Identity,
     Pad,
     PadMode,
     Slice,
     Split,
     Tile,
+    Where,
 )
+from convfind_networks.ops.matmul import broadcast_shape
+from convfind_networks.tensor_type import Array
 
 
 def identity(node: AtenNode) -> Value:
@@ -246,19 +251,54 @@ def index_select(node: AtenNode) -> Value:
 
 
 def index(node: AtenNode) -> Value:
-    """aten.index by one tensor of whole numbers."""
+    """aten.index by tensors of whole numbers: one, or several from the first axis on."""
     x = node.value()
     given = [(axis, one) for axis, one in enumerate(node.get("indices")) if one is not None]
-    if len(given) != 1 or given[0][1].dtype.kind not in "iu":
-        raise NotSupported("several index tensors, or a mask")
-    axis, indices = given[0]
-    return node.add(Gather(axis), x, indices)
+    axes, tensors = zip(*given, strict=True)
+    if any(one.dtype.kind not in "iu" for one in tensors):
+        raise NotSupported("a mask")
+    if len(given) == 1:
+        return node.add(Gather(axes[0]), x, tensors[0])
+    if axes != tuple(range(len(axes))):
+        raise NotSupported(f"index tensors along axes {axes}")
+    shape = broadcast_shape(*(one.shape for one in tensors))
+    columns = [
+        node.reshape(node.add(Expand(shape), node.cast(one, np.int64)), *shape, 1)
+        for one in tensors
+    ]
+    return node.add(GatherND(), x, node.add(Concat(len(shape)), *columns))
 
 
 def gather(node: AtenNode) -> Value:
     """aten.gather."""
     x = node.value()
     return node.add(GatherElements(node.axis("dim", x.type.rank)), x, node.value("index"))
+
+
+def meshgrid(node: AtenNode) -> tuple[Value, ...]:
+    """aten.meshgrid: each vector along an axis of its own."""
+    vectors = list(node.get("tensors"))
+    axes = list(range(len(vectors)))
+    if node.get("indexing", "ij") == "xy":
+        axes[:2] = axes[1::-1]
+    sizes = [vectors[at].type.elements for at in axes]
+    found = []
+    for axis, one in zip(axes, vectors, strict=True):
+        shape = [1] * len(vectors)
+        shape[axis] = one.type.elements
+        found.append(node.add(Expand(tuple(sizes)), node.reshape(one, *shape)))
+    return tuple(found)
+
+
+def _triangle(keep: Callable[[Array, int], Array]) -> AtenOperator:
+    """Return the function of aten.triu or tril: zeros on the other side of a diagonal."""
+
+    def add(node: AtenNode) -> Value:
+        x = node.value()
+        kept = keep(np.ones(x.shape[-2:], np.bool_), int(node.get("diagonal", 0)))
+        return node.add(Where(), node.const(kept), x, node.const(0, like=x))
+
+    return add
 
 
 def arange(node: AtenNode) -> Value:
@@ -324,6 +364,9 @@ OPERATORS: AtenOperators = {
     "index": index,
     "gather": gather,
     "arange": arange,
+    "meshgrid": meshgrid,
+    "triu": _triangle(np.triu),
+    "tril": _triangle(np.tril),
     "zeros": _filled(0),
     "ones": _filled(1),
     "full": _filled(0),

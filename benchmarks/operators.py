@@ -1,0 +1,223 @@
+"""Memory-bound operators against the bandwidth of a copy: tensors far larger than any cache.
+
+The yardstick is the fastest copy of as many bytes that is at hand: convfind's own, NumPy's on
+CPUs (a thread a core), PyTorch's on NVIDIA GPUs where it is installed. Operators and copies take
+turns. Bytes are those of all operands, each counted once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import convfind
+from convfind.device.target import DeviceKind
+from convfind.handle import Handle
+from convfind.runtime.backend import InvokeArgs, Invoker
+from convfind_operators import solver_of
+from convfind_operators.operator import Operator
+from convfind_operators.problem_list import problem_types
+
+MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One operator: medians in ms, and bandwidths in GB/s."""
+
+    operator: str
+    layout: str
+    dtype: str
+    mib: float
+    time_ms: float
+    gbs: float
+    share: float  # of the fastest copy
+
+
+def problems(side: int, batch: int, channels: int, dtype: str) -> Iterator[tuple[str, Operator]]:
+    """Yield operators on images of a side, in both layouts, by name."""
+    kinds: dict[str, Any] = {one.kind: one for one in problem_types()}
+    image, rows = (batch, channels, side, side), (batch * side, side * channels)
+    vector = (1, channels, 1, 1)
+    for last in (False, True):
+
+        def on(kind: str, channels_last: bool = last, **fields: Any) -> Operator:
+            made: Operator = kinds[kind](dtype=dtype, channels_last=channels_last, **fields)
+            return made
+
+        pool: dict[str, Any] = {"x": image, "size": 2, "stride": 2}
+        yield "copy", on("copy", x=image)
+        yield "relu", on("unary", x=image, function="bounded", numbers=(0.0, float("inf")))
+        yield "silu", on("unary", x=image, function="swish", numbers=(1.0,))
+        yield "add", on("binary", a=image, b=image, function="add")
+        yield "multiply by channels", on("binary", a=image, b=vector, function="mul")
+        yield "batch norm", on("batch-norm", x=image)
+        yield "max pooling 2x2", on("pooling", **pool, function="max")
+        yield (
+            "mean pooling 3x3",
+            on("pooling", **{**pool, "size": 3, "stride": 1, "padding": 1}, function="average"),
+        )
+        yield "mean of images", on("reduction", x=image, function="mean", axes=(2, 3))
+        yield "group norm", on("group-norm", x=image, groups=8)
+        yield "softmax of channels", on("softmax", x=image, axis=1)
+        yield (
+            "resize, nearest",
+            on(
+                "resize",
+                x=image,
+                sizes=(*image[:2], 2 * side, 2 * side),
+                scales=(1.0, 1.0, 2.0, 2.0),
+                interpolation="nearest",
+                coordinates="asymmetric",
+                rounding="floor",
+            ),
+        )
+        yield (
+            "resize, linear",
+            on(
+                "resize",
+                x=image,
+                sizes=(*image[:2], 2 * side, 2 * side),
+                scales=(1.0, 1.0, 2.0, 2.0),
+                interpolation="linear",
+            ),
+        )
+        yield "concatenation", on("concat", shapes=(image, image), axis=1)
+        yield "padding", on("pad", x=image, begin=(0, 0, 1, 1), end=(0, 0, 1, 1))
+    yield "sums of columns", kinds["reduction"](x=rows, function="sum", axes=(0,), dtype=dtype)
+    yield "layer norm", kinds["layer-norm"](x=rows, scale=rows[1:], bias=rows[1:], dtype=dtype)
+    yield "softmax of rows", kinds["softmax"](x=rows, axis=1, dtype=dtype)
+    yield "transpose", kinds["transpose"](x=rows, order=(1, 0), dtype=dtype)
+
+
+class Bench:
+    """Times operators on a device, in turns with copies."""
+
+    def __init__(self, handle: Handle, rounds: int) -> None:
+        self._device = handle.session.device
+        self._target = handle.target
+        self._kernels = handle.session.kernels
+        self._rounds = rounds
+
+    def ready(self, problem: Operator) -> tuple[Invoker, InvokeArgs]:
+        """Return an operator made ready, on memory whose pages have been touched."""
+        recipe = solver_of(problem, self._target).solution(problem, self._target)
+        loaded = self._kernels.load_or_raise(recipe.programs)
+        memory = {}
+        for operand in problem.operands:
+            memory[operand.name] = self._device.allocate(max(operand.nbytes, 1))
+            self._device.fill(memory[operand.name], 0)
+        if recipe.total_workspace:
+            memory["workspace"] = self._device.allocate(recipe.total_workspace)
+        return self._device.invoker(recipe.unbound_steps, loaded), InvokeArgs(**memory)
+
+    def medians(self, *runs: Callable[[], float]) -> list[float]:
+        """Return the median of each, in turns; the first round does not count."""
+        samples = [[run() for run in runs] for _ in range(self._rounds + 1)][1:]
+        return [statistics.median(column) for column in zip(*samples, strict=True)]
+
+    def time(self, problem: Operator) -> float:
+        """Return the median of an operator's device time in ms."""
+        invoker, args = self.ready(problem)
+        return self.medians(lambda: invoker.timed(args))[0]
+
+    def peers(self, nbytes: int) -> dict[str, float]:
+        """Return the bandwidths in GB/s of others' copies of so many bytes."""
+        if self._target.kind is DeviceKind.CPU:
+            threads = self._target.compute_units or os.cpu_count() or 1
+            return {f"NumPy, {threads} threads": _numpy_copy(nbytes, threads, self._rounds)}
+        found = _torch_copy(nbytes, self._rounds)
+        return {} if found is None else {"PyTorch": found}
+
+
+def _numpy_copy(nbytes: int, threads: int, rounds: int) -> float:
+    source, target = np.ones(nbytes, np.uint8), np.ones(nbytes, np.uint8)
+    parts = [slice(nbytes * at // threads, nbytes * (at + 1) // threads) for at in range(threads)]
+    samples = []
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in range(rounds + 1):
+            began = time.perf_counter()
+            list(pool.map(lambda part: np.copyto(target[part], source[part]), parts))
+            samples.append(time.perf_counter() - began)
+    return 2 * nbytes / statistics.median(samples[1:]) / 1e9
+
+
+def _torch_copy(nbytes: int, rounds: int) -> float | None:
+    try:
+        import torch
+    except ImportError:
+        return None
+    if not torch.cuda.is_available():
+        return None
+    cuda: Any = torch.cuda
+    source, target = (torch.ones(nbytes, dtype=torch.uint8, device="cuda") for _ in range(2))
+    samples: list[float] = []
+    for _ in range(rounds + 1):
+        begin, end = (cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        target.copy_(source)
+        end.record()
+        torch.cuda.synchronize()
+        samples.append(begin.elapsed_time(end))
+    return 2 * nbytes / statistics.median(samples[1:]) / 1e6
+
+
+@click.command()
+@click.option("--device", default="opencl:cpu", show_default=True, help="As convfind names it.")
+@click.option("--dtype", default="float32", show_default=True, help="Of all elements.")
+@click.option("--mib", default=128, show_default=True, help="MiB of an image tensor.")
+@click.option("--rounds", default=11, show_default=True, help="Medians are of so many.")
+@click.option("--only", default="", help="A word of the operators that are timed.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def main(device: str, dtype: str, mib: int, rounds: int, only: str, as_json: bool) -> None:
+    """Time memory-bound operators against copies."""
+    side, channels, size = 64, 64, 2 if "16" in dtype else 4
+    batch = max(mib * MIB // (side * side * channels * size), 1)
+    rows = []
+    with convfind.open(device) as handle, Console(stderr=True).status("") as status:
+        bench = Bench(handle, rounds)
+        title = f"{handle.target.name}, {handle.target.platform}, {handle.target.driver}"
+        yardsticks = bench.peers(mib * MIB)
+        for name, problem in problems(side, batch, channels, dtype):
+            if only not in name and name != "copy":
+                continue
+            status.update(f"{name}, {dtype}")
+            ms = bench.time(problem)
+            layout = "last" if problem.channels_last else "first"
+            rows.append((name, layout, ms, problem.traffic))
+    for name, layout, ms, traffic in rows:
+        if name == "copy":
+            yardsticks[f"convfind, channels {layout}"] = traffic / ms / 1e6
+    best = max(yardsticks.values())
+    found = [
+        Row(name, layout, dtype, traffic / MIB, ms, traffic / ms / 1e6, traffic / ms / 1e6 / best)
+        for name, layout, ms, traffic in rows
+    ]
+    if as_json:
+        document = {"device": title, "copies": yardsticks, "rows": list(map(asdict, found))}
+        click.echo(json.dumps(document, indent=1))
+        return
+    table = Table("operator", "channels", "MiB", "ms", "GB/s", "of copy", title=title)
+    for row in sorted(found, key=lambda row: row.share):
+        numbers = (f"{row.mib:,.0f}", f"{row.time_ms:.3f}", f"{row.gbs:,.1f}", f"{row.share:.0%}")
+        table.add_row(row.operator, row.layout, *numbers)
+    Console().print(table)
+    for name, gbs in yardsticks.items():
+        click.echo(f"copy by {name}: {gbs:,.1f} GB/s")
+    within = sum(row.share >= 0.85 for row in found)
+    click.echo(f"{within} of {len(found)} reach 85 % of the fastest copy")
+
+
+if __name__ == "__main__":
+    main()
