@@ -105,7 +105,7 @@ def test_tiles_of_matrix_instructions(
     dtype: DataType, device: HipDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every tile that defaults are chosen from, the solvers in turns."""
-    tiles = pytest.importorskip("convfind_solvers_igemm.gpu_tiles").MATRIX_RATES
+    tiles = pytest.importorskip("convfind_solvers_igemm.gpu.tiles").MATRIX_RATES
     names = [f"igemm-gpu-{layout}-{d.short}" for d in Direction for layout in ("nchw", "nhwc")]
     solvers = [s for s in SOLVERS if s.solver_id in names]
     ran = 0

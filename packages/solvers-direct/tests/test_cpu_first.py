@@ -16,9 +16,9 @@ from convfind.runtime.backend import Device
 from convfind.solver.applicability import Rejected
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import DataType, Direction, Layout
-from convfind_solvers_direct.cpu_first import CpuFirst
-from convfind_solvers_direct.cpu_first_weights import CpuFirstWeights
-from convfind_solvers_direct.cpu_narrow import CpuNarrow
+from convfind_solvers_direct.cpu.first import CpuFirst
+from convfind_solvers_direct.cpu.first_weights import CpuFirstWeights
+from convfind_solvers_direct.cpu.narrow import CpuNarrow
 
 pytest_plugins = ["convfind.testing.fixtures"]
 

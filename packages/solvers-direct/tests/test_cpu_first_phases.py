@@ -17,9 +17,9 @@ from convfind.solver.applicability import Rejected
 from convfind.solver.recipe import Launch
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import AccuracyClass, Direction, Layout
-from convfind_solvers_direct.cpu_first_phases import CpuFirstPhases
-from convfind_solvers_direct.cpu_first_phases_weights import CpuFirstPhasesWeights
-from convfind_solvers_direct.cpu_phases_solver import PhasesSolver
+from convfind_solvers_direct.cpu.first_phases import CpuFirstPhases
+from convfind_solvers_direct.cpu.first_phases_weights import CpuFirstPhasesWeights
+from convfind_solvers_direct.cpu.phases_solver import PhasesSolver
 
 pytest_plugins = ["convfind.testing.fixtures"]
 

@@ -15,7 +15,7 @@ from convfind.runtime.backend import Device
 from convfind.solver.applicability import Rejected
 from convfind.testing import assert_solver
 from convfind.types import Direction, Layout
-from convfind_solvers_direct.cpu_weights import CpuGroupsWeights, CpuPixelsWeights
+from convfind_solvers_direct.cpu.weights import CpuGroupsWeights, CpuPixelsWeights
 from convfind_solvers_direct.solver_list import solvers
 
 pytest_plugins = ["convfind.testing.fixtures"]

@@ -18,16 +18,16 @@ from convfind.solver import TunableSolver
 from convfind.solver.applicability import Rejected
 from convfind.testing import assert_solver, edge_cases
 from convfind.types import DataType, Direction, Layout
-from convfind_solvers_direct.cpu_conv import CpuDirect
-from convfind_solvers_direct.cpu_weights import CpuGroupsWeights
-from convfind_solvers_direct.gpu_chain import ChainConv
-from convfind_solvers_direct.gpu_conv import GpuDirect
-from convfind_solvers_direct.gpu_lines import LinesConv
-from convfind_solvers_direct.gpu_pixels import PixelsConv
-from convfind_solvers_direct.gpu_wide import WideConv
-from convfind_solvers_direct.gpu_wide_weights import WideWeights
-from convfind_solvers_direct.nvidia_groups import GroupsConv
-from convfind_solvers_direct.nvidia_stages import StagesConv
+from convfind_solvers_direct.cpu.conv import CpuDirect
+from convfind_solvers_direct.cpu.weights import CpuGroupsWeights
+from convfind_solvers_direct.gpu.chain import ChainConv
+from convfind_solvers_direct.gpu.conv import GpuDirect
+from convfind_solvers_direct.gpu.lines import LinesConv
+from convfind_solvers_direct.gpu.pixels import PixelsConv
+from convfind_solvers_direct.gpu.wide import WideConv
+from convfind_solvers_direct.gpu.wide_weights import WideWeights
+from convfind_solvers_direct.nvidia.groups import GroupsConv
+from convfind_solvers_direct.nvidia.stages import StagesConv
 from convfind_solvers_direct.solver_list import solvers
 
 pytest_plugins = ["convfind.testing.fixtures"]

@@ -16,7 +16,7 @@ from convfind.runtime.backend import Device
 from convfind.solver.applicability import Rejected
 from convfind.testing import assert_solver
 from convfind.types import DataType, Direction, Layout
-from convfind_solvers_direct.gpu_first_weights import GpuFirstWeights
+from convfind_solvers_direct.gpu.first_weights import GpuFirstWeights
 from convfind_solvers_direct.window import window
 
 pytest_plugins = ["convfind.testing.fixtures"]

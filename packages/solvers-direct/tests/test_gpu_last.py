@@ -20,8 +20,8 @@ from convfind.solver.config import Config
 from convfind.solver.recipe import Recipe
 from convfind.testing import assert_solver, edge_cases
 from convfind.types import DataType, Direction, Layout
-from convfind_solvers_direct.gpu_last import GpuLast
-from convfind_solvers_direct.last_tile import is_rolled
+from convfind_solvers_direct.gpu.last import GpuLast
+from convfind_solvers_direct.gpu.last_tile import is_rolled
 from convfind_solvers_direct.naive import NaiveBackwardData, NaiveForward
 from convfind_solvers_direct.solver_list import solvers
 from convfind_solvers_direct.window import window

@@ -15,8 +15,8 @@ from convfind.solver.applicability import Rejected
 from convfind.solver.config import Config
 from convfind.testing import assert_solver
 from convfind.types import DataType, Direction, Layout
-from convfind_solvers_direct.gpu_bands import BandsConv
-from convfind_solvers_direct.gpu_lines import LinesConv
+from convfind_solvers_direct.gpu.bands import BandsConv
+from convfind_solvers_direct.gpu.lines import LinesConv
 
 pytest_plugins = ["convfind.testing.fixtures"]
 

@@ -10,9 +10,9 @@ from devices_for_tests import H200
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind.types import DataType, Direction, Layout
-from convfind_solvers_direct.gpu_conv import GpuDirect
-from convfind_solvers_direct.gpu_pixels import PixelsConv
-from convfind_solvers_direct.gpu_weights import PixelsWeights, PlanesWeights
+from convfind_solvers_direct.gpu.conv import GpuDirect
+from convfind_solvers_direct.gpu.pixels import PixelsConv
+from convfind_solvers_direct.gpu.weights import PixelsWeights, PlanesWeights
 
 F32, F16 = DataType.FLOAT32, DataType.FLOAT16
 

@@ -25,9 +25,9 @@ from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Launch, ScalarArg
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import DataType, Direction, Layout
-from convfind_solvers_direct.gpu_bands import BandsConv
-from convfind_solvers_direct.gpu_lines import LinesConv
-from convfind_solvers_direct.nvidia_stages import StagesConv
+from convfind_solvers_direct.gpu.bands import BandsConv
+from convfind_solvers_direct.gpu.lines import LinesConv
+from convfind_solvers_direct.nvidia.stages import StagesConv
 from convfind_solvers_direct.solver_list import solvers
 
 pytest_plugins = ["convfind.testing.fixtures"]

@@ -18,8 +18,8 @@ from convfind.solver.applicability import Rejected
 from convfind.solver.config import Config
 from convfind.testing import assert_solver, edge_cases
 from convfind.types import DataType, Direction, Layout
-from convfind_solvers_direct.gpu_planes import PlanesConv
-from convfind_solvers_direct.gpu_upsampled import UpsampledConv
+from convfind_solvers_direct.gpu.planes import PlanesConv
+from convfind_solvers_direct.gpu.upsampled import UpsampledConv
 from convfind_solvers_direct.solver_list import solvers
 
 pytest_plugins = ["convfind.testing.fixtures"]

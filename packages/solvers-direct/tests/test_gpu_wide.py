@@ -15,8 +15,8 @@ from convfind.solver.applicability import Rejected
 from convfind.solver.config import Config
 from convfind.testing import assert_solver
 from convfind.types import DataType, Direction, Layout
-from convfind_solvers_direct.gpu_wide import WideConv
-from convfind_solvers_direct.gpu_wide_weights import WideWeights
+from convfind_solvers_direct.gpu.wide import WideConv
+from convfind_solvers_direct.gpu.wide_weights import WideWeights
 
 pytest_plugins = ["convfind.testing.fixtures"]
 

@@ -17,7 +17,7 @@ from convfind.solver.config import Config
 from convfind.solver.recipe import Launch, ScalarArg
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import AccuracyClass, DataType, Direction, Layout
-from convfind_solvers_direct.nvidia_groups import GroupsConv
+from convfind_solvers_direct.nvidia.groups import GroupsConv
 from convfind_solvers_direct.solver_list import solvers
 from convfind_solvers_direct.window import window
 

@@ -18,13 +18,13 @@ from convfind.runtime.backend import Device
 from convfind.solver.applicability import Rejected
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import Direction, Layout
-from convfind_solvers_igemm.cpu_flat import ChannelsLastFlatForward
-from convfind_solvers_igemm.cpu_rows import CpuRows
-from convfind_solvers_igemm.cpu_solver import _REGISTER_TILES, CpuSolver
-from convfind_solvers_igemm.cpu_strassen import Strassen
-from convfind_solvers_igemm.cpu_weights import CpuBackwardWeights
-from convfind_solvers_igemm.cpu_weights_pointwise import ChannelsLastPointwiseBackwardWeights
-from convfind_solvers_igemm.cpu_weights_rows import ChannelsFirstRowsBackwardWeights
+from convfind_solvers_igemm.cpu.flat import ChannelsLastFlatForward
+from convfind_solvers_igemm.cpu.rows import CpuRows
+from convfind_solvers_igemm.cpu.solver import _REGISTER_TILES, CpuSolver
+from convfind_solvers_igemm.cpu.strassen import Strassen
+from convfind_solvers_igemm.cpu.weights import CpuBackwardWeights
+from convfind_solvers_igemm.cpu.weights_pointwise import ChannelsLastPointwiseBackwardWeights
+from convfind_solvers_igemm.cpu.weights_rows import ChannelsFirstRowsBackwardWeights
 from convfind_solvers_igemm.solver_list import solvers
 
 pytest_plugins = ["convfind.testing.fixtures"]

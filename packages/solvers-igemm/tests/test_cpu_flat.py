@@ -17,8 +17,8 @@ from convfind.runtime.backend import Device
 from convfind.solver.applicability import Rejected
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import Direction, Layout
-from convfind_solvers_igemm.cpu_flat import ChannelsLastFlatForward
-from convfind_solvers_igemm.cpu_solver import _REGISTER_TILES
+from convfind_solvers_igemm.cpu.flat import ChannelsLastFlatForward
+from convfind_solvers_igemm.cpu.solver import _REGISTER_TILES
 
 pytest_plugins = ["convfind.testing.fixtures"]
 

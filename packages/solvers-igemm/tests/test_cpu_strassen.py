@@ -14,8 +14,8 @@ from convfind.runtime.backend import Device, InvokeArgs
 from convfind.solver.applicability import Applicable, Rejected
 from convfind.testing import assert_solver
 from convfind.types import AccuracyClass, Direction, Layout
-from convfind_solvers_igemm.cpu_solver import _REGISTER_TILES
-from convfind_solvers_igemm.cpu_strassen import Strassen
+from convfind_solvers_igemm.cpu.solver import _REGISTER_TILES
+from convfind_solvers_igemm.cpu.strassen import Strassen
 from convfind_solvers_igemm.solver_list import cpu_solvers
 
 pytest_plugins = ["convfind.testing.fixtures"]

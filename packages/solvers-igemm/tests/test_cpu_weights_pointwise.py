@@ -17,7 +17,7 @@ from convfind.runtime.backend import Device
 from convfind.solver.applicability import Rejected
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import Direction, Layout
-from convfind_solvers_igemm.cpu_weights_pointwise import ChannelsLastPointwiseBackwardWeights
+from convfind_solvers_igemm.cpu.weights_pointwise import ChannelsLastPointwiseBackwardWeights
 
 pytest_plugins = ["convfind.testing.fixtures"]
 

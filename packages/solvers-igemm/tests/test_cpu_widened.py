@@ -13,7 +13,7 @@ from convfind.runtime.backend import Device
 from convfind.solver.applicability import Rejected
 from convfind.testing import assert_solver
 from convfind.types import DataType, Direction, Layout
-from convfind_solvers_igemm.cpu_widened import CpuWidened
+from convfind_solvers_igemm.cpu.widened import CpuWidened
 from convfind_solvers_igemm.solver_list import solvers
 
 pytest_plugins = ["convfind.testing.fixtures"]

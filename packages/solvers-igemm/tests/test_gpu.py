@@ -24,9 +24,9 @@ from convfind.testing import assert_solver, edge_cases
 from convfind.testing.guarded_run import POISON, GuardedRunner
 from convfind.testing.tensors import filled_memory
 from convfind.types import DataType, Direction, Layout
-from convfind_solvers_igemm.gpu import GpuSolver
-from convfind_solvers_igemm.gpu_dot import DotSolver
-from convfind_solvers_igemm.gpu_tiles import RATES, Tile
+from convfind_solvers_igemm.gpu.base import GpuSolver
+from convfind_solvers_igemm.gpu.dot import DotSolver
+from convfind_solvers_igemm.gpu.tiles import RATES, Tile
 from convfind_solvers_igemm.solver_list import solvers
 
 pytest_plugins = ["convfind.testing.fixtures"]

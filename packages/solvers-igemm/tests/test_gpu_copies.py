@@ -24,8 +24,8 @@ from convfind.solver.recipe import Launch, Recipe, Step
 from convfind.testing.guarded_run import POISON, GuardedRunner
 from convfind.testing.tensors import filled_memory
 from convfind.types import DataType, Direction, Layout
-from convfind_solvers_igemm.gpu_conv import ConvSolver
-from convfind_solvers_igemm.gpu_tiles import Tile
+from convfind_solvers_igemm.gpu.conv import ConvSolver
+from convfind_solvers_igemm.gpu.tiles import Tile
 
 pytest_plugins = ["convfind.testing.fixtures"]
 

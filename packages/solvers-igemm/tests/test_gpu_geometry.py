@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from convfind.problem import ConvProblem
 from convfind.types import Direction
-from convfind_solvers_igemm.gpu_geometry import GpuGeometry, gpu_geometry
+from convfind_solvers_igemm.gpu.geometry import GpuGeometry, gpu_geometry
 
 BACKWARD_DATA = Direction.BACKWARD_DATA
 

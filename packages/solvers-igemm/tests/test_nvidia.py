@@ -16,15 +16,15 @@ from convfind.solver.config import Config
 from convfind.solver.recipe import Launch, Memory
 from convfind.testing import assert_solver
 from convfind.types import DataType, Direction, Layout
-from convfind_solvers_igemm.gpu_geometry import without_patches
-from convfind_solvers_igemm.nvidia_conv import MatrixConvSolver, reciprocal
-from convfind_solvers_igemm.nvidia_form import (
+from convfind_solvers_igemm.gpu.geometry import without_patches
+from convfind_solvers_igemm.nvidia.conv import MatrixConvSolver, reciprocal
+from convfind_solvers_igemm.nvidia.form import (
     MOST_TAPS,
     can_share_rows,
     geometry_of,
     line_size,
 )
-from convfind_solvers_igemm.nvidia_tiles import LOCAL_MEMORY, NARROW, RATES, MatrixTile
+from convfind_solvers_igemm.nvidia.tiles import LOCAL_MEMORY, NARROW, RATES, MatrixTile
 from convfind_solvers_igemm.solver_list import solvers
 
 pytest_plugins = ["convfind.testing.fixtures"]

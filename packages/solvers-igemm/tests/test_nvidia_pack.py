@@ -17,8 +17,8 @@ from convfind.runtime.backend import Device, InvokeArgs
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.recipe import Launch
 from convfind.types import DataType, Direction, Layout
-from convfind_solvers_igemm.nvidia_conv import MatrixConvSolver
-from convfind_solvers_igemm.nvidia_form import Filter, geometry_of, products
+from convfind_solvers_igemm.nvidia.conv import MatrixConvSolver
+from convfind_solvers_igemm.nvidia.form import Filter, geometry_of, products
 
 pytest_plugins = ["convfind.testing.fixtures"]
 

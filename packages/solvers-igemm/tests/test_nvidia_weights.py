@@ -15,7 +15,7 @@ from convfind.runtime.backend import Device
 from convfind.solver.applicability import Rejected
 from convfind.testing import assert_solver
 from convfind.types import DataType
-from convfind_solvers_igemm.nvidia_weights import MatrixWeightsSolver
+from convfind_solvers_igemm.nvidia.weights import MatrixWeightsSolver
 from convfind_solvers_igemm.solver_list import solvers
 
 pytest_plugins = ["convfind.testing.fixtures"]

@@ -11,6 +11,7 @@ from typing import ClassVar
 from convfind.device.target import DeviceKind, Target
 from convfind.errors import SettingsError
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.sizes import in_3d
 from convfind.kit.throughput import cpu_index
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -175,11 +176,6 @@ def _work_group(items: tuple[int, int, int], limit: int) -> tuple[int, int, int]
     return inner, outer, 1
 
 
-def _in_3d(values: tuple[int, ...], missing: int) -> tuple[int, ...]:
-    """Fill in the spatial axes that a 1-D or 2-D problem lacks."""
-    return (missing,) * (3 - len(values)) + values
-
-
 def _clamped(steps: tuple[int, ...]) -> tuple[int, ...]:
     """A step beyond the largest axis is never taken twice, so its size does not matter."""
     return tuple(min(step, _LARGEST_AXIS) for step in steps)
@@ -190,18 +186,18 @@ def _geometry(problem: ConvProblem) -> tuple[Argument, ...]:
     strides = []
     for tensor in ("x", "w", "y"):
         outer, channel, *spatial = problem.strides(tensor)
-        strides += [outer, channel, *_in_3d(tuple(spatial), 0)]
+        strides += [outer, channel, *in_3d(tuple(spatial), 0)]
     groups = problem.groups
     sizes = (
         problem.x_shape[0],
         groups,
         problem.w_shape[1],
         problem.w_shape[0] // groups,
-        *_in_3d(problem.x_shape[2:], 1),
-        *_in_3d(problem.filter, 1),
-        *_in_3d(problem.y_shape[2:], 1),
-        *_in_3d(_clamped(problem.stride), 1),
-        *_in_3d(_clamped(problem.dilation), 1),
-        *_in_3d(problem.padding, 0),
+        *in_3d(problem.x_shape[2:], 1),
+        *in_3d(problem.filter, 1),
+        *in_3d(problem.y_shape[2:], 1),
+        *in_3d(_clamped(problem.stride), 1),
+        *in_3d(_clamped(problem.dilation), 1),
+        *in_3d(problem.padding, 0),
     )
     return (*map(i64, strides), *map(i32, sizes))

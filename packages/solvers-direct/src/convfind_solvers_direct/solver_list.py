@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from convfind.solver import Solver
 from convfind.types import Direction
-from convfind_solvers_direct.cpu_conv import CPU_CONV_SOLVERS
-from convfind_solvers_direct.cpu_first import CpuFirst
-from convfind_solvers_direct.cpu_first_blocks_weights import CpuFirstBlocksWeights
-from convfind_solvers_direct.cpu_first_phases import CpuFirstPhases
-from convfind_solvers_direct.cpu_first_phases_weights import CpuFirstPhasesWeights
-from convfind_solvers_direct.cpu_first_weights import CpuFirstWeights
-from convfind_solvers_direct.cpu_narrow import CpuNarrow
-from convfind_solvers_direct.cpu_weights import CPU_WEIGHTS_SOLVERS
-from convfind_solvers_direct.gpu_bands import BandsConv
-from convfind_solvers_direct.gpu_first import GpuFirst
-from convfind_solvers_direct.gpu_first_weights import GpuFirstWeights
-from convfind_solvers_direct.gpu_last import GpuLast
-from convfind_solvers_direct.gpu_lines import LinesConv
-from convfind_solvers_direct.gpu_pixels import PixelsConv
-from convfind_solvers_direct.gpu_planes import PlanesConv
-from convfind_solvers_direct.gpu_upsampled import UpsampledConv
-from convfind_solvers_direct.gpu_weights import WEIGHTS_SOLVERS
-from convfind_solvers_direct.gpu_wide import WideConv
-from convfind_solvers_direct.gpu_wide_weights import WideWeights
+from convfind_solvers_direct.cpu.conv import CPU_CONV_SOLVERS
+from convfind_solvers_direct.cpu.first import CpuFirst
+from convfind_solvers_direct.cpu.first_blocks_weights import CpuFirstBlocksWeights
+from convfind_solvers_direct.cpu.first_phases import CpuFirstPhases
+from convfind_solvers_direct.cpu.first_phases_weights import CpuFirstPhasesWeights
+from convfind_solvers_direct.cpu.first_weights import CpuFirstWeights
+from convfind_solvers_direct.cpu.narrow import CpuNarrow
+from convfind_solvers_direct.cpu.weights import CPU_WEIGHTS_SOLVERS
+from convfind_solvers_direct.gpu.bands import BandsConv
+from convfind_solvers_direct.gpu.first import GpuFirst
+from convfind_solvers_direct.gpu.first_weights import GpuFirstWeights
+from convfind_solvers_direct.gpu.last import GpuLast
+from convfind_solvers_direct.gpu.lines import LinesConv
+from convfind_solvers_direct.gpu.pixels import PixelsConv
+from convfind_solvers_direct.gpu.planes import PlanesConv
+from convfind_solvers_direct.gpu.upsampled import UpsampledConv
+from convfind_solvers_direct.gpu.weights import WEIGHTS_SOLVERS
+from convfind_solvers_direct.gpu.wide import WideConv
+from convfind_solvers_direct.gpu.wide_weights import WideWeights
 from convfind_solvers_direct.naive import NaiveBackwardData, NaiveBackwardWeights, NaiveForward
-from convfind_solvers_direct.nvidia_groups import GroupsConv
-from convfind_solvers_direct.nvidia_stages import StagesConv
+from convfind_solvers_direct.nvidia.groups import GroupsConv
+from convfind_solvers_direct.nvidia.stages import StagesConv
 
 
 def solvers() -> list[Solver]:

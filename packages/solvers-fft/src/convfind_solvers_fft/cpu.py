@@ -28,11 +28,6 @@ VECTOR = 16
 _LARGEST = 2**30
 
 
-def padded(size: int, unit: int) -> int:
-    """Round up to a multiple."""
-    return -(-size // unit) * unit
-
-
 def transform_operations(tile: int) -> float:
     """Operations of the transform of a tile of one channel."""
     return 2.5 * tile**2 * log2(tile**2)

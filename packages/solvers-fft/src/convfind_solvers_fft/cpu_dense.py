@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, i32, i64
-from convfind_solvers_fft.cpu import VECTOR, padded, transform_operations
+from convfind_solvers_fft.cpu import VECTOR, transform_operations
 from convfind_solvers_fft.cpu_products import SKEW, TRANSFORM_SHARE, ProductsSolver, register_tile
 from convfind_solvers_fft.geometry import Geometry, Tiling, geometry
 
@@ -30,14 +31,14 @@ class Sizes:
     @property
     def values_pitch(self) -> int:
         """Channels of all groups, filled up."""
-        return padded(self.shape.groups * self.shape.channels, VECTOR)
+        return round_up(self.shape.groups * self.shape.channels, VECTOR)
 
     @property
     def sums_pitch(self) -> int:
         """Filters of all groups, and what the last panel has beyond them."""
         shape = self.shape
         before = (shape.groups - 1) * shape.filters
-        return padded(before + padded(shape.filters, self.panel), VECTOR)
+        return round_up(before + round_up(shape.filters, self.panel), VECTOR)
 
     @property
     def values_point(self) -> int:
@@ -52,7 +53,7 @@ class Sizes:
     @property
     def packed_point(self) -> int:
         """Floats from a point of a group's weights to the next."""
-        return padded(self.shape.filters, self.panel) * self.shape.channels * 2 + SKEW
+        return round_up(self.shape.filters, self.panel) * self.shape.channels * 2 + SKEW
 
     @property
     def values_bytes(self) -> int:
@@ -123,9 +124,9 @@ class CpuDenseSolver(ProductsSolver):
     def _operations(self, problem: ConvProblem, target: Target, tiling: Tiling) -> float:
         shape = tiling.shape
         channels, filters = shape.groups * shape.channels, shape.groups * shape.filters
-        lanes = padded(channels, VECTOR) + padded(filters, VECTOR)
+        lanes = round_up(channels, VECTOR) + round_up(filters, VECTOR)
         panel = register_tile(target)[1] * VECTOR
-        weights = channels * padded(shape.filters, panel)
+        weights = channels * round_up(shape.filters, panel)
         products = 8.0 * weights * tiling.points
         transforms = (
             transform_operations(tiling.tile) / TRANSFORM_SHARE * (tiling.tiles * lanes + weights)
@@ -145,7 +146,7 @@ class CpuDenseSolver(ProductsSolver):
                 i32(int(shape.flipped)),
             ),
             (
-                padded(shape.filters, sizes.panel) // VECTOR,
+                round_up(shape.filters, sizes.panel) // VECTOR,
                 -(-shape.channels // VECTOR),
                 shape.groups,
             ),

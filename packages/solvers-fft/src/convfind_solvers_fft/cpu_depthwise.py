@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.applicability import Applicability
 from convfind.solver.config import Config
@@ -12,7 +13,7 @@ from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32, i64
 from convfind_solvers_fft.applicability import judge_depthwise
-from convfind_solvers_fft.cpu import VECTOR, CpuSolver, padded, transform_operations
+from convfind_solvers_fft.cpu import VECTOR, CpuSolver, transform_operations
 from convfind_solvers_fft.geometry import Tiling, geometry, tiling_of
 
 ITEMS_PER_CORE = 4
@@ -46,7 +47,7 @@ class CpuDepthwiseSolver(CpuSolver):
             KernelLanguage.OPENCL_C,
             make_defines(epilogue.defines, TILE=tiling.tile, CHANNELS_LAST=self.channels_last),
         )
-        blocks = padded(shape.groups, VECTOR) // VECTOR
+        blocks = round_up(shape.groups, VECTOR) // VECTOR
         w_channel, _, _, w_tap = shape.weight_steps
         share = -(-tiling.tiles * blocks // (ITEMS_PER_CORE * target.compute_units))
         share = min(share, tiling.tiles)
@@ -90,10 +91,10 @@ class CpuDepthwiseSolver(CpuSolver):
 
 def depthwise_operations(problem: ConvProblem, tiling: Tiling) -> float:
     """Operations of the transforms: two of each tile, one of each filter."""
-    lanes = padded(problem.groups, VECTOR)
+    lanes = round_up(problem.groups, VECTOR)
     return transform_operations(tiling.tile) * lanes * (2 * tiling.tiles + 1)
 
 
 def _packed_bytes(problem: ConvProblem, config: Config) -> int:
     points = tiling_of(problem, config.integer("tile")).points
-    return 4 * 2 * points * padded(problem.groups, VECTOR)
+    return 4 * 2 * points * round_up(problem.groups, VECTOR)

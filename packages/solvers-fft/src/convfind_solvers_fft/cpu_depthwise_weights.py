@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.applicability import Applicability
 from convfind.solver.config import Config
@@ -12,7 +13,7 @@ from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32, i64
 from convfind_solvers_fft.applicability import judge_depthwise
-from convfind_solvers_fft.cpu import VECTOR, CpuSolver, padded
+from convfind_solvers_fft.cpu import VECTOR, CpuSolver
 from convfind_solvers_fft.cpu_depthwise import (
     ITEMS_PER_CORE,
     TRANSFORM_SHARE,
@@ -47,7 +48,7 @@ class CpuDepthwiseWeightsSolver(CpuSolver):
             KernelLanguage.OPENCL_C,
             make_defines(TILE=tile, CHANNELS_LAST=self.channels_last),
         )
-        blocks = padded(shape.groups, VECTOR) // VECTOR
+        blocks = round_up(shape.groups, VECTOR) // VECTOR
         share = _share(problem, target, tile, workspace_limit)
         runs = -(-tiling.tiles // share)
         w_channel, _, _, w_tap = shape.weight_steps
@@ -85,7 +86,7 @@ class CpuDepthwiseWeightsSolver(CpuSolver):
 def _share(problem: ConvProblem, target: Target, tile: int, limit: int | None) -> int:
     """Tiles of a run: enough runs for all cores, few enough for the workspace."""
     tiles = tiling_of(problem, tile).tiles
-    blocks = padded(problem.groups, VECTOR) // VECTOR
+    blocks = round_up(problem.groups, VECTOR) // VECTOR
     runs = min(tiles, -(-ITEMS_PER_CORE * target.compute_units // blocks))
     if limit is not None:
         runs = max(1, min(runs, limit // _run_bytes(problem, tile)))
@@ -93,4 +94,4 @@ def _share(problem: ConvProblem, target: Target, tile: int, limit: int | None) -
 
 
 def _run_bytes(problem: ConvProblem, tile: int) -> int:
-    return 4 * 2 * tiling_of(problem, tile).points * padded(problem.groups, VECTOR)
+    return 4 * 2 * tiling_of(problem, tile).points * round_up(problem.groups, VECTOR)

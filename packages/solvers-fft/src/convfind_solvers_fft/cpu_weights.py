@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, i32, i64
-from convfind_solvers_fft.cpu import VECTOR, padded, transform_operations
+from convfind_solvers_fft.cpu import VECTOR, transform_operations
 from convfind_solvers_fft.cpu_products import SKEW, TRANSFORM_SHARE, ProductsSolver, register_tile
 from convfind_solvers_fft.geometry import Geometry, Tiling, geometry
 
@@ -26,17 +27,17 @@ class _Sizes:
 
     @property
     def values_pitch(self) -> int:
-        return padded(self.shape.groups * self.shape.channels, VECTOR)
+        return round_up(self.shape.groups * self.shape.channels, VECTOR)
 
     @property
     def gradients_pitch(self) -> int:
         """Filters of all groups, and what the last panel reads beyond them."""
         before = (self.shape.groups - 1) * self.shape.filters
-        return padded(before + self.sums_pitch, VECTOR)
+        return round_up(before + self.sums_pitch, VECTOR)
 
     @property
     def sums_pitch(self) -> int:
-        return padded(self.shape.filters, self.panel)
+        return round_up(self.shape.filters, self.panel)
 
     @property
     def points(self) -> tuple[int, int, int]:
@@ -102,8 +103,8 @@ class CpuWeightsSolver(ProductsSolver):
     def _operations(self, problem: ConvProblem, target: Target, tiling: Tiling) -> float:
         shape = tiling.shape
         channels, filters = shape.groups * shape.channels, shape.groups * shape.filters
-        lanes = padded(channels, VECTOR) + padded(filters, VECTOR)
-        weights = channels * padded(shape.filters, register_tile(target)[1] * VECTOR)
+        lanes = round_up(channels, VECTOR) + round_up(filters, VECTOR)
+        weights = channels * round_up(shape.filters, register_tile(target)[1] * VECTOR)
         products = 8.0 * weights * tiling.points * tiling.tiles
         return (
             transform_operations(tiling.tile) / TRANSFORM_SHARE * (tiling.tiles * lanes + weights)

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import NO_EPILOGUE, Epilogue
+from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.applicability import Applicability
 from convfind.solver.config import Config
@@ -25,7 +26,6 @@ from convfind.solver.recipe import (
 )
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind_solvers_fft.applicability import judge_dense
-from convfind_solvers_fft.cpu import padded
 from convfind_solvers_fft.geometry import Tiling, tiling_of
 from convfind_solvers_fft.gpu import GpuSolver
 from convfind_solvers_fft.view import View
@@ -68,7 +68,7 @@ class Spectra:
     @property
     def pitch(self) -> int:
         """Elements of a line."""
-        return padded(self.units, _UNIT)
+        return round_up(self.units, _UNIT)
 
     @property
     def matrix(self) -> int:
@@ -204,7 +204,7 @@ class GpuDenseSolver(GpuSolver):
             budget = min(budget, limit - weights - 3 * align(1))
         most = max(1, budget // (two - one)) * _UNIT
         parts = -(-tiling.tiles // most)
-        return min(tiling.tiles, padded(-(-tiling.tiles // parts), _UNIT))
+        return min(tiling.tiles, round_up(-(-tiling.tiles // parts), _UNIT))
 
     def _operands(
         self, data: Spectra, filters: Spectra
@@ -221,7 +221,7 @@ class GpuDenseSolver(GpuSolver):
         tiling = tiling_of(problem, tile)
         data, filters, result = self._spectra(problem, tiling, tiling.tiles)
         *_, rows, columns, depth, _ = self._operands(data, filters)
-        area = padded(rows, _side(rows)) * padded(columns, _side(columns))
+        area = round_up(rows, _side(rows)) * round_up(columns, _side(columns))
         products = 2.0 * _PARTS * tiling.points * problem.groups * area * depth
         numbers = data.bytes + filters.bytes + result.bytes
         parts = 1 + numbers // (_DEFAULT_CHUNK << 20)

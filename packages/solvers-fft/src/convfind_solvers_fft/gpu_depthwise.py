@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import NO_EPILOGUE, Epilogue
+from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.applicability import Applicability
 from convfind.solver.config import Config
@@ -17,7 +18,6 @@ from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import Argument, BufferArg, Launch, Memory, Recipe, i32
 from convfind.solver.search_space import Parameter, SearchSpace
 from convfind_solvers_fft.applicability import judge_depthwise
-from convfind_solvers_fft.cpu import padded
 from convfind_solvers_fft.geometry import Tiling, tiling_of
 from convfind_solvers_fft.gpu import GpuSolver
 from convfind_solvers_fft.view import View
@@ -66,7 +66,7 @@ class GpuDepthwise(GpuSolver):
     def channels(self, problem: ConvProblem, tile: int) -> int:
         """Return the channels, where they are units filled up."""
         units = self.units[tile]
-        return padded(problem.groups, units) if self.channels_last else problem.groups
+        return round_up(problem.groups, units) if self.channels_last else problem.groups
 
     def launch(
         self,

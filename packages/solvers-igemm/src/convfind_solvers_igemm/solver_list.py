@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from convfind.solver import Solver
 from convfind.types import Direction
-from convfind_solvers_igemm.cpu import (
+from convfind_solvers_igemm.cpu.conv import (
     ChannelsFirstBackwardData,
     ChannelsFirstForward,
     ChannelsLastBackwardData,
@@ -12,26 +12,26 @@ from convfind_solvers_igemm.cpu import (
     ChannelsLastForward,
     ChannelsLastForwardInline,
 )
-from convfind_solvers_igemm.cpu_flat import ChannelsLastFlatForward
-from convfind_solvers_igemm.cpu_rows import (
+from convfind_solvers_igemm.cpu.flat import ChannelsLastFlatForward
+from convfind_solvers_igemm.cpu.rows import (
     ChannelsFirstRowsBackwardData,
     ChannelsFirstRowsForward,
     ChannelsLastRowsBackwardData,
     ChannelsLastRowsForward,
 )
-from convfind_solvers_igemm.cpu_strassen import StrassenBackwardData, StrassenForward
-from convfind_solvers_igemm.cpu_weights import (
+from convfind_solvers_igemm.cpu.strassen import StrassenBackwardData, StrassenForward
+from convfind_solvers_igemm.cpu.weights import (
     ChannelsFirstBackwardWeights,
     ChannelsLastBackwardWeights,
 )
-from convfind_solvers_igemm.cpu_weights_pointwise import ChannelsLastPointwiseBackwardWeights
-from convfind_solvers_igemm.cpu_weights_rows import ChannelsFirstRowsBackwardWeights
-from convfind_solvers_igemm.cpu_widened import CpuWidened
-from convfind_solvers_igemm.gpu_conv import ConvSolver
-from convfind_solvers_igemm.gpu_dot import DotSolver
-from convfind_solvers_igemm.gpu_weights import WeightsSolver
-from convfind_solvers_igemm.nvidia_conv import MatrixConvSolver
-from convfind_solvers_igemm.nvidia_weights import MatrixWeightsSolver
+from convfind_solvers_igemm.cpu.weights_pointwise import ChannelsLastPointwiseBackwardWeights
+from convfind_solvers_igemm.cpu.weights_rows import ChannelsFirstRowsBackwardWeights
+from convfind_solvers_igemm.cpu.widened import CpuWidened
+from convfind_solvers_igemm.gpu.conv import ConvSolver
+from convfind_solvers_igemm.gpu.dot import DotSolver
+from convfind_solvers_igemm.gpu.weights import WeightsSolver
+from convfind_solvers_igemm.nvidia.conv import MatrixConvSolver
+from convfind_solvers_igemm.nvidia.weights import MatrixWeightsSolver
 
 #: Sizes compiled in first: that is quicker where there is time to compile and to measure.
 _FORMS = (True, False)

@@ -144,8 +144,3 @@ class CpuSolver(TunableSolver):
     def error_reach(self, problem: ConvProblem) -> int:
         """A tile's, whose elements lie as far apart as the taps of the filter."""
         return error_reach(self.transform) * max(problem.dilation)
-
-
-def whole(count: int, unit: int) -> int:
-    """Round up to whole units."""
-    return -(-count // unit) * unit

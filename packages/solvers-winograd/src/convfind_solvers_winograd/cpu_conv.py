@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import KernelSpec
@@ -19,7 +20,6 @@ from convfind_solvers_winograd.cpu import (
     TRANSFORM_COST,
     VECTOR,
     CpuSolver,
-    whole,
 )
 from convfind_solvers_winograd.geometry import Geometry, geometry
 
@@ -86,9 +86,9 @@ class CpuConvSolver(CpuSolver):
         shape = geometry(problem)
         tiles = shape.tiles(self.tile(problem))
         width = _tile(target)[1] * VECTOR
-        channels, filters = whole(shape.channels, VECTOR), whole(shape.filters, VECTOR)
+        channels, filters = round_up(shape.channels, VECTOR), round_up(shape.filters, VECTOR)
         runs = tiles if self.packs_ahead else min(tiles, self._run(target))
-        work = shape.channels * (whole(shape.filters, width) + _WEIGHTS_COST * filters / runs)
+        work = shape.channels * (round_up(shape.filters, width) + _WEIGHTS_COST * filters / runs)
         work += TRANSFORM_COST * (channels + filters)
         packed = self._memory(problem, target, self.default_config(problem, target), 0).packed
         return self.index(problem, target, work, problem.traffic + packed / 2)
@@ -232,10 +232,10 @@ class CpuConvSolver(CpuSolver):
         shape = geometry(problem)
         unit, block = config.integer("tiles"), config.integer("channels")
         tiles = shape.tiles(self.tile(problem))
-        channels = whole(shape.channels, block)
+        channels = round_up(shape.channels, block)
         packed = 0
         if self.packs_ahead:
-            filters = whole(shape.filters, _tile(target)[1] * VECTOR)
+            filters = round_up(shape.filters, _tile(target)[1] * VECTOR)
             places = channels + channels // block
             packed = shape.groups * filters * places * self.filter_points * 4
         span = min(tiles, unit) | 1  # no power of two

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import NO_EPILOGUE, Epilogue
+from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import KernelSpec
@@ -19,7 +20,6 @@ from convfind_solvers_winograd.cpu import (
     TRANSFORM_COST,
     VECTOR,
     CpuSolver,
-    whole,
 )
 from convfind_solvers_winograd.geometry import geometry
 
@@ -58,8 +58,8 @@ class CpuWeightsSolver(CpuSolver):
         shape = geometry(problem)
         rows, vectors = _tile(target)
         config = self.default_config(problem, target)
-        channels, filters = whole(shape.channels, VECTOR), whole(shape.filters, VECTOR)
-        work = whole(shape.filters, rows) * whole(shape.channels, vectors * VECTOR)
+        channels, filters = round_up(shape.channels, VECTOR), round_up(shape.filters, VECTOR)
+        work = round_up(shape.filters, rows) * round_up(shape.channels, vectors * VECTOR)
         anew = channels * -(-shape.filters // config.integer("filters"))
         anew += filters * -(-shape.channels // config.integer("channels"))
         return self.index(problem, target, work + TRANSFORM_COST * anew, problem.traffic)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import TunableSolver
@@ -19,7 +20,7 @@ from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import DataType, Direction
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.gpu import OneLaunchSolver, index
-from convfind_solvers_winograd.gpu_product import local_memory, padded
+from convfind_solvers_winograd.gpu_product import local_memory
 from convfind_solvers_winograd.gpu_sizes import ConvSizes, filter_launch
 
 #: Work-items of a group to which NVIDIA's compiler and AMD's older GPUs give all registers.
@@ -128,7 +129,7 @@ class FusedSolver(OneLaunchSolver, TunableSolver):
         tile = next(t for t in self._tiles if t.fits(self.transform, target))
         sizes = self._sizes(problem)
         rounds = -(-self._blocks(tile, sizes) // target.compute_units)
-        depth = padded(sizes.shape.channels, tile.channels)
+        depth = round_up(sizes.shape.channels, tile.channels)
         flops = 2 * self._points * tile.tiles * tile.filters * (depth + _AROUND)
         seconds = rounds * flops / _RATES[self.transform.n]
         return index(problem, target, seconds, sizes.packed_bytes, 2)

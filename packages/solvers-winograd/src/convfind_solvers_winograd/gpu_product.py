@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from convfind.device.target import Target
+from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind.solver.defines import DefineValue, make_defines
@@ -27,11 +28,6 @@ STAGES = 3
 def tensor_core_products(problem: ConvProblem) -> int:
     """Return PRODUCTS of gpu_mma.h: how many make one as precise as the problem wants."""
     return 1 if problem.allow_tf32 else 3
-
-
-def padded(size: int, unit: int) -> int:
-    """Round up to a multiple."""
-    return -(-size // unit) * unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +172,7 @@ class Product:
     def seconds(self, tile: Tile, parts: int, units: int) -> float:
         """Expected time: whole rounds of work-groups at full speed, then what is left."""
         rate = RATES[tile]
-        depth = padded(self.depth, SPLIT_UNIT) if tile.splits else self.depth
+        depth = round_up(self.depth, SPLIT_UNIT) if tile.splits else self.depth
         rounds, rest = divmod(-(-self.count(tile) * parts // units), rate.resident)
         last = rest / min(rest * rate.single, rate.full) if rest else 0.0
         flops = 2 * (depth / parts + rate.around) * tile.tile_m * tile.tile_n
@@ -242,7 +238,7 @@ class Product:
             (
                 *(a.at, b.at, c),
                 *map(i32, (self.rows, self.columns, self.depth)),
-                *map(i32, (a.step, b.step, padded(self.columns, ROW_UNIT))),
+                *map(i32, (a.step, b.step, round_up(self.columns, ROW_UNIT))),
                 *map(i64, (a.matrix, b.matrix)),
                 *map(i32, (self.matrices, parts, int(add))),
                 *ends,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from math import prod
 
+from convfind.kit.sizes import round_up
 from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, i32, i64
 from convfind_solvers_winograd.cook_toom import Transform
@@ -15,7 +16,6 @@ from convfind_solvers_winograd.gpu_product import (
     ROW_UNIT,
     SPLIT_UNIT,
     Product,
-    padded,
 )
 
 #: Work-items of the filters' transform.
@@ -64,27 +64,27 @@ class ConvSizes:
     @property
     def padded_tiles(self) -> int:
         """Their number, filled up."""
-        return padded(self.tiles, ROW_UNIT)
+        return round_up(self.tiles, ROW_UNIT)
 
     @property
     def channels(self) -> int:
         """Channels of a group, filled up."""
-        return padded(self.shape.channels, DEPTH_UNIT)
+        return round_up(self.shape.channels, DEPTH_UNIT)
 
     @property
     def filters(self) -> int:
         """Filters of a group, filled up."""
-        return padded(self.shape.filters, ROW_UNIT)
+        return round_up(self.shape.filters, ROW_UNIT)
 
     @property
     def packed_channels(self) -> int:
         """Channels of a group, filled up, of the transformed weights."""
-        return padded(self.shape.channels, self.order.value[3])
+        return round_up(self.shape.channels, self.order.value[3])
 
     @property
     def packed_filters(self) -> int:
         """Filters of a group, filled up, of the transformed weights."""
-        return padded(self.shape.filters, self.order.value[2])
+        return round_up(self.shape.filters, self.order.value[2])
 
     @property
     def points(self) -> int:

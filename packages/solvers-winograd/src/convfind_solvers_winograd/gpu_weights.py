@@ -8,6 +8,7 @@ from math import prod
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.sizes import round_up
 from convfind.kit.throughput import memory_seconds
 from convfind.problem import ConvProblem
 from convfind.solver import TunableSolver
@@ -34,7 +35,6 @@ from convfind_solvers_winograd.gpu_product import (
     Product,
     Tile,
     constraints,
-    padded,
     tensor_core_products,
 )
 from convfind_solvers_winograd.gpu_weights_cover import Cover, cover
@@ -85,11 +85,11 @@ class _Sizes:
 
     @property
     def padded_filters(self) -> int:
-        return padded(self.filters, self._row_unit)
+        return round_up(self.filters, self._row_unit)
 
     @property
     def padded_channels(self) -> int:
-        return padded(self.channels, self._row_unit)
+        return round_up(self.channels, self._row_unit)
 
     @cached_property
     def cover(self) -> Cover:

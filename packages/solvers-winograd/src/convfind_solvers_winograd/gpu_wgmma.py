@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
+from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.defines import DefineValue, make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, i32, i64
-from convfind_solvers_winograd.gpu_product import RATES, SPLIT_UNIT, Tile, padded
+from convfind_solvers_winograd.gpu_product import RATES, SPLIT_UNIT, Tile
 from convfind_solvers_winograd.gpu_sizes import ConvSizes
 
 #: Small products in bfloat16 lose less than the rounding of plain sums from these lengths on, for
@@ -74,7 +75,7 @@ def wgmma_launch(
 
 
 def _blocks(channels: int) -> int:
-    return padded(channels, SPLIT_UNIT) // _STEP
+    return round_up(channels, SPLIT_UNIT) // _STEP
 
 
 def _stages(tile: Tile, blocks: int) -> int:

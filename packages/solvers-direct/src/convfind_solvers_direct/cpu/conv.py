@@ -1,0 +1,274 @@
+"""Few channels a group on CPUs: forward and backward-data."""
+
+from __future__ import annotations
+
+import math
+
+from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
+from convfind.kit.throughput import cpu_index
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.kernel_spec import KernelSpec
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32, i64
+from convfind.types import Direction
+from convfind_solvers_direct.cpu.solver import (
+    BALANCE,
+    VECTOR,
+    CpuSolver,
+    has_many_registers,
+    items_wanted,
+    program_of,
+)
+from convfind_solvers_direct.window import Window, judge, window
+
+#: Floats of the copied rows: half of them are in the level-1 cache.
+STRIP_FLOATS = 16384
+#: Taps that code is unrolled over.
+MOST_TAPS = 81
+#: Channels first, vectors of sums that registers hold beside what they are made of, of 32 registers
+#: of 16 floats and of 16 of 8; filters and rows of tiles, best first.
+_MANY_SUMS = 24, ((8, 1), (4, 2), (2, 5), (1, 7))
+_FEW_SUMS = 6, ((4, 1), (2, 2), (1, 4))
+#: The share of the time that is not spent on edges.
+_BUSY_SHARE = 0.6
+
+
+class CpuDirect(CpuSolver):
+    """A float32 convolution with few channels a group in one direction and family of layouts."""
+
+    version = 2
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take few channels a group."""
+        if not (answer := judge(problem)):
+            return answer
+        return self._judge_sizes(window(problem))
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """The share of time that arithmetic takes, if all tensors are moved once."""
+        operations = (problem.flops + BALANCE * problem.traffic) / _BUSY_SHARE
+        return cpu_index(problem, target, operations)
+
+    def _judge_sizes(self, shape: Window) -> Applicability:
+        """Judge what depends on the layout: channels last, whether lanes find their channels."""
+        if not self.channels_last:
+            if strip_rows(shape, step_rows(shape)) < step_rows(shape):
+                return Rejected(Reason.SIZE_LIMIT, "rows that a result takes do not fit the cache")
+        elif shape.channels != shape.filters or VECTOR % shape.channels:
+            return Rejected(
+                Reason.CHANNELS,
+                f"1, 2, 4 or 8 a group on both sides, not {shape.channels} and {shape.filters}",
+            )
+        return APPLICABLE
+
+
+class CpuPlanes(CpuDirect):
+    """Channels first: vectors along rows."""
+
+    channels_last = False
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> Recipe:
+        """One launch, no workspace."""
+        shape = window(problem)
+        filters, rows, vectors = _planes_tile(shape, many_registers=has_many_registers(target))
+        epilogue = Epilogue.of(problem)
+        program = program_of(
+            "cpu_planes",
+            shape,
+            ROWS=rows,
+            STRIP_FLOATS=STRIP_FLOATS,
+            FILTERS_AT_ONCE=filters,
+            VECTORS=vectors,
+            **epilogue.defines,
+        )
+        sets = shape.images * shape.groups
+        items = min(sets, items_wanted(target))
+        share = -(-sets // items)
+        launch = Launch(
+            KernelSpec(program, "direct_cpu_planes"),
+            (
+                BufferArg(shape.source),
+                BufferArg(Memory.W),
+                BufferArg(shape.result),
+                *epilogue.arguments,
+                i64(sets),
+                i32(shape.groups),
+                *map(i32, (*shape.size, *shape.out, *shape.padding, shape.shift[0])),
+                i64(share),
+                i32(strip_rows(shape, rows)),
+                i32(row_floats(shape)),
+            ),
+            (-(-sets // share),),
+            (1,),
+        )
+        return Recipe(self.solver_id, (launch,))
+
+
+class CpuPixels(CpuDirect):
+    """Channels last: vectors along channels."""
+
+    version = 3
+    channels_last = True
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> Recipe:
+        """One launch that puts the weights in order, and one that computes."""
+        shape = window(problem)
+        rows, columns = _pixels_tile(shape, many_registers=has_many_registers(target))
+        epilogue = Epilogue.of(problem)
+        program = program_of(
+            "cpu_pixels",
+            shape,
+            ROWS=rows,
+            COLUMNS=columns,
+            UNROLLED=math.prod(shape.taps) * shape.channels <= MOST_TAPS,
+            **epilogue.defines,
+        )
+        channels = shape.groups * shape.channels
+        pack = Launch(
+            KernelSpec(program, "direct_cpu_pack"),
+            (BufferArg(Memory.W), BufferArg(Memory.PACKED), i32(channels)),
+            (-(-channels // VECTOR),),
+            (1,),
+        )
+        bands = -(-(shape.out[0] + shape.shift[0]) // rows)
+        wanted = min(bands, -(-items_wanted(target) // shape.images))
+        strips = -(-bands // wanted)
+        compute = Launch(
+            KernelSpec(program, "direct_cpu_pixels"),
+            (
+                BufferArg(shape.source),
+                BufferArg(Memory.PACKED),
+                BufferArg(shape.result),
+                *epilogue.arguments,
+                *map(i32, (channels, *shape.size, *shape.out, *shape.padding, *shape.shift)),
+                i32(strips),
+            ),
+            (shape.images, -(-bands // strips)),
+            (1, 1),
+        )
+        return Recipe(self.solver_id, (compute,), prepare=(pack,), packed=_packed_bytes(shape))
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the weights in order."""
+        return _packed_bytes(window(problem))
+
+
+def step_rows(shape: Window) -> int:
+    """Rows of the result at a time, channels first, on any CPU: whole strides of a gradient."""
+    return max(_planes_tile(shape, many_registers=many)[1] for many in (False, True))
+
+
+def _planes_tile(shape: Window, *, many_registers: bool) -> tuple[int, int, int]:
+    """Filters, which share what is read, rows and vectors of the result, channels first."""
+    most, tiles = _MANY_SUMS if many_registers else _FEW_SUMS
+    vectors = 2 if many_registers and math.prod(shape.taps) <= MOST_TAPS else 1  # share weights
+    for filters, rows in tiles:
+        steps = _steps(shape, 0, rows)
+        if shape.filters % filters == 0 and filters * steps * vectors <= most:
+            return filters, steps, vectors
+    return 1, _steps(shape, 0, rows), vectors
+
+
+def _pixels_tile(shape: Window, *, many_registers: bool) -> tuple[int, int]:
+    """Rows and columns of the result at a time, channels last."""
+    small = math.prod(shape.taps) <= 9
+    # Strided windows share little; more results leave the level-1 cache.
+    is_spread = max(shape.stride) > 1 and not shape.is_gradient
+    if many_registers:
+        rows, columns = (2, 2) if small and is_spread else (4, 4) if small else (2, 8)
+    else:
+        rows, columns = (3, 2) if small else (1, 4)
+    return _steps(shape, 0, rows), _steps(shape, 1, columns)
+
+
+def strip_rows(shape: Window, rows: int) -> int:
+    """Rows of the result, a multiple of ``rows``, whose source rows fit; 0 if none do."""
+    room = STRIP_FLOATS // (shape.channels * copied_row(shape))
+    strips = -(-(shape.out[0] + shape.shift[0]) // rows)
+    if shape.size[0] <= room:
+        return strips * rows
+    while strips and shape.span(strips * rows, 0) > room:
+        strips -= 1
+    return strips * rows
+
+
+def copied_row(shape: Window) -> int:
+    """Floats of a copied row, all phases."""
+    return row_floats(shape) * (1 if shape.is_gradient else shape.stride[1])
+
+
+def row_floats(shape: Window) -> int:
+    """Floats of a phase of a copied row: what vectors read, zeros around it included."""
+    reach = (shape.taps[1] - 1) * shape.dilation[1]
+    read = -(-shape.out[1] // VECTOR) * VECTOR
+    if shape.is_gradient:
+        floats = max(read + shape.padding[1], (shape.size[1] - 1) * shape.stride[1] + 1) + reach
+    else:
+        written = (shape.size[1] + shape.padding[1]) // shape.stride[1] + 1
+        floats = max(read + reach // shape.stride[1] + 1, written)
+    return -(-floats // VECTOR) * VECTOR
+
+
+def _steps(shape: Window, axis: int, wanted: int) -> int:
+    """Results at a time along an axis: whole strides of a gradient, one where there is no axis."""
+    step = shape.stride[axis] if shape.is_gradient else 1
+    if shape.taps[axis] == 1 and step == 1 and axis == 0:
+        return 1
+    return -(-wanted // step) * step
+
+
+def _packed_bytes(shape: Window) -> int:
+    channels = shape.groups * shape.channels
+    return 4 * -(-channels // VECTOR) * VECTOR * shape.channels * math.prod(shape.taps)
+
+
+class CpuPlanesForward(CpuPlanes):
+    """y from x and w, channels first."""
+
+    solver_id = "direct-cpu-nchw-fwd"
+    direction = Direction.FORWARD
+
+
+class CpuPixelsForward(CpuPixels):
+    """y from x and w, channels last."""
+
+    solver_id = "direct-cpu-nhwc-fwd"
+    direction = Direction.FORWARD
+
+
+class CpuPlanesBackwardData(CpuPlanes):
+    """x from y and w, channels first."""
+
+    solver_id = "direct-cpu-nchw-bwd-data"
+    direction = Direction.BACKWARD_DATA
+
+
+class CpuPixelsBackwardData(CpuPixels):
+    """x from y and w, channels last."""
+
+    solver_id = "direct-cpu-nhwc-bwd-data"
+    direction = Direction.BACKWARD_DATA
+
+
+#: The solvers of forward and backward-data, best first.
+CPU_CONV_SOLVERS: tuple[type[CpuDirect], ...] = (
+    CpuPlanesForward,
+    CpuPixelsForward,
+    CpuPlanesBackwardData,
+    CpuPixelsBackwardData,
+)

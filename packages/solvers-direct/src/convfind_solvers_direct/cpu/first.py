@@ -1,0 +1,195 @@
+"""First layers on CPUs: few input channels, all of them in the sum of every result."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
+from convfind.kit.throughput import fill
+from convfind.problem import ConvProblem
+from convfind.problem.traits import Trait
+from convfind.reasons import Reason
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.kernel_spec import KernelSpec
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.types import Direction
+from convfind_solvers_direct.cpu.conv import row_floats
+from convfind_solvers_direct.cpu.solver import (
+    VECTOR,
+    CpuSolver,
+    first_layer_index,
+    has_many_registers,
+    items_wanted,
+    program_of,
+)
+from convfind_solvers_direct.window import LARGEST, LARGEST_STRIDE, Window, window
+
+#: With more channels an implicit GEMM is as fast.
+MOST_CHANNELS = 4
+#: Products of a sum, so that weights of a block of filters stay in the level-1 cache.
+_MOST_PRODUCTS = 512
+#: Channels last, where the level-2 cache does and strides cost nothing: patches of 16 x 16.
+_MOST_OF_PATCHES, _LARGEST_PATCH = 1024, 32
+#: Floats of the copied rows: what is soon fetched from the level-2 cache again, and at most.
+_ROOM, _STRIP_FLOATS = 12288, 16384
+#: The share of the peak that leaves the edges out.
+_BEST_SHARE = 0.95
+#: Channels first, vectors of pixels and filters of a register tile, of 32 registers of 16 floats
+#: and of 16 of 8; channels last, pixels of one vector of filters in the latter.
+_MANY_SUMS, _FEW_SUMS, _FEW_PIXELS = (3, 8), (1, 6), 6
+
+
+class CpuFirst(CpuSolver):
+    """Forward in one family of layouts; channels last filters are the vectors, else pixels."""
+
+    direction = Direction.FORWARD
+    domain = CpuSolver.domain.without(Trait.GROUPS)
+
+    def __init__(self, *, channels_last: bool) -> None:
+        self.channels_last = channels_last
+        self.solver_id = f"direct-cpu-first-{'nhwc' if channels_last else 'nchw'}-fwd"
+        super().__init__()
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take few channels."""
+        limits = (_MOST_OF_PATCHES, _LARGEST_PATCH) if self.channels_last else ()
+        if not (answer := judge_first(problem, *limits)):
+            return answer
+        shape = window(problem)
+        if max(self._strip_floats(shape, 1, many) for many in (False, True)) > _STRIP_FLOATS:
+            return Rejected(Reason.SIZE_LIMIT, "rows that a result takes do not fit the cache")
+        return APPLICABLE
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """Products of whole tiles, and memory."""
+        shape = window(problem)
+        tile = self._tile(shape, has_many_registers(target))
+        pixels = tile.get("PIXELS", VECTOR)
+        filled = fill(shape.filters, self._block(tile)) * fill(shape.out[1], pixels)
+        products = problem.flops / (_BEST_SHARE * filled)
+        return first_layer_index(problem, target, products, channels_last=self.channels_last)
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the weights in order."""
+        return self._packed_bytes(window(problem), has_many_registers(target))
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> Recipe:
+        """One launch that puts the weights in order, and one that computes."""
+        shape, many = window(problem), has_many_registers(target)
+        tile = self._tile(shape, many)
+        name = "pixels" if self.channels_last else "planes"
+        epilogue = Epilogue.of(problem)
+        program = program_of(
+            f"cpu_first_{name}",
+            replace(shape, filters=1),
+            STRIP_FLOATS=_STRIP_FLOATS,
+            **tile,
+            **epilogue.defines,
+        )
+        block = self._block(tile)
+        pack = Launch(
+            KernelSpec(program, "direct_cpu_first_pack"),
+            (BufferArg(Memory.W), BufferArg(Memory.PACKED), i32(shape.filters)),
+            (-(-shape.filters // block),),
+            (1,),
+        )
+        band = self._band(shape, many)
+        bands = -(-shape.out[0] // band)
+        items = min(bands, -(-items_wanted(target) // shape.images))
+        share = -(-bands // items)
+        compute = Launch(
+            KernelSpec(program, f"direct_cpu_first_{name}"),
+            (
+                BufferArg(Memory.X),
+                BufferArg(Memory.PACKED),
+                BufferArg(Memory.Y),
+                *epilogue.arguments,
+                *map(i32, (shape.filters, *shape.size, *shape.out, *shape.padding)),
+                i32(share),
+                i32(band),
+                i32(self._pitch(shape, many)),
+            ),
+            (shape.images, -(-bands // share)),
+            (1, 1),
+        )
+        packed = self._packed_bytes(shape, many)
+        return Recipe(self.solver_id, (compute,), prepare=(pack,), packed=packed)
+
+    def _tile(self, shape: Window, many_registers: bool) -> dict[str, int]:
+        """The macros of the register tile."""
+        if not self.channels_last:
+            vectors, filters = _MANY_SUMS if many_registers else _FEW_SUMS
+            return {"VECTORS": vectors, "FILTERS_AT_ONCE": filters}
+        if not many_registers:
+            return {"VECTORS": 1, "PIXELS": _FEW_PIXELS, "STREAMS": 0}  # no gain on Zen 3
+        return {"VECTORS": min(-(-shape.filters // VECTOR), 2), "PIXELS": 14, "STREAMS": 1}
+
+    def _block(self, tile: dict[str, int]) -> int:
+        """Filters of a register tile."""
+        return tile["VECTORS"] * VECTOR if self.channels_last else tile["FILTERS_AT_ONCE"]
+
+    def _band(self, shape: Window, many_registers: bool) -> int:
+        """Rows of y whose rows of x fit the cache; channels first, such that tiles are filled."""
+        most, room = 1, _ROOM if self.channels_last else _STRIP_FLOATS
+        while most < shape.out[0] and self._strip_floats(shape, most + 1, many_registers) <= room:
+            most += 1
+        if self.channels_last:
+            return most
+        vectors = self._tile(shape, many_registers)["VECTORS"]
+        per_row = -(-shape.out[1] // VECTOR)
+        return max(range(1, most + 1), key=lambda band: (fill(band * per_row, vectors), band))
+
+    def _pitch(self, shape: Window, many_registers: bool) -> int:
+        """Floats of a copied row (channels first: of a phase of it)."""
+        if not self.channels_last:
+            return row_floats(shape)
+        pixels = self._tile(shape, many_registers)["PIXELS"]
+        last = -(-shape.out[1] // pixels) * pixels - 1
+        read = last * shape.stride[1] + shape.taps[1]
+        floats = shape.channels * max(read, shape.padding[1] + shape.size[1])
+        return -(-floats // VECTOR) * VECTOR
+
+    def _strip_floats(self, shape: Window, band: int, many_registers: bool) -> int:
+        """Floats of the rows of x that a band of y takes."""
+        phases = 1 if self.channels_last else shape.channels * shape.stride[1]
+        return shape.span(band, 0) * phases * self._pitch(shape, many_registers)
+
+    def _packed_bytes(self, shape: Window, many_registers: bool) -> int:
+        block = self._block(self._tile(shape, many_registers))
+        products = shape.channels * math.prod(shape.taps)
+        return 4 * -(-shape.filters // block) * block * products
+
+
+def judge_first(
+    problem: ConvProblem,
+    most_products: int = _MOST_PRODUCTS,
+    largest_stride: int = LARGEST_STRIDE,
+    *,
+    last: bool = False,
+) -> Applicability:
+    """Judge what all solvers for first layers, or last ones, of few filters, have in common."""
+    few = problem.w_shape[0] if last else problem.x_shape[1]
+    if few > MOST_CHANNELS:
+        return Rejected(Reason.CHANNELS, f"at most {MOST_CHANNELS}, not {few}")
+    if few * math.prod(problem.filter) > most_products:
+        return Rejected(Reason.FILTER_SIZE, f"at most {most_products} taps of all channels")
+    if max(problem.stride) > largest_stride:
+        return Rejected(Reason.STRIDE, f"at most {largest_stride}")
+    steps = zip(problem.dilation, problem.filter, strict=True)
+    if any(step > 1 and taps > 1 for step, taps in steps):
+        return Rejected(Reason.DILATION, "neighbouring taps only")
+    image = max(math.prod(problem.x_shape[1:]), math.prod(problem.y_shape[1:]))
+    if max(image, *problem.padding, problem.w_shape[0]) > LARGEST:
+        return Rejected(Reason.SIZE_LIMIT, f"an image of {image} elements, or its padding")
+    if (rows := problem.x_shape[0] * problem.y_shape[2]) > LARGEST:
+        return Rejected(Reason.SIZE_LIMIT, f"{rows} rows of all images")
+    return APPLICABLE

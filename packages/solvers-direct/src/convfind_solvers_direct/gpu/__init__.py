@@ -1,0 +1,3 @@
+"""Solvers for GPUs of any vendor."""
+
+from __future__ import annotations

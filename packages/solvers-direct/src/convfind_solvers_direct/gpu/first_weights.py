@@ -1,0 +1,344 @@
+"""First layers on GPUs, the weight gradient: all taps in the registers of a work-group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+
+from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
+from convfind.kit.register_limit import ALL_REGISTERS, UNIT_REGISTERS, register_limit
+from convfind.kit.throughput import memory_seconds, peak_seconds
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solver import TunableSolver
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.solver.search_space import Constraint, Parameter, SearchSpace
+from convfind.types import Algorithm, DataType, Direction
+from convfind_solvers_direct.gpu.conv import PACKAGE
+from convfind_solvers_direct.gpu.first import ONE_GROUP, judge_first_on_gpu
+from convfind_solvers_direct.gpu.sum import is_split, sum_of_parts
+from convfind_solvers_direct.gpu.wide import copies_past_registers
+from convfind_solvers_direct.window import Window, window
+
+#: Floats of a tile, which all devices have room for.
+_FLOATS = 12288
+#: Sums of an item, and items of a work-group: NVIDIA's OpenCL launches no more of this kernel.
+_MOST_SUMS, _WANTED_SUMS = 108, 84
+_FEWEST_ITEMS, _MOST_ITEMS, _WAVE = 32, 256, 32
+_MOST_FILTER_ITEMS = 16
+#: Positions of a usual tile.
+_MOST_POSITIONS = 224
+#: What takes as long as an item's copy: sums of all items, and what a tile takes at all. Fitted to
+#: 104 configs of six layers on an H200, from which it is 13 % off (root mean square).
+_SUMS_OF_COPY, _COPIES_OF_TILE = 5.7, 2500
+#: Channels last, copies of rows of y of whole 4 KiB in float32 took so many times as long.
+_ALIGNED, _ALIGNED_TIMES = 1024, 1.6
+#: Floats of local memory of a unit, and registers of an item beside its sums.
+_LOCAL_FLOATS, _OTHER_REGISTERS = 54 * 1024, 60
+#: Items of a work-group that adds up parts, and those of them that share a result.
+_SUM = (256, 32)
+_BANDWIDTH_SHARE = 0.825
+#: Share of the peak that sums reach, by an item's filters; of the time of memory that they do not
+#: hide, by whether copies run on meanwhile; seconds of two launches.
+_SHARE = {8: 0.61, 4: 0.59}
+_MEMORY_SHARE = {True: 0.5, False: 2.0}
+_LAUNCH_SECONDS = 5e-6
+#: Patches, whose values meet one tap, by what igemm-nvidia, faster there, expects of itself.
+_PATCHES = 1.45
+
+KEPT = Parameter("kept", (4, 8), "filters of an item")
+OWN = Parameter("own", (1, 2, 3), "lines of taps of an item")
+SHARERS = Parameter("sharers", (1, 2, 3, 4, 6, 8, 12, 16, 24, 32), "items with the same sums")
+ROWS = Parameter("rows", (1, 2, 3, 4, 5, 7, 8, 14), "rows of y in local memory")
+COLUMNS = Parameter("columns", tuple(range(4, 257, 4)), "columns of y in local memory")
+_PARTS = tuple(1 << i for i in range(12))
+#: Work-groups that a unit may compute at a time.
+_RESIDENT = (1, 2, 3, 4, 5, 6, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocking:
+    """What is derived from a config: counts of items, floats of local memory."""
+
+    filter_items: int
+    line_items: int
+    items: int
+    lead: int
+    sums: int  # of an item
+    x_lines: int
+    x_line: int  # floats of one
+    floats: int  # of a tile
+
+    @property
+    def resident(self) -> int:
+        """Work-groups that a unit computes at a time."""
+        registers = self.waves_items * (self.sums + _OTHER_REGISTERS)
+        return max(min(UNIT_REGISTERS // registers, _LOCAL_FLOATS // (2 * self.floats)), 1)
+
+    @property
+    def registers(self) -> int:
+        """What so many work-groups leave an item."""
+        return min(UNIT_REGISTERS // (self.resident * self.waves_items) // 8 * 8, ALL_REGISTERS)
+
+    @property
+    def waves_items(self) -> int:
+        """Items of whole waves."""
+        return -(-self.items // _WAVE) * _WAVE
+
+
+class GpuFirstWeights(TunableSolver):
+    """Backward-weights in one family of layouts."""
+
+    algorithm = Algorithm.DIRECT
+    version = 1
+    is_dynamic = False  # tiles follow the sizes of y
+    backends = ("opencl", "hip", "cuda")
+
+    def __init__(self, *, channels_last: bool) -> None:
+        self.channels_last = channels_last
+        self.domain = ONE_GROUP.oriented(Direction.BACKWARD_WEIGHTS, channels_last)
+        self.solver_id = f"direct-gpu-first-{'nhwc' if channels_last else 'nchw'}-bwd-weights"
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take few channels whose sums fit."""
+        answer = judge_first_on_gpu(problem, target, items=_FEWEST_ITEMS, floats=_FLOATS)
+        if not answer:
+            return answer
+        shape = window(problem)
+        most = min(target.max_work_group, _MOST_ITEMS)
+        if not any(self.fits(shape, tile, most) for tile in self._smallest(shape, most)):
+            return Rejected(Reason.FILTER_SIZE, "sums do not fit registers or items")
+        return APPLICABLE
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """The sums, what they do not hide of moving all tensors once, and the launches."""
+        memory = memory_seconds(problem.traffic, target, _BANDWIDTH_SHARE)
+        peak = peak_seconds(problem.flops, target)
+        shape = window(problem)
+        share = _SHARE[self.default_config(problem, target).integer("kept")]
+        needed = peak / share + _MEMORY_SHARE[_runs_on(problem, target)] * memory
+        if shape.stride[1] >= shape.taps[1]:
+            needed *= _PATCHES
+        return max(peak / (needed + _LAUNCH_SECONDS), 0.02)
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the parts; none of one part."""
+        parts, _ = self._parts(problem, self.default_config(problem, target), limit)
+        return 4 * parts * problem.elements("w") if parts > 1 else 0
+
+    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+        """As many parts as a device computes at a time."""
+        shape = window(problem)
+        config = _usual(self, shape, min(target.max_work_group, _MOST_ITEMS))
+        assert config is not None, "asked for a problem that it does not take"
+        blocking = self.blocking(shape, config)
+        groups = max(blocking.resident // _blocks(shape, config, blocking), 1)
+        resident = max(count for count in _RESIDENT if count <= groups)
+        return config.replace(parts=resident * target.compute_units)
+
+    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
+        """Shapes of tiles, and parts."""
+        shape, most = window(problem), min(target.max_work_group, _MOST_ITEMS)
+        filling = {count * target.compute_units for count in _RESIDENT}
+        parts = Parameter("parts", tuple(sorted({*_PARTS, *filling})), "parts of the sum")
+        return SearchSpace(
+            (KEPT, OWN, SHARERS, ROWS, COLUMNS, parts),
+            (
+                Constraint(
+                    "tile",
+                    lambda config: self.fits(shape, config, most),
+                    "it has to fit work-group, registers and local memory",
+                ),
+            ),
+        )
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> Recipe:
+        """One launch for the parts, and one that adds them up."""
+        chosen = config or self.default_config(problem, target)
+        shape = window(problem)
+        blocking = self.blocking(shape, chosen)
+        parts, per_part = self._parts(problem, chosen, workspace_limit)
+        has_parts = parts > 1
+        x_width, y_width = self._widths(shape)
+        macros = {
+            "DTYPE": problem.dtype.upper(),
+            **{name: value for name, value in shape.macros.items() if "FILTERS" not in name},
+            **{name.upper(): value for name, value in chosen.items() if name != "parts"},
+            "CHANNELS_LAST": self.channels_last,
+            "FILTER_ITEMS": blocking.filter_items,
+            "LINE_ITEMS": blocking.line_items,
+            "LEAD": blocking.lead,
+            "X_WIDTH": x_width,
+            "Y_WIDTH": y_width,
+            "ASYNC": _runs_on(problem, target),
+            "SPLIT": has_parts,
+        }
+        program = Program(
+            KernelSource(PACKAGE, "kernels/gpu_first_weights.cl"),
+            defines=make_defines(macros),
+            options=register_limit(target, blocking.registers),
+        )
+        launch = Launch(
+            KernelSpec(program, "direct_gpu_first_weights"),
+            (
+                BufferArg(Memory.X),
+                BufferArg(Memory.Y),
+                BufferArg(Memory.WORKSPACE if has_parts else Memory.W),
+                *Epilogue.of(problem).arguments,
+                *map(i32, (shape.filters, *shape.size, *shape.out, *shape.padding)),
+                *map(i32, (_tiles(shape, chosen), per_part)),
+            ),
+            (_blocks(shape, chosen, blocking) * parts * blocking.items,),
+            (blocking.items,),
+        )
+        if not has_parts:
+            return Recipe(self.solver_id, (launch,), config=chosen)
+        return Recipe(
+            self.solver_id,
+            (launch, sum_of_parts(problem, target, parts, *_SUM)),
+            workspace=4 * parts * problem.elements("w"),
+            config=chosen,
+        )
+
+    def blocking(self, shape: Window, config: Config) -> _Blocking:
+        """Derive counts and sizes from a config."""
+        kept, own, sharers, rows, columns = (
+            config.integer(name) for name in ("kept", "own", "sharers", "rows", "columns")
+        )
+        pixel, planes = (shape.channels, 1) if self.channels_last else (1, shape.channels)
+        fours = -(-shape.filters // kept)
+        filter_items = -(-fours // -(-fours // _MOST_FILTER_ITEMS))
+        line_items = -(-planes * shape.taps[0] // own)
+        lead = -shape.padding[1] * pixel % 4
+        runs, block = rows * (columns // 4), kept * filter_items
+        in_line = -(-(lead + (3 * shape.stride[1] + shape.taps[1]) * pixel) // 4) * 4
+        line = (columns // 4 - 1) * 4 * shape.stride[1] * pixel + in_line
+        apart = 4 * filter_items % 32 if block % 32 == 0 else 0
+        x_lines = planes * shape.span(rows, 0)
+        y = runs * (4 * block + apart) if self.channels_last else block * (runs | 1) * 4
+        return _Blocking(
+            filter_items,
+            line_items,
+            filter_items * line_items * sharers,
+            lead,
+            kept * own * shape.taps[1] * pixel,
+            x_lines,
+            line,
+            x_lines * line + y,
+        )
+
+    def fits(self, shape: Window, config: Config, most_items: int) -> bool:
+        """Whether a config's tile fits work-group, registers and local memory."""
+        blocking = self.blocking(shape, config)
+        return (
+            _FEWEST_ITEMS <= blocking.items <= most_items
+            and blocking.sums <= _MOST_SUMS
+            and blocking.floats <= _FLOATS
+        )
+
+    def wanted(self, shape: Window, most_items: int) -> Iterator[Config]:
+        """Yield shapes of tiles, best first: those of the most items, whose columns divide rows."""
+        columns = _columns(shape)
+        for smallest in self._smallest(shape, most_items):
+            tiles = (
+                smallest.replace(rows=rows, columns=width)
+                for rows in (int(v) for v in ROWS.values if int(v) <= shape.out[0])
+                for width in columns
+                if rows * width <= _MOST_POSITIONS or rows == 1
+            )
+            legal = (tile for tile in tiles if self.fits(shape, tile, most_items))
+            yield from sorted(legal, key=lambda tile: self._cost(shape, tile))
+
+    def _smallest(self, shape: Window, most_items: int) -> Iterator[Config]:
+        """Yield the smallest tiles of all shares of the sums, in the order of `wanted`."""
+        columns = _columns(shape)[0]
+        lines = shape.taps[0] * (1 if self.channels_last else shape.channels)
+        for kept, own in product((8, 4), (3, 2, 1)):
+            tile = Config(kept=kept, own=own, sharers=1, rows=1, columns=columns, parts=1)
+            one = self.blocking(shape, tile)
+            if own > 1 and (one.sums > _WANTED_SUMS or lines % own):
+                continue
+            most = max(most_items // one.items, 1)
+            for sharers in reversed(SHARERS.values):
+                if int(sharers) <= most:
+                    yield tile.replace(sharers=sharers)
+
+    def _cost(self, shape: Window, config: Config) -> float:
+        """What all tiles take, in copies of an item."""
+        kept, rows, columns, sharers = (
+            config.integer(name) for name in ("kept", "rows", "columns", "sharers")
+        )
+        blocking, (x_width, y_width) = self.blocking(shape, config), self._widths(shape)
+        runs, block = rows * (columns // 4), kept * blocking.filter_items
+        copies: float = _copies(blocking.x_lines, blocking.x_line // x_width)
+        if self.channels_last:
+            is_aligned = columns * shape.filters % _ALIGNED == 0
+            times = _ALIGNED_TIMES if is_aligned else 1.0
+            copies += times * _copies(runs, 4 * block // y_width)
+        else:
+            copies += _copies(block * rows, columns // y_width)
+        sums = runs * blocking.items // sharers * blocking.sums
+        per_tile = sums / _SUMS_OF_COPY + copies + _COPIES_OF_TILE
+        return _tiles(shape, config) * _blocks(shape, config, blocking) * per_tile
+
+    def _widths(self, shape: Window) -> tuple[int, int]:
+        """Elements of x, and of y, that are copied at a time: four of lines of whole fours."""
+        x_line = shape.size[1] * (shape.channels if self.channels_last else 1)
+        y_line = shape.filters if self.channels_last else shape.out[1]
+        return 1 if x_line % 4 else 4, 1 if y_line % 4 else 4
+
+    def _parts(self, problem: ConvProblem, config: Config, limit: int | None) -> tuple[int, int]:
+        """Return the parts, as many as fit the limit, and the tiles of one."""
+        tiles, parts = _tiles(window(problem), config), config.integer("parts")
+        if not is_split(problem, config, limit):
+            parts = 1
+        elif limit is not None:
+            parts = min(parts, limit // (4 * problem.elements("w")))
+        per_part = -(-tiles // parts)
+        return -(-tiles // per_part), per_part
+
+
+def _columns(shape: Window) -> list[int]:
+    """Columns of tiles that divide rows evenly, in whole fours; the fewest first."""
+    counts = range(1, shape.out[1] // 8 + 2)
+    return sorted({-(-shape.out[1] // (4 * count)) * 4 for count in counts})
+
+
+@lru_cache(maxsize=1024)
+def _usual(solver: GpuFirstWeights, shape: Window, most_items: int) -> Config | None:
+    """The best of the usual tiles; kept, since a find asks for it several times."""
+    return next(solver.wanted(shape, most_items), None)
+
+
+def _runs_on(problem: ConvProblem, target: Target) -> bool:
+    """Whether the next tile is copied while one is added."""
+    return problem.dtype is DataType.FLOAT32 and copies_past_registers(target)
+
+
+def _copies(lines: int, width: int) -> int:
+    """Copies of items for `lines` of `width` pieces, by teams that are whole (see the kernel)."""
+    team = 32 if width > 16 else 16 if width > 8 else 8
+    return lines * -(-width // team) * team
+
+
+def _tiles(shape: Window, config: Config) -> int:
+    rows, columns = config.integer("rows"), config.integer("columns")
+    return shape.images * -(-shape.out[0] // rows) * -(-shape.out[1] // columns)
+
+
+def _blocks(shape: Window, config: Config, blocking: _Blocking) -> int:
+    return -(-shape.filters // (config.integer("kept") * blocking.filter_items))

@@ -1,0 +1,196 @@
+"""Last layers on GPUs: few results a position of many channels, channels first and stride 1."""
+
+from __future__ import annotations
+
+import math
+
+from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
+from convfind.kit.throughput import memory_seconds, peak_seconds
+from convfind.problem import ConvProblem
+from convfind.problem.traits import Trait
+from convfind.reasons import Reason
+from convfind.solver import TunableSolver
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.solver.search_space import Constraint, SearchSpace
+from convfind.types import Algorithm, Direction
+from convfind_solvers_direct.gpu.conv import PACKAGE, PLAIN_FLOAT32
+from convfind_solvers_direct.gpu.last_tile import (
+    ACROSS,
+    COLUMNS,
+    DEPTH,
+    DOWN,
+    FEWEST_ITEMS,
+    MOST_FLOATS,
+    ONE_STAGE,
+    PARTS,
+    ROWS,
+    STAGES,
+    TEAMS,
+    copied_at_a_time,
+    fits,
+    groups_of,
+    is_rolled,
+    items_of,
+    usual_tile,
+)
+from convfind_solvers_direct.gpu.sum import sum_of_parts
+from convfind_solvers_direct.gpu.wide import copies_past_registers, zeros_before
+from convfind_solvers_direct.window import LARGEST, Window, window
+
+#: Results a position, and channels of the source from which on this pays.
+_MOST_RESULTS, _FEWEST_CHANNELS = 4, 5
+_LARGEST_FILTER = 15
+#: The shares of the peak that the sums reach, and of the bandwidth; of sums or memory, what is
+#: quicker, the share of its time that the other does not hide; seconds of a launch.
+_ARITHMETIC_SHARE, _BANDWIDTH_SHARE, _SHOWING, _LAUNCH_SECONDS = 0.7, 0.825, 0.3, 5e-6
+#: Parts from which on two items share the sum of those of a result.
+_SHARED_PARTS = 8
+
+
+class GpuLast(TunableSolver):
+    """Forward or backward-data."""
+
+    algorithm = Algorithm.DIRECT
+    version = 1
+    is_dynamic = False  # how rows are copied and stored follows their length
+    backends = ("opencl", "hip", "cuda")
+
+    def __init__(self, direction: Direction) -> None:
+        self.direction = direction
+        self.domain = PLAIN_FLOAT32.without(Trait.GROUPS).oriented(direction, False)
+        self.solver_id = f"direct-gpu-last-nchw-{direction.short}"
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take few results a position."""
+        shape = window(problem)
+        if shape.filters > _MOST_RESULTS or shape.channels < _FEWEST_CHANNELS:
+            most, fewest = _MOST_RESULTS, _FEWEST_CHANNELS
+            return Rejected(
+                Reason.CHANNELS, f"at most {most} results, of {fewest} or more channels"
+            )
+        if max(shape.taps) > _LARGEST_FILTER:
+            return Rejected(Reason.FILTER_SIZE, f"at most {_LARGEST_FILTER} taps along an axis")
+        return self._judge_sizes(problem, shape, target)
+
+    def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
+        """Judge what the kernel counts in 32 bits, and the device."""
+        image = max(math.prod(problem.x_shape[1:]), math.prod(problem.y_shape[1:]))
+        if max(image, *problem.padding) > LARGEST:
+            return Rejected(Reason.SIZE_LIMIT, f"an image of {image} elements, or its padding")
+        if shape.images * math.prod(shape.out) >= 2**31:
+            return Rejected(Reason.SIZE_LIMIT, "positions of all images")
+        if problem.elements("w") >= 2**31:
+            return Rejected(Reason.SIZE_LIMIT, "weights")
+        if target.max_work_group < FEWEST_ITEMS:
+            return Rejected(Reason.WORK_GROUP, f"needs {FEWEST_ITEMS} work-items")
+        if target.local_memory < 4 * MOST_FLOATS:
+            return Rejected(Reason.LOCAL_MEMORY, f"needs {4 * MOST_FLOATS} bytes")
+        if _usual_tile(shape, target) is None:
+            return Rejected(Reason.FILTER_SIZE, "what a tile takes does not fit local memory")
+        return APPLICABLE
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """The sums or all tensors moved once, a share of the quicker of the two, the launches."""
+        peak = peak_seconds(problem.flops, target)
+        sums = peak / _ARITHMETIC_SHARE
+        memory = memory_seconds(problem.traffic, target, _BANDWIDTH_SHARE)
+        launches = 2 if self.default_config(problem, target).integer("parts") > 1 else 1
+        hidden = max(sums, memory) + _SHOWING * min(sums, memory)
+        return max(peak / (hidden + launches * _LAUNCH_SECONDS), 0.02)
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the parts; none of one part."""
+        parts, _ = _parts(problem, self.default_config(problem, target), limit)
+        return 4 * parts * _results(problem) if parts > 1 else 0
+
+    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+        """Return the usual tile."""
+        config = _usual_tile(window(problem), target)
+        assert config is not None, "asked for a problem that it does not take"
+        return config
+
+    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
+        """Shapes of tiles, teams and parts."""
+        shape, most = window(problem), target.max_work_group
+        stages = STAGES if copies_past_registers(target) else ONE_STAGE
+        return SearchSpace(
+            (ROWS, COLUMNS, ACROSS, DOWN, TEAMS, DEPTH, stages, PARTS),
+            (
+                Constraint(
+                    "tile",
+                    lambda config: fits(shape, config, most),
+                    "it has to fit work-group, registers and local memory",
+                ),
+            ),
+        )
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> Recipe:
+        """One launch for the parts, and where there are some, one that adds them up."""
+        shape = window(problem)
+        chosen = config or self.default_config(problem, target)
+        parts, per_part = _parts(problem, chosen, workspace_limit)
+        before = zeros_before(shape)
+        epilogue = Epilogue.of(problem)
+        macros = {
+            **{name: value for name, value in shape.macros.items() if "CHANNELS" not in name},
+            **{name.upper(): value for name, value in chosen.items() if name != "parts"},
+            "ROLLED": is_rolled(shape, chosen),
+            "LEAD": -before[1] % 4,
+            "X_WIDTH": copied_at_a_time(shape),
+            "ASYNC": copies_past_registers(target),
+            "SPLIT": parts > 1,
+            "STORES_FOUR": shape.out[1] % 4 == 0,
+        }
+        program = Program(
+            KernelSource(PACKAGE, "kernels/gpu_last.cl"),
+            defines=make_defines(macros, epilogue.defines),
+        )
+        items = items_of(chosen)
+        launch = Launch(
+            KernelSpec(program, "direct_gpu_last"),
+            (
+                BufferArg(shape.source),
+                BufferArg(Memory.W),
+                BufferArg(Memory.WORKSPACE if parts > 1 else shape.result),
+                *epilogue.arguments,
+                *map(i32, (shape.images, shape.channels, *shape.size, *shape.out)),
+                *map(i32, (*before, per_part)),
+            ),
+            (parts * groups_of(shape, chosen) * items,),
+            (items,),
+        )
+        if parts == 1:
+            return Recipe(self.solver_id, (launch,), config=chosen)
+        adding = sum_of_parts(problem, target, parts, sharers=1 if parts < _SHARED_PARTS else 2)
+        workspace = 4 * parts * _results(problem)
+        return Recipe(self.solver_id, (launch, adding), workspace=workspace, config=chosen)
+
+
+def _usual_tile(shape: Window, target: Target) -> Config | None:
+    stages = 2 if copies_past_registers(target) else 1
+    return usual_tile(shape, target.compute_units, target.max_work_group, stages)
+
+
+def _parts(problem: ConvProblem, config: Config, limit: int | None) -> tuple[int, int]:
+    """Return the parts, as many as the limit leaves room for, and the channels of one."""
+    channels, parts = window(problem).channels, config.integer("parts")
+    if limit is not None:
+        parts = max(min(parts, limit // (4 * _results(problem))), 1)
+    per_part = -(-channels // parts)
+    return -(-channels // per_part), per_part
+
+
+def _results(problem: ConvProblem) -> int:
+    return problem.elements(problem.direction.writes)

@@ -1,0 +1,151 @@
+"""What a work-group of the GPU solver for last layers computes, and the usual choice of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import product
+
+from convfind.solver.config import Config
+from convfind.solver.search_space import Parameter
+from convfind_solvers_direct.gpu.wide import zeros_before
+from convfind_solvers_direct.window import Window
+
+#: Floats of local memory that all devices have room for: 48 KiB.
+MOST_FLOATS = 12288
+FEWEST_ITEMS, MOST_ITEMS = 32, 256
+#: Sums of an item, and values of the source that it holds: with more, compilers spill.
+_MOST_SUMS, _MOST_VALUES = 96, 112
+#: Places in a channel that an item copies.
+_MOST_COPIES = 64
+#: Products of straight code a channel; with more, the filter's rows are a loop: of 3888 clang does
+#: not unroll all, and keeps the values in memory.
+_MOST_CODE = 2700
+#: Taps along an axis from which on sums, and not memory, take the time.
+_LARGE = 7
+#: Work-groups of a unit, with small and with large filters, under which channels are shared out.
+_FEWEST_GROUPS, _FEWEST_LARGE_GROUPS = 2, 0.9
+_MOST_TEAMS = 4
+#: Channels of a team in a part, at least.
+_FEWEST_CHANNELS = 8
+
+ROWS = Parameter("rows", (1, 2, 4, 6, 8), "rows of the result of an item")
+COLUMNS = Parameter("columns", (4, 8), "columns of the result of an item")
+ACROSS = Parameter("across", (4, 8, 16, 32), "items along the columns of a tile")
+DOWN = Parameter("down", (1, 2, 4, 8, 16), "items along its rows")
+TEAMS = Parameter("teams", (1, 2, 4, 8), "items with the same results, of other channels")
+DEPTH = Parameter("depth", (1, 2, 4, 8), "channels of a team in local memory at a time")
+STAGES = Parameter("stages", (2, 3), "times that many are in local memory or on their way")
+ONE_STAGE = Parameter("stages", (1,), "times that many are in local memory")
+PARTS = Parameter("parts", (1, 2, 4, 8, 16, 32), "work-groups that share a tile's channels")
+
+
+def is_rolled(shape: Window, config: Config) -> bool:
+    """Whether the filter's rows are a loop, since straight code would be too long."""
+    return _sums(shape, config) * math.prod(shape.taps) > _MOST_CODE
+
+
+def items_of(config: Config) -> int:
+    """Work-items of a work-group."""
+    return math.prod(config.integer(name) for name in ("across", "down", "teams"))
+
+
+def groups_of(shape: Window, config: Config) -> int:
+    """Work-groups of a part."""
+    rows, columns, across, down = (
+        config.integer(name) for name in ("rows", "columns", "across", "down")
+    )
+    return shape.images * -(-shape.out[0] // (down * rows)) * -(-shape.out[1] // (across * columns))
+
+
+def fits(shape: Window, config: Config, most_items: int) -> bool:
+    """Whether a config's tile fits work-group, registers and local memory, and parts have channels.
+
+    The arithmetic is that of kernels/gpu_last.cl.
+    """
+    rows, columns, across, down, teams, depth = (
+        config.integer(name) for name in ("rows", "columns", "across", "down", "teams", "depth")
+    )
+    items, sums = across * down * teams, _sums(shape, config)
+    if not FEWEST_ITEMS <= items <= min(most_items, MOST_ITEMS) or sums > _MOST_SUMS:
+        return False
+    lead = -zeros_before(shape)[1] % 4
+    fours = -(-(lead + columns - 1 + shape.taps[1]) // 4)
+    if 4 * fours * rows > _MOST_VALUES or config.integer("parts") > shape.channels:
+        return False
+    if sums * shape.taps[1] > _MOST_CODE:
+        return False
+    plane = (down * rows + shape.taps[0] - 1) * ((across - 1) * columns + 4 * fours)
+    line = -(-shape.taps[1] * shape.filters // 4) * 4
+    held = config.integer("stages") * teams * depth * (plane + shape.taps[0] * line)
+    passed = (teams - 1) * across * down * rows * columns
+    copies = -(-plane // (copied_at_a_time(shape) * items))
+    return max(held, passed) <= MOST_FLOATS and copies <= _MOST_COPIES
+
+
+def copied_at_a_time(shape: Window) -> int:
+    """Neighbouring elements of a row of the source."""
+    return 1 if shape.size[1] % 4 else 4
+
+
+@lru_cache(maxsize=1024)
+def usual_tile(shape: Window, units: int, most_items: int, stages: int) -> Config | None:
+    """Return the tile that was quickest on an H200; kept, since a find asks for it several times.
+
+    Where tiles leave units idle, teams share the channels of lower ones, then parts do.
+    """
+    wanted = _wanted(shape, stages)
+    config = next((config for config in wanted if fits(shape, config, most_items)), None)
+    if config is None:
+        return None
+    is_large = max(shape.taps) >= _LARGE
+    fewest = int(units * (_FEWEST_LARGE_GROUPS if is_large else _FEWEST_GROUPS))
+    while (down := config.integer("down")) > 1:
+        is_tall = down // 2 * config.integer("rows") >= shape.out[0]
+        if not is_tall and (down == 2 or groups_of(shape, config) >= fewest):
+            break
+        teams = 2 * config.integer("teams")
+        shared = config.replace(down=down // 2, teams=teams, depth=1)
+        has_channels = teams <= _MOST_TEAMS and shape.channels >= 4 * teams
+        lower = config.replace(down=down // 2)
+        if has_channels and fits(shape, shared, most_items):
+            config = shared
+        elif is_tall and fits(shape, lower, most_items):
+            config = lower
+        else:
+            break
+    chunks = shape.channels // (_FEWEST_CHANNELS * config.integer("teams"))
+    most = max(min(chunks, fewest // groups_of(shape, config)), 1)
+    return config.replace(parts=max(int(parts) for parts in PARTS.values if int(parts) <= most))
+
+
+def _wanted(shape: Window, stages: int) -> Iterator[Config]:
+    """Yield tiles of one team in order of preference."""
+    is_large = max(shape.taps) >= _LARGE
+    widest = next((int(v) for v in ACROSS.values if 4 * int(v) >= shape.out[1]), 32)
+    for is_straight, rows in product((True, False), (4, 2, 1)):
+        # The weights that a step reads are for few sums with one row of results; a loop is better.
+        if (is_straight and rows == 1 and is_large) or (rows > 1 and rows > shape.out[0]):
+            continue
+        across, items = widest, 128
+        if is_large:
+            across, items = (min(widest, 8), 64) if rows == 4 else (widest, 256)
+        for count, depth in product((items, 64, 32), (1,) if is_large else (2, 1)):
+            down = min(count // across, 16)
+            config = Config(
+                rows=rows,
+                columns=4,
+                across=across,
+                down=down,
+                teams=1,
+                depth=depth,
+                stages=stages,
+                parts=1,
+            )
+            if is_rolled(shape, config) is not is_straight:
+                yield config
+
+
+def _sums(shape: Window, config: Config) -> int:
+    return config.integer("rows") * config.integer("columns") * shape.filters

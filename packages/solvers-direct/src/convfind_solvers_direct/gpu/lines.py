@@ -1,0 +1,174 @@
+"""One channel a group and stride 1 on GPUs, channels first: items walk down the rows."""
+
+from __future__ import annotations
+
+import math
+
+from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.solver.search_space import Constraint, Parameter, SearchSpace
+from convfind_solvers_direct.gpu.conv import PACKAGE, PLAIN_FLOAT32, GpuDirect, most_weights
+from convfind_solvers_direct.gpu.wide import copies_past_registers, zeros_before
+from convfind_solvers_direct.window import Window, window
+
+#: Floats of local memory that devices with 48 KiB have room for.
+MOST_FLOATS = 12288
+#: Columns beyond an item's four on each side.
+_REACH = 4
+#: Of as few as these NVIDIA's compiler spills where two rows are one code: it aims too low.
+_FEW_TAPS = 15
+#: What a work-group's start costs, in rows.
+_START_ROWS = 6
+#: Elements up to which the kernel counts in 32 bits.
+_MOST_FOURS = 2**30
+_WHOLE = 1024
+ROWS = Parameter("rows", (8, 14, 28, _WHOLE), "rows of the result of a band; 1024: all there are")
+ITEMS = Parameter("items", (32, 64, 128, 224, 256), "of a work-group")
+BATCH = Parameter("batch", (2, 4), "rows that come together")
+STAGES = Parameter("stages", (3, 4), "batches in local memory")
+UNROLL = Parameter("unroll", (1, 2), "rows of a batch whose steps are one code")
+GUARDED = Parameter("guarded", (0, 1), "1: rows that bands share are added where they count only")
+
+
+class LinesConv(GpuDirect):
+    """Forward and backward-data.
+
+    The columns of all planes, in fours, are one line, of which a work-group has a piece, whatever
+    planes it is of. Its items walk down the rows, which come through a ring in local memory.
+    """
+
+    channels_last = False
+    domain = PLAIN_FLOAT32
+    prefix = "direct-gpu-lines"
+    version = 1
+    arithmetic_share = 0.47
+
+    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+        """Bands with which the units have the fewest rows to walk, the last turn included."""
+        shape, items = window(problem), 128 if target.max_work_group >= 128 else 32
+        height, shared = shape.out[0], shape.taps[0] - 1
+        pieces = -(-shape.images * shape.groups * (shape.size[1] // 4) // items)
+
+        def steps(rows: int) -> float:
+            bands = -(-height // rows)
+            turns = -(-pieces * bands // max(target.compute_units, 1))
+            return turns * (min(rows, height) + (shared / 2 if bands > 1 else 0) + _START_ROWS)
+
+        legal = [int(rows) for rows in reversed(ROWS.values) if rows in (*_bands(shape), _WHOLE)]
+        rows = min(legal, key=steps)
+        unroll, guarded = 1 + (math.prod(shape.taps) > _FEW_TAPS), int(rows < height)
+        return Config(rows=rows, items=items, batch=2, stages=4, unroll=unroll, guarded=guarded)
+
+    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
+        """Bands, work-groups and what is on its way to them."""
+        bands = _bands(window(problem))
+        return SearchSpace(
+            (ROWS, ITEMS, BATCH, STAGES, UNROLL, GUARDED),
+            (
+                Constraint(
+                    "size",
+                    lambda config: config.integer("items") <= target.max_work_group,
+                    f"at most {target.max_work_group} items",
+                ),
+                Constraint("ring", lambda config: _ring(config) <= MOST_FLOATS, "it has to fit"),
+                Constraint(
+                    "bands",
+                    lambda config: (
+                        config["rows"] in bands
+                        or (config["rows"] == _WHOLE and not config["guarded"])
+                    ),
+                    "bands are lower than the result, and only they share rows",
+                ),
+            ),
+        )
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> Recipe:
+        """One launch, no workspace."""
+        shape = window(problem)
+        chosen = config or self.default_config(problem, target)
+        items, rows = chosen.integer("items"), min(chosen.integer("rows"), shape.out[0])
+        above, before = zeros_before(shape)
+        bands = -(-shape.out[0] // rows)
+        epilogue = Epilogue.of(problem)
+        macros = {
+            **shape.macros,
+            "BEFORE": before,
+            "ITEMS": items,
+            "BATCH": chosen.integer("batch"),
+            "STAGES": chosen.integer("stages"),
+            "UNROLL": chosen.integer("unroll"),
+            "GUARDED": chosen.integer("guarded"),
+            "ASYNC": copies_past_registers(target),
+        }
+        program = Program(
+            KernelSource(PACKAGE, "kernels/gpu_lines.cl"),
+            defines=make_defines(macros, epilogue.defines),
+        )
+        planes, fours = shape.images * shape.groups, shape.size[1] // 4
+        launch = Launch(
+            KernelSpec(program, "direct_gpu_lines"),
+            (
+                BufferArg(shape.source),
+                BufferArg(Memory.W),
+                BufferArg(shape.result),
+                *epilogue.arguments,
+                *map(i32, (planes, shape.groups, shape.size[0], shape.out[0], fours, above)),
+                *map(i32, (bands, rows)),
+            ),
+            (-(-planes * fours // items) * bands * items,),
+            (items,),
+        )
+        return Recipe(self.solver_id, (launch,), config=chosen)
+
+    def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
+        if not (answer := judge_rows(shape, target)):
+            return answer
+        above, before = zeros_before(shape)
+        if not 0 <= above < shape.taps[0]:
+            return Rejected(Reason.PADDING, "more zeros than the filter reaches")
+        if shape.size[1] != shape.out[1]:
+            return Rejected(Reason.PADDING, "rows of source and result must be equally long")
+        if max(before, shape.taps[1] - 1 - before) > _REACH:
+            return Rejected(Reason.FILTER_SIZE, f"taps beyond {_REACH} columns")
+        if shape.size[1] % 4:
+            return Rejected(Reason.SIZE_LIMIT, "rows must be whole fours")
+        if shape.images * shape.groups * (shape.size[1] // 4) > _MOST_FOURS:
+            return Rejected(Reason.SIZE_LIMIT, f"more than {_MOST_FOURS} columns of four")
+        return APPLICABLE
+
+
+def judge_rows(shape: Window, target: Target) -> Applicability:
+    """Judge what solvers of whole rows of one channel have in common."""
+    if shape.channels > 1 or shape.filters > 1:
+        return Rejected(Reason.CHANNELS, "is for one channel a group")
+    most = most_weights(target)
+    if math.prod(shape.taps) > most:
+        return Rejected(Reason.FILTER_SIZE, f"is for {most} taps at most")
+    if target.local_memory < 4 * MOST_FLOATS:
+        return Rejected(Reason.LOCAL_MEMORY, f"needs {4 * MOST_FLOATS} bytes")
+    return APPLICABLE
+
+
+def _bands(shape: Window) -> tuple[int, ...]:
+    """Heights of bands that are not the whole result."""
+    return tuple(int(rows) for rows in ROWS.values if int(rows) < min(shape.out[0], _WHOLE))
+
+
+def _ring(config: Config) -> int:
+    """Floats of local memory."""
+    rows = config.integer("batch") * config.integer("stages")
+    return rows * (4 * config.integer("items") + 8)

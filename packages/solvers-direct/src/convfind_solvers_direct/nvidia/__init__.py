@@ -1,0 +1,3 @@
+"""Solvers for NVIDIA's GPUs."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Solvers for CPUs."""
+
+from __future__ import annotations

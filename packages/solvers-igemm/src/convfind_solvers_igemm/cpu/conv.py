@@ -1,0 +1,288 @@
+"""Implicit GEMM on CPUs: windows gathered into the level-1 cache, weights packed into panels."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
+from convfind.kit.throughput import cpu_index, fill
+from convfind.problem import ConvProblem
+from convfind.solver.config import Config
+from convfind.solver.defines import Defines, make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.types import Direction
+from convfind_solvers_igemm.blocking import Product, cut, packed_at_once
+from convfind_solvers_igemm.cpu.geometry import Geometry, geometry
+from convfind_solvers_igemm.cpu.solver import (
+    CACHED_FLOATS,
+    VECTOR,
+    CpuSolver,
+    register_tile,
+)
+
+#: The share of the peak in a long sum.
+_BEST_SHARE = 0.9
+#: Phases of a data gradient that are written together, at most.
+_MOST_FILLED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What a float costs beside products, in operations at the peak."""
+
+    source: float
+    result: float
+    gathered: float
+    weight: float = 135.0  # packed in small pieces, and read again
+
+
+#: Results lie a plane apart, or side by side.
+FIRST_COSTS = Costs(source=30.0, result=120.0, gathered=30.0)
+_LAST_COSTS = Costs(source=30.0, result=10.0, gathered=30.0)
+
+
+class CpuProduct(CpuSolver):
+    """The directions in which weights are one operand, packed into panels."""
+
+    #: Weights are packed before the run, once where they are constant; else by each work-item.
+    packs_ahead: ClassVar[bool] = True
+    #: Floats of the weights that stay in a cache while others change.
+    _cached: ClassVar[int] = CACHED_FLOATS
+    #: Panels of weights for each part of the filters.
+    _products: ClassVar[int] = 1
+    #: What the throughput index counts beside products.
+    _costs: ClassVar[Costs]
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the packed weights."""
+        return self._packed_bytes(self._geometry(problem), target) if self.packs_ahead else 0
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """Products of whole tiles, what is gathered for them, packed weights and memory."""
+        shape = geometry(problem)
+        result = problem.direction.writes
+        source = "y" if result == "x" else "x"
+        operations = problem.flops / self._share(shape, target)
+        operations += self._costs.source * problem.elements(source)
+        operations += self._costs.result * problem.elements(result)
+        operations += self._costs.gathered * shape.groups * shape.positions * shape.reduction
+        operations += self._costs.weight * problem.elements("w")
+        return cpu_index(problem, target, operations, launches=1 + self.packs_ahead)
+
+    def _share(self, shape: Geometry, target: Target) -> float:
+        """The share of the peak that products reach."""
+        positions, filters = (4, VECTOR) if self.channels_last else (VECTOR, 4)
+        return _BEST_SHARE * fill(shape.positions, positions) * fill(shape.filters, filters)
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> Recipe:
+        """One launch that packs the weights, and one that computes."""
+        shape = self._geometry(problem)
+        epilogue = Epilogue.of(problem)
+        program = Program(
+            KernelSource("convfind_solvers_igemm", f"kernels/{self._kernel}.cl"),
+            KernelLanguage.OPENCL_C,
+            make_defines(dict(self._defines(shape, target)), epilogue.defines),
+        )
+        panels = -(-shape.filters // self._panel_width(target))
+        at_once = packed_at_once(panels, shape.groups, target.compute_units)
+        pack = Launch(
+            KernelSpec(program, "igemm_cpu_pack"),
+            (BufferArg(Memory.W), BufferArg(Memory.PACKED), *shape.arguments, i32(at_once)),
+            (-(-panels // at_once), shape.groups),
+            (1, 1),
+        )
+        product = self._product(shape, target)
+        pieces = cut(product, target.compute_units)
+        compute = Launch(
+            KernelSpec(program, f"igemm_{self._kernel}"),
+            (
+                BufferArg(shape.source),
+                BufferArg(Memory.PACKED if self.packs_ahead else Memory.W),
+                BufferArg(shape.result),
+                *shape.arguments,
+                *epilogue.arguments,
+                i32(pieces.positions // self._counted_in(product)),
+                i32(pieces.filters),
+            ),
+            (
+                -(-product.positions // pieces.positions),
+                -(-shape.filters // pieces.filters),
+                shape.groups * (shape.phases // self._joined(shape)),
+            ),
+            (1, 1, 1),
+        )
+        if not self.packs_ahead:
+            return Recipe(self.solver_id, (compute,))
+        packed = self._packed_bytes(shape, target)
+        return Recipe(self.solver_id, (compute,), prepare=(pack,), packed=packed)
+
+    def _packed_bytes(self, shape: Geometry, target: Target) -> int:
+        width = self._panel_width(target)
+        panels = shape.groups * -(-shape.filters // width) * self._products
+        return panels * width * shape.reduction * 4
+
+    def _geometry(self, problem: ConvProblem) -> Geometry:
+        """The convolution that the kernels see."""
+        return geometry(problem)
+
+    @property
+    @abstractmethod
+    def _kernel(self) -> str:
+        """Name of the kernel file; the kernel's own starts with igemm."""
+
+    def _defines(self, shape: Geometry, target: Target) -> Defines:
+        """The program's macros."""
+        rows, vectors = register_tile(target)
+        return make_defines(
+            MR=rows,
+            VECTORS=vectors,
+            DEPTH=self._depth(shape),
+            GRADIENT=shape.is_gradient,
+            PACKED=self.packs_ahead,
+        )
+
+    def _product(self, shape: Geometry, target: Target) -> Product:
+        """What is cut into work-items."""
+        positions, filters = self._units(target)
+        return Product(
+            shape.positions,
+            shape.filters,
+            shape.groups * -(-shape.reached_phases // self._joined(shape)),
+            positions,
+            filters,
+            max(1, self._cached // self._depth(shape) // filters) * filters,
+        )
+
+    def _depth(self, shape: Geometry) -> int:
+        """Products that are summed at a time."""
+        return 256
+
+    def _joined(self, shape: Geometry) -> int:
+        """Phases that a work-item computes together."""
+        return 1
+
+    def _counted_in(self, product: Product) -> int:
+        """Positions that the kernel counts as one."""
+        return 1
+
+    @abstractmethod
+    def _panel_width(self, target: Target) -> int:
+        """Filters of a panel of weights."""
+
+    @abstractmethod
+    def _units(self, target: Target) -> tuple[int, int]:
+        """Positions and filters that a register tile takes."""
+
+
+class ChannelsFirst(CpuProduct):
+    """Vectors along positions, panels of MR filters."""
+
+    channels_last = False
+    _kernel = "cpu_nchw"
+    _costs = FIRST_COSTS
+    _cached = 2**20
+
+    def _depth(self, shape: Geometry) -> int:
+        # Long sums read and write results less often.
+        return 1024 if shape.taps > 1 or shape.channels > 512 else 512
+
+    def _joined(self, shape: Geometry) -> int:
+        joins = shape.stride[2] == 2 and shape.out[2] > 1 and shape.taps <= self._depth(shape)
+        return 2 if shape.is_gradient and joins else 1
+
+    def _panel_width(self, target: Target) -> int:
+        return register_tile(target)[0]
+
+    def _units(self, target: Target) -> tuple[int, int]:
+        rows, vectors = register_tile(target)
+        return vectors * VECTOR, rows
+
+
+class ChannelsLast(CpuProduct):
+    """Vectors along filters, panels of one or two vectors of them."""
+
+    channels_last = True
+    _kernel = "cpu_nhwc"
+    _costs = _LAST_COSTS
+
+    def _depth(self, shape: Geometry) -> int:
+        # A sum of one block never goes to memory and back; longer ones stay near in short blocks.
+        short = super()._depth(shape)
+        return 2 * short if short < shape.reduction <= 2 * short else short
+
+    def _joined(self, shape: Geometry) -> int:
+        return shape.phases if _fills(shape) else 1
+
+    def _panel_width(self, target: Target) -> int:
+        return register_tile(target)[1] * VECTOR
+
+    def _units(self, target: Target) -> tuple[int, int]:
+        rows, vectors = register_tile(target)
+        return rows, vectors * VECTOR
+
+
+class ChannelsFirstForward(ChannelsFirst):
+    """y from x and w, channels first."""
+
+    solver_id = "igemm-cpu-nchw-fwd"
+    direction = Direction.FORWARD
+
+
+class ChannelsLastForward(ChannelsLast):
+    """y from x and w, channels last."""
+
+    solver_id = "igemm-cpu-nhwc-fwd"
+    direction = Direction.FORWARD
+
+
+class ChannelsLastForwardInline(ChannelsLast):
+    """y from x and w, channels last, without workspace."""
+
+    solver_id = "igemm-cpu-nhwc-fwd-inline"
+    direction = Direction.FORWARD
+    packs_ahead = False
+
+
+class ChannelsFirstBackwardData(ChannelsFirst):
+    """x from y and w, channels first."""
+
+    solver_id = "igemm-cpu-nchw-bwd-data"
+    direction = Direction.BACKWARD_DATA
+
+
+class ChannelsLastBackwardData(ChannelsLast):
+    """x from y and w, channels last."""
+
+    solver_id = "igemm-cpu-nhwc-bwd-data"
+    direction = Direction.BACKWARD_DATA
+
+
+class ChannelsLastBackwardDataInline(ChannelsLast):
+    """x from y and w, channels last, without workspace."""
+
+    solver_id = "igemm-cpu-nhwc-bwd-data-inline"
+    direction = Direction.BACKWARD_DATA
+    packs_ahead = False
+
+
+def _fills(shape: Geometry) -> bool:
+    """Whether each result that nothing reaches lies right behind one that a single tap reaches."""
+    reached = tuple(-(-size // step) for size, step in zip(shape.out, shape.stride, strict=True))
+    return (
+        shape.is_gradient
+        and shape.taps == 1
+        and shape.size == reached
+        and not any(shape.padding)
+        and 1 < shape.phases <= _MOST_FILLED
+    )

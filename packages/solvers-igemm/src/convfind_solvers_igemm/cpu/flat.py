@@ -1,0 +1,43 @@
+"""1x1 convolutions of stride 1 on CPUs, channels last: products of which nothing is copied."""
+
+from __future__ import annotations
+
+from convfind.device.target import Target
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.types import Direction
+from convfind_solvers_igemm.cpu.conv import ChannelsLast, Costs
+from convfind_solvers_igemm.cpu.geometry import Geometry
+
+#: The level-1 cache holds a block of a panel beside the positions of a tile.
+_DEPTH = 320
+
+
+class ChannelsLastFlatForward(ChannelsLast):
+    """y from x and w, channels last, 1x1 filters without steps or padding."""
+
+    solver_id = "igemm-cpu-nhwc-fwd-flat"
+    direction = Direction.FORWARD
+    version = 2
+    _kernel = "cpu_flat"
+    _costs = Costs(source=10.0, result=10.0, gathered=0.0)
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take what is one row of pixels without neighbours."""
+        answer = super().applicability(problem, target)
+        if not answer:
+            return answer
+        shape = self._geometry(problem)
+        if shape.groups > 1:
+            return Rejected(Reason.GROUPS, "one only")
+        if shape.taps > 1:
+            return Rejected(Reason.FILTER_SIZE, "1x1 only")
+        if any(shape.padding):
+            return Rejected(Reason.PADDING, "none only")
+        if shape.size != shape.out or max(shape.stride) > 1:
+            return Rejected(Reason.STRIDE, "1 only")
+        return APPLICABLE
+
+    def _depth(self, shape: Geometry) -> int:
+        return _DEPTH

@@ -1,0 +1,66 @@
+"""`CpuSolver`: what the implicit GEMM solvers for CPUs take, and their register tile."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from convfind.device.target import Target
+from convfind.problem import ConvProblem
+from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
+from convfind.reasons import Reason
+from convfind.solver import Domain, Solver
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.domain import CPUS
+from convfind.types import Algorithm, DataType, Direction
+from convfind_solvers_igemm.cpu.geometry import geometry
+
+#: Floats of a vector.
+VECTOR = 16
+#: Floats of the operand that stays in the level-2 cache beside everything else.
+CACHED_FLOATS = 131072
+#: The kernels count positions, channels and taps in 32 bits.
+_LARGEST = 2**30
+_MOST_GROUPS = 2**15
+#: The register tile that fills the registers: 32 of 16 floats, 16 of 8; else 32 of 4.
+_REGISTER_TILES = {"x86-64-avx512": (12, 2), "x86-64-avx2": (6, 1)}
+_OTHER_REGISTER_TILE = (5, 1)
+
+
+class CpuSolver(Solver):
+    """A float32 convolution in one direction and one family of layouts; one program for all."""
+
+    direction: ClassVar[Direction]
+    channels_last: ClassVar[bool]
+    algorithm = Algorithm.IMPLICIT_GEMM
+    version = 4
+    is_dynamic = True
+    backends = ("opencl",)
+    domain = Domain(
+        kinds=CPUS,
+        dtypes=(DataType.FLOAT32,),
+        traits=FIRST_TRAITS - {Trait.GAPS} | EPILOGUE_TRAITS,
+    )
+
+    def __init__(self) -> None:
+        self.domain = self.domain.oriented(self.direction, self.channels_last)
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take sizes that the kernels can count."""
+        if problem.groups > _MOST_GROUPS:
+            return Rejected(Reason.GROUPS, f"at most {_MOST_GROUPS}")
+        if _may_be_large(problem) and (largest := geometry(problem).largest) > _LARGEST:
+            return Rejected(Reason.SIZE_LIMIT, f"a size of {largest}")
+        return APPLICABLE
+
+
+def register_tile(target: Target) -> tuple[int, int]:
+    """Rows and vectors of the register tile."""
+    return _REGISTER_TILES.get(target.arch, _OTHER_REGISTER_TILE)
+
+
+def _may_be_large(problem: ConvProblem) -> bool:
+    """A bound that is quick to compute, and true of hardly any problem."""
+    reach = max(problem.padding) + max(problem.padding_end)
+    reach += max(problem.dilation) * max(problem.filter)
+    channels = max(problem.x_shape[1], problem.w_shape[0])
+    return problem.traffic + 4 * channels * reach > _LARGEST

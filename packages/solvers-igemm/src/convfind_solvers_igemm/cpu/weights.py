@@ -1,0 +1,158 @@
+"""Implicit GEMM on CPUs for the gradient of the weights: a sum over all positions of y."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from convfind.device.target import Target
+from convfind.kit.epilogue import NO_EPILOGUE, Epilogue
+from convfind.kit.throughput import cpu_index, fill
+from convfind.problem import ConvProblem
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.types import Direction
+from convfind_solvers_igemm.blocking import Product, SplitCut, split_cut
+from convfind_solvers_igemm.cpu.geometry import Geometry, geometry
+from convfind_solvers_igemm.cpu.solver import (
+    CACHED_FLOATS,
+    VECTOR,
+    CpuSolver,
+    register_tile,
+)
+
+_SOURCE = KernelSource("convfind_solvers_igemm", "kernels/cpu_bwd_weights.cl")
+_DEPTH = 256
+_BEST_SHARE = 0.8
+#: What floats cost, in operations: of x and y, of sums, and gathered where
+#: channels are first and last.
+_SOURCE_COST, _SUM_COST = 30, 36
+_FIRST_GATHER_COST, _LAST_GATHER_COST = 75, 10
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How the sums are cut, and whether they go through workspace."""
+
+    pieces: SplitCut
+    workspace: int  # bytes; 0: sums go straight to w
+
+
+class CpuBackwardWeights(CpuSolver):
+    """w from x and y. Splits of the sum are added up in a fixed order."""
+
+    direction = Direction.BACKWARD_WEIGHTS
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the sums that are not yet w: one w for each part of the positions."""
+        return self._plan(geometry(problem), target, limit).workspace
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """Products of whole tiles, what is gathered for them, and memory."""
+        shape = geometry(problem)
+        operations = problem.flops / fill(shape.filters, 4) / fill(shape.reduction, VECTOR)
+        gathered = shape.groups * shape.positions * shape.reduction
+        gathered *= _LAST_GATHER_COST if self.channels_last else _FIRST_GATHER_COST
+        workspace = self.workspace_size(problem, target)
+        return weights_index(problem, target, operations, gathered, workspace)
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> Recipe:
+        """One launch that computes, and, where sums go through workspace, one that adds up."""
+        shape = geometry(problem)
+        plan = self._plan(shape, target, workspace_limit)
+        rows, vectors = register_tile(target)
+        defines = make_defines(
+            CHANNELS_LAST=self.channels_last, MR=rows, VECTORS=vectors, DEPTH=_DEPTH
+        )
+        program = Program(_SOURCE, KernelLanguage.OPENCL_C, defines)
+        pieces = plan.pieces.cut
+        epilogue = Epilogue.of(problem)
+        compute = Launch(
+            KernelSpec(program, "igemm_cpu_bwd_weights"),
+            (
+                BufferArg(Memory.X),
+                BufferArg(Memory.Y),
+                BufferArg(Memory.WORKSPACE if plan.workspace else Memory.W),
+                *shape.arguments,
+                *(NO_EPILOGUE if plan.workspace else epilogue).arguments,
+                *map(i32, (pieces.filters, pieces.positions, plan.pieces.span)),
+            ),
+            (
+                -(-shape.filters // pieces.filters),
+                -(-shape.reduction // pieces.positions),
+                shape.groups * plan.pieces.parts,
+            ),
+            (1, 1, 1),
+        )
+        if not plan.workspace:
+            return Recipe(self.solver_id, (compute,))
+        add_up = sum_of_parts(program, shape, target, plan.pieces.parts, epilogue)
+        return Recipe(self.solver_id, (compute, add_up), workspace=plan.workspace)
+
+    def _plan(self, shape: Geometry, target: Target, limit: int | None) -> _Plan:
+        rows, vectors = register_tile(target)
+        product = Product(
+            positions=shape.reduction,
+            filters=shape.filters,
+            groups=shape.groups,
+            position_unit=vectors * VECTOR,
+            filter_unit=rows,
+            most_filters=CACHED_FLOATS // _DEPTH // rows * rows,
+        )
+        part = 4 * shape.groups * shape.filters * shape.reduction
+        most = None if limit is None else limit // part
+        pieces = split_cut(product, shape.positions, _DEPTH, target.compute_units, most)
+        reorders = shape.taps > 1 and shape.channels > 1 and not self.channels_last
+        return _Plan(pieces, pieces.parts * part if reorders or pieces.parts > 1 else 0)
+
+
+def weights_index(
+    problem: ConvProblem, target: Target, products: float, gathered: float, workspace: int
+) -> float:
+    """Return the index of so many products and so much gathering, both in operations."""
+    operations = products / _BEST_SHARE + gathered
+    operations += _SOURCE_COST * (problem.elements("x") + problem.elements("y"))
+    operations += _SUM_COST * (problem.elements("w") + workspace // 4)
+    return cpu_index(problem, target, operations, launches=2 if workspace else 1)
+
+
+def sum_of_parts(
+    program: Program, shape: Geometry, target: Target, parts: int, epilogue: Epilogue
+) -> Launch:
+    """Return the launch that adds up parts in workspace, with the epilogue of the weights."""
+    filters = shape.groups * shape.filters
+    share = -(-filters // (4 * target.compute_units))
+    return Launch(
+        KernelSpec(program, "igemm_cpu_sum"),
+        (
+            BufferArg(Memory.WORKSPACE),
+            BufferArg(Memory.W),
+            *map(i32, (filters, shape.channels, shape.taps, parts)),
+            *epilogue.arguments,
+            i32(share),
+        ),
+        (-(-filters // share),),
+        (1,),
+    )
+
+
+class ChannelsFirstBackwardWeights(CpuBackwardWeights):
+    """w from x and y, channels first."""
+
+    solver_id = "igemm-cpu-nchw-bwd-weights"
+    channels_last = False
+
+
+class ChannelsLastBackwardWeights(CpuBackwardWeights):
+    """w from x and y, channels last."""
+
+    solver_id = "igemm-cpu-nhwc-bwd-weights"
+    channels_last = True

@@ -1,0 +1,105 @@
+"""The gradient of the weights of 1x1 convolutions on CPUs, channels last: nothing is copied."""
+
+from __future__ import annotations
+
+from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
+from convfind.problem import ConvProblem
+from convfind.problem.traits import Trait
+from convfind.reasons import Reason
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.types import Direction
+from convfind_solvers_igemm.cpu.geometry import geometry
+from convfind_solvers_igemm.cpu.solver import VECTOR, CpuSolver, register_tile
+from convfind_solvers_igemm.cpu.weights import sum_of_parts, weights_index
+
+_SOURCE = KernelSource("convfind_solvers_igemm", "kernels/cpu_bwd_weights_pointwise.cl")
+#: Positions at a time: what of both operands stays in the level-1 cache.
+_DEPTH = 48
+#: Filters of the smallest tile.
+_FILTERS = 4
+#: Sums that stay in the level-2 cache.
+_MOST_SUMS = 65536
+_ITEMS_PER_CORE = 4
+
+
+class ChannelsLastPointwiseBackwardWeights(CpuSolver):
+    """w from x and y of 1x1 filters with stride 1, where the sums stay in the level-2 cache."""
+
+    solver_id = "igemm-cpu-nhwc-bwd-weights-pointwise"
+    channels_last = True
+    direction = Direction.BACKWARD_WEIGHTS
+    version = 1
+    domain = CpuSolver.domain.without(Trait.FILTER, Trait.STRIDE, Trait.PADDING, Trait.GROUPS)
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take whole vectors of channels."""
+        answer = super().applicability(problem, target)
+        if not answer:
+            return answer
+        filters, channels = problem.w_shape[:2]
+        if channels % VECTOR or filters % _FILTERS:
+            return Rejected(
+                Reason.CHANNELS,
+                f"multiples of {VECTOR}, of {_FILTERS} filters, not {channels} and {filters}",
+            )
+        if channels * filters > _MOST_SUMS:
+            return Rejected(Reason.SIZE_LIMIT, f"{channels * filters} weights, over {_MOST_SUMS}")
+        return APPLICABLE
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the sums: one w for each part of the positions."""
+        parts, _ = _parts(problem, target, limit)
+        return parts * _part_bytes(problem)
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """Products and memory."""
+        workspace = self.workspace_size(problem, target)
+        return weights_index(problem, target, problem.flops, 0.0, workspace)
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> Recipe:
+        """One launch that computes parts, and one that adds them up."""
+        filters, channels = problem.w_shape[:2]
+        parts, span = _parts(problem, target, workspace_limit)
+        rows, vectors = register_tile(target)
+        defines = make_defines(MR=rows // _FILTERS * _FILTERS, VECTORS=vectors, DEPTH=_DEPTH)
+        program = Program(_SOURCE, KernelLanguage.OPENCL_C, defines)
+        positions = geometry(problem).positions
+        compute = Launch(
+            KernelSpec(program, "igemm_cpu_bwd_weights_pointwise"),
+            (
+                *map(BufferArg, (Memory.X, Memory.Y, Memory.WORKSPACE)),
+                *map(i32, (channels, filters, positions, span)),
+            ),
+            (parts,),
+            (1,),
+        )
+        epilogue = Epilogue.of(problem)
+        add_up = sum_of_parts(program, geometry(problem), target, parts, epilogue)
+        workspace = parts * _part_bytes(problem)
+        return Recipe(self.solver_id, (compute, add_up), workspace=workspace)
+
+
+def _parts(problem: ConvProblem, target: Target, limit: int | None) -> tuple[int, int]:
+    """Return how many parts there are, and the positions of each."""
+    most = 1 if target.compute_units == 1 else _ITEMS_PER_CORE * target.compute_units
+    if limit is not None:
+        most = max(1, min(most, limit // _part_bytes(problem)))
+    blocks = -(-geometry(problem).positions // _DEPTH)
+    share = -(-blocks // most)
+    return -(-blocks // share), share * _DEPTH
+
+
+def _part_bytes(problem: ConvProblem) -> int:
+    return 4 * problem.w_shape[0] * problem.w_shape[1]

@@ -1,0 +1,161 @@
+"""The gradient of the weights on CPUs along the rows of y: what is read of x is copied once."""
+
+from __future__ import annotations
+
+import math
+
+from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
+from convfind.kit.throughput import fill
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.types import Direction
+from convfind_solvers_igemm.blocking import Product, SplitCut, split_cut
+from convfind_solvers_igemm.cpu.geometry import Geometry, geometry
+from convfind_solvers_igemm.cpu.solver import (
+    CACHED_FLOATS,
+    VECTOR,
+    CpuSolver,
+    register_tile,
+)
+from convfind_solvers_igemm.cpu.weights import weights_index
+
+_SOURCE = KernelSource("convfind_solvers_igemm", "kernels/cpu_bwd_weights_rows.cl")
+_DEPTH = 256
+#: What a float that is copied into a strip costs, in operations, and what one of a line costs.
+_STRIP_COST, _LINE_COST = 10, 30
+#: A window of one tap has nothing to share.
+_ONE_TAP_SHARE = 0.9
+_MOST_TAPS = 64
+_STRIP_FLOATS = 65536
+
+
+class ChannelsFirstRowsBackwardWeights(CpuSolver):
+    """w from x and y, channels first, for windows that the strips have room for."""
+
+    solver_id = "igemm-cpu-nchw-bwd-weights-rows"
+    channels_last = False
+    direction = Direction.BACKWARD_WEIGHTS
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take what the other solvers take, if what a row reads fits into the strips."""
+        answer = super().applicability(problem, target)
+        if not answer:
+            return answer
+        taps = math.prod(problem.filter)
+        if taps > _MOST_TAPS:
+            return Rejected(Reason.FILTER_SIZE, f"at most {_MOST_TAPS} taps, not {taps}")
+        floats = _strip_floats(problem, register_tile(target)[1] * VECTOR)
+        if floats > _STRIP_FLOATS:
+            return Rejected(Reason.DILATION, f"a row reads {floats} floats, over {_STRIP_FLOATS}")
+        return APPLICABLE
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the tiles of sums: one set for each part of the positions."""
+        shape = geometry(problem)
+        return self._cut(shape, target, limit).parts * _part_bytes(shape, target)
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """Products of whole tiles, what is copied for them, and memory."""
+        shape = geometry(problem)
+        operations = problem.flops / fill(shape.filters, 4) / fill(shape.channels, VECTOR)
+        if shape.taps == 1:
+            operations /= _ONE_TAP_SHARE
+        copied = _STRIP_COST * shape.groups * shape.positions * shape.reduction
+        copied += _LINE_COST * (problem.elements("x") + problem.elements("y"))
+        workspace = self.workspace_size(problem, target)
+        return weights_index(problem, target, operations, copied, workspace)
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> Recipe:
+        """One launch that computes, and, where positions are split, one that adds up."""
+        shape = geometry(problem)
+        cut = self._cut(shape, target, workspace_limit)
+        rows, vectors = register_tile(target)
+        defines = make_defines(MR=rows, VECTORS=vectors, DEPTH=_DEPTH)
+        program = Program(_SOURCE, KernelLanguage.OPENCL_C, defines)
+        epilogue = Epilogue.of(problem)
+        steps = [
+            Launch(
+                KernelSpec(program, "igemm_cpu_bwd_weights_rows"),
+                (
+                    *map(BufferArg, (Memory.X, Memory.Y, Memory.W, Memory.WORKSPACE)),
+                    *shape.arguments,
+                    *epilogue.arguments,
+                    *map(i32, (cut.cut.filters, cut.cut.positions, cut.span)),
+                ),
+                (
+                    -(-shape.filters // cut.cut.filters),
+                    -(-shape.channels // cut.cut.positions),
+                    shape.groups * cut.parts,
+                ),
+                (1, 1, 1),
+            )
+        ]
+        if cut.parts > 1:
+            sizes = (shape.groups, shape.channels, shape.filters, shape.taps, cut.parts)
+            share = -(-shape.filters // (4 * target.compute_units))
+            steps.append(
+                Launch(
+                    KernelSpec(program, "igemm_cpu_sum_tiles"),
+                    (
+                        *map(BufferArg, (Memory.WORKSPACE, Memory.W)),
+                        *map(i32, sizes),
+                        *epilogue.arguments,
+                        i32(share),
+                    ),
+                    (
+                        -(-shape.filters // share),
+                        -(-shape.channels // (vectors * VECTOR)),
+                        shape.groups,
+                    ),
+                    (1, 1, 1),
+                )
+            )
+        workspace = cut.parts * _part_bytes(shape, target)
+        return Recipe(self.solver_id, tuple(steps), workspace=workspace)
+
+    def _cut(self, shape: Geometry, target: Target, limit: int | None) -> SplitCut:
+        """Cut filters, channels and rows of y, or pieces of rows, into work-items."""
+        rows, vectors = register_tile(target)
+        product = Product(
+            positions=shape.channels,
+            filters=shape.filters,
+            groups=shape.groups,
+            position_unit=vectors * VECTOR,
+            filter_unit=rows,
+            most_filters=CACHED_FLOATS // _DEPTH // rows * rows,
+        )
+        length = min(shape.out[2], _DEPTH)
+        lines = shape.positions // shape.out[2] * -(-shape.out[2] // length)
+        most = None if limit is None else limit // _part_bytes(shape, target)
+        return split_cut(product, lines, max(1, _DEPTH // length), target.compute_units, most)
+
+
+def _part_bytes(shape: Geometry, target: Target) -> int:
+    """The sums of whole tiles."""
+    rows, vectors = register_tile(target)
+    filters = -(-shape.filters // rows) * rows
+    width = vectors * VECTOR
+    return 4 * shape.groups * shape.taps * filters * -(-shape.channels // width) * width
+
+
+def _strip_floats(problem: ConvProblem, width: int) -> int:
+    """What the lines of a row take, at most: one line for each remainder of the stride."""
+    *outer, taps = problem.filter
+    length = min(problem.y_shape[-1], _DEPTH)
+    stride = problem.stride[-1] if length > 1 else 1
+    classes = min(taps, stride)
+    slots = classes * (length + (taps - 1) * problem.dilation[-1] // stride)
+    return math.prod(outer) * slots * width

@@ -1,0 +1,331 @@
+"""What the implicit GEMM solvers for GPUs have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue, channel_of_place
+from convfind.kit.register_limit import ALL_REGISTERS, register_limit
+from convfind.kit.throughput import memory_seconds, peak_seconds
+from convfind.problem import ConvProblem
+from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
+from convfind.reasons import Reason
+from convfind.solver import Domain, TunableSolver
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import Defines, DefineValue, make_defines
+from convfind.solver.domain import GPUS
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, ScalarArg, i32, i64
+from convfind.solver.search_space import Constraint, SearchSpace
+from convfind.types import Algorithm, DataType, Direction
+from convfind_solvers_igemm.gpu.geometry import GpuGeometry, gpu_geometry, without_patches
+from convfind_solvers_igemm.gpu.tiles import (
+    CONSTRAINTS,
+    MATRIX_PARAMETER,
+    PARAMETERS,
+    Tile,
+    fits,
+    fitting,
+    has_depth,
+    local_memory,
+    parts_filling,
+    parts_parameter,
+    seconds,
+    uses_matrices,
+)
+
+PACKAGE = "convfind_solvers_igemm"
+_SMALLEST = Tile(32, 32, 16, 8, 8)
+_SUM_GROUP = 64
+_MOST_GROUPS = 2**31 - 1
+_BANDWIDTH_SHARE = 0.88
+#: A second launch, and the end of the first.
+_SUM_SECONDS = 5e-6
+
+
+class GpuSolver(TunableSolver):
+    """A convolution in one direction and one family of layouts."""
+
+    version = 3
+    algorithm = Algorithm.IMPLICIT_GEMM
+    backends = ("opencl", "hip", "cuda")
+    domain = Domain(
+        kinds=GPUS,
+        dtypes=(DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16, DataType.INT8),
+        traits=FIRST_TRAITS - {Trait.GAPS} | EPILOGUE_TRAITS,
+    )
+
+    def __init__(self, direction: Direction, *, channels_last: bool, fixed: bool) -> None:
+        """Take the variant, which gives the solver its id; ``fixed``: sizes are compiled in."""
+        self.direction = direction
+        self.channels_last = channels_last
+        self.fixed = fixed
+        self.domain = self.domain.oriented(direction, channels_last)
+        self.is_dynamic = not fixed
+        layout = "nhwc" if channels_last else "nchw"
+        self.solver_id = f"igemm-gpu-{layout}-{direction.short}" + ("-fixed" if fixed else "")
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take sizes that the kernels can count, on devices that have room for a tile."""
+        if _SMALLEST.threads > target.max_work_group:
+            return Rejected(Reason.WORK_GROUP, f"needs {_SMALLEST.threads} work-items")
+        if not fits(_SMALLEST, target):
+            return Rejected(Reason.LOCAL_MEMORY, f"needs {_SMALLEST.local_bytes} bytes")
+        shape = self._geometry(problem)
+        if (size := shape.too_large) is not None:
+            return Rejected(Reason.SIZE_LIMIT, f"a size of {size}")
+        if (groups := self._most_groups(shape)) > _MOST_GROUPS:
+            return Rejected(Reason.SIZE_LIMIT, f"{groups} work-groups")
+        return APPLICABLE
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the parts of split sums; none where the tiles fill the device."""
+        config = self.default_config(problem, target)
+        return _parts_bytes(problem, _parts(problem, config, limit))
+
+    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
+        """Tiles that fit registers, local memory, work-group size and the kernel's reads."""
+        shape, limit, wave = self._geometry(problem), target.max_work_group, target.wave_size
+        groups = {
+            tile: self._count(shape, tile)
+            for tile in fitting(target, problem.dtype)
+            if self._can_read(shape, tile)
+        }
+        return SearchSpace(
+            (
+                *PARAMETERS,
+                *((MATRIX_PARAMETER,) if uses_matrices(target, problem.dtype) else ()),
+                parts_parameter(groups, target.compute_units),
+            ),
+            (
+                *CONSTRAINTS,
+                Constraint("size", lambda c: Tile.of(c).threads <= limit, f"at most {limit} items"),
+                Constraint("waves", lambda c: Tile.of(c).threads % wave == 0, f"waves of {wave}"),
+                Constraint(
+                    "depth",
+                    lambda c: has_depth(Tile.of(c), problem.dtype),
+                    "whole matrix instructions",
+                ),
+                Constraint(
+                    "reads",
+                    lambda c: self._can_read(shape, Tile.of(c)),
+                    "work-items share what is read evenly",
+                ),
+            ),
+            lambda config: Tile.of(config).local_bytes,
+            local_memory(target),
+        )
+
+    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+        """The measured tile, and the number of parts, that are expected to be quickest."""
+        tile, parts, _ = self._best(problem, target)
+        return Config(tile.values, parts=parts)
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """What the best tile is expected to reach, or memory where that is slower."""
+        arithmetic = self._best(problem, target)[2]
+        memory = memory_seconds(problem.traffic, target, _BANDWIDTH_SHARE)
+        peak = peak_seconds(problem.flops, target)
+        return max(peak / max(arithmetic + memory / 4, memory), 0.02)
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> Recipe:
+        """One launch, and one that adds up the parts of a split sum."""
+        chosen = config or self.default_config(problem, target)
+        shape, tile = self._geometry(problem), Tile.of(chosen)
+        parts = _parts(problem, chosen, workspace_limit)
+        program = self._program(problem, target, tile, split=parts > 1)
+        writes = self.direction.writes
+        launches = [
+            Launch(
+                KernelSpec(program, self._entry),
+                (
+                    *(BufferArg(memory) for memory in self._reads(shape)),
+                    BufferArg(writes if parts == 1 else Memory.WORKSPACE),
+                    *Epilogue.of(problem).arguments,
+                    *self._tiling(shape, tile, parts),
+                    *shape.arguments,
+                ),
+                (self._count(shape, tile) * parts * tile.threads,),
+                (tile.threads,),
+            )
+        ]
+        if parts > 1:
+            launches.append(self._sum(problem, shape, program, parts, target))
+        return Recipe(
+            self.solver_id,
+            tuple(launches),
+            workspace=_parts_bytes(problem, parts),
+            config=chosen,
+        )
+
+    # -- what the directions differ in -----------------------------------------------------------
+
+    def _geometry(self, problem: ConvProblem) -> GpuGeometry:
+        """What the kernel computes."""
+        # A dynamic solver's program is that of problems of any size.
+        return gpu_geometry(without_patches(problem) if self.fixed else problem)
+
+    def _elements(self, problem: ConvProblem, target: Target) -> dict[str, DefineValue]:
+        """What the kernel reads: macros of convfind_gpu_tile.h."""
+        return {"DTYPE": problem.dtype.upper(), "INTEGER": problem.dtype is DataType.INT8}
+
+    #: The kernel, and the file that it is in.
+    _entry: ClassVar[str]
+    _file: ClassVar[str]
+
+    @abstractmethod
+    def _reads(self, shape: GpuGeometry) -> tuple[str, str]:
+        """The tensors read, in the kernel's order."""
+
+    @abstractmethod
+    def _macros(self, problem: ConvProblem, target: Target, tile: Tile) -> dict[str, DefineValue]:
+        """How the kernel reads: macros beside those of convfind_gpu_tile.h and gpu_geometry.h."""
+
+    @abstractmethod
+    def _can_read(self, shape: GpuGeometry, tile: Tile) -> bool:
+        """Whether the items share what a tile reads evenly."""
+
+    @abstractmethod
+    def _tiling(self, shape: GpuGeometry, tile: Tile, parts: int) -> tuple[ScalarArg, ...]:
+        """The arguments before GEOMETRY."""
+
+    @abstractmethod
+    def _count(self, shape: GpuGeometry, tile: Tile) -> int:
+        """Work-groups of a part."""
+
+    @abstractmethod
+    def _steps(self, shape: GpuGeometry) -> float:
+        """Products of a result's sum, on average."""
+
+    @abstractmethod
+    def _most_parts(self, shape: GpuGeometry, tile: Tile, target: Target) -> int:
+        """The most parts that a sum should be split into."""
+
+    @abstractmethod
+    def _efficiency(self, shape: GpuGeometry, tile: Tile) -> float:
+        """What is left of the speed of a plain product."""
+
+    # -- what they share -------------------------------------------------------------------------
+
+    def _spreads(self, shape: GpuGeometry, tile: Tile) -> bool:
+        """Whether to tell the assembler that it may take all registers.
+
+        Where gradients are computed with sizes as arguments, it takes enough anyway.
+        """
+        return tile.squeezed and (self.fixed or self.direction is Direction.FORWARD)
+
+    def _has_all_registers(self, problem: ConvProblem, shape: GpuGeometry, tile: Tile) -> bool:
+        """Whether to tell the assembler of all registers: for speed, or as it spills some else.
+
+        It has spilled floats of one and two axes in no narrow tile.
+        """
+        is_float = problem.dtype is DataType.FLOAT32
+        if tile.crowded or (is_float and self._spreads(shape, tile)):
+            return True
+        return tile.narrow and (not is_float or problem.spatial_rank > 2)
+
+    def _most_registers(self, problem: ConvProblem, target: Target, tile: Tile) -> int | None:
+        """The limit of an item's registers to tell NVIDIA's assembler, if any."""
+        shape = self._geometry(problem)
+        return ALL_REGISTERS if self._has_all_registers(problem, shape, tile) else None
+
+    def _most_groups(self, shape: GpuGeometry) -> int:
+        return self._count(shape, _SMALLEST)
+
+    def _best(self, problem: ConvProblem, target: Target) -> tuple[Tile, int, float]:
+        """The tile and the number of parts that take the fewest seconds, and these."""
+        shape, units = self._geometry(problem), target.compute_units
+        steps, size = self._steps(shape), problem.nbytes(self.direction.writes)
+        best: tuple[Tile, int, float] | None = None
+        for tile in fitting(target, problem.dtype):
+            if not self._can_read(shape, tile):
+                continue
+            count, efficiency = self._count(shape, tile), self._efficiency(shape, tile)
+            most = self._most_parts(shape, tile, target)
+            for parts in parts_filling(tile, count, most, units):
+                needed = seconds(tile, count * parts, steps / parts, units) / efficiency
+                if parts > 1:
+                    moved = (2 * parts + 1) * size
+                    needed += _SUM_SECONDS + memory_seconds(moved, target, _BANDWIDTH_SHARE)
+                if best is None or needed < best[2]:
+                    best = (tile, parts, needed)
+        assert best is not None
+        return best
+
+    def _program(self, problem: ConvProblem, target: Target, tile: Tile, *, split: bool) -> Program:
+        shape = self._geometry(problem)
+        written = problem.tensor_dtype(self.direction.writes)
+        macros: dict[str, DefineValue] = {
+            **{name.upper(): value for name, value in tile.values.items()},
+            "CHANNELS_LAST": shape.channels_last,
+            "RESULT_DTYPE": written.upper(),
+            "SPLIT": split,
+            "STORES_FOUR": split or written is DataType.FLOAT32,
+            **self._elements(problem, target),
+            **self._macros(problem, target, tile),
+            **Epilogue.of(problem).defines,
+        }
+        if self.fixed:
+            macros |= {"FIXED": True, **shape.sizes}
+        defines: Defines = make_defines(macros)
+        limit = self._most_registers(problem, target, tile)
+        return Program(
+            KernelSource(PACKAGE, f"kernels/{self._file}"),
+            defines=defines,
+            options=() if limit is None else register_limit(target, limit),
+        )
+
+    def _sum(
+        self,
+        problem: ConvProblem,
+        shape: GpuGeometry,
+        program: Program,
+        parts: int,
+        target: Target,
+    ) -> Launch:
+        size = problem.elements(self.direction.writes)
+        # Parts of the weight gradient lie in the order in which it is computed.
+        moved = self.direction is Direction.BACKWARD_WEIGHTS and not shape.channels_last
+        group = min(_SUM_GROUP, target.max_work_group)
+        return Launch(
+            KernelSpec(program, "igemm_gpu_sum"),
+            (
+                BufferArg(Memory.WORKSPACE),
+                BufferArg(self.direction.writes),
+                *Epilogue.of(problem).arguments,
+                i64(size),
+                i32(parts),
+                i32(shape.source_channels),
+                i32(shape.taps if moved else 1),
+                *channel_of_place(problem),
+            ),
+            (-(-size // group) * group,),
+            (group,),
+        )
+
+
+def _parts(problem: ConvProblem, config: Config, limit: int | None) -> int:
+    """The parts of a config, or as many as fit the limit."""
+    parts = config.integer("parts")
+    if limit is None:
+        return parts
+    fitting_parts = limit // _part_bytes(problem)
+    return min(parts, fitting_parts) if fitting_parts > 1 else 1
+
+
+def _part_bytes(problem: ConvProblem) -> int:
+    return 4 * problem.elements(problem.direction.writes)
+
+
+def _parts_bytes(problem: ConvProblem, parts: int) -> int:
+    return parts * _part_bytes(problem) if parts > 1 else 0

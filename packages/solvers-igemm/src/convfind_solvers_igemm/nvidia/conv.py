@@ -1,0 +1,322 @@
+"""Implicit GEMM on NVIDIA's matrix units (Hopper's wgmma): forward and the data gradient."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
+from convfind.kit.register_limit import register_limit
+from convfind.kit.throughput import memory_seconds, peak_seconds
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solver import TunableSolver
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import DefineValue, make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, i32, i64
+from convfind.solver.search_space import SearchSpace
+from convfind.types import Algorithm, DataType, Direction
+from convfind_solvers_igemm.gpu.geometry import GpuGeometry, without_patches
+from convfind_solvers_igemm.nvidia.form import (
+    DOMAIN,
+    EACH,
+    FLAT,
+    FLAT_PIECES,
+    LINES,
+    MOST_TAPS,
+    PIECE_BYTES,
+    PIECES,
+    SIZES,
+    Filter,
+    MatrixProduct,
+    can_share_rows,
+    fill,
+    filled_bytes,
+    gather,
+    geometry_of,
+    has_zero_taps,
+    products,
+    whole,
+)
+from convfind_solvers_igemm.nvidia.parts import (
+    add_parts,
+    most_parts,
+    moved_bytes,
+    part_bytes,
+    part_elements,
+    parts_filling,
+    parts_of,
+    parts_parameter,
+    sum_length,
+)
+from convfind_solvers_igemm.nvidia.tiles import (
+    LOCAL_MEMORY,
+    NARROW,
+    RATES,
+    MatrixRate,
+    MatrixTile,
+    constraints,
+    parameters,
+    seconds,
+)
+
+PACKAGE = "convfind_solvers_igemm"
+_ARCH = "sm_90"
+#: What gathering leaves of the measured speed.
+_EFFICIENCY = {PIECES: 1.0, EACH: 0.65, FLAT: 0.68, FLAT_PIECES: 0.9}
+#: Rates by products.
+_KINDS = {1: "tf32", 2: "mixed", 3: "split"}
+#: What split floats lose of a product is within the rounding of plain sums from this length on.
+_SHORTEST = 32
+#: Matrix units cut off what they add up: sums that are left to them whole must not be longer.
+_LONGEST = 32768
+_MOST_PIECES = 2**31 - 2**16
+#: Packed floats are counted in 32 bits.
+_MOST_BYTES = 2**33
+#: A launch that packs the weights, and one that adds up parts.
+_PACK_SECONDS, _SUM_SECONDS = 4e-6, 6e-6
+_BANDWIDTH_SHARE = 0.825
+
+
+class MatrixConvSolver(TunableSolver):
+    """A result from a source and the weights, in one family of layouts."""
+
+    version = 4
+    algorithm = Algorithm.IMPLICIT_GEMM
+    backends = ("opencl", "cuda")
+
+    def __init__(self, direction: Direction, *, channels_last: bool, fixed: bool) -> None:
+        """Take the variant, which gives the solver its id; ``fixed``: sizes are compiled in."""
+        self.direction = direction
+        self.channels_last = channels_last
+        self.fixed = fixed
+        self.domain = DOMAIN.oriented(direction, channels_last)
+        if not channels_last:  # narrow types are read channels last
+            self.domain = replace(self.domain, dtypes=(DataType.FLOAT32,))
+        self.is_dynamic = not fixed
+        layout = "nhwc" if channels_last else "nchw"
+        self.solver_id = f"igemm-nvidia-{layout}-{direction.short}" + ("-fixed" if fixed else "")
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take sums that are exact enough, and sizes that the kernels can count, on Hopper."""
+        if target.arch != _ARCH:
+            return Rejected(Reason.ARCHITECTURE, f"is for {_ARCH}, not {target.arch}")
+        if products(problem) > 1 and problem.reduction < _SHORTEST:
+            detail = f"sums of {problem.reduction} products, fewer than {_SHORTEST}"
+            return Rejected(Reason.ACCURACY, detail)
+        problem = self._seen(problem)
+        shape = geometry_of(problem)
+        longest = shape.phase_taps * shape.source_channels
+        if products(problem) == 1 and longest > _LONGEST:
+            detail = f"sums of {longest} products, more than {_LONGEST}"
+            return Rejected(Reason.ACCURACY, detail)
+        if shape.taps > MOST_TAPS and (taps := shape.phase_taps) > MOST_TAPS:
+            return Rejected(Reason.FILTER_SIZE, f"{taps} taps, more than {MOST_TAPS}")
+        if (size := shape.too_large) is not None:
+            return Rejected(Reason.SIZE_LIMIT, f"a size of {size}")
+        if (size := Filter(problem, shape).packed_bytes) >= _MOST_BYTES:
+            return Rejected(Reason.SIZE_LIMIT, f"packed weights of {size} bytes")
+        if (pieces := filled_bytes(problem, shape) // PIECE_BYTES) > _MOST_PIECES:
+            return Rejected(Reason.SIZE_LIMIT, f"{pieces} pieces of the source's channels")
+        return APPLICABLE
+
+    def error_bound(self, problem: ConvProblem) -> float:
+        """TF32 inputs are cut off, not rounded: twice the error."""
+        return 2.0 if problem.allow_tf32 and problem.dtype is DataType.FLOAT32 else 1.0
+
+    def mixes_values(self, problem: ConvProblem) -> bool:
+        """Where it multiplies by zeros what a result does not read."""
+        problem = self._seen(problem)
+        return has_zero_taps(problem, geometry_of(problem))
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of operands in another form, where they need one, and of a sum's parts."""
+        return self.solution(problem, target, workspace_limit=limit).total_workspace
+
+    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
+        """Tiles that fit registers and local memory; parts where tiles do not fill the device."""
+        problem = self._seen(problem)
+        shape, splits = geometry_of(problem), products(problem) > 1
+        packed, product = Filter(problem, shape).is_split, MatrixProduct(shape)
+        most, units = most_parts(problem, shape, target), target.compute_units
+        parts = (
+            number
+            for tile, rate in RATES[_kind(problem, shape)].items()
+            for number in parts_filling(product.tiles(tile), units, rate.resident, most)
+        )
+        return SearchSpace(
+            (
+                *parameters(product.columns, has_lines=can_share_rows(problem, shape)),
+                *parts_parameter(parts, most),
+            ),
+            constraints(splits=splits, packed=packed, size=SIZES[problem.dtype]),
+            lambda config: MatrixTile.of(config).local_bytes(splits=splits, packed=packed),
+            LOCAL_MEMORY,
+        )
+
+    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+        """The measured tile, and the number of parts, that are expected to be quickest."""
+        problem = self._seen(problem)
+        shape = geometry_of(problem)
+        tile, parts, _ = _best(problem, shape, target)
+        config = tile.config(has_lines=can_share_rows(problem, shape))
+        return Config(config, parts=parts) if most_parts(problem, shape, target) > 1 else config
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """What the best tile is expected to reach, or memory where that is slower."""
+        problem = self._seen(problem)
+        shape = geometry_of(problem)
+        arithmetic = _best(problem, shape, target)[2]
+        memory = memory_seconds(problem.traffic, target, _BANDWIDTH_SHARE)
+        needed = max(arithmetic + memory / 4, memory)
+        if Filter(problem, shape).packed_bytes:
+            needed += _PACK_SECONDS
+        filled = filled_bytes(problem, shape)
+        if filled:
+            needed += _PACK_SECONDS + memory_seconds(2 * filled, target, _BANDWIDTH_SHARE)
+        return max(peak_seconds(problem.flops, target) / needed, 0.02)
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> Recipe:
+        """One launch; before it those that bring operands to its form, then that of a split sum."""
+        chosen = config or self.default_config(problem, target)
+        problem = self._seen(problem)
+        shape, tile = geometry_of(problem), MatrixTile.of(chosen)
+        packed, filled = Filter(problem, shape), filled_bytes(problem, shape)
+        before = align(filled)
+        parts = parts_of(problem, chosen, workspace_limit, before, packed.packed_bytes)
+        program = self._program(problem, target, shape, tile, splits_sum=parts > 1)
+        product = MatrixProduct(shape, tile.lines == 1)
+        position_tiles = -(-product.rows // tile.tile_m)
+        channel_tiles = -(-product.columns // tile.tile_n)
+        divisors = channel_tiles, position_tiles, shape.groups, *product.counts
+        launch = Launch(
+            KernelSpec(program, "igemm_nvidia_conv"),
+            (
+                BufferArg(Memory.WORKSPACE if filled else shape.source),
+                BufferArg(Memory.PACKED if packed.packed_bytes else Memory.W),
+                BufferArg(shape.result) if parts == 1 else BufferArg(Memory.WORKSPACE, before),
+                *Epilogue.of(problem).arguments,
+                i32(position_tiles),
+                i32(packed.row),
+                i32(packed.tap),
+                *(i64(reciprocal(number)) for number in divisors),
+                *((i32(parts), i64(part_elements(problem))) if parts > 1 else ()),
+                *shape.arguments,
+            ),
+            (product.tiles(tile) * parts * tile.threads,),
+            (tile.threads,),
+        )
+        return Recipe(
+            self.solver_id,
+            (
+                *((fill(problem, program, shape),) if filled else ()),
+                launch,
+                *((add_parts(problem, program, before, parts),) if parts > 1 else ()),
+            ),
+            prepare=(packed.launch(program),) if packed.packed_bytes else (),
+            workspace=filled if parts == 1 else before + parts * part_bytes(problem),
+            packed=packed.packed_bytes,
+            config=chosen,
+        )
+
+    def _seen(self, problem: ConvProblem) -> ConvProblem:
+        """The problem as the kernel sees it: a dynamic program is that of problems of any size."""
+        return without_patches(problem) if self.fixed else problem
+
+    def _program(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        shape: GpuGeometry,
+        tile: MatrixTile,
+        *,
+        splits_sum: bool,
+    ) -> Program:
+        fused, is_last = MatrixProduct(shape).fused, shape.channels_last
+        is_wide = is_last and not fused and whole(problem, shape.result_channels)
+        macros: dict[str, DefineValue] = {
+            "TILE_M": tile.tile_m,
+            "TILE_N": tile.tile_n,
+            "STAGES": tile.stages,
+            "CHANNELS_LAST": shape.channels_last,
+            "BACKWARD": shape.by_phases,
+            "DTYPE": problem.dtype.upper(),
+            "PRODUCTS": products(problem),
+            "GATHER": LINES if tile.lines else gather(problem, shape),
+            "FUSED": fused,
+            "SPLIT_BEFORE": Filter(problem, shape).is_split,
+            "WIDE": is_wide and tile.tile_n > NARROW,
+            **({"PARTIAL": True} if splits_sum else {}),
+            **Epilogue.of(problem).defines,
+        }
+        if self.fixed:
+            macros |= {"FIXED": True, **shape.sizes}
+        limit = self._most_registers(problem, shape, tile)
+        return Program(
+            KernelSource(PACKAGE, "kernels/nvidia_conv.cl"),
+            KernelLanguage.SHARED,
+            make_defines(macros),
+            () if limit is None else register_limit(target, limit),
+        )
+
+    def _most_registers(
+        self, problem: ConvProblem, shape: GpuGeometry, tile: MatrixTile
+    ) -> int | None:
+        """The limit of an item's registers, where one costs no spills."""
+        splits = products(problem) > 1
+        as_they_come = not splits or Filter(problem, shape).is_split
+        if not (tile.lines and as_they_come and tile.tile_n > NARROW) or MatrixProduct(shape).fused:
+            return None
+        return tile.registers(splits=splits)
+
+
+def reciprocal(number: int) -> int:
+    """Return a factor below 2^32 and, from bit 32 on, a shift: n * factor >> shift = n // number.
+
+    That is exact for n below 2^31. After Granlund and Montgomery, "Division by Invariant Integers
+    using Multiplication" (1994).
+    """
+    shift = 31 + (number - 1).bit_length()
+    return (1 << shift) // number + 1 | shift << 32
+
+
+def _kind(problem: ConvProblem, shape: GpuGeometry) -> str:
+    """Which rates are those of a problem."""
+    kind = _KINDS[products(problem)] if problem.dtype is DataType.FLOAT32 else "narrow"
+    return f"{kind}-packed" if Filter(problem, shape).is_split else kind
+
+
+def _best(
+    problem: ConvProblem, shape: GpuGeometry, target: Target
+) -> tuple[MatrixTile, int, float]:
+    """The tile and the number of parts that take the fewest seconds, and these."""
+    product, units = MatrixProduct(shape), target.compute_units
+    efficiency, steps = _EFFICIENCY[gather(problem, shape)], sum_length(problem, shape)
+    shares, most = can_share_rows(problem, shape), most_parts(problem, shape, target)
+
+    def needed(tile: MatrixTile, rate: MatrixRate, parts: int) -> float:
+        tiles = MatrixProduct(shape, tile.lines == 1).tiles(tile)
+        needed = seconds(tile, rate, tiles * parts, steps / parts, units) / efficiency
+        moved = moved_bytes(problem, parts)
+        if not moved:
+            return needed
+        return needed + _SUM_SECONDS + memory_seconds(moved, target, _BANDWIDTH_SHARE)
+
+    return min(
+        (
+            (tile, parts, needed(tile, rate, parts))
+            for tile, rate in RATES[_kind(problem, shape)].items()
+            if (shares or not tile.lines) and (product.columns <= NARROW or tile.tile_n > NARROW)
+            for parts in parts_filling(product.tiles(tile), units, rate.resident, most)
+        ),
+        key=lambda choice: choice[2],
+    )

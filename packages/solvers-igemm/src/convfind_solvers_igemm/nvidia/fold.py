@@ -1,0 +1,150 @@
+"""`Folding`: the weight gradient of few channels as one of whole pieces of 16 bytes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from convfind.kit.epilogue import Epilogue
+from convfind.problem import ConvProblem
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, ScalarArg, align, i32
+from convfind_solvers_igemm.gpu.geometry import Axes, GpuGeometry, gpu_geometry
+
+PACKAGE = "convfind_solvers_igemm"
+_PIECE_BYTES = 16
+_FOLD_GROUP = 256
+#: ELEMENTS and SHARES of nvidia_fold.cl.
+_ELEMENTS, _SHARES = 32, 8
+
+
+@dataclass(frozen=True, slots=True)
+class Folding:
+    """The convolution that is computed, and how x and the weights become its operands.
+
+    Where channels are not whole pieces, strides are folded into them, and zeros put behind.
+    """
+
+    problem: ConvProblem
+    plain: GpuGeometry
+    shape: GpuGeometry
+    kept: Axes  # places of x that a position has along each axis
+
+    @classmethod
+    def of(cls, problem: ConvProblem) -> Folding:
+        """Return the folding of a problem that is channels last, which may change nothing."""
+        plain = gpu_geometry(problem)
+        piece = _PIECE_BYTES // problem.dtype.size
+        if plain.source_channels % piece == 0 or plain.groups > 1:
+            return cls(problem, plain, plain, (1, 1, 1))
+        # Dilated taps are further apart than a position is wide.
+        steps = _axes(s if d == 1 else 1 for s, d in _zip(plain.stride, plain.dilation))
+        kept = _axes(map(min, steps, plain.window))
+        channels = math.prod(kept) * plain.source_channels
+        shape = replace(
+            plain,
+            source_channels=-(-channels // piece) * piece,
+            source_size=_axes(
+                -(-(size + padding % step) // step)
+                for size, padding, step in _zip(plain.source_size, plain.padding, steps)
+            ),
+            window=_axes(-(-taps // step) for taps, step in _zip(plain.window, steps)),
+            stride=_axes(stride // step for stride, step in _zip(plain.stride, steps)),
+            padding=_axes(padding // step for padding, step in _zip(plain.padding, steps)),
+        )
+        return cls(problem, plain, shape, kept)
+
+    @property
+    def steps(self) -> Axes:
+        """Strides that are folded."""
+        return _axes(old // new for old, new in _zip(self.plain.stride, self.shape.stride))
+
+    @property
+    def folds(self) -> bool:
+        """Whether x is copied into another form."""
+        return self.shape is not self.plain
+
+    @property
+    def pieces(self) -> int:
+        """Pieces of the folded x; 0 where x is read as it is."""
+        if not self.folds:
+            return 0
+        positions = self.shape.images * math.prod(self.shape.source_size)
+        size = self.problem.dtype.size
+        return positions * self.shape.source_channels * size // _PIECE_BYTES
+
+    @property
+    def folded_bytes(self) -> int:
+        """Bytes of workspace that the folded x takes."""
+        return align(self.pieces * _PIECE_BYTES)
+
+    @property
+    def part_elements(self) -> int:
+        """Elements of one part of the sum."""
+        shape = self.shape
+        return shape.groups * shape.result_channels * shape.taps * shape.source_channels
+
+    @property
+    def program(self) -> Program:
+        """The program of both launches."""
+        return Program(
+            KernelSource(PACKAGE, "kernels/nvidia_fold.cl"),
+            KernelLanguage.SHARED,
+            make_defines({"DTYPE": self.problem.dtype.upper()}),
+        )
+
+    def launch(self) -> Launch:
+        """The launch that folds x into the start of the workspace."""
+        before = _axes(padding % step for padding, step in _zip(self.plain.padding, self.steps))
+        in_position = self.pieces // self.shape.images // math.prod(self.shape.source_size)
+        axes = (self.plain.source_size, self.shape.source_size, self.steps, self.kept, before)
+        return Launch(
+            KernelSpec(self.program, "igemm_nvidia_fold"),
+            (
+                BufferArg(Memory.X),
+                BufferArg(Memory.WORKSPACE),
+                i32(self.pieces),
+                i32(in_position),
+                i32(self.plain.source_channels),
+                *_arguments(*axes),
+            ),
+            (-(-self.pieces // _FOLD_GROUP) * _FOLD_GROUP,),
+            (_FOLD_GROUP,),
+        )
+
+    def sum(self, parts: int) -> Launch:
+        """The launch that adds up the parts behind the folded x."""
+        problem, elements = self.problem, self.problem.elements("w")
+        axes = (self.plain.window, self.shape.window, self.steps, self.kept)
+        return Launch(
+            KernelSpec(self.program, "igemm_nvidia_sum"),
+            (
+                BufferArg(Memory.WORKSPACE, self.folded_bytes),
+                BufferArg(Memory.W),
+                *Epilogue.of(problem).arguments,
+                i32(self.part_elements),
+                i32(parts),
+                i32(elements),
+                i32(self.plain.source_channels),
+                i32(self.shape.source_channels),
+                *_arguments(*axes),
+            ),
+            (-(-elements // _ELEMENTS) * _ELEMENTS * _SHARES,),
+            (_ELEMENTS * _SHARES,),
+        )
+
+
+def _arguments(*axes: Axes) -> tuple[ScalarArg, ...]:
+    return tuple(i32(value) for values in axes for value in values)
+
+
+def _axes(values: Iterable[int]) -> Axes:
+    depth, height, width = values
+    return depth, height, width
+
+
+def _zip(*axes: Axes) -> Iterator[tuple[int, ...]]:
+    return zip(*axes, strict=True)

@@ -1,0 +1,283 @@
+"""What the kernel for NVIDIA's matrix units multiplies: the forms of a problem's operands."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from convfind.kit.sizes import round_up
+from convfind.problem import ConvProblem
+from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
+from convfind.solver import Domain
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, i32
+from convfind.types import DataType, Direction
+from convfind_solvers_igemm.gpu.geometry import Axes, GpuGeometry, gpu_geometry
+from convfind_solvers_igemm.nvidia.tiles import EXTRA_ROWS, MatrixTile
+
+SIZES = {DataType.FLOAT32: 4, DataType.FLOAT16: 2, DataType.BFLOAT16: 2}
+#: What the solvers that have kernels in inline PTX take, before they are of a direction and layout.
+DOMAIN = Domain(
+    dtypes=tuple(SIZES),
+    traits=FIRST_TRAITS - {Trait.GAPS} | EPILOGUE_TRAITS,
+    features=frozenset({"nv-ptx"}),
+)
+#: Values of GATHER in nvidia_gather.h.
+PIECES, EACH, FLAT, FLAT_PIECES, LINES = range(5)
+PIECE_BYTES = 16
+ROW_BYTES = 128
+#: Taps that fit the mask.
+MOST_TAPS = 63
+#: Channels behind the last one, as a share, from which on one axis of channels and taps is quicker.
+_MOST_WASTE = 0.25
+_SHORTEST_MIXED = 256
+_PACK_GROUP = 256
+#: Elements that an item of the launch that packs splits; otherwise it moves a piece.
+_TOGETHER = 8
+#: Rows and columns of the tiles that a work-group of it turns: TILE of nvidia_pack.cl.
+_TURNED_TILE = 64
+#: Columns of all phases of the data gradient up to which these are computed at once.
+_MOST_FUSED = 64
+#: Rows are counted in 32 bits.
+_MOST_ROWS = 2**31 - 2**16
+#: Taps of a line from which on it pays that they share rows.
+_FEWEST_SHARING = 3
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixProduct:
+    """Sizes of what the kernel multiplies, of each of ``parts`` independent products."""
+
+    shape: GpuGeometry
+    lines: bool = False  # taps share rows: these are a line's places that are read, not its results
+
+    @property
+    def fused(self) -> bool:
+        """Whether all phases of the data gradient are columns, each with the taps of any.
+
+        The source is then read once for each of these taps, for all phases.
+        """
+        taps, phases = self.shape.fused_taps, self.shape.phases
+        if phases == 1 or taps is None or taps > MOST_TAPS:
+            return False
+        return self.shape.result_channels * phases <= _MOST_FUSED
+
+    @property
+    def columns(self) -> int:
+        """Channels of the result, with phases."""
+        return self.shape.result_channels * (self.shape.phases if self.fused else 1)
+
+    @property
+    def parts(self) -> int:
+        """Groups, with phases."""
+        return self.shape.groups * (1 if self.fused else self.shape.phases)
+
+    @property
+    def taps(self) -> int:
+        """Places of a row of the filter: those of the window, or of any phase."""
+        return (self.shape.fused_taps or 1) if self.fused else self.shape.taps
+
+    @property
+    def counts(self) -> Axes:
+        """Rows of an image along each axis."""
+        d, h, w = self.shape.fused_counts if self.fused else self.shape.phase_counts
+        return d, h, line_size(self.shape) if self.lines else w
+
+    @property
+    def rows(self) -> int:
+        """Rows of a part, at most."""
+        return self.shape.images * math.prod(self.counts)
+
+    def tiles(self, tile: MatrixTile) -> int:
+        """Work-groups."""
+        return tile.count(self.rows, self.columns) * self.parts
+
+
+def line_size(shape: GpuGeometry) -> int:
+    """Rows of a line where its taps share them: line_of() in nvidia_gather.h."""
+    more, stride, padding = _reach(shape), shape.stride[2], shape.padding[2]
+    if shape.by_phases:
+        count, padding = shape.fused_counts[2], padding - shape.fused_leads[2]
+        first = (stride - 1 + padding) // stride - more
+    else:
+        count, first = shape.result_size[2], -padding
+    outside = min(max(-first, 0), max(first + count + more - shape.source_size[2], 0))
+    return count + more - min(outside, more)
+
+
+def _line_taps(shape: GpuGeometry) -> int:
+    """Taps of a line that a column may have."""
+    return shape.fused_windows[2] if shape.by_phases else shape.window[2]
+
+
+def _reach(shape: GpuGeometry) -> int:
+    """From a result's first place in a line of the source to the last one."""
+    return (_line_taps(shape) - 1) * shape.dilation[2]
+
+
+def can_share_rows(problem: ConvProblem, shape: GpuGeometry) -> bool:
+    """Whether the taps of a line may read the same rows."""
+    return (
+        gather(problem, shape) == PIECES
+        and (MatrixProduct(shape).fused if shape.phases > 1 else max(shape.stride) == 1)
+        and _line_taps(shape) >= _FEWEST_SHARING
+        and _reach(shape) <= EXTRA_ROWS
+        and MatrixProduct(shape, lines=True).rows <= _MOST_ROWS
+    )
+
+
+class Filter:
+    """The weights as the kernel reads them: sizes in elements."""
+
+    def __init__(self, problem: ConvProblem, shape: GpuGeometry) -> None:
+        self._problem, self._plain = problem, gpu_geometry(problem)
+        product = MatrixProduct(shape)
+        self._shape, self._fused = shape, product.fused
+        self.rows = shape.groups * product.columns
+        form, step = gather(problem, shape), ROW_BYTES // SIZES[problem.dtype]
+        self._is_turned = shape.by_phases and not (self._fused or form in (FLAT, FLAT_PIECES))
+        has_pieces = shape.channels_last and whole(problem, self._plain.source_channels)
+        has_form = has_pieces and not shape.by_phases
+        self.is_split = products(problem) > 1 and not has_form
+        piece = step if self.is_split else PIECE_BYTES // SIZES[problem.dtype]
+        if form in (FLAT, FLAT_PIECES):
+            unit = piece if form == FLAT_PIECES else step
+            self.tap = shape.source_channels
+            self.row = round_up(shape.taps * self.tap, unit)
+        else:
+            self.tap = round_up(shape.source_channels, piece)
+            self.row = product.taps * self.tap
+        size = self.rows * self.row * SIZES[problem.dtype]
+        self.packed_bytes = 0 if has_form else 2 * size if self.is_split else size
+
+    def launch(self, program: Program) -> Launch:
+        """The launch that packs."""
+        plain = self._plain
+        if self._is_turned:
+            columns, across = plain.result_channels * plain.taps, -(-self.tap // _TURNED_TILE)
+            size = plain.groups * -(-columns // _TURNED_TILE) * across * _PACK_GROUP
+        else:
+            piece = PIECE_BYTES // SIZES[self._problem.dtype]
+            size = self.rows * self.row // (_TOGETHER if self.is_split else piece)
+        return Launch(
+            KernelSpec(program, "igemm_nvidia_pack"),
+            (
+                BufferArg(Memory.W),
+                BufferArg(Memory.PACKED),
+                i32(self.rows),
+                i32(self.row),
+                i32(self.tap),
+                i32(plain.result_channels),
+                i32(plain.source_channels),
+                i32(plain.taps),
+                i32(plain.window[2]),
+                i32(_folded(self._problem, plain)),
+                *(self._shape.arguments if self._fused else ()),
+            ),
+            (round_up(size, _PACK_GROUP),),
+            (_PACK_GROUP,),
+        )
+
+
+def _folded(problem: ConvProblem, plain: GpuGeometry) -> int:
+    """Positions along w whose channels are one position's of the convolution that is computed.
+
+    Where channels are not whole pieces, a stride that is folded into them leaves fewer pieces.
+    """
+    stride, taps = plain.stride[2], plain.window[2]
+    can = problem.direction is Direction.FORWARD and plain.groups == 1 and plain.dilation[2] == 1
+    if not can or _has_pieces(problem, plain):
+        return 1
+    channels, piece = plain.source_channels, PIECE_BYTES // SIZES[problem.dtype]
+    pieces = -(-taps // stride) * -(-stride * channels // piece)
+    return stride if pieces < taps * -(-channels // piece) else 1
+
+
+def _has_pieces(problem: ConvProblem, plain: GpuGeometry) -> bool:
+    """Whether the source is read as it is: narrow types need whole pieces of channels."""
+    return problem.dtype is DataType.FLOAT32 or whole(problem, plain.source_channels)
+
+
+@lru_cache(maxsize=64)
+def geometry_of(problem: ConvProblem) -> GpuGeometry:
+    """The convolution that is computed."""
+    plain = gpu_geometry(problem)
+    if problem.dtype not in SIZES or _has_pieces(problem, plain):
+        return plain
+    folded = _folded(problem, plain)
+    padding, taps = plain.padding[2], plain.window[2]
+    width = -(-(plain.source_size[2] + padding % folded) // folded)
+    return replace(
+        plain,
+        source_channels=round_up(
+            folded * plain.source_channels, PIECE_BYTES // SIZES[problem.dtype]
+        ),
+        source_size=(*plain.source_size[:2], width),
+        window=(*plain.window[:2], -(-taps // folded)),
+        stride=(*plain.stride[:2], plain.stride[2] // folded),
+        padding=(*plain.padding[:2], padding // folded),
+    )
+
+
+def filled_bytes(problem: ConvProblem, shape: GpuGeometry) -> int:
+    """Bytes of the source with whole pieces of channels; 0 where it is read as it is."""
+    if _has_pieces(problem, gpu_geometry(problem)):
+        return 0
+    positions = shape.images * math.prod(shape.source_size) * shape.groups
+    return positions * shape.source_channels * SIZES[problem.dtype]
+
+
+def fill(problem: ConvProblem, program: Program, shape: GpuGeometry) -> Launch:
+    """The launch that fills the source's channels up."""
+    plain = gpu_geometry(problem)
+    folded = _folded(problem, plain)
+    pieces = filled_bytes(problem, shape) // PIECE_BYTES
+    return Launch(
+        KernelSpec(program, "igemm_nvidia_fill"),
+        (
+            BufferArg(shape.source),
+            BufferArg(Memory.WORKSPACE),
+            i32(pieces),
+            i32(folded * plain.source_channels),
+            i32(shape.source_size[2] * plain.groups),
+            i32(plain.source_size[2] * plain.groups * plain.source_channels),
+            i32(plain.padding[2] % folded * plain.source_channels),
+        ),
+        (round_up(pieces, _PACK_GROUP),),
+        (_PACK_GROUP,),
+    )
+
+
+def has_zero_taps(problem: ConvProblem, shape: GpuGeometry) -> bool:
+    """Whether zeros stand in rows of the filter where the source has data that are not read.
+
+    Those of taps that a phase lacks and another one has, or that fill up a folded stride.
+    """
+    product = MatrixProduct(shape)
+    if product.fused and product.taps * shape.phases > shape.taps:
+        return True
+    plain = gpu_geometry(problem)
+    return plain.window[2] % _folded(problem, plain) > 0
+
+
+def products(problem: ConvProblem) -> int:
+    """What a product costs: PRODUCTS of convfind_nvidia_tile.h."""
+    if problem.dtype is not DataType.FLOAT32 or problem.allow_tf32:
+        return 1
+    return 2 if problem.reduction >= _SHORTEST_MIXED else 3
+
+
+def whole(problem: ConvProblem, channels: int) -> bool:
+    """Whether channels are whole pieces."""
+    return channels * SIZES[problem.dtype] % PIECE_BYTES == 0
+
+
+def gather(problem: ConvProblem, shape: GpuGeometry) -> int:
+    """How tiles travel to local memory: GATHER of nvidia_gather.h."""
+    channels = shape.source_channels
+    waste = round_up(channels, ROW_BYTES // SIZES[problem.dtype]) - channels
+    is_flat = shape.phases == 1 and waste > _MOST_WASTE * channels
+    if shape.channels_last and whole(problem, channels):
+        return FLAT_PIECES if is_flat and shape.taps > 1 else PIECES
+    return FLAT if is_flat else EACH

@@ -1,0 +1,239 @@
+"""The weight gradient on NVIDIA's matrix units (``mma.sync``), channels last."""
+
+from __future__ import annotations
+
+from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
+from convfind.kit.throughput import memory_seconds, peak_seconds
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solver import TunableSolver
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.defines import DefineValue, make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.solver.search_space import Parameter, SearchSpace
+from convfind.types import Algorithm, DataType, Direction
+from convfind_solvers_igemm.gpu.geometry import GpuGeometry, without_patches
+from convfind_solvers_igemm.nvidia.fold import Folding
+from convfind_solvers_igemm.nvidia.form import DOMAIN
+
+PACKAGE = "convfind_solvers_igemm"
+_OLDEST = 80  # mma.sync with TF32 and bfloat16, cp.async
+_SIZES = {DataType.FLOAT32: 4, DataType.FLOAT16: 2, DataType.BFLOAT16: 2}
+_PIECE_BYTES = 16
+_DEPTH = 32
+#: What the split loses of a product is within the rounding of plain sums from this length on.
+_SHORTEST = 256
+#: Sums are not split into parts shorter than this.
+_SHORTEST_PART = 256
+#: Local memory that NVIDIA's compiler grants from sm_80 on.
+_LOCAL_MEMORY = 160 * 1024
+_BESIDE = 4096
+_ROUNDS = (1, 2, 3)
+_POWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+_MOST_PARTS = 4096
+_MOST_PIECES = 2**31 - 2**16
+#: A further launch, and the end of the one before.
+_LAUNCH_SECONDS = 5e-6
+#: Products along the sum that starting and storing a tile are worth.
+_AROUND = 256
+_BANDWIDTH_SHARE = 0.825
+#: Tile of filters and columns: GFLOP/s of a unit of an H200 for split floats, TF32, and types of 16
+#: bits; and work-groups that a unit holds.
+_RATES: dict[tuple[int, int], tuple[int, int, int, int]] = {
+    (128, 128): (465, 790, 1300, 1),
+    (64, 128): (468, 780, 1290, 2),
+    (128, 64): (468, 785, 1270, 2),
+    (64, 64): (445, 715, 950, 4),
+}
+
+
+class MatrixWeightsSolver(TunableSolver):
+    """w from x and y, channels last."""
+
+    version = 2
+    direction = Direction.BACKWARD_WEIGHTS
+    algorithm = Algorithm.IMPLICIT_GEMM
+    backends = ("opencl", "cuda")
+    domain = DOMAIN.oriented(Direction.BACKWARD_WEIGHTS, channels_last=True)
+
+    def __init__(self, *, fixed: bool) -> None:
+        """Take the variant, which gives the solver its id; ``fixed``: sizes are compiled in."""
+        self.fixed = fixed
+        self.is_dynamic = not fixed
+        self.solver_id = "igemm-nvidia-nhwc-bwd-weights" + ("-fixed" if fixed else "")
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take filters of whole pieces, and channels, too, where there are groups, since sm_80."""
+        if target.compute_capability < _OLDEST:
+            return Rejected(Reason.ARCHITECTURE, f"is for sm_{_OLDEST} on, not {target.arch}")
+        folding, piece = self._folding(problem), _PIECE_BYTES // _SIZES[problem.dtype]
+        shape = folding.shape
+        if shape.source_channels % piece or shape.result_channels % piece:
+            return Rejected(Reason.CHANNELS, f"{piece} channels are read at a time")
+        if _is_split(problem) and problem.reduction < _SHORTEST:
+            detail = f"sums of {problem.reduction} products, fewer than {_SHORTEST}"
+            return Rejected(Reason.ACCURACY, detail)
+        if (size := shape.too_large or folding.plain.too_large) is not None:
+            return Rejected(Reason.SIZE_LIMIT, f"a size of {size}")
+        if folding.pieces > _MOST_PIECES:
+            return Rejected(Reason.SIZE_LIMIT, f"{folding.pieces} pieces of x")
+        return APPLICABLE
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the parts of split sums, and of x where it is copied into another form."""
+        folding = self._folding(problem)
+        return _workspace(folding, _parts(folding, self.default_config(problem, target), limit))
+
+    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
+        """Tiles that fit local memory, and numbers of parts."""
+        size, shape = _SIZES[problem.dtype], self._folding(problem).shape
+        found = set(_POWERS)
+        for tile in _RATES:
+            found.update(_filling(shape, tile, target.compute_units, _MOST_PARTS))
+        return SearchSpace(
+            (
+                Parameter("tile_m", (64, 128), "filters of a work-group"),
+                Parameter("tile_n", (64, 128), "columns of a work-group"),
+                Parameter("stages", (2, 3, 4, 5), "tiles in local memory or on their way there"),
+                Parameter("parts", tuple(sorted(found)), "parts of the sum, side by side"),
+            ),
+            local_memory=lambda c: (
+                c.integer("stages") * (c.integer("tile_m") + c.integer("tile_n")) * _DEPTH * size
+                + _BESIDE
+            ),
+            local_memory_limit=_LOCAL_MEMORY,
+        )
+
+    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+        """The measured tile, and the number of parts, that are expected to be quickest."""
+        (tile_m, tile_n), parts, _ = _best(self._folding(problem), target)
+        return Config(tile_m=tile_m, tile_n=tile_n, stages=3, parts=parts)
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """What the best tile is expected to reach, or memory where that is slower."""
+        arithmetic = _best(self._folding(problem), target)[2]
+        memory = memory_seconds(problem.traffic, target, _BANDWIDTH_SHARE)
+        peak = peak_seconds(problem.flops, target)
+        return max(peak / max(arithmetic + memory / 4, memory), 0.02)
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> Recipe:
+        """One launch; before it one that folds x, behind it one that adds up parts, if needed."""
+        chosen = config or self.default_config(problem, target)
+        folding = self._folding(problem)
+        shape, tile = folding.shape, (chosen.integer("tile_m"), chosen.integer("tile_n"))
+        parts, threads = _parts(folding, chosen, workspace_limit), tile[0] * tile[1] // 64
+        is_partial = folding.folds or parts > 1
+        launch = Launch(
+            KernelSpec(self._program(problem, shape, chosen, is_partial), "igemm_nvidia_weights"),
+            (
+                BufferArg(Memory.WORKSPACE if folding.folds else Memory.X),
+                BufferArg(Memory.Y),
+                BufferArg(Memory.WORKSPACE, folding.folded_bytes)
+                if is_partial
+                else BufferArg(Memory.W),
+                *Epilogue.of(problem).arguments,
+                i32(parts),
+                *shape.arguments,
+            ),
+            (_count(shape, tile) * parts * threads,),
+            (threads,),
+        )
+        return Recipe(
+            self.solver_id,
+            (
+                *((folding.launch(),) if folding.folds else ()),
+                launch,
+                *((folding.sum(parts),) if is_partial else ()),
+            ),
+            workspace=_workspace(folding, parts),
+            config=chosen,
+        )
+
+    def _folding(self, problem: ConvProblem) -> Folding:
+        """The problem as the kernel sees it: a dynamic program is that of problems of any size."""
+        return Folding.of(without_patches(problem) if self.fixed else problem)
+
+    def _program(
+        self, problem: ConvProblem, shape: GpuGeometry, config: Config, is_partial: bool
+    ) -> Program:
+        macros: dict[str, DefineValue] = {
+            **{name.upper(): config[name] for name in ("tile_m", "tile_n", "stages")},
+            "CHANNELS_LAST": True,
+            "DTYPE": problem.dtype.upper(),
+            "SPLIT_FLOATS": _is_split(problem),
+            "PARTIAL": is_partial,
+        }
+        if self.fixed:
+            macros |= {"FIXED": True, **shape.sizes}
+        return Program(
+            KernelSource(PACKAGE, "kernels/nvidia_weights.cl"),
+            KernelLanguage.SHARED,
+            make_defines(macros),
+        )
+
+
+def _is_split(problem: ConvProblem) -> bool:
+    return problem.dtype is DataType.FLOAT32 and not problem.allow_tf32
+
+
+def _count(shape: GpuGeometry, tile: tuple[int, int]) -> int:
+    columns = shape.source_channels * shape.taps
+    return -(-shape.result_channels // tile[0]) * -(-columns // tile[1]) * shape.groups
+
+
+def _most_parts(shape: GpuGeometry) -> int:
+    return max(1, shape.positions // _SHORTEST_PART)
+
+
+def _filling(shape: GpuGeometry, tile: tuple[int, int], units: int, most: int) -> list[int]:
+    """Numbers of parts that fill the device in whole rounds, and 1."""
+    count, places = _count(shape, tile), _RATES[tile][3] * units
+    return [1, *(n for rounds in _ROUNDS if 1 < (n := rounds * places // count) <= most)]
+
+
+def _best(folding: Folding, target: Target) -> tuple[tuple[int, int], int, float]:
+    """The tile and the number of parts that take the fewest seconds, and these."""
+    problem, shape, units = folding.problem, folding.shape, target.compute_units
+    kind = 0 if _is_split(problem) else 1 if problem.dtype is DataType.FLOAT32 else 2
+    choices = []
+    for tile, rate in _RATES.items():
+        for parts in _filling(shape, tile, units, _most_parts(shape)):
+            flops = 2 * tile[0] * tile[1] * (shape.positions / parts + _AROUND)
+            groups, places = _count(shape, tile) * parts, rate[3]
+            # Work-groups of a unit share its speed.
+            full, rest = divmod(-(-groups // units), places)
+            needed = (full * places + rest) * flops * 1e-9 / rate[kind]
+            if parts > 1 or folding.folds:
+                moved = (2 * parts + 1) * 4 * folding.part_elements
+                needed += _LAUNCH_SECONDS + memory_seconds(moved, target, _BANDWIDTH_SHARE)
+            if folding.folds:
+                moved = 2 * folding.folded_bytes
+                needed += _LAUNCH_SECONDS + memory_seconds(moved, target, _BANDWIDTH_SHARE)
+            choices.append((tile, parts, needed))
+    return min(choices, key=lambda choice: choice[2])
+
+
+def _parts(folding: Folding, config: Config, limit: int | None) -> int:
+    """The parts of a config, or as many as fit the limit."""
+    parts = config.integer("parts")
+    if limit is None:
+        return parts
+    fitting = (limit - folding.folded_bytes) // (4 * folding.part_elements)
+    return min(parts, fitting) if fitting > 1 else 1
+
+
+def _workspace(folding: Folding, parts: int) -> int:
+    """Bytes of the folded x, and of the parts where there are several or w has another form."""
+    if parts == 1 and not folding.folds:
+        return 0
+    return folding.folded_bytes + parts * 4 * folding.part_elements
