@@ -4,13 +4,13 @@
     python benchmarks/tune_scale.py workers FILE -n 32 --workers 4 --direction all
     python benchmarks/tune_scale.py scheduler
 
-The first measures on two cores of a CPU, each worker on a core of its own; the second on four GPUs.
+The first measures on a CPU, where one worker measures and the other compiles; the second on four
+GPUs.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -60,7 +60,7 @@ def workers(
 ) -> None:
     """Tune LAYERS with one worker and with several, and compare problems a second.
 
-    Starting the workers does not count. On a CPU one worker has as many cores as each of several.
+    Starting the workers does not count. On a CPU one of several measures, and the others compile.
     """
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "layers.txt")
@@ -70,7 +70,7 @@ def workers(
         what += ["--strategy", strategy, "--direction", direction]
         _tune(what, workers, Path(folder, "warm-up"))  # and compiles
         several = _tune(what, workers, Path(folder, "several"))
-        one = _tune(what, 1, Path(folder, "one"), _share(several["device"], workers))
+        one = _tune(what, 1, Path(folder, "one"))
         measuring = [_measuring(Path(folder, run)) for run in ("one", "several")]
     ratio = one["seconds"] / several["seconds"]
     document = {
@@ -94,23 +94,10 @@ def _measuring(database: Path) -> float:
     return float(sum(event["seconds"] for event in events if event["event"] == "finished"))
 
 
-def _share(device: str, workers: int) -> set[int]:
-    """Cores for a single worker: on a CPU that several share, as many as each of them has."""
-    cores = sorted(os.sched_getaffinity(0))
-    units = device.rpartition("|")[2]
-    return set(cores[: int(units)]) if units == str(len(cores) // workers) else set(cores)
-
-
-def _tune(what: list[object], workers: int, out: Path, cores: set[int] | None = None) -> Any:
+def _tune(what: list[object], workers: int, out: Path) -> Any:
     words = ("tune", "run", *what, "--workers", workers, "--to", out, "--json")
     command = [sys.executable, "-m", "convfind", *map(str, words)]
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores or before)  # inherited
-    try:
-        output = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
-    finally:
-        os.sched_setaffinity(0, before)
-    return json.loads(output)
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
 
 
 class _Nobody:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = sorted(path.parent for path in ROOT.glob("packages/*/pyproject.toml"))
@@ -51,6 +52,19 @@ def core_version() -> str:
 def test_there_are_packages_and_an_example() -> None:
     assert {"core", "backend-opencl", "solvers-direct"} <= {folder.name for folder in PACKAGES}
     assert EXAMPLES
+
+
+def test_intels_runtime_is_wanted_where_it_exists() -> None:
+    extra = project(ROOT / "packages/backend-opencl")["optional-dependencies"]["cpu"]
+    requirements = [Requirement(text) for text in extra]
+
+    def wanted(machine: str, system: str) -> set[str]:
+        here = {"platform_machine": machine, "sys_platform": system}
+        return {one.name for one in requirements if not one.marker or one.marker.evaluate(here)}
+
+    assert {"intel-opencl-rt"} <= wanted("x86_64", "linux") & wanted("AMD64", "win32")
+    for machine, system in (("aarch64", "linux"), ("arm64", "darwin"), ("x86_64", "darwin")):
+        assert not {name for name in wanted(machine, system) if name.startswith("intel-")}
 
 
 @OURS

@@ -94,7 +94,7 @@ def _plot(bars: Sequence[Bar]) -> str:
 
     height = _ROW * len(bars) + 40
     parts = [
-        f'<figure class="plot"><svg viewBox="0 0 {_WIDTH} {height}" role="img" '
+        f'<figure class="plot" tabindex="0"><svg viewBox="0 0 {_WIDTH} {height}" role="img" '
         f'aria-label="Speed relative to the peer for {len(bars)} comparisons; '
         'the tables below have the numbers">'
     ]

@@ -68,4 +68,4 @@ def _drawn(path: Path, words: str) -> str:
     drawing = re.sub(r"<style>.*?</style>|<\?xml.*?\?>", "", drawing, flags=re.DOTALL)
     drawing = re.sub(r"\s*\n\s*", "", drawing)
     named = drawing.replace("<svg ", f'<svg role="img" aria-label="{words}" ', 1)
-    return f'<figure class="diagram">{named}</figure>'
+    return f'<figure class="diagram" tabindex="0">{named}</figure>'

@@ -19,6 +19,12 @@ from convfind_finddb_tools.joining import (
     join_foreign,
     join_quarantines,
 )
+from convfind_finddb_tools.tune.workload import (
+    WorkloadLine,
+    read_workload,
+    workload_path,
+    write_workload,
+)
 
 SOLVERS = st.sampled_from(["a", "b"])
 SMALL = st.integers(0, 2)
@@ -146,6 +152,34 @@ def test_merge_unites_databases_and_reports_conflicts(
         assert found == [("one", 1.0), ("three", 2.0), ("two", 4.0)]
         assert database.lookup(target, other) is not None
     assert shell.json("db", "merge", second, "--to", tmp_path / "out")["changed"] == 0
+
+
+def test_merge_keeps_how_often_problems_occur(
+    shell: Any, store: Callable[..., Path], record: Callable[..., FindRecord], tmp_path: Path
+) -> None:
+    def lines(*counts: tuple[str, str, int]) -> list[WorkloadLine]:
+        return [WorkloadLine(source=one, problem=what, count=n) for one, what, n in counts]
+
+    first, second = store("first", record("a")), store("second", record("b"))
+    write_workload(workload_path(first), lines(("net", "p", 3), ("net", "q", 1)))
+    write_workload(workload_path(second), lines(("net", "p", 4), ("other", "p", 1)))
+    wanted = lines(("net", "p", 4), ("net", "q", 1), ("other", "p", 1))
+    for number, order in enumerate(((first, second), (second, first), (first, second, first))):
+        out = tmp_path / f"out{number}"
+        assert shell.json("db", "merge", *order, "--to", out, "--direction", "fwd")["networks"] == 2
+        merged = read_workload(workload_path(out))
+        assert sorted(merged, key=lambda line: (line.source, line.problem)) == wanted
+    shell("db", "merge", first, "--to", out)
+    assert read_workload(workload_path(out)) == merged
+
+
+def test_a_malformed_workload_leaves_everything_alone(
+    shell: Any, store: Callable[..., Path], record: Callable[..., FindRecord], tmp_path: Path
+) -> None:
+    first = store("first", record("a"))
+    workload_path(first).write_text("{")
+    shell("db", "merge", first, "--to", tmp_path / "out", code=2)
+    assert not (tmp_path / "out").exists()
 
 
 def test_merge_in_any_order_gives_one_database(

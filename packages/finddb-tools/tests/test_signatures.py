@@ -57,6 +57,19 @@ def test_a_key_is_its_owners_only_and_stays(shell: Any, tmp_path: Path) -> None:
     assert (tmp_path / "a.key").read_bytes() == secret
 
 
+def test_a_public_key_that_is_there_is_not_replaced(shell: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.key.pub").write_text("another's\n")
+    assert "a.key.pub exists already" in shell.error("db", "keygen", tmp_path / "a.key")
+    assert (tmp_path / "a.key.pub").read_text() == "another's\n"
+    assert not (tmp_path / "a.key").exists()
+
+
+def test_who_trusts_a_private_key_is_told(shell: Any, signed: Path, keys: Path) -> None:
+    error = shell.error(*install(shell, signed, "--trust", keys / "our.key"))
+    assert "is a private key" in error
+    assert "our.key.pub" in error
+
+
 def test_a_pack_by_a_trusted_key_is_installed_with_its_signature(
     shell: Any, signed: Path, keys: Path
 ) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from convfind.backend_kit.selection import select
 from convfind.device.target import DeviceKind, Target
 from convfind.errors import BackendUnavailableError
+from convfind.install_hint import pip_install
 from convfind.log import logger
 from convfind.runtime.backend import Backend
 from convfind_backend_opencl.cpu_runtime import (
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
 
     from convfind_backend_opencl.device import OpenCLDevice
 
-_INSTALL = (
-    "install a GPU vendor's driver, or a CPU runtime with "
-    "pip install 'convfind-backend-opencl[cpu]'"
-)
 _KINDS = (DeviceKind.GPU, DeviceKind.ACCELERATOR, DeviceKind.CPU)
 #: Words in a target's platform or vendor, best first.
 _VENDORS = {
@@ -70,9 +67,14 @@ class OpenCLBackend(Backend):
         if self._found is None:
             self._found = sorted(_discover(), key=lambda found: _rank(found[1]))
         if not self._found:
-            msg = f"no opencl device found; {_INSTALL}"
+            msg = f"no opencl device found; {_install()}"
             raise BackendUnavailableError(msg)
         return self._found
+
+
+def _install() -> str:
+    command = pip_install("convfind-backend-opencl[cpu]")
+    return f"install a GPU vendor's driver, or a CPU runtime with {command}"
 
 
 def _rank(target: Target) -> tuple[int, int, int]:
@@ -101,7 +103,7 @@ def _discover() -> list[tuple[cl.Device, Target]]:
     if not platforms:
         choice = users_choice()
         only = f"unset OCL_ICD_VENDORS, which is {choice}, or " if choice else ""
-        msg = f"no opencl platform found ({why}); {only}{_INSTALL}"
+        msg = f"no opencl platform found ({why}); {only}{_install()}"
         raise BackendUnavailableError(msg)
     found = []
     for platform in platforms:

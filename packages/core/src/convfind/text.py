@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from convfind.find.solution import Solution
+
+
+_UNBOUNDED = 10_000  # characters of a line
 
 
 def format_bytes(size: int) -> str:
@@ -67,6 +71,16 @@ def gflops(flops: float, ms: float) -> float:
 def gigabytes(traffic: float, ms: float) -> float:
     """Gigabytes in a second, of so many bytes in so many milliseconds."""
     return traffic / ms / 1e6 if ms > 0 else 0.0
+
+
+def table_text(table: Table) -> str:
+    """Return a table as plain text, as wide as it needs to be."""
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=_UNBOUNDED, color_system=None)
+    with console.capture() as captured:
+        console.print(table)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
 def new_table(*columns: str, right: Sequence[str] = ()) -> Table:

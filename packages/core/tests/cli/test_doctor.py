@@ -87,7 +87,7 @@ def run_doctor(tmp_path: Path, *plugins: object) -> tuple[int, str]:
 def test_core_alone_is_sound_and_says_what_to_install(tmp_path: Path) -> None:
     code, text = run_doctor(tmp_path)
     assert code == 0
-    assert "pip install 'convfind-backend-opencl[cpu]'" in text
+    assert "backend-opencl[cpu]" in text
 
 
 def test_backends_without_any_device_are_broken(tmp_path: Path) -> None:

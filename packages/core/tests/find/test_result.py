@@ -50,6 +50,8 @@ def test_consoles_and_notebooks_show_the_same_cells(found: FindResult) -> None:
     assert len(cells) == 9 * (1 + len(found.solutions))
     assert "".join("".join(cells).split()) == "".join(text.getvalue().replace("─", "").split())
     assert found.problem in found._repr_html_()
+    printed = str(found).replace("─", "")
+    assert "".join(printed.split()) == "".join("".join(cells).split())
 
 
 def test_html_escapes_what_plugins_are_called(found: FindResult) -> None:

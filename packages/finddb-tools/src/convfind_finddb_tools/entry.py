@@ -1,4 +1,4 @@
-"""A database's results for one problem on one device, convfind's and MIOpen's in one form."""
+"""A database's records for one problem on one device, convfind's and MIOpen's in one form."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The result of one solver; times in milliseconds, sizes in bytes."""
+    """The record of one solver; times in milliseconds, sizes in bytes."""
 
     solver: str
     algorithm: str
@@ -43,7 +43,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """All results for one problem on one device, in the order of the database."""
+    """All records for one problem on one device, in the order of the database."""
 
     origin: str  # "convfind" or "miopen"
     device: str
@@ -54,7 +54,7 @@ class Entry:
 
     @property
     def winner(self) -> Measured | None:
-        """The fastest result; MIOpen's zero times are defects and never win."""
+        """The fastest record; MIOpen's zero times are defects and never win."""
         timed = [result for result in self.results if result.time_ms > 0]
         return min(timed, key=lambda result: (result.time_ms, result.solver), default=None)
 

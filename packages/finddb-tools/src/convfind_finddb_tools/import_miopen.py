@@ -1,4 +1,4 @@
-"""Importing MIOpen's texts: every line becomes a record or is listed with a reason."""
+"""Importing MIOpen's texts: every line becomes an entry or is listed with a reason."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GROWTH = 64  # bytes that a compressed byte may become in the database
 
 @dataclass(frozen=True, slots=True)
 class RefusedLine:
-    """A line that did not become a record."""
+    """A line that did not become an entry."""
 
     number: int
     reason: str
@@ -45,13 +45,13 @@ class ImportReport:
             raise FindDbError(msg)
 
     def require_records(self) -> None:
-        """Raise `FindDbError` where no line at all is a record."""
+        """Raise `FindDbError` where no line at all is an entry."""
         if not self.lines:
             msg = f"{self.file} is empty"
             raise FindDbError(msg)
         if not self.added and not self.unchanged and self.refused:
             first = self.refused[0]
-            msg = f"{self.file} holds no record; line {first.number}: {first.reason}"
+            msg = f"{self.file} holds no entry; line {first.number}: {first.reason}"
             raise FindDbError(msg)
 
 
@@ -78,7 +78,7 @@ def import_miopen(
         on_progress: hears how many bytes of the file were read.
 
     Raises:
-        FindDbError: the file or the database cannot be used, or no line is a record.
+        FindDbError: the file or the database cannot be used, or no line is an entry.
     """
     kind = kind or kind_of(file)
     device = device or ForeignDevice.of_file(file, perf=kind is PERF_TEXT)
@@ -157,4 +157,4 @@ class _Import:
             key = self._prefix + name
             if equals and (key, seal(key, values)) in different:
                 self._report.unchanged -= 1
-                self._report.refuse(number, "another record of this problem is there already")
+                self._report.refuse(number, "another entry of this problem is there already")

@@ -17,6 +17,12 @@ from convfind_finddb_tools.database import Snapshot, Writer, database_path
 from convfind_finddb_tools.entry import split_key
 from convfind_finddb_tools.joining import JOINS, join_entries, join_into, record_identity
 from convfind_finddb_tools.selection import Selection
+from convfind_finddb_tools.tune.workload import (
+    join_workloads,
+    read_workload,
+    workload_path,
+    write_workload,
+)
 
 _BATCH = 20_000  # values in one transaction, which bounds the memory that it takes
 _CONFLICT = 1.1  # times farther apart than this are worth a look
@@ -37,12 +43,16 @@ class Conflict:
 
 @dataclass(slots=True)
 class MergeReport:
-    """Result of a merge; `conflicts` lists at most 10,000 of the ``conflicting``."""
+    """Result of a merge; `conflicts` lists at most 10,000 of the ``conflicting``.
+
+    ``networks`` counts those whose workloads are beside the output now.
+    """
 
     read: int = 0
     changed: int = 0
     damaged: int = 0
     conflicting: int = 0
+    networks: int = 0
     conflicts: list[Conflict] = field(default_factory=list)
 
 
@@ -54,15 +64,18 @@ def merge_databases(
 ) -> MergeReport:
     """Join the selected parts of databases into another one, created if missing.
 
-    Existing contents of the output take part.
+    Existing contents of the output take part. Workloads beside the databases are joined whole:
+    a network has all its problems, whichever were selected.
 
     An interrupted merge may simply be repeated.
 
     Raises:
         FindDbError: a database cannot be used, or the output is a source too.
+        ProblemError: a workload beside one of them is malformed; nothing is changed.
     """
     check_distinct([database_path(path) for path in sources], file_in(output, FILE_NAME))
     report = MergeReport()
+    workload = join_workloads(read_workload(workload_path(path)) for path in (output, *sources))
     snapshots: list[Snapshot] = []
     try:
         snapshots += (Snapshot(path) for path in sources)
@@ -76,6 +89,9 @@ def merge_databases(
     finally:
         for snapshot in snapshots:
             snapshot.close()
+    if workload:
+        write_workload(workload_path(output), workload)
+    report.networks = len({line.source for line in workload})
     return report
 
 

@@ -1,4 +1,4 @@
-"""Removing selected results, so that a find measures them again."""
+"""Removing selected records, so that a find measures them again."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from convfind_finddb_tools.sealed import open_foreign
 
 
 def remove(database: Path, entries: Sequence[Entry]) -> int:
-    """Remove results in one transaction; returns how many were still there.
+    """Remove records in one transaction; returns how many were still there.
 
-    A solver whose results are removed no longer counts as considered.
+    A solver whose records are removed no longer counts as considered.
     """
     with Writer(database) as writer:
 
@@ -46,7 +46,7 @@ def _remove(change: Change, entry: Entry) -> int:
 def _without_records(
     change: Change, key: bytes, sealed: bytes, entry: Entry
 ) -> tuple[int, bytes | None]:
-    """Return the number of removed results, and the value that remains."""
+    """Return the number of removed records, and the value that remains."""
     old = FIND.unpack(key, sealed, change.get)
     if old is None:
         return 0, None

@@ -36,11 +36,11 @@ class Selection:
         dtype: data type of the problem.
         layout: layout of x.
         device: part of the device's identity, in any case of letters.
-        solver: the solver's id; only its results remain.
-        algorithm: an algorithm family; only its results remain.
-        stale: only results of another driver than the one a device here has now, by `drivers`.
-        older_than: only results at least so many days old.
-        newer_than: only results at most so many days old.
+        solver: the solver's id; only its records remain.
+        algorithm: an algorithm family; only its records remain.
+        stale: only records of another driver than the one a device here has now, by `drivers`.
+        older_than: only records at least so many days old.
+        newer_than: only records at most so many days old.
         drivers: driver of each device that is here, by its identity.
     """
 
@@ -75,7 +75,7 @@ class Selection:
 
     @property
     def restricts_results(self) -> bool:
-        """True where results of a problem may be left out, and not only whole problems."""
+        """True where records of a problem may be left out, and not only whole problems."""
         return self._needs_provenance or self.solver is not None or self.algorithm is not None
 
     def narrowed(self, table: str, key: bytes, value: Any) -> Any:

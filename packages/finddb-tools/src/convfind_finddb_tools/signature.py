@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from convfind.errors import FindDbCorruptError, FindDbError
+from convfind.install_hint import pip_install
 from convfind_finddb_tools.exporting import replacing
 from convfind_finddb_tools.pack import Pack
 
@@ -56,7 +57,7 @@ def generate_key(file: Path) -> str:
     """Write a new private key, and the public one beside it with ``.pub``; return the latter.
 
     Raises:
-        FindDbError: the file exists already, or one of them cannot be written.
+        FindDbError: one of them exists already or cannot be written; nothing is left of the other.
     """
     ed25519, serialization = _cryptography()
     key = ed25519.Ed25519PrivateKey.generate()
@@ -65,18 +66,25 @@ def generate_key(file: Path) -> str:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
+    public = _public_text(key.public_key())
+    _write_new(file, secret, 0o600)
     try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        _write_new(file.with_name(file.name + ".pub"), f"{public}\n".encode(), 0o644)
+    except FindDbError:
+        file.unlink()  # a key that nobody could check
+        raise
+    return public
+
+
+def _write_new(file: Path, content: bytes, mode: int) -> None:
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError:
         raise FindDbError(f"{file} exists already; a key is never written over") from None
     except OSError as exc:
         raise FindDbError(f"{file} cannot be written: {exc.strerror}") from exc
     with os.fdopen(descriptor, "wb") as stream:
-        stream.write(secret)
-    public = _public_text(key.public_key())
-    with replacing(file.with_name(file.name + ".pub")) as stream:
-        stream.write(f"{public}\n".encode())
-    return public
+        stream.write(content)
 
 
 def sign_pack(pack: Pack, key_file: Path) -> str:
@@ -122,6 +130,8 @@ def read_trusted(keys: Path) -> frozenset[str]:
     except (OSError, UnicodeDecodeError) as exc:
         raise FindDbError(f"{keys} cannot be read: {exc}") from exc
     words = [word for line in lines if (word := line.partition("#")[0].strip())]
+    if words and words[0].startswith("-----BEGIN") and "PRIVATE" in words[0]:
+        raise FindDbError(f"{keys} is a private key, which signs; give the public one, {keys}.pub")
     for word in words:
         if not _PUBLIC.fullmatch(word):
             raise FindDbError(
@@ -195,7 +205,6 @@ def _cryptography() -> tuple[Any, Any]:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError:
-        raise FindDbError(
-            "signatures need cryptography: python -m pip install 'convfind-finddb-tools[sign]'"
-        ) from None
+        command = pip_install("convfind-finddb-tools[sign]")
+        raise FindDbError(f"signatures need cryptography: {command}") from None
     return ed25519, serialization

@@ -1,4 +1,4 @@
-"""Why a recorded result is used or not on a device."""
+"""Why a record is used or not on a device."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _use(
 
 
 def without_result(problem: ConvProblem, session: Session) -> tuple[str, ...]:
-    """Solvers that take the problem, and about which searches decided without a result."""
+    """Solvers that take the problem, and about which searches decided without a record."""
     stored = session.database.lookup(session.target, problem)
     if stored is None:
         return ()

@@ -222,7 +222,7 @@ def test_without_dask_the_error_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     arguments = ("tune", "run", layers, "--to", tmp_path / "out", "--workers", 1)
-    assert "convfind-finddb-tools[tune]" in shell(*arguments, code=1).stderr
+    assert "finddb-tools[tune]" in shell(*arguments, code=1).stderr
     assert DaskFleet.most_in_batch > 1
 
 

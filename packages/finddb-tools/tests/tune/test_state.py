@@ -14,7 +14,14 @@ from convfind_finddb_tools.tune.state import read_state
 
 def begin(campaign: Campaign) -> None:
     """Write what a run with two workers writes, one of them with a failure."""
-    campaign.journal.write("started", strategy="full", workers=2, problems=9, device="a device")
+    campaign.journal.write(
+        "started",
+        strategy="full",
+        workers=2,
+        problems=9,
+        device="a device",
+        dashboard="http://127.0.0.1:8787/status",
+    )
     for worker, failure in (("w1", ""), ("w2", "out of memory"), ("w1", "")):
         campaign.journal.write(
             "finished", problem=f"of {worker}", worker=worker, seconds=0.5, failure=failure
@@ -52,9 +59,11 @@ def test_the_command_shows_it(shell: Callable[..., Any], tmp_path: Path) -> None
         text = shell("tune", "status", tmp_path / "tuned").stdout
         assert "under way" in text
         assert "3 of 9 problems" in text
+        assert "http://127.0.0.1:8787/status" in text
         campaign.journal.write("stopped", why="interrupted", remaining=6)
     text = shell("tune", "status", tmp_path / "tuned").stdout
     assert "ended, interrupted" in text
     assert "6 problems remain" in text
+    assert "http" not in text, "a page that is gone"
     failed = shell("tune", "status", tmp_path / "never", code=1)
     assert "no run ever tuned into" in failed.stderr

@@ -17,6 +17,7 @@ from convfind.device.target import DeviceKind
 from convfind.errors import ConvfindError
 from convfind.handle import Handle
 from convfind.handle.convolution import Convolution
+from convfind.install_hint import pip_install
 from convfind.runtime.backend import Device, DeviceBuffer, InvokeArgs
 from convfind.settings import Settings
 from convfind_torch.openmp import release_cores
@@ -149,7 +150,8 @@ def _cpu_name() -> str:
     if names:
         return names[0]
     why = "".join(f"; {backend}: {reason}" for backend, reason in listed.failures.items())
-    msg = f"no backend has a CPU; pip install convfind-backend-opencl[cpu] gives one{why}"
+    command = pip_install("convfind-backend-opencl[cpu]")
+    msg = f"no backend has a CPU; {command} gives one{why}"
     raise convfind.BackendUnavailableError(msg)
 
 
@@ -161,6 +163,7 @@ def _gpu(number: int, stream: int) -> Handle:
     backend = default_registry().backends.get(name)
     open_native = getattr(backend, "open_native", None)
     if open_native is None:
-        msg = f"no backend for {name} devices is installed; pip install convfind-backend-{name}"
+        command = pip_install(f"convfind-backend-{name}")
+        msg = f"no backend for {name} devices is installed; {command}"
         raise convfind.BackendUnavailableError(msg)
     return convfind.handle_for(open_native(stream, number))

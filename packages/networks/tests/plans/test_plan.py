@@ -168,6 +168,10 @@ def test_what_is_beyond_the_budget_is_estimated_and_said(handle: Handle, finds: 
     assert len(finds.problems) == before
     assert made.schedule.notes == ("2 of 2 problems are served by estimates: not measured yet",)
     assert made.explain().to_dict()["notes"] == list(made.schedule.notes)
+    printed = str(made.explain())
+    assert printed.startswith("\n".join(made.explain().lines))
+    for task in made.schedule.tasks:
+        assert any(line.startswith(task.node) for line in printed.splitlines())
 
 
 def test_layouts_follow_recorded_times_once_both_are_recorded(handle: Handle, finds: Any) -> None:

@@ -9,13 +9,14 @@ import click
 import convfind
 from convfind.cli.app import App, Command, new_table
 from convfind.device.target import Target
+from convfind.install_hint import pip_install
 from convfind.text import format_bytes
 
-#: For those who have no backend at all.
-INSTALL_BACKEND = (
-    "no backend is installed; python -m pip install 'convfind-backend-opencl[cpu]' brings OpenCL "
-    "and a runtime for CPUs"
-)
+
+def install_backend() -> str:
+    """Say what to do without any backend."""
+    command = pip_install("convfind-backend-opencl[cpu]")
+    return f"no backend is installed; {command} brings OpenCL and a runtime for CPUs"
 
 
 def device_json(name: str, target: Target) -> dict[str, Any]:
@@ -72,4 +73,4 @@ def devices(app: App) -> None:
     for name, error in errors.items():
         app.print(f"{name}: {error}")
     if not app.registry.backends:
-        app.print(INSTALL_BACKEND)
+        app.print(install_backend())

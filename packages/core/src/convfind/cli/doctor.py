@@ -13,7 +13,7 @@ import click
 
 import convfind
 from convfind.cli.app import App, Command
-from convfind.cli.devices import INSTALL_BACKEND
+from convfind.cli.devices import install_backend
 from convfind.cli.version import installed_version
 from convfind.errors import SettingsError
 from convfind.finddb import FindDb, FindDbWarning
@@ -152,7 +152,7 @@ def _print(app: App, diagnosis: Diagnosis) -> None:
     app.print(*(f"  {name}: {state}" for name, state in facts["backends"].items()))
     app.print(*(f"  {name}: {identity}" for name, identity in facts["devices"].items()))
     if not facts["backends"]:
-        app.print(f"  {INSTALL_BACKEND}")
+        app.print(f"  {install_backend()}")
     if "database" in facts:
         database = facts["database"]
         app.print("", f"database: {database['path']}")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from convfind.install_hint import pip_install
 from convfind.plugins.registry import Registry
 from convfind.problem.text import Layer, read_layer_file
 from convfind.types import Direction
@@ -31,8 +32,7 @@ def read_layers(
     elif file.suffix in _PACKAGES:
         package = _PACKAGES[file.suffix]
         raise click.ClickException(
-            f"{package.partition('[')[0]} reads {file.suffix} files: "
-            f"python -m pip install '{package}'"
+            f"{package.partition('[')[0]} reads {file.suffix} files: {pip_install(package)}"
         )
     else:
         layers = read_layer_file(file)

@@ -26,6 +26,7 @@ from convfind.cli.run import run
 from convfind.cli.solvers import solvers
 from convfind.cli.version import installed_version, version
 from convfind.errors import ConvfindError, ProblemError, SettingsError
+from convfind.install_hint import pip_install
 from convfind.log import logger, show_messages
 from convfind.plugins.registry import Registry, default_registry
 from convfind.settings import Settings
@@ -110,7 +111,7 @@ class Program(click.Group):
         package = _PACKAGES.get(args[0])
         if package and args[0] not in self.commands and not ctx.resilient_parsing:
             raise click.ClickException(
-                f"`convfind {args[0]}` comes with {package}: python -m pip install {package}"
+                f"`convfind {args[0]}` comes with {package}: {pip_install(package)}"
             )
         return super().resolve_command(ctx, args)
 

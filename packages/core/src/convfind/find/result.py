@@ -72,6 +72,12 @@ class FindResult:
             "elapsed_s": self.elapsed,
         }
 
+    def __str__(self) -> str:
+        """Return the table of solutions as text."""
+        from convfind.text import table_text
+
+        return table_text(self.__rich__())
+
     def __rich__(self) -> Table:
         """Return the table of solutions that ``rich.print`` shows."""
         from convfind.find.result_table import rich_table

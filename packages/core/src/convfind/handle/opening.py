@@ -15,6 +15,7 @@ from convfind.finddb import BinaryStore, FindDb
 from convfind.finddb.packs import installed_packs
 from convfind.handle import Handle
 from convfind.heuristics.installed import installed_models
+from convfind.install_hint import pip_install
 from convfind.log import show_messages
 from convfind.runtime.backend import Device
 from convfind.runtime.kernel_cache import KernelCache
@@ -114,7 +115,8 @@ def _child(name: str, device: Device, registry: Registry, settings: Settings) ->
 def _open_device(name: str | None, registry: Registry) -> tuple[Device, str]:
     """Open a device; also return the name by which another process opens it."""
     if not registry.backends:
-        msg = "no backend is installed; pip install convfind-backend-opencl[cpu] gives a CPU device"
+        command = pip_install("convfind-backend-opencl[cpu]")
+        msg = f"no backend is installed; {command} gives a CPU device"
         raise BackendUnavailableError(msg)
     if name is not None:
         if not isinstance(name, str):

@@ -42,7 +42,7 @@ def convert(app: App, source: Path, output: Path, device: str | None, selection:
       *.jsonl, *.jsonl.bz2       JSON Lines
 
     An existing database is not written to (`import` and `merge` do that); a text is replaced.
-    Lines that are no records are skipped and counted, as by `import`.
+    Lines that are no entries are skipped and counted, as by `import`.
 
     \b
     Examples:
@@ -76,13 +76,13 @@ def convert(app: App, source: Path, output: Path, device: str | None, selection:
         document = {"output": str(output), "written": written, "damaged": damaged}
         app.emit(document | {"refused": lines})
         return
-    app.print(f"{written:,} records written to {output}")
+    app.print(f"{written:,} entries written to {output}")
     for line in refused[:_SHOWN]:
         app.note(f"{source}:{line.number}: {line.reason}")
     if len(refused) > _SHOWN:
         app.note(f"{source}: {len(refused) - _SHOWN} more lines refused; --json lists them")
     if damaged:
-        app.note(f"{damaged:,} damaged records left out")
+        app.note(f"{damaged:,} damaged entries left out")
 
 
 def _import(source: Path, database: Path, device: str | None) -> ImportReport:

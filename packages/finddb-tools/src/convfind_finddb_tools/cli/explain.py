@@ -81,7 +81,7 @@ def explain(
     else:
         app.print("records  none, in no layer", "")
     if decided:
-        app.print(f"decided about earlier, without a result: {', '.join(decided)}")
+        app.print(f"decided about earlier, without a record: {', '.join(decided)}")
     _print_decision(app, decision)
 
 

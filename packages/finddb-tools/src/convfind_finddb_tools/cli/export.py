@@ -39,6 +39,6 @@ def export(app: App, database: Path | None, form: str, output: Path, selection: 
     if app.json:
         app.emit({"output": str(output), "written": written, "damaged": damaged})
         return
-    app.print(f"{written:,} records written to {output}")
+    app.print(f"{written:,} entries written to {output}")
     if damaged:
-        app.note(f"{damaged:,} damaged records left out")
+        app.note(f"{damaged:,} damaged entries left out")

@@ -1,4 +1,4 @@
-"""``convfind db gc``: removes results that are no longer of use."""
+"""``convfind db gc``: removes records that are no longer of use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from convfind_finddb_tools.selection import Selection
 @click.pass_obj
 @takes_selection
 def gc(app: App, database: Path | None, dry_run: bool, selection: Selection) -> None:
-    """Remove the results that the filters select; the next find measures them again.
+    """Remove the records that the filters select; the next find measures them again.
 
     At least one filter is needed. The file does not become smaller: its space is used again, and
     `compact` writes a smaller copy.
@@ -43,4 +43,4 @@ def gc(app: App, database: Path | None, dry_run: bool, selection: Selection) -> 
         app.emit({"problems": len(entries), "results": results, "removed": not dry_run})
         return
     would = "would be removed" if dry_run else "removed"
-    app.print(f"{results:,} results of {len(entries):,} problems {would}")
+    app.print(f"{results:,} records of {len(entries):,} problems {would}")

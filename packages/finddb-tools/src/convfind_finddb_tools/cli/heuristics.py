@@ -14,7 +14,7 @@ DATA are find databases, own or with records imported from MIOpen, and MIOpen's 
 Examples:
   convfind heuristics train ~/.local/share/convfind --output cpu.npz --seed 1
   convfind heuristics evaluate cpu.npz ~/.local/share/convfind --json
-  convfind heuristics explain cpu.npz fwd-16x64x56x56-...
+  convfind heuristics explain cpu.npz fwd-16x64x56x56-64x64x3x3-s1x1-p1x1-d1x1-g1-NCHW-float32
   convfind heuristics install cpu.npz
 """
 

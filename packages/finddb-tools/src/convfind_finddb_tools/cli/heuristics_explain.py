@@ -33,7 +33,7 @@ for those that do.
 \\b
 Examples:
   convfind heuristics explain h200.npz --x 16,64,56,56 --w 64,64,3,3 --padding 1
-  convfind heuristics explain h200.npz --near tuned fwd-16x64x56x56-...
+  convfind heuristics explain h200.npz --near tuned --x 16,64,56,56 --w 64,64,3,3
 """,
 )
 @click.argument("model", type=PATH, metavar="MODEL")

@@ -10,6 +10,7 @@ from convfind.cli.app import App, Command
 from convfind.cli.progress import ProgressBar
 from convfind.errors import ModelError
 from convfind.heuristics.model_file import write_model
+from convfind.install_hint import pip_install
 from convfind_finddb_tools.cli.heuristics_evaluate import print_scores, read_with_progress
 from convfind_finddb_tools.cli.options import PATH
 from convfind_finddb_tools.heuristics.evaluation import Scores
@@ -73,7 +74,7 @@ def heuristics_train(
     holding out single problems gives flattering scores, since the model saw similar ones. The same
     data and seed give the same model on the same machine. With enough data the model also learns
     to use the record of the same problem at another batch size, and on a --sibling: a device
-    of the same family. Needs PyTorch: pip install "convfind-finddb-tools[train]".
+    of the same family. Needs PyTorch, which the package's extra [train] brings.
 
     With --teachers, large networks are trained first. They are too slow for a query, so they teach
     small ones, one for each data type, on 80,000 derived problems besides the measured ones: on
@@ -92,7 +93,7 @@ def heuristics_train(
         from convfind_finddb_tools.heuristics.teaching import Teaching
         from convfind_finddb_tools.heuristics.training import Recipe, train, training_device
     except ModuleNotFoundError as exc:
-        msg = f'training needs {exc.name}: pip install "convfind-finddb-tools[train]"'
+        msg = f"training needs {exc.name}: {pip_install('convfind-finddb-tools[train]')}"
         raise ModelError(msg) from exc
     device = training_device(device)
     dataset = read_with_progress(data)

@@ -44,7 +44,7 @@ def import_(
 
     Each of them may be compressed by bz2.
 
-    Every line becomes a record, or is listed with its number and the reason. A file is
+    Every line becomes an entry, or is listed with its number and the reason. A file is
     imported whole or not at all; files before one that cannot be read stay imported. Existing
     records stay. MIOpen's records are shown and analysed, but never used by finds.
 

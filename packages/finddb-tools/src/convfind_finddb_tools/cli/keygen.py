@@ -18,7 +18,7 @@ def keygen(app: App, file: Path) -> None:
     """Write a new Ed25519 key into FILE, for its owner only, and the public key into FILE.pub.
 
     Keep FILE to yourself: whoever has it can sign in your name. Hand FILE.pub to those who are to
-    trust your packs. An existing FILE is never written over.
+    trust your packs. An existing FILE or FILE.pub is never written over.
 
     \b
     Examples:

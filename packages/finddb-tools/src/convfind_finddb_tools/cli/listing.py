@@ -1,4 +1,4 @@
-"""``convfind db list``: the problems of a database and their fastest results."""
+"""``convfind db list``: the problems of a database and their fastest records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from convfind_finddb_tools.selection import Selection
 @click.pass_obj
 @takes_selection
 def list_(app: App, database: Path | None, limit: int, selection: Selection) -> None:
-    """List problems with their fastest result.
+    """List problems with their fastest record.
 
     \b
     Examples:
@@ -38,7 +38,7 @@ def list_(app: App, database: Path | None, limit: int, selection: Selection) -> 
     if app.json:
         app.emit({"problems": [_entry_json(entry) for entry in entries], "more": more})
         return
-    numbers = ("ms", "workspace", "results")
+    numbers = ("ms", "workspace", "records")
     table = new_table("device", "problem", "fastest", *numbers, right=numbers)
     for entry in entries:
         best = entry.winner

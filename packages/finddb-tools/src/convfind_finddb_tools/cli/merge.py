@@ -28,8 +28,9 @@ def merge(app: App, sources: tuple[Path, ...], output: Path, selection: Selectio
 
     For each problem and solver better evidence wins: a quiet measurement before a noisy one, then
     more samples, then newer, then smaller spread. The order of the databases does not matter, and
-    merging again changes nothing. For MIOpen's results, which hold only times, the smallest above
-    zero wins. Measurements of the same thing that disagree by more than 10 % are reported.
+    merging again changes nothing. For MIOpen's records, which hold only times, the smallest above
+    zero wins. Measurements of the same thing that disagree by more than 10 % are reported. The
+    workloads beside the databases, which say how often each problem occurs, are united.
 
     \b
     Examples:
@@ -42,7 +43,7 @@ def merge(app: App, sources: tuple[Path, ...], output: Path, selection: Selectio
     with ProgressBar("merging", 100) as bar:
 
         def show(done: int, total: int) -> None:
-            bar.advance(f"merging {total:,} records, %", 100 * done // max(total, 1))
+            bar.advance(f"merging {total:,} entries, %", 100 * done // max(total, 1))
 
         report = merge_databases(distinct, output, show, selection)
     if app.json:
@@ -52,9 +53,11 @@ def merge(app: App, sources: tuple[Path, ...], output: Path, selection: Selectio
 
 
 def _print(app: App, report: MergeReport, output: Path) -> None:
-    app.print(f"{report.read:,} records read, {report.changed:,} of them changed {output}")
+    app.print(f"{report.read:,} entries read, {report.changed:,} of them changed {output}")
+    if report.networks:
+        app.print(f"{report.networks:,} networks are in the workload beside it")
     if report.damaged:
-        app.note(f"{report.damaged:,} damaged records left out")
+        app.note(f"{report.damaged:,} damaged entries left out")
     if not report.conflicts:
         return
     app.print(f"{report.conflicting:,} measurements disagree by more than 10 %")

@@ -66,12 +66,12 @@ _OPTIONS: dict[str, Function] = {
     "device": click.option(
         "--device", metavar="TEXT", help="Part of the device's identity, e.g. gfx90a."
     ),
-    "solver": click.option("--solver", metavar="ID", help="Results of this solver only."),
+    "solver": click.option("--solver", metavar="ID", help="Records of this solver only."),
     "algorithm": click.option(
         "--algorithm", type=click.Choice([algorithm.value for algorithm in Algorithm])
     ),
     "stale": click.option(
-        "--stale", is_flag=True, help="Results of another driver than the device here has now."
+        "--stale", is_flag=True, help="Records of another driver than the device here has now."
     ),
     "older_than": click.option(
         "--older-than", metavar="AGE", callback=_age, help="E.g. 12h, 30d, 8w."

@@ -87,7 +87,7 @@ def report(
         where = str(snapshot.path)
     if not reports:
         such = " that the filters and the list of problems choose" if total else ""
-        msg = f"{where} has no results{such}"
+        msg = f"{where} has no records{such}"
         raise FindDbError(msg)
     versus = "the GEMM fallback" if before is None else str(before)
     what = (problems.stem if problems else "") or Path(where).parent.name

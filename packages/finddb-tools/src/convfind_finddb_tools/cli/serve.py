@@ -10,6 +10,7 @@ import click
 
 from convfind.cli.app import App, Command
 from convfind.errors import FindDbError
+from convfind.install_hint import pip_install
 from convfind_finddb_tools.cli.options import PATH, chosen_database
 
 
@@ -37,9 +38,8 @@ def serve(app: App, databases: tuple[Path, ...], port: int, is_opened: bool, che
         from convfind_finddb_tools.serve.serving import free_socket
         from convfind_finddb_tools.serve.site import build_site
     except ImportError as exc:
-        raise FindDbError(
-            f"{exc.name} is not installed: python -m pip install 'convfind-finddb-tools[serve]'"
-        ) from exc
+        command = pip_install("convfind-finddb-tools[serve]")
+        raise FindDbError(f"{exc.name} is not installed: {command}") from exc
     token = secrets.token_urlsafe(24)
     paths = databases or (chosen_database(app, None),)
     site = build_site(_named(paths), token)

@@ -26,7 +26,7 @@ from convfind_finddb_tools.selection import Selection
 @click.pass_obj
 @takes_selection
 def show(app: App, problem: str, database: Path | None, selection: Selection) -> None:
-    """Show every result, tuned config and quarantine of a problem, on every device.
+    """Show every record, tuned config and quarantine of a problem, on every device.
 
     PROBLEM is a network config as convfind prints it, a key of MIOpen's find-db or perf-db, or a
     MIOpenDriver line in quotes.

@@ -21,7 +21,7 @@ from convfind_finddb_tools.stats import Statistics
 @click.pass_obj
 @takes_selection
 def stats(app: App, database: Path | None, top: int, selection: Selection) -> None:
-    """Count problems, results, and wins of each solver.
+    """Count problems, records, and wins of each solver.
 
     A problem on two devices counts twice. Results of 0 ms, a defect in some of MIOpen's files,
     never win.
@@ -63,7 +63,7 @@ def stats(app: App, database: Path | None, top: int, selection: Selection) -> No
         return
     app.print(
         f"database   {path}, {size / 1e6:,.1f} MB",
-        f"problems   {counted.entries:,} with {counted.results:,} results"
+        f"problems   {counted.entries:,} with {counted.results:,} records"
         + (f", {counted.zero_times:,} of 0 ms" if counted.zero_times else ""),
         f"beside     tuned configs of {configs:,} problems, quarantine of {quarantined:,}",
     )

@@ -52,7 +52,8 @@ def _size(_: click.Context, __: click.Parameter, value: str | None) -> int | Non
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="Workers to start here, a device each; 0: this process tunes.",
+    help="Workers to start here, a device each; on one CPU one of them measures and the others "
+    "compile; 0: this process tunes.",
 )
 @click.option(
     "--compilers",
@@ -75,9 +76,9 @@ def _size(_: click.Context, __: click.Parameter, value: str | None) -> int | Non
 @click.option(
     "--again",
     is_flag=True,
-    help="Also what is finished or in quarantine; results that are in the database stay.",
+    help="Also what is finished or in quarantine; records that are in the database stay.",
 )
-@click.option("--replay", type=PATH, metavar="DB", help="Take results from DB instead of a device.")
+@click.option("--replay", type=PATH, metavar="DB", help="Take records from DB instead of a device.")
 @click.option(
     "--pace",
     type=click.FloatRange(min=0),
@@ -123,7 +124,10 @@ def tune_run(app: App, workload: Workload, database: Path | None, **given: Any) 
             campaign.journal.write(
                 "started", strategy=order.strategy.value, workers=fleet.workers,
                 problems=len(workload.problems), device=fleet.identity.device,
+                dashboard=fleet.dashboard,
             )  # fmt: skip
+            if fleet.dashboard:
+                progress.note(f"dashboard {fleet.dashboard}")
             _remember(chosen, workload)
             run = Run(
                 campaign, fleet, workload.problems, workload.counts, order.strategy, progress,

@@ -38,6 +38,8 @@ def tune_status(app: App, database: Path | None) -> None:
         f"done     {state.finished:,} of {state.total:,} problems in this run{rate}; "
         f"{state.failed:,} failed, {state.quarantined:,} in quarantine, {state.died:,} deaths",
     )
+    if state.dashboard:
+        app.print(f"workers  {state.dashboard}")
     passed = max(state.latest - state.began, 1e-3)
     table = new_table("worker", "problems", "busy", "last", "", right=("problems", "busy"))
     for name, worker in state.workers.items():

@@ -153,7 +153,7 @@ def _figure(parts: Sequence[str], scale: Scale, bottom: float, axis: str, legend
     )
     return (
         f"<figure>{f'<ul class=legend>{entries}</ul>' if legend else ''}"
-        f'<div class="scroll"><svg role="img" aria-label="{escape(axis, quote=True)}" '
+        f'<div class="scroll" tabindex="0"><svg role="img" aria-label="{escape(axis, quote=True)}" '
         f'viewBox="0 0 {_WIDTH} {height:.0f}" width="{_WIDTH}" height="{height:.0f}">'
         f"{''.join(grid)}{''.join(parts)}{title}</svg></div></figure>"
     )

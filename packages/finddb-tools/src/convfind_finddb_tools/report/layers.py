@@ -26,7 +26,7 @@ class Layer:
         entry: everything recorded.
         count: how often the model runs it.
         name: of the layer, if it has one.
-        best: the fastest result of each solver, fastest first; never empty.
+        best: the fastest record of each solver, fastest first; never empty.
         before: what it is compared with, None where there is nothing.
         sources: the networks that have it, each with its number of occurrences there.
     """
@@ -40,12 +40,12 @@ class Layer:
 
     @property
     def winner(self) -> Measured:
-        """The fastest result."""
+        """The fastest record."""
         return self.best[0]
 
     @property
     def runner_up(self) -> Measured | None:
-        """The fastest result of another solver."""
+        """The fastest record of another solver."""
         return self.best[1] if len(self.best) > 1 else None
 
     @property
@@ -210,7 +210,7 @@ def _chosen(
 
 
 def _best(entry: Entry) -> tuple[Measured, ...]:
-    """The fastest result of each solver that packs its weights in every run, fastest first."""
+    """The fastest record of each solver that packs its weights in every run, fastest first."""
     best: dict[str, Measured] = {}
     for result in entry.results:
         if result.time_ms <= 0 or (result.record is not None and result.record.constant_weights):

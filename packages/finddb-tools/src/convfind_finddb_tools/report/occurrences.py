@@ -50,7 +50,7 @@ class _Line(msgspec.Struct):
 def read_occurrences(path: Path, batch: int | None = None) -> list[Occurrence]:
     """Read ``{"problem": text, "count": n}`` lines, or a layer file of MIOpenDriver lines.
 
-    The layers of a layer file stand for all directions of which the database has results. What
+    The layers of a layer file stand for all directions of which the database has records. What
     occurs on several lines counts as often as all of them together.
 
     Args:

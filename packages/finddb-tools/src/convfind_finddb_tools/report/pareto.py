@@ -17,7 +17,7 @@ class LimitCost:
 
     workspace: int
     time_ms: float
-    over: int  # problems that have no result within the limit, and take the least there is
+    over: int  # problems that have no record within the limit, and take the least there is
 
 
 def limit_costs(layers: Sequence[Layer]) -> list[LimitCost]:
@@ -43,7 +43,7 @@ def limit_costs(layers: Sequence[Layer]) -> list[LimitCost]:
 
 
 def _front(layer: Layer) -> list[tuple[int, float]]:
-    """Workspace and time of the results that no other beats in both, by workspace."""
+    """Workspace and time of the records that no other beats in both, by workspace."""
     front: list[tuple[int, float]] = []
     results = [
         result

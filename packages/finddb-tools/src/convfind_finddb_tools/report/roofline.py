@@ -12,7 +12,7 @@ _MOST = 600
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A layer's fastest result."""
+    """A layer's fastest record."""
 
     layer: Layer
     intensity: float  # floating-point operations for each byte that has to be moved

@@ -34,15 +34,15 @@ class Cell:
 def table(headings: Sequence[str], rows: Iterable[Sequence[Cell]], *, sortable: bool) -> str:
     """A table; headings of numbers begin with ``#``."""
     head = "".join(
-        f'<th class="number">{escape(one[1:])}</th>'
+        f'<th scope="col" class="number">{escape(one[1:])}</th>'
         if one.startswith("#")
-        else f"<th>{escape(one)}</th>"
+        else f'<th scope="col">{escape(one)}</th>'
         for one in headings
     )
     body = "".join(f"<tr>{''.join(cell.html for cell in row)}</tr>\n" for row in rows)
     kind = ' class="sortable"' if sortable else ""
     return (
-        f'<div class="scroll"><table{kind}><thead><tr>{head}</tr></thead>'
+        f'<div class="scroll" tabindex="0"><table{kind}><thead><tr>{head}</tr></thead>'
         f"<tbody>\n{body}</tbody></table></div>"
     )
 
@@ -141,7 +141,7 @@ def failure_table(report: DeviceReport) -> str:
 
 
 def undecided_table(report: DeviceReport) -> str:
-    """Solvers about which searches decided without a result."""
+    """Solvers about which searches decided without a record."""
     rows = (
         [
             Cell(solver),

@@ -17,14 +17,10 @@ from starlette.routing import Route
 from convfind.errors import FindDbError, ProblemError
 from convfind_finddb_tools.serve.guard import Guard
 from convfind_finddb_tools.serve.library import Library
-from convfind_finddb_tools.serve.views import PAGES, NotFound, Query, View
+from convfind_finddb_tools.serve.pages import NAVIGATION, PAGES
+from convfind_finddb_tools.serve.view import NotFound, Query, View
 
-_NAVIGATION = {
-    "Devices": "/",
-    "Problems": "/problems",
-    "Networks": "/networks",
-    "Compare": "/compare",
-}
+_LABELS = {path: label for path, (label, _) in NAVIGATION.items()}
 
 
 def build_site(databases: Mapping[str, Path], token: str) -> Starlette:
@@ -75,13 +71,11 @@ def _answer(templates: Environment, path: str, query: Query, view: View) -> Resp
         return f"{path}?{urlencode({**query, **changes})}"
 
     text = templates.get_template("page.html").render(
-        view=view, table=table, path=path, navigation=_NAVIGATION, changed=changed
+        view=view, table=table, path=path, navigation=_LABELS, changed=changed
     )
     return HTMLResponse(text)
 
 
 def _error(templates: Environment, message: str, code: int) -> Response:
-    text = templates.get_template("error.html").render(
-        message=message, navigation=_NAVIGATION, path=""
-    )
+    text = templates.get_template("error.html").render(message=message, navigation=_LABELS, path="")
     return HTMLResponse(text, code)

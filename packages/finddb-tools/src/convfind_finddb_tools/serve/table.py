@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
+
+Item = TypeVar("Item")
 
 #: Rows of one page.
 PAGE_ROWS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column: the name of its field, its heading, and whether it holds numbers."""
-
-    name: str
-    label: str
-    is_number: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +29,16 @@ class Cell:
         return self.text or ("-" if self.value is None else str(self.value))
 
 
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Item]):
+    """A column: its field, its heading, its cell for an item, and whether it holds numbers."""
+
+    name: str
+    label: str
+    cell: Callable[[Item], Cell]
+    is_number: bool = False
+
+
 Row = Mapping[str, Cell]
 
 
@@ -44,12 +47,18 @@ class Table:
     """Rows with a caption; ``total`` counts those of all pages."""
 
     caption: str
-    columns: tuple[Column, ...]
+    columns: tuple[Column[Any], ...]
     rows: Sequence[Row] = field(default_factory=tuple)
     total: int = 0
     page: int = 1
     sort: str = ""
     descending: bool = False
+
+    @classmethod
+    def of(cls, caption: str, columns: tuple[Column[Item], ...], items: Iterable[Item]) -> Self:
+        """Return a table with a row for each item."""
+        rows = [{column.name: column.cell(item) for column in columns} for item in items]
+        return cls(caption, columns, rows)
 
     @property
     def pages(self) -> int:

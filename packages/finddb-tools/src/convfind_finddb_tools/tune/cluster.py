@@ -20,8 +20,10 @@ from importlib import import_module
 from typing import Any, Self
 
 from convfind.errors import ConvfindError
+from convfind.install_hint import pip_install
 from convfind_finddb_tools.tune.fleet import Completion
 from convfind_finddb_tools.tune.order import Identity, Order, Task
+from convfind_finddb_tools.tune.tasks import BATCHES_AHEAD
 from convfind_finddb_tools.tune.worker import (
     Broken,
     compile_batch,
@@ -33,9 +35,6 @@ from convfind_finddb_tools.tune.worker import (
 _LOOK_SECONDS = 2.0  # between two counts of the workers
 _PATIENCE = 120.0  # seconds without any worker before a run gives up
 _START_SECONDS = 120.0  # for workers to start and to open their devices
-_AHEAD = (
-    2  # batches that a worker has: one under way, and one so that it need not wait for the next
-)
 #: A result is small: what takes longer died with its worker.
 _RESULT_SECONDS = 15
 _GATHER_SECONDS = 0.3  # in which everything that a dead worker had comes back
@@ -84,6 +83,7 @@ class DaskFleet:
         self._devices: list[str] = []
         self._compilers: list[str] = []
         self.identity = Identity("", "")
+        self.dashboard = ""
 
     @classmethod
     def start(cls, order: Order, workers: int, compilers: int) -> Self:
@@ -148,6 +148,7 @@ class DaskFleet:
                 msg = f"workers differ in device, driver or solvers: {names}; tune them apart"
                 raise ConvfindError(msg)
             self.identity = identities.pop()
+            self.dashboard = _dashboard(self._client)
         except BaseException:
             self.close()
             raise
@@ -191,7 +192,7 @@ class DaskFleet:
     @property
     def free(self) -> int:
         """Batches that may be submitted."""
-        return _AHEAD * self.workers + len(self._compilers) - self.busy
+        return BATCHES_AHEAD * self.workers + len(self._compilers) - self.busy
 
     @property
     def busy(self) -> int:
@@ -253,7 +254,7 @@ class DaskFleet:
     # -- small parts ------------------------------------------------------------------------------
 
     def _measure_some(self) -> None:
-        while self._compiled and len(self._measuring) < max(_AHEAD * self.workers, 1):
+        while self._compiled and len(self._measuring) < max(BATCHES_AHEAD * self.workers, 1):
             job = self._compiled.popleft()
             binaries = () if job.binaries is None else job.binaries
             future = self._submit(
@@ -336,6 +337,14 @@ class DaskFleet:
         self._compilers = [one for one in found if found[one]["resources"].get("compile")]
 
 
+def _dashboard(client: Any) -> str:
+    """Return the address of Dask's dashboard, if the scheduler serves one."""
+    try:
+        return str(client.dashboard_link or "")
+    except Exception:  # a scheduler without one has no port for it
+        return ""
+
+
 def _is_death(error: BaseException) -> bool:
     return type(error).__name__ == "KilledWorker"
 
@@ -354,7 +363,7 @@ def _dask() -> Any:
         dask, distributed = import_module("dask"), import_module("distributed")
     except ImportError as exc:
         msg = (
-            "several workers need Dask: pip install convfind-finddb-tools[tune]; "
+            f"several workers need Dask: {pip_install('convfind-finddb-tools[tune]')}; "
             "--workers 0 tunes in this process"
         )
         raise ConvfindError(msg) from exc

@@ -32,6 +32,7 @@ class Fleet(Protocol):
     identity: Identity
     most_in_batch: int
     in_process: bool  # a problem that kills its worker ends the program
+    dashboard: str  # address of a page that shows the workers; empty where there is none
 
     @property
     def workers(self) -> int:
@@ -63,6 +64,7 @@ class LocalFleet:
 
     most_in_batch = 1
     in_process = True
+    dashboard = ""
 
     def __init__(self, station: Station, shard: Shard) -> None:
         self._station = station

@@ -7,7 +7,7 @@
 | ``finished`` | a problem is in the database: worker, duration, winner or failure |
 | ``died`` | a worker died with a problem |
 | ``quarantined`` | a problem killed three workers and is left out |
-| ``checkpoint`` | results were merged into the database |
+| ``checkpoint`` | records were merged into the database |
 | ``stopped`` | a run ended: why, and its counts |
 """
 

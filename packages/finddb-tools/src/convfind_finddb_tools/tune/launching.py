@@ -12,7 +12,6 @@ import msgspec
 import convfind
 from convfind.device.target import DeviceKind, Target
 from convfind.errors import DeviceError, FindDbError
-from convfind.log import logger
 from convfind.plugins.registry import Registry
 from convfind.settings import Settings
 from convfind_finddb_tools.tune.fleet import Fleet, LocalFleet
@@ -50,8 +49,12 @@ def open_fleet(order: Order, launch: Launch, registry: Registry, settings: Setti
             return DaskFleet.connect(order, launch.scheduler)
         compilers = launch.compilers or 0
         if not order.replay:
-            order, kind = _placed(order, launch.workers, registry, settings)
-            if launch.compilers is None and kind is not DeviceKind.CPU:
+            devices, kind = _placed(order, launch.workers, registry, settings)
+            order = msgspec.structs.replace(order, devices=devices)
+            if kind is DeviceKind.CPU:
+                measuring = len(devices)
+                return DaskFleet.start(order, measuring, compilers + launch.workers - measuring)
+            if launch.compilers is None:
                 compilers = min(2 * launch.workers, max(_cores() - launch.workers, 0))
         return DaskFleet.start(order, launch.workers, compilers)
     device = order.devices[0] if order.devices else None
@@ -68,8 +71,8 @@ def open_fleet(order: Order, launch: Launch, registry: Registry, settings: Setti
 
 def _placed(
     order: Order, workers: int, registry: Registry, settings: Settings
-) -> tuple[Order, DeviceKind]:
-    """Give each worker a device of its own; the workers on a CPU divide its cores."""
+) -> tuple[tuple[str, ...], DeviceKind]:
+    """Name a device for each worker that measures: on one CPU that is one of them."""
     name = order.devices[0] if order.devices else settings.device
     found = convfind.devices(registry=registry).devices
     if len(order.devices) > 1:
@@ -79,14 +82,16 @@ def _placed(
             first = handle.target
         chosen = [(one, target) for one, target in found if target.identity == first.identity]
     kinds = {target.kind for _, target in chosen}
-    kind = next(iter(kinds))
+    names = tuple(one for one, _ in chosen)
     if kinds == {DeviceKind.CPU} and len(chosen) == 1:
-        return msgspec.structs.replace(order, devices=(chosen[0][0],), cores=_shares(workers)), kind
+        return names, DeviceKind.CPU
     if workers > len(chosen):
-        names = ", ".join(one for one, _ in chosen) or "none"
-        msg = f"{workers} workers need as many equal devices, and there are {len(chosen)}: {names}"
+        msg = (
+            f"{workers} workers need as many equal devices, and there are {len(chosen)}: "
+            f"{', '.join(names) or 'none'}"
+        )
         raise DeviceError(msg)
-    return msgspec.structs.replace(order, devices=tuple(one for one, _ in chosen)), kind
+    return names[:workers], next(iter(kinds))
 
 
 def _target(name: str, found: tuple[tuple[str, Target], ...]) -> Target:
@@ -96,23 +101,6 @@ def _target(name: str, found: tuple[tuple[str, Target], ...]) -> Target:
     names = ", ".join(known for known, _ in found) or "none"
     msg = f"no device {name!r}; with several, name each as `convfind devices` does: {names}"
     raise DeviceError(msg)
-
-
-def _shares(workers: int) -> tuple[tuple[int, ...], ...]:
-    """Cores of each of several workers on one CPU."""
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    if workers < 2 or not cores:
-        return ()
-    if workers > len(cores):
-        msg = f"{workers} workers need as many cores, and there are {len(cores)}"
-        raise DeviceError(msg)
-    each = len(cores) // workers
-    logger.warning(
-        "%d workers share the CPU: what they measure is recorded for a device of %d cores; "
-        "--workers 1 tunes the whole CPU",
-        *(workers, each),
-    )
-    return tuple(tuple(cores[each * n : each * (n + 1)]) for n in range(workers))
 
 
 def _cores() -> int:

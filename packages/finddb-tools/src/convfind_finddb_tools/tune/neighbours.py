@@ -1,4 +1,4 @@
-"""Representatives: problems tuned in full, whose results seed the tuning of similar ones."""
+"""Representatives: problems tuned in full, whose records seed the tuning of similar ones."""
 
 from __future__ import annotations
 

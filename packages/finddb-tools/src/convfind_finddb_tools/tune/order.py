@@ -29,7 +29,6 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
         shards: folder, on the worker's machine, in which each worker has its own database.
         replay: database whose records take the part of measurements; empty: a device is measured.
         pace: seconds of replay for each second that measuring took, 0 for none at all.
-        cores: cores for each local worker, by its number; none: wherever it runs.
     """
 
     strategy: Strategy
@@ -38,7 +37,6 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     shards: str = ""
     replay: str = ""
     pace: float = 0.0
-    cores: tuple[tuple[int, ...], ...] = ()
 
 
 class Identity(msgspec.Struct, frozen=True):

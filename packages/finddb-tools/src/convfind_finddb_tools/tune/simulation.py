@@ -2,8 +2,9 @@
 
 A discrete-event simulation of what `run` and `cluster` do. The queue, the sizes of batches, the
 choice of representatives and the treatment of deaths are the real code; workers, head and clock are
-modelled: the head (scheduler and client together) serves one batch at a time, and does nothing else
-while it merges. What the head needs was measured, see `Costs`.
+modelled: a worker has a batch and a further one that waits for it, as on a cluster; the head
+(scheduler and client together) serves one batch at a time, and does nothing else while it merges.
+What the head needs was measured, see `Costs`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from convfind_finddb_tools.tune.run import CHECKPOINT_OUTCOMES, CHECKPOINT_SECONDS
-from convfind_finddb_tools.tune.tasks import TaskQueue, batch_size
+from convfind_finddb_tools.tune.tasks import BATCHES_AHEAD, TaskQueue, batch_size
 
 _MOST_IN_BATCH = 256  # as in `cluster.DaskFleet`
 
@@ -85,10 +86,28 @@ class SimulationReport:
     finished: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class _Return:
-    """A batch that came back, or what a dead worker left of it."""
+@dataclass(frozen=True, slots=True)
+class _End:
+    """A worker is through with its first batch, or dies with it after some of its problems."""
 
+    worker: int
+    finished: int
+    is_death: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A worker that died is back, and takes as many batches as it lost."""
+
+    worker: int
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Return:
+    """A batch that came back, or what a dead worker left of all that it had."""
+
+    worker: int
     batch: tuple[str, ...]
     finished: int
 
@@ -100,9 +119,12 @@ class Simulation:
         self._scenario = scenario
         self._queue = TaskQueue(scenario.names, scenario.after)
         self._random = random.Random(scenario.seed)
-        self._events: list[tuple[float, int, _Return | None]] = []  # None: a worker is ready
+        self._events: list[tuple[float, int, _End | _Ready]] = []
         self._numbers = 0
-        self._free = scenario.workers
+        # A worker stands here once for each batch that it would take.
+        self._slots = deque([*range(scenario.workers)] * BATCHES_AHEAD)
+        self._batches: list[deque[tuple[str, ...]]] = [deque() for _ in range(scenario.workers)]
+        self._down: set[int] = set()
         self._pace: float | None = None
         self._unmerged = 0
         self._merged_at = 0.0
@@ -124,11 +146,11 @@ class Simulation:
             then, _, what = heapq.heappop(self._events)
             waited += len(waiting) * (then - now)
             now = then
-            if what is None:
-                self._free += 1
+            if isinstance(what, _Ready):
+                self._revive(what, now)
                 head_free = self._hand_out(max(now, head_free))
             else:
-                waiting.append(what)
+                waiting.append(self._end(what, now))
                 self.report.queue_most = max(self.report.queue_most, len(waiting))
                 head_free = max(head_free, now)
         end = self._merge(max(now, head_free))
@@ -147,7 +169,7 @@ class Simulation:
         if died:
             self._queue.lose(back.batch, finished)
         else:
-            self._free += 1
+            self._slots.append(back.worker)
         self._unmerged += len(finished)
         busy = costs.batch + costs.problem * len(back.batch)
         self._head_busy += busy
@@ -165,25 +187,28 @@ class Simulation:
         return now + busy
 
     def _hand_out(self, now: float) -> float:
-        """Give batches to the free workers; what that costs is counted when they come back."""
+        """Give batches to the workers; what that costs is counted when they come back."""
         budget = self._scenario.budget
         if budget is not None and now >= budget:
             return now
-        while self._free:
+        while self._slots:
             wanted = batch_size(self._pace, self._queue.ready, self._scenario.workers)
             batch = self._queue.take(min(wanted, _MOST_IN_BATCH))
             if not batch:
                 break
-            self._free -= 1
-            self._work(batch, now)
+            worker = self._slots.popleft()
+            self.report.batches += 1
+            self._batches[worker].append(batch)
+            if len(self._batches[worker]) == 1 and worker not in self._down:
+                self._work(worker, now)
         return now
 
     # -- the workers ------------------------------------------------------------------------------
 
-    def _work(self, batch: tuple[str, ...], now: float) -> None:
-        """Decide how a batch is going to end."""
+    def _work(self, worker: int, now: float) -> None:
+        """Decide how a worker's first batch is going to end."""
         scenario, report = self._scenario, self.report
-        report.batches += 1
+        batch = self._batches[worker][0]
         life = (
             self._random.expovariate(1 / scenario.mean_life)
             if scenario.mean_life is not None
@@ -197,14 +222,34 @@ class Simulation:
                 report.deaths += 1
                 report.repeated_seconds += life - spent
                 self._worked += spent
-                self._push(now + life, _Return(batch, done))
-                self._push(now + life + scenario.costs.restart, None)
+                self._push(now + life, _End(worker, done, is_death=True))
                 return
             spent += seconds
         self._worked += spent
-        self._push(now + spent, _Return(batch, len(batch)))
+        self._push(now + spent, _End(worker, len(batch)))
 
-    def _push(self, when: float, what: _Return | None) -> None:
+    def _end(self, end: _End, now: float) -> _Return:
+        """Take a batch, or all that a dead worker had, and let the worker go on."""
+        batches = self._batches[end.worker]
+        if not end.is_death:
+            batch = batches.popleft()
+            if batches:
+                self._work(end.worker, now)
+            return _Return(end.worker, batch, end.finished)
+        self._down.add(end.worker)
+        back = _Ready(end.worker, len(batches))
+        self._push(now + self._scenario.costs.restart, back)
+        lost = tuple(name for batch in batches for name in batch)
+        batches.clear()
+        return _Return(end.worker, lost, end.finished)
+
+    def _revive(self, ready: _Ready, now: float) -> None:
+        self._down.discard(ready.worker)
+        self._slots.extend([ready.worker] * ready.slots)
+        if self._batches[ready.worker]:
+            self._work(ready.worker, now)
+
+    def _push(self, when: float, what: _End | _Ready) -> None:
         self._numbers += 1
         heapq.heappush(self._events, (when, self._numbers, what))
 

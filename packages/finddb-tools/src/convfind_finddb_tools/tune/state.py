@@ -22,6 +22,7 @@ class _Line(msgspec.Struct):
     device: str = ""
     problem: str = ""
     worker: str = ""
+    dashboard: str = ""
     seconds: float = 0.0
     failure: str = ""
     why: str = ""
@@ -47,6 +48,7 @@ class State:
         is_running: whether its process holds the database's lock.
         stopped: why it ended; empty while it runs, or where it was killed.
         remaining: problems that it left, where it said so.
+        dashboard: address of Dask's page about its workers, while it runs.
     """
 
     device: str = ""
@@ -61,6 +63,7 @@ class State:
     is_running: bool = False
     stopped: str = ""
     remaining: int | None = None
+    dashboard: str = ""
     workers: dict[str, WorkerState] = field(default_factory=dict)
 
     @property
@@ -88,7 +91,11 @@ def read_state(database: Path) -> State:
                 except msgspec.MsgspecError:
                     continue  # cut short by a crash, or being written
                 if line.event == "started":
-                    state = State(line.device, line.strategy, line.problems, began=line.time)
+                    state = State(
+                        *(line.device, line.strategy, line.problems),
+                        began=line.time,
+                        dashboard=line.dashboard,
+                    )
                 if state is not None:
                     _take(state, line)
     except OSError:
@@ -96,6 +103,8 @@ def read_state(database: Path) -> State:
     if state is None:
         raise FindDbError(f"no run ever tuned into {database}; `convfind tune run` does")
     state.is_running = _is_locked(folder / "lock")
+    if not state.is_running:
+        state.dashboard = ""
     return state
 
 

@@ -36,6 +36,7 @@ from convfind_finddb_tools.tune.order import (
     Strategy,
     Task,
 )
+from convfind_finddb_tools.tune.turn import Turn
 
 if TYPE_CHECKING:
     from convfind.plugins.registry import Registry
@@ -93,9 +94,14 @@ class DeviceStation:
         self.identity = Identity(self._target.identity, self._fingerprint())
         self._tasks = 0
         self._kernels = self._new_cache()
+        self._turn = Turn.on(self._target)
 
     def measure(self, task: Task) -> Outcome:
-        """Tune one problem; see `Station`."""
+        """Tune one problem; see `Station`. Other stations on the same cores wait."""
+        with self._turn.alone():
+            return self._measured(task)
+
+    def _measured(self, task: Task) -> Outcome:
         began = time.perf_counter()
         self._tasks += 1
         if not self._tasks % _FORGET_AFTER:
@@ -122,6 +128,10 @@ class DeviceStation:
 
     def compile(self, tasks: Sequence[Task]) -> Binaries:
         """Compile the candidates of tasks, and the configs with which their tuning begins."""
+        with self._turn.shared():
+            return self._compiled(tasks)
+
+    def _compiled(self, tasks: Sequence[Task]) -> Binaries:
         programs: dict[Program, None] = {}
         for task in tasks:
             problem = ConvProblem.from_key(task.problem)
@@ -141,6 +151,7 @@ class DeviceStation:
         """Release the device."""
         self._handle.close()
         self._store.close()
+        self._turn.close()
 
     # -- tuning -----------------------------------------------------------------------------------
 

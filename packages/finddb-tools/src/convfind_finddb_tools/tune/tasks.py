@@ -11,6 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 _BATCH_SECONDS = 0.5  # of work for a worker at a time, so that handing it over costs little
 _SHARE_SECONDS = 0.008  # the same for each worker there is: one head serves them all in turn
 
+#: Batches that a worker has: one under way, and one so that it need not wait for the next.
+BATCHES_AHEAD = 2
+
 #: A problem that was under way so often when a worker died is not tried again.
 MOST_DEATHS = 3
 

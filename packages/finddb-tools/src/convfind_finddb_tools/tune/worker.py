@@ -105,13 +105,11 @@ def station_for(order: Order) -> Station:
     key = msgspec.msgpack.encode(order)
     station = _stations.get(key)
     if station is None:
-        number = _number()
-        if order.cores:
-            _pin(order.cores[number % len(order.cores)])
         if order.replay:
             station = ReplayStation(order)
         else:
-            device = order.devices[number % len(order.devices)] if order.devices else None
+            devices = order.devices
+            device = devices[_number() % len(devices)] if devices else None
             station = DeviceStation(order, device)
         _stations[key] = station
     return station
@@ -127,13 +125,6 @@ def _number() -> int:
     """The number at the end of a local worker's name."""
     found = re.search(r"-([0-9]+)$", str(import_module("distributed").get_worker().name))
     return int(found[1]) if found else 0
-
-
-def _pin(cores: tuple[int, ...]) -> None:
-    """Bind this process, before the device's runtime starts threads of its own, to its cores."""
-    if hasattr(os, "sched_setaffinity"):
-        for thread in os.listdir("/proc/self/task"):
-            os.sched_setaffinity(int(thread), cores)
 
 
 def _first_use(order: Order, ticket: str) -> bool:

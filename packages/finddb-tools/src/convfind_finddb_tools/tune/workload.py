@@ -173,7 +173,26 @@ def update_workload(path: Path, workload: Workload) -> None:
     """
     sources = {line.source for line in workload.lines}
     kept = [line for line in read_workload(path) if line.source not in sources]
+    write_workload(path, (*kept, *workload.lines))
+
+
+def join_workloads(files: Iterable[Sequence[WorkloadLine]]) -> tuple[WorkloadLine, ...]:
+    """Unite the lines of several files; of two about one problem in one source the larger counts.
+
+    Which file comes first decides the order of the lines, and nothing else.
+    """
+    joined: dict[tuple[str, str], WorkloadLine] = {}
+    for lines in files:
+        for line in lines:
+            place = line.source, line.problem
+            old = joined.setdefault(place, line)
+            joined[place] = max(old, line, key=lambda one: (one.count, one.name))
+    return tuple(joined.values())
+
+
+def write_workload(path: Path, lines: Iterable[WorkloadLine]) -> None:
+    """Write a workload file, whole or not at all. Raises `OSError`."""
     encoder = msgspec.json.Encoder()
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
-    fresh.write_bytes(b"".join(encoder.encode(line) + b"\n" for line in (*kept, *workload.lines)))
+    fresh.write_bytes(b"".join(encoder.encode(line) + b"\n" for line in lines))
     fresh.replace(path)

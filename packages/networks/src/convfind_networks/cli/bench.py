@@ -114,7 +114,7 @@ def _onnxruntime(path: Path, inputs: Inputs, threads: int) -> Iterator[Contestan
         import onnxruntime
     except ImportError:
         raise click.ClickException(
-            "onnxruntime is not installed: pip install onnxruntime"
+            "onnxruntime is not installed: python -m pip install onnxruntime"
         ) from None
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads

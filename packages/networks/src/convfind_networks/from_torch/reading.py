@@ -14,6 +14,7 @@ from zipfile import is_zipfile
 import ml_dtypes
 import numpy as np
 
+from convfind.install_hint import pip_install
 from convfind_networks.errors import ModelFormatError
 from convfind_networks.from_torch.element_type import dtype_of
 from convfind_networks.graph import Graph
@@ -74,7 +75,7 @@ def load_exported_program(path: Path) -> Any:
     try:
         import torch
     except ImportError as exc:
-        msg = f'{path} needs PyTorch: pip install "convfind-networks[torch]"'
+        msg = f"{path} needs PyTorch: {pip_install('convfind-networks[torch]')}"
         raise ModelFormatError(msg) from exc
     if not is_zipfile(path):  # PyTorch would log a traceback
         raise ModelFormatError(f"{path} is no exported program")

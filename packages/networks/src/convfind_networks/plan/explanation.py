@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from convfind.text import format_bytes, new_table
+from convfind.text import format_bytes, new_table, table_text
 from convfind_networks.plan.schedule import Schedule, Task
 
 if TYPE_CHECKING:
@@ -45,6 +45,10 @@ class PlanExplanation:
             "outputs": [_port(one) for one in schedule.outputs],
             "tasks": [_task(one) for one in schedule.tasks],
         }
+
+    def __str__(self) -> str:
+        """Return the sentences and the table as text."""
+        return "\n".join((*self.lines, "", table_text(self.__rich__())))
 
     def __rich__(self) -> Table:
         """Return the table that ``rich.print`` shows."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convfind.runtime.backend import InvokeArgs
-from convfind.text import new_table
+from convfind.text import new_table, table_text
 from convfind_networks.plan.schedule import Port, Task
 
 if TYPE_CHECKING:
@@ -104,6 +104,10 @@ class Profile:
             )
             begin += one.time_ms
         return {"traceEvents": events, "displayTimeUnit": "ms"}
+
+    def __str__(self) -> str:
+        """Return the table as text."""
+        return table_text(self.__rich__())
 
     def __rich__(self) -> Table:
         """Return the table that ``rich.print`` shows."""

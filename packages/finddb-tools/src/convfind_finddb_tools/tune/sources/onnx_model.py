@@ -9,6 +9,7 @@ from typing import Any
 
 from convfind.arguments import shortened
 from convfind.errors import ProblemError
+from convfind.install_hint import pip_install
 from convfind.problem import ConvProblem
 from convfind.types import ConvMode
 from convfind_finddb_tools.tune.workload import Found, Reading, Refusal
@@ -38,7 +39,8 @@ def read_onnx_model(path: Path, dims: Mapping[str, int], batch: int | None) -> R
         onnx = import_module("onnx")
         inference, inliner = import_module("onnx.shape_inference"), import_module("onnx.inliner")
     except ImportError as exc:
-        raise ProblemError("source", str(path), "no ONNX model without `pip install onnx`") from exc
+        command = pip_install("convfind-finddb-tools[tune]")
+        raise ProblemError("source", str(path), f"no ONNX model without onnx: {command}") from exc
     try:
         model = onnx.load(str(path), load_external_data=False)
         if model.functions:

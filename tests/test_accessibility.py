@@ -1,0 +1,146 @@
+"""Every page can be read by everybody: axe finds nothing in it, and nothing sticks out.
+
+The pages are those of the site, where it was built, of a report, and of `convfind db serve`. axe is
+not part of this repository: ``AXE_CORE`` names its ``axe.min.js``, which tox's environment
+``site`` installs by npm.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # the sibling of this file
+
+from chromium import CHROMIUM, check_pages
+
+ROOT = Path(__file__).parents[1]
+SITE = ROOT / "build/site"
+AXE = os.environ.get("AXE_CORE", "")
+LEAST = 95.0  # percent of axe's rules
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        (not CHROMIUM or not Path(AXE).is_file()) and "CONVFIND_REQUIRE_CHROMIUM" not in os.environ,
+        reason="no Chromium on the path, or AXE_CORE names no file",
+    ),
+]
+
+EACH_LOOK = pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (420, "dark")])
+
+
+def check(folders: Mapping[str, Path], pages: Sequence[str], width: int, scheme: str) -> None:
+    assert pages
+    checked = check_pages(folders, pages, Path(AXE), width=width, scheme=scheme)
+    assert all(page.passed for page in checked), "axe did not run"
+    faults = [f"{one.page}: {fault}" for one in checked for fault in one.faults]
+    assert not faults, "\n".join(faults)
+    assert min(page.score for page in checked) >= LEAST
+
+
+@pytest.mark.skipif(not SITE.is_dir(), reason="the site is not built: `mkdocs build`")
+@EACH_LOOK
+def test_the_site(width: int, scheme: str) -> None:
+    pages = sorted(f"/{path.relative_to(SITE).as_posix()}" for path in SITE.rglob("*.html"))
+    check({"/": SITE}, pages, width, scheme)
+
+
+@pytest.fixture(scope="module")
+def databases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two databases with a network, noisy times, and a solver in quarantine."""
+    pytest.importorskip("convfind_finddb_tools")
+    from convfind.device.target import DeviceKind, Target
+    from convfind.finddb import FindDb, FindEntry, FindRecord, QuarantineRecord
+    from convfind.problem import ConvProblem
+    from convfind_finddb_tools.tune.workload import Found, Reading, gather, update_workload
+
+    target = Target(
+        *("opencl", "Example CPU", DeviceKind.CPU, "Example", "Example CL", "x86-64", 8, "1.0")
+    )
+    folder = tmp_path_factory.mktemp("databases")
+    problems = [
+        ConvProblem.forward((batch, 64, 56, 56), (64, 64, width, width), padding=width // 2)
+        for batch in (1, 4, 16)
+        for width in (1, 3)
+    ]
+    for name, factor in (("before", 2.0), ("after", 1.0)):
+        with FindDb.open(folder / name) as database:
+            for number, problem in enumerate(problems):
+                records = tuple(
+                    FindRecord(
+                        solver=f"solver-{algorithm}",
+                        solver_version=1,
+                        package="solvers 1.0",
+                        algorithm=algorithm,
+                        time_ms=factor * (1 + number) * share,
+                        spread_ms=0.4 * factor if number == 2 else 0.01,
+                        samples=5,
+                        workspace=(1 << 20) * position,
+                        error=1e-7,
+                        created=int(time.time()),
+                    )
+                    for position, (algorithm, share) in enumerate(
+                        (("gemm", 1.0), ("winograd", 0.6), ("direct", 3.0))
+                    )
+                )
+                database.store(target, problem, FindEntry(records=records, considered=("a@1",)))
+            database.quarantine(
+                target,
+                problems[0],
+                QuarantineRecord(
+                    solver="solver-fft", solver_version=1, source_hash="", driver="", reason="wrong"
+                ),
+            )
+        layers = tuple(Found(problem, 3, f"layer{n}") for n, problem in enumerate(problems))
+        update_workload(folder / name / "workload.jsonl", gather([Reading("example.onnx", layers)]))
+    return {name: folder / name for name in ("before", "after")}
+
+
+@EACH_LOOK
+def test_the_report(databases: dict[str, Path], tmp_path: Path, width: int, scheme: str) -> None:
+    from click.testing import CliRunner
+
+    import convfind_finddb_tools.hooks
+    from convfind.cli import build_program
+    from convfind.plugins.registry import Registry
+
+    program = build_program(Registry.build([convfind_finddb_tools.hooks], load_entry_points=False))
+    words = ["report", str(databases["after"]), "--before", str(databases["before"])]
+    result = CliRunner().invoke(program, [*words, "--output", str(tmp_path / "report.html")])
+    assert result.exit_code == 0, result.output
+    check({"/": tmp_path}, ["/report.html"], width, scheme)
+
+
+@EACH_LOOK
+def test_the_pages_of_databases(
+    databases: dict[str, Path], tmp_path: Path, width: int, scheme: str
+) -> None:
+    pytest.importorskip("starlette")
+    pytest.importorskip("httpx2")
+    from starlette.testclient import TestClient
+
+    from convfind_finddb_tools.serve.site import build_site
+
+    with TestClient(build_site(databases, "token"), base_url="http://127.0.0.1:8617") as browser:
+        browser.get("/", params={"token": "token"})
+        (row, *_) = browser.get("/problems", params={"format": "json"}).json()
+        problem = {"db": "before", "device": row["device"], "problem": row["problem"]}
+        pages = {
+            "devices": "/",
+            "problems": "/problems?sort=time_ms",
+            "problem": f"/problem?{urlencode(problem)}",
+            "networks": "/networks",
+            "compare": "/compare",
+            "missing": "/problem",
+        }
+        for name, address in pages.items():
+            (tmp_path / f"{name}.html").write_text(browser.get(address).text)
+        (tmp_path / "style.css").write_text(browser.get("/style.css").text)
+    check({"/": tmp_path}, [f"/{name}.html" for name in pages], width, scheme)
