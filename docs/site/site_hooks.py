@@ -10,6 +10,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))  # the siblings of this file
 
+import accessible
 import benchmark_pages
 import command_pages
 import mirror
@@ -60,6 +61,16 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         markdown = mirror.relinked(path, markdown, address)
     markdown = _MARKER.sub(lambda match: _TABLES[match[1]](match[2]), markdown)
     return _DIAGRAM.sub(lambda match: _drawn(path.parent / match[2], match[1]), markdown)
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Add what the theme leaves out."""
+    return accessible.completed(output)
+
+
+def on_post_template(output: str, template_name: str, config: Any) -> str:
+    """Do the same for pages without a document."""
+    return accessible.completed(output) if template_name.endswith(".html") else output
 
 
 def _drawn(path: Path, words: str) -> str:

@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -38,7 +39,11 @@ H200 = dataclasses.replace(
     identity="opencl|NVIDIA CUDA|NVIDIA H200|sm_90|132",
 )
 PERF = "2x64x56x56x1x3x3x1x64x16x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF=ConvAsm3x3U:7,8,4\n"
-#: A problem of many examples.
+FIND = (
+    "64-56-56-3x3-64-56-56-16-1x1-1x1-1x1-0-NCHW-FP32-F="
+    "ConvDirectNaiveConvFwd:0.77,0,miopenConvolutionFwdAlgoDirect\n"
+)
+#: The problem of many examples.
 USUAL = ConvProblem.forward((16, 64, 56, 56), (64, 64, 3, 3), padding=1)
 #: What examples need beside this package.
 NEEDS = {
@@ -112,13 +117,16 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "    return torch.nn.Conv2d(3, 4, 3), (torch.zeros(1, 3, 8, 8),)\n"
     )
     for text in DATA.glob("*.fdb.txt"):
+        content = text.read_bytes() + (FIND.encode() if "gfx90a" in text.name else b"")
         for name in (text.name, "gfx906_60.HIP.fdb.txt", "my.fdb.txt"):
             if name == text.name or "gfx906" in text.name:
-                (folder / name).write_bytes(text.read_bytes())
-                (folder / f"{name}.bz2").write_bytes(bz2.compress(text.read_bytes()))
+                (folder / name).write_bytes(content)
+                (folder / f"{name}.bz2").write_bytes(bz2.compress(content))
     (folder / "gfx906_60.db.txt").write_text(PERF)
     (folder / "version2").mkdir()
-    run(folder, "tune", "run", str(folder / "resnet50.txt"), "--to", str(folder / "tuned"))
+    for device in ("opencl:0", "opencl:1"):
+        layers, tuned = str(folder / "resnet50.txt"), str(folder / "tuned")
+        run(folder, "tune", "run", layers, "--to", tuned, "--device", device)
     miopen = [str(folder / f"{name}.HIP.fdb.txt") for name in ("gfx90a68", "gfx942130")]
     for name in ("tuned", "miopen", "mi250", "fleet"):
         run(folder, "db", "import", *miopen, "--to", str(folder / name))
@@ -136,9 +144,19 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
             reason="crashed",
         )
         database.quarantine(H200, USUAL, failed)
-        record = database.own(H200, ConvProblem.from_driver(lines[0]))[0]
-        assert record is not None
-        database.store(H200, USUAL, record)
+        old = ConvProblem.from_driver(lines[0])
+        entry = database.own(H200, old)[0]
+        assert entry is not None
+        before = tuple(
+            msgspec.structs.replace(one, created=one.created - 60 * 86400) for one in entry.records
+        )
+        database.store(
+            H200, old.with_batch(2), msgspec.structs.replace(entry, records=before)
+        )
+        # By a solver that is not installed here: nothing this large is ever computed.
+        (first, *_) = before
+        missing = msgspec.structs.replace(first, solver="winograd-usual", algorithm="winograd")
+        database.store(H200, USUAL, msgspec.structs.replace(entry, records=(missing,)))
     others = ("before", "after", "node1", "node2", "node3", "shard", "recorded", "damaged", "user")
     for name in (*others, "home/.local/share/convfind"):
         shutil.copytree(folder / "tuned", folder / name, dirs_exist_ok=True)
@@ -155,8 +173,7 @@ def prepared(example: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> lis
         run(folder, "db", "keygen", "team.key")
     if "h200.lmdb" in example and "db pack " not in example:
         key = ("--sign", "team.key") if "--trust" in example else ()
-        run(folder, "db", "pack", "tuned", "--device", "H200", "--origin", "convfind",
-            "--output", "h200.lmdb", *key)  # fmt: skip
+        run(folder, "db", "pack", "tuned", "--device", "H200", "--output", "h200.lmdb", *key)
     if "packs" in example and "--uninstall" in example:
         run(folder, "db", "pack", "tuned", "--device", "H200", "--output", "h200.lmdb")
         run(folder, "db", "install", "h200.lmdb")
@@ -175,6 +192,8 @@ def prepared(example: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> lis
     words = [hashed.get(word) or word for word in words]
     if "simulate" in words and "--replay" not in words:
         words += ["--problems", "2000"]
+    if "train" in words:
+        words += ["--epochs", "1"]
     return words
 
 

@@ -30,7 +30,7 @@ from convfind_finddb_tools.heuristics.nearest import records_of
 Here no solver is asked whether it takes the problem; `convfind explain` shows the model's answer
 for those that do.
 
-\\b
+\b
 Examples:
   convfind heuristics explain h200.npz --x 16,64,56,56 --w 64,64,3,3 --padding 1
   convfind heuristics explain h200.npz --near tuned --x 16,64,56,56 --w 64,64,3,3

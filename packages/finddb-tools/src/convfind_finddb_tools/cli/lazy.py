@@ -23,5 +23,16 @@ class LazyCommand(click.Command):
         **extra: Any,
     ) -> click.Context:
         """Import the command and let it read its arguments; it is the context's command."""
+        return self._command().make_context(info_name, args, parent, **extra)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the options of the command itself, for pages and completions about it."""
+        return self._command().get_params(ctx)
+
+    def get_help(self, ctx: click.Context) -> str:
+        """Return the help of the command itself."""
+        return self._command().get_help(ctx)
+
+    def _command(self) -> click.Command:
         command: click.Command = getattr(import_module(self._module), str(self.name))
-        return command.make_context(info_name, args, parent, **extra)
+        return command
