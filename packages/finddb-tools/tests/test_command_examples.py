@@ -150,17 +150,17 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         before = tuple(
             msgspec.structs.replace(one, created=one.created - 60 * 86400) for one in entry.records
         )
-        database.store(
-            H200, old.with_batch(2), msgspec.structs.replace(entry, records=before)
-        )
+        database.store(H200, old.with_batch(2), msgspec.structs.replace(entry, records=before))
         # By a solver that is not installed here: nothing this large is ever computed.
         (first, *_) = before
         missing = msgspec.structs.replace(first, solver="winograd-usual", algorithm="winograd")
         database.store(H200, USUAL, msgspec.structs.replace(entry, records=(missing,)))
-    others = ("before", "after", "node1", "node2", "node3", "shard", "recorded", "damaged", "user")
+    others = ("before", "after", "node1", "node2", "node3", "shard", "damaged", "user")
     for name in (*others, "home/.local/share/convfind"):
         shutil.copytree(folder / "tuned", folder / name, dirs_exist_ok=True)
     shutil.copy(folder / "tuned" / "finddb.lmdb", folder / "finddb.lmdb.corrupt-1")
+    words = ("--device", "H200", "--to", str(folder / "recorded"))  # replays are of one device
+    run(folder, "db", "merge", str(folder / "tuned"), *words)
     (folder / "tuned.jsonl").write_bytes((folder / "reviewed.jsonl").read_bytes())
     return folder
 
