@@ -63,7 +63,7 @@ def test_convert_writes_no_database_that_exists(
     assert (second / "finddb.lmdb").read_bytes() == before
     broken = tmp_path / "broken.jsonl"
     broken.write_text("{\n")
-    assert "holds no record" in shell.error("db", "convert", broken, tmp_path / "new")
+    assert "holds no entry" in shell.error("db", "convert", broken, tmp_path / "new")
     assert not (tmp_path / "new").exists()
     assert "does not exist" in shell.error("db", "convert", tmp_path / "no.jsonl", tmp_path / "new")
 

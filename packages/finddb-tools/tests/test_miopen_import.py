@@ -118,7 +118,7 @@ def test_what_is_there_stays_unless_replaced(shell: Any, tmp_path: Path) -> None
     (report,) = shell.json("db", "import", file, "--to", database)["files"]
     assert (report["lines"], report["added"], report["unchanged"]) == (2, 0, 1)
     assert [line["line"] for line in report["refused"]] == [1]
-    assert "another record" in report["refused"][0]["reason"]
+    assert "another entry" in report["refused"][0]["reason"]
     assert "A:1.5," in export(shell, database, tmp_path / "out.txt")
 
     (report,) = shell.json("db", "import", file, "--to", database, "--replace")["files"]
@@ -218,11 +218,11 @@ def test_a_small_file_that_expands_to_a_huge_one_is_refused(
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"# A title\n\ntext\n", b"\x7fELF" * 2000])
-def test_files_without_a_record_are_refused(shell: Any, tmp_path: Path, content: bytes) -> None:
+def test_files_without_an_entry_are_refused(shell: Any, tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "gfx90a68.HIP.fdb.txt"
     file.write_bytes(content)
     message = shell.error("db", "import", file, "--to", tmp_path / "db")
-    assert "empty" in message or "holds no record" in message
+    assert "empty" in message or "holds no entry" in message
 
 
 def test_endless_line_is_refused(tmp_path: Path) -> None:

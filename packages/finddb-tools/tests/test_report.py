@@ -204,9 +204,9 @@ def test_what_cannot_be_reported_is_one_line(
     other = write_problems(
         tmp_path / "other.jsonl", {"problem": problem.with_batch(50).key, "count": 1}
     )
-    assert "no results" in shell.error(*words, "--problems", other)
+    assert "no records" in shell.error(*words, "--problems", other)
     assert "cannot be read" in shell.error(*words, "--problems", tmp_path / "none.jsonl")
-    assert "no results" in shell.error(*words, "--dtype", "int8")
+    assert "no records" in shell.error(*words, "--dtype", "int8")
     assert not output.exists()
     assert "cannot be written" in shell.error("report", tuned, "--output", tmp_path / "no" / "r")
 

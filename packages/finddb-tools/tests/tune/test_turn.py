@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from convfind.device.target import DeviceKind, Target
+from convfind.device.target import DeviceKind
 from convfind.testing.mock_backend import MOCK_TARGET
 from convfind_finddb_tools.tune.turn import Turn
 
@@ -71,7 +72,7 @@ def test_a_folder_that_cannot_be_written_lets_everybody_go_on(tmp_path: Path) ->
 def test_only_a_cpu_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     targets = {
-        kind: Target(**{**_fields(MOCK_TARGET), "kind": kind})
+        kind: dataclasses.replace(MOCK_TARGET, kind=kind)
         for kind in (DeviceKind.CPU, DeviceKind.GPU)
     }
     for kind, target in targets.items():
@@ -82,7 +83,3 @@ def test_only_a_cpu_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert bool(files) is (kind is DeviceKind.CPU)
         for file in files:
             file.unlink()
-
-
-def _fields(target: Target) -> dict[str, object]:
-    return {name: getattr(target, name) for name in Target.__slots__ if name != "identity"}
