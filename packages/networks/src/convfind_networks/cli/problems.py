@@ -23,7 +23,7 @@ def problems(app: App, network: Network, shapes: Shapes, channels_last: bool, ke
     \b
     Examples:
       convfind network problems resnet50.onnx --set batch=16
-      convfind network problems model.onnx --keys > layers.txt
+      convfind network problems model.onnx --set batch=16 --keys > layers.txt
       convfind tune run layers.txt
     """
     found = network.problems(shapes, channels_last=channels_last)
