@@ -1,76 +1,132 @@
 """Races run again by the times of exhaustive finds: who would be compiled, and what that loses.
 
     python benchmarks/race.py benchmarks/layers/resnet50.txt -n 4 --device opencl:cpu --times FOLDER
+    python benchmarks/race.py benchmarks/layers/{resnet50,vgg16}.txt -n 1 \\
+        --target benchmarks/tuned/xeon/target.json --times benchmarks/tuned/xeon/networks-1.jsonl.bz2
 
 FOLDER is a user's database with `convfind bench FILE --mode normal` in it, for the same layers and
-device. Nothing runs: each layer is raced as a find with an empty database would, the candidates
-take the times in FOLDER, and what a race has compiled is ready in those that follow.
+device; a file is one that `convfind db export` wrote. Nothing runs: the layers of each file are
+raced as finds that begin with an empty database would, the candidates take the given times, what a
+race has compiled is ready in those that follow, and what it has measured is recorded for them. With
+--target the device need not be here, and its own models are left out: nobody has seen it.
 """
 
 from __future__ import annotations
 
-import tempfile
+import bz2
+import json
+import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Protocol
 
 import click
+import msgspec
 
 import convfind
+from convfind.device.target import Target
+from convfind.find.ahead import first_programs
 from convfind.find.known import known
 from convfind.find.race import Race
 from convfind.find.screening import screen
-from convfind.finddb import FindDb
+from convfind.finddb import FindDb, FindEntry, FindRecord
+from convfind.plugins.registry import Registry
 from convfind.policy import Policy
 from convfind.problem import ConvProblem
 from convfind.problem.text.layer_file import read_layer_file
 from convfind.runtime.session import Session
-from convfind.settings import Settings
 from convfind.solver import Solver, asking, versioned_id
 from convfind.solver.kernel_spec import Program
 from convfind.types import Direction
 
+_FILE = click.Path(path_type=Path, exists=True)
+
+
+class Times(Protocol):
+    """Looks up measured times in ms, by versioned id."""
+
+    def __call__(self, identity: str, problem: ConvProblem) -> Mapping[str, float]: ...
+
+
+@dataclass
+class Tally:
+    """What races have cost and found so far."""
+
+    problems: int = 0
+    programs: set[Program] = field(default_factory=set)
+    ready: set[Program] = field(default_factory=set)
+    measured: int = 0
+    raced: int = 0
+    paid: float = 0.0
+    least: float = 0.0
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.problems:4d} problems, compiled {len(self.ready):3d} programs of "
+            f"{len(self.programs):3d}, measured {self.raced:4d} solvers of {self.measured:4d}, "
+            f"loss {self.paid / self.least:.4f}, "
+            f"forecasts {1e3 * self.seconds / self.problems:.2f} ms for each problem"
+        )
+
 
 @click.command()
-@click.argument("layers", type=click.Path(path_type=Path, exists=True))
+@click.argument("layers", type=_FILE, nargs=-1, required=True)
 @click.option("-n", "--batch", required=True, type=int)
 @click.option("--device", help="Such as opencl:cpu.  [CONVFIND_DEVICE, else the best]")
-@click.option("--times", required=True, type=click.Path(path_type=Path, exists=True))
+@click.option("--target", type=_FILE, help="target.json of a device; its models are left out.")
+@click.option("--times", "sources", required=True, type=_FILE, multiple=True)
 @click.option("--fallback", default="ai", type=click.Choice(("ai", "wti")), help="wti: no models.")
-def main(layers: Path, batch: int, device: str | None, times: Path, fallback: str) -> None:
-    """Race LAYERS, and compare with measuring everybody."""
-    ready, everything = set[Program](), set[Program]()
-    raced = measured = problems = 0
-    paid = least = seconds = 0.0
+def main(
+    layers: tuple[Path, ...],
+    batch: int,
+    device: str | None,
+    target: Path | None,
+    sources: tuple[Path, ...],
+    fallback: str,
+) -> None:
+    """Race the layers of each file, and compare with measuring everybody."""
     policy = Policy().with_changes(fallback=fallback)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        convfind.open(device, settings=Settings(user_db_path=Path(folder))) as handle,
-        FindDb.open(times) as truth,
-    ):
-        session = handle.session
-        for count, problem in _problems(layers, batch):
-            took = truth.times(session.target.identity, problem)
-            candidates = screen(problem, session, policy).candidates
-            solvers = [one for one in candidates if versioned_id(one) in took]
-            if not solvers:
-                continue
-            began = time.perf_counter()
-            programs = {
-                solver.solver_id: frozenset(asking.recipe(solver, problem, session.target).programs)
-                for solver in solvers
-            }
-            ran = _race(problem, session, policy, solvers, programs, took, ready)
-            seconds += time.perf_counter() - began
-            everything |= frozenset().union(*programs.values())
-            problems, measured, raced = problems + 1, measured + len(solvers), raced + len(ran)
-            paid += count * min(ran.values())
-            least += count * min(took[versioned_id(solver)] for solver in solvers)
-    click.echo(f"problems   {problems}")
-    click.echo(f"compiled   {len(ready)} programs of {len(everything)}")
-    click.echo(f"measured   {raced} solvers of {measured}")
-    click.echo(f"loss       {paid / least:.4f}")
-    click.echo(f"forecasts  {1e3 * seconds / problems:.2f} ms for each problem")
+    times = _times(sources)
+    for file in layers:
+        session = _of_device(device) if target is None else _of_target(target)
+        tally = _raced(list(_problems(file, batch)), session, policy, times)
+        if tally.problems:
+            click.echo(f"{file.stem:16} {tally}")
+
+
+def _raced(
+    problems: list[tuple[int, ConvProblem]], session: Session, policy: Policy, times: Times
+) -> Tally:
+    """Race one problem after the other."""
+    tally, identity = Tally(), session.target.identity
+    timed = [(count, problem) for count, problem in problems if times(identity, problem)]
+    began = time.perf_counter()
+    tally.ready |= set(first_programs([problem for _, problem in timed], session, policy))
+    for count, problem in timed:
+        took = times(identity, problem)
+        candidates = screen(problem, session, policy).candidates
+        solvers = [one for one in candidates if versioned_id(one) in took]
+        if not solvers:
+            continue
+        programs = {
+            solver.solver_id: frozenset(asking.recipe(solver, problem, session.target).programs)
+            for solver in solvers
+        }
+        ran = _race(problem, session, policy, solvers, programs, took, tally.ready)
+        session.database.store(session.target, problem, _entry(solvers, ran))
+        tally.programs |= frozenset().union(*programs.values())
+        tally.problems += 1
+        tally.measured += len(solvers)
+        tally.raced += len(ran)
+        tally.paid += count * min(ran.values())
+        tally.least += count * min(took[versioned_id(solver)] for solver in solvers)
+    tally.programs |= tally.ready
+    tally.seconds = time.perf_counter() - began
+    return tally
 
 
 def _race(
@@ -79,7 +135,7 @@ def _race(
     policy: Policy,
     solvers: list[Solver],
     programs: dict[str, frozenset[Program]],
-    took: dict[str, float],
+    took: Mapping[str, float],
     ready: set[Program],
 ) -> dict[str, float]:
     """Return the times of those who run, by solver id; their programs are ready from now on."""
@@ -96,6 +152,70 @@ def _race(
             ready |= programs[solver.solver_id]
         waiting = [solver for solver in waiting if solver not in able]
     return ran
+
+
+def _entry(solvers: list[Solver], ran: Mapping[str, float]) -> FindEntry:
+    """What a find would record."""
+    ranked = sorted(
+        (one for one in solvers if one.solver_id in ran), key=lambda s: ran[s.solver_id]
+    )
+    records = tuple(
+        FindRecord(
+            solver=solver.solver_id,
+            solver_version=solver.version,
+            package="",
+            algorithm=solver.algorithm,
+            time_ms=ran[solver.solver_id],
+        )
+        for solver in ranked
+    )
+    return FindEntry(records=records, considered=tuple(map(versioned_id, ranked)))
+
+
+# -- devices, times and problems ------------------------------------------------------------------
+
+
+def _of_device(name: str | None) -> Session:
+    with convfind.open(name) as handle:
+        return _session(handle.session.target, handle.session.registry)
+
+
+def _of_target(file: Path) -> Session:
+    target = msgspec.json.decode(file.read_bytes(), type=Target)
+    registry = Registry.build()
+    registry.heuristics = tuple(
+        one for one in registry.heuristics if target.identity not in getattr(one, "devices", ())
+    )
+    return _session(target, registry)
+
+
+def _session(target: Target, registry: Registry) -> Session:
+    """A session in which nothing can run, with an empty database."""
+    device: Any = SimpleNamespace(target=target)
+    kernels: Any = None
+    return Session(device, registry, FindDb.open(None), kernels)
+
+
+def _times(sources: tuple[Path, ...]) -> Times:
+    """Return what looks times up: in a database, or in exported files, whose median counts."""
+    if sources[0].is_dir():
+        return FindDb.open(sources[0]).times
+    found: dict[str, dict[str, list[float]]] = {}
+    for source in sources:
+        with bz2.open(source, "rt") as lines:
+            for line in lines:
+                entry = json.loads(line)
+                for record in entry.get("records", ()) if entry["table"] == "find" else ():
+                    if not record["constant_weights"]:
+                        name = f"{record['solver']}@{record['solver_version']}"
+                        by_solver = found.setdefault(entry["key"].partition("|")[2], {})
+                        by_solver.setdefault(name, []).append(record["time_ms"])
+
+    def times(identity: str, problem: ConvProblem) -> Mapping[str, float]:
+        by_solver = found.get(f"{identity}|{problem.key}", {})
+        return {name: statistics.median(measured) for name, measured in by_solver.items()}
+
+    return times
 
 
 def _problems(layers: Path, batch: int) -> Iterator[tuple[int, ConvProblem]]:

@@ -49,6 +49,8 @@ class OpenCLDevice(QueueDevice[OpenCLBuffer]):
         self.queue = queue
         self._host_memory = HostMemory(queue, most_idle(target))
         self._caller = Caller(target)
+        # Intel's and PoCL's: both are LLVM behind one lock.
+        self.compiles_in_turn = target.kind is DeviceKind.CPU
 
     @classmethod
     def opened(cls, native: cl.Device, target: Target) -> OpenCLDevice:

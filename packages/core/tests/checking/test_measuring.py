@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from convfind.checking.measuring import Measurement, Sampling, measure_finalists
+from convfind.checking.measuring import Measurement, Sampling, measure, measure_finalists
 
 PATIENT = Sampling(samples=60, seconds=0.0, final_seconds=60.0)
 
@@ -38,13 +39,41 @@ def test_drift_is_taken_out_of_the_samples() -> None:
 
 def test_rounds_end_where_the_winner_is_settled() -> None:
     found = settled(machine(itertools.repeat(1.0), 1.1, 1.0, 1.2), PATIENT)
-    assert [len(measurement.samples) for measurement in found] == [12, 12, 12]
+    assert [len(measurement.samples) for measurement in found] == [8, 8, 8]
 
 
 def test_rounds_go_on_while_candidates_take_turns_in_winning() -> None:
     shaking = itertools.cycle([1.0, 1.1, 1.1, 1.0])
     found = settled(machine(shaking, 1.0, 1.001), PATIENT)
     assert len(found[0].samples) == PATIENT.samples
+
+
+def test_rounds_end_where_candidates_are_as_fast_as_each_other() -> None:
+    found = settled(machine(itertools.repeat(1.0), 1.0, 1.005), PATIENT)
+    assert len(found[0].samples) == 7
+
+
+@pytest.mark.parametrize("slower", [1.02, 1.05])
+def test_one_final_in_twenty_at_most_is_won_by_who_loses_more_than_one_percent(
+    slower: float,
+) -> None:
+    generator = random.Random(20)
+    endless = Sampling(samples=2000, seconds=0.0, final_seconds=60.0)
+    wrong = 0
+    for _ in range(200):
+        noise = (1.0 + 0.03 * generator.random() for _ in itertools.count())
+        fast, slow = settled(machine(noise, 1.0, slower), endless)
+        wrong += slow.median < fast.median
+    assert wrong <= 10
+
+
+def test_samples_end_where_the_median_is_known() -> None:
+    usual = Sampling(samples=60, seconds=60.0, final_seconds=0.0)
+    assert len(measure(lambda: 1.0, None, usual).samples) == 6
+    interrupted = itertools.chain([1.0] * 3, [40.0], itertools.repeat(1.0))
+    assert len(measure(lambda: next(interrupted), None, usual).samples) == 9
+    shaking = itertools.cycle([1.0, 1.1])
+    assert len(measure(lambda: next(shaking), None, usual).samples) == 60
 
 
 def test_time_ends_the_rounds() -> None:

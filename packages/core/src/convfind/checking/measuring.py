@@ -1,7 +1,13 @@
-"""Timing a candidate: warm-up, samples of device time, median and spread, early abandonment."""
+"""Timing a candidate: warm-up, samples of device time, median and spread, early abandonment.
+
+How many samples are taken follows from what they say: a median is known once an interval that has
+it at 95 % is narrower than 1 %, and a final is settled once its winner loses no more than 1 % at
+95 %. Counts and seconds only bound that.
+"""
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -15,16 +21,15 @@ FINALIST_FACTOR = 1.3
 
 _MIN_SAMPLES = 3
 _MIN_ROUNDS = 5  # however long they take
-_ROUNDS_TO_SETTLE = 12
-#: The winner is settled once it is faster than each other finalist in this share of the rounds.
-_SETTLED = 0.85
+#: What a final may lose, as a share of the fastest finalist's time, except with this probability.
+_LOSS, _DOUBT = 0.01, 0.05
 
 Sample = Callable[[], float]  # runs once and returns ms
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How long to go on once the least number of samples is there.
+    """How long to go on at most, once the least number of samples is there.
 
     Attributes:
         samples: of one candidate at most, and rounds among all finalists.
@@ -70,7 +75,7 @@ class Measurement:
 
 
 def measure(sample: Sample, best: float | None, sampling: Sampling) -> Measurement:
-    """Take samples until there are enough, or two if both are far behind ``best`` ms.
+    """Take samples until the median is known, or two if both are far behind ``best`` ms.
 
     The caller has run the candidate at least once before, so that caches and clocks are warm.
     """
@@ -82,7 +87,9 @@ def measure(sample: Sample, best: float | None, sampling: Sampling) -> Measureme
             return Measurement(tuple(samples), abandoned=True)
     deadline = time.perf_counter() + sampling.seconds
     while len(samples) < _MIN_SAMPLES or (
-        len(samples) < sampling.samples and time.perf_counter() < deadline
+        len(samples) < sampling.samples
+        and time.perf_counter() < deadline
+        and not _is_known(samples)
     ):
         samples.append(sample())
     return Measurement(tuple(samples))
@@ -91,8 +98,9 @@ def measure(sample: Sample, best: float | None, sampling: Sampling) -> Measureme
 def measure_finalists(
     finalists: Sequence[Sample], sampling: Sampling, is_over: Callable[[], bool] = lambda: False
 ) -> list[Measurement] | None:
-    """Measure the front runners again in turns, until it is settled which is the fastest.
+    """Measure the front runners again in turns, until it is settled who loses next to nothing.
 
+    Where several are as fast as each other, that is settled as soon as where one is the fastest.
     What drifts on the machine hits all samples of a round alike. It is taken out of them: each
     sample counts relative to the mean of its round. The samples replace the earlier ones.
 
@@ -106,7 +114,7 @@ def measure_finalists(
             break
         if len(rounds) >= _MIN_ROUNDS and time.perf_counter() > deadline:
             break
-        if len(rounds) >= _ROUNDS_TO_SETTLE and _is_settled(rounds):
+        if len(rounds) >= _MIN_ROUNDS and _is_settled(rounds):
             break
         rounds.append([sample() for sample in finalists])
     if len(rounds) < _MIN_ROUNDS:
@@ -125,11 +133,35 @@ def _without_drift(rounds: Sequence[Sequence[float]]) -> list[tuple[float, ...]]
     ]
 
 
+def _is_known(samples: Sequence[float]) -> bool:
+    """Whether an interval of samples that has the median at 95 % is narrower than `_LOSS`."""
+    count, tail, outside = len(samples), 0, 0
+    # By how many samples the interval may be narrowed at each end: a binomial distribution's tails.
+    while 2 * (tail := tail + math.comb(count, outside)) <= _DOUBT * 2**count:
+        outside += 1
+    if not outside:
+        return False
+    ordered = sorted(samples)
+    return ordered[-outside] - ordered[outside - 1] <= _LOSS * statistics.median(ordered)
+
+
 def _is_settled(rounds: Sequence[Sequence[float]]) -> bool:
+    """Whether the fastest so far loses no more than `_LOSS`, against each of the others."""
     medians = [statistics.median(samples) for samples in _without_drift(rounds)]
     best = medians.index(min(medians))
+    others = [other for other in range(len(medians)) if other != best]
+    enough = len(others) / _DOUBT
     return all(
-        sum(samples[best] < samples[other] for samples in rounds) >= _SETTLED * len(rounds)
-        for other in range(len(medians))
-        if other != best
+        _odds(sum(row[best] <= (1 + _LOSS) * row[other] for row in rounds), len(rounds)) >= enough
+        for other in others
     )
+
+
+def _odds(wins: int, rounds: int) -> float:
+    """What somebody has won who staked 1 on more than every other round being won.
+
+    Who bets against even chances reaches a multiple m with a probability of 1/m, however often one
+    looks. The stakes are those of all shares from 1/2 to 1 alike, whose integral is this quotient.
+    """
+    below = sum(math.comb(rounds + 1, count) for count in range(wins + 1))
+    return below / ((rounds + 1) * math.comb(rounds, wins))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from convfind.find.decision import Action, decide
 from convfind.find.isolation.choice import is_isolated
@@ -26,14 +26,7 @@ def compile_ahead(
     """
     if policy.time_budget is not None:
         return 0
-    programs: dict[Program, None] = {}
-    for problem in dict.fromkeys(problem.plain() for problem in problems):
-        decision = decide(problem, session, policy)
-        candidates = decision.screening.candidates
-        # A child compiles by itself what might end this process.
-        if decision.action is Action.MEASURE and not is_isolated(session, policy, candidates):
-            search = Search(problem, session, policy, silent)
-            programs |= dict.fromkeys(search.first_programs(decision.screening))
+    programs = first_programs(problems, session, policy)
     total, done, before = session.kernels.pending(programs), 0, session.kernels.compiled
 
     def count() -> None:
@@ -43,3 +36,18 @@ def compile_ahead(
 
     session.kernels.load(programs, count)
     return session.kernels.compiled - before
+
+
+def first_programs(
+    problems: Iterable[Problem], session: Session, policy: Policy
+) -> Collection[Program]:
+    """Return what finds of these problems would compile before they measure anything."""
+    programs: dict[Program, None] = {}
+    for problem in dict.fromkeys(problem.plain() for problem in problems):
+        decision = decide(problem, session, policy)
+        candidates = decision.screening.candidates
+        # A child compiles by itself what might end this process.
+        if decision.action is Action.MEASURE and not is_isolated(session, policy, candidates):
+            search = Search(problem, session, policy, silent)
+            programs |= dict.fromkeys(search.first_programs(decision.screening))
+    return programs.keys()

@@ -9,14 +9,14 @@ The errors are standard deviations of the logarithm of such ratios, measured on 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from convfind.device.target import DeviceKind, Target
 from convfind.errors import SolverError
 from convfind.find.immediate import ask_heuristics
-from convfind.heuristics.neighbours import other_batches
+from convfind.heuristics.neighbours import other_batches, other_sizes
 from convfind.kit.composed import Composed, without_epilogue
 from convfind.policy import Fallback, Policy
 from convfind.problem.contract import Problem
@@ -30,8 +30,9 @@ PLAIN_BEST = 3
 INDEX: Final = "index"
 
 _RECORD, _PLAIN, _MODEL, _INDEX = 0.1, 0.1, 0.15, 0.3
-#: The same for each doubling or halving of the batch size.
-_BATCH = 0.12
+#: The same of a record of the layer at another size, for each doubling or halving: of the batch,
+#: and of both axes of images.
+_BATCH, _SIZE = 0.12, 0.2
 #: The same of a record, and of a model, where it is another device's: by its kinship.
 _SIBLING_RECORD = {"architecture": 0.17, "kind": 0.3}
 _SIBLING_MODEL = {"architecture": 0.25, "kind": 0.3}
@@ -141,7 +142,7 @@ class _Records:
 def _records(
     problem: Problem, session: Session, solvers: Sequence[Solver], records: _Records
 ) -> Iterator[Source]:
-    """Yield what is recorded: here, at another batch size, on a related device."""
+    """Yield what is recorded: here, of layers that differ in size alone, on a related device."""
     ids = {versioned_id(solver): solver.solver_id for solver in solvers}
 
     def times(identity: str, other: Problem) -> dict[str, float]:
@@ -149,16 +150,27 @@ def _records(
         return {ids[name]: time for name, time in found.items() if name in ids}
 
     here = session.target.identity
-    if own := times(here, problem):
-        yield Source("record", _RECORD, own)
-    for ratio, other in other_batches(problem):
-        if found := times(here, other):
-            yield Source("record of another batch size", _BATCH * abs(math.log2(ratio)), found)
-            break
+    nearby: tuple[tuple[str, Iterable[tuple[float, Problem]]], ...] = (
+        ("record", ((_RECORD, problem),)),
+        ("record of another batch size", _apart(_BATCH, other_batches(problem))),
+        ("record of another image size", _apart(_SIZE, other_sizes(problem))),
+    )
+    for name, others in nearby:
+        for error, other in others:
+            if found := times(here, other):
+                yield Source(name, error, found)
+                break
     for identity, kinship in _relatives(session):
         if found := times(identity, problem):
             yield Source("record of a related device", _SIBLING_RECORD[kinship], found)
             return
+
+
+def _apart(
+    error: float, others: Iterable[tuple[float, Problem]]
+) -> Iterator[tuple[float, Problem]]:
+    """Yield problems of other sizes after their error, which grows with each doubling."""
+    return ((max(_RECORD, error * abs(math.log2(ratio))), other) for ratio, other in others)
 
 
 def _plain_form(

@@ -384,6 +384,7 @@ class Handle:
         """Wait for what is under way, and release the device and the database."""
         if self._session.child is not None:
             self._session.child.close()
+        self._session.kernels.close()
         try:
             self._session.device.close()
         finally:

@@ -10,6 +10,7 @@ from convfind.arguments import shown
 from convfind.device.target import Target
 from convfind.errors import BackendUnavailableError, ConvfindError, DeviceError
 from convfind.find.isolation.child import Child
+from convfind.find.isolation.compilers import Compilers
 from convfind.find.isolation.place import Place
 from convfind.finddb import BinaryStore, FindDb
 from convfind.finddb.packs import installed_packs
@@ -17,6 +18,7 @@ from convfind.handle import Handle
 from convfind.heuristics.installed import installed_models
 from convfind.install_hint import pip_install
 from convfind.log import show_messages
+from convfind.policy import Isolate
 from convfind.runtime.backend import Device
 from convfind.runtime.kernel_cache import KernelCache
 from convfind.runtime.session import Session
@@ -91,8 +93,11 @@ def _handle(device: Device, registry: Registry, settings: Settings, name: str | 
         packs = installed_packs(folder, device.target.identity)
         database = FindDb.open(folder, (*packs, *registry.system_databases()))
     store = BinaryStore.open(None if settings.disable_binary_cache else folder)
-    kernels = KernelCache(device, store, settings.compile_parallel_level)
-    child = None if name is None else _child(name, device, registry, settings)
+    place = None if name is None else _place(name, device, registry, settings)
+    kernels = KernelCache(
+        device, store, settings.compile_parallel_level, _pool(device, place, settings)
+    )
+    child = None if place is None else Child(place)
     session = Session(device, registry, database, kernels, installed_models(folder), child)
     return Handle(session, settings)
 
@@ -104,12 +109,20 @@ def _installed() -> Registry:
     return default_registry()
 
 
-def _child(name: str, device: Device, registry: Registry, settings: Settings) -> Child | None:
-    """Return a child that can open a device as this process has opened it; it does not run yet."""
+def _place(name: str, device: Device, registry: Registry, settings: Settings) -> Place | None:
+    """Return how a child opens a device as this process has opened it; None where none can."""
     plugins = registry.selection_for(device.target)
     if plugins is None:
         return None
-    return Child(Place(name, device.target, plugins, settings.compile_parallel_level))
+    return Place(name, device.target, plugins, settings.compile_parallel_level)
+
+
+def _pool(device: Device, place: Place | None, settings: Settings) -> Compilers | None:
+    """Return children for a compiler that would take programs in turn; none of them runs yet."""
+    is_alone = settings.compile_parallel_level < 2 or settings.isolate is Isolate.NEVER
+    if place is None or is_alone or not device.compiles_in_turn:
+        return None
+    return Compilers(device, place)
 
 
 def _open_device(name: str | None, registry: Registry) -> tuple[Device, str]:

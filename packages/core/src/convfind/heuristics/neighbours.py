@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from enum import StrEnum
 from typing import NamedTuple
 
+from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
 from convfind.problem.values import LARGEST_SIZE
 
@@ -32,6 +35,9 @@ Records = Callable[[str, ConvProblem], Mapping[str, float]]
 
 #: Batch sizes to look up, relative to the problem's, nearest first.
 BATCH_RATIOS = (2.0, 0.5, 4.0, 0.25, 8.0, 0.125)
+
+#: Sizes of images to look up, relative to the problem's, nearest first; 8/7 leads from 224 to 256.
+SIZE_RATIOS = ((8, 7), (7, 8), (2, 1), (1, 2))
 
 #: Inputs for a neighbour besides those of the solvers: its presence, its speed, its batch size.
 MORE_INPUTS = 3
@@ -74,6 +80,21 @@ def other_batches(problem: object) -> Iterator[tuple[float, ConvProblem]]:
         size = problem.x_shape[0] * ratio
         if 1 <= size <= LARGEST_SIZE and size.is_integer():
             yield ratio, problem.with_batch(int(size))
+
+
+def other_sizes(problem: object) -> Iterator[tuple[float, ConvProblem]]:
+    """Yield the same layer on larger and smaller images, nearest first, after the ratio of sizes.
+
+    Ratios are those of one axis.
+    """
+    if not isinstance(problem, ConvProblem):
+        return
+    for more, less in SIZE_RATIOS:
+        sizes = [divmod(more * axis, less) for axis in problem.x_shape[2:]]
+        if all(rest == 0 and size <= LARGEST_SIZE for size, rest in sizes):
+            shape = (*problem.x_shape[:2], *(size for size, _ in sizes))
+            with suppress(ProblemError):  # the filter is larger than such images
+                yield more / less, replace(problem, x_shape=shape, x_strides=None, y_strides=None)
 
 
 def _first(

@@ -95,6 +95,8 @@ class Device(ABC):
     """
 
     target: Target
+    #: Whether its compiler takes one program after the other in a process, whoever asks for them.
+    compiles_in_turn: bool = False
     #: Held by whoever prepares memory, enqueues and waits, so that threads take turns.
     lock: RLock
 

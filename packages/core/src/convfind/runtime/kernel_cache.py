@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from convfind.cached import RecentlyUsed
 from convfind.errors import KernelBuildError
@@ -26,11 +26,29 @@ Binaries = Iterable[tuple[str, bytes]]
 _MOST_LOADED = 2048
 
 
+class CompilerPool(Protocol):
+    """Compiles programs for a device in more processes than this one."""
+
+    def compile(self, program: Program) -> bytes:
+        """Compile a program; several threads may do so at once. Raises `KernelBuildError`."""
+
+    def close(self) -> None:
+        """End the other processes."""
+
+
 class KernelCache:
     """Loaded programs of one device, each compiled at most once per source and compiler."""
 
-    def __init__(self, device: Device, store: BinaryStore, parallel_level: int) -> None:
+    def __init__(
+        self,
+        device: Device,
+        store: BinaryStore,
+        parallel_level: int,
+        pool: CompilerPool | None = None,
+    ) -> None:
+        """Begin with what is in the store; without a pool the device compiles."""
         self._device = device
+        self._pool = pool
         self._store = store
         self.parallel_level = max(1, parallel_level)  # programs that are compiled at once
         self._loaded = RecentlyUsed[Program, object](_MOST_LOADED)
@@ -64,7 +82,7 @@ class KernelCache:
         with self._counting:
             self.compiled += 1
         with _told_as_failure(program):
-            return self._device.compile(program)
+            return (self._pool or self._device).compile(program)
 
     def take(self, program: Program, binary: bytes) -> object:
         """Load, keep and store a program that `compile` has made. Raises `KernelBuildError`."""
@@ -120,6 +138,11 @@ class KernelCache:
         with self._counting:
             self.compiled += 1
         self._store.put(self._key(program), binary)
+
+    def close(self) -> None:
+        """End other processes that compile."""
+        if self._pool is not None:
+            self._pool.close()
 
     def pending(self, programs: Iterable[Program]) -> int:
         """Return the number of programs that are not in memory."""
