@@ -30,7 +30,7 @@ import convfind
 from convfind.device.target import Target
 from convfind.find.ahead import first_programs
 from convfind.find.known import known
-from convfind.find.race import Race
+from convfind.find.race import COMPILED_MARGIN, DECLINED_MARGIN, READY_MARGIN, Race
 from convfind.find.screening import screen
 from convfind.finddb import FindDb, FindEntry, FindRecord
 from convfind.plugins.registry import Registry
@@ -105,7 +105,8 @@ def _raced(
     tally, identity = Tally(), session.target.identity
     timed = [(count, problem) for count, problem in problems if times(identity, problem)]
     began = time.perf_counter()
-    tally.ready |= set(first_programs([problem for _, problem in timed], session, policy))
+    repeated = [problem for count, problem in timed for _ in range(count)]
+    tally.ready |= set(first_programs(repeated, session, policy))
     for count, problem in timed:
         took = times(identity, problem)
         candidates = screen(problem, session, policy).candidates
@@ -139,8 +140,14 @@ def _race(
     ready: set[Program],
 ) -> dict[str, float]:
     """Return the times of those who run, by solver id; their programs are ready from now on."""
-    facts = known(problem, session, solvers, policy)
-    race = Race(facts, lambda solver: programs[solver.solver_id] <= ready)
+    favoured = session.favoured.get(problem, programs)
+
+    def margin(solver: Solver) -> float:
+        if programs[solver.solver_id] <= ready:
+            return READY_MARGIN
+        return COMPILED_MARGIN if solver.solver_id in favoured else DECLINED_MARGIN
+
+    race = Race(known(problem, session, solvers, policy), margin)
     waiting, ran = race.order(solvers), dict[str, float]()
     while waiting:
         able, _ = race.contenders(waiting, ran)
@@ -192,7 +199,7 @@ def _of_target(file: Path) -> Session:
 def _session(target: Target, registry: Registry) -> Session:
     """A session in which nothing can run, with an empty database."""
     device: Any = SimpleNamespace(target=target)
-    kernels: Any = None
+    kernels: Any = SimpleNamespace(is_ready=lambda program: False)
     return Session(device, registry, FindDb.open(None), kernels)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from convfind.device.target import DeviceKind, Target
 from convfind.find.known import Forecast, Known, Source, combined
-from convfind.find.race import Race
+from convfind.find.race import COMPILED_MARGIN, READY_MARGIN, Race
 from convfind.find.result import FindOrigin
 from convfind.finddb import FindEntry, FindRecord
 from convfind.problem import ConvProblem
@@ -223,6 +223,26 @@ def test_what_is_compiled_ahead_is_what_the_finds_would_compile(
     assert handle.compile_ahead(problems) == 0, "a find that answers compiles nothing"
 
 
+def test_a_network_leaves_out_programs_that_save_it_next_to_nothing(
+    bench: Any, problem: ConvProblem
+) -> None:
+    once = dataclasses.replace(problem, alpha=2.0)  # only the first problem knows `Single`
+
+    class Single(Runner):
+        def wti(self, other: ConvProblem, target: Target) -> float | None:
+            return super().wti(other, target) if other.alpha == 2.0 else 0.01
+
+    field = (FAST, CLOSE, Single("single", 48, 0.91))
+    alone = bench.open("mock-static", extra=field).find(once.with_batch(9))
+    assert alone.best.solver == "single"
+    network = [once, *(problem for _ in range(50))]
+    handle = bench.open("mock-static", extra=field, disable_binary_cache=True)
+    assert handle.compile_ahead(network) == 2
+    found = handle.find(once)
+    assert (found.best.solver, found.compiled) == ("fast", 0)
+    assert outrun(found) == {"single"}
+
+
 def test_with_a_time_budget_nothing_is_compiled_ahead(bench: Any, problem: ConvProblem) -> None:
     assert bench.open("mock-static", extra=FIELD).compile_ahead([problem], time_budget=1.0) == 0
 
@@ -252,7 +272,7 @@ def test_times_that_are_no_times_are_no_forecast() -> None:
 
 def race(times: dict[str, float], *, ready: bool = False) -> Race:
     forecasts = {name: Forecast(time, 0.2, "x") for name, time in times.items()}
-    return Race(Known(forecasts), lambda solver: ready)
+    return Race(Known(forecasts), lambda solver: READY_MARGIN if ready else COMPILED_MARGIN)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 from convfind.cli.progress import ProgressBar
 from convfind.errors import ConvfindError
 from convfind.handle import Handle
-from convfind.problem import ConvProblem
+from convfind.problem.text import Layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +24,13 @@ class Ahead:
     def of(
         cls,
         handle: Handle,
-        problems: Iterable[ConvProblem],
+        layers: Iterable[Layer],
         progress: ProgressBar,
         policy: dict[str, Any],
     ) -> Ahead:
-        """Compile what the finds of these problems will compile first."""
+        """Compile what the finds of these layers will compile first."""
         began = time.perf_counter()
+        problems = [layer.problem for layer in layers for _ in range(layer.count)]
         try:
             compiled = handle.compile_ahead(problems, on_progress=progress, **policy)
         except (ConvfindError, MemoryError):

@@ -97,7 +97,7 @@ def bench(
         open_handle(app, device, policy) as handle,
         ProgressBar(file.name, len(layers)) as progress,
     ):
-        ahead = Ahead.of(handle, [layer.problem for layer in layers], progress, policy)
+        ahead = Ahead.of(handle, layers, progress, policy)
         for done, layer in enumerate(layers):
             progress.advance(layer.problem.key, done)
             results.append(_bench(handle, layer, progress, policy, again))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 
 from convfind.find.decision import Action, decide
 from convfind.find.isolation.choice import is_isolated
+from convfind.find.network_programs import Field, worthwhile
 from convfind.find.search import Search
 from convfind.policy import Policy
 from convfind.problem.contract import Problem
@@ -41,13 +43,27 @@ def compile_ahead(
 def first_programs(
     problems: Iterable[Problem], session: Session, policy: Policy
 ) -> Collection[Program]:
-    """Return what finds of these problems would compile before they measure anything."""
-    programs: dict[Program, None] = {}
-    for problem in dict.fromkeys(problem.plain() for problem in problems):
+    """Return what finds of these problems begin with: together, as far as a network is worth it.
+
+    Who is left out is known to the finds that follow. A problem counts as often as it is given.
+    """
+    fields: dict[Problem, Field] = {}
+    for problem, count in Counter(problem.plain() for problem in problems).items():
         decision = decide(problem, session, policy)
         candidates = decision.screening.candidates
         # A child compiles by itself what might end this process.
         if decision.action is Action.MEASURE and not is_isolated(session, policy, candidates):
             search = Search(problem, session, policy, silent)
-            programs |= dict.fromkeys(search.first_programs(decision.screening))
-    return programs.keys()
+            fields[problem] = search.field(decision.screening, count)
+    chosen = worthwhile(list(fields.values()), session.kernels.is_ready)
+    for problem, field in fields.items() if len(fields) > 1 else ():
+        session.favoured[problem] = frozenset(
+            name for name, one in field.contenders.items() if one.programs <= chosen
+        )
+    return dict.fromkeys(
+        program
+        for field in fields.values()
+        for one in field.contenders.values()
+        for program in one.programs
+        if program in chosen
+    )

@@ -12,11 +12,12 @@ from convfind.solver.applicability import Rejected
 
 #: A solver whose programs are ready runs where it is behind the best by this multiple of the
 #: error of their ratio at most; compiling takes as long as thousands of runs, and a solver for
-#: which it is necessary has to promise more. How they were chosen: ADR 0035.
-READY_MARGIN, COMPILED_MARGIN = 1.0, 0.5
+#: which it is necessary has to promise more. Whose programs are not worth it to a network has to be
+#: ahead, of what was measured, by more than the error. How they were chosen: ADR 0035.
+READY_MARGIN, COMPILED_MARGIN, DECLINED_MARGIN = 1.0, 0.5, -1.0
 
-#: Whether all programs of a solver are ready to run.
-IsReady = Callable[[Solver], bool]
+#: One of these, of a solver.
+Margin = Callable[[Solver], float]
 
 
 class Race:
@@ -25,10 +26,18 @@ class Race:
     A solver of which nothing is known can always win.
     """
 
-    def __init__(self, known: Known, is_ready: IsReady) -> None:
+    def __init__(self, known: Known, margin: Margin) -> None:
         self._forecasts = known.forecasts
         self._plain_best = known.plain_best
-        self._is_ready = is_ready
+        self._margin = margin
+
+    def forecast(self, solver: Solver) -> Forecast | None:
+        """Return what is expected of a solver; None where it runs whatever is expected."""
+        return None if self._plain_best else self._forecasts.get(solver.solver_id)
+
+    def is_out(self, solver: Solver) -> bool:
+        """Whether a solver does not run, whatever the others take."""
+        return bool(self._plain_best) and solver.solver_id not in self._plain_best
 
     def order(self, solvers: Iterable[Solver]) -> list[Solver]:
         """Sort by expected time; those of which nothing is known come last, in their order."""
@@ -78,21 +87,20 @@ class Race:
             leader = min(expected, key=measured.__getitem__)
             scale = measured[leader] / expected[leader].time_ms
             return expected[leader]._replace(time_ms=min(measured.values())), scale
-        known = (self._forecasts.get(solver.solver_id) for solver in waiting)
+        favoured = [solver for solver in waiting if self._margin(solver) >= 0] or waiting
+        known = (self._forecasts.get(solver.solver_id) for solver in favoured)
         return min((one for one in known if one is not None), default=None), 1.0
 
     def _why_not(self, solver: Solver, best: Forecast, scale: float) -> str | None:
         name = solver.solver_id
-        if self._plain_best and name not in self._plain_best:
+        if self.is_out(solver):
             return f"it is not among the best {len(self._plain_best)} of the plain problem"
         forecast = self._forecasts.get(name)
         if forecast is None or self._plain_best:
             return None
         error = max(forecast.error, best.error)
         behind = math.log(forecast.time_ms * scale / best.time_ms)
-        if behind <= COMPILED_MARGIN * error:
-            return None
-        if behind <= READY_MARGIN * error and self._is_ready(solver):
+        if behind <= self._margin(solver) * error:
             return None
         return (
             f"predicted {forecast.time_ms * scale:.3g} ms +-{100 * math.expm1(error):.0f} % "

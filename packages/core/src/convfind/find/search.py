@@ -21,7 +21,8 @@ from convfind.find.bench import KNOWN, Bench
 from convfind.find.budget import Budget
 from convfind.find.isolation.choice import bench_for
 from convfind.find.known import known
-from convfind.find.race import Race
+from convfind.find.network_programs import Contender, Field
+from convfind.find.race import COMPILED_MARGIN, DECLINED_MARGIN, READY_MARGIN, Race
 from convfind.find.recorded import outrun_id
 from convfind.find.recording import quarantine
 from convfind.find.screening import Screening
@@ -98,12 +99,18 @@ class Search:
         finally:
             self.bench.close()
 
-    def first_programs(self, screening: Screening) -> tuple[Program, ...]:
-        """Return what `run` would compile before it measures anything."""
+    def field(self, screening: Screening, count: int) -> Field:
+        """Return who may run, and what is expected of them, before anything is measured."""
         usual = [one for one in screening.candidates if not one.is_last_resort]
-        line = self._lined_up(usual, lambda programs: False)
-        able = line.race.contenders(line.waiting, {})[0] if self.policy.races else line.waiting
-        return tuple(p for solver in able for p in line.trials[solver.solver_id].programs)
+        line, races = self._lined_up(usual, lambda programs: False), self.policy.races
+        contenders = {}
+        for solver in line.waiting:
+            if races and line.race.is_out(solver):
+                continue
+            forecast = line.race.forecast(solver) if races else None
+            programs = frozenset(line.trials[solver.solver_id].programs)
+            contenders[solver.solver_id] = Contender(forecast, programs)
+        return Field(contenders, count)
 
     def _run(self, screening: Screening) -> SearchOutcome:
         ordinary = [solver for solver in screening.candidates if not solver.is_last_resort]
@@ -176,7 +183,15 @@ class Search:
         facts = known(self.problem, self.session, built, self.policy)
         for solver_id, error in facts.failures.items():
             self._reject(trials.pop(solver_id).solver, refusal(error))
-        race = Race(facts, lambda solver: is_ready(trials[solver.solver_id].programs))
+        favoured = self.session.favoured.get(self.problem)
+
+        def margin(solver: Solver) -> float:
+            if is_ready(trials[solver.solver_id].programs):
+                return READY_MARGIN
+            is_favoured = favoured is None or solver.solver_id in favoured
+            return COMPILED_MARGIN if is_favoured else DECLINED_MARGIN
+
+        race = Race(facts, margin)
         return _Line(trials, race, race.order(trial.solver for trial in trials.values()))
 
     def _measure_batch(self, trials: Sequence[Trial], race: Race, total: int) -> None:

@@ -77,6 +77,10 @@ class KernelCache:
         loaded = self._loaded.get(program)
         return self._load_stored(program) if loaded is None else loaded
 
+    def is_ready(self, program: Program) -> bool:
+        """Whether a program is in memory or in the store."""
+        return program in self._loaded or bool(self.stored(program))
+
     def compile(self, program: Program) -> bytes:
         """Compile a program; safe to call from several threads. Raises `KernelBuildError`."""
         with self._counting:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from convfind.heuristics import Heuristic
     from convfind.plugins.registry import Registry
     from convfind.runtime.backend import Device
+    from convfind.problem.contract import Problem
     from convfind.runtime.kernel_cache import KernelCache
 
 #: Called with stage, number done, total and a label; stages are "compile", "measure", "tune".
@@ -33,6 +34,8 @@ class Session:
     kernels: KernelCache
     models: tuple[Heuristic, ...] = ()  # that the user installed
     child: Child | None = None  # where candidates may run; None where it cannot open the device
+    #: Solvers, by plain problem, whose programs a network of it is worth.
+    favoured: dict[Problem, frozenset[str]] = field(default_factory=dict)
 
     @property
     def heuristics(self) -> tuple[Heuristic, ...]:
