@@ -2,7 +2,7 @@
 
     python benchmarks/race.py benchmarks/layers/resnet50.txt -n 4 --device opencl:cpu --times FOLDER
     python benchmarks/race.py benchmarks/layers/{resnet50,vgg16}.txt -n 1 \\
-        --target benchmarks/tuned/xeon/target.json --times benchmarks/tuned/xeon/networks-1.jsonl.bz2
+        --target tuned/xeon/target.json --times tuned/xeon/networks-1.jsonl.bz2
 
 FOLDER is a user's database with `convfind bench FILE --mode normal` in it, for the same layers and
 device; a file is one that `convfind db export` wrote. Nothing runs: the layers of each file are
@@ -48,7 +48,8 @@ _FILE = click.Path(path_type=Path, exists=True)
 class Times(Protocol):
     """Looks up measured times in ms, by versioned id."""
 
-    def __call__(self, identity: str, problem: ConvProblem) -> Mapping[str, float]: ...
+    def __call__(self, identity: str, problem: ConvProblem) -> Mapping[str, float]:
+        """Return those of a plain problem on a device, none where it was not measured."""
 
 
 @dataclass

@@ -17,14 +17,14 @@ def program(name: str) -> Program:
     return Program(KernelSource("mock", f"{name}.cl"))
 
 
-def field(count: int = 1, *, error: float = 0.1, **times: float) -> Field:
+def field(weight: int = 1, *, error: float = 0.1, **times: float) -> Field:
     """A problem with a solver, of one program, for each name."""
     return Field(
         {
             name: Contender(Forecast(time, error, "x"), frozenset({program(name)}))
             for name, time in times.items()
         },
-        count,
+        weight,
     )
 
 
@@ -35,7 +35,7 @@ def chosen(*fields: Field, ready: str = "") -> str:
 
 def test_a_program_that_saves_next_to_nothing_is_left_out() -> None:
     assert chosen(field(a=1.0, b=1.5)) == "a"
-    assert chosen(field(error=0.3, a=1.0, b=1.01)) == "ab", "by its forecast's error it may be the faster one"
+    assert chosen(field(error=0.3, a=1.0, b=1.01)) == "ab", "it may well be the faster one"
 
 
 def test_every_problem_has_somebody_who_can_run() -> None:
@@ -75,7 +75,7 @@ def test_what_is_chosen_does_not_depend_on_the_order_of_solvers_or_problems() ->
     ]
     found = set()
     for order in itertools.islice(itertools.permutations(fields), 0, 720, 60):
-        turned = [Field(dict(reversed(one.contenders.items())), one.count) for one in order]
+        turned = [Field(dict(reversed(one.contenders.items())), one.weight) for one in order]
         found |= {chosen(*order), chosen(*turned)}
     assert len(found) == 1
 

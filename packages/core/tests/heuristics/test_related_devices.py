@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from convfind.device.target import DeviceKind
 from convfind.find.known import known
 from convfind.finddb import FindEntry, FindRecord
 from convfind.handle import Handle
@@ -27,7 +28,8 @@ PROBLEM = ConvProblem.forward(x=(4, 4, 8, 8), w=(8, 4, 3, 3), padding=1)
 SOLVERS = [solver for solver in mock_solvers() if not solver.is_last_resort]
 HERE = dataclasses.replace(MOCK_TARGET, name="a later model", identity="")
 OTHER_ARCH = dataclasses.replace(HERE, arch="another", identity="")
-GPU = dataclasses.replace(HERE, platform="another", identity="")
+OTHER_RUNTIME = dataclasses.replace(HERE, platform="another", identity="")
+GPU = dataclasses.replace(OTHER_RUNTIME, kind=DeviceKind.GPU)
 
 
 @pytest.fixture
@@ -71,7 +73,11 @@ def test_the_model_of_a_related_device_says_who_is_ahead(opened: Callable[[Any],
     assert fastest == right[0].solver
 
 
-@pytest.mark.parametrize("target", [OTHER_ARCH, GPU])
+def test_a_gpu_is_known_through_every_runtime(opened: Callable[[Any], Handle]) -> None:
+    assert sources(opened(GPU)) == {"model of a related device"}
+
+
+@pytest.mark.parametrize("target", [OTHER_ARCH, OTHER_RUNTIME])
 def test_a_device_of_another_kind_is_no_relative(
     opened: Callable[[Any], Handle], target: Any
 ) -> None:

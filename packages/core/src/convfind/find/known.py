@@ -245,10 +245,14 @@ def _relatives(session: Session) -> list[tuple[str, str]]:
 def _kinship(identity: str, target: Target) -> str | None:
     """Say what another device has in common: its architecture, or for CPUs their kind."""
     other = identity.split("|")
-    if len(other) < 5 or other[1] != target.platform:
+    if len(other) < 5:
         return None
-    if other[3] == target.arch:
+    # Of a GPU there is one compiler behind all runtimes, of a CPU each runtime has its own.
+    is_same_compiler = other[1] == target.platform or target.kind is DeviceKind.GPU
+    if other[3] == target.arch and is_same_compiler:
         return "architecture"
+    if other[1] != target.platform:
+        return None
     family = target.arch.rpartition("-")[0]
     is_kin = target.kind is DeviceKind.CPU and family and other[3].startswith(family)
     return "kind" if is_kin else None

@@ -37,7 +37,7 @@ class Field(NamedTuple):
     """The contenders of one problem by solver id, and how often the network has it."""
 
     contenders: Mapping[str, Contender]
-    count: int
+    weight: int
 
     def best(self, ready: set[Program]) -> Forecast | None:
         """Return the best forecast of a solver whose programs are ready."""
@@ -55,7 +55,7 @@ def worthwhile(fields: Sequence[Field], is_ready: Callable[[Program], bool]) -> 
     ready |= {
         one for contender in contenders if contender.forecast is None for one in contender.programs
     }
-    whole = sum(field.count * _least(field) for field in fields)
+    whole = sum(field.weight * _least(field) for field in fields)
     enough = _WORTH * whole / max(1, min(len(fields), _SHARED_BY))
     while True:
         savings: dict[Programs, float] = {}
@@ -81,9 +81,7 @@ def expected_saving(behind: float, error: float) -> float:
     return error * (_NORMAL.pdf(z) - z * _NORMAL.cdf(-z))
 
 
-def _savings(
-    field: Field, ready: set[Program], enough: float
-) -> Iterator[tuple[Programs, float]]:
+def _savings(field: Field, ready: set[Program], enough: float) -> Iterator[tuple[Programs, float]]:
     """Yield what programs that are not ready would save one problem, in ms of the network."""
     forecasts = [one.forecast for one in field.contenders.values() if one.forecast is not None]
     best = field.best(ready)
@@ -93,11 +91,11 @@ def _savings(
             continue
         if best is None:
             ahead = math.log(max(forecasts).time_ms / forecast.time_ms)
-            yield needed, enough + field.count * min(forecasts).time_ms * (_NOBODY + ahead)
+            yield needed, enough + field.weight * min(forecasts).time_ms * (_NOBODY + ahead)
         else:
             behind = math.log(forecast.time_ms / best.time_ms)
             share = expected_saving(behind, max(forecast.error, best.error))
-            yield needed, field.count * best.time_ms * share
+            yield needed, field.weight * best.time_ms * share
 
 
 def _least(field: Field) -> float:

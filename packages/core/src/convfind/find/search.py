@@ -99,7 +99,7 @@ class Search:
         finally:
             self.bench.close()
 
-    def field(self, screening: Screening, count: int) -> Field:
+    def field(self, screening: Screening, weight: int) -> Field:
         """Return who may run, and what is expected of them, before anything is measured."""
         usual = [one for one in screening.candidates if not one.is_last_resort]
         line, races = self._lined_up(usual, lambda programs: False), self.policy.races
@@ -110,7 +110,7 @@ class Search:
             forecast = line.race.forecast(solver) if races else None
             programs = frozenset(line.trials[solver.solver_id].programs)
             contenders[solver.solver_id] = Contender(forecast, programs)
-        return Field(contenders, count)
+        return Field(contenders, weight)
 
     def _run(self, screening: Screening) -> SearchOutcome:
         ordinary = [solver for solver in screening.candidates if not solver.is_last_resort]

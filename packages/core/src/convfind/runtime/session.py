@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from convfind.finddb import FindDb
     from convfind.heuristics import Heuristic
     from convfind.plugins.registry import Registry
-    from convfind.runtime.backend import Device
     from convfind.problem.contract import Problem
+    from convfind.runtime.backend import Device
     from convfind.runtime.kernel_cache import KernelCache
 
 #: Called with stage, number done, total and a label; stages are "compile", "measure", "tune".
