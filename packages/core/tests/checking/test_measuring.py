@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -68,7 +69,8 @@ def test_one_final_in_twenty_at_most_is_won_by_who_loses_more_than_one_percent(
 
 
 def test_samples_end_where_the_median_is_known() -> None:
-    usual = Sampling(samples=60, seconds=60.0, final_seconds=0.0)
+    usual = Sampling(samples=60, seconds=60.0, final_seconds=0.0, width=0.01)
+    assert len(measure(lambda: 1.0, None, replace(usual, width=0.0)).samples) == 60
     assert len(measure(lambda: 1.0, None, usual).samples) == 6
     interrupted = itertools.chain([1.0] * 3, [40.0], itertools.repeat(1.0))
     assert len(measure(lambda: next(interrupted), None, usual).samples) == 9

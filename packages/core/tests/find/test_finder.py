@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from typing import Any
 
@@ -15,7 +14,6 @@ from convfind.find.solution import TimeOrigin
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import Applicability
-from convfind.solver.recipe import Launch
 from convfind.testing import MockSolver
 
 
@@ -145,13 +143,6 @@ def test_a_quick_find_takes_fewer_samples(
     bench: Any, problem: ConvProblem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time, "perf_counter", lambda: 0.0)  # as on a machine fast enough
-    shaking = itertools.cycle([1.0, 1.1])  # no median is ever known
-
-    def shake(launch: Launch) -> bool:
-        bench.backend.faults.slowdown = next(shaking)
-        return False
-
-    bench.backend.faults.launch = shake
 
     def samples(quick: bool) -> list[int]:
         handle = bench.open("mock-dynamic")

@@ -1,8 +1,8 @@
 """Timing a candidate: warm-up, samples of device time, median and spread, early abandonment.
 
-How many samples are taken follows from what they say: a median is known once an interval that has
-it at 95 % is narrower than 1 %, and a final is settled once its winner loses no more than 1 % at
-95 %. Counts and seconds only bound that.
+How many samples are taken follows from what they say: a final is settled once its winner loses no
+more than 1 % at 95 %, and the time of a race's only finalist is known once an interval that has the
+median at 95 % is narrower than 1 %. Counts and seconds only bound that.
 """
 
 from __future__ import annotations
@@ -35,16 +35,20 @@ class Sampling:
         samples: of one candidate at most, and rounds among all finalists.
         seconds: for one candidate.
         final_seconds: for all rounds.
+        width: of the interval that has the median at 95 %, as a share of it, at which samples end.
     """
 
     samples: int
     seconds: float
     final_seconds: float
+    width: float = 0.0
 
 
 USUAL = Sampling(samples=60, seconds=0.15, final_seconds=0.3)
 #: Enough to see who is close to the best; the others race no further.
 FIRST_ROUND = Sampling(samples=3, seconds=0.0, final_seconds=0.0)
+#: The same share of time as a final may lose is enough of a finalist that is alone.
+ALONE_WIDTH = _LOSS
 QUICK = Sampling(samples=24, seconds=0.04, final_seconds=0.1)
 
 
@@ -75,7 +79,7 @@ class Measurement:
 
 
 def measure(sample: Sample, best: float | None, sampling: Sampling) -> Measurement:
-    """Take samples until the median is known, or two if both are far behind ``best`` ms.
+    """Take samples until there are enough, or two if both are far behind ``best`` ms.
 
     The caller has run the candidate at least once before, so that caches and clocks are warm.
     """
@@ -89,7 +93,7 @@ def measure(sample: Sample, best: float | None, sampling: Sampling) -> Measureme
     while len(samples) < _MIN_SAMPLES or (
         len(samples) < sampling.samples
         and time.perf_counter() < deadline
-        and not _is_known(samples)
+        and not _is_known(samples, sampling.width)
     ):
         samples.append(sample())
     return Measurement(tuple(samples))
@@ -133,16 +137,16 @@ def _without_drift(rounds: Sequence[Sequence[float]]) -> list[tuple[float, ...]]
     ]
 
 
-def _is_known(samples: Sequence[float]) -> bool:
-    """Whether an interval of samples that has the median at 95 % is narrower than `_LOSS`."""
+def _is_known(samples: Sequence[float], width: float) -> bool:
+    """Whether an interval of samples that has the median at 95 % is as narrow as that."""
     count, tail, outside = len(samples), 0, 0
     # By how many samples the interval may be narrowed at each end: a binomial distribution's tails.
     while 2 * (tail := tail + math.comb(count, outside)) <= _DOUBT * 2**count:
         outside += 1
-    if not outside:
+    if not outside or not width:
         return False
     ordered = sorted(samples)
-    return ordered[-outside] - ordered[outside - 1] <= _LOSS * statistics.median(ordered)
+    return ordered[-outside] - ordered[outside - 1] <= width * statistics.median(ordered)
 
 
 def _is_settled(rounds: Sequence[Sequence[float]]) -> bool:

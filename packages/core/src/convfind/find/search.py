@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, as_completed
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeGuard
 
 from convfind.checking.measuring import (
+    ALONE_WIDTH,
     FINALIST_FACTOR,
     FIRST_ROUND,
     QUICK,
@@ -339,7 +341,8 @@ class Search:
         if len(finalists) < 2:
             (winner,) = finalists
             if self.policy.races and winner.candidate and not self._budget.is_spent:
-                winner.measurement = measure(winner.sample_again, None, self._sampling)
+                sampling = replace(self._sampling, width=ALONE_WIDTH)
+                winner.measurement = measure(winner.sample_again, None, sampling)
             return
         samples = [trial.sample_again for trial in finalists]
         measurements = measure_finalists(samples, self._sampling, lambda: self._budget.is_spent)
