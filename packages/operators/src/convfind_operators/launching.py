@@ -31,9 +31,16 @@ def has_vectors(target: Target) -> bool:
     return target.kind is DeviceKind.CPU and target.backend != "hip"
 
 
-def kernel(file: str, entry: str, target: Target, macros: Mapping[str, DefineValue]) -> KernelSpec:
-    """Return the kernel of a file, for vectors where the target has them."""
-    vectors = has_vectors(target)
+def kernel(
+    file: str,
+    entry: str,
+    target: Target,
+    macros: Mapping[str, DefineValue],
+    *,
+    scalar: bool = False,
+) -> KernelSpec:
+    """Return the kernel of a file, for vectors where the target has them, unless told not to."""
+    vectors = has_vectors(target) and not scalar
     program = Program(
         KernelSource("convfind_operators", f"kernels/{file}.cl"),
         KernelLanguage.OPENCL_C if vectors else KernelLanguage.SHARED,

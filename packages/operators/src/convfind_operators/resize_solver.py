@@ -45,7 +45,9 @@ class ResizeSolver(OperatorSolver):
 
     def steps(self, problem: ResizeProblem, target: Target) -> tuple[Step, ...]:
         """One launch."""
-        walk, vectors = _others(problem), has_vectors(target)
+        walk = _others(problem)
+        # Without neighbours that make a vector, a work-item has one element: compilers do the rest.
+        vectors = has_vectors(target) and walk.length > 1
         kind = "float64" if target.has("fp64") else "float32"
         arithmetic = problem.dtype.arithmetic
         macros: dict[str, int | str] = {
@@ -53,6 +55,7 @@ class ResizeSolver(OperatorSolver):
             "CF_ARITHMETIC": arithmetic.upper(),
             "COORDINATE": "double" if kind == "float64" else "float",
             "OUTER": len(walk.sizes) - 1,
+            "AXES": len(problem.axes),
             "INTERPOLATION": problem.interpolation.support,
             "ROUNDING": _ROUNDINGS[problem.rounding],
             "NORMALIZED": problem.exclude_outside or problem.antialias,
@@ -77,7 +80,7 @@ class ResizeSolver(OperatorSolver):
             ScalarArg(problem.cubic, kind),
             number(problem.outside, arithmetic),
         )
-        spec = kernel("resize", "operators_resize", target, macros)
+        spec = kernel("resize", "operators_resize", target, macros, scalar=not vectors)
         return (Launch(spec, arguments, *sizes),)
 
 

@@ -26,6 +26,9 @@
 #ifndef CROPPED
 #define CROPPED 0  // 1: positions outside of x are `outside`
 #endif
+#ifndef AXES
+#define AXES 3  // that change: the last of d, h and w; the others have one element
+#endif
 #define MOST_TAPS 32  // along an axis
 
 // Where an element i of y lies in x: (i + shift) * factor / divisor + offset; `narrow`: steps of taps, below 1 more of them.
@@ -79,6 +82,7 @@ CF_INLINE void find_taps(Taps *taps, const int i, const int size, const COORDINA
 #endif
 #endif
 }
+#define FIND_NONE(a) (a.first = 0, a.count = 1, a.is_outside = 0, a.weights[0] = 1)
 #define FIND(a, i) find_taps(&a, i, a##_from, a##_shift, a##_factor, a##_divisor, a##_offset, a##_narrow, cubic)
 
 CF_INLINE int within(const int tap, const int size) { return tap < 0 ? 0 : tap >= size ? size - 1 : tap; }
@@ -96,9 +100,21 @@ CF_KERNEL void operators_resize(CF_GLOBAL const CF_TYPE(DTYPE) *x, STEPS(x), CF_
     const int to_w = at % w_to, to_h = at / w_to % h_to, to_d = at / w_to / h_to % d_to;
     const Row row = ROW_OF(at / w_to / h_to / d_to);
     Taps d, h, w;
+#if AXES >= 3
     FIND(d, to_d);
+#else
+    FIND_NONE(d);
+#endif
+#if AXES >= 2
     FIND(h, to_h);
+#else
+    FIND_NONE(h);
+#endif
+#if AXES >= 1
     FIND(w, to_w);
+#else
+    FIND_NONE(w);
+#endif
     CF_GLOBAL CF_TYPE(DTYPE) *const to = y + ROW_START(y, row) + to_d * d_y + to_h * h_y + to_w * w_y;
     CF_GLOBAL const CF_TYPE(DTYPE) *const from = x + ROW_START(x, row);
 #if WIDTH == 1
