@@ -2,12 +2,14 @@
 
     python benchmarks/torch_models.py inference resnet50 vgg16 mobilenet_v2 -n 4 --find-budget 300
     python benchmarks/torch_models.py training resnet18 unet -n 8 --find-budget 300
+    python benchmarks/torch_models.py table --device cuda -n 64 --minutes 8 --json
 
-Peers: eager in both memory formats, and for inference PyTorch's compiler with freezing. Convfind:
-``torch.compile(backend="convfind")`` for inference, ``convfind_torch.convert`` for training, each
-in both memory formats. Medians in ms, model by model; what is measured is written at once, also
-after an interrupt. Finds take most of a first run: each form of a model gets a budget for them, and
-what was found is in the database of the next run.
+Peers: eager in both memory formats, and PyTorch's compiler, for inference with freezing. Convfind:
+``torch.compile(backend="convfind")`` for inference, ``convfind_torch.convert`` for training, in
+both memory formats on a CPU and in the one that suits the precision on a GPU. Medians in ms, model
+by model; what is measured is written at once, also after an interrupt. Finds take most of a first
+run: each form of a model gets a budget for them, and what was found is in the database of the next
+form and the next run. ``table`` is the rows that a GPU is judged by, as many as the minutes allow.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -28,60 +32,127 @@ import convfind_torch
 
 Runs = dict[str, Callable[[], Any]]
 FORMATS = {"NCHW": torch.contiguous_format, "NHWC": torch.channels_last}
+PRECISIONS = ("float32", "tf32", "float16")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A model, what is done with it, and how exactly."""
+
+    kind: str
+    model: str
+    precision: str = "float32"
+
+    def exactly(self, device: str) -> AbstractContextManager[Any]:
+        """Return what surrounds each run; sets what is no context."""
+        allowed = self.precision == "tf32"
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = allowed
+        if self.precision != "float16":
+            return nullcontext()
+        return torch.autocast(device, torch.float16 if device == "cuda" else torch.bfloat16)
+
+
+#: What a GPU is judged by, most important first.
+TABLE = (
+    *(Row("inference", name) for name in ("resnet50", "vgg16", "mobilenet_v2")),
+    Row("training", "resnet50"),
+    Row("inference", "resnet50", "tf32"),
+    Row("inference", "resnet50", "float16"),
+    Row("training", "vgg16"),
+    Row("training", "resnet50", "tf32"),
+    Row("training", "resnet50", "float16"),
+)
 
 
 def main() -> None:
     """Time models, print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("kind", choices=["inference", "training"])
-    parser.add_argument("models", nargs="+", choices=sorted(MODELS))
+    parser.add_argument("kind", choices=["inference", "training", "table"])
+    parser.add_argument("models", nargs="*", choices=sorted(MODELS))
+    parser.add_argument("--precision", nargs="+", choices=PRECISIONS, default=["float32"])
     parser.add_argument("-n", "--batch", type=int, default=4)
     parser.add_argument("--size", type=int, default=224, help="sides of the images")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=120, help="of a model's rounds, at most")
+    parser.add_argument("--minutes", type=float, default=1e9, help="begin no row after so many")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument(
         "--find-budget", type=float, default=None, help="seconds for the finds of a form of a model"
     )
-    parser.add_argument("--formats", nargs="+", choices=FORMATS, default=list(FORMATS))
+    parser.add_argument("--formats", nargs="+", choices=FORMATS, help="of convfind's forms")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--report", action="store_true", help="say where convolutions ran")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    for name in given.models:
-        torch.manual_seed(0)
-        model = MODELS[name]().to(given.device)
-        x = torch.randn(given.batch, 3, given.size, given.size, device=given.device)
-        make = _inference if given.kind == "inference" else _training
-        times = _interleaved(make(model, x, given), given, name)
-        row = {key: round(median(samples), 2) for key, samples in times.items() if samples}
-        if given.json:
-            rounds = min(map(len, times.values()))
-            facts = {"model": name, "kind": given.kind, "batch": given.batch, "rounds": rounds}
-            print(json.dumps({**facts, **row}), flush=True)
-            continue
-        peers = [ms for key, ms in row.items() if not key.startswith("convfind")]
-        ours = [ms for key, ms in row.items() if key.startswith("convfind")]
-        print(name, given.kind, f"batch {given.batch}:", min(peers) / min(ours), "times as fast")
-        for key, ms in row.items():
-            print(f"  {key:24} {ms:9.2f} ms", flush=True)
+    torch.backends.cudnn.benchmark = True
+    rows = TABLE
+    if given.kind != "table":
+        rows = tuple(Row(given.kind, one, how) for how in given.precision for one in given.models)
+    began = time.monotonic()
+    for row in rows:
+        if time.monotonic() - began > given.minutes * 60:
+            print(f"no time for {row}", file=sys.stderr)
+            break
+        try:
+            _print(row, _measured(row, given), given)
+        except Exception as error:  # the other rows are worth having
+            print(f"{row}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        if given.report:
+            print(convfind_torch.report(), file=sys.stderr, flush=True)
 
 
-def _inference(model: nn.Module, x: torch.Tensor, given: argparse.Namespace) -> Runs:
+def _measured(row: Row, given: argparse.Namespace) -> dict[str, list[float]]:
+    torch.manual_seed(0)
+    model = MODELS[row.model]().to(given.device)
+    x = torch.randn(given.batch, 3, given.size, given.size, device=given.device)
+    make = _inference if row.kind == "inference" else _training
+    around = row.exactly(given.device) if row.kind == "inference" else nullcontext()
+    with around:
+        return _interleaved(make(model, x, row, given), given, row)
+
+
+def _print(row: Row, times: dict[str, list[float]], given: argparse.Namespace) -> None:
+    medians = {key: round(median(samples), 3) for key, samples in times.items() if samples}
+    peers = [ms for key, ms in medians.items() if not key.startswith("convfind")]
+    ours = [ms for key, ms in medians.items() if key.startswith("convfind")]
+    speedup = round(min(peers) / min(ours), 3) if peers and ours else None
+    if given.json:
+        facts = {"model": row.model, "kind": row.kind, "precision": row.precision}
+        facts |= {"device": _device(given.device), "batch": given.batch, "speedup": speedup}
+        print(json.dumps({**facts, "rounds": min(map(len, times.values())), **medians}), flush=True)
+        return
+    print(f"{row.model} {row.kind} {row.precision}, batch {given.batch}: {speedup} times as fast")
+    for key, ms in medians.items():
+        print(f"  {key:24} {ms:9.2f} ms", flush=True)
+
+
+def _device(device: str) -> str:
+    return torch.cuda.get_device_name() if device == "cuda" else "cpu"
+
+
+def _formats(row: Row, given: argparse.Namespace) -> list[str]:
+    """Return the memory formats of convfind's forms; a GPU's matrix units want channels last."""
+    if given.formats or given.device == "cpu":
+        return list(given.formats or FORMATS)
+    return ["NCHW" if row.precision == "float32" else "NHWC"]
+
+
+def _inference(model: nn.Module, x: torch.Tensor, row: Row, given: argparse.Namespace) -> Runs:
     import torch._inductor.config as inductor
 
     model = model.eval()
     runs: Runs = {}
     find = {"time_budget": given.find_budget}  # of a plan: for the whole network
-    for word in given.formats:
-        layout = FORMATS[word]
+    for word, layout in FORMATS.items():
         own, image = (
             copy.deepcopy(model).to(memory_format=layout),
             x.contiguous(memory_format=layout),
         )
         runs[f"eager {word}"] = _call(own, image)
-        compiled = torch.compile(copy.deepcopy(own), backend="convfind", options=find)
-        runs[f"convfind {word}"] = _call(compiled, image)
+        if word in _formats(row, given):
+            compiled = torch.compile(copy.deepcopy(own), backend="convfind", options=find)
+            runs[f"convfind {word}"] = _call(compiled, image)
     with inductor.patch(freezing=True), torch.no_grad():
         frozen = torch.compile(copy.deepcopy(model))
         frozen(x)
@@ -97,40 +168,82 @@ def _call(model: Callable[..., Any], x: torch.Tensor) -> Callable[[], Any]:
     return run
 
 
-def _training(model: nn.Module, x: torch.Tensor, given: argparse.Namespace) -> Runs:
+def _training(model: nn.Module, x: torch.Tensor, row: Row, given: argparse.Namespace) -> Runs:
     runs: Runs = {}
     convolutions = sum(isinstance(one, nn.modules.conv._ConvNd) for one in model.modules())
     each = given.find_budget and given.find_budget / (3 * convolutions)
-    for word in given.formats:
-        layout = FORMATS[word]
+    for word, layout in FORMATS.items():
         image = x.contiguous(memory_format=layout)
-        for who in ("eager", "convfind"):
-            own = copy.deepcopy(model).train().to(memory_format=layout)
-            if who == "convfind":
-                convfind_torch.convert(own, time_budget=each)
-            runs[f"{who} {word}"] = _step(own, image)
+        own = copy.deepcopy(model).train().to(memory_format=layout)
+        runs[f"eager {word}"] = _step(own, image, row, given)
+        if word in _formats(row, given):
+            if each is None:
+                _compile_ahead(copy.deepcopy(own), image, row, given)
+            converted = convfind_torch.convert(copy.deepcopy(own), time_budget=each)
+            runs[f"convfind {word}"] = _step(converted, image, row, given)
+    if given.device == "cuda":
+        compiled: Any = torch.compile(copy.deepcopy(model).train())
+        runs["compiled"] = _step(compiled, x, row, given)
     return runs
 
 
-def _step(model: nn.Module, x: torch.Tensor) -> Callable[[], Any]:
+def _compile_ahead(model: nn.Module, x: torch.Tensor, row: Row, given: argparse.Namespace) -> None:
+    """Compile side by side what the finds of all layers and gradients compile first."""
+    from convfind.types import Direction
+    from convfind_torch.call import Call
+    from convfind_torch.engine import engine
+    from convfind_torch.geometry import Geometry
+    from convfind_torch.layer import Layer
+    from convfind_torch.options import Options
+
+    layer, problems = Layer("ahead", Options.of()), []
+
+    def seen(module: Any, images: Any, y: torch.Tensor) -> None:
+        geometry = Geometry.of(
+            *(2, module.stride, module.padding, module.dilation, module.transposed),
+            *(module.output_padding, module.groups),
+        )
+        image, w = images[0].to(y.dtype), module.weight.to(y.dtype)
+        for direction in Direction:
+            forward = direction is Direction.FORWARD
+            bias = module.bias if forward else None
+            b = None if bias is None else bias.to(y.dtype)
+            call = Call(direction, image, w, None if forward else y, b, geometry, layer)
+            problems.append(call.problem)
+
+    for one in model.modules():
+        if isinstance(one, nn.modules.conv._ConvNd):
+            one.register_forward_hook(seen)
+    with torch.no_grad(), row.exactly(given.device):
+        model(x)
+    place = engine().place(x)
+    if not isinstance(place, str):
+        place.handle.compile_ahead(problems)
+
+
+def _step(
+    model: nn.Module, x: torch.Tensor, row: Row, given: argparse.Namespace
+) -> Callable[[], Any]:
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
 
     def run() -> Any:
         optimizer.zero_grad()
-        model(x).square().mean().backward()
+        with row.exactly(given.device):
+            loss = model(x).square().mean()
+        loss.backward()
         optimizer.step()
 
     return run
 
 
-def _interleaved(runs: Runs, given: argparse.Namespace, model: str) -> dict[str, list[float]]:
+def _interleaved(runs: Runs, given: argparse.Namespace, row: Row) -> dict[str, list[float]]:
     """Return milliseconds of each; fewer where time or the user's patience ends."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     try:
         for _ in range(2):  # finds, compilers, caches
             for name, run in runs.items():
                 seconds = _timed(run, given.device) / 1e3
-                print(f"{model}, {name}: warm-up took {seconds:.1f} s", file=sys.stderr, flush=True)
+                print(f"{row}, {name}: warm-up took {seconds:.1f} s", file=sys.stderr, flush=True)
         began = time.perf_counter()
         for _ in range(given.rounds):
             for name, run in runs.items():
@@ -138,7 +251,7 @@ def _interleaved(runs: Runs, given: argparse.Namespace, model: str) -> dict[str,
             if time.perf_counter() - began > given.seconds:
                 break
     except KeyboardInterrupt:
-        print(f"{model}: interrupted", file=sys.stderr)
+        print(f"{row}: interrupted", file=sys.stderr)
     return times
 
 

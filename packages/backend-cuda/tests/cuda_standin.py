@@ -18,12 +18,14 @@ from cuda.bindings import driver as real
 import convfind_backend_cuda.context
 import convfind_backend_cuda.device
 import convfind_backend_cuda.driver_call
+import convfind_backend_cuda.graph
 import convfind_backend_cuda.interop
 import convfind_backend_cuda.memory
 import convfind_backend_cuda.module
 import convfind_backend_cuda.ready_launch
 import convfind_backend_cuda.stream
 from convfind.device.target import DeviceKind, Target
+from convfind_backend_cuda.driver_call import LaunchConfig
 
 TARGET = Target(
     *("cuda", "a gpu", DeviceKind.GPU, "NVIDIA Corporation", "CUDA", "sm_90", 132, "NVRTC 0"),
@@ -37,6 +39,7 @@ _MODULES = (
     convfind_backend_cuda.context,
     convfind_backend_cuda.device,
     convfind_backend_cuda.driver_call,
+    convfind_backend_cuda.graph,
     convfind_backend_cuda.interop,
     convfind_backend_cuda.memory,
     convfind_backend_cuda.module,
@@ -64,10 +67,15 @@ class StandinDriver:
         self.contexts: list[int] = []
         self._numbers = itertools.count(1000)
         self._functions: dict[int, str] = {}
-        launch = (ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3)
+        #: What streams record, and what graphs replay: calls that take the stream of the moment.
+        self._recording: dict[int, list[Callable[[int], int]]] = {}
+        self._graphs: dict[int, list[Callable[[int], int]]] = {}
         fill = (ctypes.c_void_p, ctypes.c_ubyte, ctypes.c_size_t, ctypes.c_void_p)
+        replay = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 2)
+        launch = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
         self._calls = {
-            b"cuLaunchKernel": ctypes.CFUNCTYPE(ctypes.c_int, *launch)(self._launch),
+            b"cuGraphLaunch": replay(self._replay),
+            b"cuLaunchKernelEx": launch(self._launch),
             b"cuMemsetD8Async": ctypes.CFUNCTYPE(ctypes.c_int, *fill)(self._fill),
         }
 
@@ -148,16 +156,20 @@ class StandinDriver:
     def _fill(self, address: int, byte: int, size: int, stream: int | None) -> int:
         if status := self._status("cuMemsetD8Async"):
             return int(status)
-        ctypes.memset(address, byte, size)
-        self.journal.append(("fill", size, stream or 0))
-        return 0
+
+        def run(stream: int) -> int:
+            ctypes.memset(address, byte, size)
+            self.journal.append(("fill", size, stream))
+            return 0
+
+        return self._do(run, stream or 0)
 
     # -- streams and events -----------------------------------------------------------------------
 
     def cuStreamIsCapturing(self, stream: int) -> tuple[Any, ...]:
         active = _CAPTURE.CU_STREAM_CAPTURE_STATUS_ACTIVE
         none = _CAPTURE.CU_STREAM_CAPTURE_STATUS_NONE
-        return OK, active if stream in self.capturing else none
+        return OK, active if stream in {*self.capturing, *self._recording} else none
 
     def cuStreamSynchronize(self, stream: int) -> tuple[Any, ...]:
         return (self._status("cuStreamSynchronize"),)
@@ -216,16 +228,66 @@ class StandinDriver:
         self.local_memory[function] = size
         return (self._status("cuFuncSetAttribute"),)
 
-    def _launch(self, function: int, *rest: Any) -> int:
-        *sizes, local, stream, _parameters, extra = rest
-        if status := self._status("cuLaunchKernel"):
+    def _launch(self, config: int, function: int, _parameters: int, extra: int) -> int:
+        if status := self._status("cuLaunchKernelEx"):
             return int(status)
-        name = self._functions[function]
+        name, given = self._functions[function], LaunchConfig.from_address(config)
         words = (ctypes.c_void_p * 5).from_address(extra)
         size = ctypes.c_size_t.from_address(words[3] or 0).value
-        self.journal.append(("launch", name, tuple(sizes), local, stream or 0))
-        self.kernels[name][1](ctypes.string_at(words[1] or 0, size))
-        return 0
+        data = ctypes.string_at(words[1] or 0, size)
+        sizes = (*given.grid, *given.block)
+
+        def run(stream: int, local: int = given.local_memory) -> int:
+            self.journal.append(("launch", name, sizes, local, stream))
+            self.kernels[name][1](data)
+            return 0
+
+        return self._do(run, given.stream or 0)
+
+    # -- graphs -----------------------------------------------------------------------------------
+
+    def _do(self, run: Callable[[int], int], stream: int) -> int:
+        """Run work on a stream, or note it where the stream records."""
+        if stream in self._recording:
+            self._recording[stream].append(run)
+            return 0
+        return run(stream)
+
+    def cuStreamCreate(self, flags: object) -> tuple[Any, ...]:
+        return self._status("cuStreamCreate"), next(self._numbers)
+
+    def cuStreamDestroy(self, stream: int) -> tuple[Any, ...]:
+        return (OK,)
+
+    def cuStreamBeginCapture(self, stream: int, mode: object) -> tuple[Any, ...]:
+        if not (status := self._status("cuStreamBeginCapture")):
+            self._recording[stream] = []
+        return (status,)
+
+    def cuStreamEndCapture(self, stream: int) -> tuple[Any, ...]:
+        graph = next(self._numbers)
+        self._graphs[graph] = self._recording.pop(stream)
+        return self._status("cuStreamEndCapture"), graph
+
+    def cuGraphInstantiate(self, graph: int, flags: int) -> tuple[Any, ...]:
+        made = next(self._numbers)
+        self._graphs[made] = self._graphs[graph]
+        return self._status("cuGraphInstantiate"), made
+
+    def cuGraphDestroy(self, graph: int) -> tuple[Any, ...]:
+        del self._graphs[graph]
+        return (OK,)
+
+    def cuGraphExecDestroy(self, graph: int) -> tuple[Any, ...]:
+        self.journal.append(("destroy graph",))
+        del self._graphs[graph]
+        return (OK,)
+
+    def _replay(self, graph: int, stream: int | None) -> int:
+        if status := self._status("cuGraphLaunch"):
+            return int(status)
+        self.journal.append(("replay", stream or 0))
+        return max([run(stream or 0) for run in self._graphs[graph]], default=0)
 
 
 @contextmanager
@@ -236,6 +298,7 @@ def standin(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandinDriver]:
         monkeypatch.setattr(module, "driver", driver)
     caches = (
         convfind_backend_cuda.context.context_of,
+        convfind_backend_cuda.driver_call.launch_graph,
         convfind_backend_cuda.driver_call.launch_kernel,
         convfind_backend_cuda.driver_call.set_bytes,
     )

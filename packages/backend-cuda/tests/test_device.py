@@ -144,7 +144,7 @@ def test_a_launch_that_fails_names_kernel_and_status(
 ) -> None:
     driver.kernels["kernel"] = ((), lambda data: None)
     invoker = invoker_of(device, launch_of())
-    driver.failing["cuLaunchKernel"] = CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+    driver.failing["cuLaunchKernelEx"] = CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
     with pytest.raises(LaunchError, match=r"launch of kernel of .*LAUNCH_OUT_OF_RESOURCES; use sm"):
         invoker(InvokeArgs())
 
@@ -155,7 +155,7 @@ def test_a_thread_without_the_devices_context_launches_in_it(
     driver.kernels["kernel"] = ((), lambda data: seen.append(list(driver.contexts)))
     seen: list[list[int]] = []
     invoker = invoker_of(device, launch_of())
-    driver.failing["cuLaunchKernel"] = CUresult.CUDA_ERROR_INVALID_CONTEXT
+    driver.failing["cuLaunchKernelEx"] = CUresult.CUDA_ERROR_INVALID_CONTEXT
     before = list(driver.contexts)
     invoker(InvokeArgs())
     assert seen[0][-1] == 7000

@@ -17,6 +17,7 @@ from convfind_backend_cuda.compiler import Compiler
 from convfind_backend_cuda.context import context_of
 from convfind_backend_cuda.cublas import CuBlas
 from convfind_backend_cuda.errors import checked
+from convfind_backend_cuda.graph import ReplayedInvoker
 from convfind_backend_cuda.invoker import CudaInvoker
 from convfind_backend_cuda.memory import CudaBuffer, CudaPool
 from convfind_backend_cuda.module import LoadedProgram, load_program
@@ -58,6 +59,17 @@ class CudaDevice(QueueDevice[CudaBuffer]):
         """Make steps ready to run."""
         with self.queue.context:
             return CudaInvoker(self, steps, loaded)
+
+    def replayed(self, steps: Sequence[Step], loaded: Mapping[Program, object]) -> ReplayedInvoker:
+        """Make steps ready that run as one CUDA graph where their memory stays the same."""
+        self.check_usable()
+        with self.queue.context:
+            return ReplayedInvoker(self, steps, loaded)
+
+    def trim(self) -> None:
+        """Give idle memory back to the driver, and so to other libraries; waits for the device."""
+        if self._pool.idle:
+            self._pool.drain()
 
     def library(self) -> CuBlas:
         """cuBLAS on this device's queue. Raises `BackendUnavailableError` where it is missing."""

@@ -1,7 +1,7 @@
-"""The driver's two calls that every run makes, with as little as possible around them.
+"""The driver's calls that every run makes, with as little as possible around them.
 
-The bindings spend microseconds on the arguments of a launch; these two are called by ctypes, at
-the addresses that the driver itself gives.
+The bindings spend microseconds on the arguments of a launch; these are called by ctypes, at the
+addresses that the driver itself gives.
 """
 
 from __future__ import annotations
@@ -23,10 +23,29 @@ _INTERFACE = 12000
 _OTHER_CONTEXT = frozenset({201, 400, 709})
 
 
+class LaunchConfig(ctypes.Structure):
+    """CUlaunchConfig of CUDA's header: all of a launch but the kernel and its arguments."""
+
+    _fields_ = (
+        ("grid", c_uint * 3),
+        ("block", c_uint * 3),
+        ("local_memory", c_uint),
+        ("stream", c_void_p),
+        ("attributes", c_void_p),
+        ("attribute_count", c_uint),
+    )
+
+
 @cache
 def launch_kernel() -> Callable[..., int]:
-    """Return cuLaunchKernel: function, grid, block, local memory, stream, None, extra."""
-    return _call("cuLaunchKernel", c_void_p, *[c_uint] * 7, c_void_p, c_void_p, c_void_p)
+    """Return cuLaunchKernelEx: configuration, function, None, extra."""
+    return _call("cuLaunchKernelEx", c_void_p, c_void_p, c_void_p, c_void_p)
+
+
+@cache
+def launch_graph() -> Callable[..., int]:
+    """Return cuGraphLaunch: executable graph, stream."""
+    return _call("cuGraphLaunch", c_void_p, c_void_p)
 
 
 @cache

@@ -55,12 +55,14 @@ class CudaInvoker(BoundSteps[ReadyLaunch | ReadyFill | ReadyGemm]):
         queue = self._queue
         queue.follow()
         if queue.context.is_only:
-            for step in self._steps:
-                step.enqueue()
+            self._enqueue()
             return
         with queue.context:  # the thread's own may be another device's
-            for step in self._steps:
-                step.enqueue()
+            self._enqueue()
+
+    def _enqueue(self) -> None:
+        for step in self._steps:
+            step.enqueue()
 
     def timed(self, args: InvokeArgs) -> float:
         """Run the steps, wait, and return milliseconds from first start to last end."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from convfind_backend_cuda.context import Context
 from convfind_backend_cuda.stream import Event, is_capturing
@@ -38,6 +39,15 @@ class Queue:
         if stream != self.stream:
             self._move(stream)
         return stream
+
+    @contextmanager
+    def moved(self, stream: int) -> Iterator[None]:
+        """Let what is enqueued meanwhile go to another stream; nobody waits for anybody."""
+        before, self.stream = self.stream, stream
+        try:
+            yield
+        finally:
+            self.stream = before
 
     @property
     def is_capturing(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from cuda.bindings import driver
@@ -18,7 +19,7 @@ from convfind.backend_kit.launching import (
 from convfind.errors import LaunchError
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Launch
-from convfind_backend_cuda.driver_call import in_context, launch_kernel
+from convfind_backend_cuda.driver_call import LaunchConfig, in_context, launch_kernel
 from convfind_backend_cuda.errors import checked, failure
 from convfind_backend_cuda.module import LoadedProgram
 from convfind_backend_cuda.queue import Queue
@@ -32,7 +33,7 @@ _MOST_GROUPS = (2**31 - 1, 65535, 65535)
 class ReadyLaunch:
     """A launch made ready for a queue."""
 
-    __slots__ = ("_arguments", "_before", "_call", "_extra", "_kept", "_queue", "name")
+    __slots__ = ("_arguments", "_call", "_config", "_kept", "_queue", "_stream", "name")
 
     def __init__(self, queue: Queue, launch: Launch, loaded: Mapping[Program, object]) -> None:
         self.name = launch_name(launch.kernel)
@@ -52,10 +53,18 @@ class ReadyLaunch:
             *(_BUFFER_POINTER, ctypes.addressof(view)),
             *(_BUFFER_SIZE, ctypes.addressof(size), _END),
         )
-        self._extra = ctypes.addressof(parameters)
+        sizes = grid(self.name, launch)
+        self._stream = queue.stream
+        self._config = LaunchConfig(sizes[:3], sizes[3:], local, self._stream)
         self._kept = (program, view, size, parameters)  # what the addresses lead to
-        self._call = launch_kernel()
-        self._before = (int(function), *grid(self.name, launch), local)
+        # Converted once, because a call is mostly the conversion of its arguments.
+        self._call = partial(
+            launch_kernel(),
+            ctypes.c_void_p(ctypes.addressof(self._config)),
+            ctypes.c_void_p(int(function)),
+            None,
+            ctypes.c_void_p(ctypes.addressof(parameters)),
+        )
 
     def bind(self, buffers: Mapping[str, AddressBuffer]) -> None:
         """Write the buffers' addresses into the arguments."""
@@ -64,15 +73,13 @@ class ReadyLaunch:
     def enqueue(self) -> None:
         """Enqueue the kernel."""
         queue = self._queue
-        status = self._call(*self._before, queue.stream, None, self._extra)
+        if queue.stream != self._stream:
+            self._config.stream = self._stream = queue.stream
+        status = self._call()
         if status:
-            status = in_context(
-                status,
-                queue.context,
-                lambda: self._call(*self._before, queue.stream, None, self._extra),
-            )
+            status = in_context(status, queue.context, self._call)
         if status:
-            raise failure(status, "cuLaunchKernel", f"launch of {self.name}", LaunchError)
+            raise failure(status, "cuLaunchKernelEx", f"launch of {self.name}", LaunchError)
 
 
 def grid(name: str, launch: Launch) -> tuple[int, ...]:

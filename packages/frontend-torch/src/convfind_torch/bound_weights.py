@@ -21,11 +21,28 @@ class _Binding:
     convolution: Convolution
 
 
+@dataclass(frozen=True, slots=True)
+class _Cast:
+    version: tuple[object, ...]
+    weights: torch.Tensor
+
+
 class BoundWeights:
     """Convolutions with their weights bound, by weights; they go with the weights."""
 
     def __init__(self) -> None:
         self._by_weights = WeakIdKeyDictionary()
+        self._casts = WeakIdKeyDictionary()
+
+    def cast(self, w: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """Return weights in another type: the same tensor as before, unless they changed since."""
+        version = _version(w)
+        if version is None:
+            return w.to(dtype)
+        known: _Cast | None = self._casts.get(w)
+        if known is None or known.version != version or known.weights.dtype is not dtype:
+            known = self._casts[w] = _Cast(version, w.detach().to(dtype))
+        return known.weights
 
     def convolution(self, way: Way, w: torch.Tensor) -> Convolution | None:
         """Return the convolution with these weights; None where nothing tells of their changes.

@@ -12,6 +12,7 @@ from convfind.types import DataType, Direction
 from convfind_torch import native
 from convfind_torch.geometry import Geometry, memory_format
 from convfind_torch.layer import Layer
+from convfind_torch.places import stream_of
 
 _FLOATS = (DataType.FLOAT64, DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16)
 
@@ -95,8 +96,3 @@ class Call(NamedTuple):
     def __str__(self) -> str:
         shapes = f"{tuple(self.x.shape)} by {tuple(self.w.shape)}"
         return f"{self.direction.short} {shapes}, {self.x.dtype}"
-
-
-def stream_of(tensor: torch.Tensor) -> int:
-    """Return the address of the stream that PyTorch's operators use now; 0 on the host."""
-    return torch.cuda.current_stream(tensor.device).cuda_stream if tensor.is_cuda else 0

@@ -9,13 +9,14 @@ from statistics import median, quantiles
 
 import torch
 
+from convfind.device.target import DeviceKind
 from convfind.find.solution import Solution
 from convfind.finddb import FindDb
 from convfind.finddb.record import FindEntry, FindRecord
 from convfind.problem import ConvProblem
 from convfind.settings import Settings
 from convfind.types import ConvMode
-from convfind_torch.places import Place
+from convfind_torch.place import Place
 
 #: Samples of each, and the seconds after which no more are taken.
 _SAMPLES = 7
@@ -127,11 +128,14 @@ def in_turns(
 
 
 def _sample(place: Place, function: Callable[[], torch.Tensor]) -> float:
+    """Return milliseconds of a call, of as many in a row as a device needs to be kept busy."""
+    calls = place.calls_in_a_sample
     place.synchronize()
     began = time.perf_counter()
-    torch.relu_(function())
+    for _ in range(calls):
+        torch.relu_(function())
     place.synchronize()
-    return (time.perf_counter() - began) * 1e3
+    return (time.perf_counter() - began) * 1e3 / calls
 
 
 def _own_name(problem: ConvProblem, name: str) -> str:
@@ -142,8 +146,10 @@ def _own_name(problem: ConvProblem, name: str) -> str:
 def _driver(place: Place) -> str:
     """Return what makes a comparison void when it changes."""
     target = place.handle.target
-    threads = torch.get_num_threads() if target.kind.value == "cpu" else 0
-    return f"torch {torch.__version__}|{threads}|{target.driver}"
+    if target.kind is DeviceKind.CPU:
+        return f"torch {torch.__version__}|{torch.get_num_threads()}|{target.driver}"
+    how = "benchmark" if torch.backends.cudnn.benchmark else "heuristics"
+    return f"torch {torch.__version__}|{how}, {place.calls_in_a_sample} calls|{target.driver}"
 
 
 def _spread(times: Sequence[float]) -> float:

@@ -11,20 +11,26 @@ from weakref import WeakSet
 import torch
 
 from convfind.cached import RecentlyUsed, cached_property
-from convfind.errors import ConvfindError, ProblemError
+from convfind.errors import ConvfindError, DeviceError, ProblemError
 from convfind.finddb import FindDb
+from convfind.handle.convolution import Convolution
 from convfind.policy import POLICY_FIELDS
+from convfind.problem import ConvProblem
 from convfind_torch import comparison
 from convfind_torch.bound_weights import BoundWeights
-from convfind_torch.call import Call, stream_of
+from convfind_torch.call import Call
 from convfind_torch.layer import Layer
-from convfind_torch.places import Place, open_place
+from convfind_torch.place import Place
+from convfind_torch.places import open_place, stream_of
 from convfind_torch.route import Route, Way
 
 _LOG = logging.getLogger("convfind.torch")
 
 #: Forms of convolutions that are remembered.
 _MOST_ROUTES = 4096
+
+#: Why a convolution that is first met in a capture is left to PyTorch.
+_CAPTURING = "nothing is found while a CUDA graph is captured; call the model once before"
 
 _FIND_FIELDS = POLICY_FIELDS - {"enforce"}
 
@@ -60,7 +66,7 @@ class Engine:
         if way is None or not way.place.is_usable:
             return call.pytorch()
         try:
-            bound = self.bound.convolution(way, call.w) if call.constant else None
+            bound = self._bound(way, call)
             if bound is not None:
                 del tensors["w"]
             return way.run(tensors, bound)
@@ -77,7 +83,9 @@ class Engine:
             with self._deciding:
                 route = self._routes.get(form)
                 if route is None:
-                    self._routes.put(form, route := self._decided(call))
+                    route = self._decided(call)
+                    if route.is_final:
+                        self._routes.put(form, route)
         route.calls += 1
         if route not in call.layer.routes:
             self.note(call.layer, route)
@@ -100,19 +108,42 @@ class Engine:
             return Route(problem.key, place)
         if not place.is_usable:
             return Route(problem.key, "the device was opened before this process was forked")
-        policy = call.layer.options.policy.with_changes(constant_weights=call.constant)
+        if place.is_capturing:
+            _LOG.warning("%s is PyTorch's in this graph: %s", problem.key, _CAPTURING)
+            return Route(problem.key, _CAPTURING, is_final=False)
         try:
-            with place.lock:
-                fields = {name: getattr(policy, name) for name in _FIND_FIELDS}
-                solution = place.handle.find(problem, policy.mode, **fields).best
-                convolution = place.handle.prepare(solution)
-            route = Route(problem.key, f"found by {policy.mode.name}")
-            route.way = Way(problem, place, convolution, call.memory_format)
-            if call.layer.options.keep_faster:
-                self._compare(route, call)
+            try:
+                return self._found(place, problem, call)
+            except DeviceError:
+                if not place.make_room():
+                    raise
+                return self._found(place, problem, call)
         except ConvfindError as error:
             return Route(problem.key, str(error))
+        finally:
+            place.trim()
+
+    def _found(self, place: Place, problem: ConvProblem, call: Call) -> Route:
+        """Find, prepare, and compare with PyTorch's own where that is asked for."""
+        policy = call.layer.options.policy.with_changes(constant_weights=call.constant)
+        with place.lock:
+            fields = {name: getattr(policy, name) for name in _FIND_FIELDS}
+            solution = place.handle.find(problem, policy.mode, **fields).best
+            convolution = place.handle.prepare(solution)
+        route = Route(problem.key, f"found by {policy.mode.name}")
+        route.way = Way(problem, place, convolution, call.memory_format)
+        if call.layer.options.keep_faster:
+            self._compare(route, call)
         return route
+
+    def _bound(self, way: Way, call: Call) -> Convolution | None:
+        """Return the convolution with the call's weights fixed; None where it has to read them.
+
+        A graph of the caller's reads them in every replay: nobody would notice that they changed.
+        """
+        if not call.constant or way.place.is_capturing:
+            return None
+        return self.bound.convolution(way, call.w)
 
     def _compare(self, route: Route, call: Call) -> None:
         way, database = route.way, self.comparisons
@@ -120,7 +151,7 @@ class Engine:
         known = comparison.recorded(database, way.place, way.convolution.solution, way.problem)
         if known is None:
             tensors = call.tensors
-            bound = self.bound.convolution(way, call.w) if call.constant else None
+            bound = self._bound(way, call)
             if bound is not None:
                 del tensors["w"]
             known = comparison.measured(

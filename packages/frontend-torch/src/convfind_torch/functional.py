@@ -18,7 +18,7 @@ from convfind_torch.call import Call
 from convfind_torch.engine import engine
 from convfind_torch.geometry import Geometry, per_axis
 from convfind_torch.layer import Layer, anonymous
-from convfind_torch.native import deterministic
+from convfind_torch.native import allow_tf32, deterministic
 from convfind_torch.operators import CONVOLUTION
 from convfind_torch.options import current_options
 
@@ -157,7 +157,8 @@ def is_left(layer: Layer, x: Any, w: Any) -> bool:
 
 def form_without_gradient(x: torch.Tensor, w: torch.Tensor) -> Hashable:
     """Return what the decision about a module's call depends on, the module aside."""
-    return x.shape, x.stride(), x.dtype, x.device, w.dtype, w.stride(), deterministic()
+    flags = deterministic(), allow_tf32(x)
+    return x.shape, x.stride(), x.dtype, x.device, w.dtype, w.stride(), flags
 
 
 def is_pytorchs(rank: int, x: Any, w: Any, b: Any) -> bool:
@@ -195,7 +196,7 @@ def eagerly(
     call = Call(Direction.FORWARD, x, w, None, b, geometry, layer, constant)
     route = engine().route(call)
     y = engine().computed(call, route)
-    if not (route.is_ours or torch.is_grad_enabled()):
+    if route.is_final and not (route.is_ours or torch.is_grad_enabled()):
         layer.leave(form_without_gradient(x, w))
     return y
 
@@ -259,11 +260,12 @@ def _batched(
     run: Run,
 ) -> torch.Tensor:
     """Convolve x, which may have no batch, in the type that autocast asks for."""
-    if torch.is_autocast_enabled(kind := "cpu" if x.is_cpu else x.device.type):
-        dtype = torch.get_autocast_dtype(kind)
-        x, w, b = _cast(x, dtype), _cast(w, dtype), None if b is None else _cast(b, dtype)
     if torch.compiler.is_compiling():
         run = in_graph
+    if torch.is_autocast_enabled(kind := "cpu" if x.is_cpu else x.device.type):
+        dtype = torch.get_autocast_dtype(kind)
+        x, b = _cast(x, dtype), None if b is None else _cast(b, dtype)
+        w = _cast(w, dtype) if run is in_graph else _cast_weights(w, dtype, layer)
     if x.dim() == rank + 1:
         return run(x.unsqueeze(0), w, b, geometry, layer).squeeze(0)
     return run(x, w, b, geometry, layer)
@@ -274,6 +276,15 @@ def _cast(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     if not tensor.is_floating_point() or tensor.dtype is torch.float64:
         return tensor
     return tensor.to(dtype)
+
+
+def _cast_weights(w: torch.Tensor, dtype: torch.dtype, layer: Layer) -> torch.Tensor:
+    """Return weights as autocast gives them, and those that may be kept once for all calls."""
+    constant = layer.options.policy.constant_weights and not torch.is_grad_enabled()
+    is_cast = w.dtype is not dtype and w.dtype is not torch.float64
+    if constant and is_cast and not (w.is_cuda and torch.cuda.is_current_stream_capturing()):
+        return engine().bound.cast(w, dtype)
+    return _cast(w, dtype)
 
 
 def _padded(

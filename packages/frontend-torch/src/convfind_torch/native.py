@@ -68,4 +68,20 @@ def deterministic() -> bool:
 
 def allow_tf32(tensor: torch.Tensor) -> bool:
     """Return whether products of float32 may be rounded to TF32 on a tensor's device."""
-    return tensor.is_cuda and bool(torch.backends.cudnn.allow_tf32)
+    return tensor.is_cuda and tf32_of_convolutions()
+
+
+def tf32_of_convolutions() -> bool:
+    """Return what the program says of convolutions, in the words of PyTorch 2.9 or before."""
+    precision = getattr(torch._C, "_get_fp32_precision_getter", None)
+    if precision is None:
+        return bool(torch._C._get_cudnn_allow_tf32())
+    return bool(precision("cuda", "conv") == "tf32")
+
+
+def tf32_of_products() -> bool:
+    """Return whether the program lets products of float32 matrices be rounded to TF32 on GPUs."""
+    precision = getattr(torch._C, "_get_fp32_precision_getter", None)
+    if precision is None:
+        return bool(torch._C._get_cublas_allow_tf32())
+    return bool(precision("cuda", "matmul") == "tf32")

@@ -1,11 +1,9 @@
-"""`Place`: where the tensors of one of PyTorch's devices are computed by convfind."""
+"""`open_place`: the place of a device of PyTorch's; `HostPlace`: the CPU, and its memory."""
 
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Mapping
-from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -20,42 +18,15 @@ from convfind.handle.convolution import Convolution
 from convfind.install_hint import pip_install
 from convfind.runtime.backend import Device, DeviceBuffer, InvokeArgs
 from convfind.settings import Settings
+from convfind.types import DataType
+from convfind_torch.device_place import DevicePlace
 from convfind_torch.openmp import release_cores
+from convfind_torch.place import Place
 
 Array = np.ndarray[Any, Any]
 
 #: Pieces of the host's memory whose buffers are kept.
 _MOST_ADDRESSES = 4096
-
-
-class Place:
-    """An open device, for one thread at a time: `lock` is held while it is used."""
-
-    def __init__(self, handle: Handle) -> None:
-        self.handle = handle
-        self.lock = RLock()
-        self._process = os.getpid()
-
-    @property
-    def is_usable(self) -> bool:
-        """False in a process that was forked since: runtimes do not survive that."""
-        return os.getpid() == self._process
-
-    def run(
-        self, convolution: Convolution, tensors: Mapping[str, torch.Tensor], out: torch.Tensor
-    ) -> None:
-        """Compute ``out`` from dense tensors by the names that the problem reads."""
-        with self.lock:
-            convolution.run(**{name: one.detach() for name, one in tensors.items()}, out=out)
-
-    def bind(self, solution: convfind.Solution, w: torch.Tensor) -> Convolution:
-        """Fix weights: what a solver packs of them is packed here, once."""
-        with self.lock:
-            return self.handle.bind(solution, w=w.detach())
-
-    def synchronize(self) -> None:
-        """Wait for all that PyTorch and convfind have enqueued."""
-        torch.cuda.synchronize()
 
 
 class HostPlace(Place):
@@ -84,6 +55,16 @@ class HostPlace(Place):
                 device.synchronize()  # whatever happens: the tensors may go now
             if written is None:
                 device.read(buffers[plain(name)], host_array(out))
+
+    def run_network(
+        self, plan: Any, inputs: Mapping[str, torch.Tensor]
+    ) -> tuple[torch.Tensor, ...]:
+        """Compute the outputs of a plan of convfind-networks from its inputs by name."""
+        given = {name: network_array(one) for name, one in inputs.items()}
+        with self.lock:
+            release_cores()
+            found = plan.run(given)
+        return tuple(_tensor(array) for array in found.values())
 
     def synchronize(self) -> None:
         """Do nothing: on the host calls return when they are done."""
@@ -128,13 +109,35 @@ def host_array(tensor: torch.Tensor) -> Array:
     return array
 
 
+def network_array(tensor: torch.Tensor) -> Array:
+    """Return a tensor of the host as an array of the same shape and memory."""
+    plain = tensor.detach()
+    if plain.dtype is torch.bfloat16:
+        return plain.view(torch.int16).numpy().view(DataType.BFLOAT16.numpy)
+    array: Array = plain.numpy()
+    return array
+
+
+def _tensor(array: Array) -> torch.Tensor:
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.view("int16")).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def stream_of(tensor: torch.Tensor) -> int:
+    """Return the address of the stream that a place is opened on; 0 where places follow PyTorch."""
+    if torch.version.hip is None or not tensor.is_cuda:
+        return 0
+    return torch.cuda.current_stream(tensor.device).cuda_stream
+
+
 def open_place(device: torch.device, stream: int = 0) -> Place | str:
     """Open the device that computes on tensors of one of PyTorch's; else say why there is none."""
     try:
         if device.type == "cpu":
             return HostPlace(convfind.open(_cpu_name()))
         if device.type == "cuda":
-            return Place(_gpu(device.index or 0, stream))
+            return DevicePlace(_gpu(device.index or 0, stream), device)
     except (ConvfindError, OSError) as error:
         return str(error)
     return f"convfind has no devices of PyTorch's type {device.type}"
@@ -156,14 +159,16 @@ def _cpu_name() -> str:
 
 
 def _gpu(number: int, stream: int) -> Handle:
-    """Open a GPU of PyTorch's on the stream that its operators use."""
+    """Open a GPU of PyTorch's: CUDA's follows PyTorch's streams, ROCm's is for the given one."""
     from convfind.plugins.registry import default_registry
 
     name = "hip" if torch.version.hip else "cuda"
     backend = default_registry().backends.get(name)
-    open_native = getattr(backend, "open_native", None)
-    if open_native is None:
+    if backend is None:
         command = pip_install(f"convfind-backend-{name}")
         msg = f"no backend for {name} devices is installed; {command}"
         raise convfind.BackendUnavailableError(msg)
-    return convfind.handle_for(open_native(stream, number))
+    if name == "cuda":
+        return convfind.handle_for(backend.open(str(number)))
+    native: Any = backend  # which has more than the contract asks for
+    return convfind.handle_for(native.open_native(stream, number))

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import compress
+from operator import not_
 from typing import Any, NamedTuple, Self
 
 import torch
 
+from convfind.device.target import DeviceKind
 from convfind.errors import ConvfindError
 from convfind.policy import POLICY_FIELDS, FindMode
 from convfind.runtime.session import Progress, silent
-from convfind.types import DataType
+from convfind_torch import native
 from convfind_torch.background import Improving
 from convfind_torch.comparison import in_turns, median_of
 from convfind_torch.engine import engine
+from convfind_torch.geometry import is_channels_last
 from convfind_torch.layer import anonymous
-from convfind_torch.openmp import release_cores
 from convfind_torch.options import Options
-from convfind_torch.places import Place, host_array, open_place
+from convfind_torch.place import Place
+from convfind_torch.places import host_array, network_array, open_place
 from convfind_torch.route import Route
 
 Run = Callable[..., tuple[Any, ...]]
@@ -106,15 +109,17 @@ class Exported(NamedTuple):
     network: Any
     names: tuple[str, ...]  # of the inputs, in Dynamo's order
     constant: tuple[bool, ...]  # which of them belong to the model
-    outputs: int
+    dtypes: tuple[str, ...]  # of the outputs
 
     @classmethod
     def of(cls, graph: torch.fx.GraphModule, examples: Sequence[Any]) -> Self:
         """Export a graph. Raises `Unsuited`, `ConvfindError`, or `ImportError` without networks."""
         from convfind_networks import Network
 
+        kind = examples[0].device.type
         try:
-            with torch._guards.tracing(None):  # Dynamo's symbols are none of a fixed graph's
+            # Dynamo's symbols are none of a fixed graph's; plans have their own way of autocast.
+            with torch._guards.tracing(None), torch.autocast(kind, enabled=False):
                 program = torch.export.export(graph, tuple(examples))
         except Exception as error:  # PyTorch's exporter raises whatever it meets
             raise Unsuited(f"PyTorch does not export it: {error}") from error
@@ -129,7 +134,8 @@ class Exported(NamedTuple):
             raise Unsuited("the graph changes its inputs")
         placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
         pairs = zip(placeholders, examples, strict=True)
-        return cls(network, names, tuple(_is_constant(*pair) for pair in pairs), len(outputs))
+        constant = tuple(_is_constant(*pair) for pair in pairs)
+        return cls(network, names, constant, _output_types(graph, program))
 
 
 class GraphPlan:
@@ -150,18 +156,17 @@ class GraphPlan:
 
     def __call__(self, *tensors: Any) -> tuple[Any, ...]:
         """Compute the outputs."""
-        if any(map(Watched.has_changed, self._watched, self._constants(tensors))):
-            self._make(tensors)
+        if self._promises != Promises.of_now(self.place) or any(
+            map(Watched.has_changed, self._watched, self._constants(tensors))
+        ):
+            self._remake(tensors)
         names, constants = self._exported.names, self._exported.constant
         inputs = {
-            name: _array(one)
+            name: one
             for name, one, constant in zip(names, tensors, constants, strict=True)
             if not constant
         }
-        with self.place.lock:
-            release_cores()
-            found = self._plan.run(inputs)
-        return tuple(_tensor(array) for array in found.values())
+        return self.place.run_network(self._plan, inputs)
 
     def _constants(self, tensors: Sequence[Any]) -> Iterable[torch.Tensor]:
         return compress(tensors, self._exported.constant)
@@ -169,22 +174,58 @@ class GraphPlan:
     def _make(self, tensors: Sequence[Any], on_progress: Progress = silent) -> None:
         # Watched before they are read: what changes while finds run makes the plan anew.
         watched = [Watched.of(one) for one in self._constants(tensors)]
+        self._promises = Promises.of_now(self.place)
         self._plan, self._watched = self._made(tensors, on_progress), watched
+        self.place.trim()
+
+    def _remake(self, tensors: Sequence[Any]) -> None:
+        if self.place.is_capturing:
+            raise RuntimeError("parameters changed since the last call; call once, then capture")
+        self._make(tensors)
 
     def _made(self, tensors: Sequence[Any], on_progress: Progress = silent) -> Any:
         exported, policy = self._exported, self.options.policy
         constants: dict[str, Any] = {
-            name: _array(one.contiguous()).copy()
+            name: network_array(one.detach().cpu().contiguous()).copy()
             for name, one in compress(zip(exported.names, tensors, strict=True), exported.constant)
         }
         fields = {name: getattr(policy, name) for name in POLICY_FIELDS - {"enforce"}}
         with self.place.lock:
             plan = exported.network.compile(
-                self.place.handle, constants, policy.mode, on_progress=on_progress, **fields
+                self.place.handle,
+                constants,
+                policy.mode,
+                channels_last=_layout(compress(tensors, map(not_, exported.constant))),
+                allow_tf32=self._promises.tf32,
+                autocast=self._promises.autocast,
+                deterministic=self._promises.deterministic,
+                on_progress=on_progress,
+                **fields,
             )
-        if len(plan.outputs) != exported.outputs:
+        if len(plan.outputs) != len(exported.dtypes) or not plan.writes_outputs:
             raise Unsuited("outputs are the same, or are inputs")
+        if [one.type.dtype.name for one in plan.outputs] != list(exported.dtypes):
+            raise Unsuited("PyTorch gives outputs of other types here")
         return plan
+
+
+class Promises(NamedTuple):
+    """What the program's flags ask of a plan's convolutions and products."""
+
+    tf32: tuple[str, ...]  # kinds of operations
+    autocast: str | None  # the type in which products are computed
+    deterministic: bool
+
+    @classmethod
+    def of_now(cls, place: Place) -> Self:
+        """Return what they ask now, on a place's device."""
+        is_gpu = place.handle.target.kind is DeviceKind.GPU
+        flags = (("Convolution", native.tf32_of_convolutions), ("Linear", native.tf32_of_products))
+        tf32 = tuple(kind for kind, allows in flags if is_gpu and allows())
+        autocast = None
+        if is_gpu and torch.is_autocast_enabled("cuda"):
+            autocast = str(torch.get_autocast_dtype("cuda")).removeprefix("torch.")
+        return cls(tf32, autocast, native.deterministic())
 
 
 class Watched(NamedTuple):
@@ -200,7 +241,7 @@ class Watched(NamedTuple):
         """Watch a tensor as it is now."""
         if tensor.is_inference():
             raise Unsuited("parameters that were made in inference mode count no changes")
-        if not tensor.numel() or not tensor.is_contiguous():
+        if not (tensor.is_cpu and tensor.numel() and tensor.is_contiguous()):
             return cls(tensor._version, tensor.data_ptr(), None, None)
         memory = host_array(tensor)
         middle = memory.size // 2
@@ -223,11 +264,12 @@ class Unsuited(Exception):
 def _place(examples: Sequence[Any]) -> Place:
     if not all(type(one) in (torch.Tensor, torch.nn.Parameter) for one in examples):
         raise Unsuited("sizes may change, or inputs are no plain tensors")
-    if torch.is_autocast_enabled("cpu"):
-        raise Unsuited("autocast is on")
     devices = {one.device for one in examples}
-    if len(devices) != 1 or next(iter(devices)).type != "cpu":
-        raise Unsuited("plans are for tensors of the CPU")
+    if len(devices) != 1:
+        raise Unsuited("the inputs lie on several devices, or there are none")
+    kind = next(iter(devices)).type
+    if kind != "cuda" and torch.is_autocast_enabled(kind):
+        raise Unsuited("autocast is on")
     place = engine().place(examples[0])
     if isinstance(place, str):
         raise Unsuited(place)
@@ -245,20 +287,27 @@ def _description(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> str:
     return f"graph of {len(graph.graph.nodes)} nodes for {', '.join(sizes)}"
 
 
+def _output_types(
+    graph: torch.fx.GraphModule, program: torch.export.ExportedProgram
+) -> tuple[str, ...]:
+    """Return the types of a graph's outputs as Dynamo saw them, else as they were exported."""
+    seen = [node.meta.get("example_value") for node in _results(graph.graph)]
+    if any(one is None for one in seen):
+        seen = [node.meta.get("val") for node in _results(program.graph)]
+    return tuple(str(getattr(one, "dtype", "")).removeprefix("torch.") for one in seen)
+
+
+def _results(graph: torch.fx.Graph) -> list[torch.fx.Node]:
+    leaves = torch.utils._pytree.tree_leaves(graph.output_node().args)
+    return [one for one in leaves if isinstance(one, torch.fx.Node)]
+
+
+def _layout(inputs: Iterable[torch.Tensor]) -> bool | None:
+    """Return that a plan is to be channels last where an input is; None: as the device wants it."""
+    return True if any(one.is_cuda and is_channels_last(one) for one in inputs) else None
+
+
 def _is_constant(node: torch.fx.Node, example: torch.Tensor) -> bool:
     """Return whether an input belongs to the model: a parameter or a buffer."""
     known = node.meta.get("tensor_dict", {}).get("_dynamo_static_input_type")
     return isinstance(example, torch.nn.Parameter) or known is not None
-
-
-def _array(tensor: torch.Tensor) -> Any:
-    plain = tensor.detach()
-    if plain.dtype is torch.bfloat16:
-        return plain.view(torch.int16).numpy().view(DataType.BFLOAT16.numpy)
-    return plain.numpy()
-
-
-def _tensor(array: Any) -> torch.Tensor:
-    if array.dtype.name == "bfloat16":
-        return torch.from_numpy(array.view("int16")).view(torch.bfloat16)
-    return torch.from_numpy(array)

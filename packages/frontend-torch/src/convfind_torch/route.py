@@ -10,7 +10,7 @@ import torch
 from convfind.handle.convolution import Convolution
 from convfind.problem import ConvProblem
 from convfind_torch.comparison import Comparison
-from convfind_torch.places import Place
+from convfind_torch.place import Place
 
 
 @dataclass(eq=False, slots=True)
@@ -56,6 +56,7 @@ class Route:
     comparison: Comparison | None = None
     calls: int = 0
     where: str = ""  # what computes it, where that is no solver
+    is_final: bool = True  # False: the next call of the form decides anew
 
     @property
     def is_ours(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -105,6 +105,9 @@ class Network:
         mode: Mode | None = None,
         *,
         channels_last: bool | None = None,
+        allow_tf32: Collection[str] = (),
+        autocast: str | None = None,
+        deterministic: bool = False,
         on_progress: Progress = silent,
         **policy: Unpack[FindKeywords],
     ) -> Plan:
@@ -118,6 +121,11 @@ class Network:
             shapes: what the model leaves open; see the class.
             mode: of the finds, as `Handle.find` takes it.
             channels_last: whether values lie so where they can; None: as the device wants it.
+            allow_tf32: kinds of operations, such as ``("Convolution", "Linear")``, whose float32
+                factors may be rounded to TF32.
+            autocast: ``float16`` or ``bfloat16``: the products of a float32 network are computed in
+                this type, as PyTorch's autocast has it, once norms are folded into them.
+            deterministic: only solvers that promise the same bits in every run.
             on_progress: called with stage "find", problems done, problems in all, and a label.
             **policy: as `Handle.find` takes it. A ``time_budget`` is for the whole network; what
                 is left over then is served by estimates, and the plan's notes say so.
@@ -135,6 +143,9 @@ class Network:
             network=self.name,
             mode=mode,
             channels_last=channels_last,
+            allow_tf32=allow_tf32,
+            autocast=autocast,
+            deterministic=deterministic,
             on_progress=on_progress,
             **policy,
         )

@@ -121,6 +121,14 @@ class Device(ABC):
     def invoker(self, steps: Sequence[Step], loaded: Mapping[Program, object]) -> Invoker:
         """Prepare steps. Raises `LaunchError` if entry point, sizes or arguments do not fit."""
 
+    def replayed(self, steps: Sequence[Step], loaded: Mapping[Program, object]) -> Invoker:
+        """Prepare steps that run over and over, such as a network's; as `invoker` does.
+
+        A runtime that can replay what it has recorded, as CUDA can, does so where memory stays the
+        same from run to run.
+        """
+        return self.invoker(steps, loaded)
+
     @abstractmethod
     def allocate(self, size: int) -> DeviceBuffer:
         """Return uninitialised memory of at least ``size`` bytes, from a pool if there is one."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, SupportsFloat
 
 import numpy as np
 
-from convfind.device.target import DeviceKind
 from convfind.find.result import FindResult
 from convfind.handle import Handle
 from convfind.policy import Mode
@@ -21,8 +20,6 @@ from convfind_networks.lowering import (
     Call,
     decompose,
     fuse_pairs,
-    fusible_pairs,
-    lower,
     split_activations,
 )
 from convfind_networks.memory import MemoryPlan, View, plan_memory
@@ -31,7 +28,9 @@ from convfind_networks.plan.constants import Constants, laid_down
 from convfind_networks.plan.finding import choice_of, find_all, is_estimated
 from convfind_networks.plan.fusion import faster_pairs
 from convfind_networks.plan.layout_choice import choose_layouts
+from convfind_networks.plan.narrowing import narrowed
 from convfind_networks.plan.plan import Plan
+from convfind_networks.plan.posing import Posing
 from convfind_networks.plan.recipes import recipe_of
 from convfind_networks.plan.schedule import ARENA, Place, Port, Schedule, Task
 
@@ -46,22 +45,26 @@ def compile_graph(
     *,
     network: str = "network",
     channels_last: bool | None = None,
+    allow_tf32: Collection[str] = (),
+    autocast: str | None = None,
+    deterministic: bool = False,
     on_progress: Progress = silent,
     time_budget: SupportsFloat | None = None,
     **policy: Any,
 ) -> Plan:
     """Make a graph ready to run on a device; see `Network.compile`."""
     policy = {**policy, "constant_weights": True}  # they are packed beforehand
+    if autocast is not None:
+        graph = narrowed(graph, autocast)
     graph = split_activations(decompose(graph))
+    posing = Posing(network, handle, frozenset(allow_tf32), deterministic)
     if channels_last is None:
-        preferred = handle.target.kind is DeviceKind.CPU
-        allowed = handle.policy(mode, **policy)
-        layouts = choose_layouts(handle, network, graph, allowed, preferred=preferred)
+        layouts = choose_layouts(posing, graph, handle.policy(mode, **policy))
     else:
         layouts = channels_last_where_possible(graph, prefer=channels_last)
     laid_out = lay_out(graph, layouts)
-    calls = lower(network, laid_out, handle.registry)
-    pairs = fusible_pairs(laid_out, handle.registry, handle.target)
+    calls = posing.calls(laid_out)
+    pairs = posing.pairs(laid_out)
     found = find_all(
         handle,
         [call.problem for call in (*calls, *pairs.values())],
@@ -73,7 +76,7 @@ def compile_graph(
     faster = faster_pairs(laid_out, calls, pairs, found)
     if faster:
         laid_out = fuse_pairs(laid_out, faster)
-        calls = lower(network, laid_out, handle.registry)
+        calls = posing.calls(laid_out)
     solved = [_Solved.by(handle, laid_out, call, found[call.problem]) for call in calls]
     memory = plan_memory(
         laid_out.graph,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from convfind.find.recall import recall
-from convfind.handle import Handle
 from convfind.policy import Policy
 from convfind_networks.graph import Graph, Node, Value
 from convfind_networks.layouts import (
@@ -13,18 +12,17 @@ from convfind_networks.layouts import (
     is_same_memory,
     lay_out,
 )
-from convfind_networks.lowering import lower
+from convfind_networks.plan.posing import Posing
 
 
-def choose_layouts(
-    handle: Handle, network: str, graph: Graph, policy: Policy, *, preferred: bool
-) -> LayoutPlan:
+def choose_layouts(posing: Posing, graph: Graph, policy: Policy) -> LayoutPlan:
     """Return the layouts that cost least by what is recorded, or those that a rule prefers.
 
     Both layouts of every measured problem have to be recorded: a mixture of times and guesses
     would choose what nobody knows. A copy costs what it takes at the highest rate at which any of
     the recorded solutions moved its tensors.
     """
+    preferred = posing.prefers_channels_last(graph)
     rule = channels_last_where_possible(graph, prefer=preferred)
     if not policy.use_db:
         return rule
@@ -32,10 +30,10 @@ def choose_layouts(
     rate = 0.0  # bytes in a ms
     for last in (not preferred, preferred):  # the one that is less likely to be there comes first
         laid_out = lay_out(graph, channels_last_where_possible(graph, prefer=last))
-        for call in lower(network, laid_out, handle.registry):
+        for call in posing.calls(laid_out):
             if not call.problem.is_measured:
                 continue
-            known = recall(call.problem, handle.session, policy)
+            known = recall(call.problem, posing.handle.session, policy)
             time = known.solutions[0].time_ms if known.answers else None
             if not time:
                 return rule

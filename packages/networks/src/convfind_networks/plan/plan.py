@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from convfind.handle import Handle
-from convfind.runtime.backend import DeviceBuffer, InvokeArgs, Invoker
+from convfind.runtime.backend import DeviceBuffer, InvokeArgs, Invoker, TensorForm
 from convfind.runtime.tensors import DeviceTensor, to_host_array
 from convfind.solver.recipe import Recipe, Step
 from convfind_networks.errors import BindingError
 from convfind_networks.plan.recipes import steps_of
-from convfind_networks.plan.schedule import ARENA, CONSTANTS, Port, Schedule
+from convfind_networks.plan.schedule import ARENA, CONSTANTS, Place, Port, Schedule
 from convfind_networks.tensor_type import Array
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Plan:
         )
         programs = (program for recipe in recipes for program in recipe.programs)
         loaded = handle.session.kernels.load_or_raise(programs)
-        invoker = device.invoker([step for some in steps for step in some], loaded)
+        invoker = device.replayed([step for some in steps for step in some], loaded)
         memory: dict[str, DeviceBuffer] = {}
         if schedule.arena:
             memory[ARENA] = device.allocate(schedule.arena)
@@ -99,7 +99,8 @@ class Plan:
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """Compute the outputs, by public name, from the inputs, by name.
 
-        Inputs are arrays, tensors with DLPack, or a `DeviceTensor`. What lies C-contiguous at a
+        Inputs are arrays, tensors with DLPack, tensors of the backend's own library, or a
+        `DeviceTensor`. What lies C-contiguous at a
         multiple of 64 bytes in memory that the device shares is used in place, without a copy.
 
         Raises:
@@ -109,6 +110,39 @@ class Plan:
             self.invoker(InvokeArgs(**memory))
             self.handle.synchronize()
             return finish()
+
+    def enqueue(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        """Enqueue a run on tensors of the device: nothing is copied, and nothing waits.
+
+        Where the device can replay what it has recorded, as CUDA can, tensors at the same addresses
+        as in an earlier run make the run one launch.
+
+        Args:
+            inputs: tensors by name, of the backend's own library or each a `DeviceTensor`, in the
+                ports' shapes and types, C-contiguous.
+            outputs: such tensors by public name, to be written; no memory of an input.
+
+        Raises:
+            BindingError: a tensor is missing, unknown, not on the device, or of another form; or an
+                output has no memory of its own (`writes_outputs`), so that only `run` returns it.
+        """
+        _check_names("input", inputs, self.inputs)
+        _check_names("output", outputs, self.outputs)
+        if not self.writes_outputs:
+            raise BindingError("an output is an input, a constant or another output; use run")
+        device = self.handle.session.device
+        read = self._on_device("input", self.inputs, inputs)
+        written = self._on_device("output", self.outputs, outputs)
+        if any(device.overlap(one, other) for one in written.values() for other in read.values()):
+            raise BindingError("an output shares memory with an input; pass other memory")
+        with device.lock:
+            self.invoker(InvokeArgs(**self.memory, **read, **written))
+
+    @property
+    def writes_outputs(self) -> bool:
+        """True where every output has memory of its own."""
+        places = [port.place for port in self.outputs]
+        return places == [Place(f"output{at}") for at in range(len(places))]
 
     def profile(self, inputs: Mapping[str, Any] | None = None, *, rounds: int = 5) -> Profile:
         """Time every task by itself and the whole; random inputs where none are given."""
@@ -127,10 +161,8 @@ class Plan:
         self, inputs: Mapping[str, Any]
     ) -> Iterator[tuple[dict[str, DeviceBuffer], Callable[[], dict[str, Array]]]]:
         """Give the memory of a run, and what returns its outputs; nobody else runs meanwhile."""
-        given = [self._given(port, inputs) for port in self.inputs]
-        if len(inputs) > len(self.inputs):
-            unknown = inputs.keys() - {port.name for port in self.inputs}
-            raise BindingError(f"no such input: {', '.join(sorted(unknown))}")
+        _check_names("input", inputs, self.inputs)
+        given = [self._given(port, inputs[port.name]) for port in self.inputs]
         device = self.handle.session.device
         with device.lock:
             memory = dict(self.memory)
@@ -143,24 +175,52 @@ class Plan:
             finishes = {port.name: self._output(port, memory) for port in self.outputs}
             yield memory, lambda: {name: finish() for name, finish in finishes.items()}
 
-    def _given(self, port: Port, inputs: Mapping[str, Any]) -> Array | DeviceBuffer:
+    def _given(self, port: Port, value: Any) -> Array | DeviceBuffer:
         """Return an input as memory that the device can take."""
-        if port.name not in inputs:
-            raise BindingError(f"input {port.name} is missing: {port.type}")
-        value = inputs[port.name]
-        if isinstance(value, DeviceTensor):
-            shape, dtype = value.shape, value.dtype.numpy
-            if shape != port.type.shape or dtype != port.type.dtype or not _is_c_order(value):
-                raise BindingError(f"input {port.name} is {port.type}, not {dtype}{list(shape)}")
-            if value.buffer.size < port.type.nbytes:
-                told = f"{port.type.nbytes} bytes, and its memory has {value.buffer.size}"
-                raise BindingError(f"input {port.name} takes {told}")
-            return value.buffer
+        if not isinstance(value, np.ndarray):
+            buffer = self._adopted("input", port, value)
+            if buffer is not None:
+                return buffer
         array = to_host_array(value, port.name)
         if array.shape != port.type.shape or array.dtype != port.type.dtype:
-            given = f"{array.dtype}{list(array.shape)}"
-            raise BindingError(f"input {port.name} is {port.type}, not {given}")
+            raise _misfit("input", port, array.dtype, array.shape)
         return np.ascontiguousarray(array)
+
+    def _on_device(
+        self, kind: str, ports: Sequence[Port], tensors: Mapping[str, Any]
+    ) -> dict[str, DeviceBuffer]:
+        """Return the memory of tensors by its name in the schedule; nobody needs empty ones."""
+        found: dict[str, DeviceBuffer] = {}
+        for port in ports:
+            if not port.type.elements:
+                continue
+            buffer = self._adopted(kind, port, tensors[port.name])
+            if buffer is None:
+                given = type(tensors[port.name]).__name__
+                raise BindingError(f"{kind} {port.name} is a {given}, no tensor of the device")
+            found[port.place.memory] = buffer
+        return found
+
+    def _adopted(self, kind: str, port: Port, value: Any) -> DeviceBuffer | None:
+        """Return the memory of a tensor of the device; None for anything else."""
+        form: TensorForm | None
+        if isinstance(value, DeviceTensor):
+            form, buffer = value.form, value.buffer
+        else:
+            adopted = self.handle.session.device.adopt(value)
+            if adopted is None:
+                return None
+            buffer, form = adopted, getattr(adopted, "form", None)
+        if form is not None and (
+            form.shape != port.type.shape
+            or form.dtype != port.type.dtype.name
+            or not _is_c_order(form)
+        ):
+            raise _misfit(kind, port, form.dtype, form.shape)
+        if buffer.size < port.type.nbytes:
+            told = f"{port.type.nbytes} bytes, and its memory has {buffer.size}"
+            raise BindingError(f"{kind} {port.name} takes {told}")
+        return buffer
 
     def _output(self, port: Port, memory: dict[str, DeviceBuffer]) -> Callable[[], Array]:
         """Put an output's memory among the others; return what gives its array after the run."""
@@ -189,10 +249,24 @@ def _aligned(nbytes: int) -> Array:
     return raw[begin : begin + nbytes]
 
 
-def _is_c_order(tensor: DeviceTensor) -> bool:
+def _is_c_order(form: TensorForm) -> bool:
     step = 1
-    for size, given in zip(reversed(tensor.shape), reversed(tensor.form.strides), strict=True):
+    for size, given in zip(reversed(form.shape), reversed(form.strides), strict=True):
         if size > 1 and given != step:
             return False
         step *= size
     return True
+
+
+def _misfit(kind: str, port: Port, dtype: object, shape: Sequence[int]) -> BindingError:
+    return BindingError(f"{kind} {port.name} is {port.type}, not {dtype}{list(shape)}")
+
+
+def _check_names(kind: str, given: Mapping[str, Any], ports: Sequence[Port]) -> None:
+    """Raise `BindingError` unless there is a tensor for every port and no other."""
+    for port in ports:
+        if port.name not in given:
+            raise BindingError(f"{kind} {port.name} is missing: {port.type}")
+    unknown = given.keys() - {port.name for port in ports}
+    if unknown:
+        raise BindingError(f"no such {kind}: {', '.join(sorted(unknown))}")

@@ -1,0 +1,129 @@
+"""`DevicePlace`: a GPU, where kernels work on PyTorch's tensors, on its streams, in its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+import convfind
+from convfind.backend_kit.addressed import AddressBlock, AddressBuffer
+from convfind.cached import RecentlyUsed
+from convfind.handle import Handle
+from convfind.handle.convolution import Convolution
+from convfind.runtime.backend import InvokeArgs
+from convfind_torch.place import Place
+
+#: What kernels expect addresses to be multiples of; PyTorch's allocator gives more.
+_ALIGNMENT = 16
+
+#: Pieces of memory whose buffers are kept.
+_MOST_ADDRESSES = 4096
+
+#: Bytes of PyTorch's that are worth giving back before a find is tried again.
+_WORTHWHILE = 1 << 20
+
+
+class DevicePlace(Place):
+    """A GPU. Nothing is copied, nothing waits, and scratch memory comes from PyTorch's allocator.
+
+    So calls may be captured in a CUDA graph of the caller's.
+    """
+
+    calls_in_a_sample = 10
+
+    def __init__(self, handle: Handle, device: torch.device) -> None:
+        super().__init__(handle)
+        self._device = device
+        self._memory = Addresses(handle.session.device)
+        self._captured: dict[int, Convolution] = {}  # graphs need their kernels for ever
+        self._can_capture = torch.version.cuda is not None or torch.version.hip is not None
+
+    @property
+    def is_capturing(self) -> bool:
+        """True where work becomes part of a graph of the caller's, and does not run."""
+        return self._can_capture and torch.cuda.is_current_stream_capturing()
+
+    def run(
+        self, convolution: Convolution, tensors: Mapping[str, torch.Tensor], out: torch.Tensor
+    ) -> None:
+        """Compute ``out`` from dense tensors by the names that the problem reads."""
+        problem, memory = convolution.problem, self._memory
+        (name,), plain = problem.writes, problem.plain_name
+        used = [in_place(one) for one in tensors.values()]  # kept until the kernels are enqueued
+        size = convolution.workspace_size
+        scratch = torch.empty(size, dtype=torch.uint8, device=out.device) if size else None
+        with self.lock:
+            buffers = {
+                plain(one): memory.of(tensor) for one, tensor in zip(tensors, used, strict=True)
+            }
+            buffers[plain(name)] = memory.of(out)
+            if scratch is not None:
+                buffers["workspace"] = memory.of(scratch)
+            convolution.enqueue(InvokeArgs(**convolution.bound, **buffers))
+            if self.is_capturing:
+                self._captured[id(convolution)] = convolution
+
+    def run_network(
+        self, plan: Any, inputs: Mapping[str, torch.Tensor]
+    ) -> tuple[torch.Tensor, ...]:
+        """Compute the outputs of a plan of convfind-networks from its inputs by name."""
+        given = {name: in_place(one.detach().contiguous()) for name, one in inputs.items()}
+        outputs = {
+            port.name: torch.empty(
+                port.type.shape, dtype=getattr(torch, port.type.dtype.name), device=self._device
+            )
+            for port in plan.outputs
+        }
+        with self.lock:
+            plan.enqueue(given, outputs)
+        return tuple(outputs.values())
+
+    def bind(self, solution: convfind.Solution, w: torch.Tensor) -> Convolution:
+        """Fix weights: what a solver packs of them is packed here, once."""
+        return super().bind(solution, in_place(w))
+
+    def synchronize(self) -> None:
+        """Wait for all that PyTorch and convfind have enqueued."""
+        torch.cuda.synchronize(self._device)
+
+    def make_room(self) -> bool:
+        """Give PyTorch's idle memory back to the device; False where there is none to speak of."""
+        idle = torch.cuda.memory_reserved(self._device) - torch.cuda.memory_allocated(self._device)
+        if self.is_capturing or idle < _WORTHWHILE:
+            return False
+        torch.cuda.empty_cache()
+        return True
+
+    def trim(self) -> None:
+        """Give convfind's idle memory back, which PyTorch may want."""
+        trim = getattr(self.handle.session.device, "trim", None)
+        if trim is not None:
+            trim()
+
+
+class Addresses:
+    """Memory of PyTorch's as buffers, by address: what lies there may come and go.
+
+    PyTorch's allocator gives the same addresses again and again. A buffer keeps nothing alive: that
+    allocator gives memory to later work of the same stream only.
+    """
+
+    def __init__(self, device: Any) -> None:
+        self._make: type[AddressBuffer] = device.buffer_type
+        self._buffers = RecentlyUsed[tuple[int, int], AddressBuffer](_MOST_ADDRESSES)
+
+    def of(self, tensor: torch.Tensor) -> AddressBuffer:
+        """Return the memory of a dense tensor."""
+        place = (tensor.data_ptr(), tensor.nbytes)
+        buffer = self._buffers.get(place)
+        if buffer is None:
+            buffer = self._make(AddressBlock(*place), place[1])
+            self._buffers.put(place, buffer)
+        return buffer
+
+
+def in_place(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor that kernels can use where it lies: the same, unless its address is odd."""
+    return tensor.clone() if tensor.data_ptr() % _ALIGNMENT else tensor

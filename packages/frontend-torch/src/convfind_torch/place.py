@@ -1,0 +1,65 @@
+"""`Place`: where the tensors of one of PyTorch's devices are computed by convfind."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from threading import RLock
+from typing import Any
+
+import torch
+
+import convfind
+from convfind.handle import Handle
+from convfind.handle.convolution import Convolution
+
+
+class Place(ABC):
+    """An open device, for one thread at a time: `lock` is held while it is used."""
+
+    #: Calls of a sample when two functions are compared: as many as hide what happens around them.
+    calls_in_a_sample = 1
+
+    def __init__(self, handle: Handle) -> None:
+        self.handle = handle
+        self.lock = RLock()
+        self._process = os.getpid()
+
+    @property
+    def is_usable(self) -> bool:
+        """False in a process that was forked since: runtimes do not survive that."""
+        return os.getpid() == self._process
+
+    @property
+    def is_capturing(self) -> bool:
+        """True where work becomes part of a graph of the caller's, and does not run."""
+        return False
+
+    @abstractmethod
+    def run(
+        self, convolution: Convolution, tensors: Mapping[str, torch.Tensor], out: torch.Tensor
+    ) -> None:
+        """Compute ``out`` from dense tensors by the names that the problem reads."""
+
+    @abstractmethod
+    def run_network(
+        self, plan: Any, inputs: Mapping[str, torch.Tensor]
+    ) -> tuple[torch.Tensor, ...]:
+        """Compute the outputs of a plan of convfind-networks from its inputs by name."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait for all that PyTorch and convfind have enqueued."""
+
+    def bind(self, solution: convfind.Solution, w: torch.Tensor) -> Convolution:
+        """Fix weights: what a solver packs of them is packed here, once."""
+        with self.lock:
+            return self.handle.bind(solution, w=w.detach())
+
+    def make_room(self) -> bool:
+        """Give PyTorch's idle memory back to the device; False where there is none to speak of."""
+        return False
+
+    def trim(self) -> None:  # noqa: B027  # a host has nothing to give back
+        """Give convfind's idle memory back, which PyTorch may want."""

@@ -1,0 +1,52 @@
+"""`Posing`: how a network's convolutions are posed: how exact they are, and whether bits repeat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from convfind.device.target import DeviceKind
+from convfind.handle import Handle
+from convfind.problem import ConvProblem
+from convfind.types import DataType
+from convfind_networks.graph import Graph, Node
+from convfind_networks.layouts import LaidOut
+from convfind_networks.lowering import Call, fusible_pairs, lower
+
+#: Types that matrix units multiply.
+_NARROW = frozenset({"float16", "bfloat16"})
+
+
+@dataclass(frozen=True, slots=True)
+class Posing:
+    """Turns a network's nodes into problems, all of which keep the same promises."""
+
+    network: str
+    handle: Handle
+    #: Kinds of operations whose float32 factors may be rounded to TF32.
+    allow_tf32: frozenset[str] = frozenset()
+    deterministic: bool = False
+
+    def calls(self, laid_out: LaidOut) -> tuple[Call, ...]:
+        """Return the calls that compute a graph, in order. Raises `UnsupportedError`."""
+        return tuple(map(self._posed, lower(self.network, laid_out, self.handle.registry)))
+
+    def pairs(self, laid_out: LaidOut) -> dict[Node, Call]:
+        """Return one call for each two convolutions that may be one, by the second of them."""
+        pairs = fusible_pairs(laid_out, self.handle.registry, self.handle.target)
+        return {node: self._posed(call) for node, call in pairs.items()}
+
+    def prefers_channels_last(self, graph: Graph) -> bool:
+        """Return whether a device is mostly quicker so: a CPU, and the matrix units of a GPU."""
+        if self.handle.target.kind is DeviceKind.CPU or self.allow_tf32:
+            return True
+        return any(value.type.dtype.name in _NARROW for value in graph.values.values())
+
+    def _posed(self, call: Call) -> Call:
+        problem = call.problem
+        if not isinstance(problem, ConvProblem):
+            return call
+        tf32 = call.node.op.kind in self.allow_tf32 and problem.dtype is DataType.FLOAT32
+        if (tf32, self.deterministic) == (problem.allow_tf32, problem.deterministic):
+            return call
+        changed = replace(problem, allow_tf32=tf32, deterministic=self.deterministic)
+        return replace(call, problem=changed)
