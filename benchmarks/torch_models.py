@@ -68,7 +68,7 @@ def main() -> None:
     """Time models, print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("kind", choices=["inference", "training", "table"])
-    parser.add_argument("models", nargs="*", choices=sorted(MODELS))
+    parser.add_argument("models", nargs="*", help=", ".join(sorted(MODELS)))
     parser.add_argument("--precision", nargs="+", choices=PRECISIONS, default=["float32"])
     parser.add_argument("-n", "--batch", type=int, default=4)
     parser.add_argument("--size", type=int, default=224, help="sides of the images")
@@ -84,6 +84,10 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--report", action="store_true", help="say where convolutions ran")
     given = parser.parse_args()
+    if not given.models and given.kind != "table":
+        parser.error("name at least one model")
+    if unknown := set(given.models) - set(MODELS):
+        parser.error(f"no such model: {', '.join(unknown)}; there are {', '.join(sorted(MODELS))}")
     torch.set_num_threads(given.threads)
     torch.backends.cudnn.benchmark = True
     rows = TABLE
