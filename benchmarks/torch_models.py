@@ -102,8 +102,6 @@ def main() -> None:
             _print(row, _measured(row, given), given)
         except Exception as error:  # the other rows are worth having
             print(f"{row}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-        if given.report:
-            print(convfind_torch.report(), file=sys.stderr, flush=True)
 
 
 def _measured(row: Row, given: argparse.Namespace) -> dict[str, list[float]]:
@@ -113,7 +111,11 @@ def _measured(row: Row, given: argparse.Namespace) -> dict[str, list[float]]:
     make = _inference if row.kind == "inference" else _training
     around = row.exactly(given.device) if row.kind == "inference" else nullcontext()
     with around:
-        return _interleaved(make(model, x, row, given), given, row)
+        runs = make(model, x, row, given)
+        times = _interleaved(runs, given, row)
+    if given.report:  # while the models are there
+        print(convfind_torch.report(), file=sys.stderr, flush=True)
+    return times
 
 
 def _print(row: Row, times: dict[str, list[float]], given: argparse.Namespace) -> None:
