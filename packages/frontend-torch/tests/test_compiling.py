@@ -239,7 +239,7 @@ def test_a_plan_follows_parameters_that_changed_while_it_was_found() -> None:
         pytest.skip("convfind-networks makes no plans")
     from convfind_torch.engine import engine
     from convfind_torch.options import Options
-    from convfind_torch.places import Place
+    from convfind_torch.place import Place
     from convfind_torch.planning import Exported, GraphPlan
 
     model, x = Plain().eval(), torch.randn(2, 3, 8, 8)

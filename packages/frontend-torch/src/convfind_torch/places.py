@@ -113,9 +113,9 @@ def network_array(tensor: torch.Tensor) -> Array:
     """Return a tensor of the host as an array of the same shape and memory."""
     plain = tensor.detach()
     if plain.dtype is torch.bfloat16:
-        return plain.view(torch.int16).numpy().view(DataType.BFLOAT16.numpy)
+        plain = plain.view(torch.int16)
     array: Array = plain.numpy()
-    return array
+    return array.view(DataType.BFLOAT16.numpy) if tensor.dtype is torch.bfloat16 else array
 
 
 def _tensor(array: Array) -> torch.Tensor:
@@ -128,7 +128,7 @@ def stream_of(tensor: torch.Tensor) -> int:
     """Return the address of the stream that a place is opened on; 0 where places follow PyTorch."""
     if torch.version.hip is None or not tensor.is_cuda:
         return 0
-    return torch.cuda.current_stream(tensor.device).cuda_stream
+    return int(torch.cuda.current_stream(tensor.device).cuda_stream)
 
 
 def open_place(device: torch.device, stream: int = 0) -> Place | str:
