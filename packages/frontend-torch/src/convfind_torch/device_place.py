@@ -38,12 +38,13 @@ class DevicePlace(Place):
         self._device = device
         self._memory = Addresses(handle.session.device)
         self._captured: dict[int, Convolution] = {}  # graphs need their kernels for ever
-        self._can_capture = torch.version.cuda is not None or torch.version.hip is not None
+        built = torch.version.cuda is not None or torch.version.hip is not None
+        self._asked = torch.cuda.is_current_stream_capturing if built else _never
 
     @property
     def is_capturing(self) -> bool:
         """True where work becomes part of a graph of the caller's, and does not run."""
-        return self._can_capture and torch.cuda.is_current_stream_capturing()
+        return self._asked()
 
     def run(
         self, convolution: Convolution, tensors: Mapping[str, torch.Tensor], out: torch.Tensor
@@ -62,7 +63,7 @@ class DevicePlace(Place):
             if scratch is not None:
                 buffers["workspace"] = memory.of(scratch)
             convolution.enqueue(InvokeArgs(**convolution.bound, **buffers))
-            if self.is_capturing:
+            if self._asked():
                 self._captured[id(convolution)] = convolution
 
     def run_network(
@@ -122,6 +123,10 @@ class Addresses:
             buffer = self._make(AddressBlock(*place), place[1])
             self._buffers.put(place, buffer)
         return buffer
+
+
+def _never() -> bool:
+    return False
 
 
 def in_place(tensor: torch.Tensor) -> torch.Tensor:

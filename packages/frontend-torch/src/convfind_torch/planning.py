@@ -152,28 +152,23 @@ class GraphPlan:
         """Make the plan for tensors of these sizes. Raises `Unsuited` and `ConvfindError`."""
         self.options, self.place = options, place
         self._exported = exported
+        named = zip(exported.names, exported.constant, strict=True)
+        self._inputs = [(at, name) for at, (name, constant) in enumerate(named) if not constant]
         self._make(tensors, on_progress)
 
     def __call__(self, *tensors: Any) -> tuple[Any, ...]:
         """Compute the outputs."""
-        if self._promises != Promises.of_now(self.place) or any(
-            map(Watched.has_changed, self._watched, self._constants(tensors))
-        ):
+        is_promised = self._promises == Promises.of_now(self.place)
+        if not is_promised or self._watched.have_changed(self._constants(tensors)):
             self._remake(tensors)
-        names, constants = self._exported.names, self._exported.constant
-        inputs = {
-            name: one
-            for name, one, constant in zip(names, tensors, constants, strict=True)
-            if not constant
-        }
-        return self.place.run_network(self._plan, inputs)
+        return self.place.run_network(self._plan, {name: tensors[at] for at, name in self._inputs})
 
-    def _constants(self, tensors: Sequence[Any]) -> Iterable[torch.Tensor]:
-        return compress(tensors, self._exported.constant)
+    def _constants(self, tensors: Sequence[Any]) -> list[torch.Tensor]:
+        return list(compress(tensors, self._exported.constant))
 
     def _make(self, tensors: Sequence[Any], on_progress: Progress = silent) -> None:
         # Watched before they are read: what changes while finds run makes the plan anew.
-        watched = [Watched.of(one) for one in self._constants(tensors)]
+        watched = Watched(self._constants(tensors))
         self._promises = Promises.of_now(self.place)
         self._plan, self._watched = self._made(tensors, on_progress), watched
         self.place.trim()
@@ -228,33 +223,35 @@ class Promises(NamedTuple):
         return cls(tf32, autocast, native.deterministic())
 
 
-class Watched(NamedTuple):
-    """What tells that a constant has changed: its version, its place, and one of its numbers."""
+class Watched:
+    """What tells that constants have changed: versions, places, and one number of each."""
 
-    version: int
-    address: int
-    number: int | None  # the bits of one element: changes through ``.data`` have no version
-    element: Any  # that element's memory
-
-    @classmethod
-    def of(cls, tensor: torch.Tensor) -> Self:
-        """Watch a tensor as it is now."""
-        if tensor.is_inference():
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Watch tensors as they are now. Raises `Unsuited` for such as count no changes."""
+        if any(one.is_inference() for one in tensors):
             raise Unsuited("parameters that were made in inference mode count no changes")
-        if not (tensor.is_cpu and tensor.numel() and tensor.is_contiguous()):
-            return cls(tensor._version, tensor.data_ptr(), None, None)
-        memory = host_array(tensor)
-        middle = memory.size // 2
-        element = memory[middle : middle + 1].view(f"u{memory.itemsize}")
-        return cls(tensor._version, tensor.data_ptr(), element.item(), element)
+        self._places = [one.data_ptr() for one in tensors]
+        self._versions = [one._version for one in tensors]
+        # Changes through ``.data`` have no version: so the bits of an element, where they are near.
+        self._elements = [
+            _middle(one) for one in tensors if one.is_cpu and one.numel() and one.is_contiguous()
+        ]
+        self._bits = [one.item() for one in self._elements]
 
-    def has_changed(self, tensor: torch.Tensor) -> bool:
-        """Return whether a tensor is no longer what was watched."""
+    def have_changed(self, tensors: Sequence[torch.Tensor]) -> bool:
+        """Return whether tensors are no longer those that are watched, or not as they were."""
         return (
-            tensor._version != self.version
-            or tensor.data_ptr() != self.address
-            or (self.element is not None and self.element.item() != self.number)
+            [one._version for one in tensors] != self._versions
+            or [one.data_ptr() for one in tensors] != self._places
+            or [one.item() for one in self._elements] != self._bits
         )
+
+
+def _middle(tensor: torch.Tensor) -> Any:
+    """Return the memory of an element in a tensor's middle, as a number without a sign."""
+    memory = host_array(tensor)
+    middle = memory.size // 2
+    return memory[middle : middle + 1].view(f"u{memory.itemsize}")
 
 
 class Unsuited(Exception):
