@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from threading import RLock
 from typing import Any
 
 import torch
@@ -23,7 +22,7 @@ class Place(ABC):
 
     def __init__(self, handle: Handle) -> None:
         self.handle = handle
-        self.lock = RLock()
+        self.lock = handle.session.device.lock
         self._process = os.getpid()
 
     @property
