@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections import Counter
 
 _SEARCH = '<div class="md-search" data-md-component="search" role="dialog">'
 _SECTION = re.compile(
@@ -12,6 +13,7 @@ _SECTION = re.compile(
     re.DOTALL,
 )
 _CODE = re.compile(r"<pre>(?:<span></span>)?<code>")
+_CONTENTS = re.compile(r'(<nav class="md-nav" aria-label=")\s*([^"]*)(">)')
 _EMPTY = re.compile(r"<th([^>]*)></th>")
 _TAG = re.compile(r"<[^>]*>")
 
@@ -20,8 +22,21 @@ def completed(page: str) -> str:
     """Return a page whose search, sections, tables and blocks of code have what they need."""
     page = page.replace(_SEARCH, _SEARCH.replace(">", ' aria-label="Search">'))
     page = _SECTION.sub(_named, page)
+    page = _numbered(page)
     page = _EMPTY.sub(r"<td\1></td>", page)  # a heading that says nothing is none
     return _CODE.sub(r'<pre><span></span><code tabindex="0">', page)
+
+
+def _numbered(page: str) -> str:
+    """Number the parts of the table of contents that have the same name."""
+    met: Counter[str] = Counter()
+
+    def numbered(match: re.Match[str]) -> str:
+        met[match[2]] += 1
+        count = met[match[2]]
+        return f"{match[1]}{match[2]}{f', {count}' if count > 1 else ''}{match[3]}"
+
+    return _CONTENTS.sub(numbered, page)
 
 
 def _named(match: re.Match[str]) -> str:
