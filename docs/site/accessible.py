@@ -32,8 +32,9 @@ def _numbered(page: str) -> str:
     met: Counter[str] = Counter()
 
     def numbered(match: re.Match[str]) -> str:
-        met[match[2]] += 1
-        count = met[match[2]]
+        name = match[2].lower()  # readers do not hear the case
+        met[name] += 1
+        count = met[name]
         return f"{match[1]}{match[2]}{f', {count}' if count > 1 else ''}{match[3]}"
 
     return _CONTENTS.sub(numbered, page)
