@@ -48,7 +48,7 @@ def main(device: str | None, kills: int | None, seed: int, finding_in: Path | No
     """Measure, or kill."""
     if finding_in is not None:
         _find_for_ever(device, finding_in)
-    if kills is not None:
+    elif kills is not None:
         _kill(device, kills, random.Random(seed))
     else:
         _measure(device)
@@ -93,9 +93,11 @@ def _problem(number: int) -> ConvProblem:
 
 def _find_for_ever(device: str | None, folder: Path) -> None:
     """Find numbered problems in a child, and say of each that it is stored."""
-    first = int(os.environ["CONVFIND_FIRST_PROBLEM"])
+    first, parent = int(os.environ["CONVFIND_FIRST_PROBLEM"]), os.getppid()
     with convfind.open(device, settings=Settings(user_db_path=folder)) as handle:
         for number in itertools.count(first):
+            if os.getppid() != parent:
+                return  # interrupted
             try:
                 handle.find(_problem(number), isolate="always")
             except ConvfindError as error:
