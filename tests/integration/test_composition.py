@@ -137,6 +137,8 @@ def test_it_keeps_the_contract_of_solvers(handle: Handle) -> None:
         layer(layout="NHWC", add=False),
         layer(beta=0.5, add=False, activation="relu", layout="NHWC"),
         layer(beta=-2.0, dtype="float16", activation="leaky:0.1"),
+        layer(beta=-2.0, dtype="float16", activation="gelu-erf", add_last=True),
+        layer(y_strides=(1500, 110, 11, 1), add_last=True),
         layer(dtype="int8", activation=None),
         layer(dtype="int8", y_dtype="float32", activation="clip", layout="NHWC", add=False),
         layer(y_strides=(1500, 110, 11, 1)),

@@ -159,6 +159,7 @@ def test_a_whole_epilogue_is_applied_once(solver: Solver, device: Device) -> Non
     small = [(problem, place) for problem, place in taken if problem.flops <= 4 * least]
     for problem, place in {small[0], small[-1]}:
         result = replace(problem, add=False)  # what is added lies in the result
-        shapes = (problem, result) if problem.dtype is DataType.FLOAT32 else (problem,)
+        last = replace(problem, add_last=True)
+        shapes = (problem, result, last) if problem.dtype is DataType.FLOAT32 else (problem,)
         report = check_solver(solver, place, shapes=shapes, every_variant=False)
         assert report.ok, str(report)

@@ -72,6 +72,7 @@ class Case:
     sum: DataType = DataType.FLOAT32
     result: DataType = DataType.FLOAT32
     arithmetic: DataType = DataType.FLOAT32
+    z_comes_last: bool = False
 
     @property
     def numbers(self) -> tuple[float, ...]:
@@ -81,19 +82,25 @@ class Case:
     def defines(self) -> dict[str, str | int]:
         return {
             **({"CF_BIAS": self.result.upper()} if self.has_bias else {}),
-            **({"CF_Z": self.result.upper()} if self.has_z else {}),
+            **({self.macro_of_z: self.result.upper()} if self.has_z else {}),
             **({"CF_ACTIVATION": self.activation} if self.activation else {}),
             "CF_ARITHMETIC": self.arithmetic.upper(),
         }
+
+    @property
+    def macro_of_z(self) -> str:
+        return "CF_Z_LAST" if self.z_comes_last else "CF_Z"
 
     def expected(self, sums: Array, bias: Array, z: Array) -> Array:
         """All of it in float64."""
         value = self.alpha * sums.astype("d")
         if self.has_bias:
             value = value + bias.astype("d")
-        if self.beta:
+        if self.beta and not self.z_comes_last:
             value = value + self.beta * z.astype("d")
-        return ACTIVATIONS[self.activation][0](value, *self.numbers) if self.activation else value
+        if self.activation:
+            value = ACTIVATIONS[self.activation][0](value, *self.numbers)
+        return value + self.beta * z.astype("d") if self.z_comes_last else value
 
 
 def run(device: OpenCLDevice, entry: str, case: Case, sums: Array, bias: Array, z: Array) -> Array:
@@ -206,10 +213,26 @@ def test_the_parts_are_there_or_not_in_every_form(
             assert_right(device, entry, case)
 
 
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("activation", ["SILU", "RELU"])
+def test_a_z_is_added_behind_the_activation_in_every_form(
+    device: OpenCLDevice, activation: str, has_bias: bool
+) -> None:
+    case = Case(has_bias=has_bias, activation=activation, z_comes_last=True)
+    for entry in ("one_by_one", "not_reading", "in_passes"):
+        assert_right(device, entry, case)
+    assert_right(device, "by_fours", case, channels=24)
+    if device.target.kind.value == "cpu":
+        for entry in ("along_channels", "along_positions", "in_turns"):
+            assert_right(device, entry, case)
+
+
 def test_types_of_results_are_rounded_once_behind_the_activation(device: OpenCLDevice) -> None:
     for result in (DataType.FLOAT16, DataType.BFLOAT16):
         assert_right(device, "one_by_one", Case(activation="SILU", result=result))
         assert_right(device, "not_reading", Case(activation="SILU", result=result))
+        last = Case(activation="SILU", result=result, z_comes_last=True)
+        assert_right(device, "one_by_one", last)
     if device.target.has("fp64"):
         double = DataType.FLOAT64
         case = Case(activation="GELU_TANH", sum=double, result=double, arithmetic=double)

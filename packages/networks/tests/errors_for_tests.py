@@ -151,13 +151,17 @@ class _Errors:
             along[op.channel_axis] = -1
             sums = sums + np.abs(rest.pop(0)).reshape(along)
             rest_errors = rest_errors[1:]
-        if op.epilogue.residual:
+        if op.epilogue.residual and not op.epilogue.residual_last:
             sums = sums + np.abs(rest.pop(0))
             error = error + rest_errors[0]
         error = error + 4 * unit * sums
         if op.epilogue.activation is None:
             return error
-        return _activated(op.epilogue.activation, sums, error, y)
+        if not op.epilogue.residual_last:
+            return _activated(op.epilogue.activation, sums, error, y)
+        z = rest.pop(0)
+        error = _activated(op.epilogue.activation, sums, error, np.abs(y) + np.abs(z))
+        return error + rest_errors[0] + unit * np.abs(z)
 
 
 def _sums(op: Convolution | Linear, x: Array, w: Array) -> Array:

@@ -41,17 +41,21 @@ def operands(
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_all_of_an_epilogue_is_applied_in_its_order(layout: str) -> None:
+@pytest.mark.parametrize("last", [False, True])
+def test_all_of_an_epilogue_is_applied_in_its_order(layout: str, last: bool) -> None:
     problem = layer(
-        layout=layout, alpha=0.5, beta=2.0, bias=True, add=True, activation=Activation("leaky", 0.1)
+        **{"layout": layout, "alpha": 0.5, "beta": 2.0, "bias": True, "add": True},
+        **{"activation": Activation("leaky", 0.1), "add_last": last},
     )
     x, w, z, bias = operands(problem)
     assert z is not None
     assert bias is not None
     by_channel = bias if layout == "NHWC" else bias.reshape(-1, 1, 1)
     plain = layer(layout=layout)
-    sums = 0.5 * reference_convolution(plain, x, w) + by_channel.astype("d") + 2.0 * z.astype("d")
-    expected = np.where(sums < 0, 0.1 * sums, sums)
+    added = 2.0 * z.astype("d")
+    sums = 0.5 * reference_convolution(plain, x, w) + by_channel.astype("d")
+    sums += 0.0 if last else added
+    expected = np.where(sums < 0, 0.1 * sums, sums) + (added if last else 0.0)
     np.testing.assert_allclose(reference_convolution(problem, x, w, z, bias), expected, rtol=1e-12)
     done = finished_result(
         problem, reference_convolution(layer(layout=layout, alpha=0.5), x, w), z, bias
@@ -81,17 +85,21 @@ def test_int8_wraps_around_with_its_bias_as_devices_do() -> None:
 
 @pytest.mark.parametrize("kind", ActivationKind)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_roundings_stay_within_the_bound_and_faults_do_not(kind: str, dtype: str) -> None:
-    problem = layer(dtype=dtype, bias=True, add=True, activation=kind)
+@pytest.mark.parametrize("last", [False, True])
+def test_roundings_stay_within_the_bound_and_faults_do_not(
+    kind: str, dtype: str, last: bool
+) -> None:
+    problem = layer(dtype=dtype, bias=True, add=True, activation=kind, add_last=last)
     x, w, z, bias = operands(problem)
     right = right_result(problem, x, w, z, bias)
     magnitude = reference_magnitude(problem, x, w, z, bias)
     bound = error_bound(problem)
     rounded = right.result.astype(dtype)
     assert check_error(measure_error(rounded, right.result, magnitude, right.yardstick), bound)
-    without_bias = replace(problem, bias=False)
-    wrong = reference_convolution(without_bias, x, w, z).astype(dtype)
-    assert not check_error(measure_error(wrong, right.result, magnitude, right.yardstick), bound)
+    for other in (replace(problem, bias=False), replace(problem, add_last=not last)):
+        wrong = reference_convolution(other, x, w, z, bias).astype(dtype)
+        error = measure_error(wrong, right.result, magnitude, right.yardstick)
+        assert not check_error(error, bound)
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])

@@ -123,6 +123,21 @@ def test_what_is_added_may_be_the_result_itself(handle: Handle) -> None:
     assert close(handle.to_numpy(result), expected)
 
 
+def test_what_is_added_behind_the_activation_is_not_the_result(handle: Handle) -> None:
+    problem = layer(add_last=True)
+    tensors = random_operands(problem, 1)
+    best = handle.find(problem).best
+    z = tensors["z"]
+    out = np.full_like(z, np.nan)
+    assert close(handle.run(best, **tensors, out=out), right(problem, tensors))
+    for same in (z, z[:]):
+        with pytest.raises(ProblemError, match="out: 'memory of z'"):
+            handle.run(best, **tensors, out=same)
+    on_device = {name: handle.tensor(array) for name, array in tensors.items()}
+    with pytest.raises(ProblemError, match="out: 'memory of"):
+        handle.run(best, **on_device, out=on_device["z"])
+
+
 def test_a_result_in_gaps_of_the_callers_memory_may_be_what_is_added(handle: Handle) -> None:
     problem = layer()
     tensors = random_operands(problem, 1)
@@ -190,6 +205,11 @@ def test_one_call_poses_the_problem_of_its_tensors(handle: Handle, last: bool) -
     assert close(
         handle.convolve(x, w, bias=bias, z=z, out=z, padding=1, activation=LEAKY), expected
     )
+    later = handle.convolve(
+        *(x, w), bias=bias, z=tensors["z"], padding=1, activation=LEAKY, add_last=True
+    )
+    tensors = random_operands(problem, 1)
+    assert close(later, right(layer(add_last=True), tensors))
     plain = layer(bias=False, add=False, activation="relu")
     tensors_of_plain = {"x": tensors["x"], "w": tensors["w"]}
     only = handle.convolve(x, w, padding=1, activation="relu")

@@ -10,7 +10,7 @@ import pytest
 from convfind.errors import ProblemError
 from convfind.problem import Activation, ConvProblem
 from convfind.problem.text import format_driver_line, format_miopen_key
-from convfind.problem.traits import FIRST_TRAITS, Trait
+from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
 from convfind.types import DataType, Layout
 
 HEAD = "fwd-2x4x9x8-6x4x3x3-s1x1-p1x1-d1x1-g1-NHWC-float16"
@@ -29,6 +29,7 @@ def layer(**more: Any) -> ConvProblem:
         ({"add": True, "beta": 0.5}, "_beta:0.5_add:1"),
         ({"add": True, "beta": 0}, "_beta:0.0_add:1"),
         ({"activation": "relu"}, "_act:relu"),
+        ({"add": True, "activation": "silu", "add_last": True}, "_add:1_last:1_act:silu"),
         ({"activation": Activation("clip", 0, 6)}, "_act:clip"),
         (
             {"alpha": 2, "bias": True, "add": True, "activation": "hard-swish"},
@@ -53,7 +54,8 @@ def test_numbers_of_an_activation_are_in_the_text_and_not_in_the_key() -> None:
 
 
 @pytest.mark.parametrize(
-    "tail", ["_act:clip:0.0,6.0", "_act:leaky:.1", "_act:gelu", "_bias:0", "_add:1_bias:1", "_act:"]
+    "tail",
+    ["_add:1_last:1", "_last:1_act:relu", "_act:clip:0.0,6.0", "_act:leaky:.1", "_act:gelu", "_bias:0", "_add:1_bias:1", "_act:"],
 )
 def test_there_is_one_spelling(tail: str) -> None:
     with pytest.raises(ProblemError):
@@ -101,6 +103,25 @@ def test_what_is_added_is_a_tensor_or_what_lies_in_the_result() -> None:
     assert "z" in with_zero.reads
 
 
+def test_what_is_added_may_come_behind_the_activation() -> None:
+    problem = layer(add=True, activation="silu", add_last=True)
+    assert problem != layer(add=True, activation="silu")
+    assert problem.without_epilogue() == layer()
+    assert layer(activation="silu").with_epilogue(add=True, add_last=True) == problem
+    assert ConvProblem.from_key(problem.text) == problem
+    more = problem.traits - layer(add=True, activation="silu").traits
+    assert more == {Trait.ADD_LAST} <= EPILOGUE_TRAITS
+    without_z = layer(add=True, beta=0, activation="silu", add_last=True)
+    assert Trait.ADD_LAST not in without_z.traits
+
+
+def test_without_an_activation_there_is_nothing_to_come_behind() -> None:
+    assert layer(add=True, add_last=True) == layer(add=True)
+    for nothing in ({}, {"activation": "silu"}, {"beta": 1, "activation": "silu"}):
+        with pytest.raises(ProblemError, match="add_last"):
+            layer(add_last=True, **nothing)
+
+
 def test_traits_say_what_a_solver_needs() -> None:
     plain = layer().traits
     assert layer(bias=True).traits - plain == {Trait.BIAS}
@@ -136,7 +157,8 @@ def test_whole_numbers_have_no_activation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("bias", 1), ("add", "yes"), ("activation", 3), ("activation", "rely")]
+    ("field", "value"),
+    [("bias", 1), ("add", "yes"), ("add_last", 2), ("activation", 3), ("activation", "rely")],
 )
 def test_values_of_other_types_are_refused(field: str, value: object) -> None:
     with pytest.raises(ProblemError, match=field):

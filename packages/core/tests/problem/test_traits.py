@@ -45,6 +45,13 @@ def test_traits_that_come_with_another() -> None:
         assert padded.traits == {Trait.PADDING, Trait.ASYMMETRIC_PADDING}
 
 
+def test_a_tensor_behind_an_activation_comes_with_both() -> None:
+    problem = ConvProblem.forward(
+        (2, 4, 9, 9), (6, 4, 1, 1), add=True, activation="relu", add_last=True
+    )
+    assert problem.traits == {Trait.ADD, Trait.ACTIVATION, Trait.ADD_LAST}
+
+
 @pytest.mark.parametrize("direction", Direction)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])

@@ -36,6 +36,7 @@ WITH: dict[Trait, tuple[dict[str, Any], Reason]] = {
     Trait.BIAS: ({"bias": True}, Reason.EPILOGUE),
     Trait.ADD: ({"add": True}, Reason.EPILOGUE),
     Trait.ACTIVATION: ({"activation": "relu"}, Reason.EPILOGUE),
+    Trait.ADD_LAST: ({"add": True, "activation": "relu", "add_last": True}, Reason.EPILOGUE),
     Trait.STRICT: ({"accuracy": "strict"}, Reason.ACCURACY),
 }
 

@@ -60,8 +60,9 @@ def test_explain_shows_what_runs(model: Path) -> None:
 def test_explain_as_json_has_shapes_work_fusion_and_memory(model: Path) -> None:
     found = document("network", "explain", model, "--set", "x=2,3,8,8")
     first, second = found["operations"]
-    assert first["epilogue"] == {"bias": False, "residual": False, "activation": "relu"}
-    assert second["epilogue"] == {"bias": False, "residual": True, "activation": None}
+    rest = {"bias": False, "residual_last": False}
+    assert first["epilogue"] == {"residual": False, "activation": "relu", **rest}
+    assert second["epilogue"] == {"residual": True, "activation": None, **rest}
     assert first["macs"] == 2 * 4 * 8 * 8 * 27
     assert found["macs"] == 2 * first["macs"]
     assert found["inputs"] == [

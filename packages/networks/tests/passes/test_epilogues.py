@@ -88,11 +88,21 @@ def test_every_activation_fuses(kind: ActivationKind) -> None:
     assert fused(graph) == [Epilogue(activation=activation)]
 
 
-def test_an_activation_before_a_sum_keeps_the_sum_apart() -> None:
+def test_a_sum_behind_an_activation_comes_last() -> None:
     def make(b: GraphBuilder, x: Value) -> Value:
         return plus(b, b.add(Activate(RELU), convolution(b, x)), x)
 
-    assert left(graph_of(make, (1, 4, 5, 5))) == ["Convolution", "Binary"]
+    graph = graph_of(make, (1, 4, 5, 5))
+    assert fused(graph) == [Epilogue(residual=True, activation=RELU, residual_last=True)]
+    assert left(graph) == ["Convolution"]
+
+
+def test_behind_such_a_sum_nothing_more_is_fused() -> None:
+    def make(b: GraphBuilder, x: Value) -> Value:
+        y = plus(b, x, b.add(Activate(RELU), convolution(b, x)))
+        return plus(b, b.add(Activate(RELU), y), x)
+
+    assert left(graph_of(make, (1, 4, 5, 5))) == ["Convolution", "Activate", "Binary"]
 
 
 def test_a_second_activation_and_a_second_residual_stay() -> None:

@@ -110,10 +110,12 @@ def planned_channels_last(graph: Graph) -> MemoryPlan:
     return plan
 
 
-def conv(b: GraphBuilder, x: Value, out: int = 16, z: Value | None = None) -> Value:
+def conv(
+    b: GraphBuilder, x: Value, out: int = 16, z: Value | None = None, last: Activation | None = None
+) -> Value:
     w = np.random.default_rng(out).standard_normal((out, x.shape[1], 3, 3)) / 10
     geometry = Geometry((1, 1), (1, 1), (1, 1), (1, 1))
-    op = Convolution(geometry, Epilogue(residual=z is not None))
+    op = Convolution(geometry, Epilogue(False, z is not None, last, last is not None))
     return b.add(op, x, b.constant(w, np.float32), *([] if z is None else [z]))
 
 
@@ -177,6 +179,14 @@ def test_a_residual_is_added_in_place() -> None:
     graph = graph_of(make, X)
     plan = planned(graph)
     assert plan.nbytes == 2 * 1024
+
+
+def test_a_residual_behind_the_activation_is_not() -> None:
+    def make(b: GraphBuilder, x: Value) -> Value:
+        z = conv(b, x)
+        return conv(b, conv(b, z), z=z, last=Activation(ActivationKind.RELU))
+
+    assert planned(graph_of(make, X)).nbytes == 3 * 1024
 
 
 def test_a_residual_that_the_convolution_itself_reads_is_not() -> None:

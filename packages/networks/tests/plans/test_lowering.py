@@ -12,7 +12,7 @@ from plans_for_tests import Layers
 from convfind_networks import GraphBuilder, Value, optimize
 from convfind_networks.lowering import split_activations
 from convfind_networks.lowering.activation import is_kernels, kernel_activation
-from convfind_networks.ops import Activate, Activation, ActivationKind
+from convfind_networks.ops import Activate, Activation, ActivationKind, Binary, BinaryFunction
 
 X = np.concatenate([np.linspace(-9, 9, 101), [0.0, 1e-3, 30.0, -30.0]])
 #: Those that no kernel ends with.
@@ -50,6 +50,18 @@ def test_activations_that_kernels_lack_become_nodes_again(activation: Activation
     split = split_activations(graph)
     assert not is_kernels(activation)
     assert [node.op.kind for node in split.nodes] == ["Convolution", "Activate"]
+    assert_same_results(graph, split)
+
+
+def test_a_sum_behind_such_an_activation_becomes_a_node_again_too() -> None:
+    def make(builder: GraphBuilder, x: Value) -> Value:
+        y = builder.add(Activate(Activation(ActivationKind.SELU)), Layers(builder).convolution(x, 3))
+        return builder.add(Binary(BinaryFunction.ADD), x, y)
+
+    graph = optimize(graph_of(make, (1, 3, 5, 5)))
+    assert [node.op.kind for node in graph.nodes] == ["Convolution"]
+    split = split_activations(graph)
+    assert [node.op.kind for node in split.nodes] == ["Convolution", "Activate", "Binary"]
     assert_same_results(graph, split)
 
 

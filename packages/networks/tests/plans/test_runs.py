@@ -67,6 +67,15 @@ def residual_block(builder: GraphBuilder, x: Value) -> Value:
     return make.convolution(make.relu(make.sum(second, first)), 6, size=1)
 
 
+def bottleneck(builder: GraphBuilder, x: Value) -> Value:
+    """The block of YOLO, x + silu(conv(silu(conv(x)))), behind a layer and before one."""
+    make, silu = Layers(builder), Activate(Activation(ActivationKind.SILU))
+    first = builder.add(silu, make.norm(make.convolution(x, 8, size=1)))
+    inner = builder.add(silu, make.norm(make.convolution(first, 4)))
+    outer = builder.add(silu, make.norm(make.convolution(inner, 8)))
+    return make.convolution(make.sum(first, outer), 6, size=1)
+
+
 def depthwise_block(builder: GraphBuilder, x: Value) -> Value:
     make = Layers(builder)
     clip = Activate(Activation(ActivationKind.CLIP, (0.0, 6.0)))
@@ -154,6 +163,7 @@ def upsampling(builder: GraphBuilder, x: Value) -> Value:
         (branches, (1, 4, 16, 16)),
         (branches, (2, 4, 5, 7)),
         (residual_block, (2, 4, 13)),
+        (bottleneck, (2, 3, 9, 10)),
         (residual_block, (1, 4, 5, 4, 6)),
         (attention, (2, 5, 8)),
         (upsampling, (1, 3, 8, 6)),

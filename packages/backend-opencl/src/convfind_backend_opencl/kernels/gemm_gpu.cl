@@ -266,7 +266,8 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void gemm_gpu(
                     if (e < inside) value[e] = CF_FMA(own.beta, *CF_Z_OF(target + e, own), value[e]);
             }
             CF_UNROLL
-            for (int e = 0; e < 4; e++) value[e] = CF_ACTIVATED(value[e], own);
+            for (int e = 0; e < 4; e++)
+                if (e < inside) value[e] = CF_FINISHED(FLOAT32, target + e, value[e], own);
             if (c_four && inside == 4) {
                 CF_STORE4(target, value);
             } else {

@@ -28,7 +28,8 @@ n u. With s = n + 3 roundings (3 for the two products and the sum of alpha and b
 
 A bias is one rounding more. An activation multiplies errors by its slope, at most by its largest
 one, and does not change what they are relative to otherwise: with it, errors are relative to that
-slope times the magnitude of its argument, plus what it makes of 0.
+slope times the magnitude of its argument, plus what it makes of 0, and the magnitude of what is
+added behind it.
 
 A large problem's reference may come from a device, in the result's type: then u_y counts twice. So
 it does where a result lies in memory, rounded, before a step of its own completes it.

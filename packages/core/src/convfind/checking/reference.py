@@ -38,12 +38,14 @@ class Right:
     is_rounded: bool = False  # to the type of the result
 
     @classmethod
-    def of(cls, problem: ConvProblem, sums: Array, *, is_rounded: bool = False) -> Right:
-        """Return what is right where sums lack nothing but the activation."""
+    def of(
+        cls, problem: ConvProblem, sums: Array, z: Array | None, *, is_rounded: bool = False
+    ) -> Right:
+        """Return what is right where sums lack the activation and what is added behind it."""
         if problem.activation is None:
             return cls(sums, None, is_rounded)
-        yardstick = _magnified(problem, np.abs(sums))
-        return cls(problem.activation(sums), yardstick, is_rounded)
+        yardstick = _magnified(problem, np.abs(sums), z)
+        return cls(_finished(problem, sums, z), yardstick, is_rounded)
 
 
 def reference_convolution(
@@ -54,6 +56,8 @@ def reference_convolution(
     bias: Array | None = None,
 ) -> Array:
     """Compute a problem in float64: ``activation(alpha * convolution + bias + beta * out)``.
+
+    With ``add_last`` it is ``activation(alpha * convolution + bias) + beta * out``.
 
     Args:
         problem: what to compute; strides do not matter here.
@@ -68,8 +72,7 @@ def reference_convolution(
     Raises:
         ProblemError: a tensor does not have the shape that the problem says, or is missing.
     """
-    sums = _sums(problem, first, second, out, bias)
-    return sums if problem.activation is None else problem.activation(sums)
+    return _finished(problem, _sums(problem, first, second, out, bias), out)
 
 
 def right_result(
@@ -80,16 +83,16 @@ def right_result(
     bias: Array | None = None,
 ) -> Right:
     """Compute the same, and what errors of large results are relative to."""
-    return Right.of(problem, _sums(problem, first, second, out, bias))
+    return Right.of(problem, _sums(problem, first, second, out, bias), out)
 
 
 def finished_result(
     problem: ConvProblem, convolved: Array, z: Array | None = None, bias: Array | None = None
 ) -> Right:
     """Compute the same of a rounded result of ``problem.without_epilogue()``, whoever has it."""
-    beta = problem.beta if problem.add else 0.0
+    beta = problem.beta if problem.add and not problem.add_last else 0.0
     sums = _with_addends(problem, convolved.astype(np.float64), beta, z, bias)
-    return Right.of(problem, _stored(problem, sums), is_rounded=True)
+    return Right.of(problem, _stored(problem, sums), z, is_rounded=True)
 
 
 def _sums(
@@ -99,8 +102,18 @@ def _sums(
     out: Array | None = None,
     bias: Array | None = None,
 ) -> Array:
+    """Compute what the activation is applied to."""
     result = _scaled(problem, problem.alpha, (first, second))
-    return _stored(problem, _with_addends(problem, result, problem.beta, out, bias))
+    beta = 0.0 if problem.add_last else problem.beta
+    return _stored(problem, _with_addends(problem, result, beta, out, bias))
+
+
+def _finished(problem: ConvProblem, sums: Array, z: Array | None) -> Array:
+    """Apply the activation, and add what is added behind it."""
+    if problem.activation is None:
+        return sums
+    result = problem.activation(sums)
+    return _with_z(problem, result, problem.beta, z) if problem.add_last else result
 
 
 def _stored(problem: ConvProblem, result: Doubles) -> Array:
@@ -124,15 +137,19 @@ def reference_magnitude(
     absolute = np.abs(_doubles(first)), np.abs(_doubles(second))
     before, added = (None if one is None else np.abs(_doubles(one)) for one in (out, bias))
     magnitude = _scaled(problem, abs(problem.alpha), absolute)
-    return _magnified(problem, _with_addends(problem, magnitude, abs(problem.beta), before, added))
+    beta = 0.0 if problem.add_last else abs(problem.beta)
+    return _magnified(problem, _with_addends(problem, magnitude, beta, before, added), before)
 
 
-def _magnified(problem: ConvProblem, magnitude: Doubles) -> Doubles:
+def _magnified(problem: ConvProblem, magnitude: Doubles, z: Array | None) -> Doubles:
     """Return what errors of results are relative to where this is so of their sums."""
     if problem.activation is None:
         return magnitude
     slope = problem.activation.largest_slope(float(magnitude.max(initial=0.0)))
-    return slope * magnitude + np.abs(problem.activation(0.0))
+    magnitude = slope * magnitude + np.abs(problem.activation(0.0))
+    if not problem.add_last:
+        return magnitude
+    return _with_z(problem, magnitude, abs(problem.beta), None if z is None else np.abs(z))
 
 
 def _scaled(problem: ConvProblem, alpha: float, tensors: tuple[Array, Array]) -> Doubles:
@@ -160,7 +177,13 @@ def _with_addends(
         _check_shape(problem, "bias", bias)
         last = problem.tensor_layout(writes).channels_last
         result += _doubles(bias).reshape(-1, *(() if last else (1,) * problem.spatial_rank))
+    return _with_z(problem, result, beta, out)
+
+
+def _with_z(problem: ConvProblem, result: Doubles, beta: float, out: Array | None) -> Doubles:
+    """Add what lies in the result, or z, to a result."""
     if beta != 0.0:
+        writes = problem.direction.writes
         if out is None:
             raise ProblemError("out", None, f"the previous contents of {writes}, as beta is {beta}")
         _check_shape(problem, writes, out)

@@ -26,8 +26,9 @@ _OPTIONS = (
         help="Function of each result: relu, clip:0,6, leaky:0.1, silu and so on.",
         callback=_activation,
     ),
+    click.option("--add-last", is_flag=True, help="Add that tensor behind the function."),
 )
-_NAMES = ("bias", "add", "activation")
+_NAMES = ("bias", "add", "activation", "add_last")
 
 
 def takes_epilogue(function: Function) -> Function:

@@ -81,7 +81,8 @@ class Convolution:
             bias: of a problem with a bias: as many elements as the result has channels.
             z: of a problem with ``add``: what is added, in the form of the result.
             out: where to write; an array, tensor or `DeviceTensor` that shares no memory with an
-                input, except that it may be ``z``. Needed where beta is not 0, without ``add``.
+                input, except that it may be ``z``, without ``add_last``. Needed where beta is not
+                0, without ``add``.
             workspace: device memory of `workspace_size` bytes; None takes it from the pool.
 
         Returns:
@@ -99,10 +100,12 @@ class Convolution:
 
     def _run(self, given: dict[str, object], z: object, out: object, workspace: object) -> Any:
         reads = self._inputs(given)
-        result, in_place = None, z is not None and z is out
+        result, in_place = None, self._may_write_z and z is not None and z is out
         if out is not None:
             result = operand_of(self.device, self.problem, self._result, out, out=True)
-            in_place |= any(one.name == "z" and result.is_array_of(one) for one in reads)
+            in_place |= self._may_write_z and any(
+                one.name == "z" and result.is_array_of(one) for one in reads
+            )
             inputs = [one for one in reads if not (in_place and one.name == "z")]
             self._check_arrays_apart(result, inputs)
         stays = all(o.is_on_device for o in reads) if result is None else result.is_on_device
@@ -163,6 +166,11 @@ class Convolution:
     def _reads_result(self) -> bool:
         """Whether the previous contents of the result are added."""
         return isinstance(self.problem, ConvProblem) and self.problem.reads_result
+
+    @property
+    def _may_write_z(self) -> bool:
+        """Whether the result may lie where z does: it is read before anything is written there."""
+        return not (isinstance(self.problem, ConvProblem) and self.problem.add_last)
 
     @staticmethod
     def _check_arrays_apart(result: Operand, reads: Iterable[Operand]) -> None:

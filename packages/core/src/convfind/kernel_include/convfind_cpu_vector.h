@@ -82,13 +82,25 @@ INLINE float16 activated(const float16 value, const Epilogue epilogue) {
 
 #define Z_OF(y, epilogue) ((__global const float *)CF_Z_OF(y, epilogue))
 
+// The first `count` of what is complete otherwise, in their results.
+#ifdef CF_Z_LAST
+#define Z_LAST_OF(y, epilogue) ((__global const float *)CF_Z_LAST_OF(y, epilogue))
+INLINE float16 finished(float16 value, __global const float *y, int count, const Epilogue epilogue) {
+  value = activated(value, epilogue);
+  if (!CF_HAS_Z_LAST(epilogue)) return value;
+  return fma((float16)(epilogue.beta_last), load_part(Z_LAST_OF(y, epilogue), count), value);
+}
+#else
+#define finished(value, y, count, epilogue) activated(value, epilogue)
+#endif
+
 // The result of a vector of sums, where CF_READS_RESULT is 0.
 INLINE float16 result_of(float16 sum, __global const float *y, float16 bias, const Epilogue epilogue) {
   float16 value = BIASED(sum, bias, epilogue);
 #ifdef CF_Z
   value = fma((float16)(epilogue.beta), vload16(0, Z_OF(y, epilogue)), value);
 #endif
-  return activated(value, epilogue);
+  return finished(value, y, VEC, epilogue);
 }
 
 // The first `count` floats, as they are.
@@ -111,7 +123,7 @@ INLINE void put_part(float16 value, __global float *y, int count) {
 INLINE void store_whole(float16 sum, __global float *y, float16 bias, const Epilogue epilogue) {
   float16 value = BIASED(sum, bias, epilogue);
   if (CF_ADDS_Z(epilogue)) value = fma((float16)(epilogue.beta), vload16(0, Z_OF(y, epilogue)), value);
-  vstore16(activated(value, epilogue), 0, y);
+  vstore16(finished(value, y, VEC, epilogue), 0, y);
 }
 
 // The first `count` of them. Long code where `count` is not known: an unrolled tile with dozens of copies of it takes
@@ -120,11 +132,11 @@ INLINE void store_part(float16 sum, __global float *y, int count, float16 bias, 
   float16 value = BIASED(sum, bias, epilogue);
   if (count >= VEC) {
     if (CF_ADDS_Z(epilogue)) value = fma((float16)(epilogue.beta), vload16(0, Z_OF(y, epilogue)), value);
-    vstore16(activated(value, epilogue), 0, y);
+    vstore16(finished(value, y, VEC, epilogue), 0, y);
     return;
   }
   if (CF_ADDS_Z(epilogue)) value = fma((float16)(epilogue.beta), load_part(Z_OF(y, epilogue), count), value);
-  put_part(activated(value, epilogue), y, count);
+  put_part(finished(value, y, count, epilogue), y, count);
 }
 
 INLINE float16 zip_low(float16 a, float16 b) {

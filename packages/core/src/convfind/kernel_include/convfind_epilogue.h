@@ -1,6 +1,7 @@
 // What becomes of a sum where it is complete, in one order everywhere:
 //
 //   result = activation(alpha * sum + bias[channel] + beta * z)
+//   result = activation(alpha * sum + bias[channel]) + beta * z    with CF_Z_LAST
 //
 // z is what lies in the result, or memory of its own in which it lies as the result does. A kernel takes
 // CF_EPILOGUE_PARAMETERS, makes an Epilogue of them while its pointer to the result is as it came, and hands that down to
@@ -12,6 +13,8 @@
 
 // CF_BIAS: element type of the bias, which has one for each channel of the result; not defined: no bias.
 // CF_Z: element type of a z of its own, the same as the result's; not defined: z is what lies in the result.
+// CF_Z_LAST: in place of CF_Z, where z comes behind the activation. It lies apart from the result, in which there may be parts
+// of the sum until then.
 // CF_ACTIVATION: see convfind_activation.h; not defined: none.
 #ifndef CF_PASSES
 #define CF_PASSES 0  // 1: the kernel adds to its result in several passes, of which the first and the last are special
@@ -30,6 +33,10 @@ typedef struct {
 #ifdef CF_Z
   CF_GLOBAL const CF_TYPE(CF_Z) *z, *result;  // where both begin
 #endif
+#ifdef CF_Z_LAST
+  CF_NUMBER beta_last;
+  CF_GLOBAL const CF_TYPE(CF_Z_LAST) *z_last, *result;  // where both begin
+#endif
 #ifdef CF_ACTIVATION
   CF_NUMBER a, b, c;
 #endif
@@ -42,7 +49,7 @@ typedef struct {
 #define CF_EPILOGUE_PARAMETERS \
   const CF_NUMBER cf_alpha, const CF_NUMBER cf_beta CF_BIAS_PARAMETER CF_Z_PARAMETER CF_ACTIVATION_PARAMETERS
 #define CF_EPILOGUE(result) \
-  {cf_alpha, cf_beta CF_BIAS_VALUE CF_Z_VALUE(result) CF_ACTIVATION_VALUES CF_PASS_VALUES}
+  {cf_alpha, CF_BETA_VALUE CF_BIAS_VALUE CF_Z_VALUE(result) CF_ACTIVATION_VALUES CF_PASS_VALUES}
 #ifdef CF_BIAS
 #define CF_BIAS_PARAMETER , CF_GLOBAL const CF_TYPE(CF_BIAS) *CF_RESTRICT cf_bias
 #define CF_BIAS_VALUE , cf_bias
@@ -50,10 +57,16 @@ typedef struct {
 #define CF_BIAS_PARAMETER
 #define CF_BIAS_VALUE
 #endif
-#ifdef CF_Z
+#ifdef CF_Z_LAST
+#define CF_BETA_VALUE 0
+#define CF_Z_PARAMETER , CF_GLOBAL const CF_TYPE(CF_Z_LAST) *cf_z
+#define CF_Z_VALUE(result) , cf_beta, cf_z, (CF_GLOBAL const CF_TYPE(CF_Z_LAST) *)(result)
+#elif defined(CF_Z)
+#define CF_BETA_VALUE cf_beta
 #define CF_Z_PARAMETER , CF_GLOBAL const CF_TYPE(CF_Z) *cf_z
 #define CF_Z_VALUE(result) , cf_z, (CF_GLOBAL const CF_TYPE(CF_Z) *)(result)
 #else
+#define CF_BETA_VALUE cf_beta
 #define CF_Z_PARAMETER
 #define CF_Z_VALUE(result)
 #endif
@@ -93,8 +106,8 @@ CF_INLINE Epilogue cf_epilogue_of_pass(Epilogue epilogue, const int is_first, co
   return epilogue;
 }
 
-// Whether a z is added, whether it is what lies in the result, and where the z of a place of the result is. A beta of
-// zero never reads the result, which may hold NaN.
+// Whether a z is added before the activation, whether it is what lies in the result, and where the z of a place of the
+// result is. A beta of zero never reads the result, which may hold NaN.
 #ifdef CF_Z
 #define CF_ADDS_Z(epilogue) 1
 #define CF_READS_RESULT(epilogue) ((epilogue).z == (epilogue).result)
@@ -131,6 +144,22 @@ CF_INLINE CF_NUMBER cf_activated(const CF_NUMBER value, const Epilogue epilogue)
 #else
 #define CF_ACTIVATED(value, epilogue) (value)
 #endif
+// What is complete otherwise, in its result, whose place `to` points to.
+#ifdef CF_Z_LAST
+#define CF_FINISHED(dtype, to, value, epilogue)                                                                       \
+  CF_ADD_PRODUCT((epilogue).beta_last,                                                                                \
+                 CF_HAS_Z_LAST(epilogue) ? (CF_NUMBER)CF_LOAD(dtype, CF_Z_LAST_OF(to, epilogue), 0) : (CF_NUMBER)(0), \
+                 CF_ACTIVATED(value, epilogue))
+#define CF_Z_LAST_OF(to, epilogue) \
+  ((epilogue).z_last + ((CF_GLOBAL const CF_TYPE(CF_Z_LAST) *)(to) - (epilogue).result))
+#if CF_KNOWS_PASS
+#define CF_HAS_Z_LAST(epilogue) ((epilogue).is_last)
+#else
+#define CF_HAS_Z_LAST(epilogue) 1
+#endif
+#else
+#define CF_FINISHED(dtype, to, value, epilogue) CF_ACTIVATED(value, epilogue)
+#endif
 #define CF_ADD_PRODUCT(a, b, c) CF_JOIN(CF_ADD_PRODUCT_, CF_ARITHMETIC)(a, b, c)
 #define CF_ADD_PRODUCT_FLOAT64(a, b, c) CF_FMA(a, b, c)
 #define CF_ADD_PRODUCT_FLOAT32(a, b, c) CF_FMA(a, b, c)
@@ -143,7 +172,8 @@ CF_INLINE CF_NUMBER cf_activated(const CF_NUMBER value, const Epilogue epilogue)
                               CF_BIASED(sum, channel, epilogue)),                                               \
                epilogue)
 #else
-#define CF_RESULT(dtype, to, channel, sum, epilogue) CF_ACTIVATED(CF_BIASED(sum, channel, epilogue), epilogue)
+#define CF_RESULT(dtype, to, channel, sum, epilogue) \
+  CF_FINISHED(dtype, to, CF_BIASED(sum, channel, epilogue), epilogue)
 #endif
 
 // Stores the result of a sum; or of what alpha and the bias are in already.
@@ -154,7 +184,7 @@ CF_INLINE CF_NUMBER cf_activated(const CF_NUMBER value, const Epilogue epilogue)
     CF_NUMBER cf_value = value;                                                                                  \
     if (CF_ADDS_Z(epilogue))                                                                                     \
       cf_value = CF_ADD_PRODUCT((epilogue).beta, (CF_NUMBER)CF_LOAD(dtype, CF_Z_OF(to, epilogue), 0), cf_value); \
-    CF_STORE(dtype, to, 0, CF_ACTIVATED(cf_value, epilogue));                                                    \
+    CF_STORE(dtype, to, 0, CF_FINISHED(dtype, to, cf_value, epilogue));                                          \
   } while (0)
 
 // The same of a whole number, which stays as it is where nothing is to be done but to add a whole bias.
@@ -186,6 +216,14 @@ CF_INLINE void cf_finish_four(float *values, CF_GLOBAL const float *to, const Ep
   }
   CF_UNROLL
   for (int e = 0; e < 4; ++e) values[e] = CF_ACTIVATED(values[e], epilogue);
+#ifdef CF_Z_LAST
+  if (CF_HAS_Z_LAST(epilogue)) {
+    float z_last[4];
+    CF_LOAD4(z_last, CF_Z_LAST_OF(to, epilogue));
+    CF_UNROLL
+    for (int e = 0; e < 4; ++e) values[e] = CF_FMA((float)epilogue.beta_last, z_last[e], values[e]);
+  }
+#endif
 }
 CF_INLINE void cf_four_results(float *results, CF_GLOBAL const float *to, const CF_LONG channel, const int apart,
                                const float *sums, const Epilogue epilogue) {

@@ -21,7 +21,7 @@ from convfind.types import Direction
 class Composed(Completed):
     """A solver's recipe for the problem without its epilogue, and one step that applies it.
 
-    Where a tensor is added, sums go to the workspace first, because that tensor may be the result.
+    Where a tensor is added that may be the result, sums go to the workspace first.
     """
 
     suffix = "+epilogue"
@@ -52,7 +52,7 @@ class Composed(Completed):
         return self.inner.takes(problem.without_epilogue(), target)
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Return the bytes of the solver, and of its sums where a tensor is added."""
+        """Return the bytes of the solver, and of its sums where they lie apart."""
         own = _bytes_of_sums(problem)
         left = None if limit is None else max(0, limit - own)
         return own + self.inner.workspace_size(problem.without_epilogue(), target, left)
@@ -111,4 +111,5 @@ def without_epilogue(problem: Any) -> Any:
 
 
 def _bytes_of_sums(problem: ConvProblem) -> int:
-    return align(problem.nbytes(problem.direction.writes)) if problem.adds_z else 0
+    lies_apart = problem.adds_z and not problem.add_last
+    return align(problem.nbytes(problem.direction.writes)) if lies_apart else 0

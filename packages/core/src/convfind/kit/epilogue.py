@@ -17,6 +17,8 @@ from convfind.types import DataType, Direction
 class Epilogue:
     """``activation(alpha * sum + bias + beta * z)`` for each element.
 
+    With `adds_last` it is ``activation(alpha * sum + bias) + beta * z``.
+
     The counterpart of ``convfind_epilogue.h``: a launch of a kernel with CF_EPILOGUE_PARAMETERS
     passes `arguments` in their place, and its program has `defines` among its macros. The default
     stores sums as they are: parts of a sum, for example, whose epilogue comes in a later launch.
@@ -29,6 +31,7 @@ class Epilogue:
         z: the type of the operand ``z``, which lies as the result does; None: z is what lies in
             the result.
         activation: the function of what is complete otherwise.
+        adds_last: whether z, which then has memory apart from the result, is added behind it.
     """
 
     alpha: float = 1.0
@@ -37,6 +40,7 @@ class Epilogue:
     bias: DataType | None = None
     z: DataType | None = None
     activation: Activation | None = None
+    adds_last: bool = False
 
     @classmethod
     def of(cls, problem: ConvProblem, arithmetic: DataType = DataType.FLOAT32) -> Self:
@@ -49,6 +53,7 @@ class Epilogue:
             bias=dtype if problem.bias else None,
             z=dtype if problem.adds_z else None,
             activation=problem.activation,
+            adds_last=problem.adds_z and problem.add_last,
         )
 
     @property
@@ -60,7 +65,7 @@ class Epilogue:
         if self.bias is not None:
             macros["CF_BIAS"] = self.bias.upper()
         if self.z is not None:
-            macros["CF_Z"] = self.z.upper()
+            macros["CF_Z_LAST" if self.adds_last else "CF_Z"] = self.z.upper()
         if self.activation is not None:
             macros["CF_ACTIVATION"] = self.activation.kind.macro
         return macros

@@ -95,6 +95,8 @@ def check_dtypes(problem: ConvProblem) -> None:
 
 def check_epilogue(problem: ConvProblem) -> None:
     """Check that the result is one that bias, z and activation can be applied to."""
+    if problem.add_last and not problem.add:
+        raise ProblemError("add_last", True, "False where no tensor is added: see add")
     if not problem.is_fused:
         return
     if problem.direction is Direction.BACKWARD_WEIGHTS:

@@ -50,7 +50,9 @@ class ConvProblem:
 
     The result is ``activation(alpha * convolution + bias + beta * z)``: ``bias`` has one element
     for each channel of the result, ``z`` is what lies in the result or, with ``add``, a tensor of
-    its own like the result. Both have the result's element type.
+    its own like the result. Both have the result's element type. With ``add_last``, ``z`` comes
+    behind the activation, ``activation(alpha * convolution + bias) + beta * z``, and may not be
+    the result.
     """
 
     kind: ClassVar[str] = "conv"
@@ -82,6 +84,7 @@ class ConvProblem:
     bias: bool = False
     add: bool = False
     activation: Activation | None = None
+    add_last: bool = False
     y_shape: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -109,8 +112,8 @@ class ConvProblem:
                 ``output_padding``, ``dtype``, ``y_dtype``, ``layout`` (or ``x_layout``,
                 ``w_layout``, ``y_layout``), ``x_strides``, ``w_strides``, ``y_strides`` (in
                 elements, N, C, spatial order), ``alpha``, ``beta``, ``bias``, ``add``,
-                ``activation``, ``deterministic``, ``allow_tf32``, ``accuracy``; see `ConvOptions`
-                for types and defaults.
+                ``activation``, ``add_last``, ``deterministic``, ``allow_tf32``, ``accuracy``; see
+                `ConvOptions` for types and defaults.
 
         Raises:
             ProblemError: the convolution is impossible; names the field and what is allowed.
@@ -159,7 +162,12 @@ class ConvProblem:
         return replace(self, x_shape=(batch, *self.x_shape[1:]), x_strides=None, y_strides=None)
 
     def with_epilogue(
-        self, *, bias: bool = False, add: bool = False, activation: Activation | None = None
+        self,
+        *,
+        bias: bool = False,
+        add: bool = False,
+        activation: Activation | None = None,
+        add_last: bool = False,
     ) -> ConvProblem:
         """Return the same convolution with more done to its result."""
         changes: dict[str, Any] = {"bias": True} if bias else {}
@@ -167,6 +175,8 @@ class ConvProblem:
             changes |= {"add": True, "beta": 1.0}
         if activation is not None:
             changes["activation"] = activation
+        if add_last:
+            changes["add_last"] = True
         return replace(self, **changes) if changes else self
 
     # -- derived ------------------------------------------------------------------------------
@@ -250,7 +260,7 @@ class ConvProblem:
         if not self.is_fused:
             return self
         beta = 0.0 if self.add else self.beta
-        return replace(self, bias=False, add=False, activation=None, beta=beta)
+        return replace(self, bias=False, add=False, activation=None, add_last=False, beta=beta)
 
     @cached_property
     def is_pointwise(self) -> bool:

@@ -194,6 +194,7 @@ FIELDS: tuple[Field, ...] = (
     WordField("accuracy", "accuracy", AccuracyClass.NORMAL, is_miopens=False, kind=AccuracyClass),
     FlagField("bias", "bias", is_miopens=False),
     FlagField("add", "add", is_miopens=False),
+    FlagField("add_last", "last", is_miopens=False),
     ActivationField("activation", "act", is_miopens=False),
 )
 #: Those of the tail by their names there.
@@ -237,3 +238,5 @@ def canonicalize(problem: ConvProblem) -> None:
         checked = check(problem, value)
         if checked is not value:
             put(name, checked)
+    if problem.add_last and problem.add and problem.activation is None:
+        put("add_last", False)  # the same, as nothing comes in between

@@ -36,6 +36,7 @@ class CallOptions(TypedDict, total=False):
     alpha: SupportsFloat  # 1; scales the convolution
     beta: SupportsFloat  # 0, with z 1; scales what is added: the result's previous contents, or z
     activation: Activation | str | None  # None; a function of each result, in the end
+    add_last: bool | np.bool_  # False; True: z is added behind the activation
     deterministic: bool | np.bool_  # False; True: the same bits in every run
     allow_tf32: bool | np.bool_  # False; True: products may be rounded to TF32
     accuracy: AccuracyClass | str  # "normal", "strict" or "relaxed"

@@ -35,6 +35,7 @@ class Trait(StrEnum):
     BIAS = "bias"  # one number for each channel of the result is added
     ADD = "add"  # a tensor of its own is added, scaled by beta
     ACTIVATION = "activation"  # a function of each result
+    ADD_LAST = "add-last"  # what is added is added behind that function
 
 
 #: The traits that existed when domains were introduced. A solver that declares no domain takes
@@ -49,7 +50,9 @@ FIRST_TRAITS: Final[frozenset[str]] = frozenset(
 
 
 #: What becomes of sums that are complete: a solver takes all of them or none, mostly.
-EPILOGUE_TRAITS: Final[frozenset[Trait]] = frozenset({Trait.BIAS, Trait.ADD, Trait.ACTIVATION})
+EPILOGUE_TRAITS: Final[frozenset[Trait]] = frozenset(
+    {Trait.BIAS, Trait.ADD, Trait.ACTIVATION, Trait.ADD_LAST}
+)
 
 
 def traits_of(problem: ConvProblem) -> frozenset[str]:
@@ -72,5 +75,6 @@ def traits_of(problem: ConvProblem) -> frozenset[str]:
         Trait.BIAS: problem.bias,
         Trait.ADD: problem.adds_z,
         Trait.ACTIVATION: problem.activation is not None,
+        Trait.ADD_LAST: problem.adds_z and problem.add_last,
     }
     return frozenset(trait for trait, is_present in present.items() if is_present)

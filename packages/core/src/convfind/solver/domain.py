@@ -192,6 +192,7 @@ _OUTSIDE: Mapping[str, Rejected] = MappingProxyType(
         Trait.BIAS: Rejected(Reason.EPILOGUE, "takes no bias"),
         Trait.ADD: Rejected(Reason.EPILOGUE, "adds no tensor of its own"),
         Trait.ACTIVATION: Rejected(Reason.EPILOGUE, "applies no activation"),
+        Trait.ADD_LAST: Rejected(Reason.EPILOGUE, "adds no tensor behind the activation"),
         Trait.DETERMINISTIC: Rejected(Reason.DETERMINISTIC),
         Trait.STRICT: Rejected(
             Reason.ACCURACY, "accuracy=strict wants products and sums of the direct formula"

@@ -64,7 +64,7 @@ class DeviceChecks:
         is_whole = problem.activation is None or not problem.activation.roundings
         exact = is_whole and self._solver.error_bound(problem) == 1.0
         self._run("whole numbers", lambda: memory.run(whole.memory), whole, exact=exact)
-        if problem.adds_z:
+        if problem.adds_z and not problem.add_last:
             self._run("z in the result", lambda: memory.run_in_place(numbers.memory), numbers)
         self._check_limits(solution, numbers)
         self._check_determinism(solution, correct)

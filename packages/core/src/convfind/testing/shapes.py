@@ -107,7 +107,8 @@ def _other_layouts(problem: ConvProblem) -> Iterator[ConvProblem]:
 def fused(problem: ConvProblem, traits: frozenset[str] = EPILOGUE_TRAITS) -> ConvProblem:
     """Return the problem with as much of an epilogue as it can have, of these traits.
 
-    Which activation, and which factors, depends on the problem only. Weights have no epilogue.
+    Which activation, which factors, and where a tensor is added, depends on the problem only.
+    Weights have no epilogue.
     """
     if problem.plain_direction is Direction.BACKWARD_WEIGHTS:
         return problem
@@ -120,6 +121,7 @@ def fused(problem: ConvProblem, traits: frozenset[str] = EPILOGUE_TRAITS) -> Con
         add=adds,
         beta=(1.0, 2.0, -3.0)[draw % 3] if adds else problem.beta,
         activation=_ACTIVATIONS[draw % len(_ACTIVATIONS)] if has_activation else None,
+        add_last=Trait.ADD_LAST in traits and has_activation and draw % 2 == 1,
     )
 
 

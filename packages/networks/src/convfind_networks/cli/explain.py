@@ -102,6 +102,7 @@ def _node_json(graph: Graph, node: Node, plan: MemoryPlan) -> dict[str, Any]:
             "bias": epilogue.bias,
             "residual": epilogue.residual,
             "activation": None if activation is None else str(activation),
+            "residual_last": epilogue.residual_last,
         },
     }
 

@@ -59,6 +59,7 @@ def _options(epilogue: Epilogue) -> dict[str, Any]:
         options["bias"] = True
     if epilogue.residual:
         options["add"] = True
+        options["add_last"] = epilogue.residual_last
     if epilogue.activation is not None:
         options["activation"] = kernel_activation(epilogue.activation)
     return options

@@ -11,6 +11,7 @@ from convfind_networks.ops import (
     Activation,
     BatchNorm,
     Binary,
+    BinaryFunction,
     Convolution,
     Linear,
     Op,
@@ -18,26 +19,44 @@ from convfind_networks.ops import (
 
 
 def split_activations(graph: Graph) -> Graph:
-    """Return the graph with activations of their own where no kernel ends with them."""
+    """Return the graph with activations of their own where no kernel has them.
+
+    So is a sum that comes behind such an activation.
+    """
     edit = GraphEditor(graph)
     for node in edit:
         activation, op = _without_activation(node.op)
         if op is None or activation is None or is_kernels(activation):
             continue
-        before = edit.result(edit.value(node.output).type, like=node.output)
+        kind, name = edit.value(node.output).type, node.name
+        before = edit.result(kind, like=node.output)
+        if not _adds_last(node.op):
+            first = Node(op, node.inputs, (before,), name)
+            edit.replace([node], first, Node(Activate(activation), (before,), node.outputs, name))
+            continue
+        *inputs, z = node.inputs
+        activated = edit.result(kind, like=node.output)
         edit.replace(
             [node],
-            Node(op, node.inputs, (before,), node.name),
-            Node(Activate(activation), (before,), node.outputs, node.name),
+            Node(op, tuple(inputs), (before,), name),
+            Node(Activate(activation), (before,), (activated,), name),
+            Node(Binary(BinaryFunction.ADD), (activated, z), node.outputs, name),
         )
     return edit.graph()
+
+
+def _adds_last(op: Op) -> bool:
+    return isinstance(op, (Convolution, Linear)) and op.epilogue.residual_last
 
 
 def _without_activation(op: Op) -> tuple[Activation | None, Op | None]:
     """Return the activation that an operation ends with, and the operation without it."""
     match op:
         case Convolution(epilogue=epilogue) | Linear(epilogue=epilogue):
-            return epilogue.activation, replace(op, epilogue=replace(epilogue, activation=None))
+            rest = replace(epilogue, activation=None)
+            if epilogue.residual_last:
+                rest = replace(rest, residual=False, residual_last=False)
+            return epilogue.activation, replace(op, epilogue=rest)
         case BatchNorm(activation=activation) | Binary(activation=activation):
             return activation, replace(op, activation=None)
     return None, None

@@ -23,13 +23,17 @@ class Convolution(Op):
     the epilogue reads.
     """
 
-    in_place: ClassVar[tuple[int, ...]] = (2, 3)  # the residual, wherever it stands
     follows_layout: ClassVar[bool] = True
     #: Axis of the output channels in the result.
     channel_axis: ClassVar[int] = 1
 
     geometry: Geometry
     epilogue: Epilogue = NO_EPILOGUE
+
+    @property
+    def in_place(self) -> tuple[int, ...]:  # type: ignore[override]  # which depends on it
+        """The residual, unless it is added last."""
+        return self.epilogue.in_place
 
     def infer(self, x: TensorType, w: TensorType, *more: TensorType) -> TensorType:
         """Return the type of the result."""

@@ -19,10 +19,14 @@ class Linear(Op):
     Reads x (..., C), w (K, C), then what the epilogue reads.
     """
 
-    in_place: ClassVar[tuple[int, ...]] = (2, 3)  # the residual, wherever it stands
     channel_axis: ClassVar[int] = -1
 
     epilogue: Epilogue = NO_EPILOGUE
+
+    @property
+    def in_place(self) -> tuple[int, ...]:  # type: ignore[override]  # which depends on it
+        """The residual, unless it is added last."""
+        return self.epilogue.in_place
 
     def infer(self, x: TensorType, w: TensorType, *more: TensorType) -> TensorType:
         """Return the type of the result: (..., K)."""

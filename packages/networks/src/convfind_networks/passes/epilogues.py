@@ -20,6 +20,8 @@ from convfind_networks.ops import (
 def fuse_epilogues(graph: Graph) -> Graph:
     """Fuse sums and activations into convolutions and products that nobody else reads.
 
+    A sum may come before the activation or behind it, and is the only one.
+
     Norms and arithmetic that no convolution takes in take activations, too.
 
     Biases are there already: `fold_scales` makes them.
@@ -35,13 +37,13 @@ def fuse_epilogues(graph: Graph) -> Graph:
 
 
 def _fusible(edit: GraphEditor, name: str) -> Node | None:
-    """Return the operation that computes a value for one reader, and has no activation yet."""
+    """Return the operation that computes a value for one reader, and has no sum yet."""
     before = edit.producer(name)
     if before is None or not edit.is_read_once(name):
         return None
     match before.op:
         case Convolution(epilogue=epilogue) | Linear(epilogue=epilogue):
-            return None if epilogue.activation else before
+            return None if epilogue.residual else before
     return None
 
 
@@ -72,16 +74,13 @@ def _fuse_residual(edit: GraphEditor, node: Node) -> None:
     if not edit.value(a).type == edit.value(b).type == kind:
         return
     candidates = [(_fusible(edit, one), other) for one, other in ((a, b), (b, a))]
-    fusible = [
-        (before, z)
-        for before, z in candidates
-        if before is not None
-        and isinstance(before.op, (Convolution, Linear))
-        and not before.op.epilogue.residual
-    ]
+    fusible = [(before, z) for before, z in candidates if before is not None]
     if fusible:
         before, z = max(fusible, key=lambda pair: edit.position(pair[0]))
         assert isinstance(before.op, (Convolution, Linear))
-        fused = replace(before.op, epilogue=replace(before.op.epilogue, residual=True))
+        epilogue = before.op.epilogue
+        comes_last = epilogue.activation is not None
+        epilogue = replace(epilogue, residual=True, residual_last=comes_last)
+        fused = replace(before.op, epilogue=epilogue)
         inputs = (*before.inputs, z)
         edit.replace([before, node], Node(fused, inputs, node.outputs, before.name))

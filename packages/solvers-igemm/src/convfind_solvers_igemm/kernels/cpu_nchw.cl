@@ -126,7 +126,7 @@ INLINE void store_last(float16 sum, __global float *y, int count, float16 bias, 
   if (CF_READS_RESULT(epilogue)) {
     const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const float16 old = vload16(0, y), value = fma((float16)(epilogue.beta), old, BIASED(sum, bias, epilogue));
-    vstore16(select(old, activated(value, epilogue), lane >= VEC - count), 0, y);
+    vstore16(select(old, finished(value, y, VEC, epilogue), lane >= VEC - count), 0, y);
     return;
   }
   vstore16(result_of(sum, y, bias, epilogue), 0, y);

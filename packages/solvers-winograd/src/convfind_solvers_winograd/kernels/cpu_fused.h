@@ -158,7 +158,11 @@ INLINE void store_tile(const float16 *sums, const int step, __global ELEMENT *y,
             __global float *to = y + k * y_filter + (first / OUTPUTS + i) * width;
             Line line = lines[i];
             if (CF_ADDS_Z(rest)) line = fma((Line)(rest.beta), VLOAD_LINE(0, CF_Z_OF(to, rest)), line);
-            VSTORE_LINE(ACTIVATED_LINE(line, rest), 0, to);
+            line = ACTIVATED_LINE(line, rest);
+#ifdef CF_Z_LAST
+            line = fma((Line)(rest.beta_last), VLOAD_LINE(0, CF_Z_LAST_OF(to, rest)), line);
+#endif
+            VSTORE_LINE(line, 0, to);
           }
         }
     }

@@ -31,6 +31,9 @@ INLINE void store_half_part(float16 sum, __global half *y, int count, float16 bi
   if (CF_ADDS_Z(epilogue))
     value = fma((float16)(epilogue.beta), load_half_part(CF_Z_OF(y, epilogue), count), value);
   value = activated(value, epilogue);
+#ifdef CF_Z_LAST
+  value = fma((float16)(epilogue.beta_last), load_half_part(CF_Z_LAST_OF(y, epilogue), count), value);
+#endif
   if (count >= VEC) {
     vstore_half16_rte(value, 0, y);
     return;
