@@ -11,6 +11,8 @@ from convfind_operators.elementwise import (
     UnaryProblem,
     WhereProblem,
 )
+from convfind_operators.epilogue_gradient import EpilogueGradientProblem
+from convfind_operators.fused_gradients import FusedGradients
 from convfind_operators.gather import GatherElementsProblem, GatherProblem
 from convfind_operators.local_response import LocalResponseNormProblem
 from convfind_operators.matmul import MatMulProblem
@@ -56,7 +58,9 @@ __all__ = [
     "CumulativeProductProblem",
     "CumulativeSumProblem",
     "ElementType",
+    "EpilogueGradientProblem",
     "ExpandProblem",
+    "FusedGradients",
     "GatherElementsProblem",
     "GatherProblem",
     "GroupNormProblem",

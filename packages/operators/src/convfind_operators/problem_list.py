@@ -10,6 +10,7 @@ from convfind_operators.elementwise import (
     UnaryProblem,
     WhereProblem,
 )
+from convfind_operators.epilogue_gradient import EpilogueGradientProblem
 from convfind_operators.gather import GatherElementsProblem, GatherProblem
 from convfind_operators.local_response import LocalResponseNormProblem
 from convfind_operators.matmul import MatMulProblem
@@ -44,6 +45,7 @@ def problem_types() -> tuple[type[Operator], ...]:
     """Return all problem types."""
     return (
         *(ActivationProblem, UnaryProblem, BinaryProblem, WhereProblem, CastProblem),
+        EpilogueGradientProblem,
         *(BatchNormProblem, GroupNormProblem, LayerNormProblem, RMSNormProblem),
         *(LocalResponseNormProblem, ResizeProblem, MatMulProblem),
         *(PointwiseDepthwiseProblem, PoolingProblem, ReductionProblem, SoftmaxProblem),

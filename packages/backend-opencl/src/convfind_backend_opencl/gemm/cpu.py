@@ -14,7 +14,7 @@ from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
 from convfind.solver.recipe import Launch, i32
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Direction
-from convfind_backend_opencl.gemm.kernel import GemmKernel, kernel_source
+from convfind_backend_opencl.gemm.kernel import GemmKernel, kernel_source, product_macros
 
 _VECTOR = 16  # floats
 _WIDEST_STRIP = 1024
@@ -85,7 +85,7 @@ class CpuGemm(GemmKernel):
         return Program(
             kernel_source("gemm_cpu"),
             KernelLanguage.OPENCL_C,
-            make_defines(macros, gemm.epilogue.defines, TRANS_A=gemm.trans_a, TRANS_B=gemm.trans_b),
+            make_defines(macros, product_macros(gemm)),
         )
 
     def launch(self, gemm: Gemm, target: Target, config: Config) -> Launch:

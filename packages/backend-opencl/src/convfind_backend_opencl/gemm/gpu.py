@@ -13,7 +13,7 @@ from convfind.solver.defines import make_defines
 from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import Launch
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
-from convfind_backend_opencl.gemm.kernel import GemmKernel, kernel_source
+from convfind_backend_opencl.gemm.kernel import GemmKernel, kernel_source, product_macros
 
 #: Local memory that NVIDIA's compiler grants from sm_80 on; the device reports 48 KiB.
 _NVIDIA_LOCAL_MEMORY = 64 * 1024
@@ -180,9 +180,7 @@ class GpuGemm(GemmKernel):
             kernel_source("gemm_gpu"),
             defines=make_defines(
                 Tile.of(config).config.defines,
-                gemm.epilogue.defines,
-                TRANS_A=gemm.trans_a,
-                TRANS_B=gemm.trans_b,
+                product_macros(gemm),
             ),
         )
 

@@ -92,7 +92,7 @@ class Im2colSolver(GemmSolver):
         if self.direction is Direction.FORWARD:
             for chunk in cut.chunks:
                 yield im2col(problem, target, cut, chunk)
-                yield kernel.launch(product(chunk), target, config)
+                yield kernel.launch(product(chunk).completing(problem), target, config)
         elif self.direction is Direction.BACKWARD_DATA:
             for chunk, gathering in col2im(problem, target, cut):
                 yield kernel.launch(product(chunk), target, config)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import ClassVar
 
 from convfind.device.target import Target
@@ -10,6 +11,7 @@ from convfind.kit.epilogue import Epilogue
 from convfind.kit.gemm_lowering.product import Gemm, round_up, u64
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
+from convfind.solver.defines import DefineValue
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, i32
@@ -71,6 +73,14 @@ class GemmKernel(ABC):
             (round_up(rows * columns, group),),
             (group,),
         )
+
+
+def product_macros(gemm: Gemm) -> Mapping[str, DefineValue]:
+    """Return the macros of a product: how its operands lie, and what becomes of its sums."""
+    macros = {**gemm.epilogue.defines, "TRANS_A": gemm.trans_a, "TRANS_B": gemm.trans_b}
+    if gemm.rest.bias is not None:
+        macros["CHANNELS_ARE_ROWS"] = gemm.channels_are_rows
+    return macros
 
 
 def kernel_source(name: str) -> KernelSource:

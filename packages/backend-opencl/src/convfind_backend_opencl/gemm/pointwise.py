@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from convfind.device.target import Target
 from convfind.kit.gemm_lowering.plan import Split
 from convfind.kit.gemm_lowering.product import Shape, whole_gemm
@@ -20,6 +18,7 @@ class PointwiseSolver(GemmSolver):
     """One launch for forward and the data gradient: x and its columns are the same."""
 
     variant = "pointwise"
+    completed = (Direction.FORWARD, Direction.BACKWARD_DATA)
     domain = GemmSolver.domain.without(Trait.FILTER, Trait.STRIDE, Trait.PADDING)
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
@@ -41,8 +40,7 @@ class PointwiseSolver(GemmSolver):
             products = [(gemm, ())]
             launches = sum_launches(products, split, kernel, target, chosen, problem.beta)
         else:
-            product = replace(gemm, beta=problem.beta)
-            launches = iter([kernel.launch(product, target, chosen)])
+            launches = iter([kernel.launch(gemm.completing(problem), target, chosen)])
         workspace = self._partial_bytes(problem, split)
         return Recipe(self.solver_id, tuple(launches), workspace=workspace, config=chosen)
 

@@ -28,6 +28,8 @@ class GemmSolver(TunableSolver):
     """A float32 convolution in one direction as products of matrices."""
 
     variant: ClassVar[str]
+    #: Directions in which a product is the result, so that it can have all of an epilogue.
+    completed: ClassVar[tuple[Direction, ...]] = (Direction.FORWARD,)
     algorithm = Algorithm.GEMM
     is_dynamic = True
     backends = ("opencl",)
@@ -38,7 +40,8 @@ class GemmSolver(TunableSolver):
     def __init__(self, direction: Direction) -> None:
         self.solver_id = f"opencl-gemm-{self.variant}-{direction.short}"
         self.direction = direction
-        self.domain = self.domain.oriented(direction)
+        domain = self.domain.oriented(direction)
+        self.domain = domain.with_epilogue() if direction in self.completed else domain
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take matrices that the kernels can count, on devices that have room for a tile."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from convfind.kit.epilogue import Epilogue
+from convfind.kit.epilogue import NO_EPILOGUE, Epilogue
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import Rejected
@@ -52,7 +52,8 @@ class Operand:
 class Gemm:
     """``C = alpha * op(A) * op(B) + beta * C`` over a two-level batch.
 
-    A is M x K (K x M if ``trans_a``), B is K x N (N x K if ``trans_b``), C is M x N.
+    A is M x K (K x M if ``trans_a``), B is K x N (N x K if ``trans_b``), C is M x N. ``rest`` is
+    what else becomes of the products: bias, z and activation; rows or columns have a channel each.
     """
 
     m: int
@@ -67,6 +68,8 @@ class Gemm:
     inner: int = 1
     alpha: float = 1.0
     beta: float = 0.0
+    rest: Epilogue = NO_EPILOGUE
+    channels_are_rows: bool = False
 
     @property
     def batch(self) -> int:
@@ -76,7 +79,13 @@ class Gemm:
     @property
     def epilogue(self) -> Epilogue:
         """What becomes of the products."""
-        return Epilogue(self.alpha, self.beta)
+        return replace(self.rest, alpha=self.alpha, beta=self.beta)
+
+    def completing(self, problem: ConvProblem) -> Gemm:
+        """Return the product of which C is the result of a problem, with all of its epilogue."""
+        by_row = not problem.tensor_layout(problem.direction.writes).channels_last
+        rest = Epilogue.of(problem)
+        return replace(self, beta=problem.beta, rest=rest, channels_are_rows=by_row)
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
