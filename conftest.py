@@ -62,6 +62,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="Run the tests of solvers and operators with PoCL as often as with other runtimes.",
     )
+    parser.addoption("--draws", type=int, default=8, help="Problems that are drawn at random.")
+    parser.addoption("--draws-on", default="opencl:cpu", help="The device on which they run.")
 
 
 @pytest.hookimpl(trylast=True)

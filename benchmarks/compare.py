@@ -18,20 +18,16 @@ from rich.progress import Progress
 from rich.table import Table
 
 import convfind
-from convfind.checking.accuracy import random_data
 from convfind.cli.problem_options import directions_of
 from convfind.device.target import DeviceKind
 from convfind.errors import NoSolverError
 from convfind.handle import Handle
-from convfind.handle.convolution import Convolution
 from convfind.problem import ConvProblem
 from convfind.problem.text import Layer, read_layer_file
-from convfind.runtime.backend import InvokeArgs
 from convfind.types import Direction
-from peers.timing import Contestant, host_timer
-
-#: What one sample should last at least, so that a clock's step and a launch do not count.
-SAMPLE_MS = 2.0
+from epilogue_cost import Cost, costs_of, report
+from interleaved import prepared, samples_of, timer
+from peers.timing import Contestant
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +78,7 @@ def compare(handle: Handle, layer: Layer, problem: ConvProblem, plan: Plan) -> R
     mine = [(c, w) for layout in plan.layouts for c, w in _ours(handle, problem, layout, plan)]
     workspaces = {contestant.name: workspace for contestant, workspace in mine}
     theirs = list(_peers(handle, problem, plan))
-    samples = _samples([contestant for contestant, _ in mine] + theirs, plan.rounds)
+    samples = samples_of([contestant for contestant, _ in mine] + theirs, plan.rounds)
     entries = {
         contestant.name: Entry(
             contestant.name,
@@ -118,65 +114,27 @@ def _ours(
     """Yield the fastest verified solution in a layout, unbound and, if asked for, bound."""
     found = convfind.Layout.of(len(problem.filter), channels_last=layout.endswith("C"))
     problem = replace(problem, x_layout=found, w_layout=found, y_layout=found)
-    policy: dict[str, Any] = {
-        "mode": "NORMAL",
-        "tune": plan.tune,
-        "dynamic_only": plan.dynamic_only,
-    }
-    if plan.solvers:
-        ids = [solver.solver_id for solver in handle.registry.solvers]
-        policy["solvers"] = [i for i in ids if any(fnmatch(i, pattern) for pattern in plan.solvers)]
+    policy = _policy(handle, plan)
     reads_weights = "w" in problem.direction.reads
     for bound in (False, True) if plan.bound and reads_weights else (False,):
         try:
-            best = handle.find(problem, constant_weights=bound, **policy).best
+            best = handle.find(problem, mode="NORMAL", constant_weights=bound, **policy).best
         except NoSolverError:
             continue
-        convolution, run_args = _prepared(handle, problem, best, bound=bound)
+        convolution, run_args = prepared(handle, problem, best, bound=bound)
         name = f"{best.solver} {layout}{' bound' if bound else ''}"
         yield (
-            Contestant(name, bound, _timer(handle, convolution, run_args)),
+            Contestant(name, bound, timer(handle, convolution, run_args)),
             convolution.workspace_size,
         )
 
 
-def _prepared(
-    handle: Handle, problem: ConvProblem, solution: convfind.Solution, *, bound: bool
-) -> tuple[Convolution, Any]:
-    device = handle.session.device
-    arrays = dict(zip(problem.direction.reads, random_data(problem, seed=0), strict=True))
-    convolution = handle.bind(solution, w=arrays.pop("w")) if bound else handle.prepare(solution)
-    result = problem.direction.writes
-    buffers: dict[str, Any] = {name: device.upload(array) for name, array in arrays.items()}
-    buffers[result] = device.allocate(problem.nbytes(result))
-    if convolution.workspace_size:
-        buffers["workspace"] = device.allocate(convolution.workspace_size)
-    return convolution, InvokeArgs(**convolution.bound, **buffers)
-
-
-def _timer(handle: Handle, convolution: Convolution, args: Any) -> Any:
-    """On a CPU the caller's time, launches and waiting included.
-
-    On a GPU that of calls in a row, which is how its peers are timed.
-    """
-    device = handle.session.device
-    if handle.target.kind is DeviceKind.CPU:
-
-        def run() -> None:
-            convolution.enqueue(args)
-            device.synchronize()
-
-        return host_timer(run)
-
-    def device_ms(calls: int) -> float:
-        device.synchronize()
-        began = time.perf_counter()
-        for _ in range(calls):
-            convolution.enqueue(args)
-        device.synchronize()
-        return (time.perf_counter() - began) * 1e3 / calls
-
-    return device_ms
+def _policy(handle: Handle, plan: Plan) -> dict[str, Any]:
+    policy: dict[str, Any] = {"tune": plan.tune, "dynamic_only": plan.dynamic_only}
+    if plan.solvers:
+        ids = [solver.solver_id for solver in handle.registry.solvers]
+        policy["solvers"] = [i for i in ids if any(fnmatch(i, pattern) for pattern in plan.solvers)]
+    return policy
 
 
 def _peers(handle: Handle, problem: ConvProblem, plan: Plan) -> Iterator[Contestant]:
@@ -189,25 +147,6 @@ def _peers(handle: Handle, problem: ConvProblem, plan: Plan) -> Iterator[Contest
         from peers import onnx_runtime
 
         yield from onnx_runtime.contestants(problem, plan.threads)
-
-
-def _samples(
-    contestants: Sequence[Contestant], rounds: int
-) -> list[tuple[Contestant, list[float]]]:
-    """Time everyone once a round; a sample is as many calls as make it long enough."""
-    calls = {}
-    for contestant in contestants:
-        contestant.time_ms(1)
-        calls[contestant.name] = max(1, round(SAMPLE_MS / max(contestant.time_ms(2), 1e-3)))
-    samples: list[tuple[Contestant, list[float]]] = [(c, []) for c in contestants]
-    before = contestants[-1]
-    for _ in range(rounds):
-        for contestant, times in samples:
-            time.sleep(before.spin_s)
-            before = contestant
-            contestant.time_ms(1)
-            times.append(contestant.time_ms(calls[contestant.name]))
-    return samples
 
 
 def _ratio(ours: Sequence[Entry], peers: Sequence[Entry]) -> float | None:
@@ -308,6 +247,7 @@ def summary(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
 @click.option("--time-limit", type=float, help="Begin no layer after so many seconds.")
 @click.option("--peak-gflops", type=float, help="Arithmetic bound, for the shares.")
 @click.option("--peak-gbytes", type=float, help="Memory bound in GB/s.")
+@click.option("--epilogue", help="Ours fused against ours plain: bias+relu, bias+add+relu, ..")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def main(
     file: Path,
@@ -320,6 +260,7 @@ def main(
     layouts: str,
     only: str,
     time_limit: float | None,
+    epilogue: str | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -343,6 +284,7 @@ def main(
         layers = tuple(replace(layer, problem=layer.problem.with_batch(batch)) for layer in layers)
     problems = list(_problems(layers, wanted, changes, only))
     rows: list[Row] = []
+    costs: list[Cost] = []
     started = time.monotonic()
     with (
         convfind.open(device) as handle,
@@ -351,8 +293,16 @@ def main(
         for layer, problem in progress.track(problems):
             if time_limit is not None and time.monotonic() - started > time_limit:
                 break
-            rows.append(compare(handle, layer, problem, plan))
+            if epilogue is None:
+                rows.append(compare(handle, layer, problem, plan))
+                continue
+            policy = {"constant_weights": plan.bound, **_policy(handle, plan)}
+            how: dict[str, Any] = {"rounds": plan.rounds, "policy": policy}
+            costs += costs_of(handle, layer, problem, epilogue, plan.layouts, **how)
         title = f"{handle.target.name}, {handle.target.platform}, {handle.target.driver}"
+    if epilogue is not None:
+        report(costs, f"{title}, {dtype}, {epilogue}", as_json=as_json)
+        return
     if as_json:
         document = {
             "device": title,
