@@ -144,6 +144,20 @@ def test_large_results_and_gaps_of_strided_gradients(
     assert_solver(solver, on_cpu(convfind_device), shapes=shapes, every_variant=False)
 
 
+GRADIENTS = [solver for solver in CHANNELS_LAST if solver.direction is Direction.BACKWARD_DATA]
+
+
+@pytest.mark.parametrize("solver", GRADIENTS, ids=lambda s: s.solver_id)
+def test_what_lies_between_long_sums_gets_its_activation(
+    solver: CpuSolver, convfind_device: Device
+) -> None:
+    """A sum of several blocks is complete in the last one, and results without a sum in the first."""
+    rest = {"stride": 2, "layout": Layout.of(2, channels_last=True), "bias": True, "add": True}
+    problem = ConvProblem.backward_data((2, 24, 9, 8), (600, 24, 1, 1), activation="silu", **rest)
+    shapes = (problem, replace(problem, add_last=True))
+    assert_solver(solver, on_cpu(convfind_device), shapes=shapes, every_variant=False)
+
+
 @each_solver
 def test_other_devices_and_sizes_are_refused(solver: CpuSolver, convfind_device: Device) -> None:
     device = on_cpu(convfind_device)

@@ -106,6 +106,14 @@ CF_INLINE Epilogue cf_epilogue_of_pass(Epilogue epilogue, const int is_first, co
   return epilogue;
 }
 
+// Of what is complete in the first pass already, as results that nothing reaches.
+CF_INLINE Epilogue cf_epilogue_of_first_only(Epilogue epilogue) {
+#if CF_KNOWS_PASS
+  epilogue.is_last = 1;
+#endif
+  return epilogue;
+}
+
 // Whether a z is added before the activation, whether it is what lies in the result, and where the z of a place of the
 // result is. A beta of zero never reads the result, which may hold NaN.
 #ifdef CF_Z

@@ -39,7 +39,7 @@ typedef struct {
 
 // Those behind position i.
 INLINE void fill_gap(__global float *y, int i, Gaps gaps, int columns, Epilogue epilogue) {
-  epilogue = cf_epilogue_of_scaled(epilogue);
+  epilogue = cf_epilogue_of_first_only(cf_epilogue_of_scaled(epilogue));
   const float16 zeros = 0.0f;
   for (int d = 0; d < gaps.d[i]; d++)
     for (int h = 0; h < gaps.h[i]; h++)
