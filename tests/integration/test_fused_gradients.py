@@ -72,7 +72,10 @@ def of_pytorch(problem: ConvProblem, tensors: Mapping[str, Array], dy: Array) ->
     how: dict[str, Any] = {"stride": problem.stride, "dilation": problem.dilation}
     convolve = torch.nn.functional.conv2d
     if problem.mode == "transpose":
-        convolve, how["output_padding"] = torch.nn.functional.conv_transpose2d, problem.output_padding
+        convolve, how["output_padding"] = (
+            torch.nn.functional.conv_transpose2d,
+            problem.output_padding,
+        )
     sums = problem.alpha * convolve(
         *(given["x"], given["w"]), padding=problem.padding, groups=problem.groups, **how
     )
@@ -106,9 +109,7 @@ def test_gradients_of_a_fused_convolution_are_pytorch_s(
     problem = ConvProblem.forward((2, 6, 9, 10), shape, padding=1, layout=layout, **more)
     rng = np.random.default_rng(3)
     names = {"x": problem.x_shape, "w": shape, "bias": (8,), "z": problem.y_shape}
-    tensors = {
-        name: rng.standard_normal(names[name]).astype(np.float32) for name in problem.reads
-    }
+    tensors = {name: rng.standard_normal(names[name]).astype(np.float32) for name in problem.reads}
     dy = rng.standard_normal(problem.y_shape).astype(np.float32)
     expected = of_pytorch(problem, tensors, dy)
     found = handle.find(saving(problem, of_result)).best

@@ -55,7 +55,16 @@ def test_numbers_of_an_activation_are_in_the_text_and_not_in_the_key() -> None:
 
 @pytest.mark.parametrize(
     "tail",
-    ["_add:1_last:1", "_last:1_act:relu", "_act:clip:0.0,6.0", "_act:leaky:.1", "_act:gelu", "_bias:0", "_add:1_bias:1", "_act:"],
+    [
+        "_add:1_last:1",
+        "_last:1_act:relu",
+        "_act:clip:0.0,6.0",
+        "_act:leaky:.1",
+        "_act:gelu",
+        "_bias:0",
+        "_add:1_bias:1",
+        "_act:",
+    ],
 )
 def test_there_is_one_spelling(tail: str) -> None:
     with pytest.raises(ProblemError):

@@ -83,7 +83,7 @@ def test_every_field_of_a_problem_is_a_size_an_axis_of_domains_a_permission_or_a
         *("stride", "padding", "padding_end", "dilation", "groups", "y_dtype"),
         *("w_layout", "y_layout", "x_strides", "w_strides", "y_strides"),
         *("alpha", "beta", "deterministic", "accuracy"),
-        *("bias", "add", "activation"),
+        *("bias", "add", "add_last", "activation"),
     }
     known = sizes | axes | permissions | only_before_it_is_plain | traits
     assert {field.name for field in fields(ConvProblem)} == known  # a new one needs a trait

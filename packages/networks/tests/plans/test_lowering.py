@@ -55,7 +55,9 @@ def test_activations_that_kernels_lack_become_nodes_again(activation: Activation
 
 def test_a_sum_behind_such_an_activation_becomes_a_node_again_too() -> None:
     def make(builder: GraphBuilder, x: Value) -> Value:
-        y = builder.add(Activate(Activation(ActivationKind.SELU)), Layers(builder).convolution(x, 3))
+        y = builder.add(
+            Activate(Activation(ActivationKind.SELU)), Layers(builder).convolution(x, 3)
+        )
         return builder.add(Binary(BinaryFunction.ADD), x, y)
 
     graph = optimize(graph_of(make, (1, 3, 5, 5)))

@@ -106,7 +106,8 @@ class EpilogueGradientProblem(Operator):
                 return self._error_of_power(activation, x, unit)
             size = 2.0 * max(1.0, *map(abs, numbers), abs(math.prod(numbers)), 1.0)
             if self.of_result:
-                size = size * (1 + np.abs(x) + x * x)
+                finite = np.where(np.isfinite(x), x, 0.0)
+                size = size * (1 + np.abs(finite) + finite * finite)
             error = _ROUNDINGS * unit * size + np.zeros_like(x)
             if activation.kind is ActivationKind.HARD_SIGMOID and not self.of_result:
                 scale, shift = numbers

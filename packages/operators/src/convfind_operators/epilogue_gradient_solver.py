@@ -10,7 +10,7 @@ from convfind.device.target import Target
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.recipe import Argument, BufferArg, Launch, Memory, Recipe, Step, i32, i64
+from convfind.solver.recipe import Argument, BufferArg, Fill, Launch, Memory, Recipe, Step, i32, i64
 from convfind_operators.epilogue_gradient import EpilogueGradientProblem
 from convfind_operators.launching import VECTOR, has_vectors, kernel, number, spread
 from convfind_operators.solver import OperatorSolver
@@ -54,8 +54,10 @@ class EpilogueGradientSolver(OperatorSolver):
         workspace_limit: int | None = None,
     ) -> Recipe:
         """Describe the pass over everything, and the one over the parts."""
-        if not problem.x[1]:
-            return Recipe(self.solver_id, (), config=config)
+        if not math.prod(problem.x):  # then a sum by channel is 0
+            bias = problem.operand("dbias").nbytes if problem.bias else 0
+            steps: tuple[Step, ...] = (Fill("dbias", 0, bias),) if bias else ()
+            return Recipe(self.solver_id, steps, config=config)
         workspace = self.workspace_size(problem, target)
         steps = self.steps(problem, target)
         return Recipe(self.solver_id, steps, workspace=workspace, config=config)
@@ -84,16 +86,15 @@ class EpilogueGradientSolver(OperatorSolver):
             parts.global_size,
             parts.local_size,
         )
-        before = (first,) if math.prod(problem.x) else ()
         if not problem.bias:
-            return before
+            return (first,)
         channels = problem.x[1]
         last = Launch(
             kernel(file, f"operators_{file}_sum", target, macros),
-            (*workspace, BufferArg("dbias"), i64(parts.count if before else 0), i64(channels)),
+            (*workspace, BufferArg("dbias"), i64(parts.count), i64(channels)),
             *spread(channels, target),
         )
-        return *before, last
+        return first, last
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ class _Parts:
 
     @classmethod
     def _of_rows(cls, problem: EpilogueGradientProblem, target: Target) -> Self:
-        channels, rows = problem.x[1], max(1, math.prod(problem.x) // problem.x[1])
+        channels, rows = problem.x[1], math.prod(problem.x) // problem.x[1]
         if has_vectors(target):
             lanes, block = 1, min(_BLOCK, -(-channels // VECTOR))
             across = -(-channels // (block * VECTOR))
@@ -132,7 +133,7 @@ class _Parts:
 
     @classmethod
     def _of_planes(cls, problem: EpilogueGradientProblem, target: Target) -> Self:
-        images, channels, inner = max(1, problem.x[0]), problem.x[1], math.prod(problem.x[2:])
+        images, channels, inner = *problem.x[:2], math.prod(problem.x[2:])
         width = VECTOR if has_vectors(target) else 1
         lanes = 1 if has_vectors(target) else _lanes(inner, target)
         least = _LEAST_ROWS * width * lanes

@@ -100,15 +100,15 @@ CF_KERNEL CF_WORK_GROUP_SIZE(LANES, 1, 1) void operators_epilogue_gradient_first
 #if WIDTH > 1
   NUMBER lanes[WIDTH];
   vstore16(sums, 0, lanes);
-  for (int half = WIDTH / 2; half; half /= 2)
-    for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  for (int apart = WIDTH / 2; apart; apart /= 2)
+    for (int i = 0; i < apart; ++i) lanes[i] += lanes[i + apart];
   parts[part * channels + channel] = lanes[0];
 #else
   CF_LOCAL NUMBER lanes[LANES];
   lanes[lane] = sums;
   CF_BARRIER();
-  for (int half = LANES / 2; half; half /= 2) {
-    if (lane < half) lanes[lane] += lanes[lane + half];
+  for (int apart = LANES / 2; apart; apart /= 2) {
+    if (lane < apart) lanes[lane] += lanes[lane + apart];
     CF_BARRIER();
   }
   if (lane == 0) parts[part * channels + channel] = lanes[0];
