@@ -44,8 +44,7 @@ def _convolution(rng: Random, domain: Any) -> dict[str, Any]:
     taps = tuple(int(rng.choice((1, 1, 3, 3, 3, 2, 5, 7, 4))) for _ in range(rank))
     if rng.random() < 0.7:
         taps = taps[:1] * rank
-    least = 1 if rank < 3 else 1
-    size = tuple(int(rng.integers(least, (90, 34, 12)[rank - 1])) for _ in range(rank))
+    size = tuple(int(rng.integers(1, (90, 34, 12)[rank - 1])) for _ in range(rank))
     channels, filters = (int(rng.choice(_CHANNELS)) for _ in range(2))
     groups = 1
     kind = rng.random()

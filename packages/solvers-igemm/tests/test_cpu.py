@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import cycle
+from typing import Any
 
 import pytest
 from devices_for_tests import on_cpu
@@ -151,9 +152,10 @@ GRADIENTS = [solver for solver in CHANNELS_LAST if solver.direction is Direction
 def test_what_lies_between_long_sums_gets_its_activation(
     solver: CpuSolver, convfind_device: Device
 ) -> None:
-    """A sum of several blocks is complete in the last one, and results without a sum in the first."""
-    rest = {"stride": 2, "layout": Layout.of(2, channels_last=True), "bias": True, "add": True}
-    problem = ConvProblem.backward_data((2, 24, 9, 8), (600, 24, 1, 1), activation="silu", **rest)
+    """Sums of several blocks are complete in the last one, and results without any in the first."""
+    rest: dict[str, Any] = {"stride": 2, "bias": True, "add": True, "activation": "silu"}
+    last = Layout.of(2, channels_last=True)
+    problem = ConvProblem.backward_data((2, 24, 9, 8), (600, 24, 1, 1), layout=last, **rest)
     shapes = (problem, replace(problem, add_last=True))
     assert_solver(solver, on_cpu(convfind_device), shapes=shapes, every_variant=False)
 
