@@ -63,7 +63,7 @@ def _gelu_erf(x: Doubles) -> Doubles:
     near = np.clip(x, -20, 20)
     # The activation is the argument times the distribution's share below it.
     share = np.where(near == 0, 0.5, Activation("gelu-erf")(near) / np.where(near == 0, 1, near))
-    return share + near * np.exp(-0.5 * near * near) / np.sqrt(2 * np.pi)
+    return np.asarray(share + near * np.exp(-0.5 * near * near) / np.sqrt(2 * np.pi))
 
 
 def _gelu_tanh(x: Doubles) -> Doubles:
@@ -76,7 +76,7 @@ def _mish(x: Doubles) -> Doubles:
     near = np.clip(x, -80, 20)
     e = np.exp(near)
     d = e * (e + 2) + 2
-    return e * (e + 2) / d + near * 4 * e * (e + 1) / (d * d)
+    return np.asarray(e * (e + 2) / d + near * 4 * e * (e + 1) / (d * d))
 
 
 def _power(x: Doubles, shift: float, scale: float, exponent: float) -> Doubles:
