@@ -35,6 +35,9 @@ UNUSUAL = {
     "bias": ConvProblem.forward((2, 4, 9, 9), (6, 4, 3, 3), bias=True),
     "add": ConvProblem.forward((2, 4, 9, 9), (6, 4, 3, 3), add=True),
     "activation": ConvProblem.forward((2, 4, 9, 9), (6, 4, 3, 3), activation="relu"),
+    "add_last": ConvProblem.forward(
+        (2, 4, 9, 9), (6, 4, 3, 3), add=True, activation="relu", add_last=True
+    ),
 }
 
 
@@ -63,9 +66,12 @@ def test_what_is_unusual_is_in_the_key_and_read_back(field: Field) -> None:
 def test_miopens_texts_refuse_what_they_have_no_words_for(field: Field) -> None:
     if field.is_miopens:
         return
+    problem = UNUSUAL[field.name]
+    # A tensor that is added last is one that is added.
+    first = "add" if field.name == "add_last" else field.name
     for spell in (format_driver_line, format_miopen_key):
-        with pytest.raises(ProblemError, match=f"^{field.name}: "):
-            spell(UNUSUAL[field.name])
+        with pytest.raises(ProblemError, match=f"^{first}: "):
+            spell(problem)
 
 
 @given(...)
