@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -44,7 +45,8 @@ class EpilogueGradientSolver(OperatorSolver):
         """Return the bytes of the parts of sums."""
         if not problem.bias or 0 in problem.x:
             return 0
-        return _Parts.of(problem, target).count * problem.x[1] * problem.dtype.arithmetic.size
+        size: int = problem.dtype.arithmetic.size
+        return _Parts.of(problem, target).count * int(problem.x[1]) * size
 
     def solution(
         self,
@@ -103,7 +105,7 @@ class _Parts:
 
     form: str  # of the kernel: "first" or "last"
     count: int
-    macros: dict[str, int | str]
+    macros: Mapping[str, int]
     arguments: tuple[Argument, ...]
     global_size: tuple[int, int]
     local_size: tuple[int, int]
