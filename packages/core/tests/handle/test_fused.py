@@ -206,7 +206,7 @@ def test_one_call_poses_the_problem_of_its_tensors(handle: Handle, last: bool) -
         handle.convolve(x, w, bias=bias, z=z, out=z, padding=1, activation=LEAKY), expected
     )
     tensors = random_operands(problem, 1)
-    options = {"padding": 1, "activation": LEAKY, "add_last": True}
+    options: dict[str, Any] = {"padding": 1, "activation": LEAKY, "add_last": True}
     later = handle.convolve(x, w, bias=bias, z=tensors["z"], **options)
     assert close(later, right(layer(add_last=True), tensors))
     plain = layer(bias=False, add=False, activation="relu")
