@@ -25,7 +25,7 @@ INLINE void store_half(float8 sum, __global float *y, float16 bias, const Epilog
   float16 value = BIASED((float16)(sum, none), bias, epilogue);
   if (CF_ADDS_Z(epilogue))
     value = fma((float16)(epilogue.beta), (float16)(vload8(0, Z_OF(y, epilogue)), none), value);
-  vstore8(activated(value, epilogue).lo, 0, y);
+  vstore8(finished(value, y, 8, epilogue).lo, 0, y);
 }
 
 // What tiles ask for: rows of x, and from `panel` on so many rows of weights every VEC products.
