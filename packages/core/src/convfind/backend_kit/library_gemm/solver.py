@@ -46,6 +46,8 @@ class GemmSolver(Solver):
 
     algorithm = Algorithm.GEMM
     is_dynamic = True
+    #: Libraries may round a product to the type of the result before they add what lies there.
+    result_roundings = 2
     variant: ClassVar[str]
     traits: ClassVar[frozenset[str]] = FIRST_TRAITS - {
         Trait.GAPS,
