@@ -19,7 +19,7 @@ from rich.table import Table
 import convfind
 from convfind.errors import ProblemError
 from convfind.handle import Handle
-from convfind.kit.composed import SUFFIX
+from convfind.kit.composed import Composed
 from convfind.problem import Activation, ConvProblem
 from convfind.problem.text import Layer
 from convfind.runtime.backend import InvokeArgs
@@ -45,7 +45,7 @@ class Cost:
     @property
     def is_inside(self) -> bool:
         """Whether the epilogue is in the solver's own kernels."""
-        return not self.fused.endswith(SUFFIX)
+        return Composed.suffix not in self.fused
 
 
 def with_steps(problem: ConvProblem, steps: str) -> ConvProblem:
@@ -104,10 +104,10 @@ def costs_of(
 
 def _copy(handle: Handle, problem: ConvProblem) -> Any:
     """Time a copy of what is added, which reads as much as it writes."""
-    from convfind_operators import CopyProblem
+    from convfind_operators import CopyProblem, ElementType
 
     spec = problem.operand("z")
-    copied = CopyProblem(x=(spec.elements,), dtype=spec.dtype.value)
+    copied = CopyProblem(x=(spec.elements,), dtype=ElementType(spec.dtype.value))
     convolution = handle.prepare(handle.find(copied).best)
     device = handle.session.device
     memory = {name: device.allocate(spec.nbytes) for name in ("x", "y")}
