@@ -45,6 +45,13 @@ def test_activations_of_tensors_with_gaps_leave_the_gaps_alone(check: Check) -> 
     check(ActivationProblem(x=(2, 3, 7, 11), activation=Activation("relu"), strides=strides))
 
 
+def test_large_tensors_of_which_work_items_have_several_elements_are_right(check: Check) -> None:
+    image = (3, 37, 9, 104)  # the last round of a group is not full
+    check(BinaryProblem(a=image, b=image, function=BinaryFunction.ADD))
+    check(BinaryProblem(a=image, b=(37, 1, 1), function=BinaryFunction.MUL))
+    check(UnaryProblem(x=image, function=UnaryFunction.EXP, dtype=ElementType.FLOAT16))
+
+
 @pytest.mark.parametrize("function", OF_FLOATS)
 def test_functions_of_one_element_are_right(check: Check, function: UnaryFunction) -> None:
     check(UnaryProblem(x=(3, 5, 7), function=function))

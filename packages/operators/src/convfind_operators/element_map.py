@@ -26,6 +26,8 @@ _NEEDS = {
     "WHOLE_MOD": "NEEDS_WHOLE_MODULO",
     "WHOLE_POW": "NEEDS_WHOLE_POWER",
 }
+#: Elements of a work-item on GPUs where all cores have work: so many loads are under way at a time.
+_PER_ITEM = 8
 #: A row shorter than this is not worth its alignment.
 _LEAST_STREAMED = 256
 
@@ -62,6 +64,11 @@ class ElementMap:
             macros["CF_ACTIVATION"] = self.activation.kind.macro
             macros["IS_ACTIVATION" if self.function == "ACTIVATION" else "HAS_ACTIVATION"] = 1
             numbers = tuple(number(value, self.arithmetic) for value in self.activation.numbers)
+        per_item = 1
+        if not vectors:
+            launch = grid(1, target)[1][0] * target.compute_units
+            per_item = _PER_ITEM if walk.elements >= _PER_ITEM * launch else 1
+            macros |= {"PER_ITEM": per_item, "GROUP": grid(1, target)[1][0]}
         if vectors and _is_streamed(walk, self.arithmetic, target):
             macros["STREAMED"] = 1
         division = Division.of(walk.rows, walk.length, target)
@@ -75,7 +82,8 @@ class ElementMap:
             *(number(value, self.arithmetic) for value in (self.a, self.b, self.epsilon)),
             *numbers,
         )
-        sizes = (division.global_size, (1, 1)) if vectors else grid(walk.elements, target)
+        items = -(-walk.elements // per_item)
+        sizes = (division.global_size, (1, 1)) if vectors else grid(items, target)
         return Launch(kernel("map", "operators_map", target, macros), arguments, *sizes)
 
 

@@ -66,6 +66,8 @@ class ResizeSolver(OperatorSolver):
         for resized in problem.axes:
             positions *= problem.sizes[resized.axis]
         rows = walk.rows * positions
+        # Half of 32 bits for the elements, half for the work-items beyond them.
+        macros["INDEX"] = "int" if rows * walk.length <= 2**30 else "CF_LONG"
         division = Division.of(rows, 1, target, walk.length * 4)
         sizes: tuple[tuple[int, ...], tuple[int, ...]] = (division.global_size, (1, 1))
         if not vectors:

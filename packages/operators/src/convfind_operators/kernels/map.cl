@@ -17,6 +17,12 @@
 #ifndef Y_IS
 #define Y_IS 1  // elements of y in a row: 1 neighbours, 2 any distance
 #endif
+#ifndef PER_ITEM
+#define PER_ITEM 1  // elements of a work-item that are loaded before the first is stored, a group's size apart
+#endif
+#ifndef GROUP
+#define GROUP 256  // work-items of a group
+#endif
 #ifndef STREAMED
 #define STREAMED 0  // 1: y is float32 that caches would not keep, and is written past them
 #endif
@@ -69,14 +75,27 @@ CF_KERNEL void operators_map(FOR_INPUTS(PARAMETER) CF_GLOBAL CF_TYPE(Y_TYPE) *y,
                              const CF_LONG all, const CF_LONG rows, const CF_LONG columns, const NUMBER a, const NUMBER b,
                              const NUMBER epsilon CF_ACTIVATION_PARAMETERS) {
 #if WIDTH == 1
-  for (CF_LONG index = CF_GLOBAL_ID(0); index < all; index += CF_GLOBAL_SIZE(0)) {
-    const int i = length == all ? index : index % length;
-    const Row row = ROW_OF(length == all ? 0 : index / length);
-    const int left = 1;
-    FOR_INPUTS(POINTER)
-    FOR_INPUTS(ALL)
-    COMPUTE
-    STORE(Y_TYPE, y + ROW_START(y, row) + i * (Y_IS == 1 ? 1 : y_step), value);
+  CF_LONG first = CF_GROUP_ID(0) * (CF_LONG)(PER_ITEM * GROUP) + CF_LOCAL_ID(0);
+  for (; first < all; first += PER_ITEM * (CF_LONG)CF_GLOBAL_SIZE(0)) {
+    NUMBER values[PER_ITEM];
+    CF_LONG places[PER_ITEM];
+    CF_UNROLL
+    for (int part = 0; part < PER_ITEM; ++part) {
+      const CF_LONG index = first + part * GROUP;
+      if (index < all) {
+        const int i = length == all ? index : all <= 0x7fffffff ? (int)index % length : index % length;
+        const Row row = ROW_OF(length == all ? 0 : all <= 0x7fffffff ? (int)index / length : index / length);
+        const int left = 1;
+        FOR_INPUTS(POINTER)
+        FOR_INPUTS(ALL)
+        COMPUTE
+        values[part] = value;
+        places[part] = ROW_START(y, row) + i * (Y_IS == 1 ? 1 : y_step);
+      }
+    }
+    CF_UNROLL
+    for (int part = 0; part < PER_ITEM; ++part)
+      if (first + part * GROUP < all) STORE(Y_TYPE, y + places[part], values[part]);
   }
 #else
   const CF_LONG first = CF_GLOBAL_ID(0) * rows, begin = CF_GLOBAL_ID(1) * columns;

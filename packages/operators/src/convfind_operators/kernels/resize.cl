@@ -29,6 +29,9 @@
 #ifndef AXES
 #define AXES 3  // that change: the last of d, h and w; the others have one element
 #endif
+#ifndef INDEX
+#define INDEX CF_LONG  // counts elements of y, and what a launch has beyond them
+#endif
 #define MOST_TAPS 32  // along an axis
 
 // Where an element i of y lies in x: (i + shift) * factor / divisor + offset; `narrow`: steps of taps, below 1 more of them.
@@ -91,11 +94,11 @@ CF_KERNEL void operators_resize(CF_GLOBAL const CF_TYPE(DTYPE) *x, STEPS(x), CF_
                                 ROW_SIZES, const int length, AXIS(d), AXIS(h), AXIS(w), const CF_LONG all,
                                 const CF_LONG per_item, const COORDINATE cubic, const NUMBER outside) {
 #if WIDTH == 1
-  for (CF_LONG index = CF_GLOBAL_ID(0); index < all * length; index += CF_GLOBAL_SIZE(0)) {
-    const CF_LONG at = index / length;
+  for (INDEX index = CF_GLOBAL_ID(0); index < all * length; index += CF_GLOBAL_SIZE(0)) {
+    const INDEX at = index / length;
 #else
   const CF_LONG first = CF_GLOBAL_ID(0) * per_item;
-  for (CF_LONG at = first; at < min(first + per_item, all); ++at) {
+  for (INDEX at = first; at < min(first + per_item, all); ++at) {
 #endif
     const int to_w = at % w_to, to_h = at / w_to % h_to, to_d = at / w_to / h_to % d_to;
     const Row row = ROW_OF(at / w_to / h_to / d_to);
