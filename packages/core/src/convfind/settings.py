@@ -29,7 +29,8 @@ class PluginSelection:
         return self.allow is None or not self.allow.isdisjoint((name, distribution))
 
 
-def _usable_cpus() -> int:
+def usable_cpus() -> int:
+    """Return how many CPUs this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -47,7 +48,7 @@ class Settings:
 
     find_mode: FindMode = FindMode.DYNAMIC_HYBRID
     find_enforce: FindEnforce = FindEnforce.NONE
-    compile_parallel_level: int = field(default_factory=_usable_cpus)
+    compile_parallel_level: int = field(default_factory=usable_cpus)
     immediate_fallback: Fallback = Fallback.AI
     user_db_path: Path = field(default_factory=_data_folder)
     disable_find_db: bool = False

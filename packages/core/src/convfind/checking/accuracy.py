@@ -73,6 +73,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from convfind.checking.pieces import side_by_side, slices_of
 from convfind.errors import SolverError
 from convfind.problem import ConvProblem
 from convfind.solver import Solver, asking
@@ -113,6 +114,8 @@ LARGEST_WHOLE = {
 #: Elements that are compared at a time: few enough for a core's cache, and for memory that the
 #: allocator keeps, which matters more: fresh pages can cost ten times what comparing does.
 _BLOCK = 1 << 13
+#: Elements that one generator draws.
+_DRAWN_AT_ONCE = 1 << 18
 #: So many subnormal steps are so much that one more or less makes no difference.
 _FAR = 2.0**20
 _SPARSE = {  # the tensor that gets zeros, so that sums stay small
@@ -325,15 +328,31 @@ def random_data(
 def _random_tensor(
     problem: ConvProblem, name: str, rng: np.random.Generator, distribution: Distribution
 ) -> Array:
+    """Draw a tensor; a large one in pieces, each by a generator of its own."""
     shape = problem.tensor_layout(name).to_memory(problem.shape(name))
     dtype = problem.tensor_dtype(name)
+    values = np.empty(math.prod(shape), dtype.numpy)
+    places = slices_of(values.size, _DRAWN_AT_ONCE)
+    generators = [rng] if len(places) < 2 else rng.spawn(len(places))
+
+    def draw(piece: tuple[slice, np.random.Generator]) -> None:
+        place, own = piece
+        values[place] = _random_values(own, place.stop - place.start, dtype, distribution)
+
+    side_by_side(draw, list(zip(places, generators, strict=False)))
+    return values.reshape(shape)
+
+
+def _random_values(
+    rng: np.random.Generator, count: int, dtype: DataType, distribution: Distribution
+) -> Array:
     if not dtype.is_float:
-        return rng.integers(-128, 128, shape, np.int8)
+        return rng.integers(-128, 128, count, np.int8)
     kind: Any = np.float64 if dtype is DataType.FLOAT64 else np.float32
     if distribution == "normal":
-        values = rng.standard_normal(shape, kind)
+        values = rng.standard_normal(count, kind)
     else:
-        values = rng.random(shape, kind)
+        values = rng.random(count, kind)
         values *= 2
         values -= 1
         if distribution == "clipped":
@@ -342,7 +361,7 @@ def _random_tensor(
             values[np.abs(values) < 0.0625] = 0
         if distribution == "wide":
             octaves = 4 if dtype is DataType.FLOAT16 else 12
-            signs = 2 * rng.integers(0, 2, shape, np.int8) - 1
+            signs = 2 * rng.integers(0, 2, count, np.int8) - 1
             values = np.exp2(octaves * values) * signs
     return values.astype(dtype.numpy, copy=False)
 
