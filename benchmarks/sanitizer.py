@@ -12,10 +12,12 @@ run, or the planted fault was not found. Exit code 3: the time was over before e
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -89,7 +91,7 @@ PLANTED = Job("", "the planted fault")
 
 @dataclass(slots=True)
 class Findings:
-    """What one tool says, by job."""
+    """What one tool says, by job; of a program's own words the last come first."""
 
     tool: str
     clean: int = 0
@@ -102,7 +104,8 @@ def jobs_of(handle: Handle, patterns: Sequence[str]) -> Iterator[Job]:
     plain = list(dict.fromkeys(_problems()))
     completed = list(dict.fromkeys(map(fused, plain)))
     for solver in handle.registry.offered(fused(plain[0])):
-        if any(fnmatch(solver.solver_id, pattern) for pattern in patterns):
+        is_here = not solver.backends or handle.target.backend in solver.backends
+        if is_here and any(fnmatch(solver.solver_id, pattern) for pattern in patterns):
             problems = completed if isinstance(solver, Composed) else plain
             yield from _of_solver(solver, problems, handle.target)
 
@@ -243,9 +246,10 @@ class Sanitized:
             program = subprocess.Popen(
                 [*self._command, file.name],
                 text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                start_new_session=True,
             )  # fmt: skip
             left = max(self._deadline - time.time(), 0.0)
-            watch = threading.Timer(min(left, _LONGEST), program.kill)
+            watch = threading.Timer(min(left, _LONGEST), _end, (program,))
             watch.start()
             with program:
                 assert program.stdout is not None
@@ -263,9 +267,16 @@ class Sanitized:
     def _note(self, job: Job, lines: list[str]) -> None:
         with self._lock:
             if lines:
-                self.findings.complaints[job] = lines[:_MOST_LINES]
+                found = [line for line in lines if _OF_SANITIZER in line]
+                self.findings.complaints[job] = (found or lines[::-1])[:_MOST_LINES]
             else:
                 self.findings.clean += 1
+
+
+def _end(sanitizer: subprocess.Popen[str]) -> None:
+    """End the sanitizer and the program that it has started, which would outlive it."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(sanitizer.pid, signal.SIGKILL)
 
 
 def _by_job(output: Iterator[str]) -> tuple[dict[int, list[str]], set[int]]:
