@@ -20,6 +20,8 @@ from convfind_operators.launching import (
 from convfind_operators.lines import MOST_MORE, Lines
 from convfind_operators.solver import OperatorSolver, walkable
 
+#: Work-items of the smallest group on GPUs.
+_LEAST_GROUP = 32
 #: Work-groups of a launch, which loop over what is beyond them.
 _MOST_GROUPS = 2**20
 
@@ -63,7 +65,11 @@ def line_steps(problem: Lines, target: Target) -> tuple[Step, ...]:
         macros["SCALED" if word == "SCALE" else "SHIFTED"] = 1
         macros[f"{word}_IS"] = step_class(view)
     if not vectors:
+        whole = walk.more.elements * walk.rows.length if walk.along else group
+        # Work-items beyond the elements of a line would only wait.
+        group = min(group, max(_LEAST_GROUP, 1 << (whole - 1).bit_length()))
         macros["GROUP"] = group
+        macros["FLAT"] = walk.along and walk.rows.length < group and whole < 2**31
     arguments: list[Argument] = []
     for at, view in enumerate(walk.rows.views):
         arguments += [*arguments_of(view), *map(i64, walk.more_steps(at))]

@@ -29,6 +29,9 @@
 #define SHIFTED 0  // 1: and `bias` is added, whose lanes are BIAS_IS
 #define BIAS_IS 0
 #endif
+#ifndef FLAT
+#define FLAT 0  // 1: a group's work-items share all elements of a line, not those of its lanes: these are fewer
+#endif
 #ifndef GROUP
 #define GROUP 256  // work-items of a group on GPUs
 #endif
@@ -70,11 +73,19 @@
 #define LANE_LOOP
 #define LEFT
 #endif
+#if FLAT
+#define FOR_ELEMENTS                                                                                             \
+  for (int e = CF_LOCAL_ID(0); e < more_0 * more_1 * more_2 * length; e += GROUP)                                \
+    for (int i = e % length, m0 = e / length % more_0, m1 = e / length / more_0 % more_1,                        \
+             m2 = e / length / more_0 / more_1, once = 1;                                                        \
+         once; once = 0)
+#else
 #define FOR_ELEMENTS                       \
   for (int m2 = 0; m2 < more_2; ++m2)      \
     for (int m1 = 0; m1 < more_1; ++m1)    \
       for (int m0 = 0; m0 < more_0; ++m0)  \
         LANE_LOOP
+#endif
 
 // Declares `result`: what `what` of `element` comes to, of all elements of a line, in all lanes; `rest` stands for elements
 // beyond the line's end.
