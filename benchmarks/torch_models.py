@@ -49,7 +49,9 @@ class Row:
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = allowed
         if self.precision != "float16":
             return nullcontext()
-        return torch.autocast(device, torch.float16 if device == "cuda" else torch.bfloat16)
+        narrow = torch.float16 if device == "cuda" else torch.bfloat16
+        around: AbstractContextManager[Any] = torch.autocast(device, narrow)
+        return around
 
 
 #: What a GPU is judged by, most important first.
@@ -126,7 +128,7 @@ def _print(row: Row, times: dict[str, list[float]], given: argparse.Namespace) -
     ours = [ms for key, ms in medians.items() if key.startswith("convfind")]
     speedup = round(min(peers) / min(ours), 3) if peers and ours else None
     if given.json:
-        facts = {"model": row.model, "kind": row.kind, "precision": row.precision}
+        facts: dict[str, Any] = {"model": row.model, "kind": row.kind, "precision": row.precision}
         facts |= {"device": _device(given.device), "batch": given.batch, "speedup": speedup}
         print(json.dumps({**facts, "rounds": min(map(len, times.values())), **medians}), flush=True)
         return

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from threading import RLock
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch.fx.node import map_arg
 
-Graph = torch.fx.GraphModule
+Graph: TypeAlias = torch.fx.GraphModule
 Run = Callable[..., Any]
 Planner = Callable[[Graph, Sequence[torch.Tensor]], Run | None]
 Sizes = tuple[Any, ...]
