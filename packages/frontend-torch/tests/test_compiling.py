@@ -188,8 +188,9 @@ def test_each_batch_size_and_memory_format_gets_a_plan() -> None:
     assert not [reason for _, reason in places if "sizes may change" in reason]
 
 
-def test_runs_by_sizes_are_bounded_and_sizes_without_a_plan_are_computed() -> None:
-    from convfind_torch.sizes import KEPT, BySizes
+def test_plans_by_sizes_are_bounded_and_sizes_without_one_are_pytorchs() -> None:
+    from convfind_torch.planning import Slower
+    from convfind_torch.sizes import MOST_PLANS, BySizes
 
     class Scaled(nn.Module):
         def forward(self, size: int, x: torch.Tensor) -> tuple[torch.Tensor]:
@@ -200,18 +201,43 @@ def test_runs_by_sizes_are_bounded_and_sizes_without_a_plan_are_computed() -> No
     def plan(graph: torch.fx.GraphModule, tensors: Any) -> Any:
         (x,) = tensors
         planned.append(len(x))
+        if len(x) == 4:
+            raise Slower
         return None if len(x) == 3 else graph
 
     runs = BySizes(torch.fx.symbolic_trace(Scaled()), plan)
     assert not runs.has_plan([3, torch.ones(3, 2)])
-    assert runs.has_plan([1, torch.ones(1, 2)])
-    planned.clear()
-    for size in (1, 3, *range(4, 2 + KEPT), 1, 2, 3):
+    assert runs.has_plan([2, torch.ones(2, 2)])
+    most = range(4, 2 + MOST_PLANS)
+    for size in (2, 3, *most, 30, 2, 3, 4, 30):
         (y,) = runs(size, torch.ones(size, 2))
         assert y.shape == (size, 2)
         assert (y == size).all()
-    # The first is still known when it comes again; the third had to go for others.
-    assert planned == [3, *range(4, 2 + KEPT), 2, 3]
+    assert planned == [3, 2, *most], "each once, and no more of them"
+
+
+def test_a_plan_that_is_slower_leaves_the_whole_graph_to_pytorchs_compiler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("convfind_networks")
+    from convfind_torch import compiling, planning
+
+    given: list[torch.fx.GraphModule] = []
+
+    def compiler(rest: str) -> Any:
+        assert rest == "inductor"
+        return lambda graph, examples: given.append(graph) or graph
+
+    monkeypatch.setattr(compiling, "_compiler", compiler)
+    monkeypatch.setattr(planning, "in_turns", lambda place, ours, own: ([2.0] * 3, [1.0] * 3))
+    model, x = Plain().eval(), torch.randn(2, 3, 8, 8)
+    run = torch.compile(model, backend="convfind", options={"mode": "FAST"})
+    with torch.no_grad():
+        torch.testing.assert_close(run(x), model(x), atol=1e-4, rtol=1e-4)
+    if ("pytorch", "PyTorch's own is faster") not in graph_places():
+        pytest.skip(f"no plan here: {graph_places()}")
+    (graph,) = given
+    assert not [node for node in graph.graph.nodes if node.op == "call_module"]
 
 
 def test_a_plan_serves_by_estimates_until_the_one_behind_it_takes_over() -> None:

@@ -15,7 +15,7 @@ from convfind.policy import Mode
 from convfind_torch.functional import convolve, convolve_transposed, in_graph
 from convfind_torch.layer import anonymous
 from convfind_torch.options import Options
-from convfind_torch.planning import planned
+from convfind_torch.planning import Slower, planned
 from convfind_torch.sizes import planned_by_sizes
 
 #: The functions that Dynamo's graphs call, and the numbers of their spatial dimensions.
@@ -43,10 +43,11 @@ def compile_graph(
         mode: how to find, as `convfind.Handle.find` takes it; None for the environment's mode.
         options: what `Options.of` takes, and ``rest``, what computes everything that is no
             convolution: ``"plan"`` (the default), a plan of convfind-networks where it takes the
-            whole graph and no gradient is wanted, otherwise PyTorch's compiler; ``"inductor"``,
-            always that; ``"eager"``, PyTorch's operators. And ``background``: True lets a plan
-            serve by estimates at once, while finds and the comparison with PyTorch's own graph run
-            in a thread; the better one of the two takes over between two calls.
+            whole graph, no gradient is wanted and PyTorch is not faster, otherwise PyTorch's
+            compiler; ``"inductor"``, always that; ``"eager"``, PyTorch's operators. And
+            ``background``: True lets a plan serve by estimates at once, while finds and the
+            comparison with PyTorch's own graph run in a thread; the better one of the two takes
+            over between two calls.
 
     Raises:
         SettingsError: an unknown option or an illegal value; names the legal ones.
@@ -61,7 +62,11 @@ def compile_graph(
     chosen = Options.of(**given)
     if rest == "plan" and not torch.is_grad_enabled():
         fixed = partial(planned, options=chosen, background=background)
-        run = planned_by_sizes(graph, example_inputs, fixed)
+        try:
+            run = planned_by_sizes(graph, example_inputs, fixed)
+        except Slower:
+            # Nor would convolutions be faster one by one, with PyTorch's operators in between.
+            return _compiler("inductor")(graph, list(example_inputs))
         if run is not None:
             return run
     _replace_convolutions(graph, example_inputs, chosen)

@@ -37,8 +37,7 @@ def planned(
 ) -> Run | None:
     """Return a plan of a graph without gradients, ready to be called; None where there is none.
 
-    The reason is in the report: an operator that no package computes, sizes that may change, or
-    PyTorch's own graph, which is faster.
+    The reason is in the report, for instance an operator that no package computes.
 
     Args:
         graph: what Dynamo captured.
@@ -46,6 +45,9 @@ def planned(
         options: how to find, and whether PyTorch's own graph stays where it is faster.
         background: serve by estimates at once, and take what finds and comparison say when they
             are through, between two calls.
+
+    Raises:
+        Slower: PyTorch's own graph was measured to be faster.
     """
     route = Route(_description(graph, examples), "", where="plan")
     behind = background and options.policy.mode is not FindMode.FAST
@@ -61,6 +63,8 @@ def planned(
     except (ConvfindError, Unsuited, ImportError) as error:
         route.where, route.reason = "", str(error).partition("\n")[0]
         engine().note(anonymous("torch.compile", options), route)
+        if isinstance(error, Slower):
+            raise
         return None
     engine().note(anonymous("torch.compile", options), route)
     return run
@@ -69,12 +73,12 @@ def planned(
 def _best(
     route: Route, graph: torch.fx.GraphModule, plan: GraphPlan, examples: Sequence[Any]
 ) -> GraphPlan:
-    """Return a plan. Raises `Unsuited` where PyTorch's own graph was measured to be faster."""
+    """Return a plan. Raises `Slower` where PyTorch's own graph was measured to be faster."""
     if plan.options.keep_faster:
         samples = in_turns(plan.place, lambda: plan(*examples)[0], lambda: graph(*examples)[0])
         route.comparison = median_of(*samples)
         if route.comparison.gain <= 1:
-            raise Unsuited("PyTorch's own is faster")
+            raise Slower("PyTorch's own is faster")
     route.reason = "nothing of PyTorch's runs inside"
     return plan
 
@@ -256,6 +260,10 @@ def _middle(tensor: torch.Tensor) -> Any:
 
 class Unsuited(Exception):
     """Why a graph is none for a plan."""
+
+
+class Slower(Unsuited):
+    """A plan was measured, and PyTorch is faster."""
 
 
 def _place(examples: Sequence[Any]) -> Place:

@@ -2,57 +2,58 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from threading import RLock
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch.fx.node import map_arg
 
-Graph: TypeAlias = torch.fx.GraphModule
+from convfind_torch.planning import Slower
+
+Graph = torch.fx.GraphModule
 Run = Callable[..., Any]
 Planner = Callable[[Graph, Sequence[torch.Tensor]], Run | None]
 Sizes = tuple[Any, ...]
 
-#: Combinations of sizes that are kept; each has a plan's memory, weights included.
-KEPT = 8
+#: Combinations of sizes that get a plan; each has memory of its own, weights included.
+MOST_PLANS = 8
 
 
 class BySizes:
-    """Runs of one graph by the sizes of their inputs; the least recently used one goes.
+    """Plans of one graph by the sizes of their inputs.
 
-    Dynamo makes sizes symbolic once a second one comes. Where a plan is refused for some sizes,
-    PyTorch's own operators compute them.
+    Dynamo makes sizes symbolic once a second one comes. The first combinations of sizes get a plan;
+    further ones, and such as have none or a slower one, are PyTorch's compiler's.
     """
 
     def __init__(self, graph: Graph, plan: Planner) -> None:
-        """Keep the graph, and what plans a graph for tensors: None where there is no plan."""
+        """Keep the graph, and what plans a graph for tensors as `planned` does."""
         self._graph, self._plan = graph, plan
         self._lock = RLock()
-        self._runs: OrderedDict[Sizes, Run] = OrderedDict()
+        self._plans: dict[Sizes, Run | None] = {}
+        self._own: Run = torch.compile(graph, dynamic=True)
 
     def has_plan(self, arguments: Sequence[Any]) -> bool:
-        """Return whether there is a plan for these sizes, which is kept."""
+        """Return whether there is a plan for these sizes, which is kept. Raises `Slower`."""
         run = self._plan(fixed_graph(self._graph, arguments), _tensors(arguments))
-        if run is not None:
-            self._runs[_sizes(arguments)] = run
+        self._plans[_sizes(arguments)] = run
         return run is not None
 
     def __call__(self, *arguments: Any) -> Any:
         """Compute the outputs for tensors and numbers in the graph's order."""
+        run = self._plan_of(arguments)
+        return self._own(*arguments) if run is None else run(*_tensors(arguments))
+
+    def _plan_of(self, arguments: Sequence[Any]) -> Run | None:
         sizes = _sizes(arguments)
         with self._lock:
-            run = self._runs.get(sizes) or self._made(arguments)
-            self._runs[sizes] = run
-            self._runs.move_to_end(sizes)
-            while len(self._runs) > KEPT:
-                self._runs.popitem(last=False)
-        return run(*_tensors(arguments))
-
-    def _made(self, arguments: Sequence[Any]) -> Run:
-        fixed = fixed_graph(self._graph, arguments)
-        return self._plan(fixed, _tensors(arguments)) or fixed
+            if sizes not in self._plans and len(self._plans) < MOST_PLANS:
+                try:
+                    self.has_plan(arguments)
+                except Slower:
+                    self._plans[sizes] = None
+            return self._plans.get(sizes)
 
 
 def planned_by_sizes(graph: Graph, examples: Sequence[Any], plan: Planner) -> Run | None:

@@ -15,7 +15,7 @@ from convfind.solver.config import Config
 from convfind.solver.kernel_spec import KernelSpec
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i64
 from convfind.testing import MockSolver
-from convfind.testing.mock_functions import mock_convolution, mock_pack
+from convfind.testing.mock_functions import MOCK_FUNCTIONS, mock_convolution, mock_pack
 from convfind.testing.solvers import MockPacking
 from convfind.testing.tensors import Bytes
 from convfind.types import Algorithm
@@ -179,8 +179,24 @@ def test_who_errs_only_when_all_run_in_turns_is_named(hostile: Any) -> None:
 
         microseconds = 30
 
-    # 60 samples at most, and one run for the check: whatever comes later is the final.
-    hostile(Equal(), {"evil": counting(62, off)}, quarantined=True)
+    others, turns = [0], [0]
+
+    def noting(function: Kernel) -> Kernel:
+        def kernel(*operands: Any) -> None:
+            others[0] += 1
+            function(*operands)
+
+        return kernel
+
+    def evil(*operands: Any) -> None:
+        turns[0] += bool(others[0])
+        others[0] = 0
+        # Somebody else ran before its check, before its samples, and in the final before each.
+        (off if turns[0] > 3 else mock_convolution)(*operands)
+
+    kernels = {name: noting(function) for name, function in MOCK_FUNCTIONS.items()}
+    hostile(Equal(), {**kernels, "evil": evil}, quarantined=True)
+    assert turns[0] > 3
 
 
 def test_who_is_right_for_the_first_data_only_is_named(hostile: Any) -> None:
