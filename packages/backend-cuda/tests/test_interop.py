@@ -189,7 +189,10 @@ def test_memory_with_the_other_sign_is_refused() -> None:
 def test_bytes_in_a_foreign_order_are_another_type(device: CudaDevice) -> None:
     """NumPy gives the types of both orders one name."""
     foreign = np.dtype(np.float32).newbyteorder().str
-    assert device.adopt(Interface(typestr=foreign)).form.dtype not in set(DataType)  # type: ignore[union-attr]
+    buffer = device.adopt(Interface(typestr=foreign))
+    assert buffer is not None
+    assert buffer.form is not None
+    assert buffer.form.dtype not in set(DataType)
 
 
 def test_tensors_of_pytorch_on_the_host_are_the_hosts(device: CudaDevice) -> None:

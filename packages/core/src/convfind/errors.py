@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from convfind.arguments import shown
+from convfind.arguments import shortened, shown
 from convfind.reasons import Reason
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 #: Refusals that a message tells of; callers get all.
 _MOST_TOLD = 8
+#: Characters of a message about what somebody else has written.
+_LONGEST_MESSAGE = 1000
 
 
 class ConvfindError(Exception):
@@ -131,7 +133,13 @@ class BackendUnavailableError(DeviceError):
 
 
 class SolutionError(ConvfindError):
-    """A solution that is unknown, or that was made for another device or problem."""
+    """A solution that is unknown, or that was made for another device or problem.
+
+    Its message is one line of a bounded length, whatever stands in the file.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shortened(" ".join(message.split()), _LONGEST_MESSAGE))
 
 
 class VerificationError(ConvfindError):

@@ -361,7 +361,8 @@ def test_a_solution_of_a_solver_that_is_gone_says_so(handle: Handle) -> None:
 
 
 def test_threads_take_turns(handle: Handle) -> None:
-    under_way, most = [], set()
+    under_way: list[int] = []
+    most: set[int] = set()
 
     def slowly(x: Any, w: Any, y: Any, *words: Any) -> None:
         under_way.append(1)
@@ -372,10 +373,9 @@ def test_threads_take_turns(handle: Handle) -> None:
 
     handle.session.device.functions["mock_convolution"] = slowly  # type: ignore[attr-defined]
     convolution = handle.prepare(handle.find(PROBLEM, "FAST", solvers=["mock-dynamic"]).best)
-    generator = np.random.default_rng(1)
     tensors = [
-        {name: generator.standard_normal(given.shape, np.float32) for name, given in one.items()}
-        for one in [_tensors(PROBLEM)] * 4
+        {name: (times * array).astype(np.float32) for name, array in _tensors(PROBLEM).items()}
+        for times in range(1, 5)
     ]
 
     def run(given: dict[str, Array]) -> Any:

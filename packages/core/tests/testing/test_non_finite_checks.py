@@ -127,9 +127,15 @@ def test_a_nan_in_what_is_added_is_seen() -> None:
 
     shapes = [
         ConvProblem.forward(
-            *((2, 4, 5, 6), (6, 2, 3, 3)),
-            **{"padding": 1, "groups": 2, "bias": True, "add": True, "beta": 2.0},
-            **{"activation": "relu", "layout": layout},
+            x=(2, 4, 5, 6),
+            w=(6, 2, 3, 3),
+            padding=1,
+            groups=2,
+            layout=layout,
+            bias=True,
+            add=True,
+            beta=2.0,
+            activation="relu",
         )
         for layout in (Layout.NCHW, Layout.NHWC)
     ]

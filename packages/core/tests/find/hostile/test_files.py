@@ -14,7 +14,7 @@ import pytest
 import convfind
 from convfind.checking.reference import reference_convolution
 from convfind.device.target import Target
-from convfind.errors import SolutionError
+from convfind.errors import ProblemError, SolutionError
 from convfind.find.recall import recall, why_unused
 from convfind.find.solution import Solution
 from convfind.finddb import FindEntry
@@ -56,6 +56,21 @@ def test_a_saved_config_beyond_the_search_space_is_refused(
     with pytest.raises(SolutionError, match="of mock-tunable is not legal") as caught:
         handle.prepare(with_config(best, tmp_path / "s.json", config))
     assert why in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["device", "time_origin", "config", "solver", "problem"])
+def test_a_message_about_a_file_is_one_short_line(
+    bench: Any, problem: Any, tmp_path: Path, name: str
+) -> None:
+    handle, path = bench.open("mock-tunable"), tmp_path / "s.json"
+    handle.find(problem, mode="normal").best.save(path)
+    text = "a\nb " * 10_000
+    changed = {name: {"tile": text} if name == "config" else text}
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
+    with pytest.raises((SolutionError, ProblemError)) as caught:
+        handle.prepare(Solution.load(path))
+    assert len(str(caught.value)) < 2000
+    assert "\n" not in str(caught.value)
 
 
 def test_a_saved_config_of_a_solver_without_parameters_is_refused(
