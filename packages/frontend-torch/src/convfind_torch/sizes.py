@@ -11,9 +11,8 @@ from torch.fx.node import map_arg
 
 from convfind_torch.planning import Slower
 
-Graph = torch.fx.GraphModule
 Run = Callable[..., Any]
-Planner = Callable[[Graph, Sequence[torch.Tensor]], Run | None]
+Planner = Callable[[torch.fx.GraphModule, Sequence[torch.Tensor]], Run | None]
 Sizes = tuple[Any, ...]
 
 #: Combinations of sizes that get a plan; each has memory of its own, weights included.
@@ -27,7 +26,7 @@ class BySizes:
     further ones, and such as have none or a slower one, are PyTorch's compiler's.
     """
 
-    def __init__(self, graph: Graph, plan: Planner) -> None:
+    def __init__(self, graph: torch.fx.GraphModule, plan: Planner) -> None:
         """Keep the graph, and what plans a graph for tensors as `planned` does."""
         self._graph, self._plan = graph, plan
         self._lock = RLock()
@@ -56,7 +55,9 @@ class BySizes:
             return self._plans.get(sizes)
 
 
-def planned_by_sizes(graph: Graph, examples: Sequence[Any], plan: Planner) -> Run | None:
+def planned_by_sizes(
+    graph: torch.fx.GraphModule, examples: Sequence[Any], plan: Planner
+) -> Run | None:
     """Return a graph's plan, or its plans by sizes where inputs are symbols; None without one.
 
     Args:
@@ -71,7 +72,7 @@ def planned_by_sizes(graph: Graph, examples: Sequence[Any], plan: Planner) -> Ru
     return runs if runs.has_plan(numbers) else None
 
 
-def fixed_graph(graph: Graph, arguments: Sequence[Any]) -> Graph:
+def fixed_graph(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> torch.fx.GraphModule:
     """Return a copy in which inputs that are numbers have the values of these arguments."""
     copied = torch.fx.Graph()
     places: dict[torch.fx.Node, torch.fx.Node] = {}
@@ -86,7 +87,7 @@ def fixed_graph(graph: Graph, arguments: Sequence[Any]) -> Graph:
             user.args = map_arg(user.args, _filled(node, value))
             user.kwargs = map_arg(user.kwargs, _filled(node, value))
         copied.erase_node(node)
-    return Graph(graph, copied)
+    return torch.fx.GraphModule(graph, copied)
 
 
 def _filled(node: torch.fx.Node, value: Any) -> Callable[[torch.fx.Node], Any]:
