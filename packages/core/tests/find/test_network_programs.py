@@ -75,7 +75,7 @@ def test_what_is_chosen_does_not_depend_on_the_order_of_solvers_or_problems() ->
     ]
     found = set()
     for order in itertools.islice(itertools.permutations(fields), 0, 720, 60):
-        turned = [Field(dict(reversed(one.contenders.items())), one.weight) for one in order]
+        turned = [Field(dict(reversed(list(one.contenders.items()))), one.weight) for one in order]
         found |= {chosen(*order), chosen(*turned)}
     assert len(found) == 1
 
