@@ -70,7 +70,7 @@ def test_those_of_whom_nothing_is_known_are_served() -> None:
 def test_what_is_chosen_does_not_depend_on_the_order_of_solvers_or_problems() -> None:
     generator = random.Random(5)
     fields = [
-        field(**{name: generator.uniform(1.0, 1.3) for name in generator.sample("abcdef", 4)})
+        field(1, **{name: generator.uniform(1.0, 1.3) for name in generator.sample("abcdef", 4)})
         for _ in range(6)
     ]
     found = set()
