@@ -348,7 +348,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
             origin_of(d, h, w, RESULT_H, RESULT_W) * RESULT_POSITION_STEP;
   const Epilogue epilogue = CF_EPILOGUE_FROM(whole, group * RESULT_CHANNELS + first_channel);
 #if WIDE
-  if (PARTIAL || !CF_READS_RESULT(epilogue)) {
+  if (WRITES_ROWS(epilogue)) {
     CF_BARRIER();  // no product reads a stage any more
     put_sums(tiles, sums, result + first_channel, result_at, item, columns, epilogue);
     CF_WAVE_BARRIER();

@@ -39,7 +39,14 @@ CF_INLINED void store_one(CF_GLOBAL RESULT_ELEMENT *to, const float sum, const i
 #define RESULT_OF(to, channel, sum, epilogue) CF_RESULT(RESULT_DTYPE, to, channel, sum, epilogue)
 #endif
 
-// Where the result is not read. What lies beyond it becomes anything.
+// Whether rows are written whole. A z is read by the wave that writes its row, and before, so it may lie in the result.
+#ifdef CF_Z
+#define WRITES_ROWS(epilogue) 1
+#else
+#define WRITES_ROWS(epilogue) (PARTIAL || !CF_READS_RESULT(epilogue))
+#endif
+
+// What lies beyond the result becomes anything.
 CF_INLINED void put_sums(const CF_UINT tile, const float sums[SUMS], CF_GLOBAL const RESULT_ELEMENT *result,
                          CF_LOCAL_PTR const CF_LONG *result_at, const int item, const int columns,
                          const Epilogue epilogue) {
