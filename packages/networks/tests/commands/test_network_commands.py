@@ -111,7 +111,7 @@ def test_exported_programs_are_read(tmp_path: Path) -> None:
 def test_what_is_not_supported_is_a_list_and_an_exit_code(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("NonZero", ["x"], ["a"], name="first"),
-        helper.make_node("Det", ["x"], ["y"], name="second"),
+        helper.make_node("Det", ["a"], ["y"], name="second"),
     ]
     path = tmp_path / "model.onnx"
     path.write_bytes(onnx_model(nodes, {"x": (2, 3)}).SerializeToString())
