@@ -205,7 +205,7 @@ def test_plans_by_sizes_are_bounded_and_sizes_without_one_are_pytorchs() -> None
             raise Slower
         return None if len(x) == 3 else graph
 
-    runs = BySizes(torch.fx.symbolic_trace(Scaled()), plan)
+    runs = BySizes(torch.fx.symbolic_trace(Scaled()), [3, torch.ones(3, 2)], plan)
     assert not runs.has_plan([3, torch.ones(3, 2)])
     assert runs.has_plan([2, torch.ones(2, 2)])
     most = range(4, 2 + MOST_PLANS)

@@ -138,7 +138,7 @@ class Exported(NamedTuple):
             raise Unsuited("the graph changes its inputs")
         placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
         pairs = zip(placeholders, examples, strict=True)
-        constant = tuple(_is_constant(*pair) for pair in pairs)
+        constant = tuple(is_constant(*pair) for pair in pairs)
         return cls(network, names, constant, _output_types(graph, program))
 
 
@@ -287,7 +287,7 @@ def _description(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> str:
     sizes = [
         "x".join(map(str, one.shape))
         for node, one in zip(placeholders, examples, strict=True)
-        if isinstance(one, torch.Tensor) and not _is_constant(node, one)
+        if isinstance(one, torch.Tensor) and not is_constant(node, one)
     ]
     return f"graph of {len(graph.graph.nodes)} nodes for {', '.join(sizes)}"
 
@@ -312,7 +312,7 @@ def _layout(inputs: Iterable[torch.Tensor]) -> bool | None:
     return True if any(one.is_cuda and is_channels_last(one) for one in inputs) else None
 
 
-def _is_constant(node: torch.fx.Node, example: torch.Tensor) -> bool:
+def is_constant(node: torch.fx.Node, example: torch.Tensor) -> bool:
     """Return whether an input belongs to the model: a parameter or a buffer."""
     known = node.meta.get("tensor_dict", {}).get("_dynamo_static_input_type")
     return isinstance(example, torch.nn.Parameter) or known is not None

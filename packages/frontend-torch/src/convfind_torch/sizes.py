@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx.node import map_arg
 
-from convfind_torch.planning import Slower
+from convfind_torch.planning import Slower, is_constant
 
 Run = Callable[..., Any]
 Planner = Callable[[torch.fx.GraphModule, Sequence[torch.Tensor]], Run | None]
@@ -26,9 +26,11 @@ class BySizes:
     further ones, and such as have none or a slower one, are PyTorch's compiler's.
     """
 
-    def __init__(self, graph: torch.fx.GraphModule, plan: Planner) -> None:
+    def __init__(self, graph: torch.fx.GraphModule, examples: Sequence[Any], plan: Planner) -> None:
         """Keep the graph, and what plans a graph for tensors as `planned` does."""
         self._graph, self._plan = graph, plan
+        inputs = zip(_placeholders(graph), examples, strict=True)
+        self._varying = [at for at, (node, one) in enumerate(inputs) if not is_constant(node, one)]
         self._lock = RLock()
         self._plans: dict[Sizes, Run | None] = {}
         self._own: Run = torch.compile(graph, dynamic=True)
@@ -36,7 +38,7 @@ class BySizes:
     def has_plan(self, arguments: Sequence[Any]) -> bool:
         """Return whether there is a plan for these sizes, which is kept. Raises `Slower`."""
         run = self._plan(fixed_graph(self._graph, arguments), _tensors(arguments))
-        self._plans[_sizes(arguments)] = run
+        self._plans[self._sizes(arguments)] = run
         return run is not None
 
     def __call__(self, *arguments: Any) -> Any:
@@ -45,7 +47,7 @@ class BySizes:
         return self._own(*arguments) if run is None else run(*_tensors(arguments))
 
     def _plan_of(self, arguments: Sequence[Any]) -> Run | None:
-        sizes = _sizes(arguments)
+        sizes = self._sizes(arguments)
         with self._lock:
             if sizes not in self._plans and len(self._plans) < MOST_PLANS:
                 try:
@@ -53,6 +55,12 @@ class BySizes:
                 except Slower:
                     self._plans[sizes] = None
             return self._plans.get(sizes)
+
+    def _sizes(self, arguments: Sequence[Any]) -> Sizes:
+        given = [arguments[at] for at in self._varying]
+        return tuple(
+            (one.shape, one.stride()) if isinstance(one, torch.Tensor) else one for one in given
+        )
 
 
 def planned_by_sizes(
@@ -68,7 +76,7 @@ def planned_by_sizes(
     numbers = [_hint(one) for one in examples]
     if all(isinstance(one, torch.Tensor) for one in numbers):
         return plan(graph, examples)
-    runs = BySizes(graph, plan)
+    runs = BySizes(graph, numbers, plan)
     return runs if runs.has_plan(numbers) else None
 
 
@@ -78,8 +86,7 @@ def fixed_graph(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> torch.
     places: dict[torch.fx.Node, torch.fx.Node] = {}
     outputs = copied.graph_copy(graph.graph, places)
     copied.output(outputs)
-    inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
-    for before, value in zip(inputs, arguments, strict=True):
+    for before, value in zip(_placeholders(graph), arguments, strict=True):
         if isinstance(value, torch.Tensor):
             continue
         node = places[before]
@@ -90,6 +97,10 @@ def fixed_graph(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> torch.
     return torch.fx.GraphModule(graph, copied)
 
 
+def _placeholders(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    return [node for node in graph.graph.nodes if node.op == "placeholder"]
+
+
 def _filled(node: torch.fx.Node, value: Any) -> Callable[[torch.fx.Node], Any]:
     """Return what puts a value in the place of a node."""
     return lambda one: value if one is node else one
@@ -98,12 +109,6 @@ def _filled(node: torch.fx.Node, value: Any) -> Callable[[torch.fx.Node], Any]:
 def _hint(example: Any) -> Any:
     """Return the number that a symbol stands for now, without holding it to that."""
     return example.node.hint if isinstance(example, torch.SymInt) else example
-
-
-def _sizes(arguments: Sequence[Any]) -> Sizes:
-    return tuple(
-        (one.shape, one.stride()) if isinstance(one, torch.Tensor) else one for one in arguments
-    )
 
 
 def _tensors(arguments: Sequence[Any]) -> list[torch.Tensor]:
