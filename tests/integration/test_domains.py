@@ -10,6 +10,7 @@ import pytest
 from convfind import handle_for
 from convfind.device.target import DeviceKind, Target
 from convfind.find.screening import screen
+from convfind.kit.completed import Completed
 from convfind.plugins import hookimpl
 from convfind.plugins.registry import Registry, SolverRegistry
 from convfind.policy import Policy
@@ -83,11 +84,18 @@ def test_the_index_of_domains_answers_as_each_domain_does(registry: Registry) ->
         for problem in (other for case in edge_cases() for other in variants(case.plain())):
             inside, refused = registry.candidates_for(problem, target)
             by_domain = {s.solver_id: s.domain.refusal(problem, target) for s in solvers}
-            assert [s.solver_id for s in inside] == [s for s, no in by_domain.items() if no is None]
-            assert refused == {
+            taking = [one for one in inside if not isinstance(one, Completed)]
+            assert [s.solver_id for s in taking] == [s for s, no in by_domain.items() if no is None]
+            completed = [one for one in inside if isinstance(one, Completed)]
+            assert all(one.domain.refusal(problem, target) is None for one in completed)
+            known = {*foreign, *by_domain}
+            assert {one: why for one, why in refused.items() if one in known} == {
                 **foreign,
                 **{s: no for s, no in by_domain.items() if no is not None},
             }
+            assert all(
+                one.endswith(("+copies", "+epilogue")) for one in refused if one not in known
+            )
 
 
 def test_problems_of_one_kind_are_divided_once(registry: Registry) -> None:
