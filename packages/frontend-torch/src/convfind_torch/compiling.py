@@ -65,7 +65,7 @@ def compile_graph(
         try:
             run = planned_by_sizes(graph, example_inputs, fixed)
         except Slower:
-            # Nor would convolutions be faster one by one, with PyTorch's operators in between.
+            # Convolutions one by one, between PyTorch's operators, would lose its fusions, too.
             return _compiler("inductor")(graph, list(example_inputs))
         if run is not None:
             return run

@@ -35,8 +35,8 @@ class BySizes:
         self._plans: dict[Sizes, Run | None] = {}
         self._own: Run = torch.compile(graph, dynamic=True)
 
-    def has_plan(self, arguments: Sequence[Any]) -> bool:
-        """Return whether there is a plan for these sizes, which is kept. Raises `Slower`."""
+    def makes_plan(self, arguments: Sequence[Any]) -> bool:
+        """Plan for these sizes and keep the plan; return whether there is one. Raises `Slower`."""
         run = self._plan(fixed_graph(self._graph, arguments), _tensors(arguments))
         self._plans[self._sizes(arguments)] = run
         return run is not None
@@ -51,7 +51,7 @@ class BySizes:
         with self._lock:
             if sizes not in self._plans and len(self._plans) < MOST_PLANS:
                 try:
-                    self.has_plan(arguments)
+                    self.makes_plan(arguments)
                 except Slower:
                     self._plans[sizes] = None
             return self._plans.get(sizes)
@@ -72,12 +72,15 @@ def planned_by_sizes(
         graph: what Dynamo captured.
         examples: its inputs: tensors, and symbolic numbers for sizes that may change.
         plan: makes a plan of a graph of fixed sizes for its tensors.
+
+    Raises:
+        Slower: the plan for the examples was measured, and PyTorch is faster.
     """
     numbers = [_hint(one) for one in examples]
     if all(isinstance(one, torch.Tensor) for one in numbers):
         return plan(graph, examples)
     runs = BySizes(graph, numbers, plan)
-    return runs if runs.has_plan(numbers) else None
+    return runs if runs.makes_plan(numbers) else None
 
 
 def fixed_graph(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> torch.fx.GraphModule:
