@@ -1,4 +1,4 @@
-"""Whole networks on a CPU: convfind's plans against ONNX Runtime and PyTorch, interleaved.
+"""Whole networks on a CPU: convfind's plans against others, interleaved.
 
 Weights are random. Everyone runs the same network on the same input, batch norms folded by
 whoever folds them, with inputs and outputs in the host's memory. Those of `models` are ONNX
@@ -12,7 +12,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -80,8 +80,19 @@ def _of_onnx(model: Any, options: dict[str, Any]) -> Subject:
     x = _aligned(np.random.default_rng(0).standard_normal(shape, dtype=np.float32))
     session = onnx_network.session_of(model, options["threads"])
     expected = onnx_network.result_of(session, x)
-    wanted = "onnxruntime" in options["peers"].split(",")
-    return Subject(network, x, expected, (onnx_network.contestant(session, x),) if wanted else ())
+    return Subject(network, x, expected, tuple(_of_onnx_peers(model, x, options)))
+
+
+def _of_onnx_peers(model: Any, x: Array, options: dict[str, Any]) -> Iterator[Contestant]:
+    """Yield those who run ONNX models."""
+    wanted = options["peers"].split(",")
+    if "onnxruntime" in wanted:
+        session = onnx_network.session_of(model, options["threads"])
+        yield onnx_network.contestant(session, x)
+    if "openvino" in wanted:
+        from peers import openvino_network
+
+        yield openvino_network.contestant(model, options["threads"], x)
 
 
 def _of_torch(name: str, batch: int, options: dict[str, Any]) -> Subject:
@@ -97,12 +108,10 @@ def _of_torch(name: str, batch: int, options: dict[str, Any]) -> Subject:
     network = Network.from_torch(networks.exported(module, given), name=name)
     x = _aligned(given.numpy())
     wanted = options["peers"].split(",")
-    peers = list(torch_network.contestants(module, given, wanted))
-    if "onnxruntime" in wanted:
-        session = onnx_network.session_of(
-            onnx_network.model_of(network.graph()), options["threads"]
-        )
-        peers.insert(0, onnx_network.contestant(session, x))
+    peers = [
+        *_of_onnx_peers(onnx_network.model_of(network.graph()), x, options),
+        *torch_network.contestants(module, given, wanted),
+    ]
     return Subject(network, x, torch_network.result_of(module, given), tuple(peers))
 
 
@@ -198,7 +207,10 @@ def table_of(rows: list[Row], title: str) -> Table:
 )  # fmt: skip
 @click.option("--batches", default="1,4,16", show_default=True)
 @click.option("--threads", default=2, show_default=True, help="Cores that everyone is pinned to.")
-@click.option("--peers", default="onnxruntime,torch", show_default=True, help="Also torch-compile.")
+@click.option(
+    "--peers", default="onnxruntime,torch", show_default=True,
+    help="Also openvino, torch-compile.",
+)  # fmt: skip
 @click.option("--rounds", default=11, show_default=True)
 @click.option("--fastest", is_flag=True, help="Not medians: of a machine that others use.")
 @click.option("--mode", default=None, help="Of the finds.")

@@ -64,8 +64,9 @@ def test_every_command_has_an_example() -> None:
 def test_every_example_succeeds(
     example: str, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if "onnxruntime" in example:
-        pytest.importorskip("onnxruntime")
+    for peer in ("onnxruntime", "openvino"):
+        if peer in example:
+            pytest.importorskip(peer)
     shutil.copytree(files, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CONVFIND_USER_DB_PATH", str(files / "db"))  # one for all examples

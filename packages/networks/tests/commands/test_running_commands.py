@@ -98,12 +98,13 @@ def test_a_plan_that_is_none_is_an_error_of_one_line(tmp_path: Path) -> None:
     assert len(error.splitlines()) == 1
 
 
-def test_runtimes_are_compared_in_turns(model: Path) -> None:
-    pytest.importorskip("onnxruntime")
-    found = document("bench", model, *QUICK, "--rounds", 2, "--against", "onnxruntime")
-    assert [one["name"] for one in found["runs"]] == ["convfind", "onnxruntime"]
+@pytest.mark.parametrize("peer", ["onnxruntime", "openvino"])
+def test_runtimes_are_compared_in_turns(model: Path, peer: str) -> None:
+    pytest.importorskip(peer)
+    found = document("bench", model, *QUICK, "--rounds", 2, "--against", peer)
+    assert [one["name"] for one in found["runs"]] == ["convfind", peer]
     assert found["ratio"] > 0
-    table = run("bench", model, *QUICK, "--rounds", 1, "--against", "onnxruntime").stdout
+    table = run("bench", model, *QUICK, "--rounds", 1, "--against", peer).stdout
     assert "times as fast" in table
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import statistics
 import time
@@ -19,8 +20,8 @@ from convfind_networks.plan.profile import random_inputs
 
 Inputs = Mapping[str, np.ndarray[Any, Any]]
 
-#: PyTorch's threads spin after a call, and would take a core from whoever comes next.
-_PAUSE_S = 0.02
+#: Peers' threads spin after a call, and would take a core from whoever comes next.
+_PAUSE_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Contestant:
 @click.option("--rounds", type=click.IntRange(min=1), default=11, help="Of everyone.  [11]")
 @click.option(
     "--against", "peers", default="", metavar="NAME,...",
-    help="onnxruntime (ONNX models) and torch (*.pt2), where they are installed.",
+    help="onnxruntime, openvino (ONNX models) and torch (*.pt2), where they are installed.",
 )  # fmt: skip
 def bench(app: App, source: PlanSource, rounds: int, peers: str) -> None:
     """Time whole runs of MODEL, copies of inputs and outputs included.
@@ -46,7 +47,7 @@ def bench(app: App, source: PlanSource, rounds: int, peers: str) -> None:
 
     \b
     Examples:
-      convfind network bench resnet50.onnx --set batch=4 --against onnxruntime
+      convfind network bench resnet50.onnx --set batch=4 --against onnxruntime,openvino
       convfind network bench resnet50.pt2 --against torch --json
     """
     names = [name for name in peers.split(",") if name]
@@ -110,17 +111,32 @@ def _maker(name: str, path: Path) -> _Make:
 
 
 def _onnxruntime(path: Path, inputs: Inputs, threads: int) -> Iterator[Contestant]:
-    try:
-        import onnxruntime
-    except ImportError:
-        raise click.ClickException(
-            "onnxruntime is not installed: python -m pip install onnxruntime"
-        ) from None
+    onnxruntime = _installed("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     yield Contestant("onnxruntime", lambda: session.run(None, dict(inputs)), [])
+
+
+def _openvino(path: Path, inputs: Inputs, threads: int) -> Iterator[Contestant]:
+    openvino = _installed("openvino")
+    core = openvino.Core()
+    core.set_property("CPU", {"INFERENCE_NUM_THREADS": threads})
+    read = core.read_model(str(path))
+    read.reshape({name: list(array.shape) for name, array in inputs.items()})
+    # The precision of the model, where OpenVINO would take the fastest that the CPU has.
+    options = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+    request = core.compile_model(read, "CPU", options).create_infer_request()
+    yield Contestant("openvino", lambda: request.infer(dict(inputs)), [])
+
+
+def _installed(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        message = f"{name} is not installed: python -m pip install {name}"
+        raise click.ClickException(message) from None
 
 
 def _torch(path: Path, inputs: Inputs, threads: int) -> Iterator[Contestant]:
@@ -131,5 +147,6 @@ def _torch(path: Path, inputs: Inputs, threads: int) -> Iterator[Contestant]:
 
 _PEERS: dict[str, tuple[tuple[str, ...], _Make]] = {
     "onnxruntime": ((".onnx",), _onnxruntime),
+    "openvino": ((".onnx",), _openvino),
     "torch": ((".pt2",), _torch),
 }
