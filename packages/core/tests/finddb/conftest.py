@@ -72,6 +72,15 @@ def entry() -> Entry:
 
 
 @pytest.fixture
+def filled(tmp_path: Path, target: Target, problem: Problem, entry: Entry) -> Path:
+    """The file of a database with 300 problems."""
+    with FindDb.open(tmp_path) as db:
+        for batch in range(1, 301):
+            db.store(target, problem(batch), entry(a=1.0, b=2.0, c=3.0))
+    return tmp_path / FILE_NAME
+
+
+@pytest.fixture
 def small_db() -> Callable[[Path], FindDb]:
     """Open a database whose map is so small that it has to grow at once."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from convfind.finddb.change import Change
 from convfind.finddb.database_file import DatabaseFile, file_in
 from convfind.finddb.environment import Environment, Layout, Transaction
 from convfind.finddb.fork_safety import fork_safe_lock
@@ -122,9 +123,10 @@ class BinaryStore:
         while total > self._limit and cursor.first():
             total -= self._evict(transaction, environment, cursor.key(), cursor.value())
             cursor.delete()
-        transaction.put(stored, place + sealed, db=binaries)
-        transaction.put(place, size.to_bytes(_PLACE, "big") + stored, db=order)
-        transaction.put(b"bytes", total.to_bytes(_PLACE, "big"), db=totals)
+        values = Change(environment.table, transaction)
+        values.put(_BINARY, stored, place + sealed)
+        values.put(_ORDER, place, size.to_bytes(_PLACE, "big") + stored)
+        values.put(_TOTAL, b"bytes", total.to_bytes(_PLACE, "big"))
 
     def _evict(
         self, transaction: Transaction, environment: Environment, place: bytes, entry: bytes

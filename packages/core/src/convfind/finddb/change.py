@@ -14,7 +14,12 @@ Get: TypeAlias = Callable[[str, bytes], bytes | None]
 
 
 class Change:
-    """Sealed values by sub-database and stored key. Lives as long as its transaction."""
+    """Sealed values by sub-database and stored key. Lives as long as its transaction.
+
+    In a file whose keys damage has put out of order LMDB may put a value where it does not find
+    it, or find an older one behind one that was removed. Each change is therefore looked at, before
+    it is made.
+    """
 
     __slots__ = ("_table", "_transaction")
 
@@ -30,9 +35,24 @@ class Change:
         return self._transaction.get(key, db=self._table(table))
 
     def put(self, table: str, key: bytes, sealed: bytes) -> None:
-        """Write a value in place of an older one."""
+        """Write a value in place of an older one.
+
+        Raises:
+            lmdb.CorruptedError: it cannot be read back.
+        """
         self._transaction.put(key, sealed, db=self._table(table))
+        self._expect(table, key, sealed)
 
     def delete(self, table: str, key: bytes) -> None:
-        """Remove a value, where there is one."""
+        """Remove a value, where there is one.
+
+        Raises:
+            lmdb.CorruptedError: there is another one under the same key.
+        """
         self._transaction.delete(key, db=self._table(table))
+        self._expect(table, key, None)
+
+    def _expect(self, table: str, key: bytes, sealed: bytes | None) -> None:
+        if self.get(table, key) != sealed:
+            msg = f"keys of {table} are out of order"
+            raise lmdb.CorruptedError(msg)

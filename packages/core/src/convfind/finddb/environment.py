@@ -19,7 +19,7 @@ from typing import TypeAlias, TypeVar
 import lmdb
 
 from convfind.errors import FindDbVersionError
-from convfind.finddb.file_check import file_inode, reserve_lock_file
+from convfind.finddb.file_check import file_inode, file_size, reserve_lock_file
 from convfind.finddb.use_marker import UseMarker
 
 Result = TypeVar("Result")
@@ -37,6 +37,7 @@ CORRUPT = (
 _META, _SCHEMA = "meta", b"schema"
 _MAX_READERS = 500  # one for each process: reads of a process take turns
 _LOCK_FILE_SIZE = 32768  # room for that many readers
+_USUAL = 1 << 16  # bytes: a value of more is not believed at once
 
 
 class EnvironmentClosed(Exception):
@@ -100,7 +101,11 @@ class Environment:
         return self._lmdb is None
 
     def get(self, table: str, key: bytes) -> bytes | None:
-        """Read one value."""
+        """Read one value.
+
+        LMDB believes what a page says of the size of a value, and copying what lies beyond the end
+        of the file kills the process; so that is looked at before.
+        """
         with self._mapping:
             if self._lmdb is None:
                 raise EnvironmentClosed
@@ -108,8 +113,14 @@ class Environment:
             if handle is None:
                 return None
             try:
-                with self._lmdb.begin(handle) as transaction:
-                    return transaction.get(key)
+                with self._lmdb.begin(handle, buffers=True) as transaction:
+                    value = transaction.get(key)
+                    if value is None:
+                        return None
+                    if len(value) > _USUAL and len(value) > file_size(self.path):
+                        msg = f"a value of {len(value)} bytes in a smaller file"
+                        raise lmdb.CorruptedError(msg)
+                    return bytes(value)
             except (lmdb.MapResizedError, lmdb.ReadersFullError):
                 pass  # the general way below repairs both
         return self.read(lambda transaction: transaction.get(key, db=handle))

@@ -30,23 +30,27 @@ def examine(path: str, *, at_rest: bool) -> str | None:
             return str(findings[0])
     try:
         with lmdb.open(path, subdir=False, readonly=True, lock=not at_rest, max_dbs=32) as file:
-            _read(file)
+            return _fault_of(file)
     except _HARMLESS:
         return None
     except lmdb.Error as exc:
         return str(exc)
-    return None
 
 
-def _read(file: lmdb.Environment) -> None:
-    """Touch every byte of every value."""
+def _fault_of(file: lmdb.Environment) -> str | None:
+    """Touch every byte of every value; say where a key is not behind the one before it."""
     with file.begin() as transaction:
         names = [bytes(key) for key, _ in transaction.cursor()]
     for name in names:
         table = file.open_db(name, create=False)
         with file.begin(table) as transaction:
+            before = b""
             for key, value in transaction.cursor():
+                if key <= before:
+                    return f"keys of {name.decode(errors='replace')} are out of order"
+                before = key
                 hash(key + value)
+    return None
 
 
 if __name__ == "__main__":

@@ -183,12 +183,17 @@ def file_inode(path: Path) -> int | None:
         return None
 
 
+def file_size(path: Path) -> int:
+    """Bytes of the file at the path, 0 where there is none."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
 def is_written(path: Path) -> bool:
     """True where there is something at the path to be read."""
-    try:
-        return path.stat().st_size > 0
-    except OSError:
-        return False
+    return file_size(path) > 0
 
 
 def lock_file(path: Path) -> Path:

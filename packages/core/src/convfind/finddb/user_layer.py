@@ -59,22 +59,30 @@ class UserLayer:
 
     def update(self, table: Table[T], key: bytes, change: Callable[[T | None], T | None]) -> None:
         """Replace a value by what ``change`` makes of it, None to remove it; may call it again."""
-        place = (table.name, key)
+        place, stored = (table.name, key), stored_key(key)
+        made: list[bytes | None] = [None, None]  # what was there, and what has taken its place
 
         def work(environment: Environment, transaction: Transaction) -> None:
-            values, stored = Change(environment.table, transaction), stored_key(key)
+            values = Change(environment.table, transaction)
             kept = self._kept.get(place)
-            sealed = None if kept else values.get(table.name, stored)
-            new = change(kept.value if kept else table.unpack(key, sealed, values.get))
+            old = values.get(table.name, stored)
+            new = change(kept.value if kept else table.unpack(key, old, values.get))
             if new is None:
                 values.delete(table.name, stored)
+                made[:] = old, None
             else:
-                values.put(table.name, stored, table.pack(key, new, values))
+                sealed = table.pack(key, new, values)
+                values.put(table.name, stored, sealed)
+                made[:] = old, sealed
 
+        before = self.stored(table, key)  # reading is where damage shows without harm
         if self.file is not None and self.file.write(work):
-            self._kept.pop(place, None)
-            return
-        on_disk = self.get(table, key)
+            old, new = made
+            # Damage that lists pages in use as free shows when they have been written over.
+            if self.file.get(table.name, stored) not in {old, None} - {new}:
+                self._kept.pop(place, None)
+                return
+        on_disk = self.value_of(table, key, before)
         with _keeping:
             kept = self._kept.get(place)
             self._kept[place] = Kept(change(kept.value if kept else on_disk))
