@@ -92,6 +92,17 @@ def test_an_output_in_an_inputs_memory_is_refused(handle: Handle) -> None:
         plan.enqueue({"x0": x}, {"y": x})
 
 
+def test_outputs_in_one_memory_are_refused(handle: Handle) -> None:
+    def two(builder: GraphBuilder, x: Value) -> dict[str, Value]:
+        make = Layers(builder)
+        return {"y": make.convolution(x, 3), "z": make.convolution(x, 3)}
+
+    plan = compiled(handle, graph_of(two, (1, 3, 8, 8)), channels_last=False)
+    x, y = empty(handle, 1, 3, 8, 8), empty(handle, 1, 3, 8, 8)
+    with pytest.raises(BindingError, match="two outputs share memory"):
+        plan.enqueue({"x0": x}, {"y": y, "z": y})
+
+
 def test_an_output_that_is_an_input_has_no_memory_of_its_own(handle: Handle, plan: Plan) -> None:
     other = compiled(handle, graph_of(passed_on, (1, 3, 8, 8)), channels_last=False)
     assert plan.writes_outputs

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -120,7 +121,8 @@ class Plan:
         Args:
             inputs: tensors by name, of the backend's own library or each a `DeviceTensor`, in the
                 ports' shapes and types, C-contiguous.
-            outputs: such tensors by public name, to be written; no memory of an input.
+            outputs: such tensors by public name, to be written; no memory of an input, nor of each
+                other.
 
         Raises:
             BindingError: a tensor is missing, unknown, not on the device, or of another form; or an
@@ -135,6 +137,8 @@ class Plan:
         written = self._on_device("output", self.outputs, outputs)
         if any(device.overlap(one, other) for one in written.values() for other in read.values()):
             raise BindingError("an output shares memory with an input; pass other memory")
+        if any(device.overlap(*pair) for pair in combinations(written.values(), 2)):
+            raise BindingError("two outputs share memory; pass memory of its own for each")
         with device.lock:
             self.invoker(InvokeArgs(**self.memory, **read, **written))
 
