@@ -4,9 +4,10 @@
 
 Runs the problems of `convfind.testing.edge_cases` in every direction, element type and layout, and
 `LARGER` as they are stated, each also with TF32 allowed: some kernels take no fewer channels. Of
-each part some have epilogues; solvers that core completes get them with all problems. Exit
-code 1: a solver broke a promise, or took none of the problems. Exit code 3: the time was over
-before everything was checked.
+each part some have epilogues; solvers that core completes get them with all problems. With
+`--kinds` a solver gets a problem of each kind that it takes, where compilers are slow: directions
+with each element type, with each layout and with each trait. Exit code 1: a solver broke a promise,
+or took none of the problems. Exit code 3: the time was over before everything was checked.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatch
@@ -40,6 +41,9 @@ from convfind.solver.applicability import Rejected
 from convfind.testing import SolverReport, check_solver, edge_cases, fused, variants
 from convfind.types import DataType, Direction, Layout
 
+#: A direction, and what a problem in it has.
+Kind = tuple[Direction, Hashable]
+
 _UNREACHED = 3  # exit code
 _STDERR = Console(stderr=True)
 _OF_DEVICES = {Reason.DEVICE_KIND, Reason.ARCHITECTURE, Reason.FEATURE, Reason.LIBRARY}
@@ -53,7 +57,10 @@ LARGER: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
     ((2, 128, 17, 17), (128, 128, 1, 7), {"padding": (0, 3)}),
     ((2, 160, 17, 17), (192, 160, 7, 1), {"padding": (3, 0)}),
     ((1, 64, 14, 14), (96, 64, 5, 5), {"padding": 2}),
+    ((2, 64, 17, 17), (64, 64, 1, 5), {"padding": (0, 2)}),
+    ((2, 64, 17, 17), (64, 64, 1, 3), {"padding": (0, 1)}),
     ((2, 256, 14, 14), (128, 256, 1, 1), {}),
+    ((2, 16, 9, 9), (4, 16, 1, 1), {}),
     ((2, 3, 32, 32), (64, 3, 3, 3), {"padding": 1}),
     ((1, 3, 65, 65), (64, 3, 7, 7), {"padding": 3, "stride": 2}),
     ((1, 3, 64, 64), (96, 3, 4, 4), {"stride": 4}),
@@ -121,39 +128,66 @@ class _Worker:
         cls.handle = convfind.open(device)
 
     @classmethod
-    def check(cls, solver_id: str, part: int, parts: int, deadline: float) -> list[SolverReport]:
-        """Check a solver on a part of the problems; no reports where the time is over."""
+    def check(
+        cls, solver_id: str, part: int, parts: int | None, deadline: float
+    ) -> list[SolverReport]:
+        """Check a solver on a part of the problems; no reports where the time is over.
+
+        Without a number of parts: on one problem of each kind.
+        """
         if time.time() > deadline:
             return []
         solver, device = cls.handle.registry.solver(solver_id), cls.handle.session.device
         asked: tuple[tuple[tuple[ConvProblem, ...], bool], ...]
         asked = ((edge_cases(), True), (tuple(larger()), False))
-        if isinstance(solver, Composed):
-            every = (*larger(), *(p.plain() for case in edge_cases() for p in variants(case)))
-            asked = ((tuple(map(fused, every)), False),)
+        if parts is None:
+            asked = ((tuple(one_of_each_kind(solver, device.target)), False),)
+        elif isinstance(solver, Composed):
+            asked = ((all_problems(solver), False),)
         return [
             check_solver(solver, device, shapes=shapes[part::parts], every_variant=every_variant)
             for shapes, every_variant in asked
         ]
 
 
+def all_problems(solver: Solver) -> tuple[ConvProblem, ...]:
+    """Return all problems as a solver sees them; with epilogues those that core completes."""
+    problems = (*(p.plain() for case in edge_cases() for p in variants(case)), *larger())
+    return tuple(map(fused, problems)) if isinstance(solver, Composed) else problems
+
+
+def one_of_each_kind(solver: Solver, target: Target) -> Iterator[ConvProblem]:
+    """Yield few of the problems that a solver takes, small ones, which have all that any has."""
+    taken = [one for one in all_problems(solver) if solver.takes(one, target)]
+    kinds = {problem: kinds_of(problem) for problem in sorted(taken, key=lambda one: one.macs)}
+    left = set[Kind]().union(*kinds.values())
+    while left:
+        chosen = max(kinds, key=lambda problem: len(kinds[problem] & left))
+        left -= kinds[chosen]
+        yield chosen
+
+
+def kinds_of(problem: ConvProblem) -> frozenset[Kind]:
+    """Return the direction of a problem with everything else that kernels have cases for."""
+    layouts = (problem.x_layout, problem.w_layout, problem.y_layout)
+    others = (problem.dtype, problem.y_dtype), layouts, *problem.traits
+    return frozenset((problem.direction, other) for other in others)
+
+
 def is_for(solver: Solver, target: Target) -> bool:
     """False where the device, and not the problem, is what a solver refuses."""
-    problems = (*larger(), *(p.plain() for case in edge_cases() for p in variants(case)))
-    if isinstance(solver, Composed):
-        problems = tuple(map(fused, problems))
-    answers = [solver.takes(problem, target) for problem in problems]
+    answers = [solver.takes(problem, target) for problem in all_problems(solver)]
     refusals = {answer.reason for answer in answers if isinstance(answer, Rejected)}
     return any(answers) or not refusals & _OF_DEVICES
 
 
 def check_all(
-    device: str, ids: Sequence[str], workers: int, parts: int, limit: float, seed: int
+    device: str, ids: Sequence[str], workers: int, parts: int | None, limit: float, seed: int
 ) -> Iterable[Result]:
-    """Check solvers in processes."""
+    """Check solvers in processes; without a number of parts on one problem of each kind."""
     results = {solver_id: Result(solver_id) for solver_id in ids}
     deadline = time.time() + limit
-    jobs = [(solver_id, part) for solver_id in ids for part in range(parts)]
+    jobs = [(solver_id, part) for solver_id in ids for part in range(parts or 1)]
     random.Random(seed).shuffle(jobs)  # what the time does not reach is of all solvers
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, context, _Worker.start, (device,)) as pool:
@@ -178,6 +212,7 @@ def check_all(
 @click.option("--solvers", default="*", show_default=True, help="Patterns of ids.")
 @click.option("--workers", default=os.cpu_count() or 1, help="Processes.  [one a core]")
 @click.option("--parts", default=16, show_default=True, help="Parts of a solver's problems.")
+@click.option("--kinds", is_flag=True, help="One problem of each kind, in one part.")
 @click.option("--time-limit", default=math.inf, help="Begin nothing after so many seconds.")
 @click.option("--seed", default=0, show_default=True, help="Of the order, if time is limited.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
@@ -186,6 +221,7 @@ def main(
     solvers: str,
     workers: int,
     parts: int,
+    kinds: bool,
     time_limit: float,
     seed: int,
     as_json: bool,
@@ -202,7 +238,7 @@ def main(
             and is_for(solver, target)
         ]
         title = f"{target.name}, {target.platform}, {target.driver}"
-    checked = check_all(device, ids, workers, parts, time_limit, seed)
+    checked = check_all(device, ids, workers, None if kinds else parts, time_limit, seed)
     results = sorted(checked, key=lambda result: result.solver)
     bad = [result for result in results if result.is_bad]
     unreached = sum(result.unreached for result in results)
