@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -66,6 +67,20 @@ def test_one_final_in_twenty_at_most_is_won_by_who_loses_more_than_one_percent(
         fast, slow = settled(machine(noise, 1.0, slower), endless)
         wrong += slow.median < fast.median
     assert wrong <= 10
+
+
+@pytest.mark.parametrize("slower", [1.0, 1.01, 1.03, 1.1])
+def test_in_a_race_rounds_end_where_little_is_lost_on_average(slower: float) -> None:
+    generator = random.Random(7)
+    racing = replace(PATIENT, mean_loss=0.0025)
+    lost = rounds = 0.0
+    for _ in range(200):
+        noise = (math.exp(generator.gauss(0.0, 0.03)) for _ in itertools.count())
+        fast, slow = settled(machine(noise, 1.0, slower), racing)
+        lost += (slower - 1.0) * (slow.median < fast.median) / 200
+        rounds += len(fast.samples) / 200
+    assert lost <= 0.0025
+    assert rounds <= 12
 
 
 def test_samples_end_where_the_median_is_known() -> None:

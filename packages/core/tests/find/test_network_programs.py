@@ -7,8 +7,9 @@ import random
 
 import pytest
 
+from convfind.checking.measuring import expected_saving
 from convfind.find.known import Forecast
-from convfind.find.network_programs import Contender, Field, expected_saving, worthwhile
+from convfind.find.network_programs import Contender, Field, worthwhile
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import Program
 
@@ -41,6 +42,12 @@ def test_a_program_that_saves_next_to_nothing_is_left_out() -> None:
 def test_every_problem_has_somebody_who_can_run() -> None:
     small = field(a=0.001)
     assert chosen(field(100, b=100.0), small) == "ab"
+
+
+def test_what_saves_the_network_most_comes_first() -> None:
+    fields = [field(1, c=1.0), field(5, b=1.0), field(9, a=1.0)]
+    found = worthwhile(fields, lambda one: one == program("c"))
+    assert [one.source.path for one in found] == ["c.cl", "a.cl", "b.cl"]
 
 
 def test_of_programs_that_serve_a_problem_as_well_the_one_that_serves_others_is_chosen() -> None:

@@ -243,8 +243,10 @@ def test_a_network_leaves_out_programs_that_save_it_next_to_nothing(
     assert outrun(found) == {"single"}
 
 
-def test_with_a_time_budget_nothing_is_compiled_ahead(bench: Any, problem: ConvProblem) -> None:
-    assert bench.open("mock-static", extra=FIELD).compile_ahead([problem], time_budget=1.0) == 0
+def test_compiling_ahead_ends_with_its_time_budget(bench: Any, problem: ConvProblem) -> None:
+    problems = [problem.with_batch(size) for size in (1, 2, 3)]
+    assert bench.open("mock-static", extra=FIELD).compile_ahead(problems, time_budget=0) == 0
+    assert bench.open("mock-static", extra=FIELD).compile_ahead(problems, time_budget=1e6) == 2
 
 
 # -- forecasts ----------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -114,6 +114,8 @@ LARGEST_WHOLE = {
 #: Elements that are compared at a time: few enough for a core's cache, and for memory that the
 #: allocator keeps, which matters more: fresh pages can cost ten times what comparing does.
 _BLOCK = 1 << 13
+#: Elements that one thread compares.
+_MEASURED_AT_ONCE = 1 << 19
 #: Elements that one generator draws.
 _DRAWN_AT_ONCE = 1 << 18
 #: So many subnormal steps are so much that one more or less makes no difference.
@@ -166,6 +168,36 @@ def measure_error(
     scales = None if magnitude is None else np.ravel(magnitude)
     sizes = right if yardstick is None else np.ravel(yardstick)
     step = _subnormal_step(got.dtype)
+
+    def measured(piece: slice) -> _Sizes | None:
+        scale = None if scales is None else scales[piece]
+        return _sizes_of(got[piece], right[piece], scale, sizes[piece], step)
+
+    found = side_by_side(measured, slices_of(got.size, _MEASURED_AT_ONCE))
+    finite = [one for one in found if one is not None]
+    if len(finite) < len(found):
+        return INFINITE_ERROR
+    largest, ratio, scale = (max((one[at] for one in finite), default=0.0) for at in range(3))
+    error_squares, squares = (sum(one[at] for one in finite) for at in (3, 4))
+    if scales is None:
+        ratio = _ratio(largest, scale)
+    return ErrorReport(ratio, _ratio(math.sqrt(error_squares), math.sqrt(squares)))
+
+
+class _Sizes(NamedTuple):
+    """How large errors are, and what they are relative to."""
+
+    error: float
+    ratio: float  # of an error to its own scale
+    scale: float
+    error_squares: float
+    squares: float
+
+
+def _sizes_of(
+    got: Array, right: Array, scales: Array | None, sizes: Array, step: float
+) -> _Sizes | None:
+    """Measure part of a result; None where something is not finite."""
     largest = largest_ratio = error_squares = squares = scale = 0.0
     for first in range(0, got.size, _BLOCK):
         block = slice(first, first + _BLOCK)
@@ -174,7 +206,7 @@ def measure_error(
             error -= right[block]
         most = _largest(error)
         if not math.isfinite(most):
-            return INFINITE_ERROR
+            return None
         if scales is not None or most <= _FAR * step:  # else steps are lost beside it
             error[np.abs(error) <= step] = 0.0
             most = _largest(error)
@@ -186,9 +218,7 @@ def measure_error(
             scale = max(scale, _largest(size))
         else:
             largest_ratio = max(largest_ratio, _largest_ratio(np.abs(error), scales[block]))
-    if scales is None:
-        largest_ratio = _ratio(largest, scale)
-    return ErrorReport(largest_ratio, _ratio(math.sqrt(error_squares), math.sqrt(squares)))
+    return _Sizes(largest, largest_ratio, scale, error_squares, squares)
 
 
 def spread_magnitude(magnitude: Array, reach: int, *, channels_last: bool) -> Array:

@@ -28,6 +28,7 @@ from convfind.checking.accuracy import (
     check_error,
     measure_error,
 )
+from convfind.checking.pieces import side_by_side, slices_of
 from convfind.problem import ConvProblem
 from convfind.types import DataType, Direction
 
@@ -39,6 +40,8 @@ Place = tuple[slice | EllipsisType, ...]
 _BLOCK = 2**19
 #: Results that are added up at a time: what they are converted to stays in a core's cache.
 _RESULTS = 2**15
+#: Results that one thread adds up.
+_ADDED_AT_ONCE = 2**19
 _SLACK = 2.0
 
 
@@ -103,7 +106,12 @@ class Checksum:
 
     def _over_channels(self, tensor: Array) -> Doubles:
         signs = self._signs.reshape(1, -1)
-        return np.concatenate([_signed(signs, image) for image in tensor])
+        some = max(1, _ADDED_AT_ONCE // max(math.prod(tensor.shape[1:]), 1))
+
+        def added_up(images: slice) -> Doubles:
+            return np.concatenate([_signed(signs, image) for image in tensor[images]])
+
+        return np.concatenate(side_by_side(added_up, slices_of(len(tensor), some)))
 
     def _convolved(self, reads: dict[str, Array]) -> Doubles:
         if self._problem.direction is Direction.BACKWARD_WEIGHTS:
@@ -118,21 +126,24 @@ class Checksum:
         kind = "gc,gkct->tgk" if self._is_backward_data else "gk,gkct->tgc"
         filters = np.einsum(kind, self._signs, grouped).reshape(taps, -1)
         sums = np.zeros((len(data), *problem.shape(problem.direction.writes)[2:]))
-        for images in self._blocks(data, max(taps, data.shape[1])):
+
+        def add(images: slice) -> None:
             block = data[images].astype(np.float64, order="C")
             products = filters @ block.reshape(*block.shape[:2], -1)
             products = products.reshape(len(block), taps, *data.shape[2:])
             for tap, (of_x, of_y) in enumerate(_taps(problem)):
                 source, place = (of_y, of_x) if self._is_backward_data else (of_x, of_y)
                 sums[images][place] += products[:, tap][source]
+
+        side_by_side(add, list(self._blocks(data, max(taps, data.shape[1]))))
         return sums
 
     def _of_gradient(self, x: Array, y: Array) -> Doubles:
         """The sums of backward-weights: the gradient's sum, moved for each tap, times the data."""
         problem, groups = self._problem, self._problem.groups
         taps = math.prod(problem.filter)
-        total = np.zeros((groups, taps, x.shape[1] // groups))
-        for images in self._blocks(x, max(groups * taps, x.shape[1])):
+
+        def part(images: slice) -> Doubles:
             block = x[images].astype(np.float64, order="C")
             gradient = np.stack([_signed(self._signs, one) for one in y[images]])
             moved = np.zeros((len(block), groups, taps, *x.shape[2:]))
@@ -140,7 +151,12 @@ class Checksum:
                 moved[:, :, tap][of_x] = gradient[of_y]
             flat = moved.reshape(*moved.shape[:3], -1)
             data = block.reshape(len(block), groups, -1, flat.shape[3])
-            total += (flat @ data.swapaxes(2, 3)).sum(axis=0)
+            of_images: Doubles = (flat @ data.swapaxes(2, 3)).sum(axis=0)
+            return of_images
+
+        total = np.zeros((groups, taps, x.shape[1] // groups))
+        for one in side_by_side(part, list(self._blocks(x, max(groups * taps, x.shape[1])))):
+            total += one
         return total.swapaxes(1, 2).reshape(groups, -1, *problem.filter)
 
     def _blocks(self, data: Array, rows: int) -> Iterator[slice]:

@@ -1,8 +1,9 @@
 """Timing a candidate: warm-up, samples of device time, median and spread, early abandonment.
 
 How many samples are taken follows from what they say: a final is settled once its winner loses no
-more than 1 % at 95 %, and the time of a race's only finalist is known once an interval that has the
-median at 95 % is narrower than 1 %. Counts and seconds only bound that.
+more than 1 % at 95 %, or in a race once it loses no more than 0.25 % on average; and the time of a
+race's only finalist is known once an interval that has the median at 95 % is narrower than 4 %.
+Counts and seconds only bound that.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 #: A candidate whose first sample is over this multiple of the best median is abandoned.
 ABANDON_FACTOR = 3.0
@@ -23,6 +25,11 @@ _MIN_SAMPLES = 3
 _MIN_ROUNDS = 5  # however long they take
 #: What a final may lose, as a share of the fastest finalist's time, except with this probability.
 _LOSS, _DOUBT = 0.01, 0.05
+
+_NORMAL = NormalDist()
+#: Standard error of a median of normal values, times the root of their number, over their
+#: interquartile range.
+_MEDIAN_ERROR = math.sqrt(math.pi / 2) / (2 * _NORMAL.inv_cdf(0.75))
 
 Sample = Callable[[], float]  # runs once and returns ms
 
@@ -36,19 +43,24 @@ class Sampling:
         seconds: for one candidate.
         final_seconds: for all rounds.
         width: of the interval that has the median at 95 %, as a share of it, at which samples end.
+        mean_loss: what the winner may lose on average, as a share of the fastest finalist's time,
+            at which rounds end; with 0 they end where little is lost almost surely.
     """
 
     samples: int
     seconds: float
     final_seconds: float
     width: float = 0.0
+    mean_loss: float = 0.0
 
 
 USUAL = Sampling(samples=60, seconds=0.15, final_seconds=0.3)
 #: Enough to see who is close to the best; the others race no further.
 FIRST_ROUND = Sampling(samples=3, seconds=0.0, final_seconds=0.0)
-#: The same share of time as a final may lose is enough of a finalist that is alone.
-ALONE_WIDTH = _LOSS
+#: What is enough of a race's only finalist, whose time nobody's is compared with, ...
+ALONE_WIDTH = 0.04
+#: ... and of several: a network's layers are won by so many finals that only the mean counts.
+RACE_LOSS = 0.0025
 QUICK = Sampling(samples=24, seconds=0.04, final_seconds=0.1)
 
 
@@ -118,12 +130,23 @@ def measure_finalists(
             break
         if len(rounds) >= _MIN_ROUNDS and time.perf_counter() > deadline:
             break
-        if len(rounds) >= _MIN_ROUNDS and _is_settled(rounds):
+        if len(rounds) >= _MIN_ROUNDS and _is_settled(rounds, sampling.mean_loss):
             break
         rounds.append([sample() for sample in finalists])
     if len(rounds) < _MIN_ROUNDS:
         return None
     return [Measurement(samples) for samples in _without_drift(rounds)]
+
+
+def expected_saving(behind: float, error: float) -> float:
+    """Return the share of the leader's time that trying another one, too, saves on average.
+
+    Args:
+        behind: logarithm of the ratio of their expected times.
+        error: standard deviation of that.
+    """
+    z = behind / error
+    return error * (_NORMAL.pdf(z) - z * _NORMAL.cdf(-z))
 
 
 def _without_drift(rounds: Sequence[Sequence[float]]) -> list[tuple[float, ...]]:
@@ -149,16 +172,36 @@ def _is_known(samples: Sequence[float], width: float) -> bool:
     return ordered[-outside] - ordered[outside - 1] <= width * statistics.median(ordered)
 
 
-def _is_settled(rounds: Sequence[Sequence[float]]) -> bool:
-    """Whether the fastest so far loses no more than `_LOSS`, against each of the others."""
+def _is_settled(rounds: Sequence[Sequence[float]], mean_loss: float) -> bool:
+    """Whether the fastest so far loses no more than `_LOSS`, or so much on average."""
     medians = [statistics.median(samples) for samples in _without_drift(rounds)]
     best = medians.index(min(medians))
     others = [other for other in range(len(medians)) if other != best]
+    if mean_loss and min(map(min, rounds)) > 0.0:
+        ahead = ([math.log(row[other] / row[best]) for row in rounds] for other in others)
+        if math.fsum(map(_expected_loss, ahead)) <= mean_loss:
+            return True
     enough = len(others) / _DOUBT
     return all(
         _odds(sum(row[best] <= (1 + _LOSS) * row[other] for row in rounds), len(rounds)) >= enough
         for other in others
     )
+
+
+def _expected_loss(ahead: Sequence[float]) -> float:
+    """What is lost on average to somebody by whom the winner is ahead by so much in each round.
+
+    Args:
+        ahead: logarithms of quotients of their times. Their median is taken for normally
+            distributed about the true one. Its error follows from the quartiles, which say little
+            of few rounds: it counts a part more.
+    """
+    low, middle, high = statistics.quantiles(ahead, n=4, method="inclusive")
+    count = len(ahead)
+    error = _MEDIAN_ERROR * (high - low) / math.sqrt(count) * (1 + 3 / count)
+    if not error:
+        return max(0.0, -middle)
+    return expected_saving(middle, error)
 
 
 def _odds(wins: int, rounds: int) -> float:

@@ -12,6 +12,7 @@ from convfind.cached import cached_property
 from convfind.checking.accuracy import ErrorReport
 from convfind.checking.draw import Assistant, Draw, Results
 from convfind.checking.draws import first_draw, timed_draw
+from convfind.checking.fingerprints import Fingerprints
 from convfind.checking.guards import Guarded, behind_guards
 from convfind.checking.tensor_set import LEAST_GUARD, TensorSet, same_bytes
 from convfind.device.target import DeviceKind
@@ -94,9 +95,14 @@ class Workbench:
     # -- tensors ----------------------------------------------------------------------------------
 
     @cached_property
+    def fingerprints(self) -> Fingerprints | None:
+        """What tells on the device that memory has changed; None where the host reads it."""
+        return Fingerprints.on(self._session)
+
+    @cached_property
     def first(self) -> TensorSet:
         """The tensors on which candidates are checked before anything is timed."""
-        return TensorSet(self._device, first_draw(self._problem))
+        return TensorSet(self._device, first_draw(self._problem), self.fingerprints)
 
     @cached_property
     def sets(self) -> tuple[TensorSet, ...]:
@@ -113,7 +119,7 @@ class Workbench:
             return (self.first,)
         seed = int(np.random.default_rng().integers(2**32))
         draw = timed_draw(self._problem, seed)
-        return tuple(TensorSet(self._device, draw) for _ in range(copies))
+        return tuple(TensorSet(self._device, draw, self.fingerprints) for _ in range(copies))
 
     def next_set(self) -> TensorSet:
         """The copy that was used longest ago, whichever candidate used it.
@@ -178,10 +184,10 @@ class Workbench:
 
 @dataclass(frozen=True, slots=True)
 class _Packed:
-    """Weights of one draw as a solver packed them: on the device, and what they were."""
+    """Weights of one draw as a solver packed them, and what they were: bytes or fingerprint."""
 
-    device: Guarded
-    host: Array
+    memory: Guarded
+    before: Array | int = 0
 
 
 class Candidate:
@@ -199,7 +205,7 @@ class Candidate:
         self._device = device
         self._invoker = invoker
         self._workspace = workspace
-        self._packed = {draw: _Packed(memory, np.empty(0)) for draw, memory in packed.items()}
+        self._packed = {draw: _Packed(memory) for draw, memory in packed.items()}
         self._args: dict[TensorSet, InvokeArgs] = {}
         self._last: TensorSet | None = None
 
@@ -207,10 +213,8 @@ class Candidate:
         """Pack the weights of each draw, once."""
         for place in (self._bench.first, self._bench.sets[0]):
             prepare(self._args_of(place))
-            memory = self._packed[place.draw].device
-            host = np.empty(memory.size, np.uint8)
-            self._device.read(memory.buffer, host, memory.guard)
-            self._packed[place.draw] = _Packed(memory, host)
+            memory = self._packed[place.draw].memory
+            self._packed[place.draw] = _Packed(memory, self._contents(memory))
 
     # -- running ----------------------------------------------------------------------------------
 
@@ -268,18 +272,30 @@ class Candidate:
         if self._workspace is not None and (why := self._workspace.complaint(self._device)):
             raise VerificationError(f"{why} the workspace")
         for packed in self._packed.values():
-            if why := packed.device.complaint(self._device):
+            if why := packed.memory.complaint(self._device):
                 raise VerificationError(f"{why} the packed weights")
-            now = np.empty_like(packed.host)
-            self._device.read(packed.device.buffer, now, packed.device.guard)
-            if not same_bytes(now, packed.host):
+            if not _same(self._contents(packed.memory), packed.before):
                 raise VerificationError("changed the packed weights, which it only reads")
+
+    def _contents(self, memory: Guarded) -> Array | int:
+        """Return the bytes of guarded memory, or their fingerprint."""
+        if (fingerprints := self._bench.fingerprints) is not None:
+            return fingerprints.of(memory.buffer, memory.size, memory.guard)
+        contents = np.empty(memory.size, np.uint8)
+        self._device.read(memory.buffer, contents, memory.guard)
+        return contents
 
     def _args_of(self, place: TensorSet) -> InvokeArgs:
         args = self._args.get(place)
         if args is None:
             workspace = None if self._workspace is None else self._workspace.buffer
-            packed = self._packed[place.draw].device.buffer if self._packed else None
+            packed = self._packed[place.draw].memory.buffer if self._packed else None
             args = InvokeArgs(**vars(place.args), workspace=workspace, packed=packed)
             self._args[place] = args
         return args
+
+
+def _same(one: Array | int, other: Array | int) -> bool:
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return same_bytes(one, other)
+    return isinstance(one, int) and one == other

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 
+from convfind.find.budget import Budget
 from convfind.find.decision import Action, decide
 from convfind.find.isolation.choice import is_isolated
 from convfind.find.network_programs import Field, worthwhile
@@ -20,13 +21,15 @@ def compile_ahead(
 ) -> int:
     """Compile what finds of these problems would compile before they measure anything.
 
-    The finds that follow have it in memory; what fails here they report. With a time budget
-    nothing happens: it is each find's own. Nor for problems whose candidates run in a child.
+    The finds that follow have it in memory; what fails here they report. A time budget is for
+    compiling ahead: what saves the network most comes first, and nothing begins once it is spent.
+    Nothing happens for problems whose candidates run in a child.
 
     Returns:
         How many programs were compiled.
     """
-    if policy.time_budget is not None:
+    budget = Budget(policy.time_budget)
+    if budget.is_spent:
         return 0
     programs = first_programs(problems, session, policy)
     total, done, before = session.kernels.pending(programs), 0, session.kernels.compiled
@@ -36,7 +39,7 @@ def compile_ahead(
         done += 1
         progress("compile", done, total, "")
 
-    session.kernels.load(programs, count)
+    session.kernels.load(programs, count, lambda: budget.is_spent)
     return session.kernels.compiled - before
 
 
@@ -45,7 +48,8 @@ def first_programs(
 ) -> Collection[Program]:
     """Return what finds of these problems begin with: together, as far as a network is worth it.
 
-    Who is left out is known to the finds that follow. A problem counts as often as it is given.
+    They are in the order in which they are worth it. Who is left out is known to the finds that
+    follow. A problem counts as often as it is given.
     """
     fields: dict[Problem, Field] = {}
     for problem, count in Counter(problem.plain() for problem in problems).items():
@@ -58,12 +62,6 @@ def first_programs(
     chosen = worthwhile(list(fields.values()), session.kernels.is_ready)
     for problem, field in fields.items() if len(fields) > 1 else ():
         session.favoured[problem] = frozenset(
-            name for name, one in field.contenders.items() if one.programs <= chosen
+            name for name, one in field.contenders.items() if one.programs <= chosen.keys()
         )
-    return dict.fromkeys(
-        program
-        for field in fields.values()
-        for one in field.contenders.values()
-        for program in one.programs
-        if program in chosen
-    )
+    return chosen

@@ -109,6 +109,8 @@ class LocalBench:
 
     def compile(self, programs: Iterable[Program]) -> Mapping[Program, Future[Any]]:
         """Begin to compile programs in threads."""
+        programs = tuple(dict.fromkeys(programs))
+        self._kernels.expect(sum(not self._kernels.is_ready(program) for program in programs))
         return {program: self._begun(program) for program in programs}
 
     def make_ready(self, *, verify: bool) -> None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from statistics import NormalDist
 from typing import NamedTuple
 
+from convfind.checking.measuring import expected_saving
 from convfind.find.known import Forecast
 from convfind.solver.kernel_spec import Program
 
@@ -21,7 +21,6 @@ from convfind.solver.kernel_spec import Program
 _WORTH, _SHARED_BY = 0.05, 16
 #: Times its run, what it saves a problem that anybody can run at all.
 _NOBODY = 10.0
-_NORMAL = NormalDist()
 
 Programs = frozenset[Program]
 
@@ -39,54 +38,47 @@ class Field(NamedTuple):
     contenders: Mapping[str, Contender]
     weight: int
 
-    def best(self, ready: set[Program]) -> Forecast | None:
+    def best(self, ready: Mapping[Program, None]) -> Forecast | None:
         """Return the best forecast of a solver whose programs are ready."""
-        known = (one.forecast for one in self.contenders.values() if one.programs <= ready)
+        known = (one.forecast for one in self.contenders.values() if one.programs <= ready.keys())
         return min((one for one in known if one is not None), default=None)
 
 
-def worthwhile(fields: Sequence[Field], is_ready: Callable[[Program], bool]) -> set[Program]:
+def worthwhile(fields: Sequence[Field], is_ready: Callable[[Program], bool]) -> dict[Program, None]:
     """Return the programs, of all that contenders have, with which a network's finds begin.
 
-    Every problem has somebody who can run. Solvers of which nothing is known are served, too.
+    They are in order: those that are ready, those of solvers of which nothing is known, and then by
+    what they save. Every problem has somebody who can run.
     """
     contenders = [one for field in fields for one in field.contenders.values()]
-    ready = {one for contender in contenders for one in contender.programs if is_ready(one)}
-    ready |= {
+    needed = dict.fromkeys(one for contender in contenders for one in contender.programs)
+    ready = dict.fromkeys(filter(is_ready, needed))
+    ready |= dict.fromkeys(
         one for contender in contenders if contender.forecast is None for one in contender.programs
-    }
+    )
     whole = sum(field.weight * _least(field) for field in fields)
     enough = _WORTH * whole / max(1, min(len(fields), _SHARED_BY))
     while True:
         savings: dict[Programs, float] = {}
         for field in fields:
-            for needed, saving in _savings(field, ready, enough):
-                savings[needed] = savings.get(needed, 0.0) + saving / len(needed)
+            for programs, saving in _savings(field, ready, enough):
+                savings[programs] = savings.get(programs, 0.0) + saving / len(programs)
         if not savings:
             return ready
-        needed = max(savings, key=savings.__getitem__)
-        if savings[needed] < enough:
+        best = max(savings, key=savings.__getitem__)
+        if savings[best] < enough:
             return ready
-        ready |= needed
+        ready |= dict.fromkeys(best)
 
 
-def expected_saving(behind: float, error: float) -> float:
-    """Return the share of the leader's time that running another solver, too, saves on average.
-
-    Args:
-        behind: logarithm of the ratio of their expected times.
-        error: standard deviation of that.
-    """
-    z = behind / error
-    return error * (_NORMAL.pdf(z) - z * _NORMAL.cdf(-z))
-
-
-def _savings(field: Field, ready: set[Program], enough: float) -> Iterator[tuple[Programs, float]]:
+def _savings(
+    field: Field, ready: Mapping[Program, None], enough: float
+) -> Iterator[tuple[Programs, float]]:
     """Yield what programs that are not ready would save one problem, in ms of the network."""
     forecasts = [one.forecast for one in field.contenders.values() if one.forecast is not None]
     best = field.best(ready)
     for contender in field.contenders.values():
-        needed, forecast = contender.programs - ready, contender.forecast
+        needed, forecast = contender.programs.difference(ready), contender.forecast
         if not needed or forecast is None:
             continue
         if best is None:

@@ -13,6 +13,7 @@ from convfind.checking.measuring import (
     FINALIST_FACTOR,
     FIRST_ROUND,
     QUICK,
+    RACE_LOSS,
     USUAL,
     measure,
     measure_finalists,
@@ -338,14 +339,16 @@ class Search:
             for trial in self._outcome.trials
             if trial.measurement and trial.measurement.least <= FINALIST_FACTOR * best
         ]
+        sampling = self._sampling
+        if self.policy.races:
+            sampling = replace(sampling, width=ALONE_WIDTH, mean_loss=RACE_LOSS)
         if len(finalists) < 2:
             (winner,) = finalists
             if self.policy.races and winner.candidate and not self._budget.is_spent:
-                sampling = replace(self._sampling, width=ALONE_WIDTH)
                 winner.measurement = measure(winner.sample_again, None, sampling)
             return
         samples = [trial.sample_again for trial in finalists]
-        measurements = measure_finalists(samples, self._sampling, lambda: self._budget.is_spent)
+        measurements = measure_finalists(samples, sampling, lambda: self._budget.is_spent)
         if measurements is None:
             return
         for trial, measurement in zip(finalists, measurements, strict=True):

@@ -143,10 +143,11 @@ class Handle:
         """Compile side by side what finds of these problems would compile first.
 
         Finds that follow with the same arguments take less time: a find by itself has few programs
-        to compile at once. Arguments are those of `find`.
+        to compile at once. Arguments are those of `find`; a time budget is for compiling ahead: the
+        programs that save most come first, and none begins once it is spent.
 
         Returns:
-            How many programs were compiled; 0 with a time budget, which is each find's own.
+            How many programs were compiled.
         """
         from convfind.find.ahead import compile_ahead
 

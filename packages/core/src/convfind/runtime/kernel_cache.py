@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
@@ -28,6 +28,9 @@ _MOST_LOADED = 2048
 
 class CompilerPool(Protocol):
     """Compiles programs for a device in more processes than this one."""
+
+    def expect(self, count: int) -> None:
+        """Be told that so many programs are about to come, side by side as far as possible."""
 
     def compile(self, program: Program) -> bytes:
         """Compile a program; several threads may do so at once. Raises `KernelBuildError`."""
@@ -56,14 +59,21 @@ class KernelCache:
         self._counting = threading.Lock()
 
     def load(
-        self, programs: Iterable[Program], done: Callable[[], None] | None = None
+        self,
+        programs: Iterable[Program],
+        done: Callable[[], None] | None = None,
+        is_over: Callable[[], bool] = lambda: False,
     ) -> tuple[Loaded, Failures]:
-        """Load programs; ``done`` is called after each. Failures are returned, not raised."""
+        """Load programs; ``done`` is called after each. Failures are returned, not raised.
+
+        Those that are not begun when it ``is_over`` are neither loaded nor failures.
+        """
         wanted = list(dict.fromkeys(programs))
         known = {program: self.known(program) for program in wanted}
         ready: Loaded = {program: one for program, one in known.items() if one is not None}
         failures: Failures = {}
-        for program, job in self._compiled(program for program in wanted if program not in ready):
+        missing = [program for program in wanted if program not in ready]
+        for program, job in self._compiled(missing, is_over):
             try:
                 ready[program] = self.take(program, job.result())
             except KernelBuildError as error:
@@ -80,6 +90,11 @@ class KernelCache:
     def is_ready(self, program: Program) -> bool:
         """Whether a program is in memory or in the store."""
         return program in self._loaded or bool(self.stored(program))
+
+    def expect(self, count: int) -> None:
+        """Tell whoever compiles that so many programs are about to come."""
+        if self._pool is not None:
+            self._pool.expect(count)
 
     def compile(self, program: Program) -> bytes:
         """Compile a program; safe to call from several threads. Raises `KernelBuildError`."""
@@ -166,17 +181,23 @@ class KernelCache:
         self._loaded.put(program, loaded)
         return loaded
 
-    def _compiled(self, programs: Iterable[Program]) -> Iterable[tuple[Program, Future[bytes]]]:
+    def _compiled(
+        self, programs: Sequence[Program], is_over: Callable[[], bool]
+    ) -> Iterator[tuple[Program, Future[bytes]]]:
         """Compile programs side by side; each comes with its future when that is done."""
-        to_compile = list(programs)
-        if not to_compile:
+        if not programs or is_over():
             return
         from concurrent.futures import ThreadPoolExecutor, as_completed
 
-        with ThreadPoolExecutor(min(self.parallel_level, len(to_compile))) as pool:
-            jobs = {pool.submit(self.compile, program): program for program in to_compile}
+        self.expect(len(programs))
+        with ThreadPoolExecutor(min(self.parallel_level, len(programs))) as pool:
+            jobs = {pool.submit(self.compile, program): program for program in programs}
             for job in as_completed(jobs):
-                yield jobs[job], job
+                if not job.cancelled():
+                    yield jobs[job], job
+                if is_over():
+                    for other in jobs:
+                        other.cancel()
 
 
 @contextmanager

@@ -51,6 +51,21 @@ def mock_pack(w: Bytes, packed: Bytes, size: np.int64) -> None:
     packed[:size] = w[:size]
 
 
+def mock_fingerprint(
+    memory: Bytes, sums: Bytes, words: np.int64, rest: np.int32, seed: np.int64
+) -> None:
+    """Sum words, each times an odd number that follows from its place, as one work-group would."""
+    numbers = memory[: 4 * words].view(np.uint32).astype(np.uint64)
+    numbers = np.concatenate([numbers, memory[4 * words : 4 * words + rest].astype(np.uint64)])
+    mixed = np.arange(numbers.size, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed += np.uint64(seed)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    mixed = (mixed ^ (mixed >> np.uint64(31))) | np.uint64(1)
+    sums[...] = 0
+    sums[:8].view(np.uint64)[...] = (mixed * numbers).sum(dtype=np.uint64)
+
+
 def _convolve(
     x: Bytes,
     w: Bytes,
@@ -75,5 +90,6 @@ MOCK_FUNCTIONS: Mapping[str, Callable[..., None]] = {
     "mock_wrong": mock_wrong,
     "mock_scratch": mock_scratch,
     "mock_pack": mock_pack,
+    "fingerprint": mock_fingerprint,
     **CONFORMANCE_FUNCTIONS,
 }

@@ -9,12 +9,12 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from convfind.device.target import Target
+from convfind.device.target import DeviceKind, Target
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import KernelSpec
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i64
-from convfind.testing import MockSolver
+from convfind.testing import MOCK_TARGET, MockSolver
 from convfind.testing.mock_functions import MOCK_FUNCTIONS, mock_convolution, mock_pack
 from convfind.testing.solvers import MockPacking
 from convfind.testing.tensors import Bytes
@@ -25,6 +25,13 @@ Kernel = Callable[..., None]
 pytestmark = pytest.mark.slow
 
 _FAR = 400_000  # bytes behind or before memory
+
+
+@pytest.fixture(autouse=True, params=["the host", "the device"])
+def compared_by(request: pytest.FixtureRequest, bench: Any) -> None:
+    """Have memory compared by the host, or by the fingerprints that a GPU takes."""
+    if request.param == "the device":
+        bench.backend.devices = (replace(MOCK_TARGET, identity="", kind=DeviceKind.GPU),)
 
 
 class Evil(MockSolver):

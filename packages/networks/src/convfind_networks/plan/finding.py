@@ -13,6 +13,9 @@ from convfind.policy import Mode
 from convfind.runtime.session import Progress, silent
 from convfind.text import format_time
 
+#: The share of a budget that compiling ahead may take.
+_AHEAD = 0.5
+
 
 def is_estimated(problem: Any, result: FindResult) -> bool:
     """Tell whether a problem that is to be measured was not."""
@@ -35,15 +38,15 @@ def find_all(
         problems: the problems, each as often as it occurs.
         mode: as `Handle.find` takes it.
         on_progress: called with stage "find", problems done, problems in all, and a label.
-        time_budget: seconds for all of them. A problem gets an equal share of what is left; when
-            nothing is left, the rest is estimated.
+        time_budget: seconds for all of them. Half of it is there to compile ahead; a problem gets
+            an equal share of what is left. When nothing is left, the rest is estimated.
         **policy: as `Handle.find` takes it.
     """
     distinct = sorted(dict.fromkeys(problems), key=lambda p: -p.flops * problems.count(p))
     began = time.monotonic()
     found: dict[Any, FindResult] = {}
-    if time_budget is None:
-        handle.compile_ahead(distinct, mode, **policy)
+    ahead = None if time_budget is None else time_budget * _AHEAD
+    handle.compile_ahead(problems, mode, time_budget=ahead, **policy)
     for done, problem in enumerate(distinct):
         on_progress("find", done, len(distinct), str(problem))
         limits = dict(policy)

@@ -13,6 +13,8 @@ from convfind.solver.kernel_spec import Program
 
 #: Seconds after which waiting for the compiler costs more than the start of another process.
 _PATIENCE = 1.0
+#: So many programs that are still to come are worth the start of another process at once.
+_WORTH_A_START = 3
 #: Processes at most: each has the whole runtime in memory.
 _MOST = 15
 
@@ -29,13 +31,19 @@ class Compilers:
         self._here = threading.Lock()
         self._children: list[Child] = []
         self._idle: list[Child] = []
+        self._expected = 0
+
+    def expect(self, count: int) -> None:
+        """Be told that so many programs are about to come."""
+        self._expected = count
 
     def compile(self, program: Program) -> bytes:
         """Compile a program; several threads may do so at once. Raises `KernelBuildError`."""
+        expected, self._expected = self._expected, self._expected - 1
         if self._here.acquire(blocking=False):
             return self._compiled_here(program)
-        child = self._idle_child()
-        if child is None and self._here.acquire(timeout=_PATIENCE):
+        child, patience = self._idle_child(), 0.0 if expected >= _WORTH_A_START else _PATIENCE
+        if child is None and self._here.acquire(timeout=patience):
             return self._compiled_here(program)
         if (child := child or self._new_child()) is not None:
             try:

@@ -1,0 +1,90 @@
+"""`Fingerprints`: whether memory is still what it was, found out on the device that has it.
+
+To read tensors back and compare them takes longer than everything else that a GPU's find does. A
+fingerprint is the sum of all words, each times an odd number that follows from its place and from a
+seed that nobody can know: a single word that changes always shows, and of other changes one in 2^32
+at most does not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from convfind.device.target import DeviceKind
+from convfind.runtime.backend import InvokeArgs
+from convfind.solver import asking
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, i32, i64
+
+if TYPE_CHECKING:
+    from convfind.device.target import Target
+    from convfind.runtime.backend import DeviceBuffer, Invoker
+    from convfind.runtime.session import Session
+
+_SOURCE = KernelSource("convfind.checking", "kernels/fingerprint.cl")
+_ITEMS = 256
+#: Work-groups for each compute unit, enough to wait for memory while others compute.
+_GROUPS = 8
+_WORD = 4
+
+
+def program_for(target: Target) -> Program:
+    """Return the program that takes fingerprints on a target."""
+    most = 1 << (max(target.max_work_group, 1).bit_length() - 1)
+    return Program(_SOURCE, defines=make_defines(ITEMS=min(_ITEMS, most)))
+
+
+class Fingerprints:
+    """Takes fingerprints of memory on a device."""
+
+    def __init__(self, session: Session) -> None:
+        """Compile what takes them. Raises `KernelBuildError` or `DeviceError`."""
+        self._device = session.device
+        self._program = program_for(session.target)
+        self._loaded = session.kernels.load_or_raise([self._program])
+        self._groups = _GROUPS * max(1, session.target.compute_units)
+        self._sums = np.empty(self._groups, np.uint64)
+        self._sums_there = self._device.allocate(self._sums.nbytes)
+        #: What nobody knows who writes into memory.
+        self.seed = int(np.random.default_rng().integers(2**63))
+        self._invokers: dict[tuple[int, int], Invoker] = {}
+        self._invoker(_WORD, 0)
+
+    @classmethod
+    def on(cls, session: Session) -> Fingerprints | None:
+        """Return those of a session's device; None where its memory is as near to the host.
+
+        Nor are there any on a device that cannot compile or run what takes them.
+        """
+        target = session.target
+        if target.kind is not DeviceKind.GPU or target.has("unified-memory"):
+            return None
+        try:
+            return cls(session)
+        except asking.FAILURES:
+            return None
+
+    def of(self, buffer: DeviceBuffer, size: int, offset: int = 0) -> int:
+        """Return the fingerprint of so many bytes from an offset on, after all enqueued work."""
+        self._invoker(size, offset)(InvokeArgs(memory=buffer, sums=self._sums_there))
+        self._device.read(self._sums_there, self._sums)
+        return int(self._sums.sum(dtype=np.uint64))
+
+    def _invoker(self, size: int, offset: int) -> Invoker:
+        known = self._invokers.get((size, offset))
+        if known is not None:
+            return known
+        items: Any = dict(self._program.defines)["ITEMS"]
+        words, rest = divmod(size, _WORD)
+        launch = Launch(
+            KernelSpec(self._program, "fingerprint"),
+            (BufferArg("memory", offset), BufferArg("sums"), i64(words), i32(rest), i64(self.seed)),
+            global_size=(self._groups * items, 1, 1),
+            local_size=(items, 1, 1),
+        )
+        invoker = self._invokers[size, offset] = self._device.invoker([launch], self._loaded)
+        return invoker
