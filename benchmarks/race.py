@@ -154,6 +154,7 @@ def _race(
         able, _ = race.contenders(waiting, ran)
         if not able:
             break
+        able = [one for one in able if programs[one.solver_id] <= ready] or able
         for solver in able:
             if not ran or race.contenders([solver], ran)[0]:
                 ran[solver.solver_id] = took[versioned_id(solver)]

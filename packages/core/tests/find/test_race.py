@@ -300,3 +300,16 @@ def test_a_gpu_times_candidates_while_others_are_compiled(bench: Any, problem: C
     found = bench.open("mock-static", extra=(*FIELD, UNKNOWN)).find(problem, "HYBRID")
     assert {one.solver for one in found.solutions} >= {"unknown", "fast", "close"}
     assert outrun(found) == {"slow"}
+
+
+def test_a_cpu_measures_who_is_ready_before_it_compiles(bench: Any, problem: ConvProblem) -> None:
+    first, ready = Runner("first", 50, 0.9), Runner("ready", 40, 0.89)
+    handle = bench.open("mock-static", extra=(first, ready))
+    handle.session.kernels.load_or_raise(ready.solution(problem, handle.target).programs)
+    stages: list[tuple[str, str]] = []
+    found = handle.find(
+        problem, on_progress=lambda stage, done, total, label: stages.append((stage, label))
+    )
+    assert (found.best.solver, found.compiled) == ("ready", 1)
+    assert stages.index(("measure", "ready")) < stages.index(("compile", ""))
+    assert stages.index(("compile", "")) < stages.index(("measure", "first"))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from convfind.checking.workbench import Workbench
+from convfind.find.bench import LocalBench
 from convfind.problem import ConvProblem
 from convfind.runtime.backend import InvokeArgs
 
@@ -36,3 +37,16 @@ def test_candidates_share_the_turns_of_the_copies(
             candidate.sample()
     assert len({*used[:copies]}) == copies
     assert used == used[:copies] * len(candidates)
+
+
+def test_what_was_compiled_for_nobody_is_kept(bench: Any, problem: ConvProblem) -> None:
+    handle = bench.open("mock-dynamic")
+    (solver,) = handle.registry.solvers_for(handle.target)[0]
+    programs = solver.solution(problem, handle.target).programs
+    first = LocalBench(problem, handle.session, constant_weights=False)
+    for job in first.compile(programs).values():
+        job.result()
+    first.close()
+    second = LocalBench(problem, handle.session, constant_weights=False)
+    assert second.is_ready(programs)
+    assert handle.session.kernels.compiled == len(programs)

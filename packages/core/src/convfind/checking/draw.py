@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from convfind.cached import cached_property
 from convfind.checking.accuracy import ErrorReport
 from convfind.problem.contract import Problem
 from convfind.runtime.tensors import empty_memory, memory_of
@@ -45,11 +44,6 @@ class Draw(ABC):
     def reads_results(self) -> bool:
         """True if a run adds to what the results were."""
         return False
-
-    @cached_property
-    def scratch(self) -> dict[str, Array]:
-        """Memory to read the tensors back to: fresh pages cost as much as reading."""
-        return {name: np.empty_like(memory) for name, memory in self.memory.items()}
 
     @abstractmethod
     def make_ready(self, assistant: Assistant = no_assistant) -> None:

@@ -13,7 +13,7 @@ from convfind.checking.fingerprints import Fingerprints
 from convfind.checking.guards import POISON, Guarded, poisoned
 from convfind.checking.pieces import side_by_side, slices_of
 from convfind.errors import VerificationError
-from convfind.runtime.backend import Device, InvokeArgs
+from convfind.runtime.backend import Device, DeviceBuffer, InvokeArgs
 from convfind.runtime.tensors import empty_memory, tensor_view
 
 Array = np.ndarray[Any, Any]
@@ -23,6 +23,8 @@ LEAST_GUARD = 1 << 19
 #: Bytes that are compared at a time, in a core's cache, and that one thread compares.
 _BLOCK = 1 << 16
 _PIECE = 1 << 23
+#: Bytes that are read at a time.
+_READ = 1 << 20
 
 
 class TensorSet:
@@ -66,9 +68,7 @@ class TensorSet:
         if self._fingerprints and self._marks == self._fingerprints_now(self._fingerprints):
             return None
         for name, buffer in self._reads.items():
-            now = self.draw.scratch[name]
-            self._device.read(buffer, now)
-            if not same_bytes(now, self.draw.memory[name]):
+            if not has_contents(self._device, buffer, self.draw.memory[name]):
                 return name
         return None
 
@@ -135,6 +135,21 @@ class TensorSet:
         gaps = memory.copy()
         tensor_view(self.draw.problem, name, gaps)[...] = 0
         return gaps
+
+
+def has_contents(device: Device, buffer: DeviceBuffer, contents: Array, offset: int = 0) -> bool:
+    """Whether device memory, from an offset on, has the bytes of an array.
+
+    It is read in pieces, into memory that stays in a cache.
+    """
+    expected = contents.reshape(-1).view(np.uint8)
+    read = np.empty(min(expected.size, _READ), np.uint8)
+    for piece in slices_of(expected.size, _READ):
+        now = read[: piece.stop - piece.start]
+        device.read(buffer, now, offset + piece.start)
+        if not same_bytes(now, expected[piece]):
+            return False
+    return True
 
 
 def same_bytes(one: Array, other: Array) -> bool:

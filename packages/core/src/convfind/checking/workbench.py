@@ -14,7 +14,7 @@ from convfind.checking.draw import Assistant, Draw, Results
 from convfind.checking.draws import first_draw, timed_draw
 from convfind.checking.fingerprints import Fingerprints
 from convfind.checking.guards import Guarded, behind_guards
-from convfind.checking.tensor_set import LEAST_GUARD, TensorSet, same_bytes
+from convfind.checking.tensor_set import LEAST_GUARD, TensorSet, has_contents
 from convfind.device.target import DeviceKind
 from convfind.errors import VerificationError
 from convfind.problem.contract import Problem
@@ -274,7 +274,7 @@ class Candidate:
         for packed in self._packed.values():
             if why := packed.memory.complaint(self._device):
                 raise VerificationError(f"{why} the packed weights")
-            if not _same(self._contents(packed.memory), packed.before):
+            if not self._is_unchanged(packed):
                 raise VerificationError("changed the packed weights, which it only reads")
 
     def _contents(self, memory: Guarded) -> Array | int:
@@ -285,6 +285,12 @@ class Candidate:
         self._device.read(memory.buffer, contents, memory.guard)
         return contents
 
+    def _is_unchanged(self, packed: _Packed) -> bool:
+        memory, before = packed.memory, packed.before
+        if isinstance(before, int):
+            return self._contents(memory) == before
+        return has_contents(self._device, memory.buffer, before, memory.guard)
+
     def _args_of(self, place: TensorSet) -> InvokeArgs:
         args = self._args.get(place)
         if args is None:
@@ -293,9 +299,3 @@ class Candidate:
             args = InvokeArgs(**vars(place.args), workspace=workspace, packed=packed)
             self._args[place] = args
         return args
-
-
-def _same(one: Array | int, other: Array | int) -> bool:
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return same_bytes(one, other)
-    return isinstance(one, int) and one == other

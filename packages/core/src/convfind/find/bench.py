@@ -127,9 +127,13 @@ class LocalBench:
         self._workbench.restore()
 
     def close(self) -> None:
-        """Forget what has not begun to compile."""
+        """Forget what has not begun to compile, and keep what nobody has run: others may."""
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
+        for program, job in self._jobs.items():
+            if job.done() and not job.cancelled() and job.exception() is None:
+                self._kernels.store(program, job.result())
+        self._jobs.clear()
 
     def _begun(self, program: Program) -> Future[Any]:
         if self._kernels.known(program) is not None:

@@ -164,6 +164,10 @@ class Search:
                 able, outrun = race.contenders(waiting, self._times)
                 # Where nobody that was to win has run, everybody may.
                 able = able or ([] if self._outcome.trials else waiting)
+                if not self._times_beside_compiling:
+                    # By their times fewer of the others may be worth compiling.
+                    is_ready = self.bench.is_ready
+                    able = [s for s in able if is_ready(trials[s.solver_id].programs)] or able
             if not able:
                 break
             batch = able[: self._budget.batch(self.bench.parallel_level)]
@@ -203,7 +207,7 @@ class Search:
         A GPU times one while the host compiles the next; a CPU that compiles times nothing well.
         """
         jobs = self.bench.compile(program for trial in trials for program in trial.programs)
-        is_beside = self.session.target.kind is not DeviceKind.CPU and not self._budget.is_limited
+        is_beside = self._times_beside_compiling
         if not is_beside:
             self._wait(trials, jobs)
         if is_beside or any(_failure(trial.recipe, jobs) is None for trial in trials):
@@ -356,6 +360,10 @@ class Search:
             logger.info("%s: %s among %d finalists", trial.solver.solver_id, trial, len(finalists))
 
     # -- small parts ------------------------------------------------------------------------------
+
+    @property
+    def _times_beside_compiling(self) -> bool:
+        return self.session.target.kind is not DeviceKind.CPU and not self._budget.is_limited
 
     @property
     def _is_over(self) -> bool:

@@ -108,7 +108,7 @@ class KernelCache:
         with _told_as_failure(program):
             loaded = self._device.load(program, binary)
         self._loaded.put(program, loaded)
-        self._store.put(self._key(program), binary)
+        self.store(program, binary)
         return loaded
 
     def load_or_raise(self, programs: Iterable[Program]) -> Loaded:
@@ -156,6 +156,10 @@ class KernelCache:
         """Store a program that another process has compiled for this one."""
         with self._counting:
             self.compiled += 1
+        self.store(program, binary)
+
+    def store(self, program: Program, binary: bytes) -> None:
+        """Store a program that `compile` has made, for whoever needs it."""
         self._store.put(self._key(program), binary)
 
     def close(self) -> None:
