@@ -31,6 +31,28 @@ _DEVICES = {
     "cpu-xeon": "two cores of an Intel Xeon, AVX-512",
     "host": "the host's side: calls, databases, tuning, models",
 }
+#: Columns that name what was measured, before those with measurements.
+_NAMES = ("network", "model", "what", "batch", "precision", "time")
+#: Columns that say how many times as fast as a peer: ``ratio, forward`` or ``speed-up over ...``.
+_COMPARISON = re.compile(r"(?:ratio|speed-up)(?: (?:over|to) the best)?,? ?(.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedUp:
+    """How many times as fast as a peer each row of a table is; ``detail`` says in which form."""
+
+    detail: str
+    ratios: tuple[tuple[str, float], ...]
+
+    @property
+    def mean(self) -> float:
+        """The geometric mean over the rows."""
+        return math.exp(math.fsum(math.log(ratio) for _, ratio in self.ratios) / len(self.ratios))
+
+    @property
+    def least(self) -> float:
+        """The least of the rows."""
+        return min(ratio for _, ratio in self.ratios)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +87,31 @@ class Table:
         """The file's name without its ending, which begins with the date."""
         return self.path.stem
 
-    def ratios(self) -> str:
-        """Return geometric mean and least of each column of ratios over a peer, or nothing."""
-        said = []
+    @property
+    def is_of_networks(self) -> bool:
+        """Whether its rows are whole networks, rather than layers or parts."""
+        return self.columns[0] in ("network", "model")
+
+    def speed_ups(self) -> list[SpeedUp]:
+        """Return the comparisons with a peer; what was measured before a change is none."""
+        found = []
+        names = sum(1 for column in self.columns if column in _NAMES) or 1
         for position, column in enumerate(self.columns):
-            if not column.startswith("ratio"):
+            match = _COMPARISON.fullmatch(column)
+            if match is None or match[1] == "before":
                 continue
-            cells = [row[position] for row in self.rows if position < len(row)]
-            values = [float(found[0]) for cell in cells if (found := _NUMBER.match(cell))]
-            if values:
-                mean = math.exp(math.fsum(map(math.log, values)) / len(values))
-                said.append(f"{mean:.2f} ({min(values):.2f})")
-        return ", ".join(said)
+            ratios = tuple(
+                (self._name(row[:names]), float(number[0]))
+                for row in self.rows
+                if position < len(row) and (number := _NUMBER.match(row[position]))
+            )
+            if ratios:
+                found.append(SpeedUp(match[1], ratios))
+        return found
+
+    def _name(self, cells: tuple[str, ...]) -> str:
+        named = zip(self.columns, cells, strict=False)
+        return ", ".join(f"batch {cell}" if column == "batch" else cell for column, cell in named)
 
     def markdown(self) -> str:
         """Return title, command and rows as Markdown."""
@@ -103,7 +138,8 @@ def index() -> str:
             lines += ["| measured | table | rows | ratio over the peer: geometric mean (least) |"]
             lines += ["|---|---|---|---|"]
         link = f"[{table.title}](results/{table.device}/{table.path.name})"
-        lines.append(f"| {table.measured} | {link} | {len(table.rows)} | {table.ratios()} |")
+        ratios = ", ".join(f"{one.mean:.2f} ({one.least:.2f})" for one in table.speed_ups())
+        lines.append(f"| {table.measured} | {link} | {len(table.rows)} | {ratios} |")
     return "\n".join([*lines, "", ""])
 
 

@@ -1,10 +1,9 @@
-"""Benchmark pages from the recorded tables: a plot of their ratios over peers, and their rows."""
+"""Benchmark pages from the recorded tables: networks before layers, each with a plot."""
 
 from __future__ import annotations
 
 import html
 import math
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from results import _DEVICES, Table, tables
 
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _LABELS, _WIDTH, _ROW = 330, 760, 22
 
 
@@ -35,32 +33,47 @@ def devices() -> dict[str, str]:
 
 
 def page(device: str) -> str:
-    """Return a device's page: the plot, then every table with its command."""
-    own = [table for table in tables() if table.device == device]
+    """Return a device's page: its networks, then its layers, each a plot and tables."""
+    networks = [table for table in _newest_first(device) if table.is_of_networks]
+    others = [table for table in _newest_first(device) if not table.is_of_networks]
     parts = [f"# {_title(device)}", ""]
-    bars = [bar for table in own for bar in _bars(table)]
-    if bars:
-        parts += [
-            "Speed relative to the peer that each table names; 1 is equally fast. A line spans the "
-            "layers of a table, its dot is their geometric mean, and red marks layers slower than "
-            "the peer.",
-            "",
-            _plot(bars),
-            "",
-        ]
-    for table in own:
-        first, _, rest = table.markdown().partition("\n")
-        parts += [f"## {first.lstrip('# ')} {{#{table.name}}}", rest]
-    return "\n".join(parts)
+    if networks:
+        parts += ["## Whole networks", ""]
+        parts += _drawn(
+            [bar for table in networks for bar in _rows(table)],
+            "Speed relative to the best peer that each table names; 1 is equally fast, and a red "
+            "line leads to networks that are slower than it.",
+        )
+        parts += [_section(table) for table in networks]
+        parts += ["## Layers and parts", ""]
+    parts += _drawn(
+        [bar for table in others for bar in _columns(table)],
+        "Speed relative to the peer that each table names; 1 is equally fast. A line spans the "
+        "layers of a table, its dot is their geometric mean, and red marks layers slower than "
+        "the peer.",
+    )
+    return "\n".join([*parts, *(_section(table) for table in others)])
 
 
 def overview() -> str:
-    """Return links to the devices' pages with the number of their tables."""
-    lines = ["| device | tables |", "|---|---|"]
+    """Return what was measured of whole networks, then links to the devices' pages."""
+    lines = ["| whole networks | times as fast as the best peer |", "|---|---|"]
+    for device in _DEVICES:
+        for table in _newest_first(device):
+            if table.is_of_networks and (speed_ups := table.speed_ups()):
+                link = f"[{table.title}](../benchmarks/{device}.md#{table.name})"
+                each = "<br>".join(f"{row}: {ratio:.2f}" for row, ratio in speed_ups[0].ratios)
+                lines.append(f"| {_title(device)}: {link} ({table.measured}) | {each} |")
+    lines += ["", "| device | tables |", "|---|---|"]
     for device in _DEVICES:
         count = sum(table.device == device for table in tables())
         lines.append(f"| [{_title(device)}](../benchmarks/{device}.md) | {count} |")
     return "\n".join(lines)
+
+
+def _newest_first(device: str) -> list[Table]:
+    own = [table for table in tables() if table.device == device]
+    return sorted(own, key=lambda table: table.measured, reverse=True)
 
 
 def _title(device: str) -> str:
@@ -68,19 +81,35 @@ def _title(device: str) -> str:
     return name[0].upper() + name[1:]
 
 
-def _bars(table: Table) -> list[Bar]:
-    bars = []
-    for position, column in enumerate(table.columns):
-        if not column.startswith("ratio"):
-            continue
-        cells = [row[position] for row in table.rows if position < len(row)]
-        values = [float(found[0]) for cell in cells if (found := _NUMBER.match(cell))]
-        if values and min(values) > 0:
-            mean = math.exp(math.fsum(map(math.log, values)) / len(values))
-            detail = column.removeprefix("ratio").strip(" :,")
-            label = f"{table.title}{': ' + detail if detail else ''}"
-            bars.append(Bar(label, min(values), mean, max(values)))
-    return bars
+def _section(table: Table) -> str:
+    first, _, rest = table.markdown().partition("\n")
+    return f"### {first.lstrip('# ')} {{#{table.name}}}\n{rest}"
+
+
+def _rows(table: Table) -> list[Bar]:
+    """Return a bar for each network: a mean over networks says little to who has one of them."""
+    return [
+        Bar(row, ratio, ratio, ratio)
+        for speed_up in table.speed_ups()[:1]
+        for row, ratio in speed_up.ratios
+    ]
+
+
+def _columns(table: Table) -> list[Bar]:
+    """Return a bar for each comparison, over the rows of the table."""
+    return [
+        Bar(
+            f"{table.title}{': ' + one.detail if one.detail else ''}",
+            one.least,
+            one.mean,
+            max(ratio for _, ratio in one.ratios),
+        )
+        for one in table.speed_ups()
+    ]
+
+
+def _drawn(bars: Sequence[Bar], words: str) -> list[str]:
+    return [words, "", _plot(bars), ""] if bars else []
 
 
 def _plot(bars: Sequence[Bar]) -> str:
@@ -111,7 +140,7 @@ def _plot(bars: Sequence[Bar]) -> str:
         label = bar.label if len(bar.label) <= 52 else "\u2026" + bar.label[-51:]
         full = f"{bar.label}: {bar.mean:.2f} ({bar.least:.2f} to {bar.greatest:.2f})"
         slower = (
-            f'<line class="slower" x1="{x(bar.least):.1f}" x2="{x(min(1, bar.greatest)):.1f}" '
+            f'<line class="slower" x1="{x(bar.least):.1f}" x2="{x(_end(bar)):.1f}" '
             f'y1="{y}" y2="{y}"/>'
             if bar.least < 1
             else ""
@@ -124,3 +153,8 @@ def _plot(bars: Sequence[Bar]) -> str:
             f'<circle class="dot" cx="{x(bar.mean):.1f}" cy="{y}" r="4.5"/></g>'
         )
     return "".join([*parts, "</svg></figure>"])
+
+
+def _end(bar: Bar) -> float:
+    """Return where the red part of a bar ends, which a single slower network has up to 1."""
+    return 1 if bar.least == bar.greatest else min(1, bar.greatest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -35,6 +36,33 @@ STUCK = """
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(60)
     """
+
+#: A device whose compiler, told to by a terminal's Ctrl-C, keeps its thread to itself all the same.
+BUSY = """
+    import hashlib, os, signal
+
+    from convfind.plugins import hookimpl
+    from convfind.testing import MockBackend, mock_solvers
+    from convfind.testing.mock_backend import MockDevice
+
+    def compile(self, program):
+        os.kill(0, signal.SIGINT)  # the group, as a terminal does
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 10**8)  # which no signal reaches
+        os._exit(7)
+
+    MockDevice.compile = compile
+
+    @hookimpl
+    def convfind_register_backends(register):
+        register.add(MockBackend)
+
+    @hookimpl
+    def convfind_register_solvers(register):
+        register.extend(mock_solvers())
+    """
+
+#: A problem.
+LAYER = ["conv", "-n", "1", "-c", "2", "-H", "4", "-W", "4", "-k", "2", "-y", "3", "-x", "3"]
 
 PLUGINS = {
     "aaa-working": """
@@ -135,9 +163,8 @@ def test_broken_plugins_stop_nothing_and_the_doctor_names_them(
 def test_a_hit_in_a_new_process_compiles_and_measures_nothing(
     environment: dict[str, str],
 ) -> None:
-    line = ["conv", "-n", "1", "-c", "2", "-H", "4", "-W", "4", "-k", "2", "-y", "3", "-x", "3"]
-    first = json.loads(convfind(environment, "find", "--json", *line).stdout)
-    done = convfind(environment, "find", "--json", *line)
+    first = json.loads(convfind(environment, "find", "--json", *LAYER).stdout)
+    done = convfind(environment, "find", "--json", *LAYER)
     second = json.loads(done.stdout)
     assert first["measured"] > 0
     assert (second["origin"], second["compiled"], second["measured"]) == ("user-db", 0, 0)
@@ -159,6 +186,30 @@ def test_ctrl_c_ends_the_program_whatever_it_is_busy_with(
     assert "interrupted" in convfind(environment, "stuck", code=130).stderr
 
 
+@pytest.mark.parametrize("isolate", ["always", "never"])
+@pytest.mark.parametrize(
+    "words",
+    [["find", *LAYER], ["run", *LAYER], ["bench", "layers.txt"], ["compile", *LAYER]],
+    ids=lambda words: words[0],
+)
+def test_ctrl_c_ends_what_measures_and_compiles(
+    environment: dict[str, str], tmp_path: Path, words: list[str], isolate: str
+) -> None:
+    (tmp_path / "aaa_working.py").write_text(textwrap.dedent(BUSY))
+    (tmp_path / "layers.txt").write_text(f"{' '.join(LAYER)}\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "convfind", *words],
+        env=environment | {"CONVFIND_ISOLATE": isolate},
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+        start_new_session=True,
+        # A shell that starts a program in the background lets it ignore the signal.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert done.returncode == 130
+
+
 def test_an_illegal_setting_is_an_error_of_commands_that_need_it(
     environment: dict[str, str],
 ) -> None:
@@ -174,12 +225,7 @@ def test_a_database_that_cannot_be_used_is_a_warning(
     (tmp_path / "file").write_text("not a folder")
     environment["CONVFIND_USER_DB_PATH"] = str(tmp_path / "file")
     environment["CONVFIND_DISABLE_PLUGINS"] = "bbb-raises, ccc-duplicate, ddd-nonsense"
-    done = convfind(
-        environment,
-        "find",
-        "--json",
-        *["conv", "-n", "1", "-c", "2", "-H", "4", "-W", "4", "-k", "2"],
-    )
+    done = convfind(environment, "find", "--json", *LAYER)
     assert json.loads(done.stdout)["origin"] == "measured"
     warnings = [line for line in done.stderr.splitlines() if str(tmp_path / "file") in line]
     assert warnings

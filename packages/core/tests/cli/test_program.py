@@ -142,7 +142,7 @@ def test_an_interrupt_before_the_command_is_one_line(
     with pytest.raises(SystemExit) as caught:
         main()
     assert caught.value.code == 130
-    assert capsys.readouterr().err == "Aborted.\n"
+    assert capsys.readouterr().err == "error: interrupted\n"
 
 
 def test_the_version_and_the_help_are_where_people_look_for_them(shell: Any) -> None:

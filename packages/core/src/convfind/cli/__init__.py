@@ -30,5 +30,5 @@ def main() -> NoReturn:
         end_when_interrupted()
         run()
     except KeyboardInterrupt:
-        print("Aborted.", file=sys.stderr)
+        print("error: interrupted", file=sys.stderr)
         sys.exit(130)

@@ -8,15 +8,17 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.protocol import rich_cast
 from rich.table import Table
 
 from convfind.cli.driver_arguments import join_driver_line
+from convfind.cli.narrow import narrow
 from convfind.log import show_messages
 from convfind.plugins.registry import Registry
 from convfind.settings import Settings
 from convfind.text import new_table as new_table  # most commands print one
 
-#: Tables keep their natural width: fitted to a terminal or to rich's 80 columns they lose digits.
+#: Tables keep their natural width where nobody knows how much room there is.
 _WIDTH = 250
 
 
@@ -41,10 +43,16 @@ class App:
         click.echo(json.dumps(data, indent=2, allow_nan=False))
 
     def print(self, *items: object) -> None:
-        """Print lines or tables for people."""
-        console = Console(width=_WIDTH, highlight=False, markup=False, emoji=False)
-        for item in items:
-            console.print(item, soft_wrap=not isinstance(item, Table))
+        """Print lines or tables for people; a table on a narrow terminal has rows of more lines."""
+        console = Console(highlight=False, markup=False, emoji=False)
+        room, console.width = console.width, max(console.width, _WIDTH)
+        for item in map(rich_cast, items):
+            if not isinstance(item, Table):
+                console.print(item, soft_wrap=True)
+            elif console.is_terminal and console.measure(item).maximum > room:
+                console.print("\n".join(narrow(item, room)), soft_wrap=True)
+            else:
+                console.print(item)
 
     def note(self, message: str) -> None:
         """Print a message that is no result, to standard error."""
