@@ -111,6 +111,32 @@ def test_the_index_of_results_is_that_of_the_data() -> None:
     assert updated == page, "run `python benchmarks/results.py --write`"
 
 
+def test_benchmarks_begin_with_whole_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs/site"))
+    pages = program("docs/site/benchmark_pages.py")
+    for device in pages.devices():
+        page = pages.page(device)
+        tables = [one for one in pages.tables() if one.device == device]
+        places = [(page.index(f"{{#{one.name}}}"), one.is_of_networks) for one in tables]
+        assert [kind for _, kind in sorted(places)] == sorted(
+            (one.is_of_networks for one in tables), reverse=True
+        )
+        if any(one.is_of_networks for one in tables):
+            assert page.index("## Whole networks") < page.index("<figure")
+
+
+def test_every_comparison_of_networks_is_in_the_overview(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs/site"))
+    pages = program("docs/site/benchmark_pages.py")
+    overview = pages.overview()
+    compared = [one for one in pages.tables() if one.is_of_networks and one.speed_ups()]
+    assert compared
+    for table in compared:
+        assert table.name in overview
+        for row in table.rows:
+            assert row[0] in overview
+
+
 def test_the_index_links_every_page() -> None:
     linked = set(_LINK.findall((ROOT / "docs/index.md").read_text()))
     pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"}
