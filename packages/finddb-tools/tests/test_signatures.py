@@ -17,8 +17,9 @@ from convfind.finddb.packs import installed_packs
 from convfind.plugins import hookimpl
 from convfind.plugins.registry import BackendRegistry, SolverRegistry
 from convfind.problem import ConvProblem
-from convfind.testing.mock_backend import MOCK_TARGET, MockBackend
+from convfind.testing.mock_backend import MOCK_TARGET, MockBackend, MockFaults
 from convfind.testing.solvers import mock_solvers
+from convfind_finddb_tools.drift import measure_again
 
 pytest.importorskip("cryptography", reason="cryptography is not installed")
 
@@ -211,6 +212,28 @@ def test_records_that_contradict_what_is_measured_are_refused(
     assert SMALL.key in message
     assert not installed_packs(shell.settings.user_db_path)
     shell("db", "install", pack)  # nobody asked
+
+
+def test_a_busy_moment_is_no_contradiction(
+    shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack = measured_pack(shell, tmp_path, 1.0)
+    faults, factors = MockFaults(), [10.0, 3.0, 1.0]
+
+    class Busy(MockPlugin):
+        @hookimpl
+        def convfind_register_backends(self, register: BackendRegistry) -> None:
+            register.add(MockBackend(faults=faults))
+
+    def measured(handle: Any, records: Any) -> Any:
+        faults.slowdown = factors.pop(0)
+        return measure_again(handle, records)
+
+    shell.plugins = (Busy(),)
+    monkeypatch.setattr("convfind_finddb_tools.pack_timing.measure_again", measured)
+    (record,) = shell.json("db", "install", pack, "--verify", "1")["measured"]
+    assert record["ratio"] == pytest.approx(1.0)
+    assert not factors
 
 
 def test_measuring_needs_the_device(shell: Any, signed: Path) -> None:

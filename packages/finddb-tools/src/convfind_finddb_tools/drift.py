@@ -26,9 +26,14 @@ class Drift:
         """Time now over the recorded one."""
         return None if self.now_ms is None else self.now_ms / self.recorded_ms
 
+    @property
+    def factor(self) -> float:
+        """The greater of the two times over the lesser; 1 where nothing was measured."""
+        return 1.0 if self.ratio is None else max(self.ratio, 1 / self.ratio)
+
     def exceeds(self, threshold: float) -> bool:
         """Return whether the times differ by more than a share of the lesser one."""
-        return self.ratio is not None and max(self.ratio, 1 / self.ratio) > 1 + threshold
+        return self.factor > 1 + threshold
 
 
 def sample_winners(
