@@ -70,6 +70,18 @@ class OpenCLInvoker(BoundSteps["_ReadyLaunch | _ReadyFill"]):
         """Run the steps, wait, and return milliseconds from first start to last end."""
         if not self._steps:
             return 0.0
+        events, wall = self._run_timed(args)
+        return _device_time(events[0][0], events[-1][1], wall)
+
+    def step_times(self, args: InvokeArgs) -> list[float]:
+        """Run the steps in a row, wait, and return the milliseconds of each."""
+        if not self._steps:
+            return []
+        events, wall = self._run_timed(args)
+        return [_device_time(first, last, wall) for first, last in events]
+
+    def _run_timed(self, args: InvokeArgs) -> tuple[list[tuple[cl.Event, cl.Event]], float]:
+        """Return each step's first and last event, and milliseconds on the host's clock."""
         try:
             self.bind(args)
             queue = self._timing_queue()
@@ -78,15 +90,14 @@ class OpenCLInvoker(BoundSteps["_ReadyLaunch | _ReadyFill"]):
             began = perf_counter()
             try:
                 events = [step.enqueue(queue, args) for step in self._steps]
-                first, last = events[0][0], events[-1][1]
-                self._caller.wait(last.wait)
+                self._caller.wait(events[-1][1].wait)
             except BaseException:
                 queue.finish()  # so that what comes next may be on another queue
                 raise
             self._host_memory.passed()
         except cl.Error as exc:
             raise self._launch_error(exc) from exc
-        return _device_time(first, last, (perf_counter() - began) * 1e3)
+        return events, (perf_counter() - began) * 1e3
 
     def _launch_error(self, error: cl.Error) -> DeviceError | LaunchError:
         return translated(error, f"launch of {self.names}", LaunchError)

@@ -108,6 +108,7 @@ class Network:
         allow_tf32: Collection[str] = (),
         autocast: str | None = None,
         deterministic: bool = False,
+        rehearse: bool = False,
         on_progress: Progress = silent,
         **policy: Unpack[FindKeywords],
     ) -> Plan:
@@ -126,6 +127,9 @@ class Network:
             autocast: ``float16`` or ``bfloat16``: the products of a float32 network are computed in
                 this type, as PyTorch's autocast has it, once norms are folded into them.
             deterministic: only solvers that promise the same bits in every run.
+            rehearse: time the solutions that finds had among the fastest once more, within runs of
+                the network, and use what is fastest there. It takes seconds, on CPUs and GPUs by
+                OpenCL, and nowhere else has an effect; `Plan.save` keeps the outcome.
             on_progress: called with stage "find", problems done, problems in all, and a label.
             **policy: as `Handle.find` takes it. A ``time_budget`` is for the whole network; what
                 is left over then is served by estimates, and the plan's notes say so.
@@ -146,6 +150,7 @@ class Network:
             allow_tf32=allow_tf32,
             autocast=autocast,
             deterministic=deterministic,
+            rehearse=rehearse,
             on_progress=on_progress,
             **policy,
         )

@@ -91,6 +91,29 @@ def test_a_tensor_of_less_memory_than_its_shape_takes_is_refused(
         plan.run({name: small})
 
 
+def test_an_array_that_changes_between_runs_is_read_anew(plan: Plan, graph: Graph) -> None:
+    first, second = (inputs_of(graph, seed)["x0"] for seed in (0, 1))
+    expected = [plan.run({"x0": x})["y"] for x in (first, second)]
+    same = aligned(first)
+    got = [plan.run({"x0": same})["y"]]
+    same[...] = second
+    got.append(plan.run({"x0": same})["y"])
+    plan.run({"x0": aligned(first)})
+    got.append(plan.run({"x0": same})["y"])
+    np.testing.assert_array_equal(got, [*expected, expected[1]])
+
+
+def test_outputs_of_any_size_are_the_callers(handle: Handle) -> None:
+    """Small ones are copied out of memory that stays bound."""
+    for size in (8, 96):
+        graph = graph_of(small, (1, 3, size, size))
+        plan = compiled(handle, graph, channels_last=False)
+        results = [plan.run(inputs_of(graph, seed))["y"] for seed in (0, 1, 0)]
+        assert not np.shares_memory(results[0], results[2])
+        np.testing.assert_array_equal(results[0], results[2])
+        assert (results[0] != results[1]).any()
+
+
 def test_inputs_in_any_order_of_memory_are_right(plan: Plan, graph: Graph) -> None:
     x = inputs_of(graph)["x0"]
     lies_last = np.ascontiguousarray(np.moveaxis(x, 1, -1))

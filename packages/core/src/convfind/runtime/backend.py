@@ -87,6 +87,17 @@ class Invoker(Protocol):
         """Run the steps, wait, and return device time in ms, from first start to last end."""
 
 
+@runtime_checkable
+class StepwiseInvoker(Invoker, Protocol):
+    """An invoker of a runtime that can tell the time of each step within one run."""
+
+    def step_times(self, args: InvokeArgs) -> Sequence[float]:
+        """Run the steps in a row, wait, and return the device time of each in ms.
+
+        Steps that fill nothing are left out.
+        """
+
+
 class Device(ABC):
     """An opened device with one in-order queue. Methods raise `DeviceError` or `LaunchError`.
 
@@ -169,6 +180,9 @@ class Device(ABC):
     def overlap(self, first: DeviceBuffer, second: DeviceBuffer) -> bool:
         """Return whether two buffers have a byte of memory in common."""
         return first is second
+
+    def check_usable(self) -> None:  # noqa: B027  # a device that never ends is always usable
+        """Raise `DeviceError` where the device is closed, or was opened by another process."""
 
     @abstractmethod
     def synchronize(self) -> None:

@@ -35,6 +35,7 @@ class PlanSource:
     device: str | None
     policy: dict[str, Any]
     channels_last: bool | None
+    rehearse: bool
 
     @contextmanager
     def opened(self) -> Iterator[Plan]:
@@ -49,6 +50,7 @@ class PlanSource:
                     handle,
                     self.shapes,
                     channels_last=self.channels_last,
+                    rehearse=self.rehearse,
                     on_progress=progress,
                     **self.policy,
                 )
@@ -66,6 +68,10 @@ def takes_plan(function: Function) -> Function:
         "--channels-last/--channels-first", default=None,
         help="How values lie where they can.  [as the device wants it]",
     )  # fmt: skip
+    @click.option(
+        "--rehearse", is_flag=True,
+        help="Time the fastest solutions within runs of the network, too, and use the fastest.",
+    )  # fmt: skip
     @takes_policy
     @click.pass_obj
     @functools.wraps(function)
@@ -77,9 +83,10 @@ def takes_plan(function: Function) -> Function:
         device: str | None,
         policy: dict[str, Any],
         channels_last: bool | None,
+        rehearse: bool,
         **others: Any,
     ) -> None:
-        source = PlanSource(app, model, shapes, device, policy, channels_last)
+        source = PlanSource(app, model, shapes, device, policy, channels_last, rehearse)
         function(app, source=source, **others)
 
     return command

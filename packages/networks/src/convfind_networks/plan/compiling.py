@@ -1,41 +1,24 @@
-"""Compiling: from a graph to a plan: layouts, problems, finds, memory, packed constants."""
+"""Compiling: from a graph to a plan: layouts, problems, finds, and which solutions are used."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Collection
 from typing import Any, SupportsFloat
 
-import numpy as np
-
-from convfind.find.result import FindResult
 from convfind.handle import Handle
 from convfind.policy import Mode
 from convfind.runtime.session import Progress, silent
-from convfind.solver.recipe import Recipe, memory_names
 from convfind_networks.graph import Graph
-from convfind_networks.layouts import LaidOut, channels_last_where_possible, lay_out
-from convfind_networks.lowering import (
-    Call,
-    decompose,
-    fuse_pairs,
-    split_activations,
-)
-from convfind_networks.memory import MemoryPlan, View, plan_memory
-from convfind_networks.ops import Concat, Split
-from convfind_networks.plan.constants import Constants, laid_down
-from convfind_networks.plan.finding import choice_of, find_all, is_estimated
+from convfind_networks.layouts import channels_last_where_possible, lay_out
+from convfind_networks.lowering import decompose, split_activations
+from convfind_networks.plan.draft import Draft
+from convfind_networks.plan.finding import find_all
 from convfind_networks.plan.fusion import faster_pairs
 from convfind_networks.plan.layout_choice import choose_layouts
 from convfind_networks.plan.narrowing import narrowed
 from convfind_networks.plan.plan import Plan
 from convfind_networks.plan.posing import Posing
-from convfind_networks.plan.recipes import recipe_of
-from convfind_networks.plan.schedule import ARENA, Place, Port, Schedule, Task
-
-#: What places within a buffer are multiples of: any device's kernels may read from there.
-_ALIGNMENT = 512
+from convfind_networks.plan.rehearsal import rehearsed
 
 
 def compile_graph(
@@ -48,6 +31,7 @@ def compile_graph(
     allow_tf32: Collection[str] = (),
     autocast: str | None = None,
     deterministic: bool = False,
+    rehearse: bool = False,
     on_progress: Progress = silent,
     time_budget: SupportsFloat | None = None,
     **policy: Any,
@@ -73,179 +57,7 @@ def compile_graph(
         time_budget=None if time_budget is None else float(time_budget),
         **policy,
     )
-    faster = faster_pairs(laid_out, calls, pairs, found)
-    if faster:
-        laid_out = fuse_pairs(laid_out, faster)
-        calls = posing.calls(laid_out)
-    solved = [_Solved.by(handle, laid_out, call, found[call.problem]) for call in calls]
-    memory = plan_memory(
-        laid_out.graph,
-        workspaces={one.call.node.output: one.workspace for one in solved},
-        view_alignment=_ALIGNMENT,
-        channels_last=laid_out.channels_last,
-        outputs_apart=True,
-    )
-    placing = _Placing(laid_out, memory, solved)
-    solved = placing.solved  # without those that have nothing to do
-    inputs, outputs = placing.inputs(), placing.outputs()
-    tasks = placing.tasks(handle)
-    schedule = Schedule(
-        network=network,
-        device=handle.target.identity,
-        tasks=tasks,
-        inputs=inputs,
-        outputs=outputs,
-        arena=memory.nbytes,
-        constants=placing.constants.size,
-        lower_bound=memory.lower_bound,
-        notes=_notes({call.problem: found[call.problem] for call in calls}),
-    )
-    constants = placing.constants.on_device(handle)
-    return Plan.ready(handle, schedule, [one.recipe for one in solved], constants)
-
-
-def _notes(found: Mapping[Any, FindResult]) -> tuple[str, ...]:
-    measured = [problem for problem in found if problem.is_measured]
-    estimated = sum(is_estimated(problem, found[problem]) for problem in measured)
-    if not estimated:
-        return ()
-    return (f"{estimated} of {len(measured)} problems are served by estimates: not measured yet",)
-
-
-@dataclass(frozen=True, eq=False)
-class _Solved:
-    """A call with what was found for it."""
-
-    call: Call
-    result: FindResult
-    recipe: Recipe
-    packs: tuple[str, ...] | None  # operands that are packed beforehand; None: in every run
-
-    @classmethod
-    def by(cls, handle: Handle, laid_out: LaidOut, call: Call, result: FindResult) -> _Solved:
-        recipe = recipe_of(handle, call.problem, result.best)
-        reads = {name for name in memory_names(recipe.prepare) if name not in _OWN}
-        values = laid_out.graph.values
-        constant = {name for name, value in call.operands.items() if values[value].is_constant}
-        packs = tuple(sorted(reads)) if recipe.packed and reads <= constant else None
-        return cls(call, result, recipe, packs)
-
-    @property
-    def workspace(self) -> int:
-        """Bytes that a run needs."""
-        return self.recipe.workspace if self.packs is not None else self.recipe.total_workspace
-
-
-#: What recipes name beside operands.
-_OWN = ("workspace", "packed")
-
-
-class _Placing:
-    """Says where everything lies: in the arena, the constants, inputs and outputs."""
-
-    def __init__(self, laid_out: LaidOut, memory: MemoryPlan, solved: Sequence[_Solved]) -> None:
-        self.constants = Constants()
-        self._graph = laid_out.graph
-        self._memory = memory
-        self._in_place = {one: self._pieces_in_place(one.call) for one in solved}
-        self.solved = [one for one in solved if not self._is_done(one)]
-        self._blocks = {
-            **{one.block.name: Place(ARENA, one.offset) for one in memory.placements},
-            **{name: Place(f"input{at}") for at, name in enumerate(self._graph.inputs)},
-        }
-        publics = list(self._graph.outputs)
-        for block, public in memory.outputs.items():
-            self._blocks[block] = Place(f"output{publics.index(public)}")
-
-    def tasks(self, handle: Handle) -> tuple[Task, ...]:
-        """Return the tasks, with places for all that their steps name."""
-        raw = [self._read(one) for one in self.solved]  # before what is packed
-        return tuple(
-            self._task(handle, one, places) for one, places in zip(self.solved, raw, strict=True)
-        )
-
-    def inputs(self) -> tuple[Port, ...]:
-        """Return where the inputs lie."""
-        return tuple(self._port(name, name) for name in self._graph.inputs)
-
-    def outputs(self) -> tuple[Port, ...]:
-        """Return where the outputs lie."""
-        return tuple(self._port(public, name) for public, name in self._graph.outputs.items())
-
-    def _pieces_in_place(self, call: Call) -> frozenset[str]:
-        """Return the operands of a concatenation or a split that lie where they belong."""
-        node = call.node
-        if isinstance(node.op, Concat):
-            whole, pieces = node.output, node.inputs
-        elif isinstance(node.op, Split):
-            whole, pieces = node.inputs[0], node.outputs
-        else:
-            return frozenset()
-        names = {value: name for name, value in call.operands.items()}
-        found, offset, begin = [], 0, self._memory.views.get(whole)
-        for piece in pieces:
-            view = self._memory.views.get(piece)
-            if begin and view == View(begin.block, begin.offset + offset):
-                found.append(names[piece])
-            offset += self._graph.values[piece].type.nbytes
-        return frozenset(found)
-
-    def _is_done(self, solved: _Solved) -> bool:
-        """Tell whether all pieces of a concatenation or a split lie where they belong."""
-        pieces = len(solved.call.operands) - 1
-        return bool(pieces) and len(self._in_place[solved]) == pieces
-
-    def _port(self, public: str, name: str) -> Port:
-        return Port(public, self._graph.values[name].type, self._place(name))
-
-    def _place(self, name: str) -> Place:
-        """Return where a value lies."""
-        data = self._graph.values[name].data
-        if data is not None:
-            return self.constants.raw(name, data.nbytes, partial(np.ascontiguousarray, data))
-        view = self._memory.views[name]
-        block = self._blocks[view.block]
-        return Place(block.memory, block.offset + view.offset)
-
-    def _read(self, solved: _Solved) -> dict[str, Place]:
-        """Return the places of the operands that a task's steps name."""
-        problem, places = solved.call.problem, {}
-        steps = solved.recipe.steps if solved.packs is not None else solved.recipe.unbound_steps
-        named = memory_names(steps)
-        for name, value in solved.call.operands.items():
-            if name not in named:
-                continue
-            if self._graph.values[value].is_constant:
-                array, spec = self._constant(solved.call, name), problem.operand(name)
-                key = (value, spec.shape, spec.strides)
-                places[name] = self.constants.raw(key, spec.nbytes, array)
-            else:
-                places[name] = self._place(value)
-        return places
-
-    def _task(self, handle: Handle, solved: _Solved, places: dict[str, Place]) -> Task:
-        call, best = solved.call, solved.result.best
-        if solved.workspace:
-            places["workspace"] = self._blocks[f"workspace of {call.node.output}"]
-        if solved.packs is not None:
-            reads = {name: self._constant(call, name) for name in solved.packs}
-            values = tuple(call.operands[name] for name in solved.packs)
-            key = (values, solved.recipe.prepare)
-            places["packed"] = self.constants.packed(key, solved.recipe, reads)
-        return Task(
-            node=call.node.output,
-            operation=str(call.node.op),
-            problem=call.problem,
-            solution=best,
-            solver_version=handle.registry.solver(best.solver).version,
-            source_hash=solved.recipe.source_hash,
-            places=places,
-            in_place=self._in_place[solved],
-            choice=choice_of(call.problem, solved.result),
-        )
-
-    def _constant(self, call: Call, name: str) -> Any:
-        data = self._graph.values[call.operands[name]].data
-        assert data is not None
-        spec = call.problem.operand(name)
-        return partial(laid_down, data, spec.shape, spec.strides)
+    draft = Draft(posing, laid_out, calls, found)
+    if rehearse:
+        return rehearsed(draft, pairs)
+    return draft.fused(faster_pairs(laid_out, calls, pairs, found)).plan()

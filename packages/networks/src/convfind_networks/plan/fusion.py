@@ -12,7 +12,7 @@ from convfind_networks.layouts import LaidOut
 from convfind_networks.lowering import Call
 
 #: What a launch costs beside the time of its kernel on CPU runtimes, in ms.
-_LAUNCH_MS = 0.006
+LAUNCH_MS = 0.006
 
 
 def faster_pairs(
@@ -40,5 +40,5 @@ def faster_pairs(
         node: call
         for node, call in pairs.items()
         if time(call.problem)
-        < time(problems[node.inputs[0]]) + time(problems[node.output]) + _LAUNCH_MS
+        < time(problems[node.inputs[0]]) + time(problems[node.output]) + LAUNCH_MS
     }

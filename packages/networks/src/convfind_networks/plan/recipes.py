@@ -10,6 +10,7 @@ from convfind.handle import Handle
 from convfind.solver import asking
 from convfind.solver.recipe import (
     WORKSPACE_ALIGNMENT,
+    Fill,
     Recipe,
     Step,
     memory_names,
@@ -44,7 +45,9 @@ def steps_of(task: Task, recipe: Recipe, sizes: Mapping[str, int]) -> tuple[Step
         PlanError: something has no place, or lies outside of its memory.
     """
     steps = recipe.unbound_steps if task.packs_itself else recipe.steps
-    steps = tuple(one for one in steps if task.in_place.isdisjoint(memory_names([one])))
+    steps = tuple(
+        one for one in steps if task.in_place.isdisjoint(memory_names([one])) and not _is_empty(one)
+    )
     for name in memory_names(steps):
         place = task.places.get(name)
         if place is None:
@@ -57,6 +60,10 @@ def steps_of(task: Task, recipe: Recipe, sizes: Mapping[str, int]) -> tuple[Step
         ):
             raise PlanError(f"{task.node}: {name} lies outside of {place.memory}")
     return tuple(relocated(step, _in(task.places)) for step in steps)
+
+
+def _is_empty(step: Step) -> bool:
+    return isinstance(step, Fill) and not step.size
 
 
 def _is_read_only(place: Place) -> bool:
