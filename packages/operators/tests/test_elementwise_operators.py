@@ -52,6 +52,14 @@ def test_large_tensors_of_which_work_items_have_several_elements_are_right(check
     check(UnaryProblem(x=image, function=UnaryFunction.EXP, dtype=ElementType.FLOAT16))
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_rows_of_fours_and_their_ends_are_right(check: Check, dtype: ElementType) -> None:
+    for image, b in (((5, 8, 12), (8, 1)), ((5, 8, 12), (12,)), ((5, 7, 3), (5, 7, 3))):
+        check(BinaryProblem(a=image, b=b, function=BinaryFunction.SUB, dtype=dtype))
+    strides = {"x": (40, 20, 1), "y": (44, 12, 1)}
+    check(UnaryProblem(x=(3, 2, 11), function=UnaryFunction.NEG, dtype=dtype, strides=strides))
+
+
 @pytest.mark.parametrize("function", OF_FLOATS)
 def test_functions_of_one_element_are_right(check: Check, function: UnaryFunction) -> None:
     check(UnaryProblem(x=(3, 5, 7), function=function))

@@ -7,10 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from convfind.runtime.backend import Device
 from convfind_operators.element_type import ElementType
 from convfind_operators.normalization import GroupNormProblem, LayerNormProblem, RMSNormProblem
 from convfind_operators.reduction import ReductionFunction, ReductionProblem
 from convfind_operators.softmax import SoftmaxProblem
+from convfind_operators.solver_list import solver_of
 
 torch = pytest.importorskip("torch")
 
@@ -25,6 +27,28 @@ def test_reductions_are_right(check: Check, function: ReductionFunction) -> None
     check(ReductionProblem(x=(3, 5, 7, 21), function=function, axes=(2, 3)))
     check(ReductionProblem(x=(3, 21, 7, 4), function=function, axes=(2, 3), channels_last=True))
     check(ReductionProblem(x=(3, 21, 7, 4), function=function, axes=(0, 2), keepdims=False))
+
+
+@pytest.mark.parametrize("function", ReductionFunction)
+def test_few_long_lines_are_reduced_in_slabs(check: Check, function: ReductionFunction) -> None:
+    check(ReductionProblem(x=(3, 30001), function=function, axes=(0, 1)), not_finite=False)
+    check(ReductionProblem(x=(9001, 3), function=function, axes=(0,)))
+
+
+@pytest.mark.parametrize("dtype", [ElementType.FLOAT16, ElementType.INT8, ElementType.UINT64])
+def test_slabs_keep_what_their_elements_are_computed_in(check: Check, dtype: ElementType) -> None:
+    for shape, axes in (((90001,), (0,)), ((2, 5000, 21), (1,)), ((2, 9000, 4, 3), (1, 2))):
+        check(ReductionProblem(x=shape, function=ReductionFunction.SUM, axes=axes, dtype=dtype))
+
+
+def test_a_limit_of_the_workspace_is_kept(convfind_device: Device) -> None:
+    target = convfind_device.target
+    problem = ReductionProblem(x=(400001,), function=ReductionFunction.SUM, axes=(0,))
+    solver = solver_of(problem, target)
+    size = solver.workspace_size(problem, target)
+    assert (size > 0) == (target.compute_units > 1)
+    assert solver.workspace_size(problem, target, size) == size
+    assert len(solver.solution(problem, target, workspace_limit=0).steps) == 1
 
 
 @pytest.mark.parametrize("dtype", ElementType)
@@ -56,6 +80,18 @@ def test_softmax_of_classes_is_right(check: Check, dtype: ElementType) -> None:
     check(SoftmaxProblem(x=(3, 1000), dtype=dtype))
 
 
+@pytest.mark.parametrize("length", [1, 5, 16, 64, 197, 4096, 4100])
+def test_lines_of_any_length_are_right(check: Check, length: int) -> None:
+    check(SoftmaxProblem(x=(7, length)))
+    check(LayerNormProblem(x=(7, length), scale=(length,), bias=(1,)))
+    check(ReductionProblem(x=(7, length), function=ReductionFunction.MEAN, axes=(1,)))
+
+
+def test_many_short_lines_are_right(check: Check) -> None:
+    check(SoftmaxProblem(x=(2000, 12)))
+    check(RMSNormProblem(x=(2000, 12), scale=(12,), dtype=ElementType.FLOAT16))
+
+
 def test_softmax_of_large_numbers_does_not_overflow(check: Check) -> None:
     x = np.linspace(-3e38, 3e38, 40, dtype=np.float32).reshape(2, 20)
     for log in (False, True):
@@ -75,6 +111,23 @@ def test_layer_norms_are_right(check: Check, dtype: ElementType) -> None:
 @pytest.mark.parametrize("groups", [1, 3, 12])
 def test_group_norms_are_right(check: Check, groups: int, channels_last: bool) -> None:
     check(GroupNormProblem(x=(3, 12, 7, 11), groups=groups, channels_last=channels_last))
+
+
+@layouts
+def test_norms_of_long_lines_are_right(check: Check, channels_last: bool) -> None:
+    check(GroupNormProblem(x=(1, 8, 64, 65), groups=2, channels_last=channels_last))
+    check(LayerNormProblem(x=(20000,), scale=(20000,)))
+
+
+@pytest.mark.parametrize("at", [0, 5000])
+def test_an_element_far_from_all_others_leaves_norms_exact(check: Check, at: int) -> None:
+    x = np.random.default_rng(6).uniform(-1, 1, (2, 8, 64, 33)).astype(np.float32)
+    x += 1000
+    x.flat[at] = 1e6
+    ones = np.ones(8, np.float32)
+    for channels_last in (False, True):
+        norm = GroupNormProblem(x=x.shape, groups=1, channels_last=channels_last)
+        check(norm, inputs={"x": x, "scale": ones, "bias": ones}, not_finite=False)
 
 
 def test_references_are_pytorch_s() -> None:

@@ -128,6 +128,25 @@ def test_crops_are_resized_and_filled_up(check: Check, interpolation: Interpolat
     check(ResizeProblem(x=(19, 7), sizes=(12, 12), interpolation=interpolation, **how))
 
 
+@layouts
+@pytest.mark.parametrize("interpolation", Interpolation)
+@pytest.mark.parametrize("width", [1, 3, 17, 150])
+def test_images_are_doubled_right(
+    check: Check, interpolation: Interpolation, width: int, channels_last: bool
+) -> None:
+    for coordinates in (Coordinates.HALF_PIXEL, Coordinates.ASYMMETRIC):
+        how: dict[str, Any] = {"interpolation": interpolation, "coordinates": coordinates}
+        how["channels_last"] = channels_last
+        check(ResizeProblem(x=(2, 4, 3, width), sizes=(2, 4, 6, 2 * width), **how))
+
+
+@pytest.mark.parametrize("dtype", [ElementType.FLOAT16, ElementType.BFLOAT16])
+def test_wide_images_of_16_bits_are_resized_right(check: Check, dtype: ElementType) -> None:
+    how: dict[str, Any] = {"interpolation": Interpolation.LINEAR, "dtype": dtype}
+    for width in (100, 300, 1000):
+        check(ResizeProblem(x=(1, 2, 3, 410), sizes=(1, 2, 5, width), **how))
+
+
 def test_other_ways_to_resize_are_right(check: Check) -> None:
     for rounding in Rounding:
         check(ResizeProblem(x=(3, 40), sizes=(3, 17), rounding=rounding, dtype=ElementType.UINT8))

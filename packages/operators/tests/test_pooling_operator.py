@@ -55,6 +55,16 @@ def test_pooling_of_every_type_is_right(
     check(PoolingProblem(x=(1, 17, 9, 33), function=function, **how))
 
 
+@functions
+@pytest.mark.parametrize("window", ["resnet", "same", "wild"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_pooling_of_channels_in_fours_is_right(
+    check: Check, function: PoolingFunction, window: str, dtype: str
+) -> None:
+    how: dict[str, Any] = {**WINDOWS[window], "dtype": dtype, "channels_last": True}
+    check(PoolingProblem(x=(2, 20, 35, 33), function=function, **how), not_finite=False)
+
+
 @layouts
 @functions
 def test_pooling_along_one_and_three_axes_is_right(

@@ -9,7 +9,8 @@ from convfind.reasons import Reason
 from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.recipe import Step
 from convfind_operators.element_map import ElementMap, copy_of
-from convfind_operators.rearrangement import Rearrangement
+from convfind_operators.padding import Padding
+from convfind_operators.rearrangement import PadProblem, Rearrangement
 from convfind_operators.solver import OperatorSolver, walkable
 from convfind_operators.transposition import Transposition
 from convfind_operators.walk import MOST_AXES, Walk
@@ -25,19 +26,29 @@ class CopySolver(OperatorSolver):
 
     def countable(self, problem: Rearrangement, target: Target) -> Applicability:
         """Take what kernels can count."""
+        padding = _padding(problem)
+        if padding is not None:
+            return walkable(padding.walk)
         pieces = [piece for walk in problem.moves for piece in _pieces(walk.simplified())]
         if len(pieces) > max(len(problem.moves), _MOST_PIECES):
             return Rejected(Reason.SIZE_LIMIT, f"{len(pieces)} launches for axes that do not merge")
         return walkable(*pieces)
 
     def steps(self, problem: Rearrangement, target: Target) -> tuple[Step, ...]:
-        """One launch for each move."""
+        """One launch for each move, or for x and what is around it."""
+        padding = _padding(problem)
+        if padding is not None:
+            return (padding.launch(target),)
         return tuple(
             _launch(piece, problem.filling, target)
             for walk in problem.moves
             if walk.elements
             for piece in _pieces(walk.simplified())
         )
+
+
+def _padding(problem: Rearrangement) -> Padding | None:
+    return Padding.of(problem) if isinstance(problem, PadProblem) else None
 
 
 def _pieces(walk: Walk) -> tuple[Walk, ...]:

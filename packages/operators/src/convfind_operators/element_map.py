@@ -13,10 +13,13 @@ from convfind_operators.launching import (
     arguments_of,
     grid,
     has_vectors,
+    in_fours,
+    index_type,
     kernel,
     number,
     row_sizes,
     step_class,
+    streamed,
 )
 from convfind_operators.walk import View, Walk
 
@@ -26,10 +29,13 @@ _NEEDS = {
     "WHOLE_MOD": "NEEDS_WHOLE_MODULO",
     "WHOLE_POW": "NEEDS_WHOLE_POWER",
 }
-#: Elements of a work-item on GPUs where all cores have work: so many loads are under way at a time.
-_PER_ITEM = 8
+#: Numbers of a work-item on GPUs where all cores have work, of all inputs, whose loads are under
+#: way at a time; and the most parts of neighbours that they are.
+_UNDER_WAY, _MOST_PARTS = 16, 8
 #: A row shorter than this is not worth its alignment.
 _LEAST_STREAMED = 256
+#: Elements of a cache line of float32.
+_LINE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,26 +70,30 @@ class ElementMap:
             macros["CF_ACTIVATION"] = self.activation.kind.macro
             macros["IS_ACTIVATION" if self.function == "ACTIVATION" else "HAS_ACTIVATION"] = 1
             numbers = tuple(number(value, self.arithmetic) for value in self.activation.numbers)
-        per_item = 1
+        count, parts = walk.elements, 1
         if not vectors:
-            launch = grid(1, target)[1][0] * target.compute_units
-            per_item = _PER_ITEM if walk.elements >= _PER_ITEM * launch else 1
-            macros |= {"PER_ITEM": per_item, "GROUP": grid(1, target)[1][0]}
-        if vectors and _is_streamed(walk, self.arithmetic, target):
-            macros["STREAMED"] = 1
+            four = 4 if self.arithmetic is ElementType.FLOAT32 and in_fours(walk) else 1
+            count = walk.rows * -(-walk.length // four)
+            parts = min(_UNDER_WAY // (four * max(len(inputs), 1)) or 1, _MOST_PARTS)
+            group = grid(1, target)[1][0]
+            if count < parts * group * target.compute_units:
+                parts = 1
+            macros |= {"FOUR": four, "TAIL": bool(walk.length % four), "PER_ITEM": parts}
+            macros |= {"GROUP": group, "INDEX": index_type(count)}
+        elif self.arithmetic is ElementType.FLOAT32 and _are_lines(walk):
+            macros |= streamed(result.dtype, walk.elements, target)
         division = Division.of(walk.rows, walk.length, target)
         arguments = (
             *(argument for view in walk.views for argument in arguments_of(view)),
             *row_sizes(walk.sizes),
             i32(walk.length),
-            i64(walk.elements),
+            i64(count),
             i64(division.rows),
             i64(division.columns),
             *(number(value, self.arithmetic) for value in (self.a, self.b, self.epsilon)),
             *numbers,
         )
-        items = -(-walk.elements // per_item)
-        sizes = (division.global_size, (1, 1)) if vectors else grid(items, target)
+        sizes = (division.global_size, (1, 1)) if vectors else grid(-(-count // parts), target)
         return Launch(kernel("map", "operators_map", target, macros), arguments, *sizes)
 
 
@@ -101,13 +111,9 @@ def conversion_type(source: ElementType, result: ElementType) -> ElementType:
     return source.arithmetic
 
 
-def _is_streamed(walk: Walk, arithmetic: ElementType, target: Target) -> bool:
-    """Whether the result is larger than what caches would keep of it."""
+def _are_lines(walk: Walk) -> bool:
+    """Whether rows of the result are whole cache lines, or long enough to begin at one."""
     result = walk.views[-1]
-    return (
-        result.dtype is ElementType.FLOAT32
-        and arithmetic is ElementType.FLOAT32
-        and result.steps[-1] == 1
-        and walk.length >= _LEAST_STREAMED
-        and walk.elements * result.dtype.size > target.cache // 2
-    )
+    places = (walk.length, result.start, *result.steps[:-1])
+    is_long = walk.length >= _LEAST_STREAMED or not any(place % _LINE for place in places)
+    return result.steps[-1] == 1 and is_long

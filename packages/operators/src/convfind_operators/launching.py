@@ -14,7 +14,7 @@ from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
 from convfind.solver.recipe import Argument, BufferArg, ScalarArg, i32, i64
 from convfind_operators.element_type import ElementType
-from convfind_operators.walk import MOST_AXES, View
+from convfind_operators.walk import MOST_AXES, View, Walk
 
 #: Elements of a vector on CPUs.
 VECTOR: Final = 16
@@ -24,6 +24,8 @@ _LEAST_ELEMENTS = 4096
 #: Work-items of a group and of a launch on GPUs; kernels loop over what is beyond them.
 GROUP: Final = 256
 _MOST_ITEMS = 2**30
+#: Types of elements that GPUs load and store in fours.
+IN_FOURS: Final = (ElementType.FLOAT32, ElementType.FLOAT16, ElementType.BFLOAT16)
 
 
 def has_vectors(target: Target) -> bool:
@@ -77,6 +79,31 @@ def arguments_of(view: View) -> tuple[Argument, ...]:
 def step_class(view: View) -> int:
     """Return how elements of a row lie: 0 one for all, 1 neighbours, 2 at any distance."""
     return view.steps[-1] if view.steps[-1] in (0, 1) else 2
+
+
+def in_fours(walk: Walk) -> bool:
+    """Whether each four elements of a row are one load on GPUs, or one number, in all tensors."""
+    return walk.length > 1 and all(
+        view.steps[-1] == 0
+        or (
+            view.steps[-1] == 1
+            and view.dtype in IN_FOURS
+            and not any(place % 4 for place in (view.start, *view.steps[:-1]))
+        )
+        for view in walk.views
+    )
+
+
+def index_type(count: int) -> str:
+    """Return the type of kernels' that counts to a number, and over it by a launch's work-items."""
+    return "CF_UINT" if count <= _MOST_ITEMS else "CF_LONG"
+
+
+def streamed(result: ElementType, elements: int, target: Target) -> dict[str, int | str]:
+    """Return the macro for a result that is larger than what caches would keep of it."""
+    is_large = elements * result.size > target.cache // 2
+    is_here = result is ElementType.FLOAT32 and has_vectors(target) and is_large
+    return {"STREAMED": 1} if is_here else {}
 
 
 def _filled(values: list[int] | tuple[int, ...], missing: int) -> tuple[int, ...]:

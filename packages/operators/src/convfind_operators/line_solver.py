@@ -1,4 +1,4 @@
-"""`LineSolver`: reductions, softmax and norms: a pass over a line for each number that it needs."""
+"""`LineSolver`: reductions, softmax and norms, in one launch, or in two where lines are few."""
 
 from __future__ import annotations
 
@@ -6,28 +6,52 @@ from convfind.device.target import Target
 from convfind.reasons import Reason
 from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.recipe import Argument, Launch, Step, i32, i64
+from convfind_operators.channel_groups import ChannelGroups
+from convfind_operators.element_type import ElementType
 from convfind_operators.launching import (
     GROUP,
+    IN_FOURS,
+    VECTOR,
     Division,
     arguments_of,
     grid,
     has_vectors,
+    in_fours,
     kernel,
     number,
     row_sizes,
     step_class,
+    streamed,
 )
-from convfind_operators.lines import MOST_MORE, Lines
-from convfind_operators.solver import OperatorSolver, walkable
+from convfind_operators.lines import MOST_MORE, Lines, LineWalk
+from convfind_operators.normalization import GroupNormProblem
+from convfind_operators.slabs import STAGES, Slabs
+from convfind_operators.solver import OperatorSolver, Planned, walkable
+from convfind_operators.walk import View
 
 #: Work-items of the smallest group on GPUs.
 _LEAST_GROUP = 32
 #: Work-groups of a launch, which loop over what is beyond them.
 _MOST_GROUPS = 2**20
+#: Numbers of a line that a work-item of a GPU holds in registers.
+_MOST_HELD = 16
+#: Elements of a long line, for which a group is as large as it may be.
+_LONG, _LARGEST_GROUP = 2**14, 512
+#: Vectors of lanes that CPUs take at a time, of lines and in reductions: a page; and numbers in
+#: their private memory.
+_STRIP, _WIDE_STRIP, _TILE = 16, 64, 8192
+#: Work-items that a core has: on GPUs so that memory is busy, on CPUs so that no core waits.
+_BUSY, _SHARED_OUT = 2048, 4
+#: Elements of a slab that are worth a number in memory: of a work-item, a group, a CPU's core.
+_LEAST_SLAB, _LEAST_GROUP_SLAB, _LEAST_CORE_SLAB = 64, 4096, 2**15
 
 
 class LineSolver(OperatorSolver):
-    """One launch; a line is read once for each number that its results need, and once for them."""
+    """One launch, or two.
+
+    A line is read once for each number that its results need, and once for them; on GPUs one that
+    registers can hold is read once.
+    """
 
     family = Lines
 
@@ -38,19 +62,57 @@ class LineSolver(OperatorSolver):
             return Rejected(Reason.SIZE_LIMIT, f"lines along {len(walk.more.sizes) + 1} axes")
         return walkable(walk.rows)
 
+    def planned(self, problem: Lines, target: Target, limit: int | None) -> Planned:
+        """Return the launches, and what lies between two of them."""
+        return lines_planned(problem, target, limit)
+
     def steps(self, problem: Lines, target: Target) -> tuple[Step, ...]:
         """One launch."""
-        return line_steps(problem, target)
+        return lines_planned(problem, target, 0)[0]
 
 
-def line_steps(problem: Lines, target: Target) -> tuple[Step, ...]:
-    """Return the only launch for lines."""
-    walk, vectors = problem.walk, has_vectors(target)
-    arithmetic = problem.dtype.arithmetic
+def lines_planned(problem: Lines, target: Target, limit: int | None) -> Planned:
+    """Return the launches for lines: two, of slabs and of their results, where one is too few."""
+    if isinstance(problem, GroupNormProblem):
+        groups = ChannelGroups.of(problem, target)
+        if groups is not None:
+            return (groups.launch(target),), 0
+    walk, arithmetic = problem.walk, problem.dtype.arithmetic
+    stages = STAGES.get(problem.operation)
+    count = 1 if stages is None else _slab_count(walk, target)
+    slabs = Slabs.of(walk, count, arithmetic) if count > 1 else None
+    if stages is None or slabs is None or (limit is not None and slabs.nbytes > limit):
+        return (_launch(problem, problem.operation, walk, target),), 0
+    launches = [_launch(problem, stages[0], part, target) for part in slabs.parts]
+    return (*launches, _launch(problem, stages[1], slabs.last, target)), slabs.nbytes
+
+
+def _slab_count(walk: LineWalk, target: Target) -> int:
+    """Return in how many slabs lines are to be divided so that all cores have work."""
+    rows, length = walk.rows.rows, walk.rows.length
+    line = walk.more.elements * (length if walk.along else 1)
+    if has_vectors(target):
+        items = rows if walk.along else rows * -(-length // (VECTOR * _STRIP))
+        wanted, least = _SHARED_OUT * target.compute_units, _LEAST_CORE_SLAB
+        least = least if walk.along else least // VECTOR
+        if target.compute_units == 1:
+            return 1
+    elif walk.along:
+        items, wanted = rows * GROUP, _BUSY * target.compute_units
+        least = _LEAST_GROUP_SLAB
+    else:
+        items, wanted, least = rows * length, _BUSY * target.compute_units, _LEAST_SLAB
+    return max(min(-(-wanted // items), line // least), 1)
+
+
+def _launch(problem: Lines, operation: str, walk: LineWalk, target: Target) -> Launch:
+    vectors, arithmetic = has_vectors(target), problem.dtype.arithmetic
     x, *others, y = walk.rows.views
-    group = min(GROUP, 1 << (target.max_work_group.bit_length() - 1))
+    rows, length = walk.rows.rows, walk.rows.length
+    line = walk.more.elements
+    whole = line * (length if walk.along else 1)
     macros: dict[str, int | str] = {
-        "OPERATION": problem.operation,
+        "OPERATION": operation,
         "ALONG": walk.along,
         "OUTER": len(walk.rows.sizes) - 1,
         "CF_ARITHMETIC": arithmetic.upper(),
@@ -64,21 +126,32 @@ def line_steps(problem: Lines, target: Target) -> tuple[Step, ...]:
     for view, word in zip(others, ("SCALE", "BIAS"), strict=False):
         macros["SCALED" if word == "SCALE" else "SHIFTED"] = 1
         macros[f"{word}_IS"] = step_class(view)
-    if not vectors:
-        whole = walk.more.elements * walk.rows.length if walk.along else group
-        # Work-items beyond the elements of a line would only wait.
-        group = min(group, max(_LEAST_GROUP, 1 << (whole - 1).bit_length()))
-        macros["GROUP"] = group
-        macros["FLAT"] = walk.along and walk.rows.length < group and whole < 2**31
+    if walk.along:
+        division = Division.of(rows, 1, target, whole)
+    else:
+        division = Division.of(rows, length, target, line)
+    if vectors:
+        sizes: tuple[tuple[int, ...], tuple[int, ...]] = (division.global_size, (1, 1))
+        if not walk.along:
+            is_tiled = problem.gives_lines and 1 < line <= _TILE // (2 * VECTOR)
+            is_read_once = not problem.gives_lines and operation != "LOG_SUM_EXP"
+            macros["STRIP"] = _STRIP if is_tiled else _WIDE_STRIP if is_read_once else 1
+            macros["TILE"] = _TILE if is_tiled else 0
+        elif operation == "SOFTMAX" and line == 1 and length <= _TILE:
+            macros["TILE"] = _TILE
+        if problem.gives_lines and arithmetic is ElementType.FLOAT32:
+            macros |= streamed(y.dtype, rows * whole, target)
+    elif walk.along:
+        team = _team(walk, arithmetic, target)
+        macros |= team
+        group = int(team["GROUP"])
+        teams = group // int(team["TEAM"])
+        sizes = (min(-(-rows // teams), _MOST_GROUPS) * group,), (group,)
+    else:
+        sizes = grid(rows * length, target)
     arguments: list[Argument] = []
     for at, view in enumerate(walk.rows.views):
         arguments += [*arguments_of(view), *map(i64, walk.more_steps(at))]
-    rows, length = walk.rows.rows, walk.rows.length
-    line = walk.more.elements
-    if walk.along:
-        division = Division.of(rows, 1, target, line * length)
-    else:
-        division = Division.of(rows, length, target, line)
     arguments += [
         *row_sizes(walk.rows.sizes),
         i32(length),
@@ -86,13 +159,51 @@ def line_steps(problem: Lines, target: Target) -> tuple[Step, ...]:
         i64(rows),
         i64(division.rows),
         i64(division.columns),
+        number(problem.elements_of_line, arithmetic),
         number(problem.epsilon_of_lines, arithmetic),
     ]
-    if vectors:
-        sizes: tuple[tuple[int, ...], tuple[int, ...]] = (division.global_size, (1, 1))
-    elif walk.along:
-        sizes = (min(rows, _MOST_GROUPS) * group,), (group,)
-    else:
-        sizes = grid(rows * length, target)
-    spec = kernel("lines", "operators_lines", target, macros)
-    return (Launch(spec, tuple(arguments), *sizes),)
+    return Launch(kernel("lines", "operators_lines", target, macros), tuple(arguments), *sizes)
+
+
+def _team(walk: LineWalk, arithmetic: ElementType, target: Target) -> dict[str, int | str]:
+    """Return macros: how many work-items of a GPU share a line, and what they hold of it."""
+    rows, length, line = walk.rows.rows, walk.rows.length, walk.more.elements
+    group = min(GROUP, 1 << (target.max_work_group.bit_length() - 1))
+    x, y = walk.rows.views[0], walk.rows.views[-1]
+    are_neighbours = x.steps[-1] == 1 and y.steps[-1] in (0, 1)
+    is_float = arithmetic is ElementType.FLOAT32
+    four = 4 if is_float and are_neighbours and in_fours(walk.rows) else 1
+    pieces = -(-length // four)
+    if line == 1 and pieces <= group * (_MOST_HELD // four):
+        widest = min(group, _power_of_two(pieces))
+        team = _power_of_two(-(-pieces // (_MOST_HELD // four)))
+        while team < widest and rows * team < _BUSY * target.compute_units:
+            team *= 2
+        held = -(-pieces // team)
+        is_whole = length == held * team * four
+        return {"GROUP": group, "TEAM": team, "HELD": held, "FOUR": four, "WHOLE": is_whole}
+    whole = line * length
+    # Work-items beyond the elements of a line would only wait. Where more of them share a long one,
+    # fewer lines are at work, which the cache then holds until they are read again.
+    widest = _LARGEST_GROUP if whole >= _LONG else GROUP
+    group = min(_power_of_two(target.max_work_group + 1) // 2, widest)
+    group = min(group, max(_LEAST_GROUP, _power_of_two(whole)))
+    is_flat = length < group and whole < 2**31
+    is_in_fours = four > 1 and not length % four and not is_flat
+    return {
+        "GROUP": group,
+        "TEAM": group,
+        "FLAT": is_flat,
+        "FOUR": four if is_in_fours and not any(map(_is_crooked, walk.more.views)) else 1,
+        "MORE_AXES": len(walk.more.sizes),
+    }
+
+
+def _is_crooked(view: View) -> bool:
+    """Whether fours do not begin at multiples of four elements everywhere along its axes."""
+    return view.dtype not in IN_FOURS or any(step % 4 for step in view.steps)
+
+
+def _power_of_two(count: int) -> int:
+    """Return the smallest power of two from a number on."""
+    return 1 << (count - 1).bit_length()

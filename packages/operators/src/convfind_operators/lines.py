@@ -89,6 +89,12 @@ class Lines(Operator):
         return True
 
     @property
+    def elements_of_line(self) -> int:
+        """How many elements a line has."""
+        walk = self.walk
+        return walk.more.elements * (walk.rows.length if walk.along else 1)
+
+    @property
     def epsilon_of_lines(self) -> float:
         """The number that a norm adds to what it divides by."""
         return 0.0

@@ -6,15 +6,29 @@ from convfind.device.target import Target
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.recipe import Argument, BufferArg, Launch, Step, i32, i64, u32
-from convfind_operators.launching import VECTOR, Division, grid, has_vectors, kernel
-from convfind_operators.line_solver import line_steps
+from convfind_operators.launching import (
+    IN_FOURS,
+    VECTOR,
+    Division,
+    grid,
+    has_vectors,
+    index_type,
+    kernel,
+    streamed,
+)
+from convfind_operators.line_solver import lines_planned
 from convfind_operators.operand import Operand
 from convfind_operators.pooling import PoolingFunction, PoolingProblem
-from convfind_operators.solver import OperatorSolver
+from convfind_operators.solver import OperatorSolver, Planned
 from convfind_operators.window import Window
 
 #: Columns that the kernel for rows has in private memory, and those behind the last window.
-_BUFFER, _SLACK = 2048, 2 * VECTOR
+_BUFFER, _SLACK = 4096, 2 * VECTOR
+#: Windows that share their columns' elements, at least.
+_LEAST_WINDOWS = 4
+#: Windows below each other that a work-item of a GPU may have, the loads that it may spell out, and
+#: the work-items that a core needs.
+_STRIPS, _MOST_LOADS, _BUSY = (4, 2), 64, 2048
 _LARGEST_AXIS = 2**30
 _MOST_ELEMENTS = 2**31
 
@@ -35,16 +49,26 @@ class PoolingSolver(OperatorSolver):
             return Rejected(Reason.SIZE_LIMIT, f"{problem.result.elements} results")
         return APPLICABLE
 
-    def steps(self, problem: PoolingProblem, target: Target) -> tuple[Step, ...]:
-        """One launch; that of a reduction where the only window is the image."""
+    def planned(self, problem: PoolingProblem, target: Target, limit: int | None) -> Planned:
+        """Return the launch, or those of a reduction where the only window is the image."""
         if problem.is_global:
-            return line_steps(problem.reduction, target)
+            return lines_planned(problem.reduction, target, limit)
+        return super().planned(problem, target, limit)
+
+    def steps(self, problem: PoolingProblem, target: Target) -> tuple[Step, ...]:
+        """One launch."""
         if has_vectors(target) and not problem.indices:
             x, y = problem.operand("x"), problem.result
             if x.strides[1] == y.strides[1] == 1:
+                if _has_rows_of_channels(problem):
+                    return (_rows(problem, target, problem.x[1]),)
                 return (_elements(problem, target, vectors=True),)
             if x.strides[-1] == y.strides[-1] == 1 and _chunk(problem.window) >= VECTOR:
                 return (_rows(problem, target),)
+        if not has_vectors(target) and not problem.indices and 0 not in problem.x:
+            strips = _strips(problem, target)
+            if strips is not None:
+                return (strips,)
         return (_elements(problem, target, vectors=False),)
 
 
@@ -54,10 +78,13 @@ def _elements(problem: PoolingProblem, target: Target, *, vectors: bool) -> Laun
     channels = problem.x[1]
     elements = y.elements // channels if vectors else y.elements
     macros = {
-        **_macros(problem),
+        **_macros(problem, target),
         "CHANNELS_LAST": y.strides[1] == 1,
         "VECTORS": vectors,
         "INDICES": problem.indices,
+        **(
+            _known(problem.window.in_3d()) if vectors and problem.window.taps <= _MOST_LOADS else {}
+        ),
     }
     cost = problem.window.taps * (channels if vectors else 1)
     division = Division.of(elements, 1, target, cost)
@@ -81,13 +108,26 @@ def _elements(problem: PoolingProblem, target: Target, *, vectors: bool) -> Laun
     )
 
 
-def _rows(problem: PoolingProblem, target: Target) -> Launch:
-    """One row of y after the other."""
-    y = problem.result
-    rows = y.elements // y.shape[-1]
-    division = Division.of(rows, 1, target, y.shape[-1] * problem.window.taps)
+def _has_rows_of_channels(problem: PoolingProblem) -> bool:
+    """Whether windows share columns that are whole vectors of channels, and some fit the buffer."""
+    window, axis = problem.window, len(problem.window.size) - 1
+    if window.stride[axis] >= window.reach(axis):
+        return False
+    channels, (x, y) = problem.x[1], (problem.operand("x"), problem.result)
+    packed = x.strides[-1] == y.strides[-1] == channels and not channels % VECTOR
+    return packed and _chunk(window, channels) >= _LEAST_WINDOWS
+
+
+def _rows(problem: PoolingProblem, target: Target, pitch: int = 1) -> Launch:
+    """One row of y after the other, whose columns have so many channels, or one."""
+    y, window = problem.result, problem.window.in_3d()
+    rows = y.elements // y.shape[-1] // pitch
+    division = Division.of(rows, 1, target, y.shape[-1] * pitch * problem.window.taps)
+    macros = {**_macros(problem, target), "CHANNELS_LAST": pitch > 1}
+    if window.taps <= _MOST_LOADS:
+        macros |= _known(window)
     return Launch(
-        kernel("pooling_rows", "operators_pooling_rows", target, _macros(problem)),
+        kernel("pooling_rows", "operators_pooling_rows", target, macros),
         (
             BufferArg("x"),
             BufferArg("y"),
@@ -96,7 +136,7 @@ def _rows(problem: PoolingProblem, target: Target) -> Launch:
             i32(problem.x[1]),
             u32(rows),
             u32(division.rows),
-            i32(_chunk(problem.window)),
+            i32(_chunk(problem.window, pitch)),
             i64(problem.operand("x").span),
             *_window(problem),
         ),
@@ -105,15 +145,78 @@ def _rows(problem: PoolingProblem, target: Target) -> Launch:
     )
 
 
-def _chunk(window: Window) -> int:
-    """Return how many windows one filling of the buffer is enough for."""
-    stride = window.stride[-1]
-    columns = _BUFFER - _SLACK - window.reach(len(window.size) - 1) - VECTOR * stride
-    return columns // stride // VECTOR * VECTOR
+def _strips(problem: PoolingProblem, target: Target) -> Launch | None:
+    """Some rows of y at once, of a column; None where the window is too large to be spelled out."""
+    x, y, window = problem.operand("x"), problem.result, problem.window.in_3d()
+    channels, is_last = problem.x[1], y.strides[1] == x.strides[1] == 1
+    is_aligned = not any(
+        step % 4
+        for one in (x, y)
+        for axis, step in enumerate(one.strides)
+        if axis != 1 and one.shape[axis] > 1
+    )
+    is_in_fours = is_last and is_aligned and not channels % 4 and problem.dtype in IN_FOURS
+    four = 4 if is_in_fours else 1
+    rows = _in_3d(y.shape[2:])[1]
+
+    def loads(strip: int) -> int:
+        return ((strip - 1) * window.stride[1] + window.reach(1)) * window.size[2]
+
+    def items(strip: int) -> int:
+        return y.elements // rows // four * -(-rows // strip)
+
+    fitting = [
+        strip
+        for strip in _STRIPS
+        if strip <= rows
+        and loads(strip) <= _MOST_LOADS
+        and items(strip) >= target.compute_units * _BUSY
+    ]
+    strip = max(fitting, default=1)
+    if loads(strip) > _MOST_LOADS:
+        return None
+    macros = {
+        **_macros(problem, target),
+        **_known(window),
+        "CHANNELS_LAST": is_last,
+        "FOUR": four,
+        "STRIP": strip,
+        "INDEX": index_type(items(strip)),
+    }
+    return Launch(
+        kernel("pooling_strips", "operators_pooling_strips", target, macros),
+        (
+            *(BufferArg("x"), BufferArg("y")),
+            *(*_strides(x), *_strides(y)),
+            *(i32(channels), i32(-(-rows // strip)), i64(items(strip))),
+            *_window(problem),
+        ),
+        *grid(items(strip), target),
+    )
 
 
-def _macros(problem: PoolingProblem) -> dict[str, str | int]:
+def _known(window: Window) -> dict[str, str | int]:
+    """Return the macros of a window in three axes that is known when kernels are compiled."""
     return {
+        f"{word}_{axis}": numbers[at]
+        for at, axis in ((1, "H"), (2, "W"))
+        for word, numbers in (
+            *(("TAPS", window.size), ("STRIDE", window.stride), ("GAP", window.dilation)),
+        )
+    }
+
+
+def _chunk(window: Window, pitch: int = 1) -> int:
+    """Return how many windows one filling of the buffer is enough for."""
+    stride, reach = window.stride[-1], window.reach(len(window.size) - 1)
+    if pitch > 1:
+        return (_BUFFER // pitch - reach) // stride
+    return (_BUFFER - _SLACK - reach - VECTOR * stride) // stride // VECTOR * VECTOR
+
+
+def _macros(problem: PoolingProblem, target: Target) -> dict[str, str | int]:
+    return {
+        **streamed(problem.dtype, problem.result.elements, target),
         "DTYPE": problem.dtype.upper(),
         "CF_ARITHMETIC": problem.dtype.arithmetic.upper(),
         "AVERAGE": problem.function is PoolingFunction.AVERAGE,

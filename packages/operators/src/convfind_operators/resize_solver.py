@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import math
+
 from convfind.device.target import Target
 from convfind.reasons import Reason
 from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.recipe import Argument, Launch, ScalarArg, Step, i32, i64
+from convfind_operators.element_type import ElementType
 from convfind_operators.launching import (
     Division,
     arguments_of,
     grid,
     has_vectors,
+    in_fours,
+    index_type,
     kernel,
     number,
     row_sizes,
+    streamed,
 )
 from convfind_operators.resize import Coordinates, ResizeProblem, Rounding
 from convfind_operators.solver import OperatorSolver, walkable
 from convfind_operators.walk import View, Walk
 
 _MOST_AXES, _MOST_TAPS = 3, 32
+#: Rows that share weights at most, if so many work-items are left for a core.
+_MOST_ROWS, _ITEMS_PER_UNIT = 8, 4096
+#: Columns of y that CPUs compute at a time, and of x in private memory, some of them beside those.
+_CHUNK, _BUFFER, _BESIDE = 256, 4096, 16
 _ROUNDINGS = {
     Rounding.PREFER_FLOOR: 0,
     Rounding.PREFER_CEIL: 1,
@@ -48,42 +58,112 @@ class ResizeSolver(OperatorSolver):
         walk = _others(problem)
         # Without neighbours that make a vector, a work-item has one element: compilers do the rest.
         vectors = has_vectors(target) and walk.length > 1
-        kind = "float64" if target.has("fp64") else "float32"
-        arithmetic = problem.dtype.arithmetic
-        macros: dict[str, int | str] = {
-            "DTYPE": problem.dtype.upper(),
-            "CF_ARITHMETIC": arithmetic.upper(),
-            "COORDINATE": "double" if kind == "float64" else "float",
-            "OUTER": len(walk.sizes) - 1,
-            "AXES": len(problem.axes),
-            "INTERPOLATION": problem.interpolation.support,
-            "ROUNDING": _ROUNDINGS[problem.rounding],
-            "NORMALIZED": problem.exclude_outside or problem.antialias,
-            "EXCLUDED": problem.exclude_outside,
-            "CROPPED": problem.coordinates is Coordinates.CROP,
-        }
-        positions = 1
-        for resized in problem.axes:
-            positions *= problem.sizes[resized.axis]
-        rows = walk.rows * positions
-        # Half of 32 bits for the elements, half for the work-items beyond them.
-        macros["INDEX"] = "int" if rows * walk.length <= 2**30 else "CF_LONG"
-        division = Division.of(rows, 1, target, walk.length * 4)
+        if has_vectors(target) and not vectors and _has_columns(problem):
+            return (_rows(problem, walk, target),)
+        kind, arithmetic = _coordinate(target), problem.dtype.arithmetic
+        macros = _macros(problem, walk, target)
+        positions = math.prod(problem.sizes[resized.axis] for resized in problem.axes)
+        lanes = 1
+        if not vectors:
+            four = 4 if arithmetic is ElementType.FLOAT32 and _in_fours(problem, walk) else 1
+            macros |= {"FOUR": four, "WHOLE": not walk.length % four, "SINGLE": walk.length == 1}
+            lanes = -(-walk.length // four)
+        share = _share(positions * lanes, walk.rows, target)
+        every = positions * lanes * -(-walk.rows // share)
+        macros["INDEX"] = index_type(every)
+        division = Division.of(every, 1, target, walk.length * share * 4)
         sizes: tuple[tuple[int, ...], tuple[int, ...]] = (division.global_size, (1, 1))
         if not vectors:
-            sizes = grid(rows * walk.length, target)
+            sizes = grid(every, target)
         arguments = (
             *(argument for view in walk.views for argument in arguments_of(view)),
             *row_sizes(walk.sizes),
             i32(walk.length),
             *_axes(problem, kind),
-            i64(rows),
+            i64(every),
             i64(division.rows),
+            i32(walk.rows),
+            i32(share),
             ScalarArg(problem.cubic, kind),
             number(problem.outside, arithmetic),
         )
         spec = kernel("resize", "operators_resize", target, macros, scalar=not vectors)
         return (Launch(spec, arguments, *sizes),)
+
+
+def _macros(problem: ResizeProblem, walk: Walk, target: Target) -> dict[str, int | str]:
+    return {
+        "DTYPE": problem.dtype.upper(),
+        "CF_ARITHMETIC": problem.dtype.arithmetic.upper(),
+        "COORDINATE": "double" if _coordinate(target) == "float64" else "float",
+        "OUTER": len(walk.sizes) - 1,
+        "AXES": len(problem.axes),
+        **_taps(problem),
+        "INTERPOLATION": problem.interpolation.support,
+        "ROUNDING": _ROUNDINGS[problem.rounding],
+        "NORMALIZED": problem.exclude_outside or problem.antialias,
+        "EXCLUDED": problem.exclude_outside,
+        "CROPPED": problem.coordinates is Coordinates.CROP,
+        **streamed(problem.result.dtype, problem.result.elements, target),
+    }
+
+
+def _coordinate(target: Target) -> str:
+    """Return the type of coordinates."""
+    return "float64" if target.has("fp64") else "float32"
+
+
+def _has_columns(problem: ResizeProblem) -> bool:
+    """Whether the last axis that changes is that of neighbours, and a row of it fits a buffer."""
+    if not problem.axes or problem.coordinates is Coordinates.CROP:
+        return False
+    axis, (x, y) = problem.axes[-1], problem.operands
+    span = min(axis.size, math.ceil(_CHUNK * axis.factor / axis.divisor) + _BESIDE)
+    is_last = x.strides[axis.axis] == y.strides[axis.axis] == 1
+    return is_last and problem.taps(axis) <= _BESIDE // 2 and span <= _BUFFER
+
+
+def _rows(problem: ResizeProblem, walk: Walk, target: Target) -> Launch:
+    """One row of y after the other."""
+    *others, columns = problem.axes
+    rows = walk.rows * math.prod(problem.sizes[axis.axis] for axis in others)
+    width = problem.sizes[columns.axis]
+    is_doubled = (
+        (columns.factor, columns.divisor, width) == (1, 2, 2 * columns.size)
+        and (columns.shift, columns.offset) in ((0.5, -0.5), (0.0, 0.0))
+        and not problem.exclude_outside
+    )
+    division = Division.of(rows, 1, target, width * 4)
+    kind = _coordinate(target)
+    arguments = (
+        *(argument for view in walk.views for argument in arguments_of(view)),
+        *row_sizes(walk.sizes),
+        *_axes(problem, kind),
+        i64(rows),
+        i64(division.rows),
+        ScalarArg(problem.cubic, kind),
+    )
+    macros = {**_macros(problem, walk, target), "DOUBLED": is_doubled}
+    spec = kernel("resize_rows", "operators_resize_rows", target, macros)
+    return Launch(spec, arguments, division.global_size, (1, 1))
+
+
+def _taps(problem: ResizeProblem) -> dict[str, int]:
+    """Return the macros of three axes that say how many elements count along each."""
+    taps = [1] * (_MOST_AXES - len(problem.axes)) + list(map(problem.taps, problem.axes))
+    return {f"TAPS_{axis}": count for axis, count in zip("DHW", taps, strict=True)}
+
+
+def _share(places: int, rows: int, target: Target) -> int:
+    """Return for how many rows a work-item computes the weights of a place once."""
+    spare = places * rows // (_ITEMS_PER_UNIT * max(target.compute_units, 1))
+    return max(min(spare, rows, _MOST_ROWS), 1)
+
+
+def _in_fours(problem: ResizeProblem, walk: Walk) -> bool:
+    """Whether lanes come in fours on GPUs, wherever along the resized axes they lie."""
+    steps = (one.strides[axis.axis] for one in problem.operands for axis in problem.axes)
+    return in_fours(walk) and not any(step % 4 for step in steps)
 
 
 def _others(problem: ResizeProblem) -> Walk:

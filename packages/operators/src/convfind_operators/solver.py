@@ -16,6 +16,8 @@ from convfind_operators.element_type import ElementType
 from convfind_operators.operator import Operator
 from convfind_operators.walk import MOST_AXES, Walk
 
+#: Steps, and the bytes of their workspace.
+Planned = tuple[tuple[Step, ...], int]
 #: Kernels count rows and elements of a row in 32 bits.
 _MOST_ROWS = 2**31 - 1
 
@@ -56,7 +58,22 @@ class OperatorSolver(Solver):
         """Describe how to compute a problem; one whose results have no elements needs no step."""
         if not any(operand.elements for operand in map(problem.operand, problem.writes)):
             return Recipe(self.solver_id, (), config=config)
-        return Recipe(self.solver_id, self.steps(problem, target), config=config)
+        steps, workspace = self.planned(problem, target, workspace_limit)
+        return Recipe(self.solver_id, steps, workspace=workspace, config=config)
+
+    def workspace_size(self, problem: Any, target: Target, limit: int | None = None) -> int:
+        """Return the bytes of scratch memory that a recipe within a limit has."""
+        return self.solution(problem, target, workspace_limit=limit).workspace
+
+    def planned(self, problem: Any, target: Target, limit: int | None) -> Planned:
+        """Return the steps for a problem with a result that has elements, and their workspace.
+
+        Args:
+            problem: the problem.
+            target: the device.
+            limit: bytes that the workspace may have; None: as many as it takes.
+        """
+        return self.steps(problem, target), 0
 
     @abstractmethod
     def steps(self, problem: Any, target: Target) -> tuple[Step, ...]:

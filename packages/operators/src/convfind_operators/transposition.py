@@ -13,6 +13,7 @@ from convfind_operators.launching import (
     Division,
     arguments_of,
     has_vectors,
+    index_type,
     kernel,
     row_sizes,
 )
@@ -65,6 +66,7 @@ class Transposition:
         every = self.rows.rows * strips
         division = Division.of(every, 1, target, self.neighbours * min(tile, self.rows.length))
         tiles = every * -(-self.neighbours // tile)
+        macros["INDEX"] = index_type(tiles)
         if vectors:
             sizes: tuple[tuple[int, ...], tuple[int, ...]] = (division.global_size, (1, 1))
         else:

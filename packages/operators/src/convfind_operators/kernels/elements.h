@@ -8,6 +8,10 @@
 #define WIDTH 1  // elements at a time: 1; 16 in OpenCL C for CPUs
 #endif
 
+#ifndef STREAMED
+#define STREAMED 0  // 1: y is float32 that caches would not keep, and is written past them where it can
+#endif
+
 // Element types beside convfind_kernel.h's, and what is computed in 64 whole bits.
 #define CF_TYPE_UINT8 unsigned char
 #define CF_TYPE_BOOL unsigned char
@@ -116,6 +120,18 @@ CF_INLINE ushort16 bfloat16s_of(const float16 value) {
 
 #endif  // WIDTH
 
+#if STREAMED && defined(STORE_STREAMED)
+#define STORE_WHOLE(dtype, pointer, value)       \
+  do {                                           \
+    if (((size_t)(pointer) & 63) == 0)           \
+      STORE_STREAMED(pointer, value);            \
+    else                                         \
+      STORE(dtype, pointer, value);              \
+  } while (0)
+#else
+#define STORE_WHOLE(dtype, pointer, value) STORE(dtype, pointer, value)
+#endif
+
 // Elements that lie `step` apart, where they are fewer than WIDTH or not neighbours: the first `count`, then `rest`.
 #if WIDTH == 1
 #define LOAD_SOME(dtype, pointer, step, count, rest) LOAD(dtype, pointer)
@@ -150,7 +166,7 @@ CF_INLINE ushort16 bfloat16s_of(const float16 value) {
 #define STORE_STEPPED_1(dtype, pointer, step, count, value)          \
   do {                                                               \
     if ((count) >= WIDTH)                                            \
-      STORE(dtype, pointer, value);                                  \
+      STORE_WHOLE(dtype, pointer, value);                            \
     else                                                             \
       STORE_SOME(dtype, pointer, 1, count, value);                   \
   } while (0)

@@ -2,12 +2,14 @@
 //
 // A line's elements lie along `more` axes and, where ALONG is 1, along that of the lanes. Otherwise lanes are
 // neighbouring lines. On CPUs a work-item has `rows` rows of lines, or a part of their lanes; on GPUs, where ALONG is 1, a
-// work-group has a line and adds up in local memory, and otherwise a work-item has one.
+// team of a work-group has a line and adds up in local memory, and otherwise a work-item has one.
+#include "fours.h"
 #include "functions.h"
 #include "walk.h"
 
 #ifndef OPERATION
-#define OPERATION SUM  // SUM, MEAN, MAX, MIN, PROD, L1, L2, LOG_SUM, LOG_SUM_EXP, SUM_SQUARE; LOG_SOFTMAX, SOFTMAX, NORM, RMS
+// SUM, MEAN, MAX, MIN, PROD, L1, L2, LOG_SUM, LOG_SUM_EXP, SUM_SQUARE, ROOT_SUM; LOG_SOFTMAX, SOFTMAX, NORM, RMS
+#define OPERATION SUM
 #endif
 #ifndef ALONG
 #define ALONG 1
@@ -35,6 +37,27 @@
 #ifndef GROUP
 #define GROUP 256  // work-items of a group on GPUs
 #endif
+#ifndef TEAM
+#define TEAM GROUP  // those that share a line: a power of two
+#endif
+#ifndef HELD
+#define HELD 0  // FOURs of a line that each of them holds in registers, so that the line is read once; 0: it is read again
+#endif
+#ifndef WHOLE
+#define WHOLE 0  // 1: a line fills them
+#endif
+#ifndef MORE_AXES
+#define MORE_AXES 3  // axes beside that of the lanes
+#endif
+#ifndef STRIP
+#define STRIP 1  // vectors of lanes on CPUs that are reduced at a time: neighbours in memory are read together
+#endif
+
+#ifndef TILE
+// Numbers in private memory, on CPUs: neighbouring lines are brought there row by row, and back; or a line's exponentials are
+// there.
+#define TILE 0
+#endif
 
 // CF_JOIN once more, for macros that use it in turn.
 #define OPERATION_JOINED(left, right) OPERATION_JOINED_EXPANDED(left, right)
@@ -53,88 +76,148 @@
 #define LOADED_1(dtype, at, step, rest) (left >= WIDTH ? LOAD(dtype, at) : LOAD_SOME(dtype, at, 1, left, rest))
 #define LOADED_2(dtype, at, step, rest) LOAD_SOME(dtype, at, step, left, rest)
 
-#if !ALONG
-#define FIRST_LANE i
-#define END_LANE (i + 1)
-#define LANES WIDTH
-#elif WIDTH == 1
-#define FIRST_LANE (int)CF_LOCAL_ID(0)
-#define END_LANE length
-#define LANES GROUP
+#if WIDTH == 1
+#define FIRST_LANE LANE
+#define LANES TEAM
 #else
 #define FIRST_LANE 0
-#define END_LANE length
 #define LANES WIDTH
 #endif
-#if ALONG
-#define LANE_LOOP for (int i = FIRST_LANE; i < END_LANE; i += LANES)
-#define LEFT const int left = WIDTH == 1 ? 1 : min(length - i, WIDTH);
-#else
-#define LANE_LOOP
-#define LEFT
-#endif
-#if FLAT
-#define FOR_ELEMENTS                                                                                             \
-  for (int e = CF_LOCAL_ID(0); e < more_0 * more_1 * more_2 * length; e += GROUP)                                \
-    for (int i = e % length, m0 = e / length % more_0, m1 = e / length / more_0 % more_1,                        \
-             m2 = e / length / more_0 / more_1, once = 1;                                                        \
-         once; once = 0)
-#else
-#define FOR_ELEMENTS                       \
+// Loops over the elements of a line that a work-item has, and what it declares of each.
+#define FOR_MORE                           \
   for (int m2 = 0; m2 < more_2; ++m2)      \
     for (int m1 = 0; m1 < more_1; ++m1)    \
-      for (int m0 = 0; m0 < more_0; ++m0)  \
-        LANE_LOOP
+      for (int m0 = 0; m0 < more_0; ++m0)
+#define LANE ((int)CF_LOCAL_ID(0) % TEAM)
+#if HELD
+#define FOR_ELEMENTS                                                                        \
+  CF_UNROLL                                                                                 \
+  for (int part = 0; part < HELD; ++part)                                                   \
+    CF_UNROLL                                                                               \
+    for (int e = 0, i = (part * TEAM + LANE) * FOUR; e < FOUR; ++e, ++i)                    \
+      if (WHOLE || i < length)
+#define LEFT
+#define ELEMENT(rest) held[part * FOUR + e]
+#elif FOUR > 1
+// Lines are whole FOURs.
+#define FOR_ELEMENTS                                                                        \
+  FOR_MORE                                                                                  \
+    for (int begin = LANE * FOUR; begin < length; begin += TEAM * FOUR)                     \
+      CF_UNROLL                                                                             \
+      for (int e = 0, i = begin; e < FOUR; ++e, ++i)
+#define LEFT                                         \
+  const int left = 1;                                \
+  if (e == 0) LOAD_FOUR(X_TYPE, four, AT(x));
+#define ELEMENT(rest) four[e]
+#elif FLAT
+// Steps to the next element instead of a division for each.
+#define FOR_ELEMENTS                                                                                                \
+  for (int i = LANE % length, m = LANE / length; m < more_0 * more_1 * more_2; i += GROUP % length, m += GROUP / length, \
+           m += i >= length, i -= i >= length ? length : 0)                                                         \
+    for (int m0 = MORE_AXES > 1 ? m % more_0 : m, m1 = MORE_AXES > 1 ? m / more_0 % more_1 : 0,                     \
+             m2 = MORE_AXES > 2 ? m / more_0 / more_1 : 0, once = 1;                                                \
+         once; once = 0)
+#define LEFT const int left = 1;
+#elif ALONG
+#define FOR_ELEMENTS FOR_MORE for (int i = FIRST_LANE; i < length; i += LANES)
+#define IN_TILE (tile + i)
+#define LEFT const int left = WIDTH == 1 ? 1 : min(length - i, WIDTH);
+#else
+#define FOR_ELEMENTS FOR_MORE
+#define LEFT
+#if TILE
+#define IN_TILE (tile + ((m2 * more_1 + m1) * more_0 + m0) * lanes + (i - from))
+#define ELEMENT(rest) vload16(0, IN_TILE)
 #endif
-
+#endif
+#ifndef ELEMENT
+#define ELEMENT(rest) LOADED(x, X_TYPE, X_IS, rest)
+#endif
+#if HELD || FOUR > 1
+#define X_STEP (X_IS == 1 ? 1 : x_step)
+#define Y_STEP (Y_IS == 1 ? 1 : y_step)
+#define HELD_LEFT (WHOLE ? FOUR : length - begin)
+#define HOLD                                                                                                \
+  CF_UNROLL                                                                                                 \
+  for (int part = 0; part < HELD; ++part) {                                                                 \
+    const int begin = (part * TEAM + LANE) * FOUR;                                                          \
+    LOAD_FIRST(X_TYPE, (held + part * FOUR), at_x + (WHOLE || begin < length ? begin : 0) * X_STEP, HELD_LEFT, 0); \
+  }
+#endif
 // Declares `result`: what `what` of `element` comes to, of all elements of a line, in all lanes; `rest` stands for elements
-// beyond the line's end.
+// beyond the line's end. The first part of a strip has to wait for all of them.
+#if STRIP > 1 && !defined(LINES)
+#define GATHERED_IN_STRIP(parts, lanes_left, how, rest, what)                      \
+  for (int at = 0; at < parts; ++at) {                                             \
+    const CF_LONG i = from + at * WIDTH;                                           \
+    const int left = lanes_left;                                                   \
+    const VALUE element = ELEMENT(rest);                                           \
+    const VALUE next = what;                                                       \
+    strip[at] = OF_##how(strip[at], next);                                         \
+  }
+#define GATHERED(result, how, rest, what)                                          \
+  if (part == 0) {                                                                 \
+    for (int at = 0; at < parts; ++at) strip[at] = EACH(NONE_OF_##how);            \
+    if (to - from == STRIP * WIDTH)                                                \
+      FOR_ELEMENTS GATHERED_IN_STRIP(STRIP, WIDTH, how, rest, what)                \
+    else                                                                           \
+      FOR_ELEMENTS GATHERED_IN_STRIP(parts, min((CF_LONG)WIDTH, to - i), how, rest, what) \
+  }                                                                                \
+  VALUE result = strip[part];
+#else
 #define GATHERED(result, how, rest, what)                         \
   VALUE result = EACH(NONE_OF_##how);                             \
   FOR_ELEMENTS {                                                  \
     LEFT                                                          \
-    const VALUE element = LOADED(x, X_TYPE, X_IS, rest);          \
+    const VALUE element = ELEMENT(rest);                          \
     const VALUE next = what;                                      \
     result = OF_##how(result, next);                              \
   }                                                               \
   FOLD(result, how)
+#endif
 
 #if !ALONG
 #define FOLD(result, how)
 #elif WIDTH == 1
-#define FOLD(result, how)                                                          \
-  CF_BARRIER();                                                                    \
-  parts[CF_LOCAL_ID(0)] = result;                                                  \
-  CF_BARRIER();                                                                    \
-  for (int other = GROUP / 2; other > 0; other /= 2) {                             \
-    if ((int)CF_LOCAL_ID(0) < other)                                               \
-      parts[CF_LOCAL_ID(0)] = OF_##how(parts[CF_LOCAL_ID(0)], parts[CF_LOCAL_ID(0) + other]); \
-    CF_BARRIER();                                                                  \
-  }                                                                                \
-  result = parts[0];
+// Of a team: sixteen of it fold all numbers, then each folds those sixteen.
+#define FOLD(result, how)                                                                          \
+  if (TEAM > 1) {                                                                                  \
+    CF_LOCAL_PTR NUMBER *const of_team = parts + (int)CF_LOCAL_ID(0) / TEAM * TEAM;                \
+    CF_BARRIER();                                                                                  \
+    of_team[LANE] = result;                                                                        \
+    CF_BARRIER();                                                                                  \
+    if (TEAM > 16) {                                                                               \
+      if (LANE < 16) {                                                                             \
+        for (int other = LANE + 16; other < TEAM; other += 16) result = OF_##how(result, of_team[other]); \
+        of_team[LANE] = result;                                                                    \
+      }                                                                                            \
+      CF_BARRIER();                                                                                \
+    }                                                                                              \
+    result = of_team[0];                                                                           \
+    for (int other = 1; other < TEAM && other < 16; ++other) result = OF_##how(result, of_team[other]); \
+  }
 #else
-#define FOLD(result, how)                                          \
-  {                                                                \
-    NUMBER lanes[WIDTH];                                           \
-    vstore16(result, 0, lanes);                                    \
-    NUMBER all = lanes[0];                                         \
-    for (int lane = 1; lane < WIDTH; ++lane) all = OF_##how(all, lanes[lane]); \
-    result = EACH(all);                                            \
+#define FOLD(result, how)                                                           \
+  {                                                                                 \
+    const __typeof__(result.lo) eight = OF_##how(result.lo, result.hi);             \
+    const __typeof__(eight.lo) four = OF_##how(eight.lo, eight.hi);                 \
+    const __typeof__(four.lo) two = OF_##how(four.lo, four.hi);                     \
+    result = EACH(OF_##how(two.x, two.y));                                          \
   }
 #endif
 
-#define COUNT ((NUMBER)((CF_LONG)more_0 * more_1 * more_2 * (ALONG ? length : 1)))
 #define SQUARE(value) ((value) * (value))
 #define FINITE(value) ((value) - (value) == (value) - (value) ? (value) : EACH(0))
 
 // Reductions declare `reduced`.
 #define SUM_OF_LINE GATHERED(reduced, ADD, 0, element)
-#define MEAN_OF_LINE GATHERED(reduced, ADD, 0, element) reduced = reduced / EACH(COUNT);
+#define MEAN_OF_LINE GATHERED(reduced, ADD, 0, element) reduced = reduced / EACH(elements);
 #define MAX_OF_LINE GATHERED(reduced, MAX, NONE_OF_MAX, element)
 #define MIN_OF_LINE GATHERED(reduced, MIN, NONE_OF_MIN, element)
 #define PROD_OF_LINE GATHERED(reduced, MUL, 1, element)
 #define L1_OF_LINE GATHERED(reduced, ADD, 0, OF_MAGNITUDE(element))
 #define L2_OF_LINE GATHERED(reduced, ADD, 0, SQUARE(element)) reduced = CF_MATH(sqrt)(reduced);
+#define ROOT_SUM_OF_LINE GATHERED(reduced, ADD, 0, element) reduced = CF_MATH(sqrt)(reduced);
 #define LOG_SUM_OF_LINE GATHERED(reduced, ADD, 0, element) reduced = CF_MATH(log)(reduced);
 #define SUM_SQUARE_OF_LINE GATHERED(reduced, ADD, 0, SQUARE(element))
 #define LOG_SUM_EXP_OF_LINE                                                     \
@@ -144,19 +227,91 @@
   reduced = origin + CF_MATH(log)(reduced);
 
 // What lines have in common, and what becomes of an element.
-#define SOFTMAX_OF_LINE                                                         \
+#define SUM_OF_EXPONENTIALS(remembered)                                         \
   GATHERED(largest, MAX, NONE_OF_MAX, element)                                  \
-  GATHERED(sum, ADD, NONE_OF_MAX, CF_MATH(exp)(element - largest))
-#define LOG_SOFTMAX_OF_LINE SOFTMAX_OF_LINE sum = CF_MATH(log)(sum);
+  GATHERED(sum, ADD, NONE_OF_MAX, remembered(CF_MATH(exp)(element - largest)))
+#define SOFTMAX_OF_LINE SUM_OF_EXPONENTIALS(REMEMBERED)
+#define LOG_SOFTMAX_OF_LINE SUM_OF_EXPONENTIALS(OF_IDENTITY) sum = CF_MATH(log)(sum);
+// Exponentials take the places of the elements where a line has some.
+#if HELD
+#define REMEMBERED(value) (held[part * FOUR + e] = (value))
+#define RESULT_OF_SOFTMAX (element / sum)
+#elif TILE
+#define REMEMBERED(value)               \
+  ({                                    \
+    const VALUE cf_value = value;       \
+    vstore16(cf_value, 0, IN_TILE);     \
+    cf_value;                           \
+  })
+#define RESULT_OF_SOFTMAX (vload16(0, IN_TILE) / sum)
+#else
+#define REMEMBERED(value) (value)
+#define RESULT_OF_SOFTMAX (CF_MATH(exp)(element - largest) / sum)
+#endif
+#if HELD
 #define NORM_OF_LINE                                                            \
   GATHERED(mean, ADD, 0, element)                                               \
-  mean = mean / EACH(COUNT);                                                    \
+  mean = mean / EACH(elements);                                                 \
   GATHERED(spread, ADD, mean, SQUARE(element - mean))                           \
-  spread = EACH(1) / CF_MATH(sqrt)(spread / EACH(COUNT) + EACH(epsilon));
+  spread = EACH(1) / CF_MATH(sqrt)(spread / EACH(elements) + EACH(epsilon));
+#else
+// In one pass, relative to the first element of a lane: its distance from the mean, whose square would be lost in a sum, is
+// part of the sum.
+#define NORM_OF_LINE                                                                    \
+  VALUE shift = EACH(0), spread = EACH(0);                                              \
+  DISTANCES                                                                             \
+  VALUE mean = origin * count + shift;                                                  \
+  FOLD(mean, ADD)                                                                       \
+  mean = mean / EACH(elements);                                                         \
+  shift = shift / (count == EACH(0) ? EACH(1) : count);                                 \
+  spread = spread - count * SQUARE(shift);                                              \
+  spread = (spread < EACH(0) ? EACH(0) : spread) + count * SQUARE(origin + shift - mean); \
+  FOLD(spread, ADD)                                                                     \
+  spread = EACH(1) / CF_MATH(sqrt)(spread / EACH(elements) + EACH(epsilon));
+#define ADD_DISTANCE        \
+  shift += distance;        \
+  spread += SQUARE(distance);
+// Declares `origin` and how many elements a lane has, and adds up distances and their squares.
+#if WIDTH == 1
+#define DISTANCES                                            \
+  VALUE origin = EACH(0), count = EACH(0);                   \
+  FOR_ELEMENTS {                                             \
+    LEFT                                                     \
+    const VALUE element = ELEMENT(0);                        \
+    origin = count == EACH(0) ? element : origin;            \
+    const VALUE distance = element - origin;                 \
+    ADD_DISTANCE                                             \
+    count += EACH(1);                                        \
+  }
+#else
+#define DISTANCES                                                                       \
+  const VALUE origin = FIRST_ELEMENT, count = COUNT_OF_LANES;                           \
+  FOR_ELEMENTS {                                                                        \
+    LEFT                                                                                \
+    const VALUE element = ELEMENT(0);                                                   \
+    const VALUE distance = IS_FULL ? element - origin : (element - origin) * lanes_of(left); \
+    ADD_DISTANCE                                                                        \
+  }
+#define FIRST_ELEMENT ({ FIRST_PLACE ELEMENT(0); })
+CF_INLINE VALUE lanes_of(const int count) {
+  NUMBER lanes[WIDTH];
+  for (int lane = 0; lane < WIDTH; ++lane) lanes[lane] = lane < count;
+  return vload16(0, lanes);
+}
+#if ALONG
+#define FIRST_PLACE const int m0 = 0, m1 = 0, m2 = 0, i = 0, left = min(length, WIDTH);
+#define IS_FULL (left >= WIDTH)
+#define COUNT_OF_LANES (EACH(more_0 * more_1 * more_2) * (EACH(length / WIDTH) + lanes_of(length % WIDTH)))
+#else
+#define FIRST_PLACE const int m0 = 0, m1 = 0, m2 = 0;
+#define IS_FULL 1
+#define COUNT_OF_LANES EACH(elements)
+#endif
+#endif
+#endif
 #define RMS_OF_LINE                                                             \
   GATHERED(spread, ADD, 0, SQUARE(element))                                     \
-  spread = EACH(1) / CF_MATH(sqrt)(spread / EACH(COUNT) + EACH(epsilon));
-#define RESULT_OF_SOFTMAX (CF_MATH(exp)(element - largest) / sum)
+  spread = EACH(1) / CF_MATH(sqrt)(spread / EACH(elements) + EACH(epsilon));
 #define RESULT_OF_LOG_SOFTMAX (element - largest - sum)
 #define RESULT_OF_NORM ((element - mean) * spread)
 #define RESULT_OF_RMS (element * spread)
@@ -176,19 +331,27 @@
 #define MOVED(value) (value)
 #endif
 
-CF_KERNEL void operators_lines(CF_GLOBAL const CF_TYPE(X_TYPE) *x, STEPS(x), MORE(x), SCALE_PARAMETER BIAS_PARAMETER
+#if ALONG && WIDTH == 1
+#define IN_GROUPS CF_WORK_GROUP_SIZE(GROUP, 1, 1)
+#else
+#define IN_GROUPS
+#endif
+
+CF_KERNEL IN_GROUPS void operators_lines(CF_GLOBAL const CF_TYPE(X_TYPE) *x, STEPS(x), MORE(x), SCALE_PARAMETER BIAS_PARAMETER
                                    CF_GLOBAL CF_TYPE(Y_TYPE) *y,
                                STEPS(y), MORE(y), ROW_SIZES, const int length, const int more_0, const int more_1,
                                const int more_2, const CF_LONG all, const CF_LONG rows, const CF_LONG columns,
-                               const NUMBER epsilon) {
+                               const NUMBER elements, const NUMBER epsilon) {
 #if WIDTH > 1
   const CF_LONG first = CF_GLOBAL_ID(0) * rows;
   for (CF_LONG index = first; index < min(first + rows, all); ++index) {
     const Row row = ROW_OF(index);
 #elif ALONG
   CF_LOCAL NUMBER parts[GROUP];
-  for (CF_LONG index = CF_GROUP_ID(0); index < all; index += CF_GLOBAL_SIZE(0) / GROUP) {
-    const Row row = ROW_OF(index);
+  for (CF_LONG first = CF_GROUP_ID(0) * (GROUP / TEAM); first < all; first += CF_GLOBAL_SIZE(0) / TEAM) {
+    // All work-items meet at the barriers: teams without a line take the last once more.
+    const CF_LONG index = first + (int)CF_LOCAL_ID(0) / TEAM;
+    const Row row = ROW_OF(index < all ? index : all - 1);
 #else
   for (CF_LONG index = CF_GLOBAL_ID(0); index < all * length; index += CF_GLOBAL_SIZE(0)) {
     const Row row = ROW_OF(index / length);
@@ -205,27 +368,90 @@ CF_KERNEL void operators_lines(CF_GLOBAL const CF_TYPE(X_TYPE) *x, STEPS(x), MOR
     const int i = index % length, left = 1;
     {
 #elif !ALONG
-    const CF_LONG begin = CF_GLOBAL_ID(1) * columns;
-    for (CF_LONG i = begin; i < min(begin + columns, (CF_LONG)length); i += WIDTH) {
-      const int left = min((CF_LONG)WIDTH, min(begin + columns, (CF_LONG)length) - i);
+    const CF_LONG begin = CF_GLOBAL_ID(1) * columns, end = min(begin + columns, (CF_LONG)length);
+#if STRIP > 1 && !defined(LINES)
+    VALUE strip[STRIP];
+#endif
+#if TILE
+    NUMBER tile[TILE];
+    const int lanes = min(TILE / (more_0 * more_1 * more_2) / WIDTH * WIDTH, STRIP * WIDTH);
+#else
+    const int lanes = STRIP * WIDTH;
+#endif
+    for (CF_LONG from = begin; from < end; from += lanes) {
+    const CF_LONG to = min(from + lanes, end);
+    const int parts = (to - from + WIDTH - 1) / WIDTH;
+#if TILE
+    FOR_MORE
+      for (CF_LONG i = from; i < to; i += WIDTH) {
+        const int left = min((CF_LONG)WIDTH, to - i);
+        vstore16(LOADED(x, X_TYPE, X_IS, 0), 0, IN_TILE);
+      }
+#endif
+    for (int part = 0; part < parts; ++part) {
+      const CF_LONG i = from + part * WIDTH;
+      const int left = min((CF_LONG)WIDTH, to - i);
 #else
     {
 #endif
+#if HELD
+      NUMBER held[HELD * FOUR];
+      HOLD
+#elif FOUR > 1
+      NUMBER four[FOUR];
+#elif TILE && ALONG
+      NUMBER tile[TILE];
+#endif
       OPERATION_JOINED(OPERATION, _OF_LINE)
-#ifdef LINES
+#if HELD && defined(LINES)
+      CF_UNROLL
+      for (int part = 0; part < HELD; ++part) {
+        const int m0 = 0, m1 = 0, m2 = 0, left = 1, begin = (part * TEAM + LANE) * FOUR;
+        NUMBER values[FOUR];
+        CF_UNROLL
+        for (int e = 0; e < FOUR; ++e) {
+          const int i = WHOLE || begin + e < length ? begin + e : length - 1;
+          const NUMBER element = held[part * FOUR + e];
+          values[e] = MOVED(MULTIPLIED(OPERATION_JOINED(RESULT_OF_, OPERATION)));
+        }
+        if (index < all && (WHOLE || begin < length)) STORE_FIRST(Y_TYPE, at_y + begin * Y_STEP, values, HELD_LEFT);
+      }
+#elif defined(LINES) && FOUR > 1
+      NUMBER values[FOUR];
       FOR_ELEMENTS {
         LEFT
-        const VALUE element = LOADED(x, X_TYPE, X_IS, 0);
+        const NUMBER element = ELEMENT(0);
+        values[e] = MOVED(MULTIPLIED(OPERATION_JOINED(RESULT_OF_, OPERATION)));
+        if (e == FOUR - 1) STORE_FOUR(Y_TYPE, AT(y) - (FOUR - 1), values);
+      }
+#elif defined(LINES)
+      FOR_ELEMENTS {
+        LEFT
+        const VALUE element = ELEMENT(0);
         const VALUE value = MOVED(MULTIPLIED(OPERATION_JOINED(RESULT_OF_, OPERATION)));
+#if TILE && !ALONG
+        vstore16(value, 0, IN_TILE);
+#else
         STORE_STEPPED(Y_TYPE, AT(y), Y_IS, y_step, left, value);
+#endif
       }
 #elif !ALONG
       STORE_STEPPED(Y_TYPE, at_y + i * y_step, Y_IS, y_step, left, reduced);
 #elif WIDTH == 1
-      if (CF_LOCAL_ID(0) == 0) CF_STORE(Y_TYPE, at_y, 0, reduced);
+      if (LANE == 0 && index < all) CF_STORE(Y_TYPE, at_y, 0, reduced);
 #else
       CF_STORE(Y_TYPE, at_y, 0, reduced.s0);
 #endif
     }
+#if !ALONG && WIDTH > 1
+#if TILE
+    FOR_MORE
+      for (CF_LONG i = from; i < to; i += WIDTH) {
+        const int left = min((CF_LONG)WIDTH, to - i);
+        STORE_STEPPED(Y_TYPE, AT(y), Y_IS, y_step, left, ELEMENT(0));
+      }
+#endif
+    }
+#endif
   }
 }

@@ -1,7 +1,8 @@
 // operators-elementwise, operators-copy: y = function(inputs), element by element; inputs may be repeated along axes.
 //
 // The walk's innermost axis is a row. On CPUs a work-item has `rows` rows, of each `columns` elements, in vectors; elsewhere
-// work-items have one element after the other, all rows in a row.
+// work-items have FOUR neighbours after the other, of which no four is in two rows.
+#include "fours.h"
 #include "functions.h"
 #include "walk.h"
 
@@ -18,13 +19,16 @@
 #define Y_IS 1  // elements of y in a row: 1 neighbours, 2 any distance
 #endif
 #ifndef PER_ITEM
-#define PER_ITEM 1  // elements of a work-item that are loaded before the first is stored, a group's size apart
+#define PER_ITEM 1  // so many times FOUR elements are loaded before the first is stored, a group's size apart
 #endif
 #ifndef GROUP
 #define GROUP 256  // work-items of a group
 #endif
-#ifndef STREAMED
-#define STREAMED 0  // 1: y is float32 that caches would not keep, and is written past them
+#ifndef INDEX
+#define INDEX CF_LONG  // counts FOURs of y, and what a launch has beyond them: CF_UINT where it can
+#endif
+#ifndef TAIL
+#define TAIL 0  // 1: rows are no multiples of FOUR
 #endif
 // TYPE_0, ..: elements of the inputs; IS_0, ..: those in a row: 0 one for all, 1 neighbours, 2 any distance.
 #ifndef TYPE_0
@@ -43,6 +47,18 @@
 #define ALL_0(t) const VALUE all_##t = EACH(CF_LOAD(TYPE_##t, at_##t, 0));
 #define ALL_1(t)
 #define ALL_2(t)
+
+// On GPUs: the numbers of a work-item, all of them loaded first.
+#define NUMBERS(t) NUMBER n_##t[PER_ITEM][FOUR];
+#define FETCHED(t) CF_JOIN(FETCHED_, IS_##t)(t)
+#define FETCHED_0(t)                                        \
+  {                                                         \
+    const NUMBER once = LOAD(TYPE_##t, at_##t);             \
+    for (int e = 0; e < FOUR; ++e) n_##t[part][e] = once;   \
+  }
+#define FETCHED_1(t) LOAD_FIRST(TYPE_##t, n_##t[part], at_##t + i, LEFT, 1);
+#define FETCHED_2(t) n_##t[part][0] = LOAD(TYPE_##t, at_##t + i * x##t##_step);
+#define OF_FOUR(t) const NUMBER v_##t = n_##t[part][e];
 
 #if INPUTS == 0
 #define FOR_INPUTS(what)
@@ -70,32 +86,40 @@
   FOR_INPUTS(LOADED)   \
   const VALUE value = FINISHED(RESULT);
 
-// a, b and epsilon: numbers of the function.
+#define LEFT (TAIL ? counts[part] : FOUR)
+
+// a, b and epsilon: numbers of the function. `all` counts elements, on GPUs FOURs.
 CF_KERNEL void operators_map(FOR_INPUTS(PARAMETER) CF_GLOBAL CF_TYPE(Y_TYPE) *y, STEPS(y), ROW_SIZES, const int length,
                              const CF_LONG all, const CF_LONG rows, const CF_LONG columns, const NUMBER a, const NUMBER b,
                              const NUMBER epsilon CF_ACTIVATION_PARAMETERS) {
 #if WIDTH == 1
-  CF_LONG first = CF_GROUP_ID(0) * (CF_LONG)(PER_ITEM * GROUP) + CF_LOCAL_ID(0);
-  for (; first < all; first += PER_ITEM * (CF_LONG)CF_GLOBAL_SIZE(0)) {
-    NUMBER values[PER_ITEM];
+  const INDEX fours = (length + FOUR - 1) / FOUR, last = all - 1;
+  for (INDEX first = CF_GROUP_ID(0) * (PER_ITEM * GROUP) + CF_LOCAL_ID(0); first <= last;
+       first += PER_ITEM * CF_GLOBAL_SIZE(0)) {
+    FOR_INPUTS(NUMBERS)
     CF_LONG places[PER_ITEM];
+    int counts[PER_ITEM];
+    // No branch keeps one load back until another is there: what is behind the last loads that once more.
     CF_UNROLL
     for (int part = 0; part < PER_ITEM; ++part) {
-      const CF_LONG index = first + part * GROUP;
-      if (index < all) {
-        const int i = length == all ? index : all <= 0x7fffffff ? (int)index % length : index % length;
-        const Row row = ROW_OF(length == all ? 0 : all <= 0x7fffffff ? (int)index / length : index / length);
-        const int left = 1;
-        FOR_INPUTS(POINTER)
-        FOR_INPUTS(ALL)
-        COMPUTE
-        values[part] = value;
-        places[part] = ROW_START(y, row) + i * (Y_IS == 1 ? 1 : y_step);
-      }
+      const INDEX index = first + part * GROUP <= last ? first + part * GROUP : last;
+      const int i = (OUTER == 0 ? index : index % fours) * FOUR;
+      const Row row = ROW_OF(OUTER == 0 ? 0 : index / fours);
+      counts[part] = TAIL ? length - i : FOUR;
+      FOR_INPUTS(POINTER)
+      FOR_INPUTS(FETCHED)
+      places[part] = ROW_START(y, row) + i * (Y_IS == 1 ? 1 : y_step);
     }
     CF_UNROLL
-    for (int part = 0; part < PER_ITEM; ++part)
-      if (first + part * GROUP < all) STORE(Y_TYPE, y + places[part], values[part]);
+    for (int part = 0; part < PER_ITEM; ++part) {
+      NUMBER values[FOUR];
+      CF_UNROLL
+      for (int e = 0; e < FOUR; ++e) {
+        FOR_INPUTS(OF_FOUR)
+        values[e] = FINISHED(RESULT);
+      }
+      if (first + part * GROUP <= last) STORE_FIRST(Y_TYPE, y + places[part], values, LEFT);
+    }
   }
 #else
   const CF_LONG first = CF_GLOBAL_ID(0) * rows, begin = CF_GLOBAL_ID(1) * columns;

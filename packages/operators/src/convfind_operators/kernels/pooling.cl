@@ -44,6 +44,7 @@ CF_KERNEL void operators_pooling(CF_GLOBAL const CF_TYPE(DTYPE) *x, CF_GLOBAL CF
   const CF_UINT begin = CF_GLOBAL_ID(0) * per_item;
   for (CF_UINT index = begin; index < min(begin + per_item, all); ++index) {
 #endif
+    KNOWN_WINDOW
 #if VECTORS
     const CF_UINT place = index % positions;
     const CF_LONG n = index / positions;

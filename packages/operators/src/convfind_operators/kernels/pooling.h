@@ -2,7 +2,7 @@
 #ifndef OPERATORS_POOLING_H
 #define OPERATORS_POOLING_H
 
-#include "elements.h"
+#include "fours.h"
 
 #ifndef DTYPE
 #define DTYPE FLOAT32  // elements of x and y
@@ -25,6 +25,14 @@
 #define WINDOW                                                                                                \
   PER_AXIS(x), PER_AXIS(y), PER_AXIS(taps), PER_AXIS(stride), PER_AXIS(gap), PER_AXIS(pad), PER_AXIS(uncounted), \
       PER_AXIS(counted), const int divisor
+
+// The window, where it is known when the kernel is compiled: these hide its parameters.
+#ifdef TAPS_H
+#define KNOWN_WINDOW                                                                                           \
+  const int taps_h = TAPS_H, taps_w = TAPS_W, stride_h = STRIDE_H, stride_w = STRIDE_W, gap_h = GAP_H, gap_w = GAP_W;
+#else
+#define KNOWN_WINDOW
+#endif
 
 // The taps of a window along an axis that meet elements from `low` up to `high`; `at` is where the window begins.
 CF_INLINE int gaps_in(const int distance, const int gap) { return gap == 1 ? distance : (distance + gap - 1) / gap; }

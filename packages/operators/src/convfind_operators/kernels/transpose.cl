@@ -11,6 +11,9 @@
 #ifndef WIDTH
 #define WIDTH 1  // 16 on CPUs
 #endif
+#ifndef INDEX
+#define INDEX CF_LONG  // counts tiles on GPUs, and what a launch has beyond them: CF_UINT where it can
+#endif
 #ifndef GROUP
 #define GROUP 256  // work-items of a group on GPUs: a multiple of 32
 #endif
@@ -91,9 +94,9 @@ CF_KERNEL void operators_transpose(CF_GLOBAL const ELEMENT *x, STEPS(x), CF_GLOB
 #else
   CF_LOCAL ELEMENT tile[32][33];
   const int across = (size_a + 31) / 32, lane = CF_LOCAL_ID(0) % 32, line = CF_LOCAL_ID(0) / 32;
-  for (CF_LONG index = CF_GROUP_ID(0); index < all * across; index += CF_GLOBAL_SIZE(0) / GROUP) {
+  for (INDEX index = CF_GROUP_ID(0); index < all * across; index += CF_GLOBAL_SIZE(0) / GROUP) {
     const int a = index % across * 32;
-    const CF_LONG strip = index / across;
+    const INDEX strip = index / across;
     const Row row = ROW_OF(strip / strips);
     const int b = strip % strips * 32;
     CF_GLOBAL const ELEMENT *const from = x + ROW_START(x, row);

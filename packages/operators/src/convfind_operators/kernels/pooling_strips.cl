@@ -1,0 +1,113 @@
+// operators-pooling: on GPUs, where the window is known when the kernel is compiled.
+//
+// A work-item has STRIP windows below each other, of one channel or of FOUR, and reads a row of x once for all of them.
+#ifndef TAPS_H
+#define TAPS_H 3  // of the window, with its stride and dilation
+#define TAPS_W 3
+#define STRIDE_H 1
+#define STRIDE_W 1
+#define GAP_H 1
+#define GAP_W 1
+#endif
+#include "pooling.h"
+
+#ifndef CHANNELS_LAST
+#define CHANNELS_LAST 0  // neighbouring work-items have neighbouring: 0 columns, 1 channels
+#endif
+#ifndef STRIP
+#define STRIP 4
+#endif
+#ifndef INDEX
+#define INDEX CF_LONG  // counts strips, and what a launch has beyond them: CF_UINT where it can
+#endif
+
+#define STRIDES(t) \
+  const CF_LONG t##_n, const CF_LONG t##_c, const CF_LONG t##_d, const CF_LONG t##_h, const CF_LONG t##_w
+#define ROWS ((STRIP - 1) * STRIDE_H + (TAPS_H - 1) * GAP_H + 1)
+// Whether the row is one of the window's.
+#define IS_MET(row, window)                                                              \
+  ((row) >= (window) * STRIDE_H && ((row) - (window) * STRIDE_H) % GAP_H == 0 &&         \
+   ((row) - (window) * STRIDE_H) / GAP_H < TAPS_H)
+
+CF_INLINE int within(const int at, const int size) { return at < 0 ? 0 : at >= size ? size - 1 : at; }
+
+// strips: of a column of y; all: of all columns, and of FOUR channels.
+CF_KERNEL void operators_pooling_strips(CF_GLOBAL const CF_TYPE(DTYPE) *x, CF_GLOBAL CF_TYPE(DTYPE) *y, STRIDES(x_step),
+                                        STRIDES(y_step), const int channels, const int strips, const CF_LONG all,
+                                        WINDOW) {
+  for (INDEX index = CF_GLOBAL_ID(0); index < all; index += CF_GLOBAL_SIZE(0)) {
+    KNOWN_WINDOW
+    INDEX rest = index;
+    const INDEX fours = channels / FOUR;
+#if CHANNELS_LAST
+    const int c = rest % fours * FOUR;
+    rest /= fours;
+#endif
+    const int out_w = rest % y_w;
+    rest /= y_w;
+    const int first_h = rest % strips * STRIP;
+    rest /= strips;
+    const int out_d = rest % y_d;
+    rest /= y_d;
+#if !CHANNELS_LAST
+    const int c = rest % fours * FOUR;
+    rest /= fours;
+#endif
+    const CF_LONG n = rest;
+    const int d = out_d * stride_d - pad_d, h = first_h * STRIDE_H - pad_h, w = out_w * STRIDE_W - pad_w;
+    const int first_d = first_tap(d, gap_d, 0), end_d = end_tap(d, gap_d, taps_d, x_d);
+    CF_GLOBAL const CF_TYPE(DTYPE) *const from = x + n * x_step_n + c * x_step_c;
+    // What lies in the padding is read at the border, and then does not count: so no load waits for a branch.
+    CF_LONG columns[TAPS_W];
+    int has_column[TAPS_W];
+    CF_UNROLL
+    for (int k = 0; k < TAPS_W; ++k) {
+      has_column[k] = w + k * GAP_W >= 0 && w + k * GAP_W < x_w;
+      columns[k] = within(w + k * GAP_W, x_w) * x_step_w;
+    }
+    NUMBER kept[STRIP][FOUR];
+    CF_UNROLL
+    for (int o = 0; o < STRIP; ++o)
+      for (int e = 0; e < FOUR; ++e) kept[o][e] = NOTHING;
+    for (int i = first_d; i < end_d; ++i) {
+      CF_UNROLL
+      for (int j = 0; j < ROWS; ++j) {
+        int is_met = 0;
+        CF_UNROLL
+        for (int o = 0; o < STRIP; ++o) is_met |= IS_MET(j, o);
+        if (is_met) {
+          const int has_row = h + j >= 0 && h + j < x_h;
+          CF_GLOBAL const CF_TYPE(DTYPE) *const row =
+              from + (d + i * gap_d) * x_step_d + within(h + j, x_h) * x_step_h;
+          NUMBER of_row[FOUR];
+          for (int e = 0; e < FOUR; ++e) of_row[e] = NOTHING;
+          CF_UNROLL
+          for (int k = 0; k < TAPS_W; ++k) {
+            NUMBER next[FOUR];
+            LOAD_FOUR(DTYPE, next, row + columns[k]);
+            for (int e = 0; e < FOUR; ++e) {
+              const NUMBER counted = has_row && has_column[k] ? next[e] : (NUMBER)(NOTHING);
+              of_row[e] = KEPT(of_row[e], counted);
+            }
+          }
+          CF_UNROLL
+          for (int o = 0; o < STRIP; ++o)
+            if (IS_MET(j, o))
+              for (int e = 0; e < FOUR; ++e) kept[o][e] = KEPT(kept[o][e], of_row[e]);
+        }
+      }
+    }
+    CF_GLOBAL CF_TYPE(DTYPE) *const to =
+        y + n * y_step_n + c * y_step_c + out_d * y_step_d + first_h * y_step_h + out_w * y_step_w;
+    CF_UNROLL
+    for (int o = 0; o < STRIP; ++o)
+      if (first_h + o < y_h) {
+#if AVERAGE
+        const int counted = COUNTED(d, d) * COUNTED(h, h + o * STRIDE_H) * COUNTED(w, w);
+        const NUMBER count = divisor != 0 ? divisor : counted;
+        for (int e = 0; e < FOUR; ++e) kept[o][e] = kept[o][e] / count;
+#endif
+        STORE_FOUR(DTYPE, to + o * y_step_h, kept[o]);
+      }
+  }
+}
