@@ -23,6 +23,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatch
+from functools import cache
 from typing import Any
 
 import click
@@ -143,22 +144,24 @@ class _Worker:
         if parts is None:
             asked = ((tuple(one_of_each_kind(solver, device.target)), False),)
         elif isinstance(solver, Composed):
-            asked = ((all_problems(solver), False),)
+            asked = ((all_problems(completed=True), False),)
         return [
             check_solver(solver, device, shapes=shapes[part::parts], every_variant=every_variant)
             for shapes, every_variant in asked
         ]
 
 
-def all_problems(solver: Solver) -> tuple[ConvProblem, ...]:
-    """Return all problems as a solver sees them; with epilogues those that core completes."""
+@cache
+def all_problems(*, completed: bool) -> tuple[ConvProblem, ...]:
+    """Return all problems as solvers see them; with epilogues for those that core completes."""
     problems = (*(p.plain() for case in edge_cases() for p in variants(case)), *larger())
-    return tuple(map(fused, problems)) if isinstance(solver, Composed) else problems
+    return tuple(map(fused, problems)) if completed else problems
 
 
 def one_of_each_kind(solver: Solver, target: Target) -> Iterator[ConvProblem]:
     """Yield few of the problems that a solver takes, small ones, which have all that any has."""
-    taken = [one for one in all_problems(solver) if solver.takes(one, target)]
+    problems = all_problems(completed=isinstance(solver, Composed))
+    taken = [problem for problem in problems if solver.takes(problem, target)]
     kinds = {problem: kinds_of(problem) for problem in sorted(taken, key=lambda one: one.macs)}
     left = set[Kind]().union(*kinds.values())
     while left:
@@ -176,9 +179,11 @@ def kinds_of(problem: ConvProblem) -> frozenset[Kind]:
 
 def is_for(solver: Solver, target: Target) -> bool:
     """False where the device, and not the problem, is what a solver refuses."""
-    answers = [solver.takes(problem, target) for problem in all_problems(solver)]
-    refusals = {answer.reason for answer in answers if isinstance(answer, Rejected)}
-    return any(answers) or not refusals & _OF_DEVICES
+    problems = all_problems(completed=isinstance(solver, Composed))
+    if any(solver.takes(problem, target) for problem in problems):
+        return True
+    answers = (solver.takes(problem, target) for problem in problems)
+    return not any(isinstance(one, Rejected) and one.reason in _OF_DEVICES for one in answers)
 
 
 def check_all(

@@ -195,10 +195,10 @@ def _doubles(array: Array) -> Doubles:
     return np.asarray(array).astype(np.float64, copy=False)
 
 
-def _to_logical(problem: ConvProblem, name: str, array: Array) -> Doubles:
+def _to_logical(problem: ConvProblem, name: str, array: Array) -> Array:
     _check_shape(problem, name, array)
-    doubles = _doubles(array)
-    return np.moveaxis(doubles, -1, 1) if problem.tensor_layout(name).channels_last else doubles
+    array = np.asarray(array)
+    return np.moveaxis(array, -1, 1) if problem.tensor_layout(name).channels_last else array
 
 
 def _check_shape(problem: ConvProblem, name: str, array: Array) -> None:
@@ -208,8 +208,12 @@ def _check_shape(problem: ConvProblem, name: str, array: Array) -> None:
         raise ProblemError(name, np.shape(array), f"shape {expected} in layout {layout.value}")
 
 
-def _convolve(problem: ConvProblem, tensors: dict[str, Doubles]) -> Doubles:
-    """Compute a plain problem, all tensors in N, C, spatial order."""
+def _convolve(problem: ConvProblem, tensors: dict[str, Array]) -> Doubles:
+    """Compute a plain problem, all tensors in N, C, spatial order, in their own types.
+
+    What is computed with becomes float64 block by block, in memory that each block uses again:
+    fresh pages cost more than the arithmetic.
+    """
     if problem.direction is Direction.FORWARD:
         return _forward(problem, tensors["x"], tensors["w"])
     if problem.direction is Direction.BACKWARD_DATA:
@@ -217,7 +221,7 @@ def _convolve(problem: ConvProblem, tensors: dict[str, Doubles]) -> Doubles:
     return _backward_weights(problem, tensors["x"], tensors["y"])
 
 
-def _forward(problem: ConvProblem, x: Doubles, w: Doubles) -> Doubles:
+def _forward(problem: ConvProblem, x: Array, w: Array) -> Doubles:
     filters = _filters(problem, w)
     y = np.zeros(_grouped_shape(problem, "y"))
     for batch, taps, views in _blocks(problem):
@@ -230,12 +234,12 @@ def _forward(problem: ConvProblem, x: Doubles, w: Doubles) -> Doubles:
     return _ungrouped(problem, "y", y)
 
 
-def _backward_data(problem: ConvProblem, y: Doubles, w: Doubles) -> Doubles:
+def _backward_data(problem: ConvProblem, y: Array, w: Array) -> Doubles:
     filters = _filters(problem, w)
     x = np.zeros(_grouped_shape(problem, "x"))
     for batch, group in itertools.groupby(_blocks(problem), key=lambda block: block[0]):
         gradient = _grouped(problem, "y", y[batch])
-        columns = gradient.reshape(*gradient.shape[:2], -1)
+        columns = _columns(gradient)
         padded = _pad(problem, x[:, :, batch])
         for _, taps, views in group:
             block = filters[..., taps]
@@ -247,15 +251,14 @@ def _backward_data(problem: ConvProblem, y: Doubles, w: Doubles) -> Doubles:
     return _ungrouped(problem, "x", x)
 
 
-def _backward_weights(problem: ConvProblem, x: Doubles, y: Doubles) -> Doubles:
+def _backward_weights(problem: ConvProblem, x: Array, y: Array) -> Doubles:
     shape = problem.w_shape
     filters = np.zeros(
         (problem.groups, shape[0] // problem.groups, shape[1], math.prod(problem.filter))
     )
     for batch, taps, views in _blocks(problem):
         data = _pad(problem, _grouped(problem, "x", x[batch]))
-        gradient = _grouped(problem, "y", y[batch])
-        columns = gradient.reshape(*gradient.shape[:2], -1)
+        columns = _columns(_grouped(problem, "y", y[batch]))
         part = filters[..., taps]
         part += (columns @ _gather(data, views).swapaxes(1, 2)).reshape(part.shape)
     return filters.reshape(shape)
@@ -282,11 +285,15 @@ def _view(problem: ConvProblem, tap: tuple[int, ...]) -> Tap:
     return (..., *positions)
 
 
-def _gather(data: Doubles, views: list[Tap]) -> Doubles:
+def _columns(data: Array) -> Doubles:
+    """Return the matrix (groups, channels, images * positions)."""
+    return np.ascontiguousarray(data, np.float64).reshape(*data.shape[:2], -1)
+
+
+def _gather(data: Array, views: list[Tap]) -> Doubles:
     """Return the matrix (groups, channels * taps, images * positions)."""
     if len(views) == 1:
-        single = data[views[0]]
-        return single.reshape(*single.shape[:2], -1)
+        return _columns(data[views[0]])
     shape = data[views[0]].shape
     gathered = np.empty((*shape[:2], len(views), *shape[2:]))
     for index, view in enumerate(views):
@@ -299,7 +306,7 @@ def _grouped_shape(problem: ConvProblem, name: str) -> tuple[int, ...]:
     return (problem.groups, channels // problem.groups, batch, *spatial)
 
 
-def _grouped(problem: ConvProblem, name: str, tensor: Doubles) -> Doubles:
+def _grouped(problem: ConvProblem, name: str, tensor: Array) -> Array:
     """Reorder N, C, spatial into groups, channels of a group, N, spatial."""
     _, channels, _, *spatial = _grouped_shape(problem, name)
     split = tensor.reshape(tensor.shape[0], problem.groups, channels, *spatial)
@@ -310,13 +317,13 @@ def _ungrouped(problem: ConvProblem, name: str, tensor: Doubles) -> Doubles:
     return np.moveaxis(tensor, 2, 0).reshape(problem.shape(name))
 
 
-def _filters(problem: ConvProblem, w: Doubles) -> Doubles:
+def _filters(problem: ConvProblem, w: Array) -> Doubles:
     """Reorder weights into groups, output channels of a group, channels of a group, taps."""
     out, channels = problem.w_shape[:2]
-    return w.reshape(problem.groups, out // problem.groups, channels, -1)
+    return _doubles(w).reshape(problem.groups, out // problem.groups, channels, -1)
 
 
-def _pad(problem: ConvProblem, data: Doubles) -> Doubles:
+def _pad(problem: ConvProblem, data: Array) -> Array:
     if not any(problem.padding) and not any(problem.padding_end):
         return data
     spatial = zip(problem.padding, problem.padding_end, strict=True)
