@@ -68,6 +68,9 @@ def bind(inputs: Sequence[ModelInput], shapes: Shapes | None) -> dict[str, Tenso
     Raises:
         BindingError: a size is missing or impossible, or a name is unknown.
     """
+    if shapes is not None and not isinstance(shapes, Mapping):
+        told = f'shapes={shapes!r:.80} is no mapping; give {{"x": (1, 3, 224, 224)}}'
+        raise BindingError(f'{told} or {{"batch": 4}}')
     given = dict(shapes or {})
     names = {one.name for one in inputs}
     dims = {dim for one in inputs for dim in one.dims or () if isinstance(dim, str)}

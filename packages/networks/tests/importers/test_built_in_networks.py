@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from convfind.cli import build_program
 from convfind.handle import Handle
 from convfind.plugins.registry import Registry
 from convfind_networks import ModelFormatError, Network, evaluate
+from convfind_networks.errors import BindingError
 
 
 @pytest.mark.parametrize(
@@ -53,6 +55,12 @@ def test_a_built_in_network_on_a_device_computes_what_its_graph_says(handle: Han
 def test_a_name_that_is_not_built_in_is_refused_with_those_that_are() -> None:
     with pytest.raises(ModelFormatError, match="resnet50, vgg16, mobilenet_v2 are"):
         Network.built_in("resnet51")
+
+
+@pytest.mark.parametrize("shapes", ["fast", 4, [("batch", 4)]])
+def test_shapes_that_are_no_mapping_are_refused_with_what_one_is(shapes: Any) -> None:
+    with pytest.raises(BindingError, match=r"shapes=.* is no mapping; give"):
+        Network.built_in("mobilenet_v2").graph(shapes)
 
 
 def test_the_command_takes_a_name_in_the_place_of_a_file() -> None:
