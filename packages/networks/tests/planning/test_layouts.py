@@ -22,6 +22,7 @@ from convfind_networks import (
     assign_layouts,
     channels_last_where_possible,
 )
+from convfind_networks.layouts import lay_out
 from convfind_networks.layouts.assignment import follows_layout, has_layout
 from convfind_networks.ops import (
     Activate,
@@ -35,6 +36,7 @@ from convfind_networks.ops import (
     GlobalPool,
     PoolKind,
     Reshape,
+    Transpose,
 )
 
 RELU = Activate(Activation(ActivationKind.RELU))
@@ -180,3 +182,30 @@ def test_by_rule_networks_are_channels_last_between_their_edges(path: Path) -> N
     first = channels_last_where_possible(graph, prefer=False)
     assert not any(reads or writes for reads, writes in first.nodes.values())
     assert not first.copies
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 2, 4), (1, 2, 3, 2, 4), (1, 3, 4)], ids=str)
+def test_transposes_around_a_channels_last_network_cost_nothing(shape: tuple[int, ...]) -> None:
+    rank = len(shape)
+
+    def make(b: GraphBuilder, x: Value) -> Value:
+        x = b.add(Transpose((0, rank - 1, *range(1, rank - 1))), x)
+        op = Convolution(Geometry.plain(rank - 2))
+        y = b.add(op, x, b.constant(np.ones((4, 4, *(1,) * (rank - 2)), np.float32)))
+        return b.add(Transpose((0, *range(2, rank), 1)), y)
+
+    graph = graph_of(make, shape)
+    plan = channels_last_where_possible(graph)
+    assert plan.cost == 0
+    laid_out = lay_out(graph, plan)
+    assert [type(node.op) for node in laid_out.graph.nodes] == [Reshape, Convolution, Reshape]
+    assert len(laid_out.channels_last) == 2
+
+
+def test_other_transposes_stay() -> None:
+    def make(b: GraphBuilder, x: Value) -> Value:
+        return conv(b, b.add(Transpose((0, 1, 3, 2)), x))
+
+    graph = graph_of(make, X)
+    laid_out = lay_out(graph, channels_last_where_possible(graph))
+    assert Transpose((0, 1, 3, 2)) in [node.op for node in laid_out.graph.nodes]

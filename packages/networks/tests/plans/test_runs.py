@@ -147,6 +147,17 @@ def upsampling(builder: GraphBuilder, x: Value) -> Value:
     return make.convolution(padded, 4)
 
 
+def channels_at_the_end(builder: GraphBuilder, x: Value) -> dict[str, Value]:
+    """What frameworks with channels at the end export: transposes at the edges, and one inside."""
+    make, rank = Layers(builder), x.type.rank
+    to_second = Transpose((0, rank - 1, *range(1, rank - 1)))
+    to_end = Transpose((0, *range(2, rank), 1))
+    inner = make.relu(make.convolution(builder.add(to_second, x), 6))
+    turned = builder.add(to_end, inner)
+    deep = make.convolution(builder.add(to_second, make.relu(turned)), 5)
+    return {"y": builder.add(to_end, make.sum(deep, make.convolution(inner, 5))), "inner": turned}
+
+
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize(
     ("make", "shape"),
@@ -167,6 +178,9 @@ def upsampling(builder: GraphBuilder, x: Value) -> Value:
         (residual_block, (1, 4, 5, 4, 6)),
         (attention, (2, 5, 8)),
         (upsampling, (1, 3, 8, 6)),
+        (channels_at_the_end, (2, 7, 9, 3)),
+        (channels_at_the_end, (1, 5, 4, 6, 3)),
+        (channels_at_the_end, (2, 11, 4)),
         (linear_layers, (3, 7)),
         (linear_layers, (2, 5, 7)),
     ],

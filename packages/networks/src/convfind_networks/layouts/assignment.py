@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from convfind_networks.graph import Graph, Node, Value
+from convfind_networks.ops import Transpose
 
 #: States that are kept after each node: all of them while up to seven values are alive.
 MOST_STATES = 4096
@@ -100,6 +101,20 @@ def follows_layout(graph: Graph, node: Node) -> bool:
     return node.op.follows_layout and all(has_layout(one) or one.is_constant for one in values)
 
 
+def view_layouts(graph: Graph, node: Node) -> tuple[tuple[bool, bool], ...]:
+    """Return how a transpose reads and writes without a copy: channels move to the end, or back.
+
+    Channels-last memory is that of a channels-first tensor whose last dimension are the channels.
+    """
+    values = [graph.values[name] for name in (*node.inputs, *node.outputs)]
+    if not isinstance(node.op, Transpose) or not all(map(has_layout, values)):
+        return ()
+    order, spatial = node.op.order, tuple(range(1, len(node.op.order) - 1))
+    from_end = order == (0, len(order) - 1, *spatial)
+    to_end = order == (0, *(axis + 1 for axis in spatial), 1)
+    return ((False, True),) * from_end + ((True, False),) * to_end
+
+
 def assign_layouts(
     graph: Graph,
     node_cost: NodeCost,
@@ -154,6 +169,7 @@ class _Search:
         costs = {
             pair: cost for pair in pairs if math.isfinite(cost := self._node_cost(node, *pair))
         }
+        costs.update(dict.fromkeys(view_layouts(self._graph, node), 0.0))
         following: dict[_State, _Way] = {}
         for state, way in states.items():
             for pair, cost in costs.items():

@@ -7,8 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from convfind_networks.graph import Graph, Node, Value
-from convfind_networks.layouts.assignment import Copy, LayoutPlan, has_layout, is_same_memory
-from convfind_networks.ops import Identity, LayoutCopy
+from convfind_networks.layouts.assignment import (
+    Copy,
+    LayoutPlan,
+    has_layout,
+    is_same_memory,
+    view_layouts,
+)
+from convfind_networks.ops import Identity, LayoutCopy, Op, Reshape
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +31,8 @@ class LaidOut:
 def lay_out(graph: Graph, plan: LayoutPlan) -> LaidOut:
     """Return a graph with the copies of a layout plan as nodes of its own.
 
-    A copy of what is the same memory in both layouts is an `Identity`, which costs nothing.
+    A copy of what is the same memory in both layouts is an `Identity`, and a transpose whose result
+    is its input's memory a `Reshape`: both cost nothing.
     """
     return _Copying(graph, plan).result()
 
@@ -61,9 +68,14 @@ class _Copying:
             inputs = tuple(self._names.get((name, reads), name) for name in node.inputs)
             for name in node.outputs:
                 self._lies(name, name, writes)
-            yield Node(node.op, inputs, node.outputs, node.name)
+            yield Node(self._op(node), inputs, node.outputs, node.name)
         for copy in self._copies[None]:
             yield self._copied(copy)
+
+    def _op(self, node: Node) -> Op:
+        if self._plan.nodes[node.output] in view_layouts(self._graph, node):
+            return Reshape(self._values[node.output].type.shape)
+        return node.op
 
     def _copied(self, copy: Copy) -> Node:
         value = self._values[self._names[copy.value, not copy.channels_last]]
