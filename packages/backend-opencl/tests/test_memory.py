@@ -215,6 +215,24 @@ def test_an_unaligned_array_is_copied(device: OpenCLDevice) -> None:
     assert np.array_equal(back, x - 1)
 
 
+def test_an_array_in_place_is_filled_written_and_read_as_any_memory(device: OpenCLDevice) -> None:
+    if not shares_host_memory(device):
+        pytest.skip("the device has memory of its own")
+    array, numbers = aligned(64), np.arange(64, dtype=np.float32)
+    buffer = device.wrap_output(array)
+    assert buffer is not None
+    device.fill(buffer, 1)
+    device.synchronize()
+    assert (array.view(np.uint8) == 1).all()
+    device.write(buffer, numbers)
+    device.synchronize()
+    assert np.array_equal(array, numbers)
+    back = np.empty(4, np.float32)
+    device.read(buffer, back, offset=4 * 60)
+    assert back.tolist() == [60, 61, 62, 63]
+    assert device.overlap(buffer, buffer)
+
+
 def test_a_read_only_array_can_be_uploaded(device: OpenCLDevice) -> None:
     x = aligned(64)
     x[:] = 3

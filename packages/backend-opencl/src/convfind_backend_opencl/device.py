@@ -28,6 +28,7 @@ from convfind_backend_opencl.memory import (
     host_block,
     is_usable_in_place,
     shares_host_memory,
+    takes_host_pointers,
 )
 
 
@@ -143,10 +144,15 @@ class OpenCLDevice(QueueDevice[OpenCLBuffer]):
         is_cpu = self.target.kind is DeviceKind.CPU and self.target.has("unified-memory")
         return is_cpu and shares_host_memory(self.context, self.queue)
 
+    @cached_property
+    def _takes_host_pointers(self) -> bool:
+        return takes_host_pointers(self.queue.device)
+
     def _in_place(self, array: np.ndarray[Any, Any], *, writable: bool) -> OpenCLBuffer:
         try:
             self._host_memory.make_room()
         except cl.Error as exc:
             raise translated(exc, f"waiting for {self.target.name}", DeviceError) from exc
-        block = host_block(self.context, array, writable=writable)
+        by_pointer = self._takes_host_pointers
+        block = host_block(self.context, array, writable=writable, by_pointer=by_pointer)
         return OpenCLBuffer(block, array.nbytes, self._host_memory, read_only=not writable)
