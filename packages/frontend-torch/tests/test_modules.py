@@ -182,7 +182,7 @@ def test_a_layer_goes_with_its_module() -> None:
     assert layer() is None
 
 
-def test_a_layer_that_is_left_to_pytorch_is_not_asked_about_again_without_gradients() -> None:
+def test_calls_that_are_left_to_pytorch_are_counted() -> None:
     model = convert(nn.Conv2d(3, 4, 3), **{**QUICK, "solvers": ("direct-naive-bwd-data",)})
     x, other = image(), torch.randn(1, 3, 5, 5)
     with torch.no_grad():
@@ -190,9 +190,62 @@ def test_a_layer_that_is_left_to_pytorch_is_not_asked_about_again_without_gradie
             torch.testing.assert_close(model(x), torch.conv2d(x, model.weight, model.bias))
         model(other)
     calls = {line.problem.split("-")[1]: line.calls for line in report(model).lines}
-    assert calls == {"2x3x9x9": 1, "1x3x5x5": 1}
+    assert calls == {"2x3x9x9": 3, "1x3x5x5": 1}
     model(x)
-    assert sum(line.calls for line in report(model).lines) == 3
+    assert sum(line.calls for line in report(model).lines) == 5
+
+
+def test_gradients_that_are_all_left_to_pytorch_are_its_own_operators() -> None:
+    plain = nn.Conv2d(3, 4, 3)
+    model = convert(copy.deepcopy(plain), mode="FAST", solvers=("direct-naive-bwd-data",))
+    names = []
+    for _ in range(2):
+        x = image()
+        for one in (model, plain):
+            one.zero_grad()
+            one(x).square().sum().backward()
+        assert model.weight.grad is not None
+        torch.testing.assert_close(model.weight.grad, plain.weight.grad)
+        torch.testing.assert_close(model.bias.grad, plain.bias.grad)
+        names.append(type(model(x).grad_fn).__name__)
+    assert names == ["ConvolutionBackward0"] * 2
+    x = image().requires_grad_()
+    model(x).sum().backward()  # the gradient of x is convfind's
+    right = torch.nn.grad.conv2d_input(x.shape, plain.weight, torch.ones(2, 4, 7, 7))
+    torch.testing.assert_close(x.grad, right, atol=1e-4, rtol=1e-4)
+    assert "Convolution" in type(model(x).grad_fn).__name__
+    assert type(model(x).grad_fn).__name__ != "ConvolutionBackward0"
+
+
+@pytest.mark.parametrize("kind", [nn.Conv2d, nn.ConvTranspose2d])
+def test_geometry_that_changes_after_a_call_is_seen(kind: type[nn.Conv2d]) -> None:
+    plain, x = kind(3, 4, 3), image()
+    model = convert(copy.deepcopy(plain), **QUICK)
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(model(x), plain(x), atol=1e-4, rtol=1e-4)
+        plain.stride = model.stride = (2, 2)
+        plain.padding = model.padding = (1, 1)
+        for _ in range(2):
+            torch.testing.assert_close(model(x), plain(x), atol=1e-4, rtol=1e-4)
+
+
+def test_known_calls_heed_what_goes_on_around_them() -> None:
+    plain, x = nn.Conv2d(3, 4, 3).eval(), image()
+    model = convert(copy.deepcopy(plain), **QUICK)
+    with torch.no_grad():
+        model(x)
+        before = report(model).lines[0].calls
+        model(x)
+        assert report(model).lines[0].calls == before + 1
+        assert model(x[0]).shape == plain(x[0]).shape
+        with torch.autocast("cpu", torch.bfloat16):
+            assert model(x).dtype is torch.bfloat16
+        traced = torch.fx.symbolic_trace(nn.Sequential(plain))
+        torch.testing.assert_close(torch.func.vmap(model)(x[None]), plain(x)[None])
+        torch.testing.assert_close(traced(x), plain(x))
+    y = model(x.requires_grad_())
+    assert y.requires_grad
 
 
 def test_threads_share_a_converted_model() -> None:

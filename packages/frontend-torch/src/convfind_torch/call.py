@@ -31,14 +31,17 @@ class Call(NamedTuple):
 
     @property
     def form(self) -> Hashable:
-        """All that a decision about the call depends on."""
-        x, w, b = self.x, self.w, self.b
+        """All that a decision about the call depends on, but for the layer's options."""
+        direction, x, w, _, b, geometry, _, constant = self
         return (
-            *(self.direction, x.device, x.dtype, x.shape, x.stride()),
-            *(w.dtype, w.shape, w.stride(), None if b is None else (b.dtype, b.shape)),
-            *(self.geometry, self.layer.word, self.constant),
+            *(direction, x.device, x.dtype, x.shape, x.stride(), w.dtype, w.shape, w.stride()),
+            *(None if b is None else (b.dtype, b.shape), geometry, constant),
             *(native.deterministic(), native.allow_tf32(x), stream_of(x)),
         )
+
+    def gradient(self, direction: Direction) -> Call:
+        """Return the call of a gradient of this one, as far as decisions depend on it."""
+        return self._replace(direction=direction, b=None, constant=False)
 
     @property
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -92,6 +95,10 @@ class Call(NamedTuple):
         gradient = dx if is_data else dw
         assert gradient is not None
         return gradient
+
+    def pytorch_with_gradients(self) -> torch.Tensor:
+        """Compute it by PyTorch's own operator, which records its gradients."""
+        return torch.convolution(self.x, self.w, self.b, *self.geometry)
 
     def __str__(self) -> str:
         shapes = f"{tuple(self.x.shape)} by {tuple(self.w.shape)}"

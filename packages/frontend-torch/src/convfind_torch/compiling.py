@@ -13,9 +13,10 @@ from torch import nn
 from convfind.errors import SettingsError
 from convfind.policy import Mode
 from convfind_torch.functional import convolve, convolve_transposed, in_graph
+from convfind_torch.inductor import compiled_by_inductor
 from convfind_torch.layer import anonymous
 from convfind_torch.options import Options
-from convfind_torch.planning import Slower, planned
+from convfind_torch.planning import NoPlan, planned
 from convfind_torch.sizes import planned_by_sizes
 
 #: The functions that Dynamo's graphs call, and the numbers of their spatial dimensions.
@@ -60,17 +61,19 @@ def compile_graph(
     if not isinstance(background, bool) or (background and rest != "plan"):
         raise SettingsError("background", background, 'True or False; True with rest="plan"')
     chosen = Options.of(**given)
-    if rest == "plan" and not torch.is_grad_enabled():
+    if rest != "plan" or torch.is_grad_enabled():
+        return _with_convolutions(graph, example_inputs, chosen, rest)
+    try:
         fixed = partial(planned, options=chosen, background=background)
-        try:
-            run = planned_by_sizes(graph, example_inputs, fixed)
-        except Slower:
-            # Convolutions one by one, between PyTorch's operators, would lose its fusions, too.
-            return _compiler("inductor")(graph, list(example_inputs))
-        if run is not None:
-            return run
-    _replace_convolutions(graph, example_inputs, chosen)
-    return _compiler(rest)(graph, list(example_inputs))
+        return planned_by_sizes(graph, example_inputs, fixed)
+    except NoPlan as refused:
+        # Convolutions one by one, between PyTorch's operators, would lose its fusions, too.
+        run = (
+            compiled_by_inductor(graph, example_inputs)
+            if refused.is_slower
+            else _with_convolutions(graph, example_inputs, chosen, rest)
+        )
+        return refused.route.counted(run)
 
 
 class _GraphModule(nn.Module):
@@ -119,6 +122,18 @@ class GraphTransposedConvolution(_GraphModule):
         return convolve_transposed(self._rank, *given, self._layer, in_graph)
 
 
+def _with_convolutions(
+    graph: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options, rest: str
+) -> Callable[..., Any]:
+    """Compile a graph by PyTorch, its convolutions replaced."""
+    _replace_convolutions(graph, example_inputs, options)
+    if rest != "eager":
+        return compiled_by_inductor(graph, example_inputs)
+    eager: Any = torch._dynamo.lookup_backend("aot_eager")
+    run: Callable[..., Any] = eager(graph, list(example_inputs))
+    return run
+
+
 def _replace_convolutions(
     graph: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options
 ) -> None:
@@ -145,11 +160,3 @@ def _module(target: Any, options: Options) -> nn.Module:
     if target in _CONVS:
         return GraphConvolution(_CONVS[target], options)
     return GraphTransposedConvolution(_TRANSPOSED[target], options)
-
-
-def _compiler(rest: str) -> Callable[..., Callable[..., Any]]:
-    if rest == "eager":
-        return torch._dynamo.lookup_backend("aot_eager")  # type: ignore[no-any-return]
-    from torch._inductor.compile_fx import compile_fx
-
-    return compile_fx  # type: ignore[no-any-return]

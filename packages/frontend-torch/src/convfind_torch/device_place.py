@@ -47,19 +47,20 @@ class DevicePlace(Place):
         return self._asked()
 
     def run(
-        self, convolution: Convolution, tensors: Mapping[str, torch.Tensor], out: torch.Tensor
+        self,
+        convolution: Convolution,
+        tensors: Mapping[str, torch.Tensor],
+        result: str,
+        out: torch.Tensor,
     ) -> None:
-        """Compute ``out`` from dense tensors by the names that the problem reads."""
-        problem, memory = convolution.problem, self._memory
-        (name,), plain = problem.writes, problem.plain_name
+        """Compute ``out``, the result, from dense tensors, by their names in the plain problem."""
+        memory = self._memory
         used = [in_place(one) for one in tensors.values()]  # kept until the kernels are enqueued
         size = convolution.workspace_size
         scratch = torch.empty(size, dtype=torch.uint8, device=out.device) if size else None
         with self.lock:
-            buffers = {
-                plain(one): memory.of(tensor) for one, tensor in zip(tensors, used, strict=True)
-            }
-            buffers[plain(name)] = memory.of(out)
+            buffers = {name: memory.of(tensor) for name, tensor in zip(tensors, used, strict=True)}
+            buffers[result] = memory.of(out)
             if scratch is not None:
                 buffers["workspace"] = memory.of(scratch)
             convolution.enqueue(InvokeArgs(**convolution.bound, **buffers))

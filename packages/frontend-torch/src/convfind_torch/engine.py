@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Hashable
 from functools import lru_cache
+from itertools import compress
 from threading import RLock
 from weakref import WeakSet
 
@@ -16,6 +17,7 @@ from convfind.finddb import FindDb
 from convfind.handle.convolution import Convolution
 from convfind.policy import POLICY_FIELDS
 from convfind.problem import ConvProblem
+from convfind.types import Direction
 from convfind_torch import comparison
 from convfind_torch.bound_weights import BoundWeights
 from convfind_torch.call import Call
@@ -77,19 +79,49 @@ class Engine:
 
     def route(self, call: Call) -> Route:
         """Return where a call is computed; decides at the first one of its form."""
-        form = call.form
-        route = self._routes.get(form)
+        layer, form = call.layer, call.form
+        route = layer.known.get(form)
+        if route is None:
+            route = self._shared(form, call)
+            if route.is_final:
+                layer.know(form, route)
+            if route not in layer.routes:
+                self.note(layer, route)
+        route.calls += 1
+        return route
+
+    def _shared(self, form: Hashable, call: Call) -> Route:
+        """Return the route of all layers with the same options."""
+        key = (form, call.layer.word)
+        route = self._routes.get(key)
         if route is None:
             with self._deciding:
-                route = self._routes.get(form)
+                route = self._routes.get(key)
                 if route is None:
                     route = self._decided(call)
                     if route.is_final:
-                        self._routes.put(form, route)
-        route.calls += 1
-        if route not in call.layer.routes:
-            self.note(call.layer, route)
+                        self._routes.put(key, route)
         return route
+
+    def is_left(self, call: Call, needs: tuple[bool, bool]) -> bool:
+        """Return whether a forward call is PyTorch's, and so are the gradients that it needs.
+
+        Then PyTorch's own operator records them at a fraction of the cost. True from the first call
+        on that finds all of this decided; counts the gradients' calls, too.
+        """
+        layer, form = call.layer, call.form
+        left = layer.left.get((form, needs))
+        if left is None:
+            gradients = (Direction.BACKWARD_DATA, Direction.BACKWARD_WEIGHTS)
+            forms = [form, *(call.gradient(one).form for one in compress(gradients, needs))]
+            routes = [route for one in forms if (route := layer.known.get(one)) is not None]
+            if len(routes) < len(forms):
+                return False
+            left = () if any(route.is_ours for route in routes) else tuple(routes)
+            layer.leave((form, needs), left)
+        for route in left:
+            route.calls += 1
+        return bool(left)
 
     def note(self, layer: Layer, route: Route) -> None:
         """Keep a route of a layer for the report."""

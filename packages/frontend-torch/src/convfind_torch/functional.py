@@ -6,7 +6,7 @@ function transforms. Inside ``torch.compile`` the functions are operators of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -18,9 +18,9 @@ from convfind_torch.call import Call
 from convfind_torch.engine import engine
 from convfind_torch.geometry import Geometry, per_axis
 from convfind_torch.layer import Layer, anonymous
-from convfind_torch.native import allow_tf32, deterministic
 from convfind_torch.operators import CONVOLUTION
 from convfind_torch.options import current_options
+from convfind_torch.route import Route
 
 Sizes = int | Sequence[int]
 _PLAIN = (torch.Tensor, Parameter)
@@ -145,41 +145,51 @@ def _conv_transpose(
     return convolve_transposed(rank, x, w, b, *given, _layer("functional"))
 
 
-def is_left(layer: Layer, x: Any, w: Any) -> bool:
-    """Return whether a module's call without gradients is known to be PyTorch's: the quick way."""
-    return (
-        bool(layer.left)
-        and not torch.is_grad_enabled()
-        and not torch.compiler.is_compiling()
-        and form_without_gradient(x, w) in layer.left
-    )
+def known_call(
+    layer: Layer, x: Any, w: Any, b: Any, geometry: Geometry
+) -> tuple[Call, Route] | None:
+    """Return a module's call without gradients, and its route, where that is known: the quick way.
 
-
-def form_without_gradient(x: torch.Tensor, w: torch.Tensor) -> Hashable:
-    """Return what the decision about a module's call depends on, the module aside."""
-    flags = deterministic(), allow_tf32(x)
-    return x.shape, x.stride(), x.dtype, x.device, w.dtype, w.stride(), flags
+    None also where something around it may change what it means, such as autocast.
+    """
+    if torch.is_grad_enabled() or not layer.known or not _is_alone(x, w, b):
+        return None
+    if torch.is_autocast_enabled("cpu" if x.is_cpu else x.device.type):
+        return None
+    constant = layer.options.policy.constant_weights
+    call = Call(Direction.FORWARD, x, w, None, b, geometry, layer, constant)
+    route = layer.known.get(call.form)
+    if route is None:
+        return None
+    route.calls += 1
+    return call, route
 
 
 def is_pytorchs(rank: int, x: Any, w: Any, b: Any) -> bool:
     """Return whether tensors, or what goes on around them, are not for convfind."""
     if torch.compiler.is_compiling():
         return _is_exporting()
-    if type(x) not in _PLAIN or type(w) not in _PLAIN or type(b) not in _BIASES:
-        return True
-    is_posed = (
+    return not _is_alone(x, w, b) or not (
         rank + 1 <= x.dim() <= rank + 2 == w.dim()
         and x.layout is w.layout is torch.strided
         and x.device == w.device
         and not x.is_meta
         and x.is_floating_point()
-        and not (x.is_neg() or w.is_neg())
     )
-    return not is_posed or (
-        torch._C._len_torch_dispatch_stack() > 0
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._get_tracing_state() is not None
-        or torch.autograd.forward_ad._current_level >= 0
+
+
+def _is_alone(x: Any, w: Any, b: Any) -> bool:
+    """Return whether tensors are plain ones, and nobody watches what is done with them."""
+    return (
+        type(x) in _PLAIN
+        and type(w) in _PLAIN
+        and type(b) in _BIASES
+        and not (x.is_neg() or w.is_neg())
+        and torch._C._len_torch_dispatch_stack() == 0
+        and not torch._C._are_functorch_transforms_active()
+        and torch._C._get_tracing_state() is None
+        and torch.autograd.forward_ad._current_level < 0
+        and not torch.compiler.is_compiling()
     )
 
 
@@ -187,18 +197,14 @@ def eagerly(
     x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None, geometry: Geometry, layer: Layer
 ) -> torch.Tensor:
     """Compute now, and record gradients where they are wanted."""
-    if torch.is_grad_enabled():
-        if x.requires_grad or w.requires_grad or (b is not None and b.requires_grad):
-            return Convolution.apply(x, w, b, geometry, layer)
-        constant = False
-    else:
-        constant = layer.options.policy.constant_weights
-    call = Call(Direction.FORWARD, x, w, None, b, geometry, layer, constant)
-    route = engine().route(call)
-    y = engine().computed(call, route)
-    if route.is_final and not (route.is_ours or torch.is_grad_enabled()):
-        layer.leave(form_without_gradient(x, w))
-    return y
+    needs = x.requires_grad, w.requires_grad
+    if torch.is_grad_enabled() and (any(needs) or (b is not None and b.requires_grad)):
+        call = Call(Direction.FORWARD, x, w, None, b, geometry, layer)
+        if engine().is_left(call, needs):
+            return call.pytorch_with_gradients()
+        return Convolution.apply(x, w, b, geometry, layer)
+    constant = layer.options.policy.constant_weights and not torch.is_grad_enabled()
+    return engine().compute(Call(Direction.FORWARD, x, w, None, b, geometry, layer, constant))
 
 
 def in_graph(

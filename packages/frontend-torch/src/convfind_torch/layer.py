@@ -25,7 +25,9 @@ class Layer:
     options: Options
     word: str = field(init=False)  # the options in compiled graphs
     routes: dict[Route, None] = field(default_factory=dict)  # in order of their first calls
-    left: set[Hashable] = field(default_factory=set)  # forms that are PyTorch's without gradients
+    known: dict[Hashable, Route] = field(default_factory=dict)  # by the form of a call
+    #: Routes of a call and its gradients where all are PyTorch's; none where one is convfind's.
+    left: dict[Hashable, tuple[Route, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.word = self.options.word
@@ -36,11 +38,17 @@ class Layer:
             del self.routes[next(iter(self.routes))]
         self.routes[route] = None
 
-    def leave(self, form: Hashable) -> None:
-        """Remember a form that needs no further question."""
+    def know(self, form: Hashable, route: Route) -> None:
+        """Remember the route of a form."""
+        if len(self.known) >= _MOST:
+            self.known.clear()
+        self.known[form] = route
+
+    def leave(self, form: Hashable, routes: tuple[Route, ...]) -> None:
+        """Remember whether a form is PyTorch's with the gradients that it needs."""
         if len(self.left) >= _MOST:
             self.left.clear()
-        self.left.add(form)
+        self.left[form] = routes
 
     def __reduce__(self) -> tuple[type[Layer], tuple[str, Options]]:
         return Layer, (self.name, self.options)

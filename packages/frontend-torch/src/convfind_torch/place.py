@@ -37,9 +37,13 @@ class Place(ABC):
 
     @abstractmethod
     def run(
-        self, convolution: Convolution, tensors: Mapping[str, torch.Tensor], out: torch.Tensor
+        self,
+        convolution: Convolution,
+        tensors: Mapping[str, torch.Tensor],
+        result: str,
+        out: torch.Tensor,
     ) -> None:
-        """Compute ``out`` from dense tensors by the names that the problem reads."""
+        """Compute ``out``, the result, from dense tensors, by their names in the plain problem."""
 
     @abstractmethod
     def run_network(

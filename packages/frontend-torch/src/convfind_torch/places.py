@@ -37,15 +37,18 @@ class HostPlace(Place):
         self._memory = HostAddresses(handle.session.device)
 
     def run(
-        self, convolution: Convolution, tensors: Mapping[str, torch.Tensor], out: torch.Tensor
+        self,
+        convolution: Convolution,
+        tensors: Mapping[str, torch.Tensor],
+        result: str,
+        out: torch.Tensor,
     ) -> None:
-        """Compute ``out`` from dense tensors by the names that the problem reads."""
-        problem, device, memory = convolution.problem, convolution.device, self._memory
-        (name,), plain = problem.writes, problem.plain_name
+        """Compute ``out``, the result, from dense tensors, by their names in the plain problem."""
+        device, memory = convolution.device, self._memory
         with self.lock:
-            buffers = {plain(one): memory.of(tensor) for one, tensor in tensors.items()}
+            buffers = {name: memory.of(tensor) for name, tensor in tensors.items()}
             written = memory.shared(out)
-            buffers[plain(name)] = device.allocate(out.nbytes) if written is None else written
+            buffers[result] = device.allocate(out.nbytes) if written is None else written
             if convolution.workspace_size:
                 buffers["workspace"] = device.allocate(convolution.workspace_size)
             release_cores()
@@ -54,7 +57,7 @@ class HostPlace(Place):
             finally:
                 device.synchronize()  # whatever happens: the tensors may go now
             if written is None:
-                device.read(buffers[plain(name)], host_array(out))
+                device.read(buffers[result], host_array(out))
 
     def run_network(
         self, plan: Any, inputs: Mapping[str, torch.Tensor]

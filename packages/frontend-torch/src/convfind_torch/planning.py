@@ -18,7 +18,9 @@ from convfind_torch import native
 from convfind_torch.background import Improving
 from convfind_torch.comparison import in_turns, median_of
 from convfind_torch.engine import engine
+from convfind_torch.exported import Exported, Unsuited, is_constant
 from convfind_torch.geometry import is_channels_last
+from convfind_torch.inductor import compiled_by_inductor
 from convfind_torch.layer import anonymous
 from convfind_torch.options import Options
 from convfind_torch.place import Place
@@ -34,10 +36,8 @@ def planned(
     options: Options,
     *,
     background: bool = False,
-) -> Run | None:
-    """Return a plan of a graph without gradients, ready to be called; None where there is none.
-
-    The reason is in the report, for instance an operator that no package computes.
+) -> Run:
+    """Return a plan of a graph without gradients, ready to be called.
 
     Args:
         graph: what Dynamo captured.
@@ -47,7 +47,8 @@ def planned(
             are through, between two calls.
 
     Raises:
-        Slower: PyTorch's own graph was measured to be faster.
+        NoPlan: for instance an operator that no package computes, or PyTorch's own graph was
+            measured to be faster; the reason is in the report.
     """
     route = Route(_description(graph, examples), "", where="plan")
     behind = background and options.policy.mode is not FindMode.FAST
@@ -62,12 +63,10 @@ def planned(
             run = _best(route, graph, GraphPlan(exported, examples, options, place), examples)
     except (ConvfindError, Unsuited, ImportError) as error:
         route.where, route.reason = "", str(error).partition("\n")[0]
+        raise NoPlan(route, is_slower=isinstance(error, Slower)) from error
+    finally:
         engine().note(anonymous("torch.compile", options), route)
-        if isinstance(error, Slower):
-            raise
-        return None
-    engine().note(anonymous("torch.compile", options), route)
-    return run
+    return route.counted(run)
 
 
 def _best(
@@ -100,46 +99,11 @@ def _better(
             found = GraphPlan(exported, examples, options, place, on_progress)
             return _best(route, graph, found, examples)
         except Unsuited as error:
+            own = compiled_by_inductor(graph, examples)
             route.where, route.reason = "", str(error)
-            own: Run = graph
             return own
 
     return better
-
-
-class Exported(NamedTuple):
-    """A graph as convfind-networks reads it; parameters and buffers are inputs of it."""
-
-    network: Any
-    names: tuple[str, ...]  # of the inputs, in Dynamo's order
-    constant: tuple[bool, ...]  # which of them belong to the model
-    dtypes: tuple[str, ...]  # of the outputs
-
-    @classmethod
-    def of(cls, graph: torch.fx.GraphModule, examples: Sequence[Any]) -> Self:
-        """Export a graph. Raises `Unsuited`, `ConvfindError`, or `ImportError` without networks."""
-        from convfind_networks import Network
-
-        kind = examples[0].device.type
-        try:
-            # Dynamo's symbols are none of a fixed graph's; plans have their own way of autocast.
-            with torch._guards.tracing(None), torch.autocast(kind, enabled=False):
-                program = torch.export.export(graph, tuple(examples))
-        except Exception as error:  # PyTorch's exporter raises whatever it meets
-            raise Unsuited(f"PyTorch does not export it: {error}") from error
-        network = Network.from_torch(program, name="graph")
-        if not hasattr(network, "compile"):
-            raise Unsuited("convfind-networks makes no plans; install a newer one")
-        names = tuple(one.name for one in network.inputs)
-        if len(names) != len(examples):
-            raise Unsuited("the exported graph has other inputs")
-        outputs = program.graph_signature.output_specs
-        if not outputs or any(one.kind.name != "USER_OUTPUT" for one in outputs):
-            raise Unsuited("the graph changes its inputs")
-        placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
-        pairs = zip(placeholders, examples, strict=True)
-        constant = tuple(is_constant(*pair) for pair in pairs)
-        return cls(network, names, constant, _output_types(graph, program))
 
 
 class GraphPlan:
@@ -156,8 +120,8 @@ class GraphPlan:
         """Make the plan for tensors of these sizes. Raises `Unsuited` and `ConvfindError`."""
         self.options, self.place = options, place
         self._exported = exported
-        named = zip(exported.names, exported.constant, strict=True)
-        self._inputs = [(at, name) for at, (name, constant) in enumerate(named) if not constant]
+        of_model = enumerate(exported.constant)
+        self._inputs = [(at, exported.names[at]) for at, constant in of_model if not constant]
         self._make(tensors, on_progress)
 
     def __call__(self, *tensors: Any) -> tuple[Any, ...]:
@@ -165,7 +129,8 @@ class GraphPlan:
         is_promised = self._promises == Promises.of_now(self.place)
         if not is_promised or self._watched.have_changed(self._constants(tensors)):
             self._remake(tensors)
-        return self.place.run_network(self._plan, {name: tensors[at] for at, name in self._inputs})
+        given = {name: self._exported.given(at, tensors[at]) for at, name in self._inputs}
+        return self._exported.returned(self.place.run_network(self._plan, given))
 
     def _constants(self, tensors: Sequence[Any]) -> list[torch.Tensor]:
         return list(compress(tensors, self._exported.constant))
@@ -258,12 +223,16 @@ def _middle(tensor: torch.Tensor) -> Any:
     return memory[middle : middle + 1].view(f"u{memory.itemsize}")
 
 
-class Unsuited(Exception):
-    """Why a graph is none for a plan."""
-
-
 class Slower(Unsuited):
     """A plan was measured, and PyTorch is faster."""
+
+
+class NoPlan(Exception):
+    """A graph has no plan; its route says why, and counts the calls of what computes it instead."""
+
+    def __init__(self, route: Route, *, is_slower: bool = False) -> None:
+        super().__init__(route.reason)
+        self.route, self.is_slower = route, is_slower
 
 
 def _place(examples: Sequence[Any]) -> Place:
@@ -292,27 +261,6 @@ def _description(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> str:
     return f"graph of {len(graph.graph.nodes)} nodes for {', '.join(sizes)}"
 
 
-def _output_types(
-    graph: torch.fx.GraphModule, program: torch.export.ExportedProgram
-) -> tuple[str, ...]:
-    """Return the types of a graph's outputs as Dynamo saw them, else as they were exported."""
-    seen = [node.meta.get("example_value") for node in _results(graph.graph)]
-    if any(one is None for one in seen):
-        seen = [node.meta.get("val") for node in _results(program.graph)]
-    return tuple(str(getattr(one, "dtype", "")).removeprefix("torch.") for one in seen)
-
-
-def _results(graph: torch.fx.Graph) -> list[torch.fx.Node]:
-    leaves = torch.utils._pytree.tree_leaves(graph.output_node().args)
-    return [one for one in leaves if isinstance(one, torch.fx.Node)]
-
-
 def _layout(inputs: Iterable[torch.Tensor]) -> bool | None:
     """Return that a plan is to be channels last where an input is; None: as the device wants it."""
     return True if any(one.is_cuda and is_channels_last(one) for one in inputs) else None
-
-
-def is_constant(node: torch.fx.Node, example: torch.Tensor) -> bool:
-    """Return whether an input belongs to the model: a parameter or a buffer."""
-    known = node.meta.get("tensor_dict", {}).get("_dynamo_static_input_type")
-    return isinstance(example, torch.nn.Parameter) or known is not None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -22,22 +23,26 @@ class Way:
     convolution: Convolution
     format: torch.memory_format
     shape: tuple[int, ...] = field(init=False)  # of the result
+    plain: Mapping[str, str] = field(init=False)  # the plain problem's names of operands
 
     def __post_init__(self) -> None:
-        self.shape = self.problem.shape(self.problem.direction.writes)
+        problem = self.problem
+        self.shape = problem.shape(problem.direction.writes)
+        names = (*problem.reads, *problem.writes)
+        self.plain = {name: problem.plain_name(name) for name in names}
 
     def run(
         self, tensors: Mapping[str, torch.Tensor], bound: Convolution | None = None
     ) -> torch.Tensor:
         """Compute the result of tensors by the names that the problem reads."""
-        layout = self.format
+        layout, plain = self.format, self.plain
         like = next(iter(tensors.values()))
         out = torch.empty(self.shape, dtype=like.dtype, device=like.device, memory_format=layout)
         dense = {
-            name: _dense(one, torch.contiguous_format if name == "bias" else layout)
+            plain[name]: _dense(one, torch.contiguous_format if name == "bias" else layout)
             for name, one in tensors.items()
         }
-        self.place.run(bound or self.convolution, dense, out)
+        self.place.run(bound or self.convolution, dense, plain[self.problem.writes[0]], out)
         return out
 
 
@@ -48,7 +53,7 @@ def _dense(tensor: torch.Tensor, layout: torch.memory_format) -> torch.Tensor:
 
 @dataclass(eq=False, slots=True)
 class Route:
-    """A decision about calls of one form; counts them."""
+    """A decision about the calls of one form, or of one graph; counts them."""
 
     description: str  # the problem's key, or what the tensors are
     reason: str  # why it is computed where it is
@@ -62,3 +67,12 @@ class Route:
     def is_ours(self) -> bool:
         """True where convfind computes it, in this process."""
         return self.way is not None and self.way.place.is_usable
+
+    def counted(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that computes the same, and whose calls are counted here."""
+
+        def call(*arguments: Any) -> Any:
+            self.calls += 1
+            return run(*arguments)
+
+        return call

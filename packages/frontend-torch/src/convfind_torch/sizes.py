@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch.fx.node import map_arg
 
-from convfind_torch.planning import Slower, is_constant
+from convfind_torch.exported import is_constant
+from convfind_torch.planning import NoPlan
 
 Run = Callable[..., Any]
-Planner = Callable[[torch.fx.GraphModule, Sequence[torch.Tensor]], Run | None]
+Planner = Callable[[torch.fx.GraphModule, Sequence[torch.Tensor]], Run]
 Sizes = tuple[Any, ...]
 
 #: Combinations of sizes that get a plan; each has memory of its own, weights included.
@@ -32,29 +33,27 @@ class BySizes:
         inputs = zip(_placeholders(graph), examples, strict=True)
         self._varying = [at for at, (node, one) in enumerate(inputs) if not is_constant(node, one)]
         self._lock = RLock()
-        self._plans: dict[Sizes, Run | None] = {}
+        self._runs: dict[Sizes, Run] = {}
         self._own: Run = torch.compile(graph, dynamic=True)
 
-    def makes_plan(self, arguments: Sequence[Any]) -> bool:
-        """Plan for these sizes and keep the plan; return whether there is one. Raises `Slower`."""
-        run = self._plan(fixed_graph(self._graph, arguments), _tensors(arguments))
-        self._plans[self._sizes(arguments)] = run
-        return run is not None
+    def plan(self, arguments: Sequence[Any]) -> None:
+        """Plan for these sizes, and keep the plan. Raises `NoPlan`."""
+        plan = self._plan(fixed_graph(self._graph, arguments), _tensors(arguments))
+        self._runs[self._sizes(arguments)] = lambda *given: plan(*_tensors(given))
 
     def __call__(self, *arguments: Any) -> Any:
         """Compute the outputs for tensors and numbers in the graph's order."""
-        run = self._plan_of(arguments)
-        return self._own(*arguments) if run is None else run(*_tensors(arguments))
+        return self._run_for(arguments)(*arguments)
 
-    def _plan_of(self, arguments: Sequence[Any]) -> Run | None:
+    def _run_for(self, arguments: Sequence[Any]) -> Run:
         sizes = self._sizes(arguments)
         with self._lock:
-            if sizes not in self._plans and len(self._plans) < MOST_PLANS:
+            if sizes not in self._runs and len(self._runs) < MOST_PLANS:
                 try:
-                    self.makes_plan(arguments)
-                except Slower:
-                    self._plans[sizes] = None
-            return self._plans.get(sizes)
+                    self.plan(arguments)
+                except NoPlan as refused:
+                    self._runs[sizes] = refused.route.counted(self._own)
+            return self._runs.get(sizes, self._own)
 
     def _sizes(self, arguments: Sequence[Any]) -> Sizes:
         given = [arguments[at] for at in self._varying]
@@ -63,10 +62,8 @@ class BySizes:
         )
 
 
-def planned_by_sizes(
-    graph: torch.fx.GraphModule, examples: Sequence[Any], plan: Planner
-) -> Run | None:
-    """Return a graph's plan, or its plans by sizes where inputs are symbols; None without one.
+def planned_by_sizes(graph: torch.fx.GraphModule, examples: Sequence[Any], plan: Planner) -> Run:
+    """Return a graph's plan, or its plans by sizes where inputs are symbols.
 
     Args:
         graph: what Dynamo captured.
@@ -74,13 +71,14 @@ def planned_by_sizes(
         plan: makes a plan of a graph of fixed sizes for its tensors.
 
     Raises:
-        Slower: the plan for the examples was measured, and PyTorch is faster.
+        NoPlan: there is none for the examples.
     """
     numbers = [_hint(one) for one in examples]
     if all(isinstance(one, torch.Tensor) for one in numbers):
         return plan(graph, examples)
     runs = BySizes(graph, numbers, plan)
-    return runs if runs.makes_plan(numbers) else None
+    runs.plan(numbers)
+    return runs
 
 
 def fixed_graph(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> torch.fx.GraphModule:
