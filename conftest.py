@@ -6,10 +6,13 @@ that tests start inherit what is set here.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import site
+import sys
 from collections import Counter
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -38,9 +41,21 @@ _home = pytest.StashKey[TemporaryDirectory[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give the tests a home folder of their own."""
-    if hasattr(config, "workerinput"):
-        return
+    """Give the tests a home folder of their own, and what was compiled before."""
+    is_worker = hasattr(config, "workerinput")
+    if not is_worker:
+        _leave_home(config)
+    folder = os.environ.get("TESTS_COMPILED_DIR")
+    if folder and importlib.util.find_spec("convfind"):
+        sys.path.append(str(Path(__file__).parent / "tests"))
+        import compiled_before
+
+        if not is_worker:
+            compiled_before.forget_unused(Path(folder))
+        compiled_before.use(Path(folder))
+
+
+def _leave_home(config: pytest.Config) -> None:
     # Packages that pip has installed for the user alone are found there.
     os.environ.setdefault("PYTHONUSERBASE", site.getuserbase())
     home = TemporaryDirectory(prefix="convfind-tests-", ignore_cleanup_errors=True)

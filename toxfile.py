@@ -5,7 +5,8 @@ kernel file missing from one fails in the tests, and only there. Hatchling build
 a twentieth of a second; pip takes five, since it installs hatchling anew for each.
 
 What ``shared`` names, groups of ``pyproject.toml``, is installed once for all environments and
-linked into those that ask: PyTorch and the OpenCL runtime weigh a gigabyte together.
+linked into those that ask: PyTorch and the OpenCL runtime weigh a gigabyte together, and pytest is
+in all. Bytecode has one folder, too.
 
 Environments may run side by side, as threads of one tox: what they share is made once.
 
@@ -68,7 +69,10 @@ def tox_before_run_commands(tox_env: ToxEnv) -> None:
 def tox_after_run_commands(tox_env: ToxEnv) -> None:
     """Removes the environment, unless it was asked for by name."""
     if tox_env.options.env.is_default_list:
-        shutil.rmtree(tox_env.conf["env_dir"])
+        folder: Path = tox_env.conf["env_dir"]
+        shutil.rmtree(folder)
+        bytecode = Path(tox_env.conf["set_env"].load("PYTHONPYCACHEPREFIX"))
+        shutil.rmtree(bytecode / folder.relative_to(folder.anchor), ignore_errors=True)
 
 
 def _install(tox_env: Python, wheels: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import convfind
-from convfind.checking.accuracy import random_operands
+from convfind.checking.random_data import random_operands
 from convfind.device.target import DeviceKind
 from convfind.handle import Handle
 from convfind.handle.convolution import Convolution

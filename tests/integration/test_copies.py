@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from convfind.checking.accuracy import random_operands
+from convfind.checking.random_data import random_operands
 from convfind.checking.reference import reference_convolution
 from convfind.find.result import FindOrigin
 from convfind.handle import Handle

@@ -15,7 +15,7 @@ from standin import Standin
 from standin_kernels import checked, hip
 
 import convfind
-from convfind.checking.accuracy import integer_data
+from convfind.checking.random_data import integer_data
 from convfind.checking.reference import reference_convolution
 from convfind.errors import BackendUnavailableError, ConvfindError
 from convfind.handle import Handle

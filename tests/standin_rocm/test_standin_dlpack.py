@@ -18,7 +18,7 @@ from standin_tensors import ROCM, RocmTensor, Taken
 
 import convfind
 from convfind.backend_kit.borrowed import Borrowed
-from convfind.checking.accuracy import integer_data
+from convfind.checking.random_data import integer_data
 from convfind.checking.reference import reference_convolution
 from convfind.errors import ConvfindError, ProblemError
 from convfind.handle import Handle

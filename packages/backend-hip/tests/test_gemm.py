@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from convfind.backend_kit.library_gemm.solvers import library_gemm_solvers
-from convfind.checking.accuracy import check_error, error_bound, measure_error, random_data
+from convfind.checking.accuracy import check_error, error_bound, measure_error
+from convfind.checking.random_data import random_data
 from convfind.checking.reference import reference_convolution
 from convfind.device.target import DeviceKind, Target
 from convfind.errors import BackendUnavailableError

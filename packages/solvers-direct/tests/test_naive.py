@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from convfind.checking.accuracy import random_data
+from convfind.checking.random_data import random_data
 from convfind.checking.reference import reference_convolution, reference_magnitude
 from convfind.device.target import Target
 from convfind.errors import DeviceError, SettingsError

@@ -9,14 +9,8 @@ import numpy as np
 import pytest
 from devices_for_tests import on_cpu
 
-from convfind.checking.accuracy import (
-    Distribution,
-    check_error,
-    error_bound,
-    measure_error,
-    random_data,
-    spread_magnitude,
-)
+from convfind.checking.accuracy import check_error, error_bound, measure_error, spread_magnitude
+from convfind.checking.random_data import Distribution, random_data
 from convfind.checking.reference import reference_convolution, reference_magnitude
 from convfind.device.target import DeviceKind
 from convfind.problem import ConvProblem

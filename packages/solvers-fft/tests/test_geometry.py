@@ -10,10 +10,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from convfind.checking.reference import reference_convolution
+from convfind.kit.plane_geometry import plane_geometry
 from convfind.problem import ConvProblem
 from convfind.types import Direction
 from convfind_solvers_fft.codegen import SIZES
-from convfind_solvers_fft.geometry import Tiling, geometry, useful_tilings
+from convfind_solvers_fft.geometry import Tiling, useful_tilings
 
 
 def _cut(image: Any, top: int, left: int, rows: int, columns: int) -> Any:
@@ -55,7 +56,7 @@ def test_tiles_cover_the_result(image: Any, window: Any, padding: Any, direction
     for size, taps, (before, behind) in zip(image, window, padding, strict=True):
         assume(size + before + behind >= taps)
     problem = ConvProblem.create(direction, (1, 1, *image), (1, 1, *window), padding=padding)
-    shape = geometry(problem)
+    shape = plane_geometry(problem)
     generator = np.random.default_rng(0)
     source, weights = generator.standard_normal(shape.size), generator.standard_normal(window)
     arrays = {shape.source: source, "w": weights}

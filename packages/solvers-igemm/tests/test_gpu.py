@@ -10,7 +10,7 @@ import pytest
 from drawn_shapes import assert_drawn
 from hypothesis import strategies as st
 
-from convfind.checking.accuracy import integer_data
+from convfind.checking.random_data import integer_data
 from convfind.checking.reference import reference_convolution
 from convfind.device.target import DeviceKind
 from convfind.errors import ProblemError

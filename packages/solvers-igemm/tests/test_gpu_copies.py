@@ -12,7 +12,7 @@ from importlib.resources import files
 import devices_for_tests
 import pytest
 
-from convfind.checking.accuracy import integer_data
+from convfind.checking.random_data import integer_data
 from convfind.checking.reference import reference_convolution
 from convfind.device.target import Target
 from convfind.problem import ConvProblem

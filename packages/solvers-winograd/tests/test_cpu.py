@@ -13,13 +13,8 @@ from devices_for_tests import mostly_as_written, on_cpu
 from drawn_shapes import assert_drawn
 from hypothesis import strategies as st
 
-from convfind.checking.accuracy import (
-    check_error,
-    error_bound,
-    measure_error,
-    random_data,
-    spread_magnitude,
-)
+from convfind.checking.accuracy import check_error, error_bound, measure_error, spread_magnitude
+from convfind.checking.random_data import random_data
 from convfind.checking.reference import reference_convolution, reference_magnitude
 from convfind.device.target import DeviceKind
 from convfind.handle.opening import handle_for

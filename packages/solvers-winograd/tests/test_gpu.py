@@ -10,14 +10,8 @@ import devices_for_tests
 import pytest
 from devices_for_tests import H200
 
-from convfind.checking.accuracy import (
-    Distribution,
-    check_error,
-    error_bound,
-    measure_error,
-    random_data,
-    spread_magnitude,
-)
+from convfind.checking.accuracy import check_error, error_bound, measure_error, spread_magnitude
+from convfind.checking.random_data import Distribution, random_data
 from convfind.checking.reference import reference_convolution, reference_magnitude
 from convfind.device.target import DeviceKind, Target
 from convfind.problem import ConvProblem

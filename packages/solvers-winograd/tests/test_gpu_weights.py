@@ -10,13 +10,8 @@ import numpy as np
 import pytest
 from devices_for_tests import H200, disguised
 
-from convfind.checking.accuracy import (
-    check_error,
-    error_bound,
-    measure_error,
-    random_data,
-    spread_magnitude,
-)
+from convfind.checking.accuracy import check_error, error_bound, measure_error, spread_magnitude
+from convfind.checking.random_data import random_data
 from convfind.checking.reference import reference_convolution, reference_magnitude
 from convfind.device.target import DeviceKind
 from convfind.problem import ConvProblem

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from devices_for_tests import as_written
 
-from convfind.checking.accuracy import integer_data
+from convfind.checking.random_data import integer_data
 from convfind.checking.reference import reference_convolution
 from convfind.device.target import DeviceKind, Target
 from convfind.problem import ConvProblem

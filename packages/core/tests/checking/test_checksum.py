@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from convfind.checking.accuracy import error_bound, integer_data, random_data
+from convfind.checking.accuracy import error_bound
+from convfind.checking.random_data import integer_data, random_data
 from convfind.checking.checksum import Checksum
 from convfind.checking.reference import reference_convolution
 from convfind.problem import ConvProblem

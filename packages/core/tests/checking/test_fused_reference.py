@@ -8,12 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from convfind.checking.accuracy import (
-    check_error,
-    error_bound,
-    measure_error,
-    random_operands,
-)
+from convfind.checking.accuracy import check_error, error_bound, measure_error
+from convfind.checking.random_data import random_operands
 from convfind.checking.checksum import Checksum
 from convfind.checking.conv_draw import ConvDraw
 from convfind.checking.reference import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convfind.checking import accuracy, pieces
-from convfind.checking.accuracy import Distribution, random_data
+from convfind.checking import pieces, random_data as drawing
+from convfind.checking.random_data import Distribution, random_data
 from convfind.checking.tensor_set import same_bytes
 from convfind.problem import ConvProblem
 from convfind.types import DataType
@@ -37,7 +37,7 @@ def test_nan_is_the_same_as_itself_and_zero_is_not_minus_zero() -> None:
 def test_data_are_the_same_on_any_number_of_cores(
     distribution: Distribution, dtype: DataType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accuracy, "_DRAWN_AT_ONCE", 1000)
+    monkeypatch.setattr(drawing, "_DRAWN_AT_ONCE", 1000)
     problem = ConvProblem.forward(x=(3, 5, 31, 37), w=(4, 5, 3, 3), dtype=dtype)
     drawn = []
     for cores in (1, 2, 7):

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pytest
 
-from convfind.checking.accuracy import random_operands
+from convfind.checking.random_data import random_operands
 from convfind.checking.reference import reference_convolution
 from convfind.plugins import hookimpl
 from convfind.problem import ConvProblem

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convfind.checking.accuracy import check_error, error_bound, random_data
+from convfind.checking.accuracy import check_error, error_bound
+from convfind.checking.random_data import random_data
 from convfind.checking.reference import reference_convolution
 from convfind.cli.spot_check import spot_check
 from convfind.problem import ConvProblem

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from convfind.checking.accuracy import random_data
+from convfind.checking.random_data import random_data
 from convfind.checking.reference import reference_convolution
 from convfind.find.result import FindOrigin
 from convfind.problem import ConvProblem

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from convfind.checking.accuracy import random_operands
+from convfind.checking.random_data import random_operands
 from convfind.checking.reference import reference_convolution
 from convfind.errors import NoSolverError, ProblemError
 from convfind.find.result import FindOrigin

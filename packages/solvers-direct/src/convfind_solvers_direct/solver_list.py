@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from convfind.solver import Solver
 from convfind.types import Direction
-from convfind_solvers_direct.cpu.conv import CPU_CONV_SOLVERS
+from convfind_solvers_direct.cpu.conv import CpuPixels, CpuPlanes
 from convfind_solvers_direct.cpu.first import CpuFirst
 from convfind_solvers_direct.cpu.first_blocks_weights import CpuFirstBlocksWeights
 from convfind_solvers_direct.cpu.first_phases import CpuFirstPhases
@@ -44,7 +44,12 @@ def solvers() -> list[Solver]:
         *(GpuFirst(channels_last=channels_last) for channels_last in (False, True)),
         *(GpuLast(direction) for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)),
         *(GpuFirstWeights(channels_last=channels_last) for channels_last in (False, True)),
-        *(solver() for solver in (*CPU_CONV_SOLVERS, *CPU_WEIGHTS_SOLVERS)),
+        *(
+            solver(direction)
+            for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
+            for solver in (CpuPlanes, CpuPixels)
+        ),
+        *(solver() for solver in CPU_WEIGHTS_SOLVERS),
         UpsampledConv(),
         *(
             solver(direction)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import log2, prod, sqrt
 
+from convfind.kit.plane_geometry import plane_geometry
 from convfind.problem import ConvProblem
 from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
 from convfind.reasons import Reason
@@ -11,7 +12,7 @@ from convfind.solver import Domain
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.types import DataType
 from convfind_solvers_fft.codegen import SIZES
-from convfind_solvers_fft.geometry import LEAST_STEP, geometry
+from convfind_solvers_fft.geometry import LEAST_STEP
 
 #: What all solvers of the family take.
 DOMAIN = Domain(
@@ -54,7 +55,7 @@ def judge_depthwise(problem: ConvProblem) -> Applicability:
 
 def largest_number(problem: ConvProblem) -> int:
     """Return the largest of what kernels count in 32 bits: elements of an image, tiles, padding."""
-    shape = geometry(problem)
+    shape = plane_geometry(problem)
     image = max(problem.elements(name) for name in "xy") // shape.images
     tiles = shape.images * prod(-(-size // LEAST_STEP) for size in shape.out)
     return max(image, tiles, *map(abs, shape.padding))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.plane_geometry import PlaneGeometry, plane_geometry
 from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
@@ -13,7 +14,7 @@ from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, i32, i64
 from convfind_solvers_fft.cpu import VECTOR, transform_operations
 from convfind_solvers_fft.cpu_products import SKEW, TRANSFORM_SHARE, ProductsSolver, register_tile
-from convfind_solvers_fft.geometry import Geometry, Tiling, geometry
+from convfind_solvers_fft.geometry import Tiling
 
 #: Reading a packed weight from memory takes as long as multiplying it so many times.
 _PACKED_TRAFFIC = 16
@@ -23,7 +24,7 @@ _PACKED_TRAFFIC = 16
 class Sizes:
     """The transformed tensors of so many tiles."""
 
-    shape: Geometry
+    shape: PlaneGeometry
     tiling: Tiling
     count: int
     panel: int
@@ -109,7 +110,7 @@ class CpuDenseSolver(ProductsSolver):
     def _sizes(
         self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Sizes:
-        shape = geometry(problem)
+        shape = plane_geometry(problem)
         tiling = Tiling(config.integer("tile"), shape)
         panel = register_tile(target)[1] * VECTOR
         one = Sizes(shape, tiling, 1, panel)

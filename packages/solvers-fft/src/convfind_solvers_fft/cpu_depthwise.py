@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.plane_geometry import plane_geometry
 from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.applicability import Applicability
@@ -14,7 +15,7 @@ from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32, i64
 from convfind_solvers_fft.applicability import judge_depthwise
 from convfind_solvers_fft.cpu import VECTOR, CpuSolver, transform_operations
-from convfind_solvers_fft.geometry import Tiling, geometry, tiling_of
+from convfind_solvers_fft.geometry import Tiling, tiling_of
 
 ITEMS_PER_CORE = 4
 #: Of the peak that transforms in the cache reach.
@@ -40,7 +41,7 @@ class CpuDepthwiseSolver(CpuSolver):
     ) -> Recipe:
         """One launch for the weights, and one for all the rest."""
         config = config or self.default_config(problem, target)
-        shape, tiling = geometry(problem), tiling_of(problem, config.integer("tile"))
+        shape, tiling = plane_geometry(problem), tiling_of(problem, config.integer("tile"))
         epilogue = Epilogue.of(problem)
         program = Program(
             KernelSource("convfind_solvers_fft", "kernels/cpu_depthwise.cl"),

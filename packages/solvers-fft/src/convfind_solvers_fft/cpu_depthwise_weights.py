@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.plane_geometry import plane_geometry
 from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.applicability import Applicability
@@ -19,7 +20,7 @@ from convfind_solvers_fft.cpu_depthwise import (
     TRANSFORM_SHARE,
     depthwise_operations,
 )
-from convfind_solvers_fft.geometry import Tiling, geometry, tiling_of
+from convfind_solvers_fft.geometry import Tiling, tiling_of
 
 
 class CpuDepthwiseWeightsSolver(CpuSolver):
@@ -42,7 +43,7 @@ class CpuDepthwiseWeightsSolver(CpuSolver):
         """One launch for the sums of runs of tiles, and one for the weights."""
         config = config or self.default_config(problem, target)
         tile = config.integer("tile")
-        shape, tiling = geometry(problem), tiling_of(problem, tile)
+        shape, tiling = plane_geometry(problem), tiling_of(problem, tile)
         program = Program(
             KernelSource("convfind_solvers_fft", "kernels/cpu_depthwise_weights.cl"),
             KernelLanguage.OPENCL_C,

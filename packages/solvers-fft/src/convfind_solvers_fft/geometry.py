@@ -1,4 +1,4 @@
-"""`Geometry`: a convolution of stride 1 as the kernels see it; `Tiling`: how tiles cover it."""
+"""`Tiling`: how the tiles of a transform cover a convolution of stride 1."""
 
 from __future__ import annotations
 
@@ -6,59 +6,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
 
+from convfind.kit.plane_geometry import Axes, PlaneGeometry, plane_geometry
 from convfind.problem import ConvProblem
-from convfind.solver.recipe import Memory
-from convfind.types import Direction
 
-Axes = tuple[int, int]
 #: A tile's results along each axis, at least, where there are more: less of them do not pay.
 LEAST_STEP = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Geometry:
-    """From ``source`` to ``result``; channels and filters are those of one group.
-
-    A data gradient is a convolution of y with the window turned round, its channels and filters
-    changed places.
-    """
-
-    source: str
-    result: str
-    images: int
-    groups: int
-    channels: int
-    filters: int
-    size: Axes
-    out: Axes
-    window: Axes
-    padding: Axes  # before the first element; negative where elements are left out
-    weight_steps: tuple[int, int, int, int]  # group, filter, channel, tap; in elements
-    flipped: bool
-
-
-@lru_cache(maxsize=64)
-def geometry(problem: ConvProblem) -> Geometry:
-    """Return the convolution that computes a forward problem or a data gradient in two axes."""
-    k, c = problem.w_shape[0] // problem.groups, problem.w_shape[1]
-    w_k, w_c, _, w_tap = problem.strides("w")
-    height, width = problem.x_shape[2:]
-    y_height, y_width = problem.y_shape[2:]
-    rows, columns = problem.filter
-    above, left = problem.padding
-    outer = (problem.x_shape[0], problem.groups)
-    if problem.direction is Direction.BACKWARD_DATA:
-        return Geometry(
-            *(Memory.Y, Memory.X, *outer, k, c),
-            *((y_height, y_width), (height, width), (rows, columns)),
-            (rows - 1 - above, columns - 1 - left),
-            *((k * w_k, w_c, w_k, w_tap), True),
-        )
-    return Geometry(
-        *(Memory.X, Memory.Y, *outer, c, k),
-        *((height, width), (y_height, y_width), (rows, columns), (above, left)),
-        *((k * w_k, w_k, w_c, w_tap), False),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +24,7 @@ class Tiling:
     """
 
     tile: int
-    shape: Geometry
+    shape: PlaneGeometry
     #: Results of a tile along each axis, and so the way from a tile to the next.
     step: Axes = field(init=False)
 
@@ -116,12 +68,12 @@ class Tiling:
 
 def tiling_of(problem: ConvProblem, tile: int) -> Tiling:
     """Return how tiles of a size cover a problem."""
-    return Tiling(tile, geometry(problem))
+    return Tiling(tile, plane_geometry(problem))
 
 
 @lru_cache(maxsize=64)
 def useful_tilings(problem: ConvProblem, sizes: tuple[int, ...]) -> tuple[Tiling, ...]:
     """Return those of sizes of tiles that pay."""
-    shape = geometry(problem)
+    shape = plane_geometry(problem)
     tilings = (Tiling(size, shape) for size in sizes)
     return tuple(tiling for tiling in tilings if tiling.is_useful)

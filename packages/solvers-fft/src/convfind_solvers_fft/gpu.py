@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from convfind.device.target import Target
+from convfind.kit.plane_geometry import plane_geometry
 from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -16,7 +17,7 @@ from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.domain import GPUS
 from convfind.types import Algorithm, Direction
 from convfind_solvers_fft.applicability import DOMAIN, error_factor, error_reach, largest_number
-from convfind_solvers_fft.geometry import Tiling, geometry, useful_tilings
+from convfind_solvers_fft.geometry import Tiling, useful_tilings
 from convfind_solvers_fft.view import View, view_of_images, view_of_weights
 
 #: Its rows are 128 numbers: too many for AMD's older GPUs, which have 256 registers for all.
@@ -91,7 +92,7 @@ class GpuSolver(TunableSolver):
         The weight gradient correlates the data with tiles of y as large as their results in a
         forward convolution.
         """
-        shape = geometry(problem)
+        shape = plane_geometry(problem)
         whole = (tiling.tile, tiling.tile)
         data = view_of_images(problem, shape.source, shape.channels, tiling, shape.padding, whole)
         result = view_of_images(problem, shape.result, shape.filters, tiling, (0, 0), tiling.step)

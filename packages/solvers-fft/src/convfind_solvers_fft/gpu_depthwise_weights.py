@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.parts import even_parts, parts_within
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind.solver.recipe import BufferArg, Memory, Recipe, i32
@@ -40,10 +41,7 @@ class GpuDepthwiseWeightsSolver(GpuDepthwise):
         turns = tiling.tiles if self.channels_last else -(-tiling.tiles // units)
         run_bytes = channels * spectra_bytes(units, tile)
         runs = min(turns, -(-_GROUPS_PER_UNIT * target.compute_units // channels))
-        if workspace_limit is not None:
-            runs = max(1, min(runs, workspace_limit // run_bytes))
-        share = -(-turns // runs)
-        runs = -(-turns // share)
+        runs, share = even_parts(turns, parts_within(workspace_limit, runs, run_bytes))
         sums = BufferArg(Memory.WORKSPACE)
         summed = self.launch(
             "fft_gpu_depthwise_sum",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from convfind.kit.plane_geometry import Axes, PlaneGeometry
 from convfind.problem import ConvProblem
 from convfind.solver.recipe import Memory, ScalarArg, i32, i64
-from convfind_solvers_fft.geometry import Axes, Geometry, Tiling
+from convfind_solvers_fft.geometry import Tiling
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def view_of_images(
     return View(memory, images, channels, steps, axes, height_width, tiling, padding, extent)
 
 
-def view_of_weights(problem: ConvProblem, shape: Geometry) -> View:
+def view_of_weights(problem: ConvProblem, shape: PlaneGeometry) -> View:
     """Return w, turned round for the data gradient."""
     group, filters, channel, tap = shape.weight_steps
     rows, columns = shape.window

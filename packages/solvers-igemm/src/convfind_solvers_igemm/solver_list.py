@@ -4,26 +4,11 @@ from __future__ import annotations
 
 from convfind.solver import Solver
 from convfind.types import Direction
-from convfind_solvers_igemm.cpu.conv import (
-    ChannelsFirstBackwardData,
-    ChannelsFirstForward,
-    ChannelsLastBackwardData,
-    ChannelsLastBackwardDataInline,
-    ChannelsLastForward,
-    ChannelsLastForwardInline,
-)
+from convfind_solvers_igemm.cpu.conv import ChannelsFirst, ChannelsLast, ChannelsLastInline
 from convfind_solvers_igemm.cpu.flat import ChannelsLastFlatForward
-from convfind_solvers_igemm.cpu.rows import (
-    ChannelsFirstRowsBackwardData,
-    ChannelsFirstRowsForward,
-    ChannelsLastRowsBackwardData,
-    ChannelsLastRowsForward,
-)
-from convfind_solvers_igemm.cpu.strassen import StrassenBackwardData, StrassenForward
-from convfind_solvers_igemm.cpu.weights import (
-    ChannelsFirstBackwardWeights,
-    ChannelsLastBackwardWeights,
-)
+from convfind_solvers_igemm.cpu.rows import CpuRows
+from convfind_solvers_igemm.cpu.strassen import Strassen
+from convfind_solvers_igemm.cpu.weights import CpuBackwardWeights
 from convfind_solvers_igemm.cpu.weights_pointwise import ChannelsLastPointwiseBackwardWeights
 from convfind_solvers_igemm.cpu.weights_rows import ChannelsFirstRowsBackwardWeights
 from convfind_solvers_igemm.cpu.widened import CpuWidened
@@ -36,6 +21,7 @@ from convfind_solvers_igemm.nvidia.weights import MatrixWeightsSolver
 #: Sizes compiled in first: that is quicker where there is time to compile and to measure.
 _FORMS = (True, False)
 _LAYOUTS = (False, True)  # channels last
+_WITH_WEIGHTS = (Direction.FORWARD, Direction.BACKWARD_DATA)
 
 
 def solvers() -> list[Solver]:
@@ -46,29 +32,28 @@ def solvers() -> list[Solver]:
 def cpu_solvers() -> list[Solver]:
     """Return those for CPUs."""
     return [
-        StrassenForward(),
-        ChannelsFirstRowsForward(),
-        ChannelsFirstForward(),
-        ChannelsLastRowsForward(),
+        Strassen(Direction.FORWARD),
+        CpuRows(Direction.FORWARD, channels_last=False),
+        ChannelsFirst(Direction.FORWARD),
+        CpuRows(Direction.FORWARD, channels_last=True),
         ChannelsLastFlatForward(),
-        ChannelsLastForward(),
-        ChannelsLastForwardInline(),
-        StrassenBackwardData(),
-        ChannelsFirstRowsBackwardData(),
-        ChannelsFirstBackwardData(),
-        ChannelsLastRowsBackwardData(),
-        ChannelsLastBackwardData(),
-        ChannelsLastBackwardDataInline(),
+        ChannelsLast(Direction.FORWARD),
+        ChannelsLastInline(Direction.FORWARD),
+        Strassen(Direction.BACKWARD_DATA),
+        CpuRows(Direction.BACKWARD_DATA, channels_last=False),
+        ChannelsFirst(Direction.BACKWARD_DATA),
+        CpuRows(Direction.BACKWARD_DATA, channels_last=True),
+        ChannelsLast(Direction.BACKWARD_DATA),
+        ChannelsLastInline(Direction.BACKWARD_DATA),
         ChannelsFirstRowsBackwardWeights(),
-        ChannelsFirstBackwardWeights(),
-        ChannelsLastBackwardWeights(),
+        *(CpuBackwardWeights(channels_last=last) for last in _LAYOUTS),
         ChannelsLastPointwiseBackwardWeights(),
-        CpuWidened(ChannelsFirstForward()),
-        CpuWidened(ChannelsLastForward()),
-        CpuWidened(ChannelsFirstBackwardData()),
-        CpuWidened(ChannelsLastBackwardData()),
-        CpuWidened(ChannelsFirstBackwardWeights()),
-        CpuWidened(ChannelsLastBackwardWeights()),
+        *(
+            CpuWidened(kind(direction))
+            for direction in _WITH_WEIGHTS
+            for kind in (ChannelsFirst, ChannelsLast)
+        ),
+        *(CpuWidened(CpuBackwardWeights(channels_last=last)) for last in _LAYOUTS),
     ]
 
 
@@ -87,6 +72,6 @@ def _convolutions(kind: type[MatrixConvSolver | ConvSolver]) -> list[Solver]:
     return [
         kind(direction, channels_last=last, fixed=fixed)
         for fixed in _FORMS
-        for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
+        for direction in _WITH_WEIGHTS
         for last in _LAYOUTS
     ]

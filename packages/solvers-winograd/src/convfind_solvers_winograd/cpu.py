@@ -25,7 +25,7 @@ from convfind_solvers_winograd.applicability import (
     judge,
 )
 from convfind_solvers_winograd.cook_toom import Spread, Transform
-from convfind_solvers_winograd.geometry import Axes, geometry
+from convfind_solvers_winograd.geometry import Axes, count_tiles, filled, geometry
 
 VECTOR = 16
 #: Private memory of a work-item; more than this overruns stacks.
@@ -80,7 +80,7 @@ class CpuSolver(TunableSolver):
             return Rejected(Reason.PADDING, "data gradients of stride 2 are for odd padding")
         shape = geometry(problem)
         largest = max(prod(problem.x_shape[1:]), prod(problem.y_shape[1:]))
-        if max(largest, shape.tiles(self.tile(problem)), *map(abs, shape.padding)) > _LARGEST:
+        if max(largest, count_tiles(shape, self.tile(problem)), *map(abs, shape.padding)) > _LARGEST:
             return Rejected(Reason.SIZE_LIMIT, f"an image of {largest} elements")
         return APPLICABLE
 
@@ -92,7 +92,7 @@ class CpuSolver(TunableSolver):
         """The throughput index of so much work a tile, in products, and so many bytes moved."""
         shape = geometry(problem)
         each = work / (shape.channels * shape.filters)
-        best = _BEST_SHARE * self.saved * shape.fill(self.tile(problem))
+        best = _BEST_SHARE * self.saved * filled(shape, self.tile(problem))
         operations = problem.flops * each / best + _BALANCE * memory
         return cpu_index(problem, target, operations, launches=2)
 

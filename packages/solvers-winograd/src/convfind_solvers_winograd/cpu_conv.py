@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.plane_geometry import PlaneGeometry
 from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
@@ -21,7 +22,7 @@ from convfind_solvers_winograd.cpu import (
     VECTOR,
     CpuSolver,
 )
-from convfind_solvers_winograd.geometry import Geometry, geometry
+from convfind_solvers_winograd.geometry import count_tiles, geometry
 
 #: The register tile that fills the registers: 32 of 16 floats, 16 of 8; else 32 of 4.
 _REGISTER_TILES = {"x86-64-avx512": (12, 2), "x86-64-avx2": (6, 1)}
@@ -84,7 +85,7 @@ class CpuConvSolver(CpuSolver):
         Half of these, since a last-level cache keeps some of what has just been written.
         """
         shape = geometry(problem)
-        tiles = shape.tiles(self.tile(problem))
+        tiles = count_tiles(shape, self.tile(problem))
         width = _tile(target)[1] * VECTOR
         channels, filters = round_up(shape.channels, VECTOR), round_up(shape.filters, VECTOR)
         runs = tiles if self.packs_ahead else min(tiles, self._run(target))
@@ -119,7 +120,7 @@ class CpuConvSolver(CpuSolver):
         channels = 64 if shape.channels > 32 else 32 if shape.channels > 16 else 16
         filters = 64 if shape.filters > 32 else 32
         run = self._run(target)
-        if shape.tiles(self.tile(problem)) <= run and shape.filters > 64:
+        if count_tiles(shape, self.tile(problem)) <= run and shape.filters > 64:
             # Work-items share the tiles: none of them transforms data, and one keeps few sums.
             return Config(tiles=run, channels=channels, filters=32, data_ahead=1)
         if not self.packs_ahead:
@@ -142,7 +143,7 @@ class CpuConvSolver(CpuSolver):
         config = config or self.default_config(problem, target)
         rows, vectors = _tile(target)
         unit, block = config.integer("tiles"), config.integer("channels")
-        tiles = shape.tiles(self.tile(problem))
+        tiles = count_tiles(shape, self.tile(problem))
         memory = self._memory(problem, target, config, workspace_limit)
         epilogue = Epilogue.of(problem)
         program = self.program(
@@ -211,7 +212,7 @@ class CpuConvSolver(CpuSolver):
         """Tiles for which a work-item transforms weights once."""
         return 6 * _tile(target)[0]
 
-    def _cut(self, shape: Geometry, tiles: int, config: Config, cores: int) -> tuple[int, int]:
+    def _cut(self, shape: PlaneGeometry, tiles: int, config: Config, cores: int) -> tuple[int, int]:
         """Tiles and filters of a work-item: enough items for all cores, few of them partial."""
         unit, block = config.integer("tiles"), config.integer("filters")
         if config.integer("data_ahead"):
@@ -231,7 +232,7 @@ class CpuConvSolver(CpuSolver):
         """What is transformed ahead; data is not where the limit has no room for it."""
         shape = geometry(problem)
         unit, block = config.integer("tiles"), config.integer("channels")
-        tiles = shape.tiles(self.tile(problem))
+        tiles = count_tiles(shape, self.tile(problem))
         channels = round_up(shape.channels, block)
         packed = 0
         if self.packs_ahead:

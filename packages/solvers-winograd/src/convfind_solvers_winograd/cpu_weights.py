@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import NO_EPILOGUE, Epilogue
+from convfind.kit.parts import parts_within
 from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
@@ -21,7 +22,7 @@ from convfind_solvers_winograd.cpu import (
     VECTOR,
     CpuSolver,
 )
-from convfind_solvers_winograd.geometry import geometry
+from convfind_solvers_winograd.geometry import count_tiles, geometry
 
 #: Filters, and vectors of channels, of the register tile.
 _REGISTER_TILES = {"x86-64-avx512": (8, 2)}
@@ -153,11 +154,10 @@ class CpuWeightsSolver(CpuSolver):
         shape = geometry(problem)
         unit, filters, channels = (config.integer(n) for n in ("tiles", "filters", "channels"))
         items = shape.groups * -(-shape.filters // filters) * -(-shape.channels // channels)
-        tiles = shape.tiles(self.tile(problem))
+        tiles = count_tiles(shape, self.tile(problem))
         cores = target.compute_units
         parts = 1 if cores == 1 else -(-ITEMS_PER_CORE * cores // items)
-        if limit is not None:
-            parts = min(parts, max(1, limit // problem.nbytes("w")))
+        parts = parts_within(limit, parts, problem.nbytes("w"))
         share = -(-tiles // (parts * unit)) * unit
         return _Cut(filters, channels, -(-tiles // share), share)
 

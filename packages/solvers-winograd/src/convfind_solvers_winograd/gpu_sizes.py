@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import Enum
 from math import prod
 
+from convfind.kit.plane_geometry import PlaneGeometry
 from convfind.kit.sizes import round_up
 from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, i32, i64
 from convfind_solvers_winograd.cook_toom import Transform
-from convfind_solvers_winograd.geometry import Geometry
 from convfind_solvers_winograd.gpu_product import (
     DEPTH_UNIT,
     ROW_UNIT,
@@ -38,7 +38,7 @@ class FilterOrder(Enum):
 class ConvSizes:
     """The transformed tensors of so many images."""
 
-    shape: Geometry
+    shape: PlaneGeometry
     transform: Transform
     images: int
     channels_last: bool

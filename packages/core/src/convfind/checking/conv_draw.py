@@ -7,15 +7,8 @@ import math
 import numpy as np
 
 from convfind.cached import cached_property
-from convfind.checking.accuracy import (
-    Distribution,
-    ErrorReport,
-    bound_of,
-    check_error,
-    measure_error,
-    random_operands,
-    spread_magnitude,
-)
+from convfind.checking.accuracy import ErrorReport, bound_of, check_error, measure_error, spread_magnitude
+from convfind.checking.random_data import Distribution, random_operands
 from convfind.checking.checksum import Checksum, loosened
 from convfind.checking.draw import Array, Assistant, Draw, Results, no_assistant
 from convfind.checking.reference import (

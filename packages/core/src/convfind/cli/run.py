@@ -11,14 +11,8 @@ from typing import Any
 import click
 import numpy as np
 
-from convfind.checking.accuracy import (
-    ErrorReport,
-    bound_of,
-    check_error,
-    measure_error,
-    random_operands,
-    spread_magnitude,
-)
+from convfind.checking.accuracy import ErrorReport, bound_of, check_error, measure_error, spread_magnitude
+from convfind.checking.random_data import random_operands
 from convfind.checking.reference import reference_magnitude, right_result
 from convfind.cli.app import App, ProblemCommand
 from convfind.cli.find import open_handle

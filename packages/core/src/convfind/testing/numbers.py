@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from convfind.cached import cached_property
-from convfind.checking.accuracy import integer_data, random_operands
+from convfind.checking.random_data import integer_data, random_operands
 from convfind.checking.guards import POISON
 from convfind.checking.reference import Doubles, Right, reference_magnitude, right_result
 from convfind.problem import ConvProblem

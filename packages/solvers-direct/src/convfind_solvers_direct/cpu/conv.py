@@ -41,6 +41,12 @@ class CpuDirect(CpuSolver):
 
     version = 2
 
+    def __init__(self, direction: Direction) -> None:
+        self.direction = direction
+        layout = "nhwc" if self.channels_last else "nchw"
+        self.solver_id = f"direct-cpu-{layout}-{direction.short}"
+        super().__init__()
+
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take few channels a group."""
         if not (answer := judge(problem)):
@@ -235,40 +241,3 @@ def _steps(shape: Window, axis: int, wanted: int) -> int:
 def _packed_bytes(shape: Window) -> int:
     channels = shape.groups * shape.channels
     return 4 * -(-channels // VECTOR) * VECTOR * shape.channels * math.prod(shape.taps)
-
-
-class CpuPlanesForward(CpuPlanes):
-    """y from x and w, channels first."""
-
-    solver_id = "direct-cpu-nchw-fwd"
-    direction = Direction.FORWARD
-
-
-class CpuPixelsForward(CpuPixels):
-    """y from x and w, channels last."""
-
-    solver_id = "direct-cpu-nhwc-fwd"
-    direction = Direction.FORWARD
-
-
-class CpuPlanesBackwardData(CpuPlanes):
-    """x from y and w, channels first."""
-
-    solver_id = "direct-cpu-nchw-bwd-data"
-    direction = Direction.BACKWARD_DATA
-
-
-class CpuPixelsBackwardData(CpuPixels):
-    """x from y and w, channels last."""
-
-    solver_id = "direct-cpu-nhwc-bwd-data"
-    direction = Direction.BACKWARD_DATA
-
-
-#: The solvers of forward and backward-data, best first.
-CPU_CONV_SOLVERS: tuple[type[CpuDirect], ...] = (
-    CpuPlanesForward,
-    CpuPixelsForward,
-    CpuPlanesBackwardData,
-    CpuPixelsBackwardData,
-)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.parts import even_parts
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import KernelSpec
@@ -101,8 +102,7 @@ def _items(phases: Phases, target: Target) -> tuple[int, int]:
     """Work-items of an image, and the bands of each."""
     bands = -(-phases.tiles[0] // _BAND)
     items = min(bands, -(-items_wanted(target) // phases.window.images))
-    share = -(-bands // items)
-    return -(-bands // share), share
+    return even_parts(bands, items)
 
 
 def _tile(target: Target) -> tuple[int, int, int]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.parts import even_parts
 from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -143,9 +144,7 @@ def _parts(phases: Phases, target: Target, limit: int | None) -> tuple[int, int]
         most = target.compute_units
     while limit is not None and most > 1 and _workspace(phases, target, most) > limit:
         most -= 1
-    rows = phases.window.images * phases.tiles[0]
-    share = -(-rows // most)
-    return -(-rows // share), share
+    return even_parts(phases.window.images * phases.tiles[0], most)
 
 
 def _sums(phases: Phases, many_registers: bool) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.parts import even_parts, parts_within
 from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
@@ -195,13 +196,10 @@ class CpuFirstWeights(CpuSolver):
 
     def _parts(self, shape: Window, target: Target, limit: int | None) -> tuple[int, int]:
         """Return how many parts there are, and the bands of each."""
-        most = items_wanted(target)
-        if limit is not None:
-            most = max(1, min(most, limit // self._part_bytes(shape, target)))
+        most = parts_within(limit, items_wanted(target), self._part_bytes(shape, target))
         band = self._tile(shape, has_many_registers(target)).band
         bands = shape.images * -(-shape.out[0] // band)
-        share = -(-bands // most)
-        return -(-bands // share), share
+        return even_parts(bands, most)
 
     def _part_bytes(self, shape: Window, target: Target) -> int:
         vectors, taps = self._registers(shape, has_many_registers(target))

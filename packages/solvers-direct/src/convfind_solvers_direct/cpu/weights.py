@@ -7,6 +7,7 @@ from abc import abstractmethod
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.parts import even_parts, parts_within
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
@@ -106,8 +107,7 @@ class CpuWeights(CpuDirect):
 
     def _most_parts(self, shape: Window, target: Target, limit: int | None) -> int:
         """Parts that keep all cores busy and fit a limit of bytes."""
-        most = items_wanted(target)
-        return most if limit is None else max(1, min(most, limit // self._part_bytes(shape)))
+        return parts_within(limit, items_wanted(target), self._part_bytes(shape))
 
 
 class CpuPlanesWeights(CpuWeights):
@@ -141,8 +141,7 @@ class CpuPlanesWeights(CpuWeights):
     def _plan(self, shape: Window, target: Target, limit: int | None) -> _Plan:
         most = self._most_parts(shape, target, limit)
         # Groups are shared out first: they need no workspace.
-        share = -(-shape.groups // min(shape.groups, items_wanted(target)))
-        runs = -(-shape.groups // share)
+        runs, share = even_parts(shape.groups, min(shape.groups, items_wanted(target)))
         most = max(1, min(most, shape.images, items_wanted(target) // runs))
         span = -(-shape.images // most)
         parts = -(-shape.images // span)
@@ -171,8 +170,7 @@ class CpuPixelsWeights(CpuWeights):
     ) -> tuple[int, int]:
         """Return the parts and how many times ``rows`` rows of y of an image each takes."""
         strips = shape.images * -(-shape.out[0] // rows)
-        share = -(-strips // self._most_parts(shape, target, limit))
-        return -(-strips // share), share
+        return even_parts(strips, self._most_parts(shape, target, limit))
 
 
 class CpuGroupsWeights(CpuPixelsWeights):

@@ -9,6 +9,7 @@ from itertools import product
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.parts import even_parts, parts_within
 from convfind.kit.register_limit import ALL_REGISTERS, UNIT_REGISTERS, register_limit
 from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
@@ -303,13 +304,10 @@ class GpuFirstWeights(TunableSolver):
 
     def _parts(self, problem: ConvProblem, config: Config, limit: int | None) -> tuple[int, int]:
         """Return the parts, as many as fit the limit, and the tiles of one."""
-        tiles, parts = _tiles(window(problem), config), config.integer("parts")
-        if not is_split(problem, config, limit):
-            parts = 1
-        elif limit is not None:
-            parts = min(parts, limit // (4 * problem.elements("w")))
-        per_part = -(-tiles // parts)
-        return -(-tiles // per_part), per_part
+        parts = 1
+        if is_split(problem, config, limit):
+            parts = parts_within(limit, config.integer("parts"), 4 * problem.elements("w"))
+        return even_parts(_tiles(window(problem), config), parts)
 
 
 def _columns(shape: Window) -> list[int]:

@@ -6,6 +6,7 @@ import math
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.parts import even_parts, parts_within
 from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
@@ -185,11 +186,8 @@ def _usual_tile(shape: Window, target: Target) -> Config | None:
 
 def _parts(problem: ConvProblem, config: Config, limit: int | None) -> tuple[int, int]:
     """Return the parts, as many as the limit leaves room for, and the channels of one."""
-    channels, parts = window(problem).channels, config.integer("parts")
-    if limit is not None:
-        parts = max(min(parts, limit // (4 * _results(problem))), 1)
-    per_part = -(-channels // parts)
-    return -(-channels // per_part), per_part
+    parts = parts_within(limit, config.integer("parts"), 4 * _results(problem))
+    return even_parts(window(problem).channels, parts)
 
 
 def _results(problem: ConvProblem) -> int:

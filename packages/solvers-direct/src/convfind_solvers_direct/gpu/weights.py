@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.parts import even_parts, parts_within
 from convfind.kit.register_limit import register_limit
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -198,13 +199,10 @@ class GpuWeights(GpuDirect):
 
     def _parts(self, problem: ConvProblem, config: Config, limit: int | None) -> tuple[int, int]:
         """Return the parts, as many as fit the limit, and the steps of one."""
-        steps, parts = self._split(window(problem), config).steps, config.integer("parts")
-        if not is_split(problem, config, limit):
-            parts = 1
-        elif limit is not None:
-            parts = min(parts, limit // (4 * problem.elements("w")))
-        per_part = -(-steps // parts)
-        return -(-steps // per_part), per_part
+        parts = 1
+        if is_split(problem, config, limit):
+            parts = parts_within(limit, config.integer("parts"), 4 * problem.elements("w"))
+        return even_parts(self._split(window(problem), config).steps, parts)
 
 
 class PlanesWeights(GpuWeights):

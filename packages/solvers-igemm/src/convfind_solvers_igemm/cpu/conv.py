@@ -50,13 +50,13 @@ class CpuProduct(CpuSolver):
     """The directions in which weights are one operand, packed into panels."""
 
     #: Weights are packed before the run, once where they are constant; else by each work-item.
-    packs_ahead: ClassVar[bool] = True
+    packs_ahead: bool = True
     #: Floats of the weights that stay in a cache while others change.
     _cached: ClassVar[int] = CACHED_FLOATS
     #: Panels of weights for each part of the filters.
     _products: ClassVar[int] = 1
     #: What the throughput index counts beside products.
-    _costs: ClassVar[Costs]
+    _costs: Costs
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the packed weights."""
@@ -188,10 +188,12 @@ class CpuProduct(CpuSolver):
 class ChannelsFirst(CpuProduct):
     """Vectors along positions, panels of MR filters."""
 
-    channels_last = False
     _kernel = "cpu_nchw"
     _costs = FIRST_COSTS
     _cached = 2**20
+
+    def __init__(self, direction: Direction, form: str = "") -> None:
+        super().__init__(direction, channels_last=False, form=form)
 
     def _depth(self, shape: Geometry) -> int:
         # Long sums read and write results less often.
@@ -212,9 +214,11 @@ class ChannelsFirst(CpuProduct):
 class ChannelsLast(CpuProduct):
     """Vectors along filters, panels of one or two vectors of them."""
 
-    channels_last = True
     _kernel = "cpu_nhwc"
     _costs = _LAST_COSTS
+
+    def __init__(self, direction: Direction, form: str = "") -> None:
+        super().__init__(direction, channels_last=True, form=form)
 
     def _depth(self, shape: Geometry) -> int:
         # A sum of one block never goes to memory and back; longer ones stay near in short blocks.
@@ -232,48 +236,13 @@ class ChannelsLast(CpuProduct):
         return rows, vectors * VECTOR
 
 
-class ChannelsFirstForward(ChannelsFirst):
-    """y from x and w, channels first."""
+class ChannelsLastInline(ChannelsLast):
+    """The same without workspace: each work-item packs its weights."""
 
-    solver_id = "igemm-cpu-nchw-fwd"
-    direction = Direction.FORWARD
-
-
-class ChannelsLastForward(ChannelsLast):
-    """y from x and w, channels last."""
-
-    solver_id = "igemm-cpu-nhwc-fwd"
-    direction = Direction.FORWARD
-
-
-class ChannelsLastForwardInline(ChannelsLast):
-    """y from x and w, channels last, without workspace."""
-
-    solver_id = "igemm-cpu-nhwc-fwd-inline"
-    direction = Direction.FORWARD
     packs_ahead = False
 
-
-class ChannelsFirstBackwardData(ChannelsFirst):
-    """x from y and w, channels first."""
-
-    solver_id = "igemm-cpu-nchw-bwd-data"
-    direction = Direction.BACKWARD_DATA
-
-
-class ChannelsLastBackwardData(ChannelsLast):
-    """x from y and w, channels last."""
-
-    solver_id = "igemm-cpu-nhwc-bwd-data"
-    direction = Direction.BACKWARD_DATA
-
-
-class ChannelsLastBackwardDataInline(ChannelsLast):
-    """x from y and w, channels last, without workspace."""
-
-    solver_id = "igemm-cpu-nhwc-bwd-data-inline"
-    direction = Direction.BACKWARD_DATA
-    packs_ahead = False
+    def __init__(self, direction: Direction) -> None:
+        super().__init__(direction, "inline")
 
 
 def _fills(shape: Geometry) -> bool:

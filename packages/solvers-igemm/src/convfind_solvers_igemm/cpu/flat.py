@@ -17,11 +17,12 @@ _DEPTH = 320
 class ChannelsLastFlatForward(ChannelsLast):
     """y from x and w, channels last, 1x1 filters without steps or padding."""
 
-    solver_id = "igemm-cpu-nhwc-fwd-flat"
-    direction = Direction.FORWARD
     version = 2
     _kernel = "cpu_flat"
     _costs = Costs(source=10.0, result=10.0, gathered=0.0)
+
+    def __init__(self) -> None:
+        super().__init__(Direction.FORWARD, "flat")
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what is one row of pixels without neighbours."""

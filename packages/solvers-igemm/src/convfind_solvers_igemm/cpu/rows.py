@@ -39,6 +39,10 @@ class CpuRows(CpuProduct):
 
     _kernel = "cpu_rows"
 
+    def __init__(self, direction: Direction, *, channels_last: bool) -> None:
+        self._costs = _LAST_COSTS if channels_last else _FIRST_COSTS
+        super().__init__(direction, channels_last=channels_last, form="rows")
+
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what the other solvers take, if the pixels of a tile fit into the strip."""
         answer = super().applicability(problem, target)
@@ -133,42 +137,6 @@ class CpuRows(CpuProduct):
         slots = classes * (rows + (taps - 1) * problem.dilation[-1] // stride)
         blocks = lines * slots * (_depth(lines * taps, channels, rows) + VECTOR)
         return max(blocks, joined if channels <= _FEW_CHANNELS else 0)
-
-
-class ChannelsFirstRowsForward(CpuRows):
-    """y from x and w, channels first."""
-
-    solver_id = "igemm-cpu-nchw-fwd-rows"
-    direction = Direction.FORWARD
-    channels_last = False
-    _costs = _FIRST_COSTS
-
-
-class ChannelsLastRowsForward(CpuRows):
-    """y from x and w, channels last."""
-
-    solver_id = "igemm-cpu-nhwc-fwd-rows"
-    direction = Direction.FORWARD
-    channels_last = True
-    _costs = _LAST_COSTS
-
-
-class ChannelsFirstRowsBackwardData(CpuRows):
-    """x from y and w, channels first."""
-
-    solver_id = "igemm-cpu-nchw-bwd-data-rows"
-    direction = Direction.BACKWARD_DATA
-    channels_last = False
-    _costs = _FIRST_COSTS
-
-
-class ChannelsLastRowsBackwardData(CpuRows):
-    """x from y and w, channels last."""
-
-    solver_id = "igemm-cpu-nhwc-bwd-data-rows"
-    direction = Direction.BACKWARD_DATA
-    channels_last = True
-    _costs = _LAST_COSTS
 
 
 def _tile(target: Target) -> tuple[int, int]:

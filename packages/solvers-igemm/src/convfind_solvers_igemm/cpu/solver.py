@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
@@ -29,8 +27,6 @@ _OTHER_REGISTER_TILE = (5, 1)
 class CpuSolver(Solver):
     """A float32 convolution in one direction and one family of layouts; one program for all."""
 
-    direction: ClassVar[Direction]
-    channels_last: ClassVar[bool]
     algorithm = Algorithm.IMPLICIT_GEMM
     version = 4
     is_dynamic = True
@@ -41,8 +37,13 @@ class CpuSolver(Solver):
         traits=FIRST_TRAITS - {Trait.GAPS} | EPILOGUE_TRAITS,
     )
 
-    def __init__(self) -> None:
-        self.domain = self.domain.oriented(self.direction, self.channels_last)
+    def __init__(self, direction: Direction, *, channels_last: bool, form: str = "") -> None:
+        """Take a direction, an order of channels, and the last word of the id, if it has one."""
+        self.direction = direction
+        self.channels_last = channels_last
+        layout = "nhwc" if channels_last else "nchw"
+        self.solver_id = "-".join(filter(None, ("igemm-cpu", layout, direction.short, form)))
+        self.domain = self.domain.oriented(direction, channels_last)
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take sizes that the kernels can count."""

@@ -43,6 +43,9 @@ class Strassen(ChannelsFirst):
     _products: ClassVar[int] = 7
     _costs = _COSTS
 
+    def __init__(self, direction: Direction) -> None:
+        super().__init__(direction, "strassen")
+
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Ask for halves."""
         if isinstance(found := super().applicability(problem, target), Rejected):
@@ -98,17 +101,3 @@ class Strassen(ChannelsFirst):
 def _halved_axis(shape: Geometry) -> int:
     """The first axis that is one."""
     return next((axis for axis in (0, 1) if shape.size[axis] > 1), 2)
-
-
-class StrassenForward(Strassen):
-    """y from x and w, channels first."""
-
-    solver_id = "igemm-cpu-nchw-fwd-strassen"
-    direction = Direction.FORWARD
-
-
-class StrassenBackwardData(Strassen):
-    """x from y and w, channels first."""
-
-    solver_id = "igemm-cpu-nchw-bwd-data-strassen"
-    direction = Direction.BACKWARD_DATA

@@ -43,7 +43,8 @@ class _Plan:
 class CpuBackwardWeights(CpuSolver):
     """w from x and y. Splits of the sum are added up in a fixed order."""
 
-    direction = Direction.BACKWARD_WEIGHTS
+    def __init__(self, *, channels_last: bool) -> None:
+        super().__init__(Direction.BACKWARD_WEIGHTS, channels_last=channels_last)
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the sums that are not yet w: one w for each part of the positions."""
@@ -142,17 +143,3 @@ def sum_of_parts(
         (-(-filters // share),),
         (1,),
     )
-
-
-class ChannelsFirstBackwardWeights(CpuBackwardWeights):
-    """w from x and y, channels first."""
-
-    solver_id = "igemm-cpu-nchw-bwd-weights"
-    channels_last = False
-
-
-class ChannelsLastBackwardWeights(CpuBackwardWeights):
-    """w from x and y, channels last."""
-
-    solver_id = "igemm-cpu-nhwc-bwd-weights"
-    channels_last = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.parts import even_parts, parts_within
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
@@ -31,11 +32,11 @@ _ITEMS_PER_CORE = 4
 class ChannelsLastPointwiseBackwardWeights(CpuSolver):
     """w from x and y of 1x1 filters with stride 1, where the sums stay in the level-2 cache."""
 
-    solver_id = "igemm-cpu-nhwc-bwd-weights-pointwise"
-    channels_last = True
-    direction = Direction.BACKWARD_WEIGHTS
     version = 1
     domain = CpuSolver.domain.without(Trait.FILTER, Trait.STRIDE, Trait.PADDING, Trait.GROUPS)
+
+    def __init__(self) -> None:
+        super().__init__(Direction.BACKWARD_WEIGHTS, channels_last=True, form="pointwise")
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take whole vectors of channels."""
@@ -94,11 +95,9 @@ class ChannelsLastPointwiseBackwardWeights(CpuSolver):
 def _parts(problem: ConvProblem, target: Target, limit: int | None) -> tuple[int, int]:
     """Return how many parts there are, and the positions of each."""
     most = 1 if target.compute_units == 1 else _ITEMS_PER_CORE * target.compute_units
-    if limit is not None:
-        most = max(1, min(most, limit // _part_bytes(problem)))
     blocks = -(-geometry(problem).positions // _DEPTH)
-    share = -(-blocks // most)
-    return -(-blocks // share), share * _DEPTH
+    parts, length = even_parts(blocks, parts_within(limit, most, _part_bytes(problem)))
+    return parts, length * _DEPTH
 
 
 def _part_bytes(problem: ConvProblem) -> int:

@@ -39,9 +39,8 @@ _STRIP_FLOATS = 65536
 class ChannelsFirstRowsBackwardWeights(CpuSolver):
     """w from x and y, channels first, for windows that the strips have room for."""
 
-    solver_id = "igemm-cpu-nchw-bwd-weights-rows"
-    channels_last = False
-    direction = Direction.BACKWARD_WEIGHTS
+    def __init__(self) -> None:
+        super().__init__(Direction.BACKWARD_WEIGHTS, channels_last=False, form="rows")
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what the other solvers take, if what a row reads fits into the strips."""

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue, channel_of_place
+from convfind.kit.parts import parts_within
 from convfind.kit.register_limit import ALL_REGISTERS, register_limit
 from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
@@ -316,11 +317,7 @@ class GpuSolver(TunableSolver):
 
 def _parts(problem: ConvProblem, config: Config, limit: int | None) -> int:
     """The parts of a config, or as many as fit the limit."""
-    parts = config.integer("parts")
-    if limit is None:
-        return parts
-    fitting_parts = limit // _part_bytes(problem)
-    return min(parts, fitting_parts) if fitting_parts > 1 else 1
+    return parts_within(limit, config.integer("parts"), _part_bytes(problem))
 
 
 def _part_bytes(problem: ConvProblem) -> int:

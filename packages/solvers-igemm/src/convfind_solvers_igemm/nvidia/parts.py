@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue, channel_of_place
+from convfind.kit.parts import parts_within
 from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
@@ -90,8 +91,7 @@ def parts_of(
     if parts == 1 or limit is None:
         return parts
     room = (limit - packed) // WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT - before
-    fitting = room // part_bytes(problem)
-    return min(parts, fitting) if fitting > 1 else 1
+    return parts_within(room, parts, part_bytes(problem))
 
 
 def part_elements(problem: ConvProblem) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.parts import parts_within
 from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -225,11 +226,8 @@ def _best(folding: Folding, target: Target) -> tuple[tuple[int, int], int, float
 
 def _parts(folding: Folding, config: Config, limit: int | None) -> int:
     """The parts of a config, or as many as fit the limit."""
-    parts = config.integer("parts")
-    if limit is None:
-        return parts
-    fitting = (limit - folding.folded_bytes) // (4 * folding.part_elements)
-    return min(parts, fitting) if fitting > 1 else 1
+    room = None if limit is None else limit - folding.folded_bytes
+    return parts_within(room, config.integer("parts"), 4 * folding.part_elements)
 
 
 def _workspace(folding: Folding, parts: int) -> int:

@@ -1,0 +1,77 @@
+"""`PlaneGeometry`: a convolution in two axes as kernels that move tiles see it, in any direction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from convfind.problem import ConvProblem
+from convfind.solver.recipe import Memory
+from convfind.types import Direction
+
+Axes = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PlaneGeometry:
+    """From ``source`` to ``result``; channels and filters are those of one group.
+
+    A data gradient is a convolution of y with the window turned round, its channels and filters
+    changed places. A weight gradient has x and y in these places, as forward does.
+
+    Attributes:
+        source: the operand that is read beside the weights, or x.
+        result: the operand that is written, or y.
+        images: the size of the batch.
+        groups: the number of groups.
+        channels: channels of the source in one group.
+        filters: channels of the result in one group.
+        size: rows and columns of the source.
+        out: rows and columns of the result.
+        window: rows and columns of a filter.
+        dilation: places from one tap to the next.
+        padding: places before the first element; negative where elements are left out. What a
+            stride makes of a data gradient's is for who computes one.
+        weight_steps: elements from one group, filter, channel and tap to the next.
+        flipped: whether the window is turned round.
+    """
+
+    source: str
+    result: str
+    images: int
+    groups: int
+    channels: int
+    filters: int
+    size: Axes
+    out: Axes
+    window: Axes
+    dilation: Axes
+    padding: Axes
+    weight_steps: tuple[int, int, int, int]
+    flipped: bool
+
+
+@lru_cache(maxsize=64)
+def plane_geometry(problem: ConvProblem) -> PlaneGeometry:
+    """Return the convolution that computes a plain problem of two axes, or has its weights."""
+    k, c = problem.w_shape[0] // problem.groups, problem.w_shape[1]
+    w_k, w_c, _, w_tap = problem.strides("w")
+    x_rows, x_columns = problem.x_shape[2:]
+    y_rows, y_columns = problem.y_shape[2:]
+    rows, columns = problem.filter
+    down, right = problem.dilation
+    above, left = problem.padding
+    outer = (problem.x_shape[0], problem.groups)
+    window = ((rows, columns), (down, right))
+    if problem.direction is Direction.BACKWARD_DATA:
+        return PlaneGeometry(
+            *(Memory.Y, Memory.X, *outer, k, c),
+            *((y_rows, y_columns), (x_rows, x_columns), *window),
+            ((rows - 1) * down - above, (columns - 1) * right - left),
+            *((k * w_k, w_c, w_k, w_tap), True),
+        )
+    return PlaneGeometry(
+        *(Memory.X, Memory.Y, *outer, c, k),
+        *((x_rows, x_columns), (y_rows, y_columns), *window, (above, left)),
+        *((k * w_k, w_k, w_c, w_tap), False),
+    )

@@ -1,0 +1,76 @@
+"""Programs that tests have compiled before, by their content: compiling takes most of their time."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import tempfile
+import time
+import zlib
+from functools import cache
+from pathlib import Path
+
+from convfind.backend_kit.compiler import ProgramCompiler
+from convfind.solver.kernel_spec import Program
+
+#: Names the folder; where it is not set, every program is compiled. The stand-in ROCm reads it, too.
+VARIABLE = "TESTS_COMPILED_DIR"
+_DAYS = 14.0
+#: Settings by which a compiler is another one, or fails.
+_COMPILERS = ("ROCM_PATH", "STANDIN_")
+
+
+def use(folder: Path) -> None:
+    """Let compilers take from a folder what they have compiled before, and keep there the rest.
+
+    Programs that do not compile are compiled each time.
+    """
+    compile_anew = ProgramCompiler.compile
+
+    def compile_once(compiler: ProgramCompiler, program: Program) -> bytes:
+        path = folder / _key(compiler, program)
+        try:
+            kept = zlib.decompress(path.read_bytes())
+        except OSError:
+            binary = compile_anew(compiler, program)
+            log = compiler.build_log(program).encode().replace(b"\0", b"")
+            write(path, zlib.compress(log + b"\0" + binary, 1))
+            return binary
+        log, _, binary = kept.partition(b"\0")
+        compiler.note_log(program, log.decode())
+        os.utime(path)
+        return binary
+
+    ProgramCompiler.compile = compile_once  # type: ignore[method-assign]
+
+
+def forget_unused(folder: Path) -> None:
+    """Make the folder, and remove from it what no test has used for some days."""
+    folder.mkdir(parents=True, exist_ok=True)
+    oldest = time.time() - _DAYS * 24 * 60 * 60
+    for path in folder.iterdir():
+        if path.stat().st_mtime < oldest:
+            path.unlink(missing_ok=True)
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file that others may be writing, too; it is there whole or not at all."""
+    number, unfinished = tempfile.mkstemp(dir=path.parent)
+    with open(number, "wb") as file:
+        file.write(content)
+    os.replace(unfinished, path)
+
+
+def _key(compiler: ProgramCompiler, program: Program) -> str:
+    around = [item for item in sorted(os.environ.items()) if item[0].startswith(_COMPILERS)]
+    text = (program.key(compiler.target.compiler), compiler.target.identity, around)
+    return hashlib.blake2b(
+        repr(text).encode() + _code_of(type(compiler)), digest_size=16
+    ).hexdigest()
+
+
+@cache
+def _code_of(kind: type[ProgramCompiler]) -> bytes:
+    """The module of a compiler, which has the options for all programs."""
+    return Path(inspect.getfile(kind)).read_bytes()
