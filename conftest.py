@@ -6,7 +6,6 @@ that tests start inherit what is set here.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import site
@@ -33,7 +32,7 @@ _KEPT = "CONVFIND_REQUIRE_"
 #: In the names of tests: PoCL, and Intel's runtime.
 _POCL = re.compile(r"-portable-computing-language-|\[Portable\d")
 _FASTER = re.compile(r"-intel-r-opencl-|\[Intel\(R\)\d")
-_SHARE_OF_POCL = 8
+_SHARE_OF_POCL = 16
 #: What differs between runtimes is tested there, but for a family of solvers.
 _WITH_ALL_RUNTIMES = re.compile("packages/(backend-opencl/tests/(?!gemm/)|core/)")
 
@@ -42,17 +41,23 @@ _home = pytest.StashKey[TemporaryDirectory[str]]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give the tests a home folder of their own, and what was compiled before."""
-    is_worker = hasattr(config, "workerinput")
-    if not is_worker:
+    if not hasattr(config, "workerinput"):
         _leave_home(config)
-    folder = os.environ.get("TESTS_COMPILED_DIR")
-    if folder and importlib.util.find_spec("convfind"):
-        sys.path.append(str(Path(__file__).parent / "tests"))
-        import compiled_before
+        _use_compiled()
 
-        if not is_worker:
-            compiled_before.forget_unused(Path(folder))
-        compiled_before.use(Path(folder))
+
+def _use_compiled() -> None:
+    """Let compilers keep their programs, here and in all processes that are started from here."""
+    folder = os.environ.get("TESTS_COMPILED_DIR")
+    if folder:
+        modules = str(Path(__file__).parent / "tests/compiling")
+        path = os.environ.get("PYTHONPATH")
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (modules, path)))
+        sys.path.append(modules)
+        import compiling_hook
+
+        compiling_hook.forget_unused(Path(folder))
+        compiling_hook.install()
 
 
 def _leave_home(config: pytest.Config) -> None:
@@ -83,7 +88,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave to PoCL every eighth case of a test where another runtime has all of them.
+    """Leave to PoCL every sixteenth case of a test where another runtime has all of them.
 
     It compiles ten times as long, and the same kernels for the same CPU.
     """

@@ -64,12 +64,12 @@ def test_a_layer_of_vgg_16_goes_to_winograd_by_measurement(tmp_path: Path) -> No
     pytest.fail(f"{best['solver']} is faster")
 
 
-def test_two_processes_at_once_both_finish_and_leave_one_good_entry(tmp_path: Path) -> None:
+def test_two_processes_at_once_both_finish_and_leave_one_good_entry(database: Path) -> None:
     arguments = ("find", LAYER, "--device", "opencl:cpu", "--json", "--mode", "NORMAL")
-    both = [_start(tmp_path, *arguments) for _ in range(2)]
+    both = [_start(database, *arguments) for _ in range(2)]
     found = [_json(process) for process in both]
     assert all(result["origin"] == "measured" for result in found)
-    later = _find(tmp_path)
+    later = _find(database)
     assert (later["origin"], later["measured"]) == ("user-db", 0)
     names = [solution["solver"] for solution in later["solutions"]]
     assert len(names) == len(set(names)) > 0
@@ -91,7 +91,7 @@ def test_results_that_cancel_are_not_taken_for_wrong(tmp_path: Path) -> None:
 @pytest.mark.parametrize("direction", ["forward", "backward-data", "backward-weights"])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_every_solution_gives_the_right_numbers(
-    tmp_path: Path, direction: str, layout: str
+    database: Path, direction: str, layout: str
 ) -> None:
     problem = convfind.ConvProblem.create(
         direction, (3, 6, 11, 9), (10, 3, 3, 2), stride=(2, 1), padding=1, groups=2, layout=layout
@@ -104,7 +104,7 @@ def test_every_solution_gives_the_right_numbers(
         for name in problem.direction.reads
     }
     expected = reference_convolution(problem, *tensors.values())
-    settings = convfind.Settings(user_db_path=tmp_path)
+    settings = convfind.Settings(user_db_path=database)
     with convfind.open("opencl:cpu", settings=settings) as handle:
         estimates = handle.miopen.solutions(problem)
         found = handle.find(problem, "NORMAL")
@@ -113,8 +113,8 @@ def test_every_solution_gives_the_right_numbers(
             assert np.allclose(result, expected, atol=1e-4), solution.solver
 
 
-def test_nothing_but_zero_bytes_of_workspace_still_runs(tmp_path: Path) -> None:
-    settings = convfind.Settings(user_db_path=tmp_path)
+def test_nothing_but_zero_bytes_of_workspace_still_runs(database: Path) -> None:
+    settings = convfind.Settings(user_db_path=database)
     problem = convfind.ConvProblem.from_driver(LAYER)
     with convfind.open("opencl:cpu", settings=settings) as handle:
         for mode in ("DYNAMIC_HYBRID", "FAST", "NORMAL"):
@@ -124,11 +124,11 @@ def test_nothing_but_zero_bytes_of_workspace_still_runs(tmp_path: Path) -> None:
         assert handle.find(problem, workspace_limit=0).best.workspace == 0
 
 
-def test_two_devices_share_a_database_without_mixing_records(tmp_path: Path) -> None:
+def test_two_devices_share_a_database_without_mixing_records(database: Path) -> None:
     names = [name for name, _ in convfind.devices().devices]
     if len(names) < 2:
         pytest.skip(f"one device only: {', '.join(names)}")
-    settings = convfind.Settings(user_db_path=tmp_path)
+    settings = convfind.Settings(user_db_path=database)
     problem = convfind.ConvProblem.from_driver(LAYER)
     for name in names[:2]:
         with convfind.open(name, settings=settings) as handle:

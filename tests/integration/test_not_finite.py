@@ -92,11 +92,12 @@ def complaints(solvers: list[Solver], device: Device, found: list[ConvProblem]) 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_on_a_cpu(direction: Direction, cpu: Device) -> None:
     solvers, _ = default_registry().solvers_for(cpu.target)
+    device = devices_for_tests.mostly_as_written(cpu)
 
     @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
     @given(found=problems(direction))
     def check(found: list[ConvProblem]) -> None:
-        assert complaints(list(solvers), cpu, found) == []
+        assert complaints(list(solvers), device, found) == []
 
     check()
 

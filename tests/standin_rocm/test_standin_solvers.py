@@ -26,8 +26,8 @@ from convfind_backend_hip.device import HipDevice
 WAVE64, WAVE32 = "gfx90a:sramecc+:xnack-", "gfx1030"
 TARGET = Target(*("hip", "a gpu", DeviceKind.GPU, "AMD", "ROCm", WAVE64, 104, "1"))
 SOLVERS = list(default_registry().solvers_for(TARGET)[0])
-#: Problems of a solver, fewer for waves of 32: a minute for all. Solvers' own packages run more.
-MOST = {WAVE64: 6, WAVE32: 3}
+#: Problems of a solver, fewer for waves of 32. Solvers' own packages run more.
+MOST = {WAVE64: 4, WAVE32: 2}
 #: The bfloat16 instructions of gfx908 are its own.
 MATRIX_DEVICES = [
     (WAVE64, DataType.FLOAT32),

@@ -7,8 +7,6 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-import numpy as np
-
 from convfind.cached import RecentlyUsed
 from convfind.device.target import Target
 from convfind.errors import ProblemError, SolutionError
@@ -20,20 +18,18 @@ from convfind.finddb import FindDb
 from convfind.handle.convolution import Convolution
 from convfind.handle.empty_problem import empty_convolution, empty_result
 from convfind.handle.miopen_calls import MIOpenCalls
-from convfind.handle.operand import copied, operand_of
+from convfind.handle.operand import operand_of
 from convfind.handle.posed import posed
 from convfind.handle.tracing import TracedInvoker
+from convfind.handle.transfer import to_device, to_host
 from convfind.policy import POLICY_FIELDS, FindEnforce, FindKeywords, Mode, Policy
 from convfind.problem import ConvProblem, Problem
 from convfind.problem.options import CallOptions, ConvOptions, check_call_names
-from convfind.problem.tensor_spec import packed_steps
-from convfind.problem.values import enum_value
 from convfind.runtime.backend import InvokeArgs, Invoker
 from convfind.runtime.session import Progress, Session, silent
-from convfind.runtime.tensors import DeviceTensor, to_host_array, type_name
+from convfind.runtime.tensors import DeviceTensor
 from convfind.settings import Settings
 from convfind.solver import asking
-from convfind.types import DataType
 
 if TYPE_CHECKING:
     from convfind.plugins.registry import Registry
@@ -302,30 +298,11 @@ class Handle:
         Raises:
             ProblemError: no tensor, or of a type that no problem has.
         """
-        host = to_host_array(array)
-        dtype = enum_value("tensor", DataType, type_name(host.dtype))
-        lies_last = host.ndim > 2 and not host.flags.c_contiguous
-        if lies_last and np.moveaxis(host, 1, -1).flags.c_contiguous:
-            memory = np.moveaxis(host, 1, -1)
-            batch, *others, channels = packed_steps(memory.shape)
-            strides = (batch, channels, *others)
-        else:
-            memory, strides = np.ascontiguousarray(host), packed_steps(host.shape)
-        with self._session.device.lock:
-            buffer = copied(self._session.device, memory)
-        return DeviceTensor(buffer, host.shape, dtype, strides)
+        return to_device(self._session.device, array)
 
     def to_numpy(self, tensor: DeviceTensor) -> Any:
         """Copy a tensor from the device, after everything enqueued before."""
-        if 0 in tensor.shape:
-            return np.empty(tensor.shape, tensor.dtype.numpy)
-        steps = tensor.form.strides
-        spanned = 1 + sum((n - 1) * step for n, step in zip(tensor.shape, steps, strict=True))
-        memory = np.empty(spanned, tensor.dtype.numpy)
-        with self._session.device.lock:
-            self._session.device.read(tensor.buffer, memory)
-        bytes_each = tuple(step * memory.itemsize for step in steps)
-        return np.lib.stride_tricks.as_strided(memory, tensor.shape, bytes_each)
+        return to_host(self._session.device, tensor)
 
     def synchronize(self) -> None:
         """Wait until everything enqueued has finished."""

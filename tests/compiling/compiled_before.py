@@ -6,7 +6,6 @@ import hashlib
 import inspect
 import os
 import tempfile
-import time
 import zlib
 from functools import cache
 from pathlib import Path
@@ -14,9 +13,6 @@ from pathlib import Path
 from convfind.backend_kit.compiler import ProgramCompiler
 from convfind.solver.kernel_spec import Program
 
-#: Names the folder; where it is not set, every program is compiled. The stand-in ROCm reads it, too.
-VARIABLE = "TESTS_COMPILED_DIR"
-_DAYS = 14.0
 #: Settings by which a compiler is another one, or fails.
 _COMPILERS = ("ROCM_PATH", "STANDIN_")
 
@@ -43,15 +39,6 @@ def use(folder: Path) -> None:
         return binary
 
     ProgramCompiler.compile = compile_once  # type: ignore[method-assign]
-
-
-def forget_unused(folder: Path) -> None:
-    """Make the folder, and remove from it what no test has used for some days."""
-    folder.mkdir(parents=True, exist_ok=True)
-    oldest = time.time() - _DAYS * 24 * 60 * 60
-    for path in folder.iterdir():
-        if path.stat().st_mtime < oldest:
-            path.unlink(missing_ok=True)
 
 
 def write(path: Path, content: bytes) -> None:
