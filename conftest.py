@@ -23,6 +23,8 @@ settings.register_profile(
     "quick", max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("quick")
+# What runs elsewhere with more examples, the same ones each time.
+settings.register_profile("few", settings.get_profile("quick"), derandomize=True, database=None)
 
 _FOLDERS = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
 #: Settings of the user's own would change what tests see; what a test needs, it sets.

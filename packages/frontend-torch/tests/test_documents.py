@@ -11,13 +11,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-PAGES = (
-    "docs/pytorch.md",
-    "docs/tutorials/pytorch-inference.md",
-    "docs/tutorials/pytorch-training.md",
-    "docs/tutorials/pytorch-where-time-goes.md",
-    "packages/frontend-torch/README.md",
-)
+#: Tutorials are executed in ``tests/documents``.
+PAGES = ("docs/pytorch.md", "packages/frontend-torch/README.md")
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="PyTorch's compiler needs a compiler")
