@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from convfind.device.target import Target
+from convfind.kit.gpu_tile import GpuTile, TileRate, declarable_memory
 from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
-from convfind.solver.config import Config
 from convfind.solver.defines import DefineValue, make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
@@ -31,30 +31,10 @@ def tensor_core_products(problem: ConvProblem) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
-    """Results of a work-group and how its items share them: macros of the product's kernels."""
+class Tile(GpuTile):
+    """The tile of the product's kernels, which have its parameters as macros."""
 
-    tile_m: int
-    tile_n: int
-    tile_k: int
-    threads_m: int
-    threads_n: int
     mma: int = 0  # of NVIDIA: 1: tensor cores, 2: Hopper's matrix units, 3: these, filters held
-
-    @classmethod
-    def of(cls, config: Config) -> Tile:
-        """Read a config."""
-        return cls(*(config.integer(field.name) for field in fields(cls)))
-
-    @property
-    def values(self) -> dict[str, int]:
-        """The parameters by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    @property
-    def threads(self) -> int:
-        """Items of a work-group."""
-        return self.threads_m * self.threads_n
 
     @property
     def splits(self) -> bool:
@@ -82,31 +62,21 @@ class Tile:
         return self.threads <= target.max_work_group and self.local_bytes <= local_memory(target)
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """What a tile reached on an H200 (132 units), in GFLOP/s a unit."""
-
-    full: int  # with every place on the unit taken
-    single: int  # one work-group alone on its unit
-    resident: int  # places
-    around: int  # what comes before and after the sum takes as long as so many steps of it
-
-
 RATES = {
-    Tile(64, 64, 16, 8, 8): Rate(365, 110, 6, 30),
-    Tile(64, 128, 16, 8, 16): Rate(360, 180, 3, 30),
-    Tile(128, 64, 16, 16, 8): Rate(360, 180, 3, 30),
-    Tile(256, 128, 16, 16, 16): Rate(370, 370, 1, 40),
-    Tile(64, 32, 16, 8, 8): Rate(325, 60, 8, 25),
-    Tile(32, 64, 16, 8, 8): Rate(310, 60, 8, 25),
-    Tile(32, 32, 16, 8, 8): Rate(250, 40, 10, 20),
-    Tile(64, 64, 16, 16, 8, 1): Rate(490, 170, 4, 45),
-    Tile(128, 64, 16, 32, 8, 1): Rate(450, 300, 2, 32),
-    Tile(64, 128, 16, 16, 16, 1): Rate(450, 300, 2, 32),
-    Tile(128, 128, 32, 32, 8, 2): Rate(1010, 1010, 1, 62),
-    Tile(128, 64, 32, 32, 8, 2): Rate(800, 800, 1, 45),
-    Tile(64, 64, 32, 16, 8, 2): Rate(805, 400, 3, 55),
-    Tile(128, 128, 32, 32, 8, 3): Rate(1090, 1090, 1, 62),
+    Tile(64, 64, 16, 8, 8): TileRate(365, 110, 6, 30),
+    Tile(64, 128, 16, 8, 16): TileRate(360, 180, 3, 30),
+    Tile(128, 64, 16, 16, 8): TileRate(360, 180, 3, 30),
+    Tile(256, 128, 16, 16, 16): TileRate(370, 370, 1, 40),
+    Tile(64, 32, 16, 8, 8): TileRate(325, 60, 8, 25),
+    Tile(32, 64, 16, 8, 8): TileRate(310, 60, 8, 25),
+    Tile(32, 32, 16, 8, 8): TileRate(250, 40, 10, 20),
+    Tile(64, 64, 16, 16, 8, 1): TileRate(490, 170, 4, 45),
+    Tile(128, 64, 16, 32, 8, 1): TileRate(450, 300, 2, 32),
+    Tile(64, 128, 16, 16, 16, 1): TileRate(450, 300, 2, 32),
+    Tile(128, 128, 32, 32, 8, 2): TileRate(1010, 1010, 1, 62),
+    Tile(128, 64, 32, 32, 8, 2): TileRate(800, 800, 1, 45),
+    Tile(64, 64, 32, 16, 8, 2): TileRate(805, 400, 3, 55),
+    Tile(128, 128, 32, 32, 8, 3): TileRate(1090, 1090, 1, 62),
 }
 SMALLEST = Tile(32, 32, 16, 8, 8)
 PARAMETERS = tuple(
@@ -138,9 +108,7 @@ def constraints(target: Target, *, split: bool = False) -> tuple[Constraint, ...
 
 def local_memory(target: Target) -> int:
     """Bytes that a kernel may declare."""
-    if target.compute_capability >= 80:
-        return max(target.local_memory, _NVIDIA_LOCAL_MEMORY)
-    return target.local_memory
+    return declarable_memory(target, _NVIDIA_LOCAL_MEMORY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,16 +135,14 @@ class Product:
 
     def count(self, tile: Tile) -> int:
         """Tiles of one part."""
-        return self.matrices * -(-self.rows // tile.tile_m) * -(-self.columns // tile.tile_n)
+        return self.matrices * tile.count(self.rows, self.columns)
 
     def seconds(self, tile: Tile, parts: int, units: int) -> float:
         """Expected time: whole rounds of work-groups at full speed, then what is left."""
         rate = RATES[tile]
         depth = round_up(self.depth, SPLIT_UNIT) if tile.splits else self.depth
-        rounds, rest = divmod(-(-self.count(tile) * parts // units), rate.resident)
-        last = rest / min(rest * rate.single, rate.full) if rest else 0.0
         flops = 2 * (depth / parts + rate.around) * tile.tile_m * tile.tile_n
-        return flops * (rounds * rate.resident / rate.full + last) * 1e-9
+        return flops * rate.busy(self.count(tile) * parts, units) * 1e-9
 
     def best(
         self, target: Target, parts: tuple[int, ...] = (1,), part_seconds: float = 0.0

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import math
+from dataclasses import dataclass
 
 from convfind.device.target import Target
 from convfind.kit.gemm_lowering.product import Gemm, ceil_div
+from convfind.kit.gpu_tile import GpuTile, TileRate, declarable_memory
 from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
@@ -24,40 +26,15 @@ _BEST_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(GpuTile):
     """The config of the kernel: see the macros of the same names in gemm_gpu.cl."""
 
-    tile_m: int
-    tile_n: int
-    tile_k: int
-    threads_m: int
-    threads_n: int
     straight: int = 1
-
-    @classmethod
-    def of(cls, config: Config) -> Tile:
-        """Read a config."""
-        return cls(**{name: config.integer(name) for name in _VALUES})
 
     @property
     def config(self) -> Config:
         """The tile as a config."""
-        return Config(asdict(self))
-
-    @property
-    def threads(self) -> int:
-        """Work-items of a work-group."""
-        return self.threads_m * self.threads_n
-
-    @property
-    def block_m(self) -> int:
-        """Rows of a work-item."""
-        return self.tile_m // self.threads_m
-
-    @property
-    def block_n(self) -> int:
-        """Columns of a work-item."""
-        return self.tile_n // self.threads_n
+        return Config(self.values)
 
     @property
     def local_bytes(self) -> int:
@@ -65,30 +42,21 @@ class Tile:
         floats = self.tile_k * (self.tile_m + self.tile_n) + self.tile_k // 2 * 128 // self.tile_k
         return 2 * 4 * floats
 
-    def count(self, gemm: Gemm) -> int:
+    def groups(self, gemm: Gemm) -> int:
         """Work-groups of a product."""
-        return ceil_div(gemm.m, self.tile_m) * ceil_div(gemm.n, self.tile_n) * gemm.batch
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """What a tile reached on an H200 (132 units), in GFLOP/s a unit."""
-
-    full: int  # with every place on the unit taken
-    single: int  # one work-group alone on its unit
-    resident: int  # places
+        return self.count(gemm.m, gemm.n) * gemm.batch
 
 
 _RATES = {
-    Tile(128, 256, 16, 16, 16): Rate(379, 360, 1),
-    Tile(128, 128, 16, 16, 8): Rate(368, 217, 2),
-    Tile(64, 128, 16, 8, 16): Rate(348, 259, 3),
-    Tile(128, 64, 16, 16, 8): Rate(329, 213, 3),
-    Tile(64, 64, 16, 8, 8): Rate(324, 112, 6),
-    Tile(64, 64, 16, 8, 16): Rate(314, 174, 5),
-    Tile(64, 32, 16, 8, 8): Rate(255, 74, 8),
-    Tile(32, 64, 16, 8, 8): Rate(265, 99, 8),
-    Tile(32, 32, 16, 8, 8): Rate(206, 57, 12),
+    Tile(128, 256, 16, 16, 16): TileRate(379, 360, 1),
+    Tile(128, 128, 16, 16, 8): TileRate(368, 217, 2),
+    Tile(64, 128, 16, 8, 16): TileRate(348, 259, 3),
+    Tile(128, 64, 16, 16, 8): TileRate(329, 213, 3),
+    Tile(64, 64, 16, 8, 8): TileRate(324, 112, 6),
+    Tile(64, 64, 16, 8, 16): TileRate(314, 174, 5),
+    Tile(64, 32, 16, 8, 8): TileRate(255, 74, 8),
+    Tile(32, 64, 16, 8, 8): TileRate(265, 99, 8),
+    Tile(32, 32, 16, 8, 8): TileRate(206, 57, 12),
 }
 
 #: Spills on an H200 where neither operand is transposed.
@@ -116,7 +84,7 @@ _CONSTRAINTS = (
     Constraint(
         "block_m",
         lambda c: (
-            Tile.of(c).block_m in (4, 8, 12, 16)
+            Tile.of(c).block[0] in (4, 8, 12, 16)
             and Tile.of(c).tile_m % (4 * c.integer("threads_m")) == 0
         ),
         "a work-item has 4, 8, 12 or 16 rows",
@@ -124,14 +92,14 @@ _CONSTRAINTS = (
     Constraint(
         "block_n",
         lambda c: (
-            Tile.of(c).block_n in (4, 8, 12, 16)
+            Tile.of(c).block[1] in (4, 8, 12, 16)
             and Tile.of(c).tile_n % (4 * c.integer("threads_n")) == 0
         ),
         "a work-item has 4, 8, 12 or 16 columns",
     ),
     Constraint(
         "accumulators",
-        lambda c: Tile.of(c).block_m * Tile.of(c).block_n <= 128,
+        lambda c: math.prod(Tile.of(c).block) <= 128,
         "more than 128 do not fit the registers",
     ),
     Constraint(
@@ -197,20 +165,18 @@ class GpuGemm(GemmKernel):
         return Launch(
             KernelSpec(self.program(gemm, config), "gemm_gpu"),
             gemm.arguments,
-            (tile.count(gemm) * tile.threads,),
+            (tile.groups(gemm) * tile.threads,),
             (tile.threads,),
         )
 
     def missing_parts(self, gemm: Gemm, target: Target, config: Config) -> int:
         """Two work-groups a unit hide each other's waiting."""
-        return ceil_div(2 * target.compute_units, Tile.of(config).count(gemm))
+        return ceil_div(2 * target.compute_units, Tile.of(config).groups(gemm))
 
 
 def local_memory(target: Target) -> int:
     """Return the local memory that a kernel may declare."""
-    if target.compute_capability >= 80:
-        return max(target.local_memory, _NVIDIA_LOCAL_MEMORY)
-    return target.local_memory
+    return declarable_memory(target, _NVIDIA_LOCAL_MEMORY)
 
 
 def fits(tile: Tile, target: Target) -> bool:
@@ -224,8 +190,6 @@ def smallest_tile() -> Tile:
 
 
 def _time(gemm: Gemm, tile: Tile, units: int) -> float:
-    """Relative time of the busiest unit: whole rounds at full speed, then what is left to do."""
-    rate = _RATES[tile]
-    rounds, rest = divmod(ceil_div(tile.count(gemm), units), rate.resident)
-    last = rest / min(rest * rate.single, rate.full) if rest else 0.0
-    return gemm.k * tile.tile_m * tile.tile_n * (rounds * rate.resident / rate.full + last)
+    """Relative time of the busiest unit."""
+    each = gemm.k * tile.tile_m * tile.tile_n
+    return each * _RATES[tile].busy(tile.groups(gemm), units)

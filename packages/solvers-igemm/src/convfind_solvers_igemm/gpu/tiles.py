@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
 from convfind.device.target import Target
-from convfind.solver.config import Config
+from convfind.kit.gpu_tile import GpuTile, TileRate, declarable_memory
 from convfind.solver.search_space import Constraint, Parameter
 from convfind.types import DataType
 
@@ -19,24 +19,14 @@ _TABLE_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
-    """Results of a work-group and how its items share them: macros of convfind_gpu_tile.h."""
+class Tile(GpuTile):
+    """The tile of convfind_gpu_tile.h, which has its parameters as macros."""
 
-    tile_m: int
-    tile_n: int
-    tile_k: int
-    threads_m: int
-    threads_n: int
     mfma: int = 0
-
-    @classmethod
-    def of(cls, config: Config) -> Tile:
-        """Read a config. Those of devices without matrix instructions do not mention them."""
-        return cls(**{f.name: config.integer(f.name) for f in fields(cls) if f.name in config})
 
     @property
     def values(self) -> dict[str, int]:
-        """The parameters by name."""
+        """The parameters by name. Devices without matrix instructions do not mention them."""
         named = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in named.items() if value}
 
@@ -48,16 +38,6 @@ class Tile:
         """
         mfma = 32 if min(self.tile_m, self.tile_n) >= 32 else 16
         return replace(self, threads_m=mfma, threads_n=self.threads // mfma, mfma=mfma)
-
-    @property
-    def threads(self) -> int:
-        """Items of a work-group."""
-        return self.threads_m * self.threads_n
-
-    @property
-    def block(self) -> tuple[int, int]:
-        """Rows and columns of an item."""
-        return self.tile_m // self.threads_m, self.tile_n // self.threads_n
 
     @property
     def staged(self) -> int:
@@ -88,36 +68,23 @@ class Tile:
         tiles = 2 * 4 * (self.tile_k + 4) * (self.tile_m + self.tile_n)
         return tiles + _TABLE_BYTES * (self.tile_m + self.tile_n) + 64 * self.tile_k
 
-    def count(self, rows: int, columns: int) -> int:
-        """Work-groups of a product."""
-        return -(-rows // self.tile_m) * -(-columns // self.tile_n)
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """What a tile reached on an H200 (132 units), in GFLOP/s a unit."""
-
-    full: int  # with every place on the unit taken
-    single: int  # one work-group alone on its unit
-    resident: int  # places
-
 
 #: The tiles that defaults are chosen from.
 RATES = {
-    Tile(64, 64, 16, 8, 8): Rate(330, 87, 6),
-    Tile(64, 128, 16, 8, 16): Rate(345, 175, 3),
-    Tile(128, 64, 16, 16, 8): Rate(342, 175, 3),
-    Tile(64, 64, 16, 8, 16): Rate(310, 94, 4),
-    Tile(256, 128, 16, 16, 16): Rate(343, 343, 1),
-    Tile(128, 256, 16, 16, 16): Rate(335, 335, 1),
-    Tile(64, 256, 8, 8, 16): Rate(303, 200, 2),
-    Tile(256, 64, 8, 16, 8): Rate(300, 200, 2),
-    Tile(64, 64, 8, 4, 8): Rate(305, 47, 8),
-    Tile(64, 32, 16, 8, 8): Rate(285, 48, 8),
-    Tile(32, 64, 16, 8, 8): Rate(262, 50, 7),
-    Tile(32, 32, 16, 8, 8): Rate(207, 30, 10),
-    Tile(16, 128, 16, 4, 16): Rate(222, 60, 6),
-    Tile(256, 16, 16, 32, 2): Rate(245, 72, 4),
+    Tile(64, 64, 16, 8, 8): TileRate(330, 87, 6),
+    Tile(64, 128, 16, 8, 16): TileRate(345, 175, 3),
+    Tile(128, 64, 16, 16, 8): TileRate(342, 175, 3),
+    Tile(64, 64, 16, 8, 16): TileRate(310, 94, 4),
+    Tile(256, 128, 16, 16, 16): TileRate(343, 343, 1),
+    Tile(128, 256, 16, 16, 16): TileRate(335, 335, 1),
+    Tile(64, 256, 8, 8, 16): TileRate(303, 200, 2),
+    Tile(256, 64, 8, 16, 8): TileRate(300, 200, 2),
+    Tile(64, 64, 8, 4, 8): TileRate(305, 47, 8),
+    Tile(64, 32, 16, 8, 8): TileRate(285, 48, 8),
+    Tile(32, 64, 16, 8, 8): TileRate(262, 50, 7),
+    Tile(32, 32, 16, 8, 8): TileRate(207, 30, 10),
+    Tile(16, 128, 16, 4, 16): TileRate(222, 60, 6),
+    Tile(256, 16, 16, 32, 2): TileRate(245, 72, 4),
 }
 #: Those with matrix instructions. None was measured: the rates rank them as their like without.
 MATRIX_RATES = {
@@ -225,9 +192,7 @@ def fits(tile: Tile, target: Target) -> bool:
 
 def local_memory(target: Target) -> int:
     """Return the local memory that a kernel may declare."""
-    if target.compute_capability >= 80:
-        return max(target.local_memory, _NVIDIA_LOCAL_MEMORY)
-    return target.local_memory
+    return declarable_memory(target, _NVIDIA_LOCAL_MEMORY)
 
 
 def fitting(target: Target, dtype: DataType) -> list[Tile]:
@@ -258,8 +223,5 @@ def seconds(tile: Tile, groups: int, steps: float, units: int) -> float:
 
     ``steps`` is the length of the sum of each.
     """
-    rate = _ALL_RATES[tile]
-    rounds, rest = divmod(-(-groups // units), rate.resident)
-    last = rest / min(rest * rate.single, rate.full) if rest else 0.0
     flops = 2 * (steps + _AROUND) * tile.tile_m * tile.tile_n
-    return flops * (rounds * rate.resident / rate.full + last) * 1e-9
+    return flops * _ALL_RATES[tile].busy(groups, units) * 1e-9

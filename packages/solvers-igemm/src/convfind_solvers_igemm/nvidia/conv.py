@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.gpu_tile import TileRate
 from convfind.kit.register_limit import register_limit
 from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
@@ -56,7 +57,6 @@ from convfind_solvers_igemm.nvidia.tiles import (
     LOCAL_MEMORY,
     NARROW,
     RATES,
-    MatrixRate,
     MatrixTile,
     constraints,
     parameters,
@@ -303,7 +303,7 @@ def _best(
     efficiency, steps = _EFFICIENCY[gather(problem, shape)], sum_length(problem, shape)
     shares, most = can_share_rows(problem, shape), most_parts(problem, shape, target)
 
-    def needed(tile: MatrixTile, rate: MatrixRate, parts: int) -> float:
+    def needed(tile: MatrixTile, rate: TileRate, parts: int) -> float:
         tiles = MatrixProduct(shape, tile.lines == 1).tiles(tile)
         needed = seconds(tile, rate, tiles * parts, steps / parts, units) / efficiency
         moved = moved_bytes(problem, parts)

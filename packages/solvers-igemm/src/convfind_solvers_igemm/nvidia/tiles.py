@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from convfind.kit.gpu_tile import TileRate
 from convfind.kit.register_limit import ALL_REGISTERS, UNIT_REGISTERS
 from convfind.solver.config import Config
 from convfind.solver.search_space import Constraint, Parameter
@@ -76,74 +77,64 @@ class MatrixTile:
         return -(-rows // self.tile_m) * -(-columns // self.tile_n)
 
 
-@dataclass(frozen=True, slots=True)
-class MatrixRate:
-    """What a tile reached on an H200 (132 units), in GFLOP/s a unit."""
-
-    full: int  # with every place on the unit taken
-    single: int  # one work-group alone on its unit
-    resident: int  # places
-    around: int  # products along the sum that starting and storing take as long as
-
-
 #: Defaults are chosen from these: float32 split (small products in bfloat16, or in TF32), the
 #: weights by the kernel or when they are packed, float32 as TF32, and types of 16 bits.
-RATES: dict[str, dict[MatrixTile, MatrixRate]] = {
+RATES: dict[str, dict[MatrixTile, TileRate]] = {
     "mixed": {
-        MatrixTile(128, 128, 4): MatrixRate(929, 490, 1, 182),
-        MatrixTile(128, 64, 2): MatrixRate(838, 479, 2, 133),
-        MatrixTile(64, 64, 2): MatrixRate(689, 283, 4, 72),
+        MatrixTile(128, 128, 4): TileRate(929, 490, 1, 182),
+        MatrixTile(128, 64, 2): TileRate(838, 479, 2, 133),
+        MatrixTile(64, 64, 2): TileRate(689, 283, 4, 72),
     },
     "split": {
-        MatrixTile(128, 128, 4): MatrixRate(552, 552, 1, 44),
-        MatrixTile(128, 64, 2): MatrixRate(530, 300, 2, 42),
-        MatrixTile(64, 64, 2): MatrixRate(480, 240, 4, 28),
+        MatrixTile(128, 128, 4): TileRate(552, 552, 1, 44),
+        MatrixTile(128, 64, 2): TileRate(530, 300, 2, 42),
+        MatrixTile(64, 64, 2): TileRate(480, 240, 4, 28),
     },
     "mixed-packed": {
-        MatrixTile(128, 128, 3): MatrixRate(851, 556, 1, 164),
-        MatrixTile(64, 128, 2): MatrixRate(803, 411, 2, 133),
-        MatrixTile(128, 64, 3): MatrixRate(871, 425, 2, 166),
-        MatrixTile(64, 64, 2): MatrixRate(761, 299, 4, 119),
-        MatrixTile(128, 64, 3, 1): MatrixRate(900, 574, 2, 115),
-        MatrixTile(128, 16, 3): MatrixRate(356, 237, 2, 150),
-        MatrixTile(128, 16, 4, 1): MatrixRate(431, 288, 3, 150),
+        MatrixTile(128, 128, 3): TileRate(851, 556, 1, 164),
+        MatrixTile(64, 128, 2): TileRate(803, 411, 2, 133),
+        MatrixTile(128, 64, 3): TileRate(871, 425, 2, 166),
+        MatrixTile(64, 64, 2): TileRate(761, 299, 4, 119),
+        MatrixTile(128, 64, 3, 1): TileRate(900, 574, 2, 115),
+        MatrixTile(128, 16, 3): TileRate(356, 237, 2, 150),
+        MatrixTile(128, 16, 4, 1): TileRate(431, 288, 3, 150),
     },
     "split-packed": {
-        MatrixTile(128, 128, 3): MatrixRate(580, 420, 1, 68),
-        MatrixTile(64, 128, 2): MatrixRate(588, 588, 2, 54),
-        MatrixTile(128, 64, 3): MatrixRate(567, 567, 2, 53),
-        MatrixTile(64, 64, 2): MatrixRate(515, 515, 4, 37),
-        MatrixTile(128, 16, 3): MatrixRate(300, 200, 2, 150),
+        MatrixTile(128, 128, 3): TileRate(580, 420, 1, 68),
+        MatrixTile(64, 128, 2): TileRate(588, 588, 2, 54),
+        MatrixTile(128, 64, 3): TileRate(567, 567, 2, 53),
+        MatrixTile(64, 64, 2): TileRate(515, 515, 4, 37),
+        MatrixTile(128, 16, 3): TileRate(300, 200, 2, 150),
     },
     "tf32": {
-        MatrixTile(128, 256, 4): MatrixRate(2807, 1871, 1, 324),
-        MatrixTile(128, 128, 6): MatrixRate(2182, 1455, 1, 300),
-        MatrixTile(128, 128, 4, 1): MatrixRate(2528, 2381, 2, 169),
-        MatrixTile(64, 128, 4): MatrixRate(1828, 976, 2, 220),
-        MatrixTile(128, 64, 4): MatrixRate(1507, 1173, 2, 153),
-        MatrixTile(128, 64, 4, 1): MatrixRate(1895, 1683, 3, 122),
-        MatrixTile(128, 64, 2): MatrixRate(1436, 675, 4, 118),
-        MatrixTile(64, 64, 2): MatrixRate(1314, 417, 6, 102),
-        MatrixTile(128, 16, 2): MatrixRate(536, 357, 5, 150),
-        MatrixTile(128, 16, 4, 1): MatrixRate(687, 458, 4, 150),
-        MatrixTile(128, 160, 5): MatrixRate(2700, 1800, 1, 310),
-        MatrixTile(128, 96, 4): MatrixRate(1960, 1370, 2, 270),
-        MatrixTile(128, 96, 4, 1): MatrixRate(2370, 1950, 2, 150),
-        MatrixTile(128, 192, 4): MatrixRate(2600, 1730, 1, 320),
+        MatrixTile(128, 256, 4): TileRate(2807, 1871, 1, 324),
+        MatrixTile(128, 128, 6): TileRate(2182, 1455, 1, 300),
+        MatrixTile(128, 128, 4, 1): TileRate(2528, 2381, 2, 169),
+        MatrixTile(64, 128, 4): TileRate(1828, 976, 2, 220),
+        MatrixTile(128, 64, 4): TileRate(1507, 1173, 2, 153),
+        MatrixTile(128, 64, 4, 1): TileRate(1895, 1683, 3, 122),
+        MatrixTile(128, 64, 2): TileRate(1436, 675, 4, 118),
+        MatrixTile(64, 64, 2): TileRate(1314, 417, 6, 102),
+        MatrixTile(128, 16, 2): TileRate(536, 357, 5, 150),
+        MatrixTile(128, 16, 4, 1): TileRate(687, 458, 4, 150),
+        MatrixTile(128, 160, 5): TileRate(2700, 1800, 1, 310),
+        MatrixTile(128, 96, 4): TileRate(1960, 1370, 2, 270),
+        MatrixTile(128, 96, 4, 1): TileRate(2370, 1950, 2, 150),
+        MatrixTile(128, 192, 4): TileRate(2600, 1730, 1, 320),
     },
     "narrow": {
-        MatrixTile(128, 256, 4): MatrixRate(5098, 3399, 1, 403),
-        MatrixTile(128, 128, 6): MatrixRate(3845, 2564, 1, 417),
-        MatrixTile(128, 128, 4, 1): MatrixRate(4597, 4222, 2, 272),
-        MatrixTile(64, 128, 4): MatrixRate(3350, 1791, 2, 295),
-        MatrixTile(64, 128, 2): MatrixRate(2748, 1832, 4, 150),
-        MatrixTile(128, 64, 4, 1): MatrixRate(3494, 3085, 3, 190),
-        MatrixTile(128, 64, 2): MatrixRate(2594, 1243, 4, 142),
-        MatrixTile(64, 64, 2): MatrixRate(2420, 756, 6, 160),
-        MatrixTile(128, 16, 2): MatrixRate(1072, 714, 5, 150),
-        MatrixTile(128, 16, 4, 1): MatrixRate(1374, 916, 4, 150),
-        MatrixTile(128, 192, 4): MatrixRate(5000, 3300, 1, 420),
-        MatrixTile(128, 192, 4, 1): MatrixRate(5000, 4500, 1, 300),
+        MatrixTile(128, 256, 4): TileRate(5098, 3399, 1, 403),
+        MatrixTile(128, 128, 6): TileRate(3845, 2564, 1, 417),
+        MatrixTile(128, 128, 4, 1): TileRate(4597, 4222, 2, 272),
+        MatrixTile(64, 128, 4): TileRate(3350, 1791, 2, 295),
+        MatrixTile(64, 128, 2): TileRate(2748, 1832, 4, 150),
+        MatrixTile(128, 64, 4, 1): TileRate(3494, 3085, 3, 190),
+        MatrixTile(128, 64, 2): TileRate(2594, 1243, 4, 142),
+        MatrixTile(64, 64, 2): TileRate(2420, 756, 6, 160),
+        MatrixTile(128, 16, 2): TileRate(1072, 714, 5, 150),
+        MatrixTile(128, 16, 4, 1): TileRate(1374, 916, 4, 150),
+        MatrixTile(128, 192, 4): TileRate(5000, 3300, 1, 420),
+        MatrixTile(128, 192, 4, 1): TileRate(5000, 4500, 1, 300),
     },
 }
 
@@ -192,12 +183,10 @@ def constraints(*, splits: bool, packed: bool, size: int) -> tuple[Constraint, .
     )
 
 
-def seconds(tile: MatrixTile, rate: MatrixRate, groups: int, steps: float, units: int) -> float:
+def seconds(tile: MatrixTile, rate: TileRate, groups: int, steps: float, units: int) -> float:
     """Expected time of so many work-groups: whole rounds at full speed, then what is left.
 
     ``steps`` is the length of the sum of each.
     """
-    rounds, rest = divmod(-(-groups // units), rate.resident)
-    last = rest / min(rest * rate.single, rate.full) if rest else 0.0
     flops = 2 * (steps + rate.around) * tile.tile_m * tile.tile_n
-    return flops * (rounds * rate.resident / rate.full + last) * 1e-9
+    return flops * rate.busy(groups, units) * 1e-9
