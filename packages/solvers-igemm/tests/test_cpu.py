@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from convfind.device.target import DeviceKind
 from convfind.errors import ProblemError
+from convfind.kit.register_tile import REGISTER_TILES
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.runtime.backend import Device
@@ -21,7 +22,7 @@ from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import Direction, Layout
 from convfind_solvers_igemm.cpu.flat import ChannelsLastFlatForward
 from convfind_solvers_igemm.cpu.rows import CpuRows
-from convfind_solvers_igemm.cpu.solver import _REGISTER_TILES, CpuSolver
+from convfind_solvers_igemm.cpu.solver import CpuSolver
 from convfind_solvers_igemm.cpu.strassen import Strassen
 from convfind_solvers_igemm.cpu.weights import CpuBackwardWeights
 from convfind_solvers_igemm.cpu.weights_pointwise import ChannelsLastPointwiseBackwardWeights
@@ -187,7 +188,7 @@ def test_register_tiles_of_other_instruction_sets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     device = on_cpu(convfind_device)
-    monkeypatch.setitem(_REGISTER_TILES, device.target.arch, tile)
+    monkeypatch.setitem(REGISTER_TILES, device.target.arch, tile)
     layout = Layout.of(2, channels_last=solver.channels_last)
     shapes = [
         ConvProblem.create(

@@ -11,6 +11,7 @@ from drawn_shapes import assert_drawn
 from hypothesis import strategies as st
 
 from convfind.device.target import DeviceKind
+from convfind.kit.register_tile import REGISTER_TILES
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.runtime.backend import Device
@@ -18,7 +19,6 @@ from convfind.solver.applicability import Rejected
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import Direction, Layout
 from convfind_solvers_igemm.cpu.flat import ChannelsLastFlatForward
-from convfind_solvers_igemm.cpu.solver import _REGISTER_TILES
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
@@ -71,7 +71,7 @@ def test_edges_of_tiles(
 ) -> None:
     device = on_cpu(convfind_device)
     if tile is not None:
-        monkeypatch.setitem(_REGISTER_TILES, device.target.arch, tile)
+        monkeypatch.setitem(REGISTER_TILES, device.target.arch, tile)
     assert_solver(SOLVER, device, shapes=SHAPES, every_variant=False)
 
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from devices_for_tests import on_cpu
 
+from convfind.kit.register_tile import REGISTER_TILES
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.runtime.backend import Device, InvokeArgs
 from convfind.solver.applicability import Applicable, Rejected
 from convfind.testing import assert_solver
 from convfind.types import AccuracyClass, Direction, Layout
-from convfind_solvers_igemm.cpu.solver import _REGISTER_TILES
 from convfind_solvers_igemm.cpu.strassen import Strassen
 from convfind_solvers_igemm.solver_list import cpu_solvers
 
@@ -70,7 +70,7 @@ def test_narrow_register_tile(
     solver: Strassen, convfind_device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device = on_cpu(convfind_device)
-    monkeypatch.setitem(_REGISTER_TILES, device.target.arch, (5, 1))
+    monkeypatch.setitem(REGISTER_TILES, device.target.arch, (5, 1))
     assert_solver(solver, device, shapes=shapes(solver)[:5], every_variant=False)
 
 

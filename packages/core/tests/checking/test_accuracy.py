@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from convfind.checking.accuracy import INFINITE_ERROR, ErrorReport, check_error, error_bound, largest_factor, measure_error, spread_magnitude
+from convfind.checking.accuracy import (
+    INFINITE_ERROR,
+    ErrorReport,
+    check_error,
+    error_bound,
+    largest_factor,
+    measure_error,
+    spread_magnitude,
+)
 from convfind.checking.random_data import random_data
 from convfind.checking.reference import reference_convolution, reference_magnitude
 from convfind.problem import ConvProblem

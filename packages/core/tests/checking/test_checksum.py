@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from convfind.checking.accuracy import error_bound
-from convfind.checking.random_data import integer_data, random_data
 from convfind.checking.checksum import Checksum
+from convfind.checking.random_data import integer_data, random_data
 from convfind.checking.reference import reference_convolution
 from convfind.problem import ConvProblem
 from convfind.runtime.tensors import empty_memory, tensor_view

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from convfind.checking.accuracy import check_error, error_bound, measure_error
-from convfind.checking.random_data import random_operands
 from convfind.checking.checksum import Checksum
 from convfind.checking.conv_draw import ConvDraw
+from convfind.checking.random_data import random_operands
 from convfind.checking.reference import (
     finished_result,
     reference_convolution,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convfind.checking import pieces, random_data as drawing
+from convfind.checking import pieces
+from convfind.checking import random_data as drawing
 from convfind.checking.random_data import Distribution, random_data
 from convfind.checking.tensor_set import same_bytes
 from convfind.problem import ConvProblem

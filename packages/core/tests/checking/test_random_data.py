@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from convfind.checking.random_data import LARGEST_WHOLE, Distribution, integer_data, random_data
 from convfind.checking.reference import reference_convolution, reference_magnitude
 from convfind.problem import ConvProblem
-from convfind.types import DataType, Direction
+from convfind.types import Direction
 
 FLOATS = ["float64", "float32", "float16", "bfloat16"]
 LAYER = ConvProblem.forward((2, 64, 12, 12), (32, 64, 3, 3), padding=1)

@@ -80,7 +80,10 @@ class CpuSolver(TunableSolver):
             return Rejected(Reason.PADDING, "data gradients of stride 2 are for odd padding")
         shape = geometry(problem)
         largest = max(prod(problem.x_shape[1:]), prod(problem.y_shape[1:]))
-        if max(largest, count_tiles(shape, self.tile(problem)), *map(abs, shape.padding)) > _LARGEST:
+        if (
+            max(largest, count_tiles(shape, self.tile(problem)), *map(abs, shape.padding))
+            > _LARGEST
+        ):
             return Rejected(Reason.SIZE_LIMIT, f"an image of {largest} elements")
         return APPLICABLE
 

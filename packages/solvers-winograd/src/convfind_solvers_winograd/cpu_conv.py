@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.plane_geometry import PlaneGeometry
+from convfind.kit.register_tile import REGISTER_TILES
 from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
@@ -24,8 +25,7 @@ from convfind_solvers_winograd.cpu import (
 )
 from convfind_solvers_winograd.geometry import count_tiles, geometry
 
-#: The register tile that fills the registers: 32 of 16 floats, 16 of 8; else 32 of 4.
-_REGISTER_TILES = {"x86-64-avx512": (12, 2), "x86-64-avx2": (6, 1)}
+#: The register tile where there are 32 registers of 4 floats: transforms take some.
 _OTHER_REGISTER_TILE = (4, 1)
 _TILES = (1, 2, 3, 4, 6, 8)
 #: The same of weights that work-items transform.
@@ -256,4 +256,4 @@ class CpuConvSolver(CpuSolver):
 
 def _tile(target: Target) -> tuple[int, int]:
     """Rows and vectors of the register tile."""
-    return _REGISTER_TILES.get(target.arch, _OTHER_REGISTER_TILE)
+    return REGISTER_TILES.get(target.arch, _OTHER_REGISTER_TILE)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from convfind.device.target import Target
 from convfind.kit.gemm_lowering.product import Gemm, ceil_div, round_up
+from convfind.kit.register_tile import register_tile
 from convfind.kit.throughput import cpu_index, fill
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
@@ -24,9 +25,6 @@ _PARAMETERS = (
     Parameter("depth", (128, 256, 384, 512), "largest block of K"),
     Parameter("panel_floats", (32768, 65536, 131072), "private memory for a block of B"),
 )
-#: The register tile that fills the registers: 32 of 16 floats, 16 of 8; else 32 of 4.
-_REGISTER_TILES = {"x86-64-avx512": (12, 2), "x86-64-avx2": (6, 1)}
-_OTHER_REGISTER_TILE = (5, 1)
 #: Share of the peak of a large product.
 _BEST_SHARE = 0.85
 #: What a float costs beside products, in operations: of tensors, one that is read in rows as they
@@ -62,7 +60,7 @@ class CpuGemm(GemmKernel):
 
     def default_config(self, gemm: Gemm, target: Target) -> Config:
         """The register tile of the instruction set, blocks for 1 MiB of cache a core."""
-        mr, vectors = _REGISTER_TILES.get(target.arch, _OTHER_REGISTER_TILE)
+        mr, vectors = register_tile(target)
         return Config(mr=mr, vectors=vectors, depth=256, panel_floats=131072)
 
     def index(self, problem: ConvProblem, target: Target, gemm: Gemm, column_bytes: int) -> float:

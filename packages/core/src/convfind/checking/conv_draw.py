@@ -7,10 +7,16 @@ import math
 import numpy as np
 
 from convfind.cached import cached_property
-from convfind.checking.accuracy import ErrorReport, bound_of, check_error, measure_error, spread_magnitude
-from convfind.checking.random_data import Distribution, random_operands
+from convfind.checking.accuracy import (
+    ErrorReport,
+    bound_of,
+    check_error,
+    measure_error,
+    spread_magnitude,
+)
 from convfind.checking.checksum import Checksum, loosened
 from convfind.checking.draw import Array, Assistant, Draw, Results, no_assistant
+from convfind.checking.random_data import Distribution, random_operands
 from convfind.checking.reference import (
     Right,
     finished_result,

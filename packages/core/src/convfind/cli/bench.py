@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from convfind.checking.accuracy import bound_of, check_error
-from convfind.checking.random_data import random_operands
 from convfind.checking.measuring import Measurement
+from convfind.checking.random_data import random_operands
 from convfind.cli.ahead import Ahead
 from convfind.cli.app import App, Command
 from convfind.cli.epilogue_options import takes_epilogue

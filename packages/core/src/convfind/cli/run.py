@@ -11,7 +11,13 @@ from typing import Any
 import click
 import numpy as np
 
-from convfind.checking.accuracy import ErrorReport, bound_of, check_error, measure_error, spread_magnitude
+from convfind.checking.accuracy import (
+    ErrorReport,
+    bound_of,
+    check_error,
+    measure_error,
+    spread_magnitude,
+)
 from convfind.checking.random_data import random_operands
 from convfind.checking.reference import reference_magnitude, right_result
 from convfind.cli.app import App, ProblemCommand

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from convfind.cached import cached_property
-from convfind.checking.random_data import integer_data, random_operands
 from convfind.checking.guards import POISON
+from convfind.checking.random_data import integer_data, random_operands
 from convfind.checking.reference import Doubles, Right, reference_magnitude, right_result
 from convfind.problem import ConvProblem
 from convfind.testing.tensors import Array, Bytes, filled_memory

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.register_tile import register_tile
 from convfind.kit.throughput import cpu_index, fill
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
@@ -18,12 +19,7 @@ from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
 from convfind.types import Direction
 from convfind_solvers_igemm.blocking import Product, cut, packed_at_once
 from convfind_solvers_igemm.cpu.geometry import Geometry, geometry
-from convfind_solvers_igemm.cpu.solver import (
-    CACHED_FLOATS,
-    VECTOR,
-    CpuSolver,
-    register_tile,
-)
+from convfind_solvers_igemm.cpu.solver import CACHED_FLOATS, VECTOR, CpuSolver
 
 #: The share of the peak in a long sum.
 _BEST_SHARE = 0.9

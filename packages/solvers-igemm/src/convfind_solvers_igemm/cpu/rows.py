@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 from convfind.device.target import Target
+from convfind.kit.register_tile import register_tile
 from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -15,7 +16,7 @@ from convfind.types import Direction
 from convfind_solvers_igemm.blocking import Product
 from convfind_solvers_igemm.cpu.conv import Costs, CpuProduct
 from convfind_solvers_igemm.cpu.geometry import Geometry
-from convfind_solvers_igemm.cpu.solver import CACHED_FLOATS, VECTOR, register_tile
+from convfind_solvers_igemm.cpu.solver import CACHED_FLOATS, VECTOR
 
 #: Channels of a block where the window has several taps.
 _BLOCK = 64

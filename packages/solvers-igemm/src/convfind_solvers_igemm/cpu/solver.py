@@ -1,4 +1,4 @@
-"""`CpuSolver`: what the implicit GEMM solvers for CPUs take, and their register tile."""
+"""`CpuSolver`: what the implicit GEMM solvers for CPUs take."""
 
 from __future__ import annotations
 
@@ -19,9 +19,6 @@ CACHED_FLOATS = 131072
 #: The kernels count positions, channels and taps in 32 bits.
 _LARGEST = 2**30
 _MOST_GROUPS = 2**15
-#: The register tile that fills the registers: 32 of 16 floats, 16 of 8; else 32 of 4.
-_REGISTER_TILES = {"x86-64-avx512": (12, 2), "x86-64-avx2": (6, 1)}
-_OTHER_REGISTER_TILE = (5, 1)
 
 
 class CpuSolver(Solver):
@@ -52,11 +49,6 @@ class CpuSolver(Solver):
         if _may_be_large(problem) and (largest := geometry(problem).largest) > _LARGEST:
             return Rejected(Reason.SIZE_LIMIT, f"a size of {largest}")
         return APPLICABLE
-
-
-def register_tile(target: Target) -> tuple[int, int]:
-    """Rows and vectors of the register tile."""
-    return _REGISTER_TILES.get(target.arch, _OTHER_REGISTER_TILE)
 
 
 def _may_be_large(problem: ConvProblem) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import NO_EPILOGUE, Epilogue
+from convfind.kit.register_tile import register_tile
 from convfind.kit.throughput import cpu_index, fill
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
@@ -16,12 +17,7 @@ from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
 from convfind.types import Direction
 from convfind_solvers_igemm.blocking import Product, SplitCut, split_cut
 from convfind_solvers_igemm.cpu.geometry import Geometry, geometry
-from convfind_solvers_igemm.cpu.solver import (
-    CACHED_FLOATS,
-    VECTOR,
-    CpuSolver,
-    register_tile,
-)
+from convfind_solvers_igemm.cpu.solver import CACHED_FLOATS, VECTOR, CpuSolver
 
 _SOURCE = KernelSource("convfind_solvers_igemm", "kernels/cpu_bwd_weights.cl")
 _DEPTH = 256

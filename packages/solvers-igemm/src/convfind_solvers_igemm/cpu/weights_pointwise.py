@@ -5,6 +5,7 @@ from __future__ import annotations
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.parts import even_parts, parts_within
+from convfind.kit.register_tile import register_tile
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
@@ -16,7 +17,7 @@ from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
 from convfind.types import Direction
 from convfind_solvers_igemm.cpu.geometry import geometry
-from convfind_solvers_igemm.cpu.solver import VECTOR, CpuSolver, register_tile
+from convfind_solvers_igemm.cpu.solver import VECTOR, CpuSolver
 from convfind_solvers_igemm.cpu.weights import sum_of_parts, weights_index
 
 _SOURCE = KernelSource("convfind_solvers_igemm", "kernels/cpu_bwd_weights_pointwise.cl")
