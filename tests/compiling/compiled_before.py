@@ -1,4 +1,4 @@
-"""Programs that tests have compiled before, by their content: compiling takes most of their time."""
+"""Programs that tests have compiled before, by their content: compiling takes them longest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`PlaneGeometry`: a convolution in two axes as kernels that move tiles see it, in any direction."""
+"""`PlaneGeometry`: a convolution in two axes as kernels see it that move tiles over planes."""
 
 from __future__ import annotations
 
