@@ -38,7 +38,7 @@ def use(folder: Path) -> None:
         os.utime(path)
         return binary
 
-    ProgramCompiler.compile = compile_once  # type: ignore[method-assign]
+    ProgramCompiler.compile = compile_once  # type: ignore[method-assign, assignment]
 
 
 def write(path: Path, content: bytes) -> None:

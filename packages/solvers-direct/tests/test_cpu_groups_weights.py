@@ -103,7 +103,7 @@ def test_it_ranks_before_the_solver_of_all_groups_where_registers_are_few(
     convfind_device: Device,
 ) -> None:
     ids = [solver.solver_id for solver in solvers()]
-    assert ids.index(SOLVER.solver_id) < ids.index(CpuPixelsWeights.solver_id)
+    assert ids.index(SOLVER.solver_id) < ids.index(CpuPixelsWeights().solver_id)
     problem = shapes()[6]
     for arch, before in (("x86-64-avx2", True), ("x86-64-avx512", False)):
         target = of_instructions(on_cpu(convfind_device), arch).target

@@ -22,6 +22,7 @@ from convfind_solvers_igemm.nvidia.weights import MatrixWeightsSolver
 _FORMS = (True, False)
 _LAYOUTS = (False, True)  # channels last
 _WITH_WEIGHTS = (Direction.FORWARD, Direction.BACKWARD_DATA)
+_PLAIN: tuple[type[ChannelsFirst | ChannelsLast], ...] = (ChannelsFirst, ChannelsLast)
 
 
 def solvers() -> list[Solver]:
@@ -51,7 +52,7 @@ def cpu_solvers() -> list[Solver]:
         *(
             CpuWidened(kind(direction))
             for direction in _WITH_WEIGHTS
-            for kind in (ChannelsFirst, ChannelsLast)
+            for kind in _PLAIN
         ),
         *(CpuWidened(CpuBackwardWeights(channels_last=last)) for last in _LAYOUTS),
     ]

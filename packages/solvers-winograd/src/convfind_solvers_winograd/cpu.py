@@ -7,6 +7,7 @@ from math import prod
 
 from convfind.device.target import Target
 from convfind.kit.throughput import cpu_index
+from convfind.kit.plane_geometry import Axes
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import TunableSolver
@@ -25,7 +26,7 @@ from convfind_solvers_winograd.applicability import (
     judge,
 )
 from convfind_solvers_winograd.cook_toom import Spread, Transform
-from convfind_solvers_winograd.geometry import Axes, count_tiles, filled, geometry
+from convfind_solvers_winograd.geometry import count_tiles, filled, geometry
 
 VECTOR = 16
 #: Private memory of a work-item; more than this overruns stacks.

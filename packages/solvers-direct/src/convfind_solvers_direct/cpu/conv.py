@@ -41,10 +41,10 @@ class CpuDirect(CpuSolver):
 
     version = 2
 
-    def __init__(self, direction: Direction) -> None:
+    def __init__(self, direction: Direction, form: str = "") -> None:
         self.direction = direction
         layout = "nhwc" if self.channels_last else "nchw"
-        self.solver_id = f"direct-cpu-{layout}-{direction.short}"
+        self.solver_id = "-".join(filter(None, ("direct-cpu", layout, direction.short, form)))
         super().__init__()
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:

@@ -45,7 +45,8 @@ _Plan = tuple[int, tuple[int, ...], tuple[ScalarArg, ...]]
 class CpuWeights(CpuDirect):
     """w from x and y: sums of parts, added up by a second launch in a fixed order."""
 
-    direction = Direction.BACKWARD_WEIGHTS
+    def __init__(self, form: str = "") -> None:
+        super().__init__(Direction.BACKWARD_WEIGHTS, form)
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the parts: one at least."""
@@ -113,7 +114,6 @@ class CpuWeights(CpuDirect):
 class CpuPlanesWeights(CpuWeights):
     """Channels first."""
 
-    solver_id = "direct-cpu-nchw-bwd-weights"
     channels_last = False
 
     def _judge_sizes(self, shape: Window) -> Applicability:
@@ -153,7 +153,6 @@ class CpuPixelsWeights(CpuWeights):
     """Channels last."""
 
     version = 4
-    solver_id = "direct-cpu-nhwc-bwd-weights"
     channels_last = True
 
     def _program(self, shape: Window, target: Target) -> Program:
@@ -177,7 +176,9 @@ class CpuGroupsWeights(CpuPixelsWeights):
     """Channels last, groups of 8: an element of y meets all source channels of its group."""
 
     version = 1
-    solver_id = "direct-cpu-nhwc-bwd-weights-groups"
+    def __init__(self) -> None:
+        super().__init__("groups")
+
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """As the solver of all groups; less where that one has the registers that it needs."""
