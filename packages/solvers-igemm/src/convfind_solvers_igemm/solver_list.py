@@ -49,11 +49,7 @@ def cpu_solvers() -> list[Solver]:
         ChannelsFirstRowsBackwardWeights(),
         *(CpuBackwardWeights(channels_last=last) for last in _LAYOUTS),
         ChannelsLastPointwiseBackwardWeights(),
-        *(
-            CpuWidened(kind(direction))
-            for direction in _WITH_WEIGHTS
-            for kind in _PLAIN
-        ),
+        *(CpuWidened(kind(direction)) for direction in _WITH_WEIGHTS for kind in _PLAIN),
         *(CpuWidened(CpuBackwardWeights(channels_last=last)) for last in _LAYOUTS),
     ]
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from math import prod
 
 from convfind.device.target import Target
-from convfind.kit.throughput import cpu_index
 from convfind.kit.plane_geometry import Axes
+from convfind.kit.throughput import cpu_index
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import TunableSolver

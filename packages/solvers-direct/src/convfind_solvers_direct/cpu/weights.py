@@ -176,9 +176,9 @@ class CpuGroupsWeights(CpuPixelsWeights):
     """Channels last, groups of 8: an element of y meets all source channels of its group."""
 
     version = 1
+
     def __init__(self) -> None:
         super().__init__("groups")
-
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """As the solver of all groups; less where that one has the registers that it needs."""
