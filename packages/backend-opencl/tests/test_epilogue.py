@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,12 @@ class Case:
         return value + self.beta * z.astype("d") if self.z_comes_last else value
 
 
+@cache
+def loaded(device: OpenCLDevice, program: Program) -> object:
+    """A program, ready on a device; kernels in several forms share one."""
+    return device.load(program, device.compile(program))
+
+
 def run(device: OpenCLDevice, entry: str, case: Case, sums: Array, bias: Array, z: Array) -> Array:
     """Return what a kernel stores; without a z of its own it lies in the result, else NaN."""
     is_vector = entry in ("along_channels", "along_positions", "in_turns")
@@ -143,8 +150,7 @@ def run(device: OpenCLDevice, entry: str, case: Case, sums: Array, bias: Array, 
     buffers = {key: device.allocate(content.size) for key, content in contents.items()}
     for key, content in contents.items():
         device.write(buffers[key], content)
-    loaded = {program: device.load(program, device.compile(program))}
-    device.invoker((launch,), loaded)(InvokeArgs(**buffers))
+    device.invoker((launch,), {program: loaded(device, program)})(InvokeArgs(**buffers))
     device.read(buffers["y"], result)
     return result.view(case.result.numpy).reshape(z.shape)
 
