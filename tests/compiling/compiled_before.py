@@ -7,6 +7,7 @@ import inspect
 import os
 import tempfile
 import zlib
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -35,7 +36,8 @@ def use(folder: Path) -> None:
             return binary
         log, _, binary = kept.partition(b"\0")
         compiler.note_log(program, log.decode())
-        os.utime(path)
+        with suppress(FileNotFoundError):
+            os.utime(path)
         return binary
 
     ProgramCompiler.compile = compile_once  # type: ignore[method-assign, assignment]

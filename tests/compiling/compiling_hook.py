@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -52,8 +53,9 @@ def forget_unused(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     oldest = time.time() - _DAYS * 24 * 60 * 60
     for path in folder.iterdir():
-        if path.stat().st_mtime < oldest:
-            path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # others do the same, and rename what they have written
+            if path.stat().st_mtime < oldest:
+                path.unlink()
 
 
 def _change() -> None:
