@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import os
+import platform
 import tempfile
 import zlib
 from contextlib import suppress
@@ -53,10 +54,18 @@ def write(path: Path, content: bytes) -> None:
 
 def _key(compiler: ProgramCompiler, program: Program) -> str:
     around = [item for item in sorted(os.environ.items()) if item[0].startswith(_COMPILERS)]
-    text = (program.key(compiler.target.compiler), compiler.target.identity, around)
-    return hashlib.blake2b(
-        repr(text).encode() + _code_of(type(compiler)), digest_size=16
-    ).hexdigest()
+    words = (program.key(compiler.target.compiler), compiler.target.identity, around)
+    text = repr((*words, _processor())).encode() + _code_of(type(compiler))
+    return hashlib.blake2b(text, digest_size=16).hexdigest()
+
+
+@cache
+def _processor() -> str:
+    """What this machine can execute, for which the stand-in ROCm compiles."""
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next((line for line in lines if line.startswith("flags")), platform.machine())
+    return platform.machine()
 
 
 @cache
