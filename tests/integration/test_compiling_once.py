@@ -46,6 +46,7 @@ class Counting(ProgramCompiler):
 def compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], Counting]:
     """Return a maker of compilers of one target, which nobody else has."""
     monkeypatch.setattr(ProgramCompiler, "compile", ProgramCompiler.compile)
+    monkeypatch.setenv("TESTS_COMPILED_DIR", str(tmp_path))
     compiled_before.use(tmp_path)
     target = replace(MOCK_TARGET, identity="", driver=uuid.uuid4().hex)
     return lambda: Counting(target)
@@ -73,6 +74,9 @@ def test_other_options_and_another_compiler_are_others(
     monkeypatch.setenv("STANDIN_COMPILE", "fail")
     one.compile(PROGRAM)
     assert (len(other.built), len(one.built)) == (1, 4)
+    monkeypatch.delenv("TESTS_COMPILED_DIR")
+    one.compile(PROGRAM)
+    assert len(one.built) == 5
 
 
 def test_what_does_not_compile_is_compiled_again(compiler: Callable[[], Counting]) -> None:

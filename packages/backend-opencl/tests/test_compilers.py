@@ -31,6 +31,7 @@ Opened = Callable[..., tuple[Handle, Compilers]]
 def opened(request: Any, tmp_path: Path, monkeypatch: Any) -> Iterator[Opened]:
     """Open a device whose compiler has no patience with itself."""
     monkeypatch.setattr(compilers, "_PATIENCE", 0.0)
+    monkeypatch.delenv("TESTS_COMPILED_DIR", raising=False)
     handles = []
 
     def open_device(**settings: Any) -> tuple[Handle, Compilers]:

@@ -55,6 +55,7 @@ def opened(request: Any, tmp_path: Path, monkeypatch: Any) -> Iterator[Opened]:
     """Open a device with these solvers beside those of the backend; all finds share a database."""
     # A machine may be busy, but a pointwise convolution of 144 points does not take so long.
     monkeypatch.setattr(limits, "_LEAST_COMPILATION", 6.0)
+    monkeypatch.delenv("TESTS_COMPILED_DIR", raising=False)
     handles = []
 
     def open_with(*solvers: Solver) -> Handle:
