@@ -32,6 +32,8 @@ from tox.tox_env.api import ToxEnv
 from tox.tox_env.errors import Fail
 from tox.tox_env.python.api import Python
 
+#: The folder that ``set_env`` names.
+_BYTECODE = ".bytecode"
 _making = Lock()
 
 
@@ -71,7 +73,7 @@ def tox_after_run_commands(tox_env: ToxEnv) -> None:
     if tox_env.options.env.is_default_list:
         folder: Path = tox_env.conf["env_dir"]
         shutil.rmtree(folder)
-        bytecode = Path(tox_env.conf["set_env"].load("PYTHONPYCACHEPREFIX"))
+        bytecode: Path = tox_env.core["work_dir"] / _BYTECODE
         shutil.rmtree(bytecode / folder.relative_to(folder.anchor), ignore_errors=True)
 
 
