@@ -61,9 +61,8 @@ def databases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     from convfind.problem import ConvProblem
     from convfind_finddb_tools.tune.workload import Found, Reading, gather, update_workload
 
-    target = Target(
-        *("opencl", "Example CPU", DeviceKind.CPU, "Example", "Example CL", "x86-64", 8, "1.0")
-    )
+    name = "Example CPU 1234X with a name as long as those of some 64-core processors"
+    target = Target(*("opencl", name, DeviceKind.CPU, "Example", "Example CL", "x86-64", 8, "1.0"))
     folder = tmp_path_factory.mktemp("databases")
     problems = [
         ConvProblem.forward((batch, 64, 56, 56), (64, 64, width, width), padding=width // 2)

@@ -6,10 +6,12 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +215,20 @@ def test_two_databases_are_compared_without_noise_in_the_mean(
     text = browser.get("/compare", params=query).text
     assert "0.500 times as long" in text
     assert "over 1 problems" in text
+
+
+def test_a_device_is_compared_with_itself_in_another_database(
+    browser: TestClient, databases: dict[str, Path], target: Target, problem: ConvProblem
+) -> None:
+    other = replace(target, name="another device", identity="")
+    for name in databases:
+        with FindDb.open(databases[name]) as database:
+            found = database.lookup(target, problem)
+            assert found is not None
+            database.store(other, problem, found.entry)
+    first, second = re.findall(r'value="([^"]*)" selected', browser.get("/compare").text)
+    assert (first.partition(": ")[0], second.partition(": ")[0]) == ("before", "after")
+    assert first.partition(": ")[2] == second.partition(": ")[2]
 
 
 def test_a_database_that_changes_is_read_anew(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import geometric_mean
 
@@ -48,7 +48,8 @@ def compare(library: Library, query: Query) -> View:
     )
     if not places:
         raise NotFound("there is nothing to compare: no database has a record")
-    chosen = [query.get("first") or places[0], query.get("second") or places[-1]]
+    one = query.get("first") or places[0]
+    chosen = [one, query.get("second") or _usual(one, places)]
     first, second = (_entries(library, places, place) for place in chosen)
     database = chosen[0].partition(": ")[0]
     pairs = [
@@ -69,6 +70,13 @@ def compare(library: Library, query: Query) -> View:
         for side, value in zip(("first", "second"), chosen, strict=True)
     )
     return View("Compare", Table.of("Fastest records", _COLUMNS, pairs), tuple(lead), form)
+
+
+def _usual(first: str, places: Sequence[str]) -> str:
+    """Return what a place is compared with unless told: its device in another database."""
+    device = first.partition(": ")[2]
+    same = [one for one in places if one != first and one.partition(": ")[2] == device]
+    return (same or places)[-1]
 
 
 def _entries(library: Library, places: Iterable[str], place: str) -> dict[str, Entry]:
