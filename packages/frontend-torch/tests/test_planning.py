@@ -319,3 +319,13 @@ def test_a_graph_that_is_none_for_a_plan_says_why() -> None:
     assert ("pytorch", "autocast is on") in graph_places()
     with pytest.raises(NoPlan, match="sizes may change"):
         planned(graph, [3], options)
+
+
+def test_a_graph_with_parameters_inside_is_none_for_a_plan() -> None:
+    pytest.importorskip("convfind_networks")
+    from convfind_torch.options import Options
+    from convfind_torch.planning import NoPlan, planned
+
+    graph, x = torch.fx.symbolic_trace(nn.Conv2d(3, 4, 3)), torch.randn(1, 3, 8, 8)
+    with torch.no_grad(), pytest.raises(NoPlan, match="parameters are inside"):
+        planned(graph, [x], Options.of(mode="FAST", keep_faster=False))

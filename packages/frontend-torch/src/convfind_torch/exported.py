@@ -54,6 +54,9 @@ class Exported:
                     program = torch.export.export(moved, tuple(given))
         except Exception as error:  # PyTorch's exporter raises whatever it meets
             raise Unsuited(f"PyTorch does not export it: {error}") from error
+        if any(one.kind.name == "PARAMETER" for one in program.graph_signature.input_specs):
+            # As before PyTorch 2.5: nobody would notice that they change.
+            raise Unsuited("parameters are inside of PyTorch's graph, not inputs of it")
         network = Network.from_torch(program, name="graph")
         if not hasattr(network, "compile"):
             raise Unsuited("convfind-networks makes no plans; install a newer one")
