@@ -52,7 +52,6 @@ class Fingerprints:
         #: What nobody knows who writes into memory.
         self.seed = int(np.random.default_rng().integers(2**63))
         self._invokers: dict[tuple[int, int], Invoker] = {}
-        self._invoker(_WORD, 0)
 
     @classmethod
     def on(cls, session: Session) -> Fingerprints | None:
@@ -64,9 +63,11 @@ class Fingerprints:
         if target.kind is not DeviceKind.GPU or target.has("unified-memory"):
             return None
         try:
-            return cls(session)
+            fingerprints = cls(session)
+            fingerprints.of(session.device.upload(np.zeros(_WORD, np.uint8)), _WORD)
         except asking.FAILURES:
             return None
+        return fingerprints
 
     def of(self, buffer: DeviceBuffer, size: int, offset: int = 0) -> int:
         """Return the fingerprint of so many bytes from an offset on, after all enqueued work."""
