@@ -21,6 +21,8 @@ from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, i32, i64
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from convfind.device.target import Target
     from convfind.runtime.backend import DeviceBuffer, Invoker
     from convfind.runtime.session import Session
@@ -41,11 +43,11 @@ def program_for(target: Target) -> Program:
 class Fingerprints:
     """Takes fingerprints of memory on a device."""
 
-    def __init__(self, session: Session) -> None:
-        """Compile what takes them. Raises `KernelBuildError` or `DeviceError`."""
+    def __init__(self, session: Session, loaded: Mapping[Program, object]) -> None:
+        """Take memory for sums. Raises `DeviceError`."""
         self._device = session.device
-        self._program = program_for(session.target)
-        self._loaded = session.kernels.load_or_raise([self._program])
+        self._loaded = loaded
+        (self._program,) = loaded
         self._groups = _GROUPS * max(1, session.target.compute_units)
         self._sums = np.empty(self._groups, np.uint64)
         self._sums_there = self._device.allocate(self._sums.nbytes)
@@ -62,8 +64,11 @@ class Fingerprints:
         target = session.target
         if target.kind is not DeviceKind.GPU or target.has("unified-memory"):
             return None
+        loaded, failures = session.kernels.load([program_for(target)])
+        if failures:
+            return None
         try:
-            fingerprints = cls(session)
+            fingerprints = cls(session, loaded)
             fingerprints.of(session.device.upload(np.zeros(_WORD, np.uint8)), _WORD)
         except asking.FAILURES:
             return None

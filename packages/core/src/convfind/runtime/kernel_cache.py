@@ -77,7 +77,8 @@ class KernelCache:
             try:
                 ready[program] = self.take(program, job.result())
             except KernelBuildError as error:
-                failures[program] = error
+                # Without the frames that it came through, which would keep the memory of callers.
+                failures[program] = error.with_traceback(None)
             if done is not None:
                 done()
         return ready, failures
