@@ -30,10 +30,11 @@ from convfind.text import format_bytes, format_ms, format_time
     + """
 The first lines say what a find would do, and why. The table has a line for each solver that takes
 the problem: the share of the device's peak that it expects (wti), the workspace it needs, the time
-in the database, and the time that a heuristic model predicts, with its rank and the confidence that
-it is the fastest. The others are counted by their reason; --all lists them. Recorded problems near
-this one that the model makes use of are named, and solvers that a find would leave out, since by
-all that is known they cannot win. Models that do not apply are listed with the reason.
+in the database, and, where a heuristic model applies, the time that it predicts, with its rank and
+the confidence that it is the fastest. The others are counted by their reason; --all lists them.
+Recorded problems near this one that the model makes use of are named, and solvers that a find would
+leave out, since by all that is known they cannot win. Models that do not apply are listed with the
+reason.
 
 \b
 Examples:
@@ -113,8 +114,10 @@ def explain(
         app.print(f"refused  by {len(others)}: {_grouped(others)} (--all lists them)")
 
 
-def _table_of_takers(rows: Iterable[ExplanationRow]) -> Table:
-    numbers = ("wti", "workspace", "recorded ms", "predicted ms", "rank", "confidence")
+def _table_of_takers(rows: Sequence[ExplanationRow]) -> Table:
+    is_predicted = any(row.prediction for row in rows)
+    predicted = ("predicted ms", "rank", "confidence") if is_predicted else ()
+    numbers = ("wti", "workspace", "recorded ms", *predicted)
     table = new_table("takes it", "algorithm", *numbers, right=numbers)
     for row in rows:
         table.add_row(
@@ -123,7 +126,7 @@ def _table_of_takers(rows: Iterable[ExplanationRow]) -> Table:
             "-" if row.wti is None else f"{row.wti:.3g}",
             "-" if row.workspace is None else format_bytes(row.workspace),
             "-" if row.solution is None else format_time(row.solution),
-            *_predicted(row),
+            *(_predicted(row) if is_predicted else ()),
         )
     return table
 
