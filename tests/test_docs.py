@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import configparser
 import importlib.util
+import itertools
 import re
 import sys
 from functools import cache
@@ -121,6 +122,8 @@ def test_benchmarks_begin_with_whole_networks(monkeypatch: pytest.MonkeyPatch) -
         assert [kind for _, kind in sorted(places)] == sorted(
             (one.is_of_networks for one in tables), reverse=True
         )
+        levels = [len(marks) for marks in re.findall(r"^(#+) ", page, re.MULTILINE)]
+        assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
         if any(one.is_of_networks for one in tables):
             assert page.index("## Whole networks") < page.index("<figure")
 

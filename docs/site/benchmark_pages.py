@@ -45,7 +45,7 @@ def page(device: str) -> str:
             "line leads to networks that are slower than it.",
         )
         parts += [_section(table) for table in networks]
-        parts += ["## Layers and parts", ""]
+    parts += ["## Layers and parts" if networks else "## Tables", ""]
     parts += _drawn(
         [bar for table in others for bar in _columns(table)],
         "Speed relative to the peer that each table names; 1 is equally fast. A line spans the "
