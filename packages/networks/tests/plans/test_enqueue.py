@@ -113,6 +113,12 @@ def test_an_output_that_is_an_input_has_no_memory_of_its_own(handle: Handle, pla
         other.enqueue({"x0": x}, outputs)
 
 
+def test_an_empty_batch_has_an_empty_output(handle: Handle) -> None:
+    plan = compiled(handle, graph_of(small, (0, 3, 9, 7)), channels_last=False)
+    plan.enqueue({"x0": empty(handle, 0, 3, 9, 7)}, {"y": empty(handle, 0, 5, 9, 7)})
+    assert plan.run({"x0": np.zeros((0, 3, 9, 7), np.float32)})["y"].shape == (0, 5, 9, 7)
+
+
 def problems(plan: Plan) -> list[ConvProblem]:
     found = [task.problem for task in plan.schedule.tasks]
     return [one for one in found if isinstance(one, ConvProblem)]

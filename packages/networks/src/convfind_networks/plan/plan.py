@@ -164,9 +164,9 @@ class Plan:
 
     @property
     def writes_outputs(self) -> bool:
-        """True where every output has memory of its own."""
-        places = [port.place for port in self.outputs]
-        return places == [Place(f"output{at}") for at in range(len(places))]
+        """True where every output has memory of its own, as far as it has elements."""
+        places = ((port, Place(f"output{at}")) for at, port in enumerate(self.outputs))
+        return all(port.place == own or not port.type.elements for port, own in places)
 
     def profile(self, inputs: Mapping[str, Any] | None = None, *, rounds: int = 5) -> Profile:
         """Time every task by itself and the whole; random inputs where none are given."""
