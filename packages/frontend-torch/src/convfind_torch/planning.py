@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import compress
 from operator import not_
 from typing import Any, NamedTuple, Self
@@ -106,6 +106,15 @@ def _better(
     return better
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A plan, and what it was made for: calls of other threads see all of it, or none."""
+
+    plan: Any
+    promises: Promises
+    watched: Watched
+
+
 class GraphPlan:
     """A plan that is made anew where a parameter changes."""
 
@@ -122,32 +131,34 @@ class GraphPlan:
         self._exported = exported
         of_model = enumerate(exported.constant)
         self._inputs = [(at, exported.names[at]) for at, constant in of_model if not constant]
-        self._make(tensors, on_progress)
+        self._current = self._made(tensors, on_progress)
 
     def __call__(self, *tensors: Any) -> tuple[Any, ...]:
         """Compute the outputs."""
-        is_promised = self._promises == Promises.of_now(self.place)
-        if not is_promised or self._watched.have_changed(self._constants(tensors)):
-            self._remake(tensors)
+        made = self._current
+        is_promised = made.promises == Promises.of_now(self.place)
+        if not is_promised or made.watched.have_changed(self._constants(tensors)):
+            made = self._remade(tensors)
         given = {name: self._exported.given(at, tensors[at]) for at, name in self._inputs}
-        return self._exported.returned(self.place.run_network(self._plan, given))
+        return self._exported.returned(self.place.run_network(made.plan, given))
 
     def _constants(self, tensors: Sequence[Any]) -> list[torch.Tensor]:
         return list(compress(tensors, self._exported.constant))
 
-    def _make(self, tensors: Sequence[Any], on_progress: Progress = silent) -> None:
-        # Watched before they are read: what changes while finds run makes the plan anew.
-        watched = Watched(self._constants(tensors))
-        self._promises = Promises.of_now(self.place)
-        self._plan, self._watched = self._made(tensors, on_progress), watched
-        self.place.trim()
-
-    def _remake(self, tensors: Sequence[Any]) -> None:
+    def _remade(self, tensors: Sequence[Any]) -> _Made:
         if self.place.is_capturing:
             raise RuntimeError("parameters changed since the last call; call once, then capture")
-        self._make(tensors)
+        self._current = made = self._made(tensors)
+        return made
 
-    def _made(self, tensors: Sequence[Any], on_progress: Progress = silent) -> Any:
+    def _made(self, tensors: Sequence[Any], on_progress: Progress = silent) -> _Made:
+        # Watched before they are read: what changes while finds run makes the plan anew.
+        watched, promises = Watched(self._constants(tensors)), Promises.of_now(self.place)
+        made = _Made(self._plan(tensors, promises, on_progress), promises, watched)
+        self.place.trim()
+        return made
+
+    def _plan(self, tensors: Sequence[Any], promises: Promises, on_progress: Progress) -> Any:
         exported, policy = self._exported, self.options.policy
         constants: dict[str, Any] = {
             name: network_array(one.detach().cpu().contiguous()).copy()
@@ -160,9 +171,9 @@ class GraphPlan:
                 constants,
                 policy.mode,
                 channels_last=_layout(compress(tensors, map(not_, exported.constant))),
-                allow_tf32=self._promises.tf32,
-                autocast=self._promises.autocast,
-                deterministic=self._promises.deterministic,
+                allow_tf32=promises.tf32,
+                autocast=promises.autocast,
+                deterministic=promises.deterministic,
                 on_progress=on_progress,
                 **fields,
             )

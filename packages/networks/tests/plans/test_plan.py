@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from convfind_networks.errors import BindingError, PlanError, UnsupportedError
 from convfind_networks.graph import TensorType
 from convfind_networks.ops import Identity, Reduce, ReduceFunction, Reshape, Transpose
 from convfind_networks.plan import Place, Plan, compile_graph
+from convfind_networks.plan.plan_file import checksum_of
 
 safetensors = pytest.importorskip("safetensors")
 
@@ -295,8 +297,31 @@ def changed(path: Path, plan: Plan, change: Any) -> Path:
         document = json.loads(file.metadata()["convfind_plan"])
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     change(document)
-    save_file(tensors, path, {"convfind_plan": json.dumps(document)})
+    text = json.dumps(document)
+    checksum = checksum_of(text, tensors["constants"])
+    save_file(tensors, path, {"convfind_plan": text, "convfind_checksum": checksum})
     return path
+
+
+def test_a_plan_with_any_changed_byte_is_refused_or_is_the_same(
+    handle: Handle, plan: Plan, graph: Graph, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.plan"
+    plan.save(path)
+    content, inputs = path.read_bytes(), inputs_of(graph)
+    expected, numbers = plan.run(inputs)["y"], random.Random(0)
+    refused = 0
+    for at in [*(numbers.randrange(len(content)) for _ in range(60)), len(content) - 1]:
+        damaged = bytearray(content)
+        damaged[at] ^= 1 << numbers.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            loaded = Plan.load(path, handle)
+        except PlanError:
+            refused += 1
+        else:
+            np.testing.assert_array_equal(loaded.run(inputs)["y"], expected)
+    assert refused > 50
 
 
 def _at(document: Any, *keys: Any, value: Any) -> None:

@@ -1,11 +1,13 @@
 """Saved plans: one safetensors file, whose metadata say what runs and whose tensor is the weights.
 
 There is no code in it. When it is read, the solvers that are installed give the steps again, and
-device, versions and kernel files have to be those of the plan.
+device, versions and kernel files have to be those of the plan. A checksum of all that is in it
+tells a damaged file, which might compute something else; it does not tell who wrote the file.
 """
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
     from convfind.runtime.backend import DeviceBuffer
     from convfind_networks.plan.plan import Plan
 
-_FORMAT = 1
-_METADATA = "convfind_plan"
+_FORMAT = 2
+_METADATA, _CHECKSUM = "convfind_plan", "convfind_checksum"
 #: NumPy's letters for kinds of numbers; V is what it has for those of ml_dtypes.
 _KINDS = "biufV"
 
@@ -74,7 +76,15 @@ def save_plan(plan: Plan, path: Path) -> None:
     if schedule.constants:
         plan.handle.session.device.read(plan.memory[CONSTANTS], weights)
     metadata = msgspec.json.encode(_saved(schedule)).decode()
-    path.write_bytes(save({CONSTANTS: weights}, {_METADATA: metadata}))
+    checksum = checksum_of(metadata, weights)
+    path.write_bytes(save({CONSTANTS: weights}, {_METADATA: metadata, _CHECKSUM: checksum}))
+
+
+def checksum_of(text: str, weights: np.ndarray[Any, Any]) -> str:
+    """Return what tells whether the document or the weights of a plan have changed."""
+    checksum = blake2b(text.encode(), digest_size=16)
+    checksum.update(np.ascontiguousarray(weights).data)
+    return checksum.hexdigest()
 
 
 def load_plan(plan: type[Plan], path: Path, handle: Handle) -> Plan:
@@ -113,9 +123,10 @@ def _read(path: Path) -> tuple[_SavedSchedule, Any]:
 
     try:
         with safe_open(str(path), "numpy") as file:
-            text = (file.metadata() or {}).get(_METADATA)
-            if text is None:
+            metadata = file.metadata() or {}
+            if _METADATA not in metadata:
                 raise PlanError(f"{path} is no plan; `convfind network compile` writes one")
+            text = metadata[_METADATA]
             saved = msgspec.json.decode(text, type=_SavedSchedule)
             weights = file.get_tensor(CONSTANTS)
     except OSError as error:
@@ -126,6 +137,8 @@ def _read(path: Path) -> tuple[_SavedSchedule, Any]:
         raise PlanError(f"plan {path} has format {saved.format}, not {_FORMAT}; compile again")
     if weights.dtype != np.uint8 or weights.shape != (saved.constants,):
         raise PlanError(f"plan {path} is damaged: its weights are not {saved.constants} bytes")
+    if metadata.get(_CHECKSUM) != checksum_of(text, weights):
+        raise PlanError(f"plan {path} is damaged: it is not as it was saved; compile again")
     return saved, weights
 
 
