@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import lmdb
+import msgspec
 import pytest
 
 import convfind
@@ -71,6 +72,40 @@ def test_noisy_records_are_refused_unless_asked_for(
     assert read_pack(output).manifest.records == 2
     shell(*words, "--solver", "solver-a")
     assert read_pack(output).manifest.records == 1
+
+
+def test_a_package_gets_what_its_solvers_measured(
+    shell: Any, store: Store, record: Make, target: Target, problem: ConvProblem, tmp_path: Path
+) -> None:
+    ours, fft = "solvers", "convfind-solvers-fft"
+    other = msgspec.structs.replace(record("fft-x"), package=f"{fft} 0.1.0")
+    folder = store("a", record("solver-a", 1.5), other)
+    store("a", record("solver-a", 0.5), problem=problem.with_batch(1))
+    output = tmp_path / "p.lmdb"
+    words = ("db", "pack", folder, "--device", "test", "--output", output, "--package")
+    shell(*words, fft)
+    manifest = read_pack(output).manifest
+    assert (manifest.problems, manifest.records, manifest.packages) == (1, 1, [f"{fft} 0.1.0"])
+    shell(*words, ours)
+    assert read_pack(output).manifest.records == 2
+    assert "no records" in shell.error(*words, "solver")
+
+
+def test_configs_and_quarantines_belong_to_the_package_that_has_their_solver(
+    store: Store, record: Make, target: Target, problem: ConvProblem, tmp_path: Path
+) -> None:
+    folder = store("a", record("solver-a", 1.5), record("solver-c", 2.5))
+    with FindDb.open(folder) as database:
+        for solver in ("solver-a", "solver-b+epilogue"):
+            database.store_config(target, problem, solver, 1, Config(tile=8), 1.5)
+        database.quarantine(target, problem, quarantine())
+    for packaged, configs, quarantined in ((["solver-b"], 1, 0), (["solver-c"], 0, 1), ([], 0, 0)):
+        chosen = Selection(package="solvers", packaged=packaged)
+        with Snapshot(folder) as snapshot:
+            report = write_pack(snapshot, target.identity, chosen, tmp_path / "p.lmdb")
+        manifest = report.pack.manifest
+        assert (manifest.records, manifest.configs) == (2, configs)
+        assert manifest.quarantined == quarantined
 
 
 def quarantine() -> QuarantineRecord:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from convfind.finddb.record import FindEntry, FindRecord, QuarantineRecord, TunedConfig
 from convfind.finddb.table import CONFIG, FIND, QUARANTINE
+from convfind.kit.completions import own_id
 from convfind_finddb_tools.database import FOREIGN, FOREIGN_CONFIG, Snapshot
 from convfind_finddb_tools.entry import (
     Entry,
@@ -38,10 +39,12 @@ class Selection:
         device: part of the device's identity, in any case of letters.
         solver: the solver's id; only its records remain.
         algorithm: an algorithm family; only its records remain.
+        package: a distribution, without its version; only its solvers' records remain.
         stale: only records of another driver than the one a device here has now, by `drivers`.
         older_than: only records at least so many days old.
         newer_than: only records at most so many days old.
         drivers: driver of each device that is here, by its identity.
+        packaged: ids of the package's solvers that are installed here, for values without packages.
     """
 
     origin: str | None = None
@@ -51,10 +54,12 @@ class Selection:
     device: str | None = None
     solver: str | None = None
     algorithm: str | None = None
+    package: str | None = None
     stale: bool = False
     older_than: float | None = None
     newer_than: float | None = None
     drivers: Mapping[str, str] = field(default_factory=dict)
+    packaged: Collection[str] = ()
     now: float = field(default_factory=time.time)
 
     def entries(self, snapshot: Snapshot) -> Iterator[Entry]:
@@ -69,7 +74,7 @@ class Selection:
         """True where any condition is set."""
         conditions = (
             *(self.origin, self.direction, self.dtype, self.layout, self.device),
-            *(self.solver, self.algorithm, self.older_than, self.newer_than),
+            *(self.solver, self.algorithm, self.package, self.older_than, self.newer_than),
         )
         return self.stale or any(condition is not None for condition in conditions)
 
@@ -82,7 +87,7 @@ class Selection:
         """Return the selected part of a value of any sub-database, None if it is empty.
 
         Tuned configs do not tell algorithm and driver, quarantines not the algorithm, and what
-        comes from MIOpen neither driver nor age: filters for these leave them out.
+        comes from MIOpen neither driver nor age nor package: filters for these leave them out.
         """
         if not self.restricts:
             return value
@@ -112,7 +117,7 @@ class Selection:
     ) -> tuple[TunedConfig, ...] | None:
         if self.stale or self.algorithm is not None:
             return None
-        return tuple(one for one in value if self._takes_evidence(one.solver, one.created)) or None
+        return tuple(one for one in value if self._takes_unpackaged(one)) or None
 
     def _narrow_quarantine(
         self, device: str, value: tuple[QuarantineRecord, ...]
@@ -122,7 +127,7 @@ class Selection:
         kept = (
             one
             for one in value
-            if self._takes_evidence(one.solver, one.created)
+            if self._takes_unpackaged(one)
             and not (self.stale and one.driver == self.drivers.get(device, one.driver))
         )
         return tuple(kept) or None
@@ -146,7 +151,8 @@ class Selection:
     @property
     def _needs_provenance(self) -> bool:
         """True where only records that say when and how they were measured can be selected."""
-        return self.stale or self.older_than is not None or self.newer_than is not None
+        conditions = (self.older_than, self.newer_than, self.package)
+        return self.stale or any(condition is not None for condition in conditions)
 
     def _select(self, entries: Iterator[Entry]) -> Iterator[Entry]:
         for entry in entries:
@@ -179,7 +185,13 @@ class Selection:
         return (
             self._takes_evidence(record.solver, record.created)
             and self.algorithm in (None, record.algorithm)
+            and self.package in (None, record.package.partition(" ")[0])
             and not (self.stale and record.driver == self.drivers.get(device, record.driver))
+        )
+
+    def _takes_unpackaged(self, one: TunedConfig | QuarantineRecord) -> bool:
+        return self._takes_evidence(one.solver, one.created) and (
+            self.package is None or own_id(one.solver) in self.packaged
         )
 
     def _takes_evidence(self, solver: str, created: int) -> bool:

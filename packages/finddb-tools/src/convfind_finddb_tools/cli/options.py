@@ -12,6 +12,7 @@ import click
 import convfind
 from convfind.cli.app import App
 from convfind.cli.progress import ProgressBar
+from convfind.plugins.registry import Registry
 from convfind.types import Algorithm, DataType, Direction, Layout
 from convfind_finddb_tools.selection import Selection
 
@@ -70,6 +71,9 @@ _OPTIONS: dict[str, Function] = {
     "algorithm": click.option(
         "--algorithm", type=click.Choice([algorithm.value for algorithm in Algorithm])
     ),
+    "package": click.option(
+        "--package", metavar="NAME", help="Records of this distribution's solvers only."
+    ),
     "stale": click.option(
         "--stale", is_flag=True, help="Records of another driver than the device here has now."
     ),
@@ -80,6 +84,12 @@ _OPTIONS: dict[str, Function] = {
         "--newer-than", metavar="AGE", callback=_age, help="E.g. 12h, 30d, 8w."
     ),
 }
+
+
+def _solvers_of(registry: Registry, package: str) -> list[str]:
+    """Return the ids of a distribution's solvers that are installed."""
+    ids = (solver.solver_id for solver in registry.solvers)
+    return [one for one in ids if registry.package_of(one).partition(" ")[0] == package]
 
 
 def takes_selection(function: Function) -> Function:
@@ -98,7 +108,10 @@ def takes_selection_without(*left_out: str) -> Callable[[Function], Function]:
             if chosen.get("stale"):
                 found = convfind.devices(registry=app.registry).devices
                 drivers = {target.identity: target.driver for _, target in found}
-            return function(app, selection=Selection(drivers=drivers, **chosen), **given)
+            package = chosen.get("package")
+            packaged = [] if package is None else _solvers_of(app.registry, package)
+            selection = Selection(drivers=drivers, packaged=packaged, **chosen)
+            return function(app, selection=selection, **given)
 
         decorated: Function = functools.update_wrapper(command, function)
         for option in reversed(options.values()):

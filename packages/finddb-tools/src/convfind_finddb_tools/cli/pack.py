@@ -48,7 +48,7 @@ def pack(
       convfind db pack --device H200 --output h200.lmdb
       convfind db pack fleet --device "opencl|NVIDIA CUDA|NVIDIA H200|sm_90|132" --output h200.lmdb
       convfind db pack --device H200 --output h200.lmdb --sign team.key
-      convfind db pack --device H200 --algorithm winograd --output winograd-h200.lmdb
+      convfind db pack --device H200 --package convfind-solvers-winograd --output h200.lmdb
     """
     with Snapshot(chosen_database(app, database)) as snapshot:
         identity = device_to_pack(snapshot, device)
