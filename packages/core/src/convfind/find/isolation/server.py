@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 from convfind.errors import DeviceError
 from convfind.find.bench import Candidate, LocalBench
@@ -29,6 +29,10 @@ from convfind.solver import Solver, asking
 _IDLE = 60.0
 _PR_SET_PDEATHSIG = 1
 
+#: A number, the name of a method, and its pickled arguments.
+Message: TypeAlias = tuple[int, str, bytes]
+Requests: TypeAlias = "queue.SimpleQueue[Message]"
+
 
 class Server:
     """The benches of one device, and the candidates on them, by numbers of the parent's."""
@@ -38,8 +42,21 @@ class Server:
         self._lock = threading.Lock()
         self._benches: dict[int, LocalBench] = {}
         self._candidates: dict[int, tuple[int, Candidate, Solver]] = {}
+        self._compiling = set[int]()  # requests that are answered later
 
-    def serve(self, message: tuple[int, str, bytes]) -> None:
+    def next_of(self, requests: Requests, idle: float) -> Message | None:
+        """Wait for a request; None where none has come for so many seconds and none is under way.
+
+        A program may take as long as it likes: the parent has a limit for it.
+        """
+        while True:
+            try:
+                return requests.get(timeout=idle)
+            except queue.Empty:
+                if not self._compiling:
+                    return None
+
+    def serve(self, message: Message) -> None:
         """Do what a request asks for, and answer."""
         serial, method, packed = message
         try:
@@ -126,11 +143,14 @@ class Server:
     # -- answers ----------------------------------------------------------------------------------
 
     def _compile(self, serial: int, program: Any) -> None:
+        self._compiling.add(serial)
+
         def done(job: Future[bytes]) -> None:
             error = job.exception()
             if error is None:
                 self._kernels.keep(program, job.result())
             self._answer(serial, error is None, job.result() if error is None else error)
+            self._compiling.discard(serial)
 
         self._compilers.submit(self._kernels.compile, program).add_done_callback(done)
 
@@ -155,7 +175,7 @@ def main(parent: int) -> None:
         os.dup2(nothing.fileno(), 0)  # whoever reads standard input would take requests away
     server = Server(os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
-    todo: queue.SimpleQueue[tuple[int, str, bytes]] = queue.SimpleQueue()
+    todo: Requests = queue.SimpleQueue()
 
     def hear() -> None:
         try:
@@ -165,12 +185,9 @@ def main(parent: int) -> None:
             os._exit(0)  # whatever is running: nobody waits for it
 
     threading.Thread(target=hear, daemon=True).start()
-    while True:
-        try:
-            message = todo.get(timeout=_IDLE)
-        except queue.Empty:
-            os._exit(0)
+    while (message := server.next_of(todo, _IDLE)) is not None:
         server.serve(message)
+    os._exit(0)
 
 
 def _end_with(parent: int) -> None:
