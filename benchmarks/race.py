@@ -7,7 +7,8 @@
 FOLDER is a user's database with `convfind bench FILE --mode normal` in it, for the same layers and
 device; a file is one that `convfind db export` wrote. Nothing runs: the layers of each file are
 raced as finds that begin with an empty database would, the candidates take the given times, what a
-race has compiled is ready in those that follow, and what it has measured is recorded for them. With
+race has compiled is ready in those that follow, and what it has measured is recorded for them. The
+first choice is what immediate mode would run in an empty database. With
 --target the device need not be here, and its own models are left out: nobody has seen it.
 """
 
@@ -18,7 +19,7 @@ import json
 import statistics
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Protocol
@@ -29,9 +30,10 @@ import msgspec
 import convfind
 from convfind.device.target import Target
 from convfind.find.ahead import first_programs
+from convfind.find.immediate import estimate
 from convfind.find.known import known
 from convfind.find.race import COMPILED_MARGIN, DECLINED_MARGIN, READY_MARGIN, Race
-from convfind.find.screening import screen
+from convfind.find.screening import Screening, screen
 from convfind.finddb import FindDb, FindEntry, FindRecord
 from convfind.plugins.registry import Registry
 from convfind.policy import Policy
@@ -62,6 +64,7 @@ class Tally:
     measured: int = 0
     raced: int = 0
     paid: float = 0.0
+    first: float = 0.0  # by the first choices of immediate mode
     least: float = 0.0
     seconds: float = 0.0
 
@@ -69,7 +72,7 @@ class Tally:
         return (
             f"{self.problems:4d} problems, compiled {len(self.ready):3d} programs of "
             f"{len(self.programs):3d}, measured {self.raced:4d} solvers of {self.measured:4d}, "
-            f"loss {self.paid / self.least:.4f}, "
+            f"loss {self.paid / self.least:.4f}, of first choices {self.first / self.least:.3f}, "
             f"forecasts {1e3 * self.seconds / self.problems:.2f} ms for each problem"
         )
 
@@ -118,6 +121,8 @@ def _raced(
             solver.solver_id: frozenset(asking.recipe(solver, problem, session.target).programs)
             for solver in solvers
         }
+        unknown = replace(session, database=FindDb.open(None))
+        first = estimate(problem, unknown, policy, Screening(tuple(solvers))).solutions[0].solver
         ran = _race(problem, session, policy, solvers, programs, took, tally.ready)
         session.database.store(session.target, problem, _entry(solvers, ran))
         tally.programs |= frozenset().union(*programs.values())
@@ -125,6 +130,7 @@ def _raced(
         tally.measured += len(solvers)
         tally.raced += len(ran)
         tally.paid += count * min(ran.values())
+        tally.first += count * took[versioned_id(session.registry.solver(first))]
         tally.least += count * min(took[versioned_id(solver)] for solver in solvers)
     tally.programs |= tally.ready
     tally.seconds = time.perf_counter() - began

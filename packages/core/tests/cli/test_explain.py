@@ -25,6 +25,16 @@ def test_what_the_database_holds_is_shown(shell: Any) -> None:
     assert rows["mock-dynamic"]["recorded"]["time_ms"] > 0
 
 
+def test_forecasts_are_shown_with_what_they_rest_on(shell: Any) -> None:
+    assert "forecast ms" not in shell("explain", "--mode", "FAST", *SHAPES).stdout
+    shell("find", *SHAPES)
+    other = ("--x", "4,4,6,6", *SHAPES[2:])
+    text = shell("explain", "--mode", "FAST", *other).stdout
+    assert "forecast ms" in text
+    (line,) = [line for line in text.splitlines() if line.startswith("mock-dynamic ")]
+    assert line.rstrip().endswith("record of another batch size")
+
+
 def test_people_get_those_who_take_it_and_how_many_refuse_it_why(shell: Any) -> None:
     text = shell("explain", "--workspace-limit", "1K", *SHAPES).stdout
     assert "policy   DYNAMIC_HYBRID, workspace_limit: 1024" in text

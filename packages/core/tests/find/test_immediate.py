@@ -10,6 +10,7 @@ import pytest
 from convfind.device.target import Target
 from convfind.errors import SettingsError
 from convfind.find.solution import TimeOrigin
+from convfind.finddb import FindEntry, FindRecord
 from convfind.handle.opening import handle_for
 from convfind.heuristics import NotApplicable, Prediction
 from convfind.plugins import hookimpl
@@ -75,6 +76,44 @@ def test_outside_its_domain_the_index_decides(bench: Any, problem: ConvProblem) 
         best = handle.find(problem.with_batch(3), "FAST").best
         assert (best.solver, best.time_origin) == ("mock-dynamic", TimeOrigin.WTI)
         assert (best.time_ms, best.estimate_ms) == (None, pytest.approx(20.0))
+
+
+def _record(handle: Any, problem: ConvProblem, **times: float) -> None:
+    records = tuple(
+        FindRecord(
+            solver=f"mock-{name}", solver_version=1, package="", algorithm="direct", time_ms=time
+        )
+        for name, time in times.items()
+    )
+    handle.database.store(handle.target, problem, FindEntry(records=records))
+
+
+def test_records_of_another_batch_size_decide_before_the_index(
+    bench: Any, problem: ConvProblem
+) -> None:
+    asked = problem.with_batch(4)
+    with _handle(bench) as handle:
+        assert handle.find(asked, "FAST").best.solver == "mock-dynamic"
+        _record(handle, problem.with_batch(8), packing=0.1, dynamic=3.0)
+        best = handle.find(asked, "FAST").best
+        assert (best.solver, best.time_origin) == ("mock-packing", TimeOrigin.FORECAST)
+        assert (best.time_ms, best.confidence) == (None, None)
+        assert best.estimate_ms is not None
+        assert 0.0 < best.estimate_ms < 1.0
+        assert handle.find(asked, "FAST", fallback="wti").best.time_origin is TimeOrigin.WTI
+        last = handle.find(asked, "FAST").solutions[-1]
+        assert last.solver == "mock-last-resort"
+
+
+def test_what_immediate_mode_rests_on_is_explained(bench: Any, problem: ConvProblem) -> None:
+    asked = problem.with_batch(4)
+    with _handle(bench) as handle:
+        _record(handle, problem.with_batch(8), packing=0.1, dynamic=3.0)
+        rows = {row.solver: row for row in handle.explain(asked, "FAST").rows}
+        forecast = rows["mock-packing"].forecast
+        assert forecast is not None
+        assert forecast.source == "record of another batch size"
+        assert forecast.time_ms == handle.find(asked, "FAST").best.estimate_ms
 
 
 def test_the_chain_can_start_further_down(bench: Any, problem: ConvProblem) -> None:

@@ -16,6 +16,7 @@ from convfind.cli.policy_options import takes_policy
 from convfind.cli.problem_options import PROBLEM_HELP, one_problem, takes_problems
 from convfind.find.decision import Decision
 from convfind.find.explanation import ExplanationRow
+from convfind.find.known import INDEX
 from convfind.policy import Policy
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -116,9 +117,18 @@ def explain(
 
 def _table_of_takers(rows: Sequence[ExplanationRow]) -> Table:
     is_predicted = any(row.prediction for row in rows)
-    predicted = ("predicted ms", "rank", "confidence") if is_predicted else ()
-    numbers = ("wti", "workspace", "recorded ms", *predicted)
-    table = new_table("takes it", "algorithm", *numbers, right=numbers)
+    is_forecast = not is_predicted and any(
+        row.forecast is not None and row.forecast.source != INDEX for row in rows
+    )
+    predicted: tuple[str, ...] = ()
+    if is_predicted:
+        predicted = "predicted ms", "rank", "confidence"
+    elif is_forecast:
+        predicted = "forecast ms", "by"
+    columns = ("wti", "workspace", "recorded ms", *predicted)
+    table = new_table(
+        "takes it", "algorithm", *columns, right=[one for one in columns if one != "by"]
+    )
     for row in rows:
         table.add_row(
             row.solver,
@@ -126,7 +136,7 @@ def _table_of_takers(rows: Sequence[ExplanationRow]) -> Table:
             "-" if row.wti is None else f"{row.wti:.3g}",
             "-" if row.workspace is None else format_bytes(row.workspace),
             "-" if row.solution is None else format_time(row.solution),
-            *(_predicted(row) if is_predicted else ()),
+            *(_predicted(row) if is_predicted else _forecast(row) if is_forecast else ()),
         )
     return table
 
@@ -178,6 +188,12 @@ def _predicted(row: ExplanationRow) -> tuple[str, str, str]:
         return "-", "-", "-"
     _, time_ms, confidence = row.prediction
     return format_ms(time_ms), str(row.rank), f"{confidence:.2f}"
+
+
+def _forecast(row: ExplanationRow) -> tuple[str, str]:
+    if row.forecast is None:
+        return "-", "-"
+    return format_ms(row.forecast.time_ms), row.forecast.source
 
 
 def _reason(applicability: object) -> str | None:

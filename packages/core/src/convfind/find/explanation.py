@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from convfind.errors import SolverError
+from convfind.find.advice import Advice, ask_heuristics
 from convfind.find.decision import Action, Decision, decide
-from convfind.find.immediate import Advice, ask_heuristics
 from convfind.find.known import Forecast, Known, known
 from convfind.find.race import Race
 from convfind.find.recall import recall
@@ -99,10 +99,14 @@ def explain(problem: Problem, session: Session, policy: Policy) -> Explanation:
 def _race(
     problem: Problem, session: Session, policy: Policy, decision: Decision
 ) -> tuple[Known, Mapping[str, Rejected]]:
-    """Return the forecasts of a find that measures, and who by these alone cannot win."""
-    if decision.action not in (Action.MEASURE, Action.EXTEND):
+    """Return the forecasts, and who by these alone cannot win where a find measures."""
+    acts = (Action.MEASURE, Action.EXTEND, Action.ESTIMATE)
+    if decision.action not in acts or not decision.is_measured:
         return Known(), {}
-    solvers = [one for one in decision.screening.candidates if not one.is_last_resort]
+    candidates = decision.screening.candidates
+    if decision.action is Action.ESTIMATE:
+        return known(problem, session, candidates, policy), {}
+    solvers = [one for one in candidates if not one.is_last_resort]
     facts = known(problem, session, solvers, policy)
     race = Race(facts, lambda solver: False)
     return facts, race.contenders(solvers, {})[1] if policy.races else {}

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from convfind.device.target import DeviceKind, Target
 from convfind.errors import SolverError
-from convfind.find.immediate import ask_heuristics
+from convfind.find.advice import ask_heuristics
 from convfind.heuristics.neighbours import other_batches, other_sizes
 from convfind.kit.composed import Composed, without_epilogue
 from convfind.policy import Fallback, Policy

@@ -13,6 +13,7 @@ _ORIGINS = {
     TimeOrigin.USER_DB: 0,
     TimeOrigin.SYSTEM_DB: 0,
     TimeOrigin.PREDICTED: 1,
+    TimeOrigin.FORECAST: 1,
     TimeOrigin.WTI: 2,
     TimeOrigin.NONE: 3,
 }

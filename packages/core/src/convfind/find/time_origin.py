@@ -12,6 +12,7 @@ class TimeOrigin(StrEnum):
     USER_DB = "user-db"  # measured here earlier
     SYSTEM_DB = "system-db"  # measured by whoever shipped the database
     PREDICTED = "predicted"  # by a heuristic model
+    FORECAST = "forecast"  # by records and models of like problems and related devices
     WTI = "wti"  # from the weighted throughput index
     NONE = "none"  # nobody knows
 
