@@ -58,11 +58,10 @@ class Race:
             measured: times in ms by solver id, of all who ran.
         """
         best, scale = self._best(waiting, measured)
-        second = self._second(waiting) if self._is_alone(best, measured) else None
         able, unable = [], {}
         for solver in waiting:
             why = None if best is None else self._why_not(solver, best, scale)
-            if why is None or solver is second:
+            if why is None or (self._is_alone(best, measured) and solver is waiting[0]):
                 able.append(solver)
             else:
                 unable[solver.solver_id] = Rejected(Reason.OUTRUN, why)
@@ -72,10 +71,6 @@ class Race:
     def _is_alone(best: Forecast | None, measured: Mapping[str, float]) -> bool:
         """Whether all rests on one time and on a solver's own word: then another one runs too."""
         return best is not None and best.source == INDEX and len(measured) == 1
-
-    def _second(self, waiting: Sequence[Solver]) -> Solver | None:
-        """Return who runs then: nobody for whom a network is not worth compiling."""
-        return next((solver for solver in waiting if self._margin(solver) >= 0), None)
 
     def _best(
         self, waiting: Sequence[Solver], measured: Mapping[str, float]
