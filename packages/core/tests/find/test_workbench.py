@@ -50,3 +50,13 @@ def test_what_was_compiled_for_nobody_is_kept(bench: Any, problem: ConvProblem) 
     second = LocalBench(problem, handle.session, constant_weights=False)
     assert second.is_ready(programs)
     assert handle.session.kernels.compiled == len(programs)
+
+
+def test_a_closed_handle_keeps_no_program(bench: Any, problem: ConvProblem) -> None:
+    handle = bench.open("mock-dynamic")
+    (solver,) = handle.registry.solvers_for(handle.target)[0]
+    programs = solver.solution(problem, handle.target).programs
+    handle.find(problem)
+    assert handle.session.kernels.pending(programs) == 0
+    handle.close()
+    assert handle.session.kernels.pending(programs) == len(programs)

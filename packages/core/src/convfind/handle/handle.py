@@ -362,10 +362,10 @@ class Handle:
         """Wait for what is under way, and release the device and the database."""
         if self._session.child is not None:
             self._session.child.close()
-        self._session.kernels.close()
         try:
             self._session.device.close()
         finally:
+            self._session.kernels.close()
             self._convolutions.clear()
             self._chosen.clear()
             self._session.database.close()

@@ -164,7 +164,8 @@ class KernelCache:
         self._store.put(self._key(program), binary)
 
     def close(self) -> None:
-        """End other processes that compile."""
+        """Forget what is loaded, and end other processes that compile."""
+        self._loaded.clear()
         if self._pool is not None:
             self._pool.close()
 
