@@ -217,8 +217,8 @@ VARIABLES = (
         "immediate_fallback",
         ", ".join(Fallback),
         "ai",
-        "how immediate mode estimates without a record: heuristic, then throughput index, then "
-        "GEMM; wti and gemm start at the second or third",
+        "how immediate mode estimates without a record: heuristic, else forecasts, then "
+        "throughput index, then GEMM; wti and gemm start there",
         _parse_fallback,
     ),
     Variable(
