@@ -152,7 +152,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         database.store(H200, old.with_batch(2), msgspec.structs.replace(entry, records=before))
         # By a solver that is not installed here: nothing this large is ever computed.
         (first, *_) = before
-        missing = msgspec.structs.replace(first, solver="winograd-usual", algorithm="winograd")
+        missing = msgspec.structs.replace(
+            first,
+            solver="winograd-usual",
+            algorithm="winograd",
+            package="convfind-solvers-winograd 0.1.0",
+        )
         database.store(H200, USUAL, msgspec.structs.replace(entry, records=(missing,)))
     others = ("before", "after", "node1", "node2", "node3", "shard", "damaged", "user")
     for name in (*others, "home/.local/share/convfind"):

@@ -248,67 +248,11 @@
 #define REMEMBERED(value) (value)
 #define RESULT_OF_SOFTMAX (CF_MATH(exp)(element - largest) / sum)
 #endif
-#if HELD
 #define NORM_OF_LINE                                                            \
   GATHERED(mean, ADD, 0, element)                                               \
   mean = mean / EACH(elements);                                                 \
   GATHERED(spread, ADD, mean, SQUARE(element - mean))                           \
   spread = EACH(1) / CF_MATH(sqrt)(spread / EACH(elements) + EACH(epsilon));
-#else
-// In one pass, relative to the first element of a lane: its distance from the mean, whose square would be lost in a sum, is
-// part of the sum.
-#define NORM_OF_LINE                                                                    \
-  VALUE shift = EACH(0), spread = EACH(0);                                              \
-  DISTANCES                                                                             \
-  VALUE mean = origin * count + shift;                                                  \
-  FOLD(mean, ADD)                                                                       \
-  mean = mean / EACH(elements);                                                         \
-  shift = shift / (count == EACH(0) ? EACH(1) : count);                                 \
-  spread = spread - count * SQUARE(shift);                                              \
-  spread = (spread < EACH(0) ? EACH(0) : spread) + count * SQUARE(origin + shift - mean); \
-  FOLD(spread, ADD)                                                                     \
-  spread = EACH(1) / CF_MATH(sqrt)(spread / EACH(elements) + EACH(epsilon));
-#define ADD_DISTANCE        \
-  shift += distance;        \
-  spread += SQUARE(distance);
-// Declares `origin` and how many elements a lane has, and adds up distances and their squares.
-#if WIDTH == 1
-#define DISTANCES                                            \
-  VALUE origin = EACH(0), count = EACH(0);                   \
-  FOR_ELEMENTS {                                             \
-    LEFT                                                     \
-    const VALUE element = ELEMENT(0);                        \
-    origin = count == EACH(0) ? element : origin;            \
-    const VALUE distance = element - origin;                 \
-    ADD_DISTANCE                                             \
-    count += EACH(1);                                        \
-  }
-#else
-#define DISTANCES                                                                       \
-  const VALUE origin = FIRST_ELEMENT, count = COUNT_OF_LANES;                           \
-  FOR_ELEMENTS {                                                                        \
-    LEFT                                                                                \
-    const VALUE element = ELEMENT(0);                                                   \
-    const VALUE distance = IS_FULL ? element - origin : (element - origin) * lanes_of(left); \
-    ADD_DISTANCE                                                                        \
-  }
-#define FIRST_ELEMENT ({ FIRST_PLACE ELEMENT(0); })
-CF_INLINE VALUE lanes_of(const int count) {
-  NUMBER lanes[WIDTH];
-  for (int lane = 0; lane < WIDTH; ++lane) lanes[lane] = lane < count;
-  return vload16(0, lanes);
-}
-#if ALONG
-#define FIRST_PLACE const int m0 = 0, m1 = 0, m2 = 0, i = 0, left = min(length, WIDTH);
-#define IS_FULL (left >= WIDTH)
-#define COUNT_OF_LANES (EACH(more_0 * more_1 * more_2) * (EACH(length / WIDTH) + lanes_of(length % WIDTH)))
-#else
-#define FIRST_PLACE const int m0 = 0, m1 = 0, m2 = 0;
-#define IS_FULL 1
-#define COUNT_OF_LANES EACH(elements)
-#endif
-#endif
-#endif
 #define RMS_OF_LINE                                                             \
   GATHERED(spread, ADD, 0, SQUARE(element))                                     \
   spread = EACH(1) / CF_MATH(sqrt)(spread / EACH(elements) + EACH(epsilon));
