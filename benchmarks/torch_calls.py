@@ -114,7 +114,9 @@ def launch(module: nn.Module, x: torch.Tensor) -> Callable[[], object]:
     convolution = route.way.convolution
     problem, device = convolution.problem, convolution.device
     names = (*problem.reads, *problem.writes)
-    buffers = {problem.plain_name(name): device.allocate(problem.nbytes(name)) for name in names}
+    buffers = {
+        problem.plain_name(name): device.allocate(problem.operand(name).nbytes) for name in names
+    }
     if convolution.workspace_size:
         buffers["workspace"] = device.allocate(convolution.workspace_size)
     args = InvokeArgs(**convolution.bound, **buffers)
