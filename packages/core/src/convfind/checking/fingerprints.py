@@ -40,6 +40,11 @@ def program_for(target: Target) -> Program:
     return Program(_SOURCE, defines=make_defines(ITEMS=min(_ITEMS, most)))
 
 
+def are_taken_on(target: Target) -> bool:
+    """Return whether a target's memory is so far from the host that fingerprints pay."""
+    return target.kind is DeviceKind.GPU and not target.has("unified-memory")
+
+
 class Fingerprints:
     """Takes fingerprints of memory on a device."""
 
@@ -61,10 +66,9 @@ class Fingerprints:
 
         Nor are there any on a device that cannot compile or run what takes them.
         """
-        target = session.target
-        if target.kind is not DeviceKind.GPU or target.has("unified-memory"):
+        if not are_taken_on(session.target):
             return None
-        loaded, failures = session.kernels.load([program_for(target)])
+        loaded, failures = session.kernels.load([program_for(session.target)])
         if failures:
             return None
         try:

@@ -11,6 +11,7 @@ import click
 from rich.table import Table
 
 import convfind
+from convfind.checking import fingerprints
 from convfind.cli.app import App, ProblemCommand, new_table
 from convfind.cli.policy_options import device_option
 from convfind.cli.problem_options import PROBLEM_HELP, layers_option, takes_problems
@@ -158,8 +159,10 @@ def compiled_for(
 def programs_for(
     registry: Registry, problems: Sequence[ConvProblem], target: Target
 ) -> dict[Program, tuple[str, ...]]:
-    """Return what the solvers that take the problems launch, with the solvers of each program."""
+    """Return what finds of the problems launch, with the solvers of each program."""
     found: dict[Program, dict[str, None]] = {}
+    if problems and fingerprints.are_taken_on(target):
+        found[fingerprints.program_for(target)] = {}
     for problem in dict.fromkeys(problem.plain() for problem in problems):
         for solver in registry.candidates_for(problem, target)[0]:
             if asking.applicability(solver, problem, target):
