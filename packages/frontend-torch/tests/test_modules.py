@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
 import io
@@ -246,6 +247,34 @@ def test_known_calls_heed_what_goes_on_around_them() -> None:
         torch.testing.assert_close(traced(x), plain(x))
     y = model(x.requires_grad_())
     assert y.requires_grad
+
+
+@pytest.mark.parametrize("kind", [nn.Conv2d, nn.ConvTranspose2d])
+@pytest.mark.parametrize("moved", ["weight", "bias"])
+def test_a_known_call_with_a_parameter_on_another_device_is_pytorchs(
+    kind: type[nn.Conv2d], moved: str
+) -> None:
+    model = convert(kind(3, 4, 3), **QUICK)
+    with torch.no_grad():
+        model(image())
+        (before,) = report(model).lines
+        setattr(model, moved, nn.Parameter(getattr(model, moved).to("meta")))
+        with contextlib.suppress(RuntimeError, NotImplementedError):  # whatever it does
+            model(image())
+    (after,) = report(model).lines
+    assert before.where in QUICK["solvers"]
+    assert after.calls == before.calls
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="PyTorch without oneDNN")
+def test_a_known_call_with_a_tensor_of_another_layout_is_pytorchs() -> None:
+    model = convert(nn.Conv2d(3, 4, 3), **QUICK)
+    with torch.no_grad():
+        x = image()
+        right = model(x)
+        blocked = model(x.to_mkldnn())
+        assert blocked.layout is torch._mkldnn
+        assert_close(blocked.to_dense(), right.double(), torch.float32)
 
 
 def test_threads_share_a_converted_model() -> None:

@@ -170,20 +170,18 @@ def is_pytorchs(rank: int, x: Any, w: Any, b: Any) -> bool:
     if torch.compiler.is_compiling():
         return _is_exporting()
     return not _is_alone(x, w, b) or not (
-        rank + 1 <= x.dim() <= rank + 2 == w.dim()
-        and x.layout is w.layout is torch.strided
-        and x.device == w.device
-        and not x.is_meta
-        and x.is_floating_point()
+        rank + 1 <= x.dim() <= rank + 2 == w.dim() and not x.is_meta and x.is_floating_point()
     )
 
 
 def _is_alone(x: Any, w: Any, b: Any) -> bool:
-    """Return whether tensors are plain ones, and nobody watches what is done with them."""
+    """Return whether tensors are plain ones of one device, and nobody watches what is done."""
     return (
         type(x) in _PLAIN
         and type(w) in _PLAIN
         and type(b) in _BIASES
+        and x.layout is w.layout is torch.strided
+        and x.device == w.device == (w if b is None else b).device
         and not (x.is_neg() or w.is_neg())
         and torch._C._len_torch_dispatch_stack() == 0
         and not torch._C._are_functorch_transforms_active()

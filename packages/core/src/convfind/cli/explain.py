@@ -32,7 +32,8 @@ from convfind.text import format_bytes, format_ms, format_time
 The first lines say what a find would do, and why. The table has a line for each solver that takes
 the problem: the share of the device's peak that it expects (wti), the workspace it needs, the time
 in the database, and, where a heuristic model applies, the time that it predicts, with its rank and
-the confidence that it is the fastest. The others are counted by their reason; --all lists them.
+the confidence that it is the fastest; where none does, the time forecast from records and models of
+like problems and related devices. The others are counted by their reason; --all lists them.
 Recorded problems near this one that the model makes use of are named, and solvers that a find would
 leave out, since by all that is known they cannot win. Models that do not apply are listed with the
 reason.
