@@ -151,7 +151,7 @@ def measure_error(
     got, right = np.ravel(result), np.ravel(reference)
     scales = None if magnitude is None else np.ravel(magnitude)
     sizes = right if yardstick is None else np.ravel(yardstick)
-    step = _subnormal_step(got.dtype)
+    step = subnormal_step(got.dtype)
 
     def measured(piece: slice) -> _Sizes | None:
         scale = None if scales is None else scales[piece]
@@ -164,8 +164,8 @@ def measure_error(
     largest, ratio, scale = (max((one[at] for one in finite), default=0.0) for at in range(3))
     error_squares, squares = (sum(one[at] for one in finite) for at in (3, 4))
     if scales is None:
-        ratio = _ratio(largest, scale)
-    return ErrorReport(ratio, _ratio(math.sqrt(error_squares), math.sqrt(squares)))
+        ratio = relative_error(largest, scale)
+    return ErrorReport(ratio, relative_error(math.sqrt(error_squares), math.sqrt(squares)))
 
 
 class _Sizes(NamedTuple):
@@ -187,7 +187,7 @@ def _sizes_of(
         block = slice(first, first + _BLOCK)
         error = got[block].astype(np.float64)
         with np.errstate(invalid="ignore"):
-            error -= right[block]
+            error -= right[block].astype(np.float64, copy=False)
         most = _largest(error)
         if not math.isfinite(most):
             return None
@@ -232,13 +232,15 @@ def _largest_ratio(error: Array, scale: Array) -> float:
     return float(ratio.max(initial=0.0))
 
 
-def _ratio(error: float, scale: float) -> float:
+def relative_error(error: float, scale: float) -> float:
+    """Return an error relative to a scale: 0 where there is none, whatever the scale."""
     if error == 0.0:
         return 0.0
     return error / scale if scale > 0.0 else math.inf
 
 
-def _subnormal_step(dtype: np.dtype[Any]) -> float:
+def subnormal_step(dtype: np.dtype[Any]) -> float:
+    """Return the distance of a type's smallest numbers; 0 for whole numbers."""
     if dtype.kind in "iu":
         return 0.0
     if dtype.kind == "f":

@@ -57,49 +57,62 @@ class ConvDraw(Draw):
         """True if beta adds what the result was."""
         return self.problem.reads_result
 
-    def make_ready(self, assistant: Assistant = no_assistant) -> None:
+    @property
+    def compared(self) -> Right | None:
+        """The reference of a large result, where there is one."""
+        return None if self._is_small else self._right
+
+    def make_ready(self, assistant: Assistant = no_assistant) -> bool:
         """Compute the reference, and the magnitude of small results."""
-        if self._right is None:
-            self._right = self._by_device(assistant)
+        convolved = self._by_device(assistant)
+        if convolved is not None and self._adds_up(*convolved):
+            self._right = self._with_epilogue(convolved[0])
         _ = self.right, self._magnitude
+        return self.right.is_rounded
 
     def make_ready_again(self, assistant: Assistant = no_assistant) -> None:
-        """Compute the checksum, or the reference behind an activation."""
-        if self.problem.activation is None:
-            _ = self.checksum
-        else:
-            self.make_ready(assistant)
+        """Have the device compute the reference, or compute the checksum where that is enough."""
+        if self._right is None and (convolved := self._by_device(assistant)) is not None:
+            self._right = self._with_epilogue(convolved[0])
+        _ = self.right if self._is_compared_again else self.checksum
 
     def check(self, results: Results, solver: Solver) -> ErrorReport:
         """Compare the result with the reference."""
-        bound = bound_of(solver, self.problem, rounded_reference=self.right.is_rounded)
         magnitude = self._magnitude
         if magnitude is not None:
             last = self.problem.tensor_layout(self._writes).channels_last
             reach = asking.error_reach(solver, self.problem)
             magnitude = spread_magnitude(magnitude, reach, channels_last=last)
         right = self.right
-        report = measure_error(results[self._writes], right.result, magnitude, right.yardstick)
-        if not check_error(report, bound):
+        error = measure_error(results[self._writes], right.result, magnitude, right.yardstick)
+        return self.judge(error, solver)
+
+    def judge(self, error: ErrorReport, solver: Solver) -> ErrorReport:
+        """Compare an error with the solver's bound."""
+        bound = bound_of(solver, self.problem, rounded_reference=self.right.is_rounded)
+        if not check_error(error, bound):
             msg = (
-                f"error {report.max_error:.3g} (rms {report.rms_error:.3g}) exceeds the bound "
+                f"error {error.max_error:.3g} (rms {error.rms_error:.3g}) exceeds the bound "
                 f"{bound.max_error:.3g} (rms {bound.rms_error:.3g})"
             )
             raise VerificationError(msg)
-        return report
+        return error
 
     def check_again(self, results: Results, solver: Solver) -> None:
         """Compare the result with what it must add up to."""
         result = results[self._writes]
-        if self.problem.activation is None:
-            error = self.checksum.error_of(result)
-            if not self.checksum.allows(error, bound_of(solver, self.problem)):
-                raise self._wrong(f"error {error.max_error:.3g} of the channels' sum")
+        if self._is_compared_again:
+            right = self.right
+            self.judge_again(measure_error(result, right.result, None, right.yardstick), solver)
             return
-        right = self.right
-        bound = bound_of(solver, self.problem, rounded_reference=right.is_rounded)
-        error = measure_error(result, right.result, None, right.yardstick)
-        if not check_error(error, loosened(bound, right.result.size)):
+        error = self.checksum.error_of(result)
+        if not self.checksum.allows(error, bound_of(solver, self.problem)):
+            raise self._wrong(f"error {error.max_error:.3g} of the channels' sum")
+
+    def judge_again(self, error: ErrorReport, solver: Solver) -> None:
+        """Compare an error with the solver's bound, loosened where results may be nearly 0."""
+        bound = bound_of(solver, self.problem, rounded_reference=self.right.is_rounded)
+        if not check_error(error, loosened(bound, self.right.result.size)):
             raise self._wrong(f"error {error.max_error:.3g}")
 
     def _wrong(self, error: str) -> VerificationError:
@@ -119,29 +132,38 @@ class ConvDraw(Draw):
             self._right = right_result(self.problem, *self._tensors)
         return self._right
 
-    def _by_device(self, assistant: Assistant) -> Right | None:
-        """The right result of a large problem, where a device computes it without the epilogue.
+    @property
+    def _is_compared_again(self) -> bool:
+        """Whether the whole result is compared again: behind an activation nothing adds up."""
+        return self._right is not None or self.problem.activation is not None
 
-        It is believed as far as anybody: if NumPy's checksum says so.
-        """
-        plain = self.problem.without_epilogue()
-        found = assistant(plain) if self.problem.macs > _HOST_REFERENCE_MACS else None
-        if found is None:
+    def _by_device(self, assistant: Assistant) -> tuple[Array, Solver] | None:
+        """The result of a large problem without its epilogue as a device computes it, and who."""
+        if self.problem.macs <= _HOST_REFERENCE_MACS:
             return None
-        convolved, oracle = found[0][self._writes], found[1]
-        first, second, before, bias = self._tensors
+        found = assistant(self.problem.without_epilogue())
+        return None if found is None else (found[0][self._writes], found[1])
+
+    def _adds_up(self, convolved: Array, oracle: Solver) -> bool:
+        """Whether a device is believed, as far as anybody: if NumPy's checksum says so."""
+        plain = self.problem.without_epilogue()
+        first, second, before, _ = self._tensors
         is_plain = plain is self.problem
         checksum = self.checksum if is_plain else Checksum(plain, first, second, before, None)
-        if not checksum.allows(checksum.error_of(convolved), bound_of(oracle, plain)):
-            return None
+        return checksum.allows(checksum.error_of(convolved), bound_of(oracle, plain))
+
+    def _with_epilogue(self, convolved: Array) -> Right:
+        _, _, before, bias = self._tensors
         return finished_result(self.problem, convolved, before, bias)
+
+    @property
+    def _is_small(self) -> bool:
+        return math.prod(self.problem.shape(self._writes)) <= _FEW_RESULTS
 
     @cached_property
     def _magnitude(self) -> Array | None:
         """What errors are relative to in small results, whose values may all be nearly zero."""
-        if math.prod(self.problem.shape(self._writes)) > _FEW_RESULTS:
-            return None
-        return reference_magnitude(self.problem, *self._tensors)
+        return reference_magnitude(self.problem, *self._tensors) if self._is_small else None
 
     @property
     def _tensors(self) -> tuple[Array, Array, Array, Array | None]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from convfind.checking.accuracy import ErrorReport
+from convfind.checking.reference import Right
 from convfind.problem.contract import Problem
 from convfind.runtime.tensors import empty_memory, memory_of
 from convfind.solver import Solver
@@ -45,13 +46,22 @@ class Draw(ABC):
         """True if a run adds to what the results were."""
         return False
 
+    @property
+    def compared(self) -> Right | None:
+        """What all elements of the result may be compared with; None where a check does more."""
+        return None
+
     @abstractmethod
-    def make_ready(self, assistant: Assistant = no_assistant) -> None:
-        """Compute all that `check` compares with, before anybody's kernel has run."""
+    def make_ready(self, assistant: Assistant = no_assistant) -> bool:
+        """Compute all that `check` compares with, before anybody's kernel has run.
+
+        Returns:
+            True where the assistant has computed it, and was right.
+        """
 
     @abstractmethod
     def make_ready_again(self, assistant: Assistant = no_assistant) -> None:
-        """Compute all that `check_again` compares with."""
+        """Compute all that `check_again` compares with; the assistant is known to be right."""
 
     @abstractmethod
     def check(self, results: Results, solver: Solver) -> ErrorReport:
@@ -68,3 +78,14 @@ class Draw(ABC):
 
         Raises as `check` does.
         """
+
+    def judge(self, error: ErrorReport, solver: Solver) -> ErrorReport:
+        """Return an error from what is ``compared`` if it is small enough for `check`.
+
+        Raises as `check` does.
+        """
+        raise NotImplementedError
+
+    def judge_again(self, error: ErrorReport, solver: Solver) -> None:
+        """Do so for `check_again`."""
+        raise NotImplementedError

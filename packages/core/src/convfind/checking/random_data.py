@@ -24,6 +24,9 @@ LARGEST_WHOLE = {
 }
 #: Elements that one generator draws.
 _DRAWN_AT_ONCE = 1 << 18
+#: Elements that are drawn; larger tensors repeat them. No tensor has dimensions whose product this
+#: prime divides, so whoever reads a wrong element hardly ever reads the same number.
+_DRAWN = 4_194_301
 _SPARSE = {  # the tensor that gets zeros, so that sums stay small
     Direction.FORWARD: "w",
     Direction.BACKWARD_DATA: "w",
@@ -57,18 +60,23 @@ def random_data(
 def _random_tensor(
     problem: ConvProblem, name: str, rng: np.random.Generator, distribution: Distribution
 ) -> Array:
-    """Draw a tensor; a large one in pieces, each by a generator of its own."""
+    """Draw a tensor; a large one in pieces, each by a generator of its own, and copies of them."""
     shape = problem.tensor_layout(name).to_memory(problem.shape(name))
     dtype = problem.tensor_dtype(name)
     values = np.empty(math.prod(shape), dtype.numpy)
-    places = slices_of(values.size, _DRAWN_AT_ONCE)
+    drawn = values[:_DRAWN]
+    places = slices_of(drawn.size, _DRAWN_AT_ONCE)
     generators = [rng] if len(places) < 2 else rng.spawn(len(places))
 
     def draw(piece: tuple[slice, np.random.Generator]) -> None:
         place, own = piece
         values[place] = _random_values(own, place.stop - place.start, dtype, distribution)
 
+    def repeat(place: slice) -> None:
+        values[place] = drawn[: place.stop - place.start]
+
     side_by_side(draw, list(zip(places, generators, strict=False)))
+    side_by_side(repeat, slices_of(values.size, _DRAWN)[1:])
     return values.reshape(shape)
 
 

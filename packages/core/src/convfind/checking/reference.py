@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from convfind.checking.pieces import side_by_side, slices_of
 from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
 from convfind.types import DataType, Direction
@@ -27,9 +28,11 @@ Tap = tuple[slice | EllipsisType, ...]
 
 #: Elements of the largest gathered matrix: 128 MiB.
 BLOCK_ELEMENTS = 2**24
+#: Results that one thread finishes.
+_FINISHED_AT_ONCE = 2**19
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Right:
     """The right result of a problem, axes in the order of its layout."""
 
@@ -90,9 +93,21 @@ def finished_result(
     problem: ConvProblem, convolved: Array, z: Array | None = None, bias: Array | None = None
 ) -> Right:
     """Compute the same of a rounded result of ``problem.without_epilogue()``, whoever has it."""
+    if problem == problem.without_epilogue():
+        return Right(convolved, is_rounded=True)
     beta = problem.beta if problem.add and not problem.add_last else 0.0
-    sums = _with_addends(problem, convolved.astype(np.float64), beta, z, bias)
-    return Right.of(problem, _stored(problem, sums), z, is_rounded=True)
+
+    def finished(images: slice) -> Right:
+        few = problem.with_batch(images.stop - images.start)
+        added = None if z is None else z[images]
+        sums = _with_addends(few, convolved[images].astype(np.float64), beta, added, bias)
+        return Right.of(few, _stored(few, sums), added, is_rounded=True)
+
+    some = max(1, _FINISHED_AT_ONCE // max(math.prod(convolved.shape[1:]), 1))
+    parts = side_by_side(finished, slices_of(len(convolved), some))
+    yardsticks = [part.yardstick for part in parts if part.yardstick is not None]
+    result = np.concatenate([part.result for part in parts])
+    return Right(result, np.concatenate(yardsticks) if yardsticks else None, is_rounded=True)
 
 
 def _sums(

@@ -30,9 +30,10 @@ class ReferencedDraw(Draw):
         }
         super().__init__(problem, seed, in_memory)
 
-    def make_ready(self, assistant: Assistant = no_assistant) -> None:
+    def make_ready(self, assistant: Assistant = no_assistant) -> bool:
         """Compute the reference."""
         _ = self._right
+        return False
 
     def make_ready_again(self, assistant: Assistant = no_assistant) -> None:
         """Compute the reference."""

@@ -78,6 +78,18 @@ class TensorSet:
             msg = f"changed {name}, which it only reads"
             raise VerificationError(msg)
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether nothing lies between the elements of the results."""
+        return all(gaps is None for gaps in self._gaps.values())
+
+    def check_around(self) -> None:
+        """Raise `VerificationError` if something was written around the results."""
+        for name, result in self.results.items():
+            if complaint := result.complaint(self._device):
+                msg = f"{complaint} {name}"
+                raise VerificationError(msg)
+
     def outcome(self, memory: Mapping[str, Array]) -> dict[str, Array]:
         """Read the results, axes in the order of their layouts.
 
@@ -87,11 +99,9 @@ class TensorSet:
         Raises:
             VerificationError: something was written around them, or between their elements.
         """
+        self.check_around()
         views = {}
         for name, result in self.results.items():
-            if complaint := result.complaint(self._device):
-                msg = f"{complaint} {name}"
-                raise VerificationError(msg)
             self._device.read(result.buffer, memory[name], result.guard)
             gaps = self._gaps[name]
             if gaps is not None and not same_bytes(

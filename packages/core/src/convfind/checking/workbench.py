@@ -10,7 +10,8 @@ import numpy as np
 
 from convfind.cached import cached_property
 from convfind.checking.accuracy import ErrorReport
-from convfind.checking.draw import Assistant, Draw, Results
+from convfind.checking.comparer import Comparer
+from convfind.checking.draw import Assistant, Draw, Results, no_assistant
 from convfind.checking.draws import first_draw, timed_draw
 from convfind.checking.fingerprints import Fingerprints
 from convfind.checking.guards import Guarded, behind_guards
@@ -59,9 +60,12 @@ class Workbench:
         _ = self.sets
         if verify:
             _ = self._readback
-            self.first.draw.make_ready(self._assistant(self.first))
+            is_right = self.first.draw.make_ready(self._assistant(self.first))
             timed = self.sets[0]
-            timed.draw.make_ready_again(self._assistant(timed))
+            timed.draw.make_ready_again(self._assistant(timed) if is_right else no_assistant)
+            for draw in {self.first.draw, timed.draw}:
+                if self.comparer is not None and (right := draw.compared) is not None:
+                    self.comparer.expect(right)
 
     def restore(self) -> None:
         """Make all tensors what they were, whatever a candidate has done to them."""
@@ -98,6 +102,12 @@ class Workbench:
     def fingerprints(self) -> Fingerprints | None:
         """What tells on the device that memory has changed; None where the host reads it."""
         return Fingerprints.on(self._session)
+
+    @cached_property
+    def comparer(self) -> Comparer | None:
+        """What compares results on the device; None where the host does."""
+        name = self._problem.writes[0]
+        return Comparer.on(self._session, self._problem.operand(name).dtype, self.fingerprints)
 
     @cached_property
     def first(self) -> TensorSet:
@@ -138,11 +148,27 @@ class Workbench:
             VerificationError: one is wrong, or something was written around it.
             SolverError: the solver does not say what errors it may have.
         """
-        return place.draw.check(place.outcome(self._readback), solver)
+        error = self._error_there(place)
+        if error is None:
+            return place.draw.check(place.outcome(self._readback), solver)
+        return place.draw.judge(error, solver)
 
     def check_again(self, place: TensorSet, solver: Solver) -> None:
         """Check the results on any draw, in a quick way. Raises as `check` does."""
-        place.draw.check_again(place.outcome(self._readback), solver)
+        error = self._error_there(place)
+        if error is None:
+            place.draw.check_again(place.outcome(self._readback), solver)
+        else:
+            place.draw.judge_again(error, solver)
+
+    def _error_there(self, place: TensorSet) -> ErrorReport | None:
+        """Have the device say how far a result is off; None where the host has to see it."""
+        right = place.draw.compared
+        if self.comparer is None or right is None or not place.is_packed:
+            return None
+        place.check_around()
+        (result,) = place.results.values()
+        return self.comparer.compare(result, right)
 
     @cached_property
     def _readback(self) -> dict[str, Array]:

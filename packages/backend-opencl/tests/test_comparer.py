@@ -1,0 +1,130 @@
+"""Results compared where they are: by a CPU that passes for a GPU, or by a GPU."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from devices_for_tests import as_gpu
+
+from convfind.checking.accuracy import INFINITE_ERROR, ErrorReport, measure_error
+from convfind.checking.comparer import Comparer
+from convfind.checking.fingerprints import Fingerprints
+from convfind.checking.guards import POISON, Guarded
+from convfind.checking.reference import Right
+from convfind.device.target import DeviceKind
+from convfind.finddb import BinaryStore, FindDb
+from convfind.plugins.registry import Registry
+from convfind.runtime.backend import Device
+from convfind.runtime.kernel_cache import KernelCache
+from convfind.runtime.session import Session
+from convfind.types import DataType
+
+Array = np.ndarray[Any, Any]
+
+TYPES = [DataType.FLOAT64, DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16, DataType.INT32]
+SIZES = [1, 255, 257, 100_003]
+
+
+def session_on(device: Device) -> Session:
+    kernels = KernelCache(device, BinaryStore.open(None), 1)
+    return Session(device, Registry.build([], load_entry_points=False), FindDb.open(None), kernels)
+
+
+@pytest.fixture
+def far(device: Device) -> Session:
+    """A session on a GPU with double precision, whose memory the host does not share."""
+    gpu = as_gpu(device, compute_units=8, features=device.target.features - {"unified-memory"})
+    if gpu.target.has("unified-memory") or not gpu.target.has("fp64"):
+        pytest.skip(f"{gpu.target.name} shares the host's memory, or lacks double precision")
+    return session_on(gpu)
+
+
+def comparer_on(session: Session, dtype: DataType) -> Comparer:
+    found = Comparer.on(session, dtype, Fingerprints.on(session))
+    assert found is not None
+    return found
+
+
+def there(session: Session, array: Array) -> Guarded:
+    guarded = Guarded.allocated(session.device, array.nbytes, 512)
+    guard = np.full(guarded.guard, POISON, np.uint8)
+    image = np.concatenate([guard, array.reshape(-1).view(np.uint8), guard])
+    session.device.write(guarded.buffer, image)
+    return guarded
+
+
+def compared(session: Session, result: Array, right: Right) -> ErrorReport:
+    comparer = comparer_on(session, DataType(result.dtype.name))
+    comparer.expect(right)
+    report = comparer.compare(there(session, result), right)
+    assert report is not None
+    return report
+
+
+def drawn(dtype: DataType, size: int) -> Array:
+    values = 200 * np.random.default_rng(size).random(size) - 100
+    return values.astype(dtype.numpy)
+
+
+def same(one: ErrorReport, other: ErrorReport) -> bool:
+    return one.max_error == pytest.approx(other.max_error, rel=1e-12) and one.rms_error == (
+        pytest.approx(other.rms_error, rel=1e-9)
+    )
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("is_rounded", [False, True])
+def test_the_device_measures_what_the_host_measures(
+    far: Session, dtype: DataType, size: int, is_rounded: bool
+) -> None:
+    result = drawn(dtype, size)
+    right = result.astype(np.float64) + np.random.default_rng(1).integers(-3, 4, size)
+    right = right.astype(dtype.numpy) if is_rounded else right
+    expected = measure_error(result, right)
+    assert same(compared(far, result, Right(right)), expected)
+    yardstick = np.abs(right.astype(np.float64)) + 7
+    expected = measure_error(result, right, None, yardstick)
+    assert same(compared(far, result, Right(right, yardstick)), expected)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("place", [0, 70_000, -1])
+def test_what_is_not_finite_is_infinitely_wrong(far: Session, place: int, value: float) -> None:
+    result = drawn(DataType.FLOAT32, 100_003)
+    right = Right(result.copy())
+    result[place] = value
+    assert compared(far, result, right) == INFINITE_ERROR
+
+
+def test_one_step_between_the_smallest_numbers_is_no_error(far: Session) -> None:
+    step = np.finfo(np.float16).smallest_subnormal
+    zeros = Right(np.zeros(300))
+    assert compared(far, np.full(300, step), zeros).max_error == 0
+    assert compared(far, np.full(300, 2 * step), zeros).max_error == math.inf
+
+
+def test_what_is_right_is_uploaded_again_where_somebody_wrote_into_it(far: Session) -> None:
+    result = drawn(DataType.FLOAT32, 5000)
+    right, comparer = Right(result.copy()), comparer_on(far, DataType.FLOAT32)
+    comparer.expect(right)
+    for copy in comparer._copies[right]:
+        far.device.write(copy.buffer, np.ones(5000, np.float32))
+    report = comparer.compare(there(far, result), right)
+    assert report is not None
+    assert report.max_error == 0
+
+
+def test_nothing_is_compared_with_what_nobody_expected(far: Session) -> None:
+    result = drawn(DataType.FLOAT32, 10)
+    assert comparer_on(far, DataType.FLOAT32).compare(there(far, result), Right(result)) is None
+
+
+def test_the_host_compares_what_it_shares(device: Device) -> None:
+    if device.target.kind is DeviceKind.CPU:
+        session = session_on(device)
+        assert Fingerprints.on(session) is None
+        assert Comparer.on(session, DataType.FLOAT32, None) is None

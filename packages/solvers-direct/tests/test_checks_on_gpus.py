@@ -1,0 +1,62 @@
+"""Checks of candidates on a GPU, or a CPU that passes for one, which compares by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from devices_for_tests import as_gpu
+
+from convfind.checking.guards import poisoned
+from convfind.checking.workbench import Workbench
+from convfind.errors import VerificationError
+from convfind.finddb import BinaryStore, FindDb
+from convfind.plugins.registry import default_registry
+from convfind.problem import ConvProblem
+from convfind.runtime.backend import Device
+from convfind.runtime.kernel_cache import KernelCache
+from convfind.runtime.session import Session
+from convfind.solver import asking
+
+pytest_plugins = ["convfind.testing.fixtures"]
+
+
+def test_no_result_of_a_candidate_is_read_back(
+    convfind_device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    features = convfind_device.target.features - {"unified-memory"}
+    gpu = as_gpu(convfind_device, compute_units=8, features=features)
+    if gpu.target.has("unified-memory") or not gpu.target.has("fp64"):
+        pytest.skip(f"{gpu.target.name} shares the host's memory, or lacks double precision")
+    kernels = KernelCache(gpu, BinaryStore.open(None), 1)
+    far = Session(gpu, default_registry(), FindDb.open(None), kernels)
+    monkeypatch.setattr("convfind.checking.conv_draw._HOST_REFERENCE_MACS", 0)
+    problem = ConvProblem.forward(x=(2, 8, 40, 40), w=(16, 8, 3, 3), padding=1)
+    solver = far.registry.find_solver("direct-naive-fwd")
+    assert solver is not None
+    bench = Workbench(problem, far, constant_weights=False)
+    bench.make_ready(verify=True)
+    assert bench.first.draw.compared is not None
+    assert bench.sets[0].draw.compared is not None, "the device is believed, as it was right"
+    recipe = asking.recipe(solver, problem, far.target)
+    candidate = bench.candidate(recipe, far.kernels.load_or_raise(recipe.programs))
+    reads: list[int] = []
+    read = far.device.read
+
+    def watched(buffer: Any, array: Any, offset: int = 0) -> None:
+        reads.append(array.nbytes)
+        read(buffer, array, offset)
+
+    monkeypatch.setattr(far.device, "read", watched)
+    assert candidate.verify(solver).max_error < 1e-5
+    candidate.sample()
+    candidate.confirm(solver)
+    result = problem.operand("y").nbytes
+    assert result not in reads
+    place = bench.next_set()
+    candidate.run_on(place)
+    y = place.results["y"]
+    far.device.write(y.buffer, np.append(poisoned(y.guard), np.full(4, 1, np.uint8)))
+    with pytest.raises(VerificationError, match="right at first, and wrong when it was timed"):
+        bench.check_again(place, solver)
