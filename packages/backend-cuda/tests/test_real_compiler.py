@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from shipped_programs import NVIDIA_ARCHITECTURES, kind_of, programs_of, shared_out
 
-from convfind.checking.fingerprints import program_for
+from convfind.checking import comparer, fingerprints
 from convfind.cli import build_program
 from convfind.errors import DeviceError, KernelBuildError
 from convfind.kit.assembler_log import figures_in
@@ -97,15 +97,18 @@ def test_every_architecture_is_compiled_for(arch: str) -> None:
 
 
 @pytest.mark.parametrize("arch", NVIDIA_ARCHITECTURES)
-def test_what_takes_fingerprints_compiles(arch: str) -> None:
+def test_what_checks_results_compiles(arch: str) -> None:
     from convfind_backend_cuda.compiler import Compiler
     from convfind_backend_cuda.target import absent
 
     target = absent(arch)
-    compiler, program = Compiler(target), program_for(target)
-    compiler.compile(program)
-    (kernel,) = figures_in(compiler.build_log(program)).values()
-    assert kernel.spilled == 0
+    compiler = Compiler(target)
+    types = ("float64", "float32", "float16", "bfloat16", "int32")
+    compares = [comparer.program_for(target, one, one, "float64") for one in types]
+    for program in (fingerprints.program_for(target), *compares):
+        compiler.compile(program)
+        (kernel,) = figures_in(compiler.build_log(program)).values()
+        assert kernel.spilled == 0
 
 
 def test_a_limit_of_registers_is_kept() -> None:
