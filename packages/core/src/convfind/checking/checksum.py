@@ -30,6 +30,7 @@ from convfind.checking.accuracy import (
 )
 from convfind.checking.pieces import side_by_side, slices_of
 from convfind.problem import ConvProblem
+from convfind.settings import usable_cpus
 from convfind.types import DataType, Direction
 
 Array = np.ndarray[Any, Any]
@@ -38,8 +39,9 @@ Place = tuple[slice | EllipsisType, ...]
 
 #: Products of taps with data that are in memory at a time: 4 MiB.
 _BLOCK = 2**19
-#: Results that are added up at a time: what they are converted to stays in a core's cache.
-_RESULTS = 2**15
+#: Results that are added up at a time: what they are converted to stays in a core's cache. Many
+#: threads hold each other up between smaller pieces.
+_RESULTS = 2**15 if usable_cpus() < 8 else 2**17
 #: Results that one thread adds up.
 _ADDED_AT_ONCE = 2**19
 _SLACK = 2.0

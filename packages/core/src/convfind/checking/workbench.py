@@ -15,6 +15,7 @@ from convfind.checking.draw import Assistant, Draw, Results, no_assistant
 from convfind.checking.draws import first_draw, timed_draw
 from convfind.checking.fingerprints import Fingerprints
 from convfind.checking.guards import Guarded, behind_guards
+from convfind.checking.oracle import oracle_for
 from convfind.checking.tensor_set import LEAST_GUARD, TensorSet, has_contents
 from convfind.device.target import DeviceKind
 from convfind.errors import VerificationError
@@ -23,7 +24,6 @@ from convfind.runtime.backend import Device, InvokeArgs, Invoker
 from convfind.runtime.session import Session
 from convfind.runtime.tensors import empty_memory
 from convfind.solver import Solver, asking
-from convfind.solver.config import Config
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Memory, Recipe
 
@@ -191,15 +191,10 @@ class Workbench:
 
     def _by_last_resort(self, problem: Problem, place: TensorSet) -> tuple[Results, Solver] | None:
         """Run a last resort, summing in double precision, that leaves its tensors as they are."""
-        target = self._session.target
-        solvers, _ = self._session.registry.solvers_for(target, problem.kind)
-        last_resorts = (solver for solver in solvers if solver.is_last_resort)
-        taking = (s for s in last_resorts if asking.applicability(s, problem, target))
-        solver = next(taking, None)
-        if solver is None:
+        oracle = oracle_for(problem, self._session.target, self._session.registry)
+        if oracle is None:
             return None
-        double = Config(accumulate="double") if target.has("fp64") else None
-        recipe = asking.recipe(solver, problem, target, double)
+        solver, recipe = oracle
         candidate = self.candidate(recipe, self._session.kernels.load_or_raise(recipe.programs))
         candidate.run_on(place)
         place.check_reads()

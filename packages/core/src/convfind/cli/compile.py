@@ -11,7 +11,7 @@ import click
 from rich.table import Table
 
 import convfind
-from convfind.checking import comparer, fingerprints
+from convfind.checking import oracle
 from convfind.cli.app import App, ProblemCommand, new_table
 from convfind.cli.policy_options import device_option
 from convfind.cli.problem_options import PROBLEM_HELP, layers_option, takes_problems
@@ -161,13 +161,10 @@ def programs_for(
 ) -> dict[Program, tuple[str, ...]]:
     """Return what finds of the problems launch, with the solvers of each program."""
     found: dict[Program, dict[str, None]] = {}
-    if problems and fingerprints.are_taken_on(target):
-        found[fingerprints.program_for(target)] = {}
-        for problem in problems if target.has("fp64") else ():
-            dtype = problem.operand(problem.writes[0]).dtype.value
-            for right in (dtype, "float64"):
-                found[comparer.program_for(target, dtype, right, right)] = {}
-    for problem in dict.fromkeys(problem.plain() for problem in problems):
+    plain = dict.fromkeys(problem.plain() for problem in problems)
+    if plain:
+        found |= {program: {} for program in oracle.programs_for(plain, target, registry)}
+    for problem in plain:
         for solver in registry.candidates_for(problem, target)[0]:
             if asking.applicability(solver, problem, target):
                 for program in asking.recipe(solver, problem, target).programs:

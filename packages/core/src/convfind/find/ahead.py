@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 
+from convfind.checking.oracle import programs_for
 from convfind.find.budget import Budget
 from convfind.find.decision import Action, decide
 from convfind.find.isolation.choice import is_isolated
@@ -31,7 +32,11 @@ def compile_ahead(
     budget = Budget(policy.time_budget)
     if budget.is_spent:
         return 0
-    programs = first_programs(problems, session, policy)
+    problems = list(problems)
+    programs = list(first_programs(problems, session, policy))
+    if programs and policy.verify:
+        plain = {problem.plain() for problem in problems}
+        programs += programs_for(plain, session.target, session.registry)
     total, done, before = session.kernels.pending(programs), 0, session.kernels.compiled
 
     def count() -> None:
