@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from typing import Any, ClassVar
 
 import pytest
@@ -133,6 +134,39 @@ def test_a_solver_that_promises_too_much_does_not_keep_others_out(
     found = bench.open("mock-static", extra=(boaster, *modest)).find(problem)
     assert found.best.solver == "humble"
     assert outrun(found) == {"slow"}
+
+
+def test_who_is_far_behind_runs_four_times_and_who_is_close_until_that_is_settled(
+    bench: Any, problem: ConvProblem
+) -> None:
+    behind, close = Runner("behind", 500), Runner("close", 52)
+    runs: Counter[Any] = Counter()
+
+    def count(launch: Launch) -> bool:
+        runs[dict(launch.kernel.program.defines).get("MICROSECONDS")] += 1
+        return False
+
+    bench.backend.faults.launch = count
+    found = bench.open("mock-static", extra=(FAST, close, behind)).find(problem)
+    assert {one.solver: one.samples for one in found.solutions} == {
+        "fast": 5,
+        "close": 5,
+        "behind": 1,
+    }
+    checked, confirmed, others, rounds, winner = 1, 1, 2, 5, 1
+    assert runs == {
+        500: checked + confirmed + others,
+        52: checked + confirmed + rounds,
+        50: checked + confirmed + rounds + winner,
+    }
+
+
+def test_who_has_nobody_to_run_against_is_not_timed_for_long(
+    bench: Any, problem: ConvProblem
+) -> None:
+    found = bench.open("mock-static", extra=(FAST, Runner("behind", 500))).find(problem)
+    assert found.best.solver == "fast"
+    assert 6 <= found.best.samples <= 9
 
 
 def test_programs_that_are_ready_run_where_others_would_not_be_compiled(

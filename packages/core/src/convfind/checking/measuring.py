@@ -55,10 +55,10 @@ class Sampling:
 
 
 USUAL = Sampling(samples=60, seconds=0.15, final_seconds=0.3)
-#: Enough to see who is close to the best; the others race no further.
-FIRST_ROUND = Sampling(samples=3, seconds=0.0, final_seconds=0.0)
+#: In a race, runs after which one that is never close to the best gets no further.
+FIRST_RUNS = 3
 #: What is enough of a race's only finalist, whose time nobody's is compared with, ...
-ALONE_WIDTH = 0.04
+ALONE_WIDTH, ALONE_SAMPLES = 0.04, 9
 #: ... and of several: a network's layers are won by so many finals that only the mean counts.
 RACE_LOSS = 0.0025
 QUICK = Sampling(samples=24, seconds=0.04, final_seconds=0.1)

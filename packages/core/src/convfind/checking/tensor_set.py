@@ -46,7 +46,8 @@ class TensorSet:
         written = {name: memory.buffer for name, memory in self.results.items()}
         self.args = InvokeArgs(**self._reads, **written)
         self.restore()
-        self.reset_results()
+        if draw.reads_results:
+            self.reset_results()
         self._fingerprints = fingerprints
         self._marks = {} if fingerprints is None else self._fingerprints_now(fingerprints)
 

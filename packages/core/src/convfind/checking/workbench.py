@@ -39,7 +39,7 @@ class Workbench:
     """Random tensors for a plain problem, and what is right for them.
 
     There are two draws. Candidates are checked on the first, the same in every find. They are timed
-    on the second, which is new in every find, and what the last of those runs wrote is checked as
+    on the second, which is new in every find, and what one more run on that writes is checked as
     well: so nobody is right for some data or some runs only.
     """
 
@@ -228,7 +228,6 @@ class Candidate:
         self._workspace = workspace
         self._packed = {draw: _Packed(memory) for draw, memory in packed.items()}
         self._args: dict[TensorSet, InvokeArgs] = {}
-        self._last: TensorSet | None = None
 
     def pack(self, prepare: Invoker) -> None:
         """Pack the weights of each draw, once."""
@@ -241,8 +240,7 @@ class Candidate:
 
     def sample(self) -> float:
         """Run once on the next copy of the tensors; return milliseconds of device time."""
-        self._last = self._bench.next_set()
-        return self._invoker.timed(self._args_of(self._last))
+        return self._invoker.timed(self._args_of(self._bench.next_set()))
 
     def run_once(self) -> float:
         """Run on a poisoned result, as a check needs it; return milliseconds of device time."""
@@ -266,27 +264,23 @@ class Candidate:
         self._bench.first.check_reads()
         report = self._bench.check(self._bench.first, solver)
         self.check_memory()
-        # What others have left in the results must not be taken for this one's.
-        for place in self._bench.sets:
-            if place is not self._bench.first:
-                place.reset_results()
         return report
 
-    def confirm(self, solver: Solver, *, again: bool = False) -> None:
-        """Check what the last timed run wrote, or another run if ``again``. Raises as `verify`."""
-        place = self._last
-        if place is None:
-            return
-        # A result that is added to is right after the first run only.
-        if again or place.draw.reads_results:
-            self.run_on(place)
+    def confirm(self, solver: Solver) -> float:
+        """Run once more, on what is timed, and check that; return milliseconds of device time.
+
+        Raises as `verify` does.
+        """
+        place = self._bench.next_set()
+        milliseconds = self.run_on(place)
         if place.changed():
             # By an earlier candidate, in a run that nobody looked at? Then it does not recur.
             self._bench.restore()
-            self.run_on(place)
+            milliseconds = self.run_on(place)
             place.check_reads()
         self._bench.check_again(place, solver)
         self.check_memory()
+        return milliseconds
 
     def check_memory(self) -> None:
         """Raise `VerificationError` if something beside the tensors was written."""

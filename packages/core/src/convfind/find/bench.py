@@ -43,8 +43,11 @@ class Candidate(Protocol):
     def sample(self) -> float:
         """Run once on the next copy of the tensors; return milliseconds of device time."""
 
-    def confirm(self, solver: Solver, *, again: bool = False) -> None:
-        """Check what the last timed run wrote, or another run if ``again``. Raises as `verify`."""
+    def confirm(self, solver: Solver) -> float:
+        """Run once more, on what is timed, and check that; return milliseconds of device time.
+
+        Raises as `verify` does.
+        """
 
 
 class Bench(Protocol):

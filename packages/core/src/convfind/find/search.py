@@ -9,18 +9,20 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeGuard
 
 from convfind.checking.measuring import (
+    ALONE_SAMPLES,
     ALONE_WIDTH,
     FINALIST_FACTOR,
-    FIRST_ROUND,
+    FIRST_RUNS,
     QUICK,
     RACE_LOSS,
     USUAL,
+    Measurement,
     measure,
     measure_finalists,
 )
 from convfind.device.target import DeviceKind
 from convfind.errors import DeviceError, KernelBuildError, SolverError
-from convfind.find.bench import KNOWN, Bench
+from convfind.find.bench import KNOWN, Bench, Candidate
 from convfind.find.budget import Budget
 from convfind.find.isolation.choice import bench_for
 from convfind.find.known import known
@@ -259,8 +261,11 @@ class Search:
     def _try(self, trial: Trial) -> None:
         """Check and time one candidate."""
         try:
-            self.time(trial)
-            self.confirm(trial)
+            if self.policy.races:
+                self._time_once(trial)
+            else:
+                self.time(trial)
+                self.confirm(trial)
             is_limited = self._is_limited(trial)
         except asking.FAILURES as error:
             self._fail(trial, error)
@@ -274,18 +279,34 @@ class Search:
 
     def time(self, trial: Trial) -> None:
         """Check a candidate and time it. Raises what is a refusal of its solver."""
+        candidate = self._checked(trial)
+        trial.measurement = measure(candidate.sample, self._outcome.best_ms, self._sampling)
+
+    def confirm(self, trial: Trial) -> None:
+        """Check a trial after it was timed. Raises `VerificationError`."""
+        if self.policy.verify and trial.candidate is not None:
+            trial.candidate.confirm(trial.solver)
+
+    def _checked(self, trial: Trial) -> Candidate:
+        """Put a trial on the bench and check it. Raises what is a refusal of its solver."""
         candidate = trial.candidate = self.bench.candidate(trial.recipe)
         if self.policy.verify:
             trial.error = candidate.verify(trial.solver).max_error
         else:
             candidate.run_once()
-        sampling = FIRST_ROUND if self.policy.races else self._sampling
-        trial.measurement = measure(candidate.sample, self._outcome.best_ms, sampling)
+        return candidate
 
-    def confirm(self, trial: Trial, *, again: bool = False) -> None:
-        """Check a trial after it was timed. Raises `VerificationError`."""
-        if self.policy.verify and trial.candidate is not None:
-            trial.candidate.confirm(trial.solver, again=again)
+    def _time_once(self, trial: Trial) -> None:
+        """Do the same, and confirm it, in as few runs as show who is close to the best.
+
+        The run that is confirmed is timed. Others are while none was close: a slow one may be the
+        machine's fault. The fastest counts.
+        """
+        candidate, best = self._checked(trial), self._outcome.best_ms
+        times = [candidate.confirm(trial.solver) if self.policy.verify else candidate.sample()]
+        while best is not None and len(times) < FIRST_RUNS and min(times) > FINALIST_FACTOR * best:
+            times.append(candidate.sample())
+        trial.measurement = Measurement((min(times),))
 
     def _fail(self, trial: Trial, error: BaseException) -> None:
         """Refuse a trial; what it may have done to the tensors is undone for the others."""
@@ -330,7 +351,7 @@ class Search:
                 continue
             best = min(trials, key=lambda trial: trial.median)
             try:
-                self.confirm(best, again=True)
+                self.confirm(best)
                 return
             except asking.FAILURES as error:
                 self._lose(best, error)
@@ -349,7 +370,8 @@ class Search:
         if len(finalists) < 2:
             (winner,) = finalists
             if self.policy.races and winner.candidate and not self._budget.is_spent:
-                winner.measurement = measure(winner.sample_again, None, sampling)
+                alone = replace(sampling, samples=ALONE_SAMPLES)
+                winner.measurement = measure(winner.sample_again, None, alone)
             return
         samples = [trial.sample_again for trial in finalists]
         measurements = measure_finalists(samples, sampling, lambda: self._budget.is_spent)

@@ -23,7 +23,6 @@ class IsolatedCandidate:
         self._number = next(bench.child.numbers)
         self._life = 0
         self._was_timed = False
-        self._is_timed = False  # in this life
         weakref.finalize(self, bench.forgotten.append, self._number).atexit = False
         bench.attempt(self._put)
 
@@ -38,27 +37,29 @@ class IsolatedCandidate:
 
     def sample(self) -> float:
         """Run once on the next copy of the tensors; return milliseconds of device time."""
-        milliseconds = float(self._ask("sample"))
-        self._was_timed = self._is_timed = True
-        self._bench.limits.note_run(milliseconds)
+        milliseconds = self._timed("sample")
         if not self._bench.verifies:
             self._bench.limits.note_through()
         return milliseconds
 
-    def confirm(self, solver: Solver, *, again: bool = False) -> None:
-        """Check what the last timed run wrote, or another run if ``again``."""
-        self._ask("confirm", again)
+    def confirm(self, solver: Solver) -> float:
+        """Run once more, on what is timed, and check that; return milliseconds of device time."""
+        milliseconds = self._timed("confirm")
         self._bench.limits.note_through()
+        return milliseconds
 
-    def _ask(self, method: str, *arguments: object) -> Any:
-        return self._bench.attempt(lambda: self._asked(method, arguments))
+    def _timed(self, method: str) -> float:
+        milliseconds = float(self._ask(method))
+        self._was_timed = True
+        self._bench.limits.note_run(milliseconds)
+        return milliseconds
 
-    def _asked(self, method: str, arguments: tuple[object, ...]) -> Any:
+    def _ask(self, method: str) -> Any:
+        return self._bench.attempt(lambda: self._asked(method))
+
+    def _asked(self, method: str) -> Any:
         self._put()
-        if method == "confirm" and self._was_timed and not self._is_timed:
-            self._call("sample", self._number)  # its last run was in another life
-            self._is_timed = True
-        return self._call(method, self._number, *arguments)
+        return self._call(method, self._number)
 
     def _put(self) -> None:
         bench = self._bench
@@ -70,7 +71,7 @@ class IsolatedCandidate:
             bench.ask("forget", forgotten)
         bench.send(self._recipe.programs)
         self._call("candidate", bench.number, self._number, self._recipe, self._solver)
-        self._life, self._is_timed = life, False
+        self._life = life
 
     def _call(self, method: str, *arguments: object) -> Any:
         limits = self._bench.limits

@@ -131,10 +131,10 @@ class Server:
         """Time a candidate."""
         return self._candidates[candidate][1].sample()
 
-    def confirm(self, candidate: int, again: bool) -> None:
-        """Check a candidate's last run."""
+    def confirm(self, candidate: int) -> float:
+        """Check a candidate on what is timed."""
         _, on_bench, solver = self._candidates[candidate]
-        on_bench.confirm(solver, again=again)
+        return on_bench.confirm(solver)
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function with the session."""
