@@ -9,15 +9,13 @@ import pytest
 
 from convfind.errors import ProblemError
 from convfind_operators.element_type import ElementType
+from convfind_operators.joining import ConcatProblem, SplitProblem
+from convfind_operators.pad import PadMode, PadProblem
 from convfind_operators.rearrangement import (
     ChannelShuffleProblem,
-    ConcatProblem,
     CopyProblem,
     ExpandProblem,
-    PadMode,
-    PadProblem,
     SliceProblem,
-    SplitProblem,
     TileProblem,
     TransposeProblem,
 )

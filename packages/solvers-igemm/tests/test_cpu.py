@@ -7,13 +7,12 @@ from itertools import cycle
 from typing import Any
 
 import pytest
-from devices_for_tests import on_cpu
+from devices_for_tests import of_instructions, on_cpu
 from drawn_shapes import assert_drawn
 from hypothesis import strategies as st
 
 from convfind.device.target import DeviceKind
 from convfind.errors import ProblemError
-from convfind.kit.register_tile import REGISTER_TILES
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.runtime.backend import Device
@@ -177,18 +176,14 @@ def test_other_devices_and_sizes_are_refused(solver: CpuSolver, convfind_device:
 
 # In turns: each kernel is compiled with both.
 @pytest.mark.parametrize(
-    ("solver", "tile"),
-    list(zip(SOLVERS, cycle([(6, 1), (5, 1)]))),
+    ("solver", "arch"),
+    list(zip(SOLVERS, cycle(["x86-64-avx2", "aarch64"]))),
     ids=lambda v: getattr(v, "solver_id", v),
 )
 def test_register_tiles_of_other_instruction_sets(
-    solver: CpuSolver,
-    tile: tuple[int, int],
-    convfind_device: Device,
-    monkeypatch: pytest.MonkeyPatch,
+    solver: CpuSolver, arch: str, convfind_device: Device
 ) -> None:
-    device = on_cpu(convfind_device)
-    monkeypatch.setitem(REGISTER_TILES, device.target.arch, tile)
+    device = of_instructions(on_cpu(convfind_device), arch)
     layout = Layout.of(2, channels_last=solver.channels_last)
     shapes = [
         ConvProblem.create(

@@ -6,12 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from devices_for_tests import on_cpu
+from devices_for_tests import of_instructions, on_cpu
 from drawn_shapes import assert_drawn
 from hypothesis import strategies as st
 
 from convfind.device.target import DeviceKind
-from convfind.kit.register_tile import REGISTER_TILES
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.runtime.backend import Device
@@ -65,13 +64,9 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("tile", [None, (6, 1), (5, 1), (12, 2)], ids=str)
-def test_edges_of_tiles(
-    convfind_device: Device, tile: tuple[int, int] | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    device = on_cpu(convfind_device)
-    if tile is not None:
-        monkeypatch.setitem(REGISTER_TILES, device.target.arch, tile)
+@pytest.mark.parametrize("arch", ["x86-64-avx2", "aarch64", "x86-64-avx512"])
+def test_edges_of_tiles(convfind_device: Device, arch: str) -> None:
+    device = of_instructions(on_cpu(convfind_device), arch)
     assert_solver(SOLVER, device, shapes=SHAPES, every_variant=False)
 
 

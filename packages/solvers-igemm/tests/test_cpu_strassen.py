@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from devices_for_tests import on_cpu
+from devices_for_tests import of_instructions, on_cpu
 
-from convfind.kit.register_tile import REGISTER_TILES
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.runtime.backend import Device, InvokeArgs
@@ -66,11 +65,8 @@ def test_the_conformance_kit_finds_nothing(solver: Strassen, convfind_device: De
 
 
 @each_solver
-def test_narrow_register_tile(
-    solver: Strassen, convfind_device: Device, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    device = on_cpu(convfind_device)
-    monkeypatch.setitem(REGISTER_TILES, device.target.arch, (5, 1))
+def test_narrow_register_tile(solver: Strassen, convfind_device: Device) -> None:
+    device = of_instructions(on_cpu(convfind_device), "aarch64")
     assert_solver(solver, device, shapes=shapes(solver)[:5], every_variant=False)
 
 

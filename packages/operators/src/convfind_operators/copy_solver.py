@@ -9,8 +9,9 @@ from convfind.reasons import Reason
 from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.recipe import Step
 from convfind_operators.element_map import ElementMap, copy_of
+from convfind_operators.pad import PadProblem
 from convfind_operators.padding import Padding
-from convfind_operators.rearrangement import PadProblem, Rearrangement
+from convfind_operators.rearrangement import Rearrangement
 from convfind_operators.solver import OperatorSolver, walkable
 from convfind_operators.transposition import Transposition
 from convfind_operators.walk import MOST_AXES, Walk

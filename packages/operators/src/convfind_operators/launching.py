@@ -29,8 +29,8 @@ IN_FOURS: Final = (ElementType.FLOAT32, ElementType.FLOAT16, ElementType.BFLOAT1
 
 
 def has_vectors(target: Target) -> bool:
-    """Whether kernels work on vectors of neighbours: on CPUs, in OpenCL C."""
-    return target.kind is DeviceKind.CPU and target.backend != "hip"
+    """Return whether kernels work on vectors of neighbours, as they do on CPUs, in OpenCL C."""
+    return target.kind is DeviceKind.CPU
 
 
 def kernel(

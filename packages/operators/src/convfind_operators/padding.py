@@ -18,7 +18,7 @@ from convfind_operators.launching import (
     row_sizes,
     streamed,
 )
-from convfind_operators.rearrangement import PadMode, PadProblem
+from convfind_operators.pad import PadMode, PadProblem
 from convfind_operators.walk import MOST_AXES, View, Walk
 
 #: Elements of a work-item on GPUs that are loaded before the first is stored.

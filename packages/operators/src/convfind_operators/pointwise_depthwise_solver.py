@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from convfind.device.target import Target
+from convfind.kit.register_tile import has_many_registers
 from convfind.problem.activation import Activation
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
@@ -125,7 +126,7 @@ def _macro(activation: Activation | None) -> str | None:
 
 
 def _macros(problem: PointwiseDepthwiseProblem, target: Target) -> dict[str, int | str]:
-    rows, columns = _MANY_REGISTERS if target.arch == "x86-64-avx512" else _FEW_REGISTERS
+    rows, columns = _MANY_REGISTERS if has_many_registers(target) else _FEW_REGISTERS
     height, width = problem.size
     macros: dict[str, int | str] = {
         "FILTER_H": height,

@@ -12,20 +12,19 @@ from convfind_operators.elementwise import (
 )
 from convfind_operators.epilogue_gradient import EpilogueGradientProblem
 from convfind_operators.gather import GatherElementsProblem, GatherProblem
+from convfind_operators.joining import ConcatProblem, SplitProblem
 from convfind_operators.local_response import LocalResponseNormProblem
 from convfind_operators.matmul import MatMulProblem
 from convfind_operators.normalization import GroupNormProblem, LayerNormProblem, RMSNormProblem
 from convfind_operators.operator import Operator
+from convfind_operators.pad import PadProblem
 from convfind_operators.pointwise_depthwise import PointwiseDepthwiseProblem
 from convfind_operators.pooling import PoolingProblem
 from convfind_operators.rearrangement import (
     ChannelShuffleProblem,
-    ConcatProblem,
     CopyProblem,
     ExpandProblem,
-    PadProblem,
     SliceProblem,
-    SplitProblem,
     TileProblem,
     TransposeProblem,
 )

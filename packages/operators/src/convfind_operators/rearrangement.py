@@ -1,21 +1,19 @@
-"""Operators that move elements: `CopyProblem`, `TransposeProblem`, `ConcatProblem`, their kin."""
+"""Operators that move the elements of one tensor: `CopyProblem`, `TransposeProblem`, their kin."""
 
 from __future__ import annotations
 
-import itertools
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from convfind.errors import ProblemError
 from convfind_operators.element_type import ElementType
 from convfind_operators.elementwise import broadcast
-from convfind_operators.operand import Array, Operand, Shape, packed_strides
-from convfind_operators.operator import Operator, shape_of, word
+from convfind_operators.operand import Array, Shape, packed_strides
+from convfind_operators.operator import Operator, shape_of
 from convfind_operators.walk import View, Walk
 
 Tensors = tuple[tuple[str, Shape, ElementType], ...]
@@ -42,7 +40,7 @@ class Rearrangement(Operator):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _OfOne(Rearrangement):
+class OfOneTensor(Rearrangement):
     """Elements of one tensor."""
 
     x: Shape
@@ -74,7 +72,7 @@ class _OfOne(Rearrangement):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CopyProblem(_OfOne):
+class CopyProblem(OfOneTensor):
     """``y = x`` in another layout or with other strides.
 
     Attributes:
@@ -109,7 +107,7 @@ class CopyProblem(_OfOne):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransposeProblem(_OfOne):
+class TransposeProblem(OfOneTensor):
     """The axes of x in another order: axis i of y is axis ``order[i]`` of x."""
 
     kind: ClassVar[str] = "transpose"
@@ -139,7 +137,7 @@ class TransposeProblem(_OfOne):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChannelShuffleProblem(_OfOne):
+class ChannelShuffleProblem(OfOneTensor):
     """The channels of x dealt out anew: the first of each group, then the second of each."""
 
     kind: ClassVar[str] = "channel-shuffle"
@@ -175,7 +173,7 @@ class ChannelShuffleProblem(_OfOne):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExpandProblem(_OfOne):
+class ExpandProblem(OfOneTensor):
     """x repeated along axes of size 1, and along new ones before."""
 
     kind: ClassVar[str] = "expand"
@@ -204,7 +202,7 @@ class ExpandProblem(_OfOne):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TileProblem(_OfOne):
+class TileProblem(OfOneTensor):
     """x repeated along each axis so many times."""
 
     kind: ClassVar[str] = "tile"
@@ -241,7 +239,7 @@ class TileProblem(_OfOne):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SliceProblem(_OfOne):
+class SliceProblem(OfOneTensor):
     """A part of x: for each axis where it begins, how many elements, how far apart, either way."""
 
     kind: ClassVar[str] = "slice"
@@ -277,207 +275,3 @@ class SliceProblem(_OfOne):
             for begin, count, step in zip(self.begin, self.count, self.step, strict=True)
         )
         return {"y": inputs["x"][np.ix_(*picked)] if self.x else inputs["x"]}
-
-
-class PadMode(StrEnum):
-    """What lies around a tensor."""
-
-    CONSTANT = "constant"
-    REFLECT = "reflect"
-    EDGE = "edge"
-    WRAP = "wrap"
-
-
-@dataclass(frozen=True, kw_only=True)
-class PadProblem(_OfOne):
-    """x with elements around it; negative numbers cut some off."""
-
-    kind: ClassVar[str] = "pad"
-
-    begin: tuple[int, ...]
-    end: tuple[int, ...]
-    mode: PadMode = PadMode.CONSTANT
-    value: float = 0.0
-
-    def __post_init__(self) -> None:
-        self._numbers("begin", "end")
-        self._set("mode", word("mode", PadMode, self.mode))
-        super().__post_init__()
-
-    @property
-    def shape_of_result(self) -> Shape:
-        """The sizes grown."""
-        return shape_of(
-            "x", [n + b + e for n, b, e in zip(self.x, self.begin, self.end, strict=True)]
-        )
-
-    @property
-    def filling(self) -> float:
-        """What lies around x."""
-        return self.value
-
-    @property
-    def moves(self) -> tuple[Walk, ...]:
-        """A move for each combination of runs of the axes."""
-        x, y = self.operand("x"), self.result
-        walks = []
-        for runs in itertools.product(*(self._runs(axis) for axis in range(len(self.x)))):
-            start = sum(run.at * step for run, step in zip(runs, y.strides, strict=True))
-            views = [View("y", self.dtype, start, y.strides)]
-            if all(run.step is not None for run in runs):
-                begin = sum(run.begin * step for run, step in zip(runs, x.strides, strict=True))
-                steps = tuple(
-                    (run.step or 0) * step for run, step in zip(runs, x.strides, strict=True)
-                )
-                views.insert(0, View("x", self.dtype, begin, steps))
-            walks.append(Walk(tuple(run.count for run in runs), tuple(views)))
-        return tuple(walks)
-
-    def _sources(self, axis: int) -> list[int]:
-        """Return which element of x each element of y along an axis is; -1: none."""
-        begin, end = self.begin[axis], self.end[axis]
-        options: dict[str, Any] = {}
-        if self.mode is PadMode.CONSTANT:
-            options["constant_values"] = -1
-        padded = np.pad(
-            np.arange(self.x[axis]), (max(begin, 0), max(end, 0)), mode=self.mode.value, **options
-        )
-        return [int(at) for at in padded[max(-begin, 0) : padded.size - max(-end, 0)]]
-
-    def _runs(self, axis: int) -> Iterator[_Run]:
-        """Yield runs of elements along an axis whose sources are evenly spaced."""
-        sources = self._sources(axis)
-        at = 0
-        while at < len(sources):
-            stop = at + 1
-            step = None if sources[at] < 0 else 1
-            if step is None:
-                while stop < len(sources) and sources[stop] < 0:
-                    stop += 1
-            elif stop < len(sources) and sources[stop] >= 0:
-                step = sources[stop] - sources[at]
-                while stop < len(sources) and sources[stop] - sources[stop - 1] == step:
-                    stop += 1
-                    if stop < len(sources) and sources[stop] < 0:
-                        break
-            yield _Run(at, stop - at, sources[at], step)
-            at = stop
-
-    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Pad, then cut off."""
-        x = inputs["x"]
-        around = [(max(b, 0), max(e, 0)) for b, e in zip(self.begin, self.end, strict=True)]
-        options: dict[str, Any] = {}
-        if self.mode is PadMode.CONSTANT:
-            options["constant_values"] = x.dtype.type(self.value)
-        padded = np.pad(x, around, mode=self.mode.value, **options)
-        cut = (
-            slice(max(-b, 0), size - max(-e, 0))
-            for b, e, size in zip(self.begin, self.end, padded.shape, strict=True)
-        )
-        return {"y": padded[tuple(cut)]}
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """Elements along an axis from ``at`` on: from which element of x on, and how far apart."""
-
-    at: int
-    count: int
-    begin: int
-    step: int | None  # None: they are of no element of x
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConcatProblem(Rearrangement):
-    """Tensors ``x0``, ``x1``, .. behind each other along an axis."""
-
-    kind: ClassVar[str] = "concat"
-
-    shapes: tuple[Shape, ...]
-    axis: int
-
-    def __post_init__(self) -> None:
-        self._set("shapes", tuple(shape_of("shapes", shape) for shape in self.shapes))
-        ranks = {len(shape) for shape in self.shapes}
-        others = {shape[: self.axis] + shape[self.axis + 1 :] for shape in self.shapes}
-        if len(ranks) != 1 or not 0 <= self.axis < min(ranks) or len(others) != 1:
-            raise ProblemError("shapes", self.shapes, f"shapes that differ along axis {self.axis}")
-        super().__post_init__()
-
-    def _tensors(self) -> Tensors:
-        first, size = self.shapes[0], sum(shape[self.axis] for shape in self.shapes)
-        result = (*first[: self.axis], size, *first[self.axis + 1 :])
-        inputs = ((f"x{at}", shape, self.dtype) for at, shape in enumerate(self.shapes))
-        return *inputs, ("y", result, self.dtype)
-
-    @property
-    def moves(self) -> tuple[Walk, ...]:
-        """One for each tensor."""
-        parts = map(self.operand, self.reads)
-        return tuple(
-            Walk(part.shape, (View.of(part), place))
-            for part, place in _pieces(self.result, self.axis, list(parts))
-        )
-
-    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Concatenate."""
-        return {"y": np.concatenate([inputs[name] for name in self.reads], axis=self.axis)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class SplitProblem(_OfOne):
-    """Pieces ``y0``, ``y1``, .. of x along an axis, of these sizes."""
-
-    kind: ClassVar[str] = "split"
-
-    axis: int
-    sizes: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        self._set("sizes", tuple(map(int, self.sizes)))
-        if not 0 <= self.axis < len(self.x) or sum(self.sizes) != self.x[self.axis]:
-            raise ProblemError("sizes", self.sizes, f"sizes along axis {self.axis} of {self.x}")
-        super().__post_init__()
-
-    @property
-    def writes(self) -> tuple[str, ...]:
-        """Names of the pieces."""
-        return tuple(f"y{at}" for at in range(len(self.sizes)))
-
-    @property
-    def shape_of_result(self) -> Shape:
-        """The shape of the first piece."""
-        return self._shape(self.sizes[0])
-
-    def _shape(self, size: int) -> Shape:
-        return (*self.x[: self.axis], size, *self.x[self.axis + 1 :])
-
-    def _tensors(self) -> Tensors:
-        pieces = (
-            (name, self._shape(size), self.dtype)
-            for name, size in zip(self.writes, self.sizes, strict=True)
-        )
-        return ("x", self.x, self.dtype), *pieces
-
-    @property
-    def moves(self) -> tuple[Walk, ...]:
-        """One for each piece."""
-        parts = list(map(self.operand, self.writes))
-        return tuple(
-            Walk(part.shape, (place, View.of(part)))
-            for part, place in _pieces(self.operand("x"), self.axis, parts)
-        )
-
-    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Cut."""
-        cuts = np.cumsum(self.sizes)[:-1]
-        return dict(zip(self.writes, np.split(inputs["x"], cuts, axis=self.axis), strict=True))
-
-
-def _pieces(whole: Operand, axis: int, parts: Sequence[Operand]) -> Iterator[tuple[Operand, View]]:
-    """Yield the parts of a tensor along an axis, with the views of their places in it."""
-    at = 0
-    for part in parts:
-        yield part, View(whole.name, whole.dtype, at * whole.strides[axis], whole.strides)
-        at += part.shape[axis]

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.register_tile import COMPLEX
 from convfind.problem import ConvProblem
 from convfind.solver.applicability import Applicability
 from convfind.solver.defines import make_defines
@@ -16,9 +17,6 @@ from convfind.solver.search_space import Parameter
 from convfind_solvers_fft.applicability import judge_dense
 from convfind_solvers_fft.cpu import CpuSolver
 
-#: Rows and vectors of the product's register tile, of complex numbers.
-_REGISTER_TILES = {"x86-64-avx512": (6, 2), "x86-64-avx2": (2, 1)}
-_OTHER_REGISTER_TILE = (2, 1)
 #: Points lie so many floats more apart than they need: a cache line.
 SKEW = 16
 #: Of the peak that transforms to and from memory reach.
@@ -40,7 +38,7 @@ class ProductsSolver(CpuSolver):
         return judge_dense(problem) and super().applicability(problem, target)
 
     def _program(self, target: Target, tile: int, epilogue: Epilogue) -> Program:
-        rows, vectors = register_tile(target)
+        rows, vectors = COMPLEX.of(target)
         return Program(
             KernelSource("convfind_solvers_fft", f"kernels/{self.file}"),
             KernelLanguage.OPENCL_C,
@@ -52,8 +50,3 @@ class ProductsSolver(CpuSolver):
                 VECTORS=vectors,
             ),
         )
-
-
-def register_tile(target: Target) -> tuple[int, int]:
-    """Rows and vectors of the product's register tile."""
-    return _REGISTER_TILES.get(target.arch, _OTHER_REGISTER_TILE)

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.plane_geometry import PlaneGeometry, plane_geometry
+from convfind.kit.register_tile import COMPLEX
 from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, i32, i64
 from convfind_solvers_fft.cpu import VECTOR, transform_operations
-from convfind_solvers_fft.cpu_products import SKEW, TRANSFORM_SHARE, ProductsSolver, register_tile
+from convfind_solvers_fft.cpu_products import SKEW, TRANSFORM_SHARE, ProductsSolver
 from convfind_solvers_fft.geometry import Tiling
 
 
@@ -92,7 +93,7 @@ class CpuWeightsSolver(ProductsSolver):
     ) -> _Sizes:
         shape = plane_geometry(problem)
         tiling = Tiling(config.integer("tile"), shape)
-        panel = register_tile(target)[1] * VECTOR
+        panel = COMPLEX.of(target)[1] * VECTOR
         one, two = (_Sizes(shape, tiling, count, panel).places for count in (1, 2))
         budget = (config.integer("chunk_mib") << 20) + one[-1] - one[2]
         if limit is not None:
@@ -105,7 +106,7 @@ class CpuWeightsSolver(ProductsSolver):
         shape = tiling.shape
         channels, filters = shape.groups * shape.channels, shape.groups * shape.filters
         lanes = round_up(channels, VECTOR) + round_up(filters, VECTOR)
-        weights = channels * round_up(shape.filters, register_tile(target)[1] * VECTOR)
+        weights = channels * round_up(shape.filters, COMPLEX.of(target)[1] * VECTOR)
         products = 8.0 * weights * tiling.points * tiling.tiles
         return (
             transform_operations(tiling.tile) / TRANSFORM_SHARE * (tiling.tiles * lanes + weights)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.plane_geometry import PlaneGeometry
-from convfind.kit.register_tile import REGISTER_TILES
+from convfind.kit.register_tile import TRANSFORMED
 from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
@@ -25,8 +25,6 @@ from convfind_solvers_winograd.cpu import (
 )
 from convfind_solvers_winograd.geometry import count_tiles, geometry
 
-#: The register tile where there are 32 registers of 4 floats: transforms take some.
-_OTHER_REGISTER_TILE = (4, 1)
 _TILES = (1, 2, 3, 4, 6, 8)
 #: The same of weights that work-items transform.
 _WEIGHTS_COST = 8.0
@@ -86,7 +84,7 @@ class CpuConvSolver(CpuSolver):
         """
         shape = geometry(problem)
         tiles = count_tiles(shape, self.tile(problem))
-        width = _tile(target)[1] * VECTOR
+        width = TRANSFORMED.of(target)[1] * VECTOR
         channels, filters = round_up(shape.channels, VECTOR), round_up(shape.filters, VECTOR)
         runs = tiles if self.packs_ahead else min(tiles, self._run(target))
         work = shape.channels * (round_up(shape.filters, width) + _WEIGHTS_COST * filters / runs)
@@ -96,7 +94,7 @@ class CpuConvSolver(CpuSolver):
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Blocks of tiles, channels and filters."""
-        rows, vectors = _tile(target)
+        rows, vectors = TRANSFORMED.of(target)
         return SearchSpace(
             (
                 Parameter("tiles", tuple(rows * n for n in _TILES), "tiles at a time"),
@@ -116,7 +114,7 @@ class CpuConvSolver(CpuSolver):
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """Blocks that leave room for each other in a level-2 cache."""
         shape = geometry(problem)
-        rows, _ = _tile(target)
+        rows, _ = TRANSFORMED.of(target)
         channels = 64 if shape.channels > 32 else 32 if shape.channels > 16 else 16
         filters = 64 if shape.filters > 32 else 32
         run = self._run(target)
@@ -141,7 +139,7 @@ class CpuConvSolver(CpuSolver):
         """Launches that transform weights and data, where that is ahead, and one for the rest."""
         shape = geometry(problem)
         config = config or self.default_config(problem, target)
-        rows, vectors = _tile(target)
+        rows, vectors = TRANSFORMED.of(target)
         unit, block = config.integer("tiles"), config.integer("channels")
         tiles = count_tiles(shape, self.tile(problem))
         memory = self._memory(problem, target, config, workspace_limit)
@@ -210,7 +208,7 @@ class CpuConvSolver(CpuSolver):
 
     def _run(self, target: Target) -> int:
         """Tiles for which a work-item transforms weights once."""
-        return 6 * _tile(target)[0]
+        return 6 * TRANSFORMED.of(target)[0]
 
     def _cut(self, shape: PlaneGeometry, tiles: int, config: Config, cores: int) -> tuple[int, int]:
         """Tiles and filters of a work-item: enough items for all cores, few of them partial."""
@@ -236,7 +234,7 @@ class CpuConvSolver(CpuSolver):
         channels = round_up(shape.channels, block)
         packed = 0
         if self.packs_ahead:
-            filters = round_up(shape.filters, _tile(target)[1] * VECTOR)
+            filters = round_up(shape.filters, TRANSFORMED.of(target)[1] * VECTOR)
             places = channels + channels // block
             packed = shape.groups * filters * places * self.filter_points * 4
         span = min(tiles, unit) | 1  # no power of two
@@ -252,8 +250,3 @@ class CpuConvSolver(CpuSolver):
         if not self.packs_ahead:
             floats += self.filter_points * (channels + 1) * vectors * VECTOR
         return floats * 4
-
-
-def _tile(target: Target) -> tuple[int, int]:
-    """Rows and vectors of the register tile."""
-    return REGISTER_TILES.get(target.arch, _OTHER_REGISTER_TILE)

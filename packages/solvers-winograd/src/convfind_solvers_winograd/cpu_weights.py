@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from convfind.device.target import Target
 from convfind.kit.epilogue import NO_EPILOGUE, Epilogue
 from convfind.kit.parts import parts_within
+from convfind.kit.register_tile import OUTER
 from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
@@ -24,9 +25,6 @@ from convfind_solvers_winograd.cpu import (
 )
 from convfind_solvers_winograd.geometry import count_tiles, geometry
 
-#: Filters, and vectors of channels, of the register tile.
-_REGISTER_TILES = {"x86-64-avx512": (8, 2)}
-_OTHER_REGISTER_TILE = (4, 1)
 #: Sums of so many points over blocks of 64 x 64 leave room for data in a level-2 cache.
 _POINTS_OF_WIDE_BLOCKS = 36
 
@@ -57,7 +55,7 @@ class CpuWeightsSolver(CpuSolver):
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """Products of whole register tiles, and transforms, of data anew for each block."""
         shape = geometry(problem)
-        rows, vectors = _tile(target)
+        rows, vectors = OUTER.of(target)
         config = self.default_config(problem, target)
         channels, filters = round_up(shape.channels, VECTOR), round_up(shape.filters, VECTOR)
         work = round_up(shape.filters, rows) * round_up(shape.channels, vectors * VECTOR)
@@ -103,7 +101,7 @@ class CpuWeightsSolver(CpuSolver):
         shape = geometry(problem)
         config = config or self.default_config(problem, target)
         cut = self._cut(problem, target, config, workspace_limit)
-        rows, vectors = _tile(target)
+        rows, vectors = OUTER.of(target)
         program = self.program(
             problem,
             MR=rows,
@@ -169,8 +167,3 @@ class CpuWeightsSolver(CpuSolver):
 
 def _workspace(problem: ConvProblem, cut: _Cut) -> int:
     return cut.parts * problem.nbytes("w") if cut.parts > 1 else 0
-
-
-def _tile(target: Target) -> tuple[int, int]:
-    """Rows and vectors of the register tile."""
-    return _REGISTER_TILES.get(target.arch, _OTHER_REGISTER_TILE)

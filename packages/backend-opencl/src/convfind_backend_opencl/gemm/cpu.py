@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from convfind.device.target import Target
 from convfind.kit.gemm_lowering.product import Gemm, ceil_div, round_up
-from convfind.kit.register_tile import register_tile
+from convfind.kit.register_tile import PRODUCT
 from convfind.kit.throughput import cpu_index, fill
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
@@ -60,7 +60,7 @@ class CpuGemm(GemmKernel):
 
     def default_config(self, gemm: Gemm, target: Target) -> Config:
         """The register tile of the instruction set, blocks for 1 MiB of cache a core."""
-        mr, vectors = register_tile(target)
+        mr, vectors = PRODUCT.of(target)
         return Config(mr=mr, vectors=vectors, depth=256, panel_floats=131072)
 
     def index(self, problem: ConvProblem, target: Target, gemm: Gemm, column_bytes: int) -> float:

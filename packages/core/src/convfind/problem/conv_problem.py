@@ -8,18 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, Unpack
 
 from convfind.cached import cached_property
+from convfind.problem import checks, geometry
 from convfind.problem.activation import Activation
-from convfind.problem.checks import (
-    check_channels,
-    check_dtypes,
-    check_epilogue,
-    check_layouts,
-    check_output,
-    check_output_padding,
-    check_tensors,
-)
 from convfind.problem.fields import canonicalize
-from convfind.problem.geometry import has_idle_taps, plain_fields, result_shape
 from convfind.problem.options import ConvOptions, Sizes, fields_of
 from convfind.problem.syntax.driver_line import read_driver_line
 from convfind.problem.syntax.network_config import format_network_config, format_problem
@@ -89,14 +80,14 @@ class ConvProblem:
 
     def __post_init__(self) -> None:
         canonicalize(self)
-        check_channels(self)
-        check_output_padding(self)
-        check_layouts(self)
-        check_dtypes(self)
-        check_epilogue(self)
-        object.__setattr__(self, "y_shape", result_shape(self))
-        check_output(self)
-        check_tensors(self)
+        checks.check_channels(self)
+        checks.check_output_padding(self)
+        checks.check_layouts(self)
+        checks.check_dtypes(self)
+        checks.check_epilogue(self)
+        object.__setattr__(self, "y_shape", geometry.result_shape(self))
+        checks.check_output(self)
+        checks.check_tensors(self)
 
     # -- construction -------------------------------------------------------------------------
 
@@ -265,12 +256,7 @@ class ConvProblem:
     @cached_property
     def is_pointwise(self) -> bool:
         """True for a 1x1 filter with stride 1 and no padding, whatever the dilation: a GEMM."""
-        return (
-            all(size == 1 for size in self.filter)
-            and all(step == 1 for step in self.stride)
-            and not any(self.padding)
-            and not any(self.padding_end)
-        )
+        return geometry.is_pointwise(self)
 
     @cached_property
     def has_idle_taps(self) -> bool:
@@ -278,7 +264,7 @@ class ConvProblem:
 
         Tile transforms spread rounding error even to results that this tap does not affect.
         """
-        return has_idle_taps(self.plain())
+        return geometry.has_idle_taps(self.plain())
 
     @property
     def writes(self) -> tuple[str, ...]:
@@ -339,11 +325,7 @@ class ConvProblem:
 
     def elements(self, tensor: str) -> int:
         """Elements that the tensor spans in memory, gaps included."""
-        shape = self.shape(tensor)
-        if self.is_packed or 0 in shape:
-            return math.prod(shape)
-        strides = self.strides(tensor)
-        return 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
+        return math.prod(self.shape(tensor)) if self.is_packed else self._operand(tensor).span
 
     def nbytes(self, tensor: str) -> int:
         """Bytes that the tensor spans in memory, gaps included."""
@@ -368,12 +350,7 @@ class ConvProblem:
     @cached_property
     def reduction(self) -> int:
         """Products summed for one element of the result."""
-        plain = self.plain()
-        if plain.direction is Direction.FORWARD:
-            return math.prod(plain.w_shape[1:])
-        if plain.direction is Direction.BACKWARD_DATA:
-            return plain.w_shape[0] // plain.groups * math.prod(plain.filter)
-        return plain.x_shape[0] * math.prod(plain.y_shape[2:])
+        return geometry.length_of_sums(self.plain())
 
     @cached_property
     def key(self) -> str:
@@ -406,7 +383,7 @@ class ConvProblem:
 
     @cached_property
     def _plain_of_transposed(self) -> ConvProblem:
-        return replace(self, **plain_fields(self))
+        return replace(self, **geometry.plain_fields(self))
 
     def plain_name(self, tensor: str) -> str:
         """Name, in the plain problem, of an operand of this problem."""

@@ -1,10 +1,11 @@
-"""Geometry of a convolution: the result's shape, idle taps, the plain form of a transposed one."""
+"""Geometry of a convolution: shapes, sums, idle taps, the plain form of a transposed one."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
-from convfind.types import ConvMode
+from convfind.types import ConvMode, Direction
 
 if TYPE_CHECKING:
     from convfind.problem.conv_problem import ConvProblem
@@ -25,6 +26,25 @@ def result_shape(problem: ConvProblem) -> tuple[int, ...]:
     is_transposed = problem.mode is ConvMode.TRANSPOSE
     channels = problem.w_shape[1] * problem.groups if is_transposed else problem.w_shape[0]
     return (problem.x_shape[0], channels, *spatial)
+
+
+def is_pointwise(problem: ConvProblem) -> bool:
+    """Return whether the filter is 1x1, the stride 1, and there is no padding."""
+    return (
+        all(size == 1 for size in problem.filter)
+        and all(step == 1 for step in problem.stride)
+        and not any(problem.padding)
+        and not any(problem.padding_end)
+    )
+
+
+def length_of_sums(plain: ConvProblem) -> int:
+    """Return how many products are summed for one element of an ordinary convolution's result."""
+    if plain.direction is Direction.FORWARD:
+        return math.prod(plain.w_shape[1:])
+    if plain.direction is Direction.BACKWARD_DATA:
+        return plain.w_shape[0] // plain.groups * math.prod(plain.filter)
+    return plain.x_shape[0] * math.prod(plain.y_shape[2:])
 
 
 def has_idle_taps(plain: ConvProblem) -> bool:

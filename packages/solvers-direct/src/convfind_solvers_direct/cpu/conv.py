@@ -6,6 +6,7 @@ import math
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.register_tile import has_many_registers
 from convfind.kit.throughput import cpu_index
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -18,7 +19,6 @@ from convfind_solvers_direct.cpu.solver import (
     BALANCE,
     VECTOR,
     CpuSolver,
-    has_many_registers,
     items_wanted,
     program_of,
 )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.parts import even_parts
+from convfind.kit.register_tile import has_many_registers
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import KernelSpec
@@ -16,7 +17,6 @@ from convfind_solvers_direct.cpu.phases import BLOCK, FREQUENCIES, SIDE, Phases
 from convfind_solvers_direct.cpu.phases_solver import PhasesSolver
 from convfind_solvers_direct.cpu.solver import (
     VECTOR,
-    has_many_registers,
     items_wanted,
     program_of,
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.parts import even_parts, parts_within
+from convfind.kit.register_tile import has_many_registers
 from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
@@ -21,7 +22,6 @@ from convfind_solvers_direct.cpu.solver import (
     VECTOR,
     CpuSolver,
     first_layer_index,
-    has_many_registers,
     items_wanted,
     program_of,
 )

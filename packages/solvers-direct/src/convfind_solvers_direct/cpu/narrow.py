@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.register_tile import has_many_registers
 from convfind.kit.throughput import cpu_index, fill
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
@@ -19,7 +20,6 @@ from convfind_solvers_direct.cpu.first import judge_first
 from convfind_solvers_direct.cpu.solver import (
     VECTOR,
     CpuSolver,
-    has_many_registers,
     items_wanted,
     program_of,
 )

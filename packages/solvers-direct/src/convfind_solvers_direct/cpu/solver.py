@@ -70,8 +70,3 @@ def first_layer_index(
     operations = products + _SOURCE_COST * source + _WEIGHT_COST * problem.elements("w")
     operations += result_cost * problem.elements(problem.direction.writes)
     return cpu_index(problem, target, operations, launches=2)
-
-
-def has_many_registers(target: Target) -> bool:
-    """Whether there are 32 registers of 16 floats, not 16 of fewer."""
-    return target.arch == "x86-64-avx512"

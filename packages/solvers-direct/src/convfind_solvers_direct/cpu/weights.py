@@ -8,6 +8,7 @@ from abc import abstractmethod
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.parts import even_parts, parts_within
+from convfind.kit.register_tile import has_many_registers
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
@@ -18,7 +19,6 @@ from convfind.types import Direction
 from convfind_solvers_direct.cpu.conv import STRIP_FLOATS, CpuDirect, row_floats, strip_rows
 from convfind_solvers_direct.cpu.solver import (
     VECTOR,
-    has_many_registers,
     items_wanted,
     program_of,
 )

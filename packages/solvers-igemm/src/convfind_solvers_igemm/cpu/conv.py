@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
-from convfind.kit.register_tile import register_tile
+from convfind.kit.register_tile import PRODUCT
 from convfind.kit.throughput import cpu_index, fill
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
@@ -139,7 +139,7 @@ class CpuProduct(CpuSolver):
 
     def _defines(self, shape: Geometry, target: Target) -> Defines:
         """The program's macros."""
-        rows, vectors = register_tile(target)
+        rows, vectors = PRODUCT.of(target)
         return make_defines(
             MR=rows,
             VECTORS=vectors,
@@ -200,10 +200,10 @@ class ChannelsFirst(CpuProduct):
         return 2 if shape.is_gradient and joins else 1
 
     def _panel_width(self, target: Target) -> int:
-        return register_tile(target)[0]
+        return PRODUCT.of(target)[0]
 
     def _units(self, target: Target) -> tuple[int, int]:
-        rows, vectors = register_tile(target)
+        rows, vectors = PRODUCT.of(target)
         return vectors * VECTOR, rows
 
 
@@ -225,10 +225,10 @@ class ChannelsLast(CpuProduct):
         return shape.phases if _fills(shape) else 1
 
     def _panel_width(self, target: Target) -> int:
-        return register_tile(target)[1] * VECTOR
+        return PRODUCT.of(target)[1] * VECTOR
 
     def _units(self, target: Target) -> tuple[int, int]:
-        rows, vectors = register_tile(target)
+        rows, vectors = PRODUCT.of(target)
         return rows, vectors * VECTOR
 
 

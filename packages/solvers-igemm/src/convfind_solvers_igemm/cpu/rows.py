@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from convfind.device.target import Target
-from convfind.kit.register_tile import register_tile
+from convfind.kit.register_tile import BROADCAST
 from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -26,8 +26,6 @@ _PLAIN_STRIP_FLOATS = 6144
 _FEW_CHANNELS = 8
 _MOST_TAPS = 64
 _STRIP_FLOATS = 16384
-#: Rows that leave room for two vectors of weights; the others are broadcast from memory.
-_ROWS = {"x86-64-avx512": 14}
 #: The share of the peak: vectors end with the rows, and a strip is copied for each tile.
 _BEST_SHARE = 0.65
 #: What is gathered is copied once for all taps; channels first it comes from a plane each.
@@ -52,18 +50,18 @@ class CpuRows(CpuProduct):
         taps = math.prod(problem.filter)
         if taps > _MOST_TAPS:
             return Rejected(Reason.FILTER_SIZE, f"at most {_MOST_TAPS} taps, not {taps}")
-        floats = self._strip_floats(problem, _tile(target)[0])
+        floats = self._strip_floats(problem, BROADCAST.of(target)[0])
         if floats > _STRIP_FLOATS:
             return Rejected(Reason.DILATION, f"a tile reads {floats} floats, over {_STRIP_FLOATS}")
         return APPLICABLE
 
     def _share(self, shape: Geometry, target: Target) -> float:
-        rows, vectors = _tile(target)
+        rows, vectors = BROADCAST.of(target)
         along = -(-shape.out[2] // (shape.stride[2] if shape.is_gradient else 1))
         return _BEST_SHARE * fill(along, rows) * fill(shape.filters, vectors * VECTOR)
 
     def _defines(self, shape: Geometry, target: Target) -> Defines:
-        rows, vectors = _tile(target)
+        rows, vectors = BROADCAST.of(target)
         joined = self._is_joined(shape)
         return make_defines(
             CHANNELS_LAST=self.channels_last,
@@ -76,7 +74,7 @@ class CpuRows(CpuProduct):
         )
 
     def _product(self, shape: Geometry, target: Target) -> Product:
-        rows, vectors = _tile(target)
+        rows, vectors = BROADCAST.of(target)
         unit = vectors * VECTOR
         steps = shape.stride if shape.is_gradient else (1, 1, 1)
         depth, height, width = (
@@ -95,10 +93,10 @@ class CpuRows(CpuProduct):
         return product.position_unit
 
     def _panel_width(self, target: Target) -> int:
-        return _tile(target)[1] * VECTOR
+        return BROADCAST.of(target)[1] * VECTOR
 
     def _units(self, target: Target) -> tuple[int, int]:
-        rows, vectors = _tile(target)
+        rows, vectors = BROADCAST.of(target)
         return rows, vectors * VECTOR
 
     def _geometry(self, problem: ConvProblem) -> Geometry:
@@ -138,11 +136,6 @@ class CpuRows(CpuProduct):
         slots = classes * (rows + (taps - 1) * problem.dilation[-1] // stride)
         blocks = lines * slots * (_depth(lines * taps, channels, rows) + VECTOR)
         return max(blocks, joined if channels <= _FEW_CHANNELS else 0)
-
-
-def _tile(target: Target) -> tuple[int, int]:
-    rows, vectors = register_tile(target)
-    return _ROWS.get(target.arch, rows), vectors
 
 
 def _depth(taps: int, channels: int, rows: int) -> int:

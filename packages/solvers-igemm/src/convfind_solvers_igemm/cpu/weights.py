@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import NO_EPILOGUE, Epilogue
-from convfind.kit.register_tile import register_tile
+from convfind.kit.register_tile import PRODUCT
 from convfind.kit.throughput import cpu_index, fill
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
@@ -65,7 +65,7 @@ class CpuBackwardWeights(CpuSolver):
         """One launch that computes, and, where sums go through workspace, one that adds up."""
         shape = geometry(problem)
         plan = self._plan(shape, target, workspace_limit)
-        rows, vectors = register_tile(target)
+        rows, vectors = PRODUCT.of(target)
         defines = make_defines(
             CHANNELS_LAST=self.channels_last, MR=rows, VECTORS=vectors, DEPTH=_DEPTH
         )
@@ -95,7 +95,7 @@ class CpuBackwardWeights(CpuSolver):
         return Recipe(self.solver_id, (compute, add_up), workspace=plan.workspace)
 
     def _plan(self, shape: Geometry, target: Target, limit: int | None) -> _Plan:
-        rows, vectors = register_tile(target)
+        rows, vectors = PRODUCT.of(target)
         product = Product(
             positions=shape.reduction,
             filters=shape.filters,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.parts import even_parts, parts_within
-from convfind.kit.register_tile import register_tile
+from convfind.kit.register_tile import PRODUCT
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
@@ -74,7 +74,7 @@ class ChannelsLastPointwiseBackwardWeights(CpuSolver):
         """One launch that computes parts, and one that adds them up."""
         filters, channels = problem.w_shape[:2]
         parts, span = _parts(problem, target, workspace_limit)
-        rows, vectors = register_tile(target)
+        rows, vectors = PRODUCT.of(target)
         defines = make_defines(MR=rows // _FILTERS * _FILTERS, VECTORS=vectors, DEPTH=_DEPTH)
         program = Program(_SOURCE, KernelLanguage.OPENCL_C, defines)
         positions = geometry(problem).positions

@@ -6,7 +6,7 @@ import math
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
-from convfind.kit.register_tile import register_tile
+from convfind.kit.register_tile import PRODUCT
 from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -46,7 +46,7 @@ class ChannelsFirstRowsBackwardWeights(CpuSolver):
         taps = math.prod(problem.filter)
         if taps > _MOST_TAPS:
             return Rejected(Reason.FILTER_SIZE, f"at most {_MOST_TAPS} taps, not {taps}")
-        floats = _strip_floats(problem, register_tile(target)[1] * VECTOR)
+        floats = _strip_floats(problem, PRODUCT.of(target)[1] * VECTOR)
         if floats > _STRIP_FLOATS:
             return Rejected(Reason.DILATION, f"a row reads {floats} floats, over {_STRIP_FLOATS}")
         return APPLICABLE
@@ -77,7 +77,7 @@ class ChannelsFirstRowsBackwardWeights(CpuSolver):
         """One launch that computes, and, where positions are split, one that adds up."""
         shape = geometry(problem)
         cut = self._cut(shape, target, workspace_limit)
-        rows, vectors = register_tile(target)
+        rows, vectors = PRODUCT.of(target)
         defines = make_defines(MR=rows, VECTORS=vectors, DEPTH=_DEPTH)
         program = Program(_SOURCE, KernelLanguage.OPENCL_C, defines)
         epilogue = Epilogue.of(problem)
@@ -123,7 +123,7 @@ class ChannelsFirstRowsBackwardWeights(CpuSolver):
 
     def _cut(self, shape: Geometry, target: Target, limit: int | None) -> SplitCut:
         """Cut filters, channels and rows of y, or pieces of rows, into work-items."""
-        rows, vectors = register_tile(target)
+        rows, vectors = PRODUCT.of(target)
         product = Product(
             positions=shape.channels,
             filters=shape.filters,
@@ -140,7 +140,7 @@ class ChannelsFirstRowsBackwardWeights(CpuSolver):
 
 def _part_bytes(shape: Geometry, target: Target) -> int:
     """The sums of whole tiles."""
-    rows, vectors = register_tile(target)
+    rows, vectors = PRODUCT.of(target)
     filters = -(-shape.filters // rows) * rows
     width = vectors * VECTOR
     return 4 * shape.groups * shape.taps * filters * -(-shape.channels // width) * width
