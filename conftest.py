@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import site
 import sys
 from collections import Counter
@@ -38,6 +39,10 @@ _SHARE_OF_POCL = 16
 #: What differs between runtimes is tested there, but for a family of solvers.
 _WITH_ALL_RUNTIMES = re.compile("packages/(backend-opencl/tests/(?!gemm/)|core/)")
 
+#: A folder in memory, where databases do not wait for a disk; used if so many bytes are free.
+_MEMORY = Path("/dev/shm")
+_ROOM = 4 << 30
+
 _home = pytest.StashKey[TemporaryDirectory[str]]()
 
 
@@ -65,16 +70,28 @@ def _use_compiled() -> None:
 def _leave_home(config: pytest.Config) -> None:
     # Packages that pip has installed for the user alone are found there.
     os.environ.setdefault("PYTHONUSERBASE", site.getuserbase())
-    home = TemporaryDirectory(prefix="convfind-tests-", ignore_cleanup_errors=True)
+    home = TemporaryDirectory(
+        prefix="convfind-tests-", dir=_memory_folder(), ignore_cleanup_errors=True
+    )
     config.stash[_home] = home
     for name in list(os.environ):
         if name in _FOLDERS or (name.startswith(_SETTINGS) and not name.startswith(_KEPT)):
             del os.environ[name]
     os.environ["HOME"] = os.environ["USERPROFILE"] = home.name
+    if Path(home.name).is_relative_to(_MEMORY):
+        # pytest's variable for where its `tmp_path` is.
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", home.name)
     # What PoCL compiled is the same in every run, and takes it long.
     cache: pytest.Cache | None = getattr(config, "cache", None)
     if cache is not None:
         os.environ.setdefault("POCL_CACHE_DIR", str(cache.mkdir("pocl")))
+
+
+def _memory_folder() -> Path | None:
+    """Return a folder in memory in which programs may lie, too; None where there is none."""
+    if not os.access(_MEMORY, os.W_OK) or os.statvfs(_MEMORY).f_flag & os.ST_NOEXEC:
+        return None
+    return _MEMORY if shutil.disk_usage(_MEMORY).free >= _ROOM else None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

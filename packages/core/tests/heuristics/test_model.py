@@ -187,9 +187,9 @@ def test_unknown_solvers_are_refused(
         (ConvProblem.forward((2, 4, 8, 8), (8, 4, 3, 3), dtype="bfloat16"), "2-D bfloat16"),
         (ConvProblem.forward((2, 4, 8, 8), (8, 4, 3, 3), layout="NHWC"), "x channels last"),
         (ConvProblem.forward((2, 4, 8), (8, 4, 3)), "1-D float32"),
-        (dataclasses.replace(PROBLEM, alpha=2.0), "alpha 2.0 and beta 0.0"),
-        (dataclasses.replace(PROBLEM, deterministic=True), "deterministic"),
-        (ConvProblem.forward((2, 4, 8, 8), (8, 4, 2, 2), padding="same"), "both ends"),
+        (dataclasses.replace(PROBLEM, alpha=2.0), "alpha is 2.0, which no feature describes"),
+        (dataclasses.replace(PROBLEM, deterministic=True), "deterministic is True"),
+        (ConvProblem.forward((2, 4, 8, 8), (8, 4, 2, 2), padding="same"), "padding_end is (1, 1)"),
     ],
 )
 def test_what_it_was_not_trained_on_is_refused(

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 
 from convfind.errors import ProblemError
+from convfind.heuristics.domain import undescribed
+from convfind.heuristics.features import DESCRIBED
 from convfind.problem import ConvProblem
 from convfind.problem.fields import FIELDS, TAIL, Field, unusual
 from convfind.problem.options import ConvOptions
@@ -72,6 +74,12 @@ def test_miopens_texts_refuse_what_they_have_no_words_for(field: Field) -> None:
     for spell in (format_driver_line, format_miopen_key):
         with pytest.raises(ProblemError, match=f"^{first}: "):
             spell(problem)
+
+
+@pytest.mark.parametrize("field", TAIL.values(), ids=lambda field: field.name)
+def test_models_refuse_what_no_feature_describes(field: Field) -> None:
+    reason = undescribed(UNUSUAL[field.name])
+    assert (reason is None) == (field.name in DESCRIBED)
 
 
 @given(...)

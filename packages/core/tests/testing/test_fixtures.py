@@ -6,6 +6,8 @@ import pytest
 
 pytest_plugins = ["pytester"]
 
+pytestmark = pytest.mark.slow  # each runs pytest
+
 LOAD = ("-p", "convfind.testing.fixtures")
 
 PLUGIN = """

@@ -1,4 +1,8 @@
-"""`Domain`: the problems for which a network was trained and may be used."""
+"""`Domain`: the problems for which a network was trained and may be used.
+
+A network may be used for a problem whose fields all have usual values, or are described by
+features, within the range of training.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convfind.cached import cached_property
-from convfind.heuristics.features import SIZES
+from convfind.heuristics.features import DESCRIBED, LEAST, SIZES
+from convfind.problem import ConvProblem
+from convfind.problem.fields import unusual
 from convfind.types import DataType
 
 _KIND = SIZES.index("spatial_rank")
@@ -53,7 +59,7 @@ class Domain:
         return tuple(
             (place, low)
             for place, (name, low) in enumerate(zip(SIZES, self.low, strict=False))
-            if low > (0 if name.startswith("padding") else 1)
+            if low > LEAST.get(name, 1)
         )
 
     @cached_property
@@ -74,6 +80,14 @@ class Domain:
             )
             return f"{name} {value} is outside the range of training, {low} to {high}"
         return None
+
+
+def undescribed(problem: ConvProblem) -> str | None:
+    """Return the field of a problem that no feature describes, with its value; None without one."""
+    for field, value in unusual(problem):
+        if field.name not in DESCRIBED:
+            return f"{field.name} is {value}, which no feature describes"
+    return None
 
 
 def kind_of(row: Sequence[int]) -> tuple[int, ...]:

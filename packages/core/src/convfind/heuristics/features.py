@@ -17,19 +17,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convfind.problem import ConvProblem
+from convfind.problem.fields import FIELDS, SizesField
 from convfind.types import DataType, Direction, Layout
 
 #: Raised when formulas or their order change: models of other versions are refused.
 FEATURES_VERSION = 3
+
+#: The problem's fields that `sizes` has beside its shapes; all others must have usual values.
+DESCRIBED = frozenset(
+    {
+        *("direction", "stride", "padding", "dilation", "groups"),
+        *("dtype", "x_layout", "w_layout", "y_layout"),
+    }
+)
+
+_AXES = ("depth", "height", "width")
+#: The smallest values of the described fields that have a number for each axis.
+LEAST = {
+    f"{field.name}_{axis}": field.least
+    for field in FIELDS
+    if isinstance(field, SizesField) and field.name in DESCRIBED
+    for axis in _AXES
+}
 
 #: The fields of `sizes`. One- and two-dimensional problems have axes of size 1 before their own.
 SIZES = (
     *("batch", "channels", "depth", "height", "width"),
     *("out_channels", "out_depth", "out_height", "out_width"),
     *("filter_depth", "filter_height", "filter_width"),
-    *("stride_depth", "stride_height", "stride_width"),
-    *("padding_depth", "padding_height", "padding_width"),
-    *("dilation_depth", "dilation_height", "dilation_width"),
+    *LEAST,
     *("groups", "spatial_rank", "dtype", "x_channels_last", "w_channels_last", "y_channels_last"),
 )
 

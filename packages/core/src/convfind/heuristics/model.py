@@ -12,13 +12,13 @@ from pathlib import Path
 from convfind.device.target import Target
 from convfind.errors import ModelError
 from convfind.heuristics.contract import NotApplicable, Prediction
+from convfind.heuristics.domain import undescribed
 from convfind.heuristics.features import sizes
 from convfind.heuristics.model_file import Model, read_model
 from convfind.heuristics.neighbours import Neighbour, Records, find_neighbours
 from convfind.heuristics.network import Floats, Network
 from convfind.problem import ConvProblem
 from convfind.solver import Solver, versioned_id
-from convfind.types import AccuracyClass, ConvMode, DataType
 
 _MOST_QUESTIONS = 256  # sets of solvers whose outputs are kept; shapes make few different ones
 
@@ -89,7 +89,7 @@ class TrainedHeuristic:
         question = self._question(network, solvers)
         if isinstance(question, NotApplicable):
             return question
-        refusal = unusual(problem) or network.domain.refusal(row)
+        refusal = undescribed(problem) or network.domain.refusal(row)
         if refusal is not None:
             return NotApplicable(refusal)
         units, index = device
@@ -190,44 +190,3 @@ def _ask(network: Network, solvers: Sequence[Solver]) -> _Question | NotApplicab
         return NotApplicable("not trained on any of the solvers that take the problem")
     outputs = network.outputs(columns[versioned_id(solver)] for solver in known)
     return _Question(tuple(solver.solver_id for solver in known), outputs)
-
-
-def unusual(problem: ConvProblem) -> str | None:
-    """Return a property of a problem that no feature describes, None if it has no such property."""
-    if (
-        (
-            problem.mode,
-            problem.x_strides,
-            problem.w_strides,
-            problem.y_strides,
-            problem.alpha,
-            problem.beta,
-            problem.deterministic,
-            problem.allow_tf32,
-            problem.accuracy,
-        )
-        == _USUAL
-        and problem.padding == problem.padding_end
-        and problem.y_dtype is _RESULT[problem.dtype]
-    ):
-        return None
-    if problem.mode is not ConvMode.CONVOLUTION:
-        return "transposed problems are asked about as plain ones"
-    if problem.padding != problem.padding_end:
-        return f"padding {problem.padding} and {problem.padding_end} is not the same at both ends"
-    if not problem.is_packed:
-        return "tensors with gaps"
-    if not problem.has_default_scaling:
-        return f"alpha {problem.alpha} and beta {problem.beta}"
-    if problem.deterministic:
-        return "deterministic"
-    if problem.allow_tf32:
-        return "allow_tf32"
-    if problem.accuracy is not AccuracyClass.NORMAL:
-        return f"accuracy {problem.accuracy}"
-    return f"results of type {problem.y_dtype}"
-
-
-# One comparison: separate look-ups cost four times as much.
-_USUAL = (ConvMode.CONVOLUTION, None, None, None, 1.0, 0.0, False, False, AccuracyClass.NORMAL)
-_RESULT = {dtype: dtype.result for dtype in DataType}

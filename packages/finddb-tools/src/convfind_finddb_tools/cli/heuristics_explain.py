@@ -11,8 +11,9 @@ import numpy as np
 
 from convfind.cli.app import App, ProblemCommand, new_table
 from convfind.cli.problem_options import PROBLEM_HELP, one_problem, takes_problems
+from convfind.heuristics.domain import undescribed
 from convfind.heuristics.features import sizes
-from convfind.heuristics.model import TrainedHeuristic, unusual
+from convfind.heuristics.model import TrainedHeuristic
 from convfind.heuristics.model_file import Model
 from convfind.heuristics.neighbours import Neighbour, Records, find_neighbours
 from convfind.problem import ConvProblem
@@ -120,7 +121,7 @@ def _answers(
         network = model.network(problem.direction, row, tuple(told))
         if isinstance(network, str):
             return network, {}
-        refusal = unusual(problem) or network.domain.refusal(row)
+        refusal = undescribed(problem) or network.domain.refusal(row)
         if refusal is not None:
             return refusal, {}
         last = network.outputs(range(len(network.solvers)))

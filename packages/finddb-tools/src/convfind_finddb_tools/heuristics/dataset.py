@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from convfind.errors import FindDbError, ProblemError
 from convfind.finddb.table import FIND
+from convfind.heuristics.domain import undescribed
 from convfind.heuristics.features import sizes
-from convfind.heuristics.model import unusual
 from convfind.heuristics.model_file import ModelDevice
 from convfind.problem import ConvProblem
 from convfind.types import Direction
@@ -279,7 +279,7 @@ def _describe(text: str) -> tuple[tuple[int, ...], int, int] | None:
         problem = ConvProblem.from_key(text)
     except ProblemError:
         return None
-    if unusual(problem) is not None:
+    if undescribed(problem) is not None:
         return None
     row = sizes(problem)
     if max(row) >= 2**31:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from convfind.heuristics.domain import undescribed
 from convfind.heuristics.features import SIZES, sizes
-from convfind.heuristics.model import unusual
 from convfind.heuristics.neighbours import (
     BATCH_RATIOS,
     MORE_INPUTS,
@@ -114,7 +114,7 @@ def records_of(dataset: Dataset) -> Records:
 
     def look_up(device: str, problem: ConvProblem) -> dict[str, float]:
         place = places.get((device, problem.direction, sizes(problem)))
-        return {} if place is None or unusual(problem) else _times(dataset, place)
+        return {} if place is None or undescribed(problem) else _times(dataset, place)
 
     return look_up
 
