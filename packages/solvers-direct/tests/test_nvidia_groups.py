@@ -1,11 +1,12 @@
-"""Groups of four and eight channels on NVIDIA's matrix units; kernels run on such GPUs only."""
+"""Groups of four and eight channels on NVIDIA's matrix units, which CPUs emulate."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
-from devices_for_tests import H200
+from devices_for_tests import H200, repeats_another
+from emulated_fragments import with_fragments
 
 from convfind.device.target import Target
 from convfind.problem import ConvProblem
@@ -27,12 +28,20 @@ SOLVERS = [solver for solver in solvers() if isinstance(solver, GroupsConv)]
 each = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
 
 
+#: Addresses of local memory, and the memory through which lanes exchange what they have.
+EMULATED = (
+    (r"CF_UINT (?=(ring|to_piece|into|take)\b)", "ulong "),
+    (r"CF_UINT (?=(own|put)\[)", "ulong "),
+    (r"(?= CF_LOCAL unsigned char memory)", " CF_LOCAL ulong cf_exchange[3 * ITEMS];\n "),
+)
+
+
 @pytest.fixture(scope="session")
 def nvidia(convfind_device: Device) -> Device:
-    """The device, if it is one of those that the kernels are for."""
-    if not convfind_device.target.arch.startswith("sm_"):
-        pytest.skip("needs an NVIDIA GPU")
-    return convfind_device
+    """The device, or a CPU that emulates one."""
+    if repeats_another(convfind_device):
+        pytest.skip("emulated by the CPU's other runtime")
+    return with_fragments(convfind_device, EMULATED, compute_units=4)
 
 
 def problem_of(
