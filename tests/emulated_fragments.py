@@ -29,7 +29,8 @@ _EMULATED = """
 #define CF_PIECE(row, piece) ((row) * 128 + (((piece) ^ ((row) & 7)) << 4))
 #define CF_AT(address) ((CF_LOCAL_PTR CF_UINT *)(size_t)(address))
 CF_INLINED void cf_copy_16(const ulong to, CF_GLOBAL const void *from, const CF_UINT size) {
-  for (CF_UINT i = 0; i < 4; ++i) CF_AT(to)[i] = 4 * i < size ? ((CF_GLOBAL const CF_UINT *)from)[i] : 0;
+  CF_GLOBAL const CF_UINT *words = (CF_GLOBAL const CF_UINT *)from;
+  for (CF_UINT i = 0; i < 4; ++i) CF_AT(to)[i] = 4 * i < size ? words[i] : 0;
 }
 #define CF_COPIES_COMMIT()
 #define CF_COPIES_WAIT(count)
@@ -96,7 +97,8 @@ CF_INLINED void cf_load_matrices(CF_LOCAL_PTR ulong *exchange, CF_UINT *to, cons
   (CF_AS_FLOAT((a) << 16) * CF_AS_FLOAT((b) << 16) +                                \\
    CF_AS_FLOAT((a) & 0xffff0000u) * CF_AS_FLOAT((b) & 0xffff0000u))
 #define CF_PRODUCT_FLOAT16(a, b)                                                    \\
-  (cf_of_half_bits(a) * cf_of_half_bits(b) + cf_of_half_bits((a) >> 16) * cf_of_half_bits((b) >> 16))
+  (cf_of_half_bits(a) * cf_of_half_bits(b) +                                        \\
+   cf_of_half_bits((a) >> 16) * cf_of_half_bits((b) >> 16))
 #define CF_MMA_OF(dtype)                                                                        \\
   CF_INLINED void cf_mma_##dtype(CF_LOCAL_PTR ulong *exchange, float *sums, const CF_UINT *a,   \\
                                  const CF_UINT *b) {                                            \\

@@ -1,4 +1,4 @@
-"""What an NVIDIA architecture has: facts that nothing tells without a device."""
+"""Properties of NVIDIA's architectures: facts that nothing tells without a device."""
 
 from __future__ import annotations
 

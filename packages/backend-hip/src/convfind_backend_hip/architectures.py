@@ -1,4 +1,4 @@
-"""What an AMD instruction set has: facts that the runtime does not tell without a device."""
+"""Properties of AMD's instruction sets: facts that the runtime does not tell without a device."""
 
 from __future__ import annotations
 

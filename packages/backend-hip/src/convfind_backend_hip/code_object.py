@@ -1,4 +1,4 @@
-"""What an AMD code object says of its kernels: registers, memory and arguments.
+"""The notes of an AMD code object about its kernels: registers, memory and arguments.
 
 The layout is documented in LLVM's "User Guide for AMDGPU Backend", sections on code object metadata
 and ELF notes: an ELF note of the name ``AMDGPU`` and type 32 holds it as msgpack. hiprtc may wrap

@@ -125,7 +125,7 @@ def registered_runtimes() -> dict[str, str]:
 def unregistered_runtimes(registered: dict[str, str]) -> list[str]:
     """Return the libraries of runtimes that are installed and that no ``.icd`` file names.
 
-    What ``OCL_ICD_FILENAMES`` lists is all that the user wants to add; not every loader reads it.
+    ``OCL_ICD_FILENAMES`` lists all that the user wants to add; not every loader reads it.
     """
     known = {Path(library).name.partition(".so")[0] for library in registered.values()}
     wanted = os.environ.get("OCL_ICD_FILENAMES", "").split(os.pathsep)

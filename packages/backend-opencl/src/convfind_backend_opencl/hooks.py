@@ -1,4 +1,4 @@
-"""What this package registers with convfind. Imports no OpenCL: that waits for the first device."""
+"""The hooks of this package. Imports no OpenCL: that waits for the first device."""
 
 from __future__ import annotations
 

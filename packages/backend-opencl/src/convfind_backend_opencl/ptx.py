@@ -1,4 +1,4 @@
-"""What NVIDIA's OpenCL compiler leaves out of PTX: instructions of one architecture, and limits.
+"""Additions to the PTX of NVIDIA's OpenCL compiler: instructions of one architecture, and limits.
 
 NVIDIA's OpenCL compiler writes PTX for ``sm_90``, for which the assembler refuses Hopper's
 ``wgmma``. Kernels write such instructions as PTX comments behind ``//@``; the compiler fills in the

@@ -1,4 +1,4 @@
-"""What a find may do: modes, enforcement, and the policy that both of them name."""
+"""The policy of a find: modes, enforcement, and the policy that both of them name."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class FindMode(_Words):
 
 
 class FindEnforce(_Words):
-    """What every find does beyond its mode."""
+    """Actions of every find beyond its mode."""
 
     NONE = 1
     DB_UPDATE = 2  # measure again and replace what is recorded, also where a record exists
@@ -63,7 +63,7 @@ class FindEnforce(_Words):
 
 
 class OnMiss(StrEnum):
-    """What follows where the database has no answer."""
+    """The next step where the database has no answer."""
 
     MEASURE = "measure"
     ESTIMATE = "estimate"
@@ -78,7 +78,7 @@ class CheckHit(StrEnum):
 
 
 class Isolate(StrEnum):
-    """Which candidates run in a child process, which a crash costs instead of this one."""
+    """Candidates that run in a child process, which a crash costs instead of this one."""
 
     AUTO = "auto"  # all of a search in which one is not of this project
     ALWAYS = "always"
@@ -86,7 +86,7 @@ class Isolate(StrEnum):
 
 
 class Order(StrEnum):
-    """What comes first in a list of solutions."""
+    """The criterion that orders a list of solutions."""
 
     TIME = "time"
     WORKSPACE = "workspace"
@@ -102,7 +102,7 @@ class Fallback(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What one find may do. A mode is a named policy: `Policy.for_mode`. Immutable.
+    """Permissions and limits of one find. A mode is a named policy: `Policy.for_mode`. Immutable.
 
     Fields take loosely typed values too: words in any case, collections, NumPy's scalars.
 

@@ -16,7 +16,7 @@ from convfind.policy import Fallback, FindEnforce, FindMode, Isolate, Policy
 
 @dataclass(frozen=True, slots=True)
 class PluginSelection:
-    """Which installed plugins are loaded, by name of entry point or distribution."""
+    """The installed plugins that are loaded, by name of entry point or distribution."""
 
     allow: frozenset[str] | None = None  # None: all
     deny: frozenset[str] = frozenset()
@@ -44,7 +44,7 @@ def _data_folder() -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the environment says; see `VARIABLES` for the meaning of each field."""
+    """Settings from the environment; see `VARIABLES` for the meaning of each field."""
 
     find_mode: FindMode = FindMode.DYNAMIC_HYBRID
     find_enforce: FindEnforce = FindEnforce.NONE

@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Direction(StrEnum):
-    """Which of the three tensors the convolution computes from the other two."""
+    """The direction: the one of three tensors that is computed from the other two."""
 
     FORWARD = "forward"  # reads x, w; writes y
     BACKWARD_DATA = "backward-data"  # reads y, w; writes x
@@ -148,7 +148,7 @@ class Layout(StrEnum):
     def to_memory(self, logical: tuple[int, ...]) -> tuple[int, ...]:
         """Reorder a tuple given in N, C, spatial order into the order in memory.
 
-        That of a vector, such as a bias, has one order.
+        A vector, such as a bias, has one order.
         """
         if not self.channels_last or len(logical) < 2:
             return logical

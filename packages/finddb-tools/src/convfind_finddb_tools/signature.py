@@ -30,7 +30,7 @@ _LARGEST = 1 << 16
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
-    """What a signer says about a pack. New fields have a default."""
+    """A signer's statement about a pack. New fields have a default."""
 
     sha256: str
     device: str

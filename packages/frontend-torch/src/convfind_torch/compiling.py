@@ -77,7 +77,7 @@ def compile_graph(
 
 
 class _GraphModule(nn.Module):
-    """What stands in a graph for a call of PyTorch's."""
+    """The node of a graph that stands for a call of PyTorch's."""
 
     def __init__(self, rank: int, options: Options) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ _LAYER = "_convfind_layer"
 
 
 class _Conv:
-    """What the converted convolutions share: a plain convolution, padded as the module says."""
+    """The base of converted convolutions: a plain convolution, padded as the module says."""
 
     def _conv_forward(self: Any, input: torch.Tensor, weight: Any, bias: Any) -> torch.Tensor:
         rank = len(self.kernel_size)
@@ -44,7 +44,7 @@ class _Conv:
 
 
 class _ConvTranspose:
-    """What the converted transposed convolutions share."""
+    """The base of converted transposed convolutions."""
 
     def forward(
         self: Any, input: torch.Tensor, output_size: list[int] | None = None

@@ -185,7 +185,7 @@ class GraphPlan:
 
 
 class Promises(NamedTuple):
-    """What the program's flags ask of a plan's convolutions and products."""
+    """The demands of the program's flags on a plan's convolutions and products."""
 
     tf32: tuple[str, ...]  # kinds of operations
     autocast: str | None  # the type in which products are computed

@@ -17,8 +17,8 @@ def evaluate(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Array]:
     """Compute the outputs of a graph, by public name.
 
     Floating-point tensors are float64 from the first to the last, whatever their type in the
-    graph; only a `Cast` rounds, because a model that has one says so. What the result differs from
-    that of a run in the graph's own types is therefore the rounding error of the run.
+    graph; only a `Cast` rounds, because a model that has one says so. The difference to a run in
+    the graph's own types is therefore the rounding error of that run.
 
     Raises:
         BindingError: an input is missing, unknown, or of another shape.

@@ -1,4 +1,4 @@
-"""What importers share: refusing an operator, and small compositions of operations."""
+"""The common part of importers: refusing an operator, and small compositions of operations."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class Network:
     ) -> Plan:
         """Make the network ready to run on a device: find, plan the memory, pack the weights.
 
-        What is recorded is not found again, so that compiling for another batch size costs only
+        Recorded problems are not found again, so that compiling for another batch size costs only
         what is new in it.
 
         Args:

@@ -55,8 +55,8 @@ class PreparedModel(BackendRep):
     def run(self, inputs: Any, **_: Any) -> tuple[Array, ...]:
         """Compute the outputs, in the order of the model.
 
-        What the model reads as shapes, axes or numbers of steps is part of a plan: for other
-        contents another plan is made.
+        Values that the model reads as shapes, axes or numbers of steps are part of a plan: for
+        other contents another plan is made.
 
         Args:
             inputs: a mapping by name, or as many tensors as the model has inputs, in order.
@@ -72,7 +72,7 @@ class PreparedModel(BackendRep):
 
     @property
     def schedules(self) -> tuple[Schedule, ...]:
-        """What the plans do that there are so far."""
+        """The schedules of the plans that there are so far."""
         return tuple(plan.schedule for plan, _ in self._plans.values())
 
     def _named(self, inputs: Any) -> dict[str, Array]:

@@ -29,7 +29,7 @@ _CUBIC = -0.75
 
 
 class Border(StrEnum):
-    """What lies outside of an image."""
+    """The values outside of an image."""
 
     ZEROS = "zeros"
     BORDER = "border"  # the nearest element

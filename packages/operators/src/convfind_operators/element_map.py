@@ -112,7 +112,7 @@ def conversion_type(source: ElementType, result: ElementType) -> ElementType:
 
 
 def _are_lines(walk: Walk) -> bool:
-    """Whether rows of the result are whole cache lines, or long enough to begin at one."""
+    """Return whether rows of the result are whole cache lines, or long enough to begin at one."""
     result = walk.views[-1]
     places = (walk.length, result.start, *result.steps[:-1])
     is_long = walk.length >= _LEAST_STREAMED or not any(place % _LINE for place in places)

@@ -67,7 +67,7 @@ class EpilogueGradientProblem(Operator):
 
     @property
     def is_along_channels(self) -> bool:
-        """Whether channels are neighbours in memory."""
+        """True if channels are neighbours in memory."""
         return self.channels_last or math.prod(self.x[2:]) == 1
 
     def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -200,7 +200,7 @@ def _team(walk: LineWalk, arithmetic: ElementType, target: Target) -> dict[str, 
 
 
 def _is_crooked(view: View) -> bool:
-    """Whether fours do not begin at multiples of four elements everywhere along its axes."""
+    """Return whether fours do not begin at multiples of four elements everywhere along its axes."""
     return view.dtype not in IN_FOURS or any(step % 4 for step in view.steps)
 
 

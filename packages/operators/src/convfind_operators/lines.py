@@ -71,7 +71,7 @@ def _innermost_first(walk: Walk, count: int) -> Walk:
 
 @dataclass(frozen=True, kw_only=True)
 class Lines(Operator):
-    """What becomes of lines of elements: a number each, or another line."""
+    """A function of lines of elements: a number each, or another line."""
 
     @property
     @abstractmethod
@@ -85,7 +85,7 @@ class Lines(Operator):
 
     @property
     def gives_lines(self) -> bool:
-        """Whether lines become lines."""
+        """True if lines become lines."""
         return True
 
     @property

@@ -130,12 +130,12 @@ class Operator(ABC):
 
     @property
     def domain_key(self) -> Hashable:
-        """What domains look at: the kind, the type of the first operand, and the traits."""
+        """All that domains look at: the kind, the type of the first operand, and the traits."""
         return self.kind, self.operands[0].dtype, self.traits
 
     @property
     def traits(self) -> frozenset[str]:
-        """What is special: gaps in the memory of an operand."""
+        """The special properties: gaps in the memory of an operand."""
         return frozenset({"gaps"} if self.strides else ())
 
     @property

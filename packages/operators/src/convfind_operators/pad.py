@@ -17,7 +17,7 @@ from convfind_operators.walk import View, Walk
 
 
 class PadMode(StrEnum):
-    """What lies around a tensor."""
+    """The contents of the padding around a tensor."""
 
     CONSTANT = "constant"
     REFLECT = "reflect"
@@ -50,7 +50,7 @@ class PadProblem(OfOneTensor):
 
     @property
     def filling(self) -> float:
-        """What lies around x."""
+        """The number around x."""
         return self.value
 
     @property

@@ -20,7 +20,7 @@ from convfind_operators.window import Window, per_axis
 
 
 class PoolingFunction(StrEnum):
-    """What a pooling keeps of a window."""
+    """The function of a pooling's window."""
 
     MAX = "max"
     AVERAGE = "average"
@@ -91,7 +91,7 @@ class PoolingProblem(Operator):
 
     @property
     def is_global(self) -> bool:
-        """Whether the only window is the image, without padding."""
+        """True if the only window is the image, without padding."""
         window = self.window
         plain = not any(window.padding) and not self.indices and self.divisor is None
         return plain and window.size == self.x[2:] and max(window.dilation) == 1

@@ -19,7 +19,7 @@ from convfind_operators.walk import View, Walk
 
 
 class ReductionFunction(StrEnum):
-    """What is made of many elements."""
+    """The function that makes one element of many."""
 
     SUM = "sum"
     MEAN = "mean"

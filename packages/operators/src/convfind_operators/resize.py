@@ -17,7 +17,7 @@ from convfind_operators.operator import Operator, shape_of, word
 
 
 class Interpolation(StrEnum):
-    """What is put between elements."""
+    """The way to fill in values between elements."""
 
     NEAREST = "nearest"
     LINEAR = "linear"
@@ -41,7 +41,7 @@ class Coordinates(StrEnum):
 
 
 class Rounding(StrEnum):
-    """Which element is nearest to a coordinate between two."""
+    """The choice of the nearest element to a coordinate between two."""
 
     PREFER_FLOOR = "round_prefer_floor"
     PREFER_CEIL = "round_prefer_ceil"

@@ -161,7 +161,7 @@ def _share(places: int, rows: int, target: Target) -> int:
 
 
 def _in_fours(problem: ResizeProblem, walk: Walk) -> bool:
-    """Whether lanes come in fours on GPUs, wherever along the resized axes they lie."""
+    """Return whether lanes come in fours on GPUs, wherever along the resized axes they lie."""
     steps = (one.strides[axis.axis] for one in problem.operands for axis in problem.axes)
     return in_fours(walk) and not any(step % 4 for step in steps)
 

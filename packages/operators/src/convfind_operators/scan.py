@@ -1,4 +1,4 @@
-"""What depends on the order along an axis: `ArgReductionProblem`, `CumulativeSumProblem`, kin."""
+"""Operators that go along an axis in order: `ArgReductionProblem`, `CumulativeSumProblem`, kin."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Scan(Operator):
 
     @property
     def is_backward(self) -> bool:
-        """Whether lines are met from their end."""
+        """True if lines are met from their end."""
         return False
 
     @property
@@ -90,7 +90,7 @@ class ArgReductionProblem(Scan):
 
     @property
     def is_late(self) -> bool:
-        """Whether of equal elements the last is it."""
+        """True if of equal elements the last is it."""
         return self.last
 
     def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -120,12 +120,12 @@ class CumulativeSumProblem(Scan):
 
     @property
     def is_late(self) -> bool:
-        """Whether the element itself is left out."""
+        """True if the element itself is left out."""
         return self.exclusive
 
     @property
     def is_backward(self) -> bool:
-        """Whether sums begin at the end."""
+        """True if sums begin at the end."""
         return self.reverse
 
     #: What elements are added with, and what sums begin with.

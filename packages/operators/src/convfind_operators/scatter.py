@@ -17,7 +17,7 @@ from convfind_operators.walk import View, Walk
 
 
 class Combine(StrEnum):
-    """What becomes of an element and an update of it."""
+    """The combination of an element with an update of it."""
 
     REPLACE = "none"
     ADD = "add"

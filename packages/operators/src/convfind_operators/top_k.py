@@ -19,7 +19,7 @@ from convfind_operators.walk import View, Walk
 class TopKProblem(Operator):
     """The first of the elements along an axis in falling or rising order; a NaN is the largest.
 
-    Of equal elements that which comes first is first. The int64 ``indices`` say where they are.
+    Among equal elements, the earlier one comes first. The int64 ``indices`` say where they are.
     """
 
     kind: ClassVar[str] = "top-k"

@@ -28,7 +28,7 @@ _WIDEST = 128
 class Window:
     """From ``source`` to ``result``; channels and filters are those of one group in the two.
 
-    Of backward-weights it is the forward problem's. A 1-D problem is one of height 1.
+    For backward-weights, this describes the forward problem. A 1-D problem is one of height 1.
     """
 
     is_gradient: bool

@@ -1,4 +1,4 @@
-"""What every FFT solver asks of a problem, and what it promises about errors."""
+"""The demands of every FFT solver on a problem, and its promises about errors."""
 
 from __future__ import annotations
 

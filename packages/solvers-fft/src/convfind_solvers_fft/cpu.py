@@ -1,4 +1,4 @@
-"""What the FFT solvers for CPUs have in common: which problems they take, and which tiles."""
+"""The base of the FFT solvers for CPUs: which problems they take, and which tiles."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class CpuSolver(TunableSolver):
         return APPLICABLE
 
     def error_bound(self, problem: ConvProblem) -> float:
-        """That of three transforms."""
+        """The error bound of three transforms."""
         return error_factor(problem)
 
     def error_reach(self, problem: ConvProblem) -> int:

@@ -17,7 +17,7 @@ from fractions import Fraction
 
 
 class Operation(StrEnum):
-    """What a node does with its operands."""
+    """The operation of a node on its operands."""
 
     INPUT = "input"
     ADD = "add"
@@ -226,8 +226,8 @@ def real_graph(n: int) -> Graph:
 def adjoint(graph: Graph) -> Graph:
     """Return the graph of the transposed matrix, by walking the graph backwards.
 
-    That of `real_graph` is the inverse, times n, of a spectrum whose numbers that stand for two,
-    all but frequencies 0 and n/2, were doubled.
+    For `real_graph` it is the inverse, times n, of a spectrum whose numbers that stand for two, all
+    but frequencies 0 and n/2, were doubled.
     """
     turned = Graph()
     sums: list[Value] = [None] * len(graph.nodes)

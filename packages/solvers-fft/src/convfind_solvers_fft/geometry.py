@@ -34,7 +34,7 @@ class Tiling:
 
     @property
     def is_useful(self) -> bool:
-        """Whether tiles have as many results as pay."""
+        """True if tiles have as many results as pay."""
         return all(
             step >= LEAST_STEP or step >= out
             for step, out in zip(self.step, self.shape.out, strict=True)

@@ -1,4 +1,4 @@
-"""What the FFT solvers for GPUs have in common: which problems they take, which tiles, views."""
+"""The base of the FFT solvers for GPUs: which problems they take, which tiles, views."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class GpuSolver(TunableSolver):
 
     @property
     def sums_tiles(self) -> bool:
-        """Whether products are summed over tiles: the weight gradient's."""
+        """True if products are summed over tiles: the weight gradient's."""
         return self.direction is Direction.BACKWARD_WEIGHTS
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
@@ -65,7 +65,7 @@ class GpuSolver(TunableSolver):
         return APPLICABLE
 
     def error_bound(self, problem: ConvProblem) -> float:
-        """That of three transforms."""
+        """The error bound of three transforms."""
         return error_factor(problem)
 
     def error_reach(self, problem: ConvProblem) -> int:

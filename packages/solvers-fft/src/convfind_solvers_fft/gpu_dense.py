@@ -92,7 +92,7 @@ class Spectra:
 
     @property
     def buffer(self) -> BufferArg:
-        """What a launch is given."""
+        """The argument of a launch."""
         return BufferArg(self.memory, self.offset)
 
 

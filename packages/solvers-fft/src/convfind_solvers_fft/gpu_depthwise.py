@@ -27,7 +27,7 @@ _TRANSFORM_SHARES = {16: 0.3, 24: 0.3, 32: 0.38, 48: 0.26, 64: 0.18}
 
 
 class GpuDepthwise(GpuSolver):
-    """What the directions have in common."""
+    """The common part of all directions."""
 
     kind = "depthwise-gpu"
     source: str  # file of the kernels

@@ -1,8 +1,8 @@
 """The transforms in use, with points chosen for accuracy.
 
-Of all symmetric sets of points with denominators up to 8 these have the least `Transform.growth` or
-come within 5 % of it with a smaller measured error; for F(4, 3) it is a quarter of that of the
-customary 0, 1, -1, 2, -2.
+Among all symmetric sets of points with denominators up to 8, these have the least
+`Transform.growth` or come within 5 % of it with a smaller measured error; for F(4, 3) it is a
+quarter of that of the customary 0, 1, -1, 2, -2.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every Winograd solver asks of a problem."""
+"""The demands of every Winograd solver on a problem."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def judge(
 ) -> Applicability:
     """Judge window, strides and accuracy.
 
-    Of a transform along one axis only, of two, filters have one row or one column.
+    A transform along one of two axes only is for filters of one row or one column.
     """
     # The results of a weight gradient's transform are the taps of the window.
     taps = transform.m if direction is Direction.BACKWARD_WEIGHTS else transform.r

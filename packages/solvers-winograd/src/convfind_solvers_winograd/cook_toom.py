@@ -24,7 +24,7 @@ Matrix = tuple[Row, ...]
 
 
 class Spread(StrEnum):
-    """What lies two places apart: ``strided.py`` says how they make filters of stride 2."""
+    """Values two places apart: ``strided.py`` says how they make filters of stride 2."""
 
     NONE = ""
     RESULTS = "s2"
@@ -46,7 +46,7 @@ class Transform:
 
     @property
     def name(self) -> str:
-        """Of its files."""
+        """The name of the generated files."""
         return f"f{self.m}x{self.r}{self.spread}"
 
     @property

@@ -1,4 +1,4 @@
-"""What the Winograd solvers for CPUs have in common."""
+"""The base of the Winograd solvers for CPUs."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class CpuConvSolver(CpuSolver):
     ) -> None:
         """Take the variant; with ``packs_ahead`` weights are transformed before the run.
 
-        Those that do not have ``-inline`` at the end of their ids: work-items transform weights.
+        The others have ``-inline`` at the end of their ids: work-items transform weights.
         """
         super().__init__(
             transform, direction, channels_last=channels_last, axes=axes, dtypes=dtypes
@@ -227,7 +227,7 @@ class CpuConvSolver(CpuSolver):
     def _memory(
         self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> _Memory:
-        """What is transformed ahead; data is not where the limit has no room for it."""
+        """The memory of transforms ahead; data has none where the limit leaves no room."""
         shape = geometry(problem)
         unit, block = config.integer("tiles"), config.integer("channels")
         tiles = count_tiles(shape, self.tile(problem))

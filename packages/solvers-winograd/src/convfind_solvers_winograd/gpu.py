@@ -1,4 +1,4 @@
-"""What the Winograd solvers for GPUs have in common."""
+"""The base of the Winograd solvers for GPUs."""
 
 from __future__ import annotations
 

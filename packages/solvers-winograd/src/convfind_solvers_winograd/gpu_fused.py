@@ -29,7 +29,7 @@ _ITEMS_OF_MANY_REGISTERS = 256
 
 @dataclass(frozen=True, slots=True)
 class FusedTile:
-    """What a work-group computes and how its items share it: macros of gpu_fused.h."""
+    """The tile of a work-group and how its items share it: macros of gpu_fused.h."""
 
     tiles: int
     filters: int

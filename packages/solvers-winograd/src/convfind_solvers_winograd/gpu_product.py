@@ -38,12 +38,12 @@ class Tile(GpuTile):
 
     @property
     def splits(self) -> bool:
-        """Whether it is for Hopper's matrix units, for which filters are split ahead."""
+        """True if it is for Hopper's matrix units, for which filters are split ahead."""
         return self.mma >= 2
 
     @property
     def holds(self) -> bool:
-        """Whether a work-group keeps its filters in local memory: see gpu_product_held.cl."""
+        """True if a work-group keeps its filters in local memory: see gpu_product_held.cl."""
         return self.mma == 3
 
     @property
@@ -177,7 +177,7 @@ class Product:
     ) -> Launch:
         """Return ``c = a * b``, or ``c += a * b``; rows of c are filled up to `ROW_UNIT`.
 
-        Of ``spans`` points along an axis each has its own part of the sum: see gpu_spans.h.
+        Each of ``spans`` points along an axis has its own part of the sum: see gpu_spans.h.
         """
         macros: dict[str, DefineValue] = {
             name.upper(): value for name, value in tile.values.items() if name != "mma"

@@ -25,7 +25,7 @@ _FILTER_GROUP = 128
 class FilterOrder(Enum):
     """How transformed filters lie in memory: see gpu_conv.h.
 
-    Of each the values are filters and channels of a work-group of the transform, what these are
+    The values of each are filters and channels of a work-group of the transform, what these are
     filled up to, and bytes of an element.
     """
 

@@ -104,7 +104,7 @@ class _Sizes:
 
     @property
     def region_bytes(self) -> tuple[int, int, int]:
-        """Of x, of y, and of the sums."""
+        """Bytes of x, of y, and of the sums."""
         one = 4 * self.points * self.problem.groups
         sums = one * self.filters * self.padded_channels * self.parts
         return (
@@ -115,7 +115,7 @@ class _Sizes:
 
     @property
     def moved_bytes(self) -> int:
-        """Of x and of y, transformed, less what no product asks for."""
+        """Bytes of x and y, transformed, less those that no product asks for."""
         one = 4 * self.problem.groups * self.cover.products
         return one * (self.padded_channels + self.padded_filters)
 
@@ -337,7 +337,7 @@ class WeightsSolver(GpuSolver, TunableSolver):
 
 
 class ShortWeightsSolver(WeightsSolver):
-    """Of 3x3 filters with channels last: tiles that would hang over an edge are shortened."""
+    """For 3x3 filters with channels last: tiles that would hang over an edge are shortened."""
 
     version = 3
 

@@ -18,7 +18,7 @@ class Cover:
 
     Where tiles reach past the image's end, as many as do so by one element may be one element
     shorter: the last of n points along the axis, infinity, has only that element of a tile, and
-    sums up whole ones only. That is exact.
+    sums up whole ones only. This is exact.
     """
 
     transform: Transform
@@ -85,7 +85,7 @@ class Cover:
 
     @property
     def arguments(self) -> tuple[ScalarArg, ...]:
-        """What a transform's kernel has to know."""
+        """The arguments of a transform's kernel."""
         return tuple(map(i32, (*self.tiles_of_image, *self.whole, *self.ends)))
 
 

@@ -25,7 +25,7 @@ _SHORTEST = {(3, 4): 2048, (3, 5): 4096, (3, 6): 8192, (5, 4): 4096}
 
 @dataclass(frozen=True, slots=True)
 class StreamRate:
-    """What a tile reached on an H200 (132 units)."""
+    """The rate that a tile reached on an H200 (132 units)."""
 
     full: int  # GFLOP/s a unit, with every place on it taken
     resident: int  # places
@@ -85,7 +85,7 @@ class Stream:
 
     @property
     def turns(self) -> int:
-        """Of all tiles."""
+        """Turns of all tiles."""
         pairs = self.cover.products // (_STEP * _TOGETHER)
         return self.tiles_of_point * pairs + self.count
 

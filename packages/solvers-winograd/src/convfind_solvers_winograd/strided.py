@@ -1,7 +1,7 @@
 """Filters of three taps and stride 2, and their gradients, from Winograd's filters of two taps.
 
-Of the values of data every second one meets the first and the last tap, which F(m, 2) does in m + 1
-products for m results; those between meet the middle tap alone, in a product each. That makes
+Every second value of data meets the first and the last tap, which F(m, 2) does in m + 1
+products for m results; those between meet the middle tap alone, in a product each. This makes
 2 m + 1 products along an axis, where the direct formula has 3 m.
 """
 

@@ -1,4 +1,4 @@
-"""What the GEMM solvers have in common: which problems they take, and their tuning."""
+"""The base of the GEMM solvers: which problems they take, and their tuning."""
 
 from __future__ import annotations
 

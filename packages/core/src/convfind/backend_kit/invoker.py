@@ -79,7 +79,7 @@ class BoundSteps(Generic[StepT]):
         self._bound = serials
 
     def rebind(self, buffers: Mapping[str, Any], changed: Set[str]) -> None:
-        """Bind every step that uses changed memory. What was captured before is void."""
+        """Bind every step that uses changed memory. Anything captured before is void."""
         for step, named in zip(self._steps, self._named, strict=True):
             if not changed.isdisjoint(named):
                 step.bind(buffers)

@@ -16,7 +16,7 @@ _IDLE_SHARE = 8
 
 
 class BufferPool(ABC, Generic[BlockT]):
-    """Reuses memory by size classes. What lies idle is bounded; the longest idle goes first.
+    """Reuses memory by size classes. Idle memory is bounded; the longest idle goes first.
 
     Memory may return while commands that use it are under way: the queue works in order, so the
     commands of its next user come after them.

@@ -13,7 +13,7 @@ RuntimeFailure = type[DeviceError] | type[LaunchError]
 
 @dataclass(frozen=True, slots=True)
 class StatusAdvice:
-    """What to do about each status of a runtime, by its name; ``otherwise`` for all others."""
+    """Advice about each status of a runtime, by its name; ``otherwise`` for all others."""
 
     by_name: Mapping[str, str]
     otherwise: str = ""

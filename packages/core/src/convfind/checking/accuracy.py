@@ -1,4 +1,4 @@
-"""What "right" means: measures of error, and their bounds with derivation.
+"""The meaning of "right": measures of error, and their bounds with derivation.
 
 Measures
 --------
@@ -208,7 +208,7 @@ def _sizes_of(
 def spread_magnitude(magnitude: Array, reach: int, *, channels_last: bool) -> Array:
     """Return the largest magnitude within ``reach`` elements along each spatial axis.
 
-    That is what the errors of algorithms on tiles are relative to: see `Solver.error_reach`.
+    Errors of algorithms on tiles are relative to it: see `Solver.error_reach`.
     """
     first = 1 if channels_last else 2
     for axis in range(first, first + magnitude.ndim - 2):

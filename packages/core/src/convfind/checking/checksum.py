@@ -48,7 +48,7 @@ _SLACK = 2.0
 
 
 class Checksum:
-    """What the channels of the right result of a plain problem add up to, under random signs."""
+    """The sum of the channels of the right result of a plain problem, under random signs."""
 
     def __init__(
         self,

@@ -121,7 +121,7 @@ class ConvDraw(Draw):
 
     @cached_property
     def checksum(self) -> Checksum:
-        """What the right result, without an activation, adds up to, under signs nobody knows."""
+        """The sum of the right result, without an activation, under signs that nobody knows."""
         first, second, before, bias = self._tensors
         return Checksum(self.problem, first, second, before, None, bias)
 
@@ -134,7 +134,7 @@ class ConvDraw(Draw):
 
     @property
     def _is_compared_again(self) -> bool:
-        """Whether the whole result is compared again: behind an activation nothing adds up."""
+        """True if the whole result is compared again: behind an activation nothing adds up."""
         return self._right is not None or self.problem.activation is not None
 
     def _by_device(self, assistant: Assistant) -> tuple[Array, Solver] | None:
@@ -145,7 +145,7 @@ class ConvDraw(Draw):
         return None if found is None else (found[0][self._writes], found[1])
 
     def _adds_up(self, convolved: Array, oracle: Solver) -> bool:
-        """Whether a device is believed, as far as anybody: if NumPy's checksum says so."""
+        """Return whether a device is believed, as far as anybody: if NumPy's checksum says so."""
         plain = self.problem.without_epilogue()
         first, second, before, _ = self._tensors
         is_plain = plain is self.problem
@@ -162,12 +162,12 @@ class ConvDraw(Draw):
 
     @cached_property
     def _magnitude(self) -> Array | None:
-        """What errors are relative to in small results, whose values may all be nearly zero."""
+        """The scale of errors in small results, whose values may all be nearly zero."""
         return reference_magnitude(self.problem, *self._tensors) if self._is_small else None
 
     @property
     def _tensors(self) -> tuple[Array, Array, Array, Array | None]:
-        """What is convolved, what is added to it, and the bias."""
+        """The tensors that are convolved, the one that is added, and the bias."""
         views = {name: self._view(name, array) for name, array in self.memory.items()}
         first, second = self.problem.direction.reads
         before = views.get("z")

@@ -48,7 +48,7 @@ class Draw(ABC):
 
     @property
     def compared(self) -> Right | None:
-        """What all elements of the result may be compared with; None where a check does more."""
+        """The values that all elements are compared with; None where a check does more."""
         return None
 
     @abstractmethod

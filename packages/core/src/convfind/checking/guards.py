@@ -53,7 +53,7 @@ class Guarded:
         return memory
 
     def complaint(self, device: Device) -> str | None:
-        """What was written outside: before the start, or behind the end; None where nothing was."""
+        """Return where bytes were written outside: before the start, behind the end; or None."""
         if not is_poisoned(self._read(device, 0)):
             return "wrote before the start of"
         if not is_poisoned(self._read(device, self.guard + self.size)):

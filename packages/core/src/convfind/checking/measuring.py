@@ -117,7 +117,7 @@ def measure_finalists(
     """Measure the front runners again in turns, until it is settled who loses next to nothing.
 
     Where several are as fast as each other, that is settled as soon as where one is the fastest.
-    What drifts on the machine hits all samples of a round alike. It is taken out of them: each
+    A drift of the machine hits all samples of a round alike. It is taken out of them: each
     sample counts relative to the mean of its round. The samples replace the earlier ones.
 
     Returns:
@@ -161,7 +161,7 @@ def _without_drift(rounds: Sequence[Sequence[float]]) -> list[tuple[float, ...]]
 
 
 def _is_known(samples: Sequence[float], width: float) -> bool:
-    """Whether an interval of samples that has the median at 95 % is as narrow as that."""
+    """Return whether an interval of samples that has the median at 95 % is as narrow as that."""
     count, tail, outside = len(samples), 0, 0
     # By how many samples the interval may be narrowed at each end: a binomial distribution's tails.
     while 2 * (tail := tail + math.comb(count, outside)) <= _DOUBT * 2**count:
@@ -173,7 +173,7 @@ def _is_known(samples: Sequence[float], width: float) -> bool:
 
 
 def _is_settled(rounds: Sequence[Sequence[float]], mean_loss: float) -> bool:
-    """Whether the fastest so far loses no more than `_LOSS`, or so much on average."""
+    """Return whether the fastest so far loses no more than `_LOSS`, or so much on average."""
     medians = [statistics.median(samples) for samples in _without_drift(rounds)]
     best = medians.index(min(medians))
     others = [other for other in range(len(medians)) if other != best]
@@ -189,7 +189,7 @@ def _is_settled(rounds: Sequence[Sequence[float]], mean_loss: float) -> bool:
 
 
 def _expected_loss(ahead: Sequence[float]) -> float:
-    """What is lost on average to somebody by whom the winner is ahead by so much in each round.
+    """The average loss to a candidate by which the winner is ahead by so much in each round.
 
     Args:
         ahead: logarithms of quotients of their times. Their median is taken for normally
@@ -205,9 +205,9 @@ def _expected_loss(ahead: Sequence[float]) -> float:
 
 
 def _odds(wins: int, rounds: int) -> float:
-    """What somebody has won who staked 1 on more than every other round being won.
+    """The winnings of a bettor who staked 1 on more than every other round being won.
 
-    Who bets against even chances reaches a multiple m with a probability of 1/m, however often one
+    A bettor against even chances reaches a multiple m with a probability of 1/m, however often one
     looks. The stakes are those of all shares from 1/2 to 1 alike, whose integral is this quotient.
     """
     below = sum(math.comb(rounds + 1, count) for count in range(wins + 1))

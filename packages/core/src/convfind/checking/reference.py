@@ -226,7 +226,7 @@ def _check_shape(problem: ConvProblem, name: str, array: Array) -> None:
 def _convolve(problem: ConvProblem, tensors: dict[str, Array]) -> Doubles:
     """Compute a plain problem, all tensors in N, C, spatial order, in their own types.
 
-    What is computed with becomes float64 block by block, in memory that each block uses again:
+    Operands become float64 block by block, in memory that each block uses again:
     fresh pages cost more than the arithmetic.
     """
     if problem.direction is Direction.FORWARD:

@@ -17,8 +17,8 @@ from convfind.solver import Solver, asking
 class ReferencedDraw(Draw):
     """A draw of any problem that says what is right, and how far results may be off.
 
-    What a problem allows is multiplied by the solver's `error_bound`; one rounding to the type of
-    the result comes on top.
+    The error that a problem allows is multiplied by the solver's `error_bound`; one rounding to the
+    type of the result comes on top.
     """
 
     problem: CheckedProblem

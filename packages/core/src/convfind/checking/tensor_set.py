@@ -81,7 +81,7 @@ class TensorSet:
 
     @property
     def is_packed(self) -> bool:
-        """Whether nothing lies between the elements of the results."""
+        """True if nothing lies between the elements of the results."""
         return all(gaps is None for gaps in self._gaps.values())
 
     def check_around(self) -> None:
@@ -129,7 +129,7 @@ class TensorSet:
 
     @cached_property
     def _gaps(self) -> dict[str, Array | None]:
-        """What lies between the elements of each result; None where they are packed."""
+        """The bytes between the elements of each result; None where they are packed."""
         problem = self.draw.problem
         gaps: dict[str, Array | None] = {}
         for name, before in self.draw.before.items():
@@ -149,7 +149,7 @@ class TensorSet:
 
 
 def has_contents(device: Device, buffer: DeviceBuffer, contents: Array, offset: int = 0) -> bool:
-    """Whether device memory, from an offset on, has the bytes of an array.
+    """Return whether device memory, from an offset on, has the bytes of an array.
 
     It is read in pieces, into memory that stays in a cache.
     """

@@ -100,12 +100,12 @@ class Workbench:
 
     @cached_property
     def fingerprints(self) -> Fingerprints | None:
-        """What tells on the device that memory has changed; None where the host reads it."""
+        """The fingerprints that tell a change on the device; None where the host reads memory."""
         return Fingerprints.on(self._session)
 
     @cached_property
     def comparer(self) -> Comparer | None:
-        """What compares results on the device; None where the host does."""
+        """The comparer of results on the device; None where the host compares."""
         name = self._problem.writes[0]
         return Comparer.on(self._session, self._problem.operand(name).dtype, self.fingerprints)
 

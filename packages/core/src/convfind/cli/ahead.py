@@ -1,4 +1,4 @@
-"""What `convfind bench` compiles for all layers together, before the first find."""
+"""Programs that `convfind bench` compiles for all layers together, before the first find."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from convfind.text import format_error, format_ms, format_spread, gflops, gigaby
 
 @dataclass(frozen=True, slots=True)
 class LayerResult:
-    """What came of one layer in one direction; ``failure`` is empty where all went well."""
+    """The result of one layer in one direction; ``failure`` is empty where all went well."""
 
     layer: Layer
     find: FindResult | None = None

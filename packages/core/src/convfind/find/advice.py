@@ -1,4 +1,4 @@
-"""`Advice`: what the heuristics say about a problem on a device."""
+"""`Advice`: the answers of heuristics about a problem on a device."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from convfind.solver import Solver
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What the heuristics say: the ranking of the first that applies, and why others did not."""
+    """The answers of heuristics: the ranking of the first that applies, and why others did not."""
 
     heuristic: str | None = None
     predictions: tuple[Prediction, ...] = ()

@@ -58,7 +58,7 @@ class Bench(Protocol):
         """How many programs are compiled at once."""
 
     def is_ready(self, programs: Iterable[Program]) -> bool:
-        """Whether there is nothing to compile for these programs."""
+        """Return whether there is nothing to compile for these programs."""
 
     def compile(self, programs: Iterable[Program]) -> Mapping[Program, Future[Any]]:
         """Begin to compile programs, and do not wait.
@@ -107,7 +107,7 @@ class LocalBench:
         return self._kernels.parallel_level
 
     def is_ready(self, programs: Iterable[Program]) -> bool:
-        """Whether all these programs are in memory or in the store."""
+        """Return whether all these programs are in memory or in the store."""
         return all(self._kernels.known(program) is not None for program in programs)
 
     def compile(self, programs: Iterable[Program]) -> Mapping[Program, Future[Any]]:

@@ -16,7 +16,7 @@ _NOBODY = Screening(())
 
 
 class Action(StrEnum):
-    """What a find does about a problem."""
+    """A find's way to answer a problem."""
 
     ANSWER = "answer from the database"
     CHECK = "run what is recorded again before trusting it"

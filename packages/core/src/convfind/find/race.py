@@ -36,7 +36,7 @@ class Race:
         return None if self._plain_best else self._forecasts.get(solver.solver_id)
 
     def is_out(self, solver: Solver) -> bool:
-        """Whether a solver does not run, whatever the others take."""
+        """Return whether a solver does not run, whatever the others take."""
         return bool(self._plain_best) and solver.solver_id not in self._plain_best
 
     def order(self, solvers: Iterable[Solver]) -> list[Solver]:

@@ -25,7 +25,7 @@ _MOST_CONCLUDED = 16  # policies that ask about one entry
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What the database says about a problem, checked against what is installed now."""
+    """The database's answer about a problem, checked against the solvers installed now."""
 
     solutions: tuple[Solution, ...] = ()
     rejected: dict[str, Rejected] = field(default_factory=dict)
@@ -135,7 +135,7 @@ def why_unused(
 
 
 def unmeasured(problem: Problem, session: Session, policy: Policy, recalled: Recalled) -> Screening:
-    """Which solvers no search has decided about yet, that the policy would measure."""
+    """Return the solvers that no search has decided about yet and the policy would measure."""
     solvers, _ = session.registry.candidates_for(problem, session.target)
     unknown = [
         solver

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def record(problem: Problem, session: Session, policy: Policy, outcome: SearchOutcome) -> None:
-    """Record the outcome for a plain problem. What was not verified is not recorded."""
+    """Record the outcome for a plain problem. Solutions that were not verified are not recorded."""
     if not (policy.write_back and policy.verify and outcome.trials):
         return
     entry = FindEntry(

@@ -1,4 +1,4 @@
-"""Which solvers take a problem under a policy, and why the others do not."""
+"""Screening: the solvers that take a problem under a policy, and why the others do not."""
 
 from __future__ import annotations
 

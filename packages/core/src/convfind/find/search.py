@@ -393,7 +393,7 @@ class Search:
         return bool(self._outcome.trials) and self._budget.is_spent
 
     def is_too_large(self, recipe: Recipe) -> bool:
-        """Whether a recipe needs more workspace than the policy allows."""
+        """Return whether a recipe needs more workspace than the policy allows."""
         limit = self.policy.workspace_limit
         return limit is not None and recipe.total_workspace > limit
 

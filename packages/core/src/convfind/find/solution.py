@@ -18,7 +18,7 @@ __all__ = ["Solution", "TimeOrigin"]
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """What a find returns for one solver: identity and evidence; no device handle; picklable.
+    """A find's result for one solver: identity and evidence; no device handle; picklable.
 
     ``time_ms`` is milliseconds of device time, and None where no device ran it. ``estimate_ms`` is
     that time, else what a model or an index expects, else None.

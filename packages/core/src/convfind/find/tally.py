@@ -18,7 +18,7 @@ from convfind.solver.applicability import Rejected
 
 
 class Tally:
-    """What a find has done since it began."""
+    """The work of a find since it began."""
 
     def __init__(self, problem: Problem, session: Session, policy: Policy) -> None:
         self._problem = problem

@@ -25,7 +25,7 @@ from convfind.solver.recipe import Recipe
 
 
 class FinalistError(Exception):
-    """What a trial raised in the final, where several run in turns; the cause says why."""
+    """An error of a trial in the final, where several run in turns; the cause says why."""
 
     def __init__(self, trial: Trial) -> None:
         super().__init__(trial.solver.solver_id)
@@ -92,7 +92,7 @@ class Trial:
 
 @dataclass(slots=True)
 class SearchOutcome:
-    """What a search found. ``considered`` lists the solvers about which it decided for good."""
+    """The result of a search. ``considered`` lists the solvers about which it decided for good."""
 
     trials: list[Trial] = field(default_factory=list)
     solutions: tuple[Solution, ...] = ()

@@ -21,7 +21,7 @@ from convfind.solver.applicability import Rejected
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What became of recorded solutions that ran again."""
+    """The outcome of running recorded solutions again."""
 
     holds: bool  # none failed or took longer than the tolerance allows
     measured: int
@@ -32,7 +32,8 @@ class Check:
 def check(plain: Problem, session: Session, decision: Decision, budget: Budget) -> Check:
     """Run the recorded winner, or all solutions, again, as far as the budget goes.
 
-    What ran is recorded with its new time, so that a shipped or stale record becomes the user's.
+    Solutions that ran are recorded with their new times, so that a shipped or stale record becomes
+    the user's.
     """
     policy, known, chosen = decision.policy, decision.known, decision.checked
     configs = {s.solver: s.config for s in chosen if s.config is not None}

@@ -17,7 +17,7 @@ _SEED = 1
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What came out: the fastest config, None where none ran, and whether the search came to its
+    """The outcome: the fastest config, None where none ran, and whether the search came to its
     end before the budget did.
     """
 

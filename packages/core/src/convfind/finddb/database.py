@@ -98,7 +98,7 @@ class FindDb:
     def layers(
         self, target: Target, problem: Problem
     ) -> tuple[tuple[Path | None, FindEntry | None], ...]:
-        """What each layer by itself has for a problem: the user's, then the shipped, topmost first.
+        """Return the entry of each layer by itself: the user's, then the shipped, topmost first.
 
         With the file of each; None stands for a user's layer that is only in memory.
         """
@@ -143,7 +143,7 @@ class FindDb:
     def remove(
         self, target: Target, problem: Problem, solvers: Container[str] | None = None
     ) -> None:
-        """Forget the user's records and tuned configs of a problem. What packages ship stays.
+        """Forget the user's records and tuned configs of a problem. Shipped entries stay.
 
         Args:
             target: the device.
@@ -285,7 +285,7 @@ class FindDb:
 
         A function of nothing but the bytes, which every look reads anew, and of rosters, which
         never change: what was decoded before is right as long as the bytes are the same, whoever
-        writes to the files. Of a roster that was damaged then, nobody counts as considered.
+        writes to the files. If a roster was damaged then, no solver counts as considered.
         """
         return layer_entries(
             self._user.value_of(FIND, key, user), self._decoded(FIND, key, shipped)

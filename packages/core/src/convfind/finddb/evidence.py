@@ -1,6 +1,6 @@
 """How good a measurement is as evidence, and which of two records of one solver stays.
 
-What a machine does besides only makes samples slower, and shows in their spread. So a record gives
+Other work on a machine only makes samples slower, and shows in their spread. So a record gives
 way only to evidence as good as its own, or to a time that is faster beyond doubt; a measurement on
 a busy machine changes nothing about a quiet one.
 """

@@ -87,7 +87,7 @@ def fault_after_bad_end(path: Path) -> str | None:
     well, which is nearly always, nothing is looked at.
 
     Returns:
-        What is wrong with the file, None where nothing is. Where somebody ends the other process,
+        The file's fault, None where it has none. Where somebody ends the other process,
         nothing is known, and the next opening looks again.
     """
     markers = markers_of(path)

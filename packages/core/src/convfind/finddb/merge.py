@@ -12,7 +12,7 @@ from convfind.finddb.record import FindEntry, FindRecord
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """What all layers together know about a problem.
+    """The knowledge of all layers together about a problem.
 
     Attributes:
         entry: records fastest first, and every solver that was considered in any layer.
@@ -31,9 +31,9 @@ def merge_entries(
     """Add new records: each replaces one of the same identity that it supersedes, all others stay.
 
     With ``replace`` the new entry stands for all that is known of solvers that it decided about:
-    records with other workspace go as well, and those of solvers that failed. What it did not look
-    at stays: other solvers, and records with constant weights beside those without. ``tuned_again``
-    says that the configs of these solvers were searched for again.
+    records with other workspace go as well, and those of solvers that failed. Records that
+    it did not look at stay: of other solvers, and with constant weights beside those without.
+    ``tuned_again`` says that the configs of these solvers were searched for again.
     """
     if old is None:
         return _united((new,))

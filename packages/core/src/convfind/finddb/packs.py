@@ -16,7 +16,7 @@ def packs_folder(user_path: Path) -> Path:
 
 
 def pack_prefix(identity: str) -> str:
-    """What the names of a device's packs begin with, e.g. ``opencl-NVIDIA-CUDA-H200-sm-90-132@``.
+    """Return how a device's packs are named at first: ``opencl-NVIDIA-CUDA-H200-sm-90-132@``.
 
     Two devices may share it: keys of records name the device in full.
     """

@@ -1,4 +1,4 @@
-"""What the database keeps about solvers on one problem and device.
+"""Records of solvers on one problem and device, as the database keeps them.
 
 All of these are stored as arrays of their fields in the order given here. New fields go at the end
 and have a default: old programs ignore what they do not know, new ones fill in what is missing.

@@ -47,7 +47,7 @@ def members(get: Get, digest: bytes, bits: bytes) -> tuple[str, ...]:
 def enrol(names: tuple[str, ...], change: Change) -> tuple[bytes, bytes]:
     """Give names a roster: return its digest, and a bit for each of its names.
 
-    That is the newest roster, where it has all of them, else a new one.
+    This is the newest roster, where it has all of them, else a new one.
     """
     if not names:
         return b"", b""

@@ -164,12 +164,12 @@ class Convolution:
 
     @property
     def _reads_result(self) -> bool:
-        """Whether the previous contents of the result are added."""
+        """True if the previous contents of the result are added."""
         return isinstance(self.problem, ConvProblem) and self.problem.reads_result
 
     @property
     def _may_write_z(self) -> bool:
-        """Whether the result may lie where z does: it is read before anything is written there."""
+        """True if the result may lie where z does: it is read before anything is written there."""
         return not (isinstance(self.problem, ConvProblem) and self.problem.add_last)
 
     @staticmethod

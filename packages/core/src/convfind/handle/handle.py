@@ -73,7 +73,7 @@ class Handle:
 
     @property
     def session(self) -> Session:
-        """What the stages of a find share, for tools."""
+        """The session that the stages of a find share, for tools."""
         return self._session
 
     @property

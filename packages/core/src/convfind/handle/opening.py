@@ -151,5 +151,5 @@ def _open_device(name: str | None, registry: Registry) -> tuple[Device, str]:
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong in a backend, which may be anybody's code."""
+    """Return the reason of a failure in a backend, which may be anybody's code."""
     return str(error) if isinstance(error, ConvfindError) else f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""What NVIDIA's assembler says of each kernel in a build log."""
+"""The report of NVIDIA's assembler on each kernel, from a build log."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class GpuTile:
 
 @dataclass(frozen=True, slots=True)
 class TileRate:
-    """What a tile reached on an H200 (132 units), in GFLOP/s a unit.
+    """The rate that a tile reached on an H200 (132 units), in GFLOP/s a unit.
 
     Attributes:
         full: with every place on the unit taken.

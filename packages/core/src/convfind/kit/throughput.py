@@ -1,4 +1,4 @@
-"""What weighted throughput indices are computed from: operations on CPUs, seconds on GPUs."""
+"""The inputs of weighted throughput indices: operations on CPUs, seconds on GPUs."""
 
 from __future__ import annotations
 

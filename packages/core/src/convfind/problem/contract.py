@@ -32,7 +32,7 @@ class Problem(Protocol):
     def text(self) -> str:
         """The key with all that makes up the value, where speed does not depend on all of it.
 
-        Of most types it is the key. A class method ``from_key`` that reads it lets solutions be
+        For most types it is the key. A class method ``from_key`` that reads it lets solutions be
         loaded in another process.
         """
 

@@ -18,7 +18,7 @@ PerAxis = SupportsIndex | Sizes
 
 
 class CallOptions(TypedDict, total=False):
-    """What two tensors do not say of their convolution; the keywords of `Handle.convolve`.
+    """The properties of a convolution beside its tensors; the keywords of `Handle.convolve`.
 
     A number stands for all axes, a sequence has one for each spatial axis.
     """

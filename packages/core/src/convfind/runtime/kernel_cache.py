@@ -66,7 +66,7 @@ class KernelCache:
     ) -> tuple[Loaded, Failures]:
         """Load programs; ``done`` is called after each. Failures are returned, not raised.
 
-        Those that are not begun when it ``is_over`` are neither loaded nor failures.
+        Programs that are not begun when it ``is_over`` are neither loaded nor failures.
         """
         wanted = list(dict.fromkeys(programs))
         known = {program: self.known(program) for program in wanted}
@@ -89,7 +89,7 @@ class KernelCache:
         return self._load_stored(program) if loaded is None else loaded
 
     def is_ready(self, program: Program) -> bool:
-        """Whether a program is in memory or in the store."""
+        """Return whether a program is in memory or in the store."""
         return program in self._loaded or bool(self.stored(program))
 
     def expect(self, count: int) -> None:

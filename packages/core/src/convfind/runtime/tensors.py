@@ -239,7 +239,7 @@ def in_order(problem: Problem, name: str, array: Array, axes: Layout | None) -> 
 
 
 def _are_moved(problem: Problem, name: str, axes: Layout | None) -> bool:
-    """Whether channels are shown first and lie last."""
+    """Return whether channels are shown first and lie last."""
     layout = problem.operand(name).layout
     is_shown_first = axes is not None and not axes.channels_last
     return is_shown_first and layout is not None and layout.channels_last

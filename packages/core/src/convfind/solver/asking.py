@@ -47,7 +47,7 @@ def applicability(solver: Solver, problem: Problem, target: Target) -> Applicabi
 def sizes(solver: Solver, problem: Problem, target: Target) -> Applicability:
     """Ask whether a solver takes a problem that is known to lie in its domain.
 
-    Of a problem with the trait ``strict`` it does not if it mixes values.
+    It does not take a problem with the trait ``strict`` if it mixes values.
     """
     try:
         answer = solver.applicability(problem, target)

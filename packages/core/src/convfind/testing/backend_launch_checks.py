@@ -125,14 +125,14 @@ def memory_of_any_name_reaches_its_argument(bench: BackendBench) -> None:
 
 
 def work_groups_share_local_memory(bench: BackendBench) -> None:
-    """That the kernel declares."""
+    """Check local memory that the kernel declares."""
     args = InvokeArgs(x=bench.floats(NUMBERS), y=bench.device.allocate(4 * COUNT))
     bench.run(args, launch("conform_reverse", X, Y))
     expect_equal(bench.read(args.y, COUNT), _reversed(), "groups in reverse")
 
 
 def local_memory_may_be_an_argument(bench: BackendBench) -> None:
-    """Of a size that the launch says; a backend may refuse it, as HIP's does."""
+    """Check local memory of the launch's size; a backend may refuse it, as HIP's does."""
     args = InvokeArgs(x=bench.floats(NUMBERS), y=bench.device.allocate(4 * COUNT))
     try:
         invoker = bench.invoker(launch("conform_reverse_given", X, Y, LocalArg(64)))

@@ -20,8 +20,8 @@ _WITH_KERNELS = (*KERNEL_CHECKS, *STATE_KERNEL_CHECKS)
 def check_backend(backend: Backend, *, numbers: Iterable[int] | None = None) -> BackendReport:
     """Check a backend's contract, as `convfind.runtime.backend` states it.
 
-    Launches are checked of backends that compile shared kernels. Those that run functions instead
-    find the functions of the checks in `convfind.testing.conformance_functions`.
+    Launches are checked of backends that compile shared kernels. Backends that run functions
+    instead find the functions of the checks in `convfind.testing.conformance_functions`.
 
     Args:
         backend: the backend.

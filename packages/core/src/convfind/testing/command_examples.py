@@ -14,8 +14,8 @@ def command_examples(
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the name of each command below and including this one, and its examples.
 
-    An example is a line of the help that begins with the program's name. What follows a wide gap is
-    its explanation; what follows a pipe or a redirection is the shell's.
+    An example is a line of the help that begins with the program's name. A wide gap is followed
+    by its explanation, a pipe or a redirection by words of the shell's.
     """
     context = command.context_class(
         command, parent=parent, info_name=command.name, **command.context_settings

@@ -25,8 +25,8 @@ def isolated_report(
 ) -> SolverReport | None:
     """Return a check's report from a child; None for what only this process can or need check.
 
-    Those are this project's solvers, solvers that cannot be imported, and devices that cannot be
-    opened by a name.
+    It is None for this project's solvers, solvers that cannot be imported, and devices that cannot
+    be opened by a name.
 
     Args:
         solver: what is checked.

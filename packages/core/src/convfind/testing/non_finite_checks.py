@@ -56,7 +56,7 @@ class NonFiniteChecks:
         """Poison one element of each tensor that is read, at a time, and those that nobody reads.
 
         Results that read a NaN must be NaN, and those that read an infinity not finite; all others
-        must be what they are without it. What meets a zero of the padding, or of those that a
+        must be what they are without it. A value that meets a zero of the padding, or one that a
         stride puts between gradients, may be either, since zero times infinity is NaN; so may,
         where the solver `mixes_values`, be everything behind the same image.
         """

@@ -63,12 +63,12 @@ class Numbers:
 
     @cached_property
     def magnitude(self) -> Doubles:
-        """What rounding errors are proportional to, elementwise."""
+        """Return the magnitude that rounding errors are proportional to, elementwise."""
         return reference_magnitude(self.problem, *self._operands)
 
     @property
     def _operands(self) -> tuple[Array, Array, Array, Array | None]:
-        """What is convolved, what is added to it, and the bias."""
+        """The tensors that are convolved, the one that is added, and the bias."""
         first, second = (self.values[name] for name in self.problem.direction.reads)
         added = self.values["z" if "z" in self.values else self.problem.direction.writes]
         return first, second, added, self.values.get("bias")

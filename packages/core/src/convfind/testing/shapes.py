@@ -107,7 +107,7 @@ def _other_layouts(problem: ConvProblem) -> Iterator[ConvProblem]:
 def fused(problem: ConvProblem, traits: frozenset[str] = EPILOGUE_TRAITS) -> ConvProblem:
     """Return the problem with as much of an epilogue as it can have, of these traits.
 
-    Which activation, which factors, and where a tensor is added, depends on the problem only.
+    The activation, the factors, and where a tensor is added depend on the problem only.
     Weights have no epilogue.
     """
     if problem.plain_direction is Direction.BACKWARD_WEIGHTS:

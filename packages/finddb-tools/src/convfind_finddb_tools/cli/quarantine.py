@@ -84,7 +84,7 @@ def lift_(
 ) -> None:
     """Lift the quarantines that the filters choose; the next find tries these solvers again.
 
-    What an installed pack ships stays as long as the pack does.
+    Entries of an installed pack stay as long as the pack does.
 
     \b
     Examples:

@@ -91,7 +91,7 @@ class Dataset:
         return self.select(self.directions == _DIRECTIONS.index(direction))
 
     def of_device(self, identity: str) -> NDArray[np.bool_]:
-        """Whether each problem was measured on this device."""
+        """Return whether each problem was measured on this device."""
         index = [device.identity for device in self.devices].index(identity)
         return np.asarray(self.device == index, np.bool_)
 
@@ -123,8 +123,8 @@ def read_dataset(
     """Read databases (convfind's own and imported records) and MIOpen's find-db text files.
 
     Times of 0 ms, a defect in some of MIOpen's files, are left out; so are times with constant
-    weights, and problems with properties that no feature describes. Of a time that several files
-    have the geometric mean counts.
+    weights, and problems with properties that no feature describes. Where several files have a
+    time, their geometric mean counts.
 
     Args:
         paths: the files.

@@ -44,11 +44,11 @@ class Nearest:
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        """Which problems have one."""
+        """True for problems that have one."""
         return self.place >= 0
 
     def select(self, chosen: NDArray[np.bool_]) -> Nearest:
-        """Those of the chosen problems."""
+        """Return the neighbours of the chosen problems."""
         return replace(self, place=self.place[chosen], ratio=self.ratio[chosen])
 
     def inputs(self, solvers: tuple[str, ...], columns: Floats) -> Floats:
@@ -72,7 +72,7 @@ class Nearest:
         return inputs
 
     def neighbour(self, number: int) -> Neighbour | None:
-        """That of one problem."""
+        """Return the neighbour of one problem."""
         place = int(self.place[number])
         if place < 0:
             return None

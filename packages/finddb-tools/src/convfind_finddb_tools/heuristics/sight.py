@@ -37,7 +37,7 @@ class Sight:
 
     @classmethod
     def of(cls, part: Dataset, network: Network, *, is_fine: bool) -> Sight:
-        """That of perceptrons which learn from these problems; ``is_fine``: ramps, remainders."""
+        """Return the sight of perceptrons for these problems; ``is_fine``: ramps, remainders."""
         units = np.array([device.compute_units for device in part.devices], np.float32)
         columns = feature_columns(part.rows, units[part.device], network.direction)
         ramps = Ramps.of(columns) if is_fine else Ramps.none()

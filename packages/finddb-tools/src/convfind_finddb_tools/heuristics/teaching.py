@@ -29,7 +29,7 @@ class Teaching:
 
     @classmethod
     def by(cls, teachers: int) -> Teaching | None:
-        """That of so many teachers of each form; None without any."""
+        """Return the teaching by so many teachers of each form; None without any."""
         if not teachers:
             return None
         teaching = cls()

@@ -59,7 +59,7 @@ class Recipe:
     device: str | None = None  # of PyTorch; None: a GPU that it sees, else the CPU
 
     def form(self, problems: int) -> Form:
-        """That of a network which learns from so many problems."""
+        """Return the form of a network that learns from so many problems."""
         return next(form for fewest, form in self.forms if problems >= fewest)
 
     def teaching_of(self, problems: int) -> Teaching | None:

@@ -50,8 +50,8 @@ class _Line(msgspec.Struct):
 def read_occurrences(path: Path, batch: int | None = None) -> list[Occurrence]:
     """Read ``{"problem": text, "count": n}`` lines, or a layer file of MIOpenDriver lines.
 
-    The layers of a layer file stand for all directions of which the database has records. What
-    occurs on several lines counts as often as all of them together.
+    The layers of a layer file stand for all directions of which the database has records. A layer
+    that occurs on several lines counts as often as all of them together.
 
     Args:
         path: ``*.jsonl``, else a layer file.

@@ -17,7 +17,7 @@ from convfind_finddb_tools.tune.workload import WorkloadLine, read_workload, wor
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What one database held when it was read.
+    """The contents of one database when it was read.
 
     Attributes:
         configs: the tuned configs as text, by device, problem and solver.

@@ -4,8 +4,8 @@
     <database>/tuning/shards/<worker>/    what a worker has finished
 
 Workers commit to their own shards and report; a checkpoint merges what they reported into the
-target database and then into the journal. What was finished but not reported, because somebody
-died, is found in the shards, at once or by the next run.
+target database and then into the journal. Work that was finished but not reported, because
+a process died, is found in the shards, at once or by the next run.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class Run:
         """Tune until all is done, the budget is spent, or ``stop`` returns True.
 
         Raises:
-            ConvfindError: no worker is left. What is finished is merged.
+            ConvfindError: no worker is left. Finished shards are merged.
         """
         began = last = time.monotonic()
         summary = self.summary

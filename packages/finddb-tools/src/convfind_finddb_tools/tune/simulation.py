@@ -4,7 +4,7 @@ A discrete-event simulation of what `run` and `cluster` do. The queue, the sizes
 choice of representatives and the treatment of deaths are the real code; workers, head and clock are
 modelled: a worker has a batch and a further one that waits for it, as on a cluster; the head
 (scheduler and client together) serves one batch at a time, and does nothing else while it merges.
-What the head needs was measured, see `Costs`.
+The head's own costs were measured, see `Costs`.
 """
 
 from __future__ import annotations

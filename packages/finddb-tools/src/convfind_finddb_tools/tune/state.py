@@ -31,7 +31,7 @@ class _Line(msgspec.Struct):
 
 @dataclass(slots=True)
 class WorkerState:
-    """What a worker did in the run: problems, seconds of work, and the last one with its time."""
+    """A worker's work in the run: problems, seconds of work, and the last one with its time."""
 
     problems: int = 0
     seconds: float = 0.0

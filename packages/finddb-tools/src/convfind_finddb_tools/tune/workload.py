@@ -179,7 +179,7 @@ def update_workload(path: Path, workload: Workload) -> None:
 def join_workloads(files: Iterable[Sequence[WorkloadLine]]) -> tuple[WorkloadLine, ...]:
     """Unite the lines of several files; of two about one problem in one source the larger counts.
 
-    Which file comes first decides the order of the lines, and nothing else.
+    The order of the files decides the order of the lines, and nothing else.
     """
     joined: dict[tuple[str, str], WorkloadLine] = {}
     for lines in files:

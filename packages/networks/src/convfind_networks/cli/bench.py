@@ -26,7 +26,7 @@ _PAUSE_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """Who runs the network, and how; its samples in ms are added as it does."""
+    """A runner of the network; its samples in ms are added as it runs."""
 
     name: str
     run: Callable[[], object]

@@ -1,4 +1,4 @@
-"""What the commands share: the model, the sizes that it leaves open, and its refusal."""
+"""Options of all commands: the model, the sizes that it leaves open, and its refusal."""
 
 from __future__ import annotations
 

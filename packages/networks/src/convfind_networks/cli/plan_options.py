@@ -1,4 +1,4 @@
-"""What the commands that run share: a model or a saved plan, compiled for a device."""
+"""Options and helpers of the commands that run: a model or a saved plan, compiled for a device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of ONNX's operators are supported: those with a function here, and those made of them.
+"""The operators of ONNX that are supported: those with a function here, and those made of them.
 
 ``python -m convfind_networks.from_onnx.supported PAGE`` writes the list into a page of the
 documentation; a test holds that it is up to date.

@@ -21,7 +21,7 @@ LARGEST_FOLDED = 2**28
 class GraphBuilder:
     """Makes a graph: gives names, infers types, and computes what depends on constants only.
 
-    What computes a model's shapes is therefore gone when the graph is made: shapes are known.
+    Nodes that compute a model's shapes are therefore gone when the graph is made: shapes are known.
     """
 
     def __init__(self) -> None:

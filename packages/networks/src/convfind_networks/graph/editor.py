@@ -14,7 +14,7 @@ from convfind_networks.tensor_type import Array, TensorType
 class GraphEditor:
     """A graph while a pass changes it; `graph` returns the changed one.
 
-    Nodes are visited in order. What replaces some nodes stands where the last of them stood and
+    Nodes are visited in order. A replacement stands where the last of its nodes stood and
     keeps the name of its result, so that its inputs are computed before and its readers need no
     change.
     """

@@ -1,7 +1,7 @@
 """`assign_layouts`: the cheapest layout of every value, by dynamic programming.
 
 Nodes are visited in order. A state says in which layouts each value that is still read exists;
-for each state the cheapest way to it is kept. That is exact: on a chain it is a shortest path, and
+for each state the cheapest way to it is kept. This is exact: on a chain it is a shortest path, and
 beside a residual two values are alive. Only where very many values are alive at once are the worst
 of the states forgotten.
 """

@@ -30,7 +30,7 @@ class Call:
 
 @dataclass(frozen=True, eq=False)
 class Surroundings:
-    """What a lowering may ask: types and layouts of values, and problem types of packages."""
+    """The surroundings of a lowering: types and layouts of values, problem types of packages."""
 
     laid_out: LaidOut
     registry: Registry

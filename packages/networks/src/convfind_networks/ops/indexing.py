@@ -92,7 +92,7 @@ class GatherND(Op):
 
 
 class Combine(StrEnum):
-    """What becomes of an element and what is written to it."""
+    """The combination of an element with what is written to it."""
 
     REPLACE = "none"
     ADD = "add"

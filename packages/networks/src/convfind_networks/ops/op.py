@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Op(ABC):
-    """What a node computes: a frozen dataclass, whose fields are all that is not a tensor.
+    """The computation of a node: a frozen dataclass, whose fields are all that is not a tensor.
 
     Two methods define an operation: `infer` gives the types of its results, or refuses the inputs
     with a `GraphError`; `evaluate` is the reference, in NumPy. Inputs come in the order that the

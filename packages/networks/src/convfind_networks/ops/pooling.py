@@ -88,7 +88,7 @@ class AveragePool(Op):
 
 
 class PoolKind(StrEnum):
-    """What a pooling keeps of a window."""
+    """The function of a pooling's window."""
 
     MAX = "max"
     AVERAGE = "average"

@@ -219,7 +219,7 @@ class Slice(Op):
 
 
 class PadMode(StrEnum):
-    """What lies around a tensor."""
+    """The contents of the padding around a tensor."""
 
     CONSTANT = "constant"
     REFLECT = "reflect"

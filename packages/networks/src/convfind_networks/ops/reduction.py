@@ -16,7 +16,7 @@ from convfind_networks.tensor_type import Array, TensorType, is_float
 
 
 class ReduceFunction(StrEnum):
-    """What is made of many elements."""
+    """The function that makes one element of many."""
 
     SUM = "sum"
     MEAN = "mean"

@@ -15,7 +15,7 @@ from convfind_networks.tensor_type import Array, TensorType
 
 
 class Interpolation(StrEnum):
-    """What is put between elements."""
+    """The way to fill in values between elements."""
 
     NEAREST = "nearest"
     LINEAR = "linear"
@@ -34,7 +34,7 @@ class Coordinates(StrEnum):
 
 
 class Rounding(StrEnum):
-    """Which element is nearest to a coordinate between two."""
+    """The choice of the nearest element to a coordinate between two."""
 
     PREFER_FLOOR = "round_prefer_floor"
     PREFER_CEIL = "round_prefer_ceil"

@@ -20,7 +20,7 @@ class PlanExplanation:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What holds for the network as a whole, a sentence a line."""
+        """Sentences about the network as a whole, one a line."""
         schedule = self.schedule
         return (
             f"{len(schedule.tasks):,} tasks on {schedule.device}",

@@ -27,7 +27,7 @@ def faster_pairs(
         laid_out: the graph.
         calls: those of its nodes.
         pairs: a call for both convolutions, by the second of them.
-        found: what was found for all of their problems. What was not measured is not faster.
+        found: results for all of their problems. A pair that was not measured is not faster.
     """
     problems = {call.node.output: call.problem for call in calls}
 

@@ -117,8 +117,8 @@ class Plan:
         """Compute the outputs, by public name, from the inputs, by name.
 
         Inputs are arrays, tensors with DLPack, tensors of the backend's own library, or a
-        `DeviceTensor`. What lies C-contiguous at a
-        multiple of 64 bytes in memory that the device shares is used in place, without a copy. Such
+        `DeviceTensor`. Memory that the device shares is used in
+        place, without a copy, if it is C-contiguous from a multiple of 64 bytes on. Such
         an array of up to 4 MiB is kept until the next run, which is prepared in less time if it has
         the same array as its input.
 

@@ -50,7 +50,7 @@ def check_operator(
         not_finite: also compute with NaN and infinities in single elements.
 
     Returns:
-        What is wrong, a line each: wrong results, writes outside of the results or into their
+        Faults, a line each: wrong results, writes outside of the results or into their
         gaps, changed inputs, a recipe that is not repeatable.
     """
     target = target or device.target

@@ -35,7 +35,7 @@ _ROOM = 8192
 
 @dataclass(frozen=True, slots=True)
 class _Registers:
-    """What fits the registers, in vectors of 16 floats."""
+    """The room in registers, in vectors of 16 floats."""
 
     most_sums: int
     most: int  # sums and the filters that they are made of

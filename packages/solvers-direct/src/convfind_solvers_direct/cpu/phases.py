@@ -34,7 +34,7 @@ class Phases:
 
     @property
     def taps(self) -> Axes:
-        """Of a phase, along both axes."""
+        """Taps of a phase, along both axes."""
         sizes = zip(self.window.taps, self.window.stride, strict=True)
         height, width = (-(-taps // step) for taps, step in sizes)
         return height, width
@@ -113,7 +113,7 @@ class Blocks(Phases):
 
     @property
     def taps(self) -> Axes:
-        """Of a block, along both axes."""
+        """Taps of a block, along both axes."""
         return _blocks(self.window.taps)[0]
 
     @property

@@ -48,7 +48,7 @@ CHAIN = Parameter("chain", (1, 2, 3, 4, 6, 8, 16), "images of a work-group, one 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What an item and a work-group have."""
+    """The shares of an item and of a work-group."""
 
     planes: int  # of a work-group, of one image of a chain
     floats: int  # of local memory
@@ -59,8 +59,8 @@ class Share:
 class ChainConv(GpuDirect):
     """A work-group copies neighbouring planes as they lie in memory, all at once.
 
-    Each item has some rows of one in registers. The sizes of a plane are compiled in. Of a chain
-    of images the next one's planes are on their way meanwhile, and weights are read once.
+    Each item has some rows of one in registers. The sizes of a plane are compiled in. In a chain
+    of images, the next one's planes are on their way meanwhile, and weights are read once.
     """
 
     channels_last = False

@@ -181,7 +181,7 @@ def most_weights(target: Target) -> int:
 
 
 def is_unrolled(shape: Window, config: Config, most: int = MOST_WEIGHTS) -> bool:
-    """Whether taps are unrolled, with their weights in registers."""
+    """Return whether taps are unrolled, with their weights in registers."""
     weights = shape.taps[0] * slots_of(shape)[0]
     return weights <= most and shape.span(config.integer("rows"), 0) <= _LONGEST_WALK
 

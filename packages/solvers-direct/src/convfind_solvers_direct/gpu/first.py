@@ -189,7 +189,7 @@ class GpuFirst(TunableSolver):
         return Recipe(self.solver_id, (launch,), config=chosen)
 
     def _tile(self, shape: Window, config: Config) -> _Tile:
-        """What of the image and the weights is in local memory."""
+        """The part of the image and of the weights in local memory."""
         rows, columns, across, down = (
             config.integer(name) for name in ("rows", "columns", "across", "down")
         )
@@ -205,7 +205,7 @@ class GpuFirst(TunableSolver):
         return _Tile(step, lead, depth, copied)
 
     def fits(self, shape: Window, config: Config, most_items: int) -> bool:
-        """Whether a config's tile fits work-group, registers and local memory."""
+        """Return whether a config's tile fits work-group, registers and local memory."""
         if not _FEWEST_ITEMS <= _items(config) <= min(most_items, _MOST_ITEMS):
             return False
         results = 4 * math.prod(config.integer(name) for name in ("rows", "columns", "quads"))

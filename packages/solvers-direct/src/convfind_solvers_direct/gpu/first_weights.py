@@ -67,7 +67,7 @@ _RESIDENT = (1, 2, 3, 4, 5, 6, 8)
 
 @dataclass(frozen=True, slots=True)
 class _Blocking:
-    """What is derived from a config: counts of items, floats of local memory."""
+    """Values derived from a config: counts of items, floats of local memory."""
 
     filter_items: int
     line_items: int
@@ -86,7 +86,7 @@ class _Blocking:
 
     @property
     def registers(self) -> int:
-        """What so many work-groups leave an item."""
+        """Registers that so many work-groups leave an item."""
         return min(UNIT_REGISTERS // (self.resident * self.waves_items) // 8 * 8, ALL_REGISTERS)
 
     @property
@@ -243,7 +243,7 @@ class GpuFirstWeights(TunableSolver):
         )
 
     def fits(self, shape: Window, config: Config, most_items: int) -> bool:
-        """Whether a config's tile fits work-group, registers and local memory."""
+        """Return whether a config's tile fits work-group, registers and local memory."""
         blocking = self.blocking(shape, config)
         return (
             _FEWEST_ITEMS <= blocking.items <= most_items
@@ -279,7 +279,7 @@ class GpuFirstWeights(TunableSolver):
                     yield tile.replace(sharers=sharers)
 
     def _cost(self, shape: Window, config: Config) -> float:
-        """What all tiles take, in copies of an item."""
+        """The cost of all tiles, in copies of an item."""
         kept, rows, columns, sharers = (
             config.integer(name) for name in ("kept", "rows", "columns", "sharers")
         )
@@ -323,7 +323,7 @@ def _usual(solver: GpuFirstWeights, shape: Window, most_items: int) -> Config | 
 
 
 def _runs_on(problem: ConvProblem, target: Target) -> bool:
-    """Whether the next tile is copied while one is added."""
+    """Return whether the next tile is copied while one is added."""
     return problem.dtype is DataType.FLOAT32 and copies_past_registers(target)
 
 

@@ -1,4 +1,4 @@
-"""What a work-group of the GPU solver for last layers computes, and the usual choice of it."""
+"""The tile of a work-group of the GPU solver for last layers, and the usual choice of it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PARTS = Parameter("parts", (1, 2, 4, 8, 16, 32), "work-groups that share a tile'
 
 
 def is_rolled(shape: Window, config: Config) -> bool:
-    """Whether the filter's rows are a loop, since straight code would be too long."""
+    """Return whether the filter's rows are a loop, since straight code would be too long."""
     return _sums(shape, config) * math.prod(shape.taps) > _MOST_CODE
 
 

@@ -1,4 +1,4 @@
-"""What the parts of a result on GPUs come to: the second launch."""
+"""The sum of the parts of a result on GPUs: the second launch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ITEMS, _SHARERS = 128, 8
 
 
 def is_split(problem: ConvProblem, config: Config, limit: int | None) -> bool:
-    """Whether there are parts of a weight gradient, which a limit leaves room for."""
+    """Return whether there are parts of a weight gradient, which a limit leaves room for."""
     fits = limit is None or limit >= 8 * problem.elements("w")
     return config.integer("parts") > 1 and fits
 

@@ -170,7 +170,7 @@ class GpuWeights(GpuDirect):
         """The constraints beside those of both layouts."""
 
     def _is_stepped(self, problem: ConvProblem) -> bool:
-        """Whether pointers go from place to place."""
+        """Return whether pointers go from place to place."""
         return False
 
     def _is_squeezed(self, problem: ConvProblem, target: Target) -> bool:

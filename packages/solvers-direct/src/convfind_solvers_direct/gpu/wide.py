@@ -50,7 +50,7 @@ CHAIN = Parameter("chain", (1, 2, 3, 4, 6, 8, 16), "images of a work-group, one 
 
 @dataclass(frozen=True, slots=True)
 class WideTile:
-    """What a work-group computes of an image: a band of strips of rows, of a run of groups."""
+    """A work-group's part of an image: a band of strips of rows, of a run of groups."""
 
     above: int  # rows of zeros
     before: int  # fours of columns of zeros
@@ -246,7 +246,7 @@ def _chained(shape: Window, config: Config, target: Target) -> Config:
 
 
 def copies_past_registers(target: Target) -> bool:
-    """Whether the device copies to local memory past the registers."""
+    """Return whether the device copies to local memory past the registers."""
     return target.compute_capability >= _ASYNC_SM
 
 

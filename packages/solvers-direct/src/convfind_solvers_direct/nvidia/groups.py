@@ -3,7 +3,7 @@
 A float is the sum of two TF32 numbers (Ootomo and Yokota, "Recovering single precision accuracy
 from Tensor Cores", 2022); of the four products of two such sums the smallest is left out, which is
 below 2^-20 of the whole. Sums of 32 products and more stay within the bound of plain ones that way;
-the worst error measured was 0.42 of it. That is what ``accuracy=strict`` takes: else the two middle
+the worst error measured was 0.42 of it. This meets ``accuracy=strict``: else the two middle
 products are one, of bfloat16 and twice as long, with an error of up to 1.4 of the bound.
 """
 
@@ -66,7 +66,7 @@ class GroupsConv(GpuDirect):
     backends = ("opencl", "cuda")
 
     def error_bound(self, problem: ConvProblem) -> float:
-        """What the rounding to bfloat16 adds."""
+        """Return the error that the rounding to bfloat16 adds."""
         return _ROUNDED_BOUND if _products(problem) == 2 else 1.0
 
     def mixes_values(self, problem: ConvProblem) -> bool:
@@ -83,7 +83,7 @@ class GroupsConv(GpuDirect):
         return max(0.8 * peak / (memory + arithmetic), 0.02)
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
-        """What a work-group computes, and the rows that are on their way."""
+        """Return the sizes of a work-group's part, and the rows that are on their way."""
         most = min(_MOST_ITEMS, target.max_work_group)
         shape = window(problem)
         return SearchSpace(
@@ -176,7 +176,7 @@ class GroupsConv(GpuDirect):
 
 
 def _products(problem: ConvProblem) -> int:
-    """What a product is made of: one TF32 product, that and one of bfloat16, or three."""
+    """Products of tensor cores that make one: one in TF32, that and one in bfloat16, or three."""
     if problem.allow_tf32:
         return 1
     return 3 if problem.accuracy is AccuracyClass.STRICT else 2
@@ -214,7 +214,7 @@ def _band(shape: Window, config: Config) -> int:
 
 
 def _work_groups(shape: Window, config: Config) -> int:
-    """Of one band of all images."""
+    """Work-groups of one band of all images."""
     channels = _OCTET * config.integer("octets")
     blocks = -(-shape.groups * shape.channels // channels)
     return shape.images * blocks * _strips_of(shape, config)

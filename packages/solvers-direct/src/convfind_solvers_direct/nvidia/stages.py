@@ -72,7 +72,7 @@ class StagesConv(GpuDirect):
     backends = ("opencl", "cuda")
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """What lines of rows are expected to reach, and a little more; less for idle units."""
+        """The index of lines of rows, and a little more; less for idle units."""
         index = super().wti(problem, target)
         assert index is not None
         shape, units = window(problem), max(target.compute_units, 1)
@@ -81,7 +81,7 @@ class StagesConv(GpuDirect):
         return max(_FASTER * index, 0.02)
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
-        """What was the fastest on an H200, or the nearest to it that is legal."""
+        """The fastest config on an H200, or the nearest legal one."""
         shape, taps = window(problem), math.prod(window(problem).taps)
         config = _grown(shape, target)
         if taps <= _FEW_TAPS and config.integer("planes") > 1:
@@ -93,7 +93,7 @@ class StagesConv(GpuDirect):
         return config.replace(stagger=1600 if is_staggered else 0)
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
-        """What a work-group has at a time, and how many of them a unit has."""
+        """The planes of a work-group at a time, and the work-groups of a unit."""
         shape = window(problem)
         return SearchSpace(
             (PLANES, ROWS, BUFFERS, TEAMS, LEAVE, STAGGER),
@@ -218,7 +218,7 @@ def _down(shape: Window, config: Config) -> int:
 
 
 def _items(shape: Window, config: Config) -> int:
-    """Of a work-group, whole waves."""
+    """Items of a work-group, whole waves."""
     busy = config.integer("planes") * (shape.size[1] // 4) * _down(shape, config)
     return -(-busy // 32) * 32
 
@@ -234,13 +234,13 @@ def _local_bytes(shape: Window, config: Config) -> int:
 
 
 def _needed_registers(shape: Window, config: Config) -> int:
-    """Of an item: sums, a row of values, addresses, weights that uniform registers do not hold."""
+    """Registers of an item: sums, a row of values, addresses, weights not in uniform ones."""
     taps, more_rows = math.prod(shape.taps), config.integer("rows") - 7
     return 72 if taps <= _MANY_TAPS else 96 + 8 * more_rows
 
 
 def _registers(shape: Window, config: Config) -> int:
-    """What an item may have, the work-groups of a unit being as many as wanted."""
+    """Registers that an item may have, with as many work-groups a unit as wanted."""
     teams = config.integer("teams")
     if not teams:
         return _needed_registers(shape, config)

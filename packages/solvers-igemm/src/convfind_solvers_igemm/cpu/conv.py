@@ -29,7 +29,7 @@ _MOST_FILLED = 8
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What a float costs beside products, in operations at the peak."""
+    """The cost of a float beside products, in operations at the peak."""
 
     source: float
     result: float
@@ -149,7 +149,7 @@ class CpuProduct(CpuSolver):
         )
 
     def _product(self, shape: Geometry, target: Target) -> Product:
-        """What is cut into work-items."""
+        """The product that is cut into work-items."""
         positions, filters = self._units(target)
         return Product(
             shape.positions,

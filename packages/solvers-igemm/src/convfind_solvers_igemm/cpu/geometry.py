@@ -65,7 +65,7 @@ class Geometry:
 
     @property
     def reached_phases(self) -> int:
-        """Those of them that have taps, at most: the others cost nearly nothing."""
+        """Phases that have taps, at most: the others cost nearly nothing."""
         if not self.is_gradient:
             return 1
         axes = zip(self.stride, self.out, self.window, strict=True)

@@ -147,7 +147,7 @@ def _part_bytes(shape: Geometry, target: Target) -> int:
 
 
 def _strip_floats(problem: ConvProblem, width: int) -> int:
-    """What the lines of a row take, at most: one line for each remainder of the stride."""
+    """Floats of the lines of a row, at most: one line for each remainder of the stride."""
     *outer, taps = problem.filter
     length = min(problem.y_shape[-1], _DEPTH)
     stride = problem.stride[-1] if length > 1 else 1

@@ -66,7 +66,7 @@ class CpuWidened(Solver):
         return self.solution(problem, target, workspace_limit=limit).total_workspace
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """That of float32, less what converting costs."""
+        """The index of float32, less the cost of converting."""
         wide = self.inner.wti(_wide(problem), target)
         return None if wide is None else (0.35 if _is_halved(problem) else 0.7) * wide
 

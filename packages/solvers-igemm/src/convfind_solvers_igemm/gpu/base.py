@@ -1,4 +1,4 @@
-"""What the implicit GEMM solvers for GPUs have in common."""
+"""The base of the implicit GEMM solvers for GPUs."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class GpuSolver(TunableSolver):
         return Config(tile.values, parts=parts)
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """What the best tile is expected to reach, or memory where that is slower."""
+        """The index of the best tile, or of memory where that is slower."""
         arithmetic = self._best(problem, target)[2]
         memory = memory_seconds(problem.traffic, target, _BANDWIDTH_SHARE)
         peak = peak_seconds(problem.flops, target)
@@ -172,12 +172,12 @@ class GpuSolver(TunableSolver):
     # -- what the directions differ in -----------------------------------------------------------
 
     def _geometry(self, problem: ConvProblem) -> GpuGeometry:
-        """What the kernel computes."""
+        """The geometry that the kernel computes."""
         # A dynamic solver's program is that of problems of any size.
         return gpu_geometry(without_patches(problem) if self.fixed else problem)
 
     def _elements(self, problem: ConvProblem, target: Target) -> dict[str, DefineValue]:
-        """What the kernel reads: macros of convfind_gpu_tile.h."""
+        """Elements that the kernel reads: macros of convfind_gpu_tile.h."""
         return {"DTYPE": problem.dtype.upper(), "INTEGER": problem.dtype is DataType.INT8}
 
     #: The kernel, and the file that it is in.
@@ -194,7 +194,7 @@ class GpuSolver(TunableSolver):
 
     @abstractmethod
     def _can_read(self, shape: GpuGeometry, tile: Tile) -> bool:
-        """Whether the items share what a tile reads evenly."""
+        """Return whether the items share what a tile reads evenly."""
 
     @abstractmethod
     def _tiling(self, shape: GpuGeometry, tile: Tile, parts: int) -> tuple[ScalarArg, ...]:
@@ -214,12 +214,12 @@ class GpuSolver(TunableSolver):
 
     @abstractmethod
     def _efficiency(self, shape: GpuGeometry, tile: Tile) -> float:
-        """What is left of the speed of a plain product."""
+        """The share that is left of the speed of a plain product."""
 
     # -- what they share -------------------------------------------------------------------------
 
     def _spreads(self, shape: GpuGeometry, tile: Tile) -> bool:
-        """Whether to tell the assembler that it may take all registers.
+        """Return whether to tell the assembler that it may take all registers.
 
         Where gradients are computed with sizes as arguments, it takes enough anyway.
         """

@@ -72,7 +72,7 @@ class ConvSolver(GpuSolver):
     def _fetches(self, problem: ConvProblem, target: Target, tile: Tile) -> bool:
         """Whether what is read goes to local memory past the registers: FETCH of gpu_gather.h.
 
-        That leaves registers for another work-group a unit, and where sizes are arguments it saves
+        This leaves registers for another work-group a unit, and where sizes are arguments it saves
         additions of wide addresses. Where they are compiled in, loads find more in an instruction
         than copies do, which takes items of few results longer.
         """
@@ -139,7 +139,7 @@ class ConvSolver(GpuSolver):
 
 
 def _is_slim(tile: Tile) -> bool:
-    """Whether registers are left for looking up where things lie."""
+    """Return whether registers are left for looking up where things lie."""
     return tile.threads <= 64 and tile.staged <= 32
 
 
@@ -156,9 +156,9 @@ def _position_tiles(shape: GpuGeometry, tile: Tile) -> int:
 
 
 def _is_fused(shape: GpuGeometry) -> bool:
-    """Whether to compute all phases of the data gradient at once, each with the taps of any.
+    """Return whether to compute all phases of the data gradient at once, each with the taps of any.
 
-    That fills a tile with few channels better, but multiplies by zeros.
+    This fills a tile with few channels better, but multiplies by zeros.
     """
     taps = shape.fused_taps
     if shape.phases == 1 or taps is None or taps > _MOST_TAPS:
@@ -170,7 +170,7 @@ def _is_fused(shape: GpuGeometry) -> bool:
 
 
 def _wastes(channels: int, block: int) -> bool:
-    """Whether whole blocks of channels are slower than a table."""
+    """Return whether whole blocks of channels are slower than a table."""
     return round_up(channels, block) - channels > _MOST_WASTE * channels
 
 

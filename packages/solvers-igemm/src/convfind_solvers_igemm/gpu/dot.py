@@ -108,7 +108,7 @@ class DotSolver(ConvSolver):
 
 
 def _has_words(problem: ConvProblem) -> bool:
-    """Whether the tensors are words as they are."""
+    """Return whether the tensors are words as they are."""
     return problem.x_layout.channels_last and problem.w_shape[1] % _WORD == 0
 
 

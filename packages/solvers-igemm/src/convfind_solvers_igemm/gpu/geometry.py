@@ -94,7 +94,7 @@ class GpuGeometry:
     def fused_leads(self) -> Axes:
         """How far before the first result the phases of the first position begin.
 
-        What the padding is beyond whole strides, where any phase then has fewer taps: fused_axis()
+        The padding beyond whole strides, where any phase then has fewer taps: fused_axis()
         of gpu_geometry.h.
         """
         axes = zip(self.window, self.stride, self.padding, strict=True)

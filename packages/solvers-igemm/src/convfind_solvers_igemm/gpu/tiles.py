@@ -46,7 +46,7 @@ class Tile(GpuTile):
 
     @property
     def squeezed(self) -> bool:
-        """Whether NVIDIA's assembler makes do with 128 registers an item where more are better.
+        """True if NVIDIA's assembler makes do with 128 registers an item where more are better.
 
         It then has factors and sums in one bank, which gives one register a clock.
         """
@@ -54,12 +54,12 @@ class Tile(GpuTile):
 
     @property
     def crowded(self) -> bool:
-        """Whether NVIDIA's assembler spills registers to run one more work-group at a time."""
+        """True if NVIDIA's assembler spills registers to run one more work-group at a time."""
         return self.block[0] * self.block[1] == 32 and self.threads == 128
 
     @property
     def narrow(self) -> bool:
-        """Whether it spills some where elements are not floats, or have three axes."""
+        """True if it spills some where elements are not floats, or have three axes."""
         return self.block[0] * self.block[1] <= 32 and self.threads == 64
 
     @property

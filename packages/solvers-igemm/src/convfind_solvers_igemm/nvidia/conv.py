@@ -166,7 +166,7 @@ class MatrixConvSolver(TunableSolver):
         return Config(config, parts=parts) if most_parts(problem, shape, target) > 1 else config
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """What the best tile is expected to reach, or memory where that is slower."""
+        """The index of the best tile, or of memory where that is slower."""
         problem = self._seen(problem)
         shape = geometry_of(problem)
         arithmetic = _best(problem, shape, target)[2]
@@ -282,15 +282,15 @@ class MatrixConvSolver(TunableSolver):
 def reciprocal(number: int) -> int:
     """Return a factor below 2^32 and, from bit 32 on, a shift: n * factor >> shift = n // number.
 
-    That is exact for n below 2^31. After Granlund and Montgomery, "Division by Invariant Integers
-    using Multiplication" (1994).
+    The result is exact for n below 2^31. After Granlund and Montgomery, "Division by Invariant
+    Integers using Multiplication" (1994).
     """
     shift = 31 + (number - 1).bit_length()
     return (1 << shift) // number + 1 | shift << 32
 
 
 def _kind(problem: ConvProblem, shape: GpuGeometry) -> str:
-    """Which rates are those of a problem."""
+    """The kind of rates that apply to a problem."""
     kind = _KINDS[products(problem)] if problem.dtype is DataType.FLOAT32 else "narrow"
     return f"{kind}-packed" if Filter(problem, shape).is_split else kind
 

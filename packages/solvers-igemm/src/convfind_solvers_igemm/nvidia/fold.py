@@ -64,7 +64,7 @@ class Folding:
 
     @property
     def folds(self) -> bool:
-        """Whether x is copied into another form."""
+        """True if x is copied into another form."""
         return self.shape is not self.plain
 
     @property

@@ -1,4 +1,4 @@
-"""What the kernel for NVIDIA's matrix units multiplies: the forms of a problem's operands."""
+"""The operands of the kernel for NVIDIA's tensor cores: the forms of a problem's operands."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class MatrixProduct:
 
     @property
     def fused(self) -> bool:
-        """Whether all phases of the data gradient are columns, each with the taps of any.
+        """True if all phases of the data gradient are columns, each with the taps of any.
 
         The source is then read once for each of these taps, for all phases.
         """
@@ -117,7 +117,7 @@ def _reach(shape: GpuGeometry) -> int:
 
 
 def can_share_rows(problem: ConvProblem, shape: GpuGeometry) -> bool:
-    """Whether the taps of a line may read the same rows."""
+    """Return whether the taps of a line may read the same rows."""
     return (
         gather(problem, shape) == PIECES
         and (MatrixProduct(shape).fused if shape.phases > 1 else max(shape.stride) == 1)
@@ -195,7 +195,7 @@ def _folded(problem: ConvProblem, plain: GpuGeometry) -> int:
 
 
 def _has_pieces(problem: ConvProblem, plain: GpuGeometry) -> bool:
-    """Whether the source is read as it is: narrow types need whole pieces of channels."""
+    """Return whether the source is read as it is: narrow types need whole pieces of channels."""
     return problem.dtype is DataType.FLOAT32 or whole(problem, plain.source_channels)
 
 
@@ -250,9 +250,9 @@ def fill(problem: ConvProblem, program: Program, shape: GpuGeometry) -> Launch:
 
 
 def has_zero_taps(problem: ConvProblem, shape: GpuGeometry) -> bool:
-    """Whether zeros stand in rows of the filter where the source has data that are not read.
+    """Return whether zeros stand in rows of the filter where the source has data that are not read.
 
-    Those of taps that a phase lacks and another one has, or that fill up a folded stride.
+    They stand for taps that a phase lacks and another one has, or fill up a folded stride.
     """
     product = MatrixProduct(shape)
     if product.fused and product.taps * shape.phases > shape.taps:
@@ -262,14 +262,14 @@ def has_zero_taps(problem: ConvProblem, shape: GpuGeometry) -> bool:
 
 
 def products(problem: ConvProblem) -> int:
-    """What a product costs: PRODUCTS of convfind_nvidia_tile.h."""
+    """The cost of a product: PRODUCTS of convfind_nvidia_tile.h."""
     if problem.dtype is not DataType.FLOAT32 or problem.allow_tf32:
         return 1
     return 2 if problem.reduction >= _SHORTEST_MIXED else 3
 
 
 def whole(problem: ConvProblem, channels: int) -> bool:
-    """Whether channels are whole pieces."""
+    """Return whether channels are whole pieces."""
     return channels * SIZES[problem.dtype] % PIECE_BYTES == 0
 
 

@@ -36,7 +36,7 @@ class MatrixTile:
 
     @classmethod
     def of(cls, config: Config) -> MatrixTile:
-        """Read a config. Those of problems without taps to share do not mention them."""
+        """Read a config. Configs of problems without taps to share do not mention them."""
         return cls(**{f.name: config.integer(f.name) for f in fields(cls) if f.name in config})
 
     def config(self, *, has_lines: bool) -> Config:

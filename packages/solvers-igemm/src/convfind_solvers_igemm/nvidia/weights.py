@@ -115,7 +115,7 @@ class MatrixWeightsSolver(TunableSolver):
         return Config(tile_m=tile_m, tile_n=tile_n, stages=3, parts=parts)
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """What the best tile is expected to reach, or memory where that is slower."""
+        """The index of the best tile, or of memory where that is slower."""
         arithmetic = _best(self._folding(problem), target)[2]
         memory = memory_seconds(problem.traffic, target, _BANDWIDTH_SHARE)
         peak = peak_seconds(problem.flops, target)

@@ -1,4 +1,4 @@
-"""What the GEMM solvers share: which problems they take, and the sum of the weight gradient."""
+"""The base of the GEMM solvers: which problems they take, and the sum of the weight gradient."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class IsolatedBench:
         return {program: self._begun(program) for program in programs}
 
     def is_ready(self, programs: Iterable[Program]) -> bool:
-        """Whether all these programs are in the store."""
+        """Return whether all these programs are in the store."""
         return all(self._session.kernels.stored(program) for program in programs)
 
     def make_ready(self, *, verify: bool) -> None:
@@ -130,7 +130,7 @@ class IsolatedBench:
 
     @property
     def verifies(self) -> bool:
-        """Whether candidates are checked."""
+        """True if candidates are checked."""
         return bool(self._wanted)
 
     def attempt(self, work: Callable[[], T]) -> T:

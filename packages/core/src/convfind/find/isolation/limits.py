@@ -73,7 +73,7 @@ class Limits:
 
     @property
     def is_by_budget(self) -> bool:
-        """Whether what took too long did so for the budget only."""
+        """True if what took too long did so for the budget only."""
         return self._is_through and self._budget.is_spent
 
     def blamed(self, error: EndedError) -> Reason:

@@ -78,7 +78,7 @@ class Gemm:
 
     @property
     def epilogue(self) -> Epilogue:
-        """What becomes of the products."""
+        """The epilogue of the products."""
         return replace(self.rest, alpha=self.alpha, beta=self.beta)
 
     def completing(self, problem: ConvProblem) -> Gemm:

@@ -1,4 +1,4 @@
-"""What is known when a model is read: constants, shapes, ranges."""
+"""Operators whose results are known when a model is read: constants, shapes, ranges."""
 
 from __future__ import annotations
 
