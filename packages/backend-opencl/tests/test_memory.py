@@ -110,15 +110,16 @@ def test_fill_sets_every_byte(device: OpenCLDevice, size: int) -> None:
     assert (back == 0xA5).all()
 
 
-@pytest.mark.parametrize("size", [1, 7, 16, 20, 4095, 4096])
-@pytest.mark.parametrize("offset", [0, 512, 513])
+@pytest.mark.parametrize("widest", [memory.PATTERN, memory.WIDEST_PATTERN])
+@pytest.mark.parametrize("size", [1, 7, 16, 20, 130, 4095, 4096])
+@pytest.mark.parametrize("offset", [0, 512, 513, 528])
 def test_large_fills_are_copies_of_a_small_one(
-    device: OpenCLDevice, monkeypatch: pytest.MonkeyPatch, offset: int, size: int
+    device: OpenCLDevice, monkeypatch: pytest.MonkeyPatch, offset: int, size: int, widest: int
 ) -> None:
     monkeypatch.setattr(memory, "_FILL", 1024)
     buffer = device.allocate(8192)
     device.fill(buffer, 0x11)
-    memory.enqueue_fill(device.queue, buffer.block, 0xA5, offset, size)
+    memory.enqueue_fill(device.queue, buffer.block, 0xA5, offset, size, widest)
     back = np.empty(8192, np.uint8)
     device.read(buffer, back)
     expected = np.full(8192, 0x11, np.uint8)

@@ -21,6 +21,8 @@ from convfind_backend_opencl.cpu_threads import Caller, placed_workers
 from convfind_backend_opencl.errors import opencl_errors, translated
 from convfind_backend_opencl.invoker import OpenCLInvoker
 from convfind_backend_opencl.memory import (
+    PATTERN,
+    WIDEST_PATTERN,
     HostMemory,
     OpenCLBuffer,
     OpenCLPool,
@@ -52,6 +54,7 @@ class OpenCLDevice(QueueDevice[OpenCLBuffer]):
         self._caller = Caller(target)
         # Intel's and PoCL's: both are LLVM behind one lock.
         self.compiles_in_turn = target.kind is DeviceKind.CPU
+        self._widest_pattern = WIDEST_PATTERN if target.kind is DeviceKind.CPU else PATTERN
 
     @classmethod
     def opened(cls, native: cl.Device, target: Target) -> OpenCLDevice:
@@ -114,7 +117,7 @@ class OpenCLDevice(QueueDevice[OpenCLBuffer]):
         """Fill a buffer."""
         self._host_memory.is_idle = False
         with opencl_errors(f"fill of {buffer.size} bytes"):
-            enqueue_fill(self.queue, buffer.block, byte, 0, buffer.size)
+            enqueue_fill(self.queue, buffer.block, byte, 0, buffer.size, self._widest_pattern)
 
     def adopt_tensor(self, tensor: object) -> OpenCLBuffer | None:
         """Return the memory of a pyopencl buffer or array without a copy."""

@@ -24,9 +24,11 @@ HOST_ALIGNMENT = 64
 _READ = cl.mem_flags.READ_ONLY | cl.mem_flags.USE_HOST_PTR
 _WRITTEN = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
 
-#: Bytes that one command fills at most, and the widest pattern that it repeats.
+#: Bytes that one command fills at most, and the pattern that it repeats where it can.
 _FILL = 1 << 30
-_PATTERN = 16
+PATTERN = 16
+#: OpenCL's widest, with which Intel's CPU runtime fills four times as fast.
+WIDEST_PATTERN = 128
 
 
 class Block(kit.Block):
@@ -192,7 +194,12 @@ class OpenCLPool(BufferPool[Block]):
 
 
 def enqueue_fill(
-    queue: cl.CommandQueue, block: Block, byte: int, offset: int, size: int
+    queue: cl.CommandQueue,
+    block: Block,
+    byte: int,
+    offset: int,
+    size: int,
+    widest: int = PATTERN,
 ) -> tuple[cl.Event, cl.Event]:
     """Enqueue the filling of a region that is not empty; return the first and the last event.
 
@@ -201,7 +208,8 @@ def enqueue_fill(
     pattern of 16 bytes fills as much as it can of the first GiB, and copies of that fill the rest.
     """
     start = block.origin + offset
-    width = _PATTERN if start % _PATTERN == 0 and size >= _PATTERN else 1
+    fitting = (one for one in (widest, PATTERN) if start % one == 0 and size >= one)
+    width = next(fitting, 1)
     if start >= width << 31:
         msg = f"fill at byte {start} of a buffer; possible: below {width << 31}"
         raise DeviceError(msg)
