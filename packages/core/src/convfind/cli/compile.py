@@ -23,6 +23,7 @@ from convfind.finddb import BinaryStore
 from convfind.plugins.registry import Registry
 from convfind.problem import ConvProblem
 from convfind.runtime.backend import AheadCompiler
+from convfind.runtime.session import Session
 from convfind.solver import asking
 from convfind.solver.kernel_spec import Program
 
@@ -77,18 +78,18 @@ def compile_ahead(
         raise click.UsageError("--compute-units belongs to --target")
     else:
         with convfind.open(device, registry=app.registry, settings=app.settings) as handle:
-            done = compiled_for(app, problems, _Here(handle.session.device))
+            done = compiled_for(app, problems, _Here(handle.session))
     failed = [one for one in done if one.failure]
     if failed:
         raise click.ClickException(f"{len(failed)} of {len(done)} programs do not build")
 
 
 class _Here:
-    """The compiler of a device that is open."""
+    """The compiler of a device that is open, in as many processes as its runtime needs."""
 
-    def __init__(self, device: Any) -> None:
-        self.target: Target = device.target
-        self.compile = device.compile
+    def __init__(self, session: Session) -> None:
+        self.target: Target = session.target
+        self.compile = session.kernels.compile
 
     def figures(self, program: Program, binary: bytes) -> Sequence[KernelFigures]:
         return ()
