@@ -296,6 +296,33 @@ def test_a_result_over_bound_weights_is_refused(handle: Handle) -> None:
         bound.run(x=np.zeros((1, 4, 1, 1), np.float32), out=over)
 
 
+@pytest.mark.parametrize(
+    "strides",
+    [(0, 0, 0, 0), (96, 96, 20, 4), (480, 120, 0, 4), (480, -120, 12, 4), (240, 60, 10, 2)],
+)
+def test_a_result_whose_elements_share_memory_is_refused(
+    handle: Handle, strides: tuple[int, ...]
+) -> None:
+    problem = ConvProblem.forward(x=(2, 4, 6, 5), w=(4, 4, 3, 3), padding=1)
+    best, x = handle.find(problem).best, np.zeros(problem.x_shape, np.float32)
+    w = np.zeros(problem.w_shape, np.float32)
+    middle = np.zeros(2000, np.float32)[1000:]
+    out = np.lib.stride_tricks.as_strided(middle, problem.y_shape, strides)
+    before = middle.base.copy()
+    for given in (x, handle.tensor(x)):
+        with pytest.raises(ProblemError, match="an array whose elements do not share memory"):
+            handle.run(best, x=given, w=w, out=out)
+    assert np.array_equal(middle.base, before)
+
+
+@pytest.mark.parametrize("part", [np.s_[:2, :4, 3:9, :5], np.s_[::-2, ::2, ::-2, ::2]])
+def test_a_result_that_is_part_of_an_array_is_written_there(handle: Handle, part: Any) -> None:
+    problem = ConvProblem.forward(x=(2, 4, 6, 5), w=(4, 4, 3, 3), padding=1)
+    tensors, out = _tensors(problem), np.zeros((4, 8, 12, 10), np.float32)[part]
+    assert handle.run(handle.find(problem).best, **tensors, out=out) is out
+    _close(out, problem, tensors)
+
+
 def test_a_result_between_the_elements_of_an_input_is_right(handle: Handle) -> None:
     both = np.random.default_rng(3).standard_normal((2, 4, 6, 10), np.float32)
     x, out = both[..., ::2], both[..., 1::2]

@@ -8,6 +8,7 @@ import numpy as np
 
 from convfind.errors import ProblemError
 from convfind.problem.contract import Problem
+from convfind.problem.tensor_spec import are_disjoint
 from convfind.runtime.backend import Device, DeviceBuffer, TensorForm
 from convfind.runtime.tensors import (
     DeviceTensor,
@@ -87,8 +88,8 @@ def operand_of(
     if out and not isinstance(value, np.ndarray) and not hasattr(value, "__dlpack_device__"):
         raise ProblemError("out", type(value).__name__, "a writable array or DLPack tensor")
     array = to_host_array(value, "out" if out else name)
-    if out and not array.flags.writeable:
-        raise ProblemError("out", "read-only array", "a writable array")
+    if out:
+        _check_written(array)
     axes = axes_of(problem, name, form_of(array))
     return Operand(problem, name, axes, None, in_memory_order(problem, name, array, axes))
 
@@ -98,6 +99,17 @@ def copied(device: Device, array: Array) -> DeviceBuffer:
     buffer = device.allocate(array.nbytes)
     device.write(buffer, array)
     return buffer
+
+
+def _check_written(array: Array) -> None:
+    if not array.flags.writeable:
+        raise ProblemError("out", "read-only array", "a writable array")
+    if array.flags.c_contiguous or 0 in array.shape:
+        return
+    steps = (*map(abs, array.strides), 1)  # an element is as many bytes
+    if not are_disjoint((*array.shape, array.itemsize), steps):
+        given = f"shape {array.shape} with strides of {array.strides} bytes"
+        raise ProblemError("out", given, "an array whose elements do not share memory")
 
 
 def _on_device(

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from convfind.errors import ProblemError
+from convfind.problem.tensor_spec import are_disjoint
 from convfind.problem.values import LARGEST_SIZE
 from convfind.types import ConvMode, DataType, Direction, Layout
 
@@ -154,13 +155,8 @@ def canonical_strides(
 
     The stride of an axis of size 1 has no effect, so it becomes that of a packed tensor.
     """
-    reach = 0
-    for step, size in sorted(zip(given, shape, strict=True)):
-        if size <= 1:
-            continue
-        if step <= reach:
-            raise ProblemError(field, given, "strides whose elements do not overlap")
-        reach += step * (size - 1)
+    if not are_disjoint(shape, given):
+        raise ProblemError(field, given, "strides whose elements do not overlap")
     packed = layout.packed_strides(shape)
     canonical = tuple(
         step if size > 1 else natural

@@ -85,6 +85,20 @@ class TensorSpec:
         return np.ndarray(self.in_memory(self.shape), dtype, flat.data, 0, strides)
 
 
+def are_disjoint(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Return True where each element has a place of its own, as in any part of a packed tensor.
+
+    False for negative strides.
+    """
+    reach = 0
+    for step, size in sorted(zip(strides, shape, strict=True)):
+        if size > 1:
+            if step <= reach:
+                return False
+            reach += step * (size - 1)
+    return True
+
+
 def packed_steps(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the strides of a packed tensor, in elements, with axes in memory order."""
     steps, step = [], 1
