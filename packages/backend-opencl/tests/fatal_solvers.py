@@ -27,12 +27,13 @@ PROBLEM = ConvProblem.forward(x=(1, 8, 12, 12), w=(16, 8, 1, 1))
 
 
 class Pointwise(Solver):
-    """The kernel of a deed, which are none, a wild address, an endless loop, an endless macro."""
+    """The kernel of a deed: none, a wild address, an endless loop, an endless macro, far writes."""
 
     algorithm = Algorithm.DIRECT
     is_dynamic = True
     backends = ("opencl",)
     deed = 0
+    items = 1
     solver_id = "fatal-not"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
@@ -50,12 +51,12 @@ class Pointwise(Solver):
         config: Config | None = None,
         workspace_limit: int | None = None,
     ) -> Recipe:
-        """One work-item."""
+        """A work-item does all."""
         source = KernelSource("opencl_test_kernels", "fatal.cl")
         program = Program(source, KernelLanguage.OPENCL_C, make_defines(DEED=self.deed))
         memory = (BufferArg(Memory.X), BufferArg(Memory.W), BufferArg(Memory.Y))
         arguments = (*memory, i32(8), i32(16), i32(144))
-        launch = Launch(KernelSpec(program, "fatal"), arguments, (1,), (1,))
+        launch = Launch(KernelSpec(program, "fatal"), arguments, (self.items,), (1,))
         return Recipe(self.solver_id, (launch,))
 
 
@@ -78,6 +79,20 @@ class EndlessMacro(Pointwise):
 
     deed = 3
     solver_id = "fatal-macro"
+
+
+class FarWrites(Pointwise):
+    """Computes what is right, and writes a terabyte behind it."""
+
+    deed = 4
+    solver_id = "fatal-far"
+
+
+class EndlessGrid(Pointwise):
+    """Has more work-items than a device can run."""
+
+    items = 2**62
+    solver_id = "fatal-grid"
 
 
 class Aborts(Pointwise):

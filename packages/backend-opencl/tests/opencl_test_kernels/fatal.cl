@@ -28,4 +28,7 @@ kernel void fatal(global const float *x, global const float *w, global float *y,
         sum += x[channel * points + point] * w[filter * channels + channel];
       y[filter * points + point] = sum;
     }
+#if DEED == 4
+  *(volatile global float *)(y + ((size_t)1 << 38)) = 1.0f;
+#endif
 }
