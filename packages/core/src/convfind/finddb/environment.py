@@ -113,7 +113,7 @@ class Environment:
             if handle is None:
                 return None
             try:
-                with self._lmdb.begin(handle, buffers=True) as transaction:
+                with self._lmdb.begin(handle, None, False, True) as transaction:  # buffers
                     value = transaction.get(key)
                     if value is None:
                         return None

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from convfind.cached import RecentlyUsed
 from convfind.device.target import Target
 from convfind.errors import ProblemError, SolutionError
-from convfind.find.explanation import Explanation, explain
 from convfind.find.finder import find
 from convfind.find.result import FindResult
 from convfind.find.solution import Solution
@@ -32,6 +31,7 @@ from convfind.settings import Settings
 from convfind.solver import asking
 
 if TYPE_CHECKING:
+    from convfind.find.explanation import Explanation
     from convfind.plugins.registry import Registry
 
 #: Prepared convolutions, and problems with a choice, that a handle keeps: a server that lives long
@@ -154,6 +154,8 @@ class Handle:
         self, problem: Problem, mode: Mode | None = None, **policy: Unpack[FindKeywords]
     ) -> Explanation:
         """Say what a find would do, and of every solver what it answers and what is recorded."""
+        from convfind.find.explanation import explain
+
         _check_problem(problem)
         return explain(problem, self._session, self.policy(mode, **policy))
 

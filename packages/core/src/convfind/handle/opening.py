@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING
 from convfind.arguments import shown
 from convfind.device.target import Target
 from convfind.errors import BackendUnavailableError, ConvfindError, DeviceError
-from convfind.find.isolation.child import Child
-from convfind.find.isolation.compilers import Compilers
-from convfind.find.isolation.place import Place
 from convfind.finddb import BinaryStore, FindDb
 from convfind.finddb.packs import installed_packs
 from convfind.handle import Handle
@@ -25,6 +22,8 @@ from convfind.runtime.session import Session
 from convfind.settings import Settings
 
 if TYPE_CHECKING:
+    from convfind.find.isolation.compilers import Compilers
+    from convfind.find.isolation.place import Place
     from convfind.plugins.registry import Registry
 
 
@@ -85,6 +84,8 @@ def handle_for(
 
 def _handle(device: Device, registry: Registry, settings: Settings, name: str | None) -> Handle:
     """Make a handle for a device that was opened by a name, or by somebody else."""
+    from convfind.find.isolation.child import Child
+
     if settings.log_level:
         show_messages(settings.log_level)
     folder = settings.user_db_path
@@ -111,6 +112,8 @@ def _installed() -> Registry:
 
 def _place(name: str, device: Device, registry: Registry, settings: Settings) -> Place | None:
     """Return how a child opens a device as this process has opened it; None where none can."""
+    from convfind.find.isolation.place import Place
+
     plugins = registry.selection_for(device.target)
     if plugins is None:
         return None
@@ -122,6 +125,8 @@ def _pool(device: Device, place: Place | None, settings: Settings) -> Compilers 
     is_alone = settings.compile_parallel_level < 2 or settings.isolate is Isolate.NEVER
     if place is None or is_alone or not device.compiles_in_turn:
         return None
+    from convfind.find.isolation.compilers import Compilers
+
     return Compilers(device, place)
 
 

@@ -12,9 +12,7 @@ from convfind.problem import checks, geometry
 from convfind.problem.activation import Activation
 from convfind.problem.fields import canonicalize
 from convfind.problem.options import ConvOptions, Sizes, fields_of
-from convfind.problem.syntax.driver_line import read_driver_line
 from convfind.problem.syntax.network_config import format_network_config, format_problem
-from convfind.problem.syntax.recognize import read_key
 from convfind.problem.tensor_spec import TensorSpec
 from convfind.problem.traits import traits_of
 from convfind.problem.values import enum_value, integer
@@ -136,11 +134,15 @@ class ConvProblem:
     @classmethod
     def from_driver(cls, line: str) -> ConvProblem:
         """Read a MIOpenDriver command line; if it asks for several directions, the first one."""
+        from convfind.problem.syntax.driver_line import read_driver_line
+
         return read_driver_line(line, cls)[0]
 
     @classmethod
     def from_key(cls, text: str) -> ConvProblem:
         """Read a canonical network config, as `key` or `text` say it, or a MIOpen find-db key."""
+        from convfind.problem.syntax.recognize import read_key
+
         return read_key(text, cls)
 
     def with_direction(self, direction: Direction | str) -> ConvProblem:

@@ -68,9 +68,10 @@ class WordField(Field):
         return enum_value(self.name, self.kind, value)
 
 
-@dataclass(frozen=True, slots=True)
 class NumberField(Field):
     """A whole number."""
+
+    __slots__ = ()
 
     def checked(self, problem: ConvProblem, value: Any) -> object:
         """Return a number of at least 1."""
@@ -96,9 +97,10 @@ class SizesField(Field):
         return parse_sizes(self.name, text)
 
 
-@dataclass(frozen=True, slots=True)
 class StridesField(SizesField):
     """Steps in elements along all axes of a tensor, or None."""
+
+    __slots__ = ()
 
     def checked(self, problem: ConvProblem, value: Any) -> object:
         """Return as many numbers as there are axes."""
@@ -107,9 +109,10 @@ class StridesField(SizesField):
         return per_axis(self.name, value, problem.spatial_rank + 2, least=self.least)
 
 
-@dataclass(frozen=True, slots=True)
 class ScaleField(Field):
     """A factor."""
+
+    __slots__ = ()
 
     def checked(self, problem: ConvProblem, value: Any) -> object:
         """Return a number that kernels can compute with."""
@@ -148,9 +151,10 @@ class FlagField(Field):
         return True
 
 
-@dataclass(frozen=True, slots=True)
 class ActivationField(Field):
     """A function of results, or None. A network config has its kind."""
+
+    __slots__ = ()
 
     def checked(self, problem: ConvProblem, value: Any) -> object:
         """Return the activation."""
