@@ -306,13 +306,13 @@ def test_a_result_whose_elements_share_memory_is_refused(
     problem = ConvProblem.forward(x=(2, 4, 6, 5), w=(4, 4, 3, 3), padding=1)
     best, x = handle.find(problem).best, np.zeros(problem.x_shape, np.float32)
     w = np.zeros(problem.w_shape, np.float32)
-    middle = np.zeros(2000, np.float32)[1000:]
-    out = np.lib.stride_tricks.as_strided(middle, problem.y_shape, strides)
-    before = middle.base.copy()
+    memory = np.arange(2000, dtype=np.float32)
+    before = memory.copy()
+    out = np.lib.stride_tricks.as_strided(memory[1000:], problem.y_shape, strides)
     for given in (x, handle.tensor(x)):
         with pytest.raises(ProblemError, match="an array whose elements do not share memory"):
             handle.run(best, x=given, w=w, out=out)
-    assert np.array_equal(middle.base, before)
+    assert np.array_equal(memory, before)
 
 
 @pytest.mark.parametrize("part", [np.s_[:2, :4, 3:9, :5], np.s_[::-2, ::2, ::-2, ::2]])
