@@ -26,7 +26,6 @@ _KEPT = r"^CF_INLINED CF_UINT cf_tf32_(?:high|low)\b(?:.*?})$"
 _EMULATED = """
 #define CF_INLINED CF_INLINE
 #define CF_SHARED(pointer) ((ulong)(size_t)(pointer))
-#define CF_PIECE(row, piece) ((row) * 128 + (((piece) ^ ((row) & 7)) << 4))
 #define CF_AT(address) ((CF_LOCAL_PTR CF_UINT *)(size_t)(address))
 CF_INLINED void cf_copy_16(const ulong to, CF_GLOBAL const void *from, const CF_UINT size) {
   CF_GLOBAL const CF_UINT *words = (CF_GLOBAL const CF_UINT *)from;
@@ -49,56 +48,27 @@ CF_INLINED void cf_store_4(const ulong address, const CF_UINT *from) {
 CF_INLINED CF_UINT cf_tf32_nearest(const CF_UINT bits) {
   return isnan(CF_AS_FLOAT(bits)) ? bits : (bits + 0x1000u) & 0xffffe000u;
 }
-CF_INLINED CF_UINT cf_half_bits(const float value) {
-  CF_USHORT bits;
-  vstore_half_rte(value, 0, (half *)&bits);
-  return bits;
-}
-CF_INLINED float cf_of_half_bits(const CF_UINT bits) {
-  const CF_USHORT low = (CF_USHORT)bits;
-  return vload_half(0, (const half *)&low);
-}
 #define CF_PAIR(dtype, first, second) CF_JOIN(cf_pair_, dtype)(first, second)
-CF_INLINED CF_UINT cf_pair_FLOAT16(const float first, const float second) {
-  return cf_half_bits(first) | cf_half_bits(second) << 16;
-}
 CF_INLINED CF_UINT cf_pair_BFLOAT16(const float first, const float second) {
   return (CF_UINT)cf_bfloat16(first) | (CF_UINT)cf_bfloat16(second) << 16;
 }
 #define CF_STORE_SHARED_PAIR(dtype, address, first, second)                         \\
   (CF_AT(address)[0] = CF_AS_UINT(first), CF_AT(address)[1] = CF_AS_UINT(second))
-#define CF_STORE_PAIR(dtype, pointer, first, second)                                \\
-  do {                                                                              \\
-    CF_STORE(dtype, pointer, 0, first);                                             \\
-    CF_STORE(dtype, pointer, 1, second);                                            \\
-  } while (0)
 
 #define CF_LANE ((int)CF_LOCAL_ID(0) % 32)
 #define CF_WAVE ((int)CF_LOCAL_ID(0) / 32 * 32)
-#define CF_ELEMENT(words, index) ((words)[(index) / 2] >> 16 * ((index) % 2) & 0xffffu)
-CF_INLINED void cf_load_matrices(CF_LOCAL_PTR ulong *exchange, CF_UINT *to, const ulong address,
-                                 const int is_transposed) {
+CF_INLINED void cf_load_matrices(CF_LOCAL_PTR ulong *exchange, CF_UINT *to, const ulong address) {
   CF_BARRIER();
   exchange[CF_LOCAL_ID(0)] = address;
   CF_BARRIER();
-  for (int j = 0; j < 4; ++j) {
-    CF_LOCAL_PTR const ulong *rows = exchange + CF_WAVE + 8 * j;
-    const int pair = 2 * (CF_LANE % 4);
-    to[j] = is_transposed ? CF_ELEMENT(CF_AT(rows[pair]), CF_LANE / 4) |
-                                CF_ELEMENT(CF_AT(rows[pair + 1]), CF_LANE / 4) << 16
-                          : CF_AT(rows[CF_LANE / 4])[CF_LANE % 4];
-  }
+  for (int j = 0; j < 4; ++j) to[j] = CF_AT(exchange[CF_WAVE + 8 * j + CF_LANE / 4])[CF_LANE % 4];
 }
-#define CF_LOAD_MATRICES(to, address) cf_load_matrices(cf_exchange, to, address, 0)
-#define CF_LOAD_TRANSPOSED(to, address) cf_load_matrices(cf_exchange, to, address, 1)
+#define CF_LOAD_MATRICES(to, address) cf_load_matrices(cf_exchange, to, address)
 
 #define CF_PRODUCT_FLOAT32(a, b) (CF_AS_FLOAT((a) & 0xffffe000u) * CF_AS_FLOAT((b) & 0xffffe000u))
 #define CF_PRODUCT_BFLOAT16(a, b)                                                   \\
   (CF_AS_FLOAT((a) << 16) * CF_AS_FLOAT((b) << 16) +                                \\
    CF_AS_FLOAT((a) & 0xffff0000u) * CF_AS_FLOAT((b) & 0xffff0000u))
-#define CF_PRODUCT_FLOAT16(a, b)                                                    \\
-  (cf_of_half_bits(a) * cf_of_half_bits(b) +                                        \\
-   cf_of_half_bits((a) >> 16) * cf_of_half_bits((b) >> 16))
 #define CF_MMA_OF(dtype)                                                                        \\
   CF_INLINED void cf_mma_##dtype(CF_LOCAL_PTR ulong *exchange, float *sums, const CF_UINT *a,   \\
                                  const CF_UINT *b) {                                            \\
@@ -115,7 +85,6 @@ CF_INLINED void cf_load_matrices(CF_LOCAL_PTR ulong *exchange, CF_UINT *to, cons
     }                                                                                           \\
   }
 CF_MMA_OF(FLOAT32)
-CF_MMA_OF(FLOAT16)
 CF_MMA_OF(BFLOAT16)
 #define CF_MMA(dtype, sums, a, b) CF_JOIN(cf_mma_, dtype)(cf_exchange, sums, a, b)
 """
@@ -123,7 +92,7 @@ CF_MMA_OF(BFLOAT16)
 
 @dataclass(frozen=True, slots=True)
 class EmulatedFragments(KernelSource):
-    """A kernel file without PTX; one without that header as it is.
+    """A kernel file without PTX.
 
     Attributes:
         changes: patterns of its text, each found at least once, and what stands there instead.
@@ -138,8 +107,7 @@ class EmulatedFragments(KernelSource):
         ptx = header.partition(_INCLUDE)[2]
         kept = "\n".join(re.findall(_KEPT, ptx, re.M | re.S))
         text = KernelSource(self.package, self.path).text
-        if ptx not in text:
-            return text
+        assert text.count(ptx) == 1
         text = text.replace(ptx, f"{_EMULATED}{kept}\n")
         for pattern, instead in self.changes:
             text, count = re.subn(pattern, instead, text)

@@ -75,7 +75,7 @@ class Comparer:
     ) -> Comparer | None:
         """Return one for a device that takes fingerprints, and computes in double precision.
 
-        What is right lies there beside what kernels write, so that it has to be watched.
+        Right results lie there beside what kernels write, so that they have to be watched.
         """
         if fingerprints is None or not session.target.has("fp64"):
             return None

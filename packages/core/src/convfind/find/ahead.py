@@ -53,8 +53,8 @@ def first_programs(
 ) -> Collection[Program]:
     """Return what finds of these problems begin with: together, as far as a network is worth it.
 
-    They are in the order in which they are worth it. Who is left out is known to the finds that
-    follow. A problem counts as often as it is given.
+    They are in the order in which they are worth it. Finds that follow know the solvers that are
+    left out. A problem counts as often as it is given.
     """
     fields: dict[Problem, Field] = {}
     for problem, count in Counter(problem.plain() for problem in problems).items():

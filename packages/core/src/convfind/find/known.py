@@ -103,7 +103,7 @@ def combined(sources: Sequence[Source]) -> dict[str, Forecast]:
 
 
 class _Sum(NamedTuple):
-    """What sources so far say of a solver: logarithms by their weights, and the best source."""
+    """The forecast of a solver so far: logarithms by their weights, and the best source."""
 
     weight: float
     total: float

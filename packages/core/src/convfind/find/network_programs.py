@@ -1,4 +1,4 @@
-"""Which programs a network is worth: those without which it is expected to take longer.
+"""The programs that a network is worth: those without which it is expected to take longer.
 
 A program serves many problems, and a problem is served by many programs. Programs are taken one by
 one, each time the one that saves most, while a program saves a share of the network's time that is

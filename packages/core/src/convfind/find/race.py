@@ -69,7 +69,7 @@ class Race:
 
     @staticmethod
     def _is_alone(best: Forecast | None, measured: Mapping[str, float]) -> bool:
-        """Whether all rests on one time and on a solver's own word: then another one runs too."""
+        """Return whether one time and a solver's own word decide: then another one runs too."""
         return best is not None and best.source == INDEX and len(measured) == 1
 
     def _best(
@@ -77,7 +77,7 @@ class Race:
     ) -> tuple[Forecast | None, float]:
         """Return the time to beat as a forecast, and the scale of the other forecasts.
 
-        That is the scale at which the fastest so far of which something is known is as fast as was
+        It is the scale at which the fastest so far of which something is known is as fast as was
         expected.
         """
         if measured:

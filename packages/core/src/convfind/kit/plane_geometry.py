@@ -30,8 +30,8 @@ class PlaneGeometry:
         out: rows and columns of the result.
         window: rows and columns of a filter.
         dilation: places from one tap to the next.
-        padding: places before the first element; negative where elements are left out. What a
-            stride makes of a data gradient's is for who computes one.
+        padding: places before the first element; negative where elements are left out. Solvers
+            compute themselves what a stride makes of a data gradient's.
         weight_steps: elements from one group, filter, channel and tap to the next.
         flipped: whether the window is turned round.
     """

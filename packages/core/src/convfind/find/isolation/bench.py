@@ -30,8 +30,8 @@ T = TypeVar("T")
 class IsolatedBench:
     """A bench in a session's child.
 
-    Who is asked for something while the child ends is asked again in the next one, alone there:
-    only who ends that one, too, has done it. Solvers that the child cannot import, such as those
+    A solver that runs while the child ends is asked again in the next one, alone there: only if
+    that ends, too, it was this solver. Solvers that the child cannot import, such as those
     of an interactive session, run in this process.
     """
 

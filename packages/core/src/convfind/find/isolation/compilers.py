@@ -22,7 +22,7 @@ _MOST = 15
 class Compilers:
     """Compiles in this process and, while that is busy, in children that end when they are idle.
 
-    What fails in a child is compiled here: whatever the reason is, this process says.
+    Programs that fail in a child are compiled here: whatever the reason is, this process says.
     """
 
     def __init__(self, device: Device, place: Place) -> None:

@@ -1,4 +1,4 @@
-"""What runs in the child: a loop over requests on standard input, one after the other.
+"""The child's program: a loop over requests on standard input, one after the other.
 
 Only programs are compiled beside that. Answers go to what was standard output; whatever solvers,
 compilers and runtimes print goes to standard error.
