@@ -78,8 +78,11 @@ class Narrow(GroupsConv):
 
 
 @pytest.mark.parametrize("solver", [*SOLVERS, Narrow(Direction.FORWARD)])
-def test_the_conformance_kit_finds_nothing(solver: GroupsConv, nvidia: Device) -> None:
-    shapes = shapes_of(solver)
+def test_the_conformance_kit_finds_nothing(
+    solver: GroupsConv, nvidia: Device, convfind_device: Device
+) -> None:
+    # Emulated products take a thousand times as long.
+    shapes = shapes_of(solver) if nvidia is convfind_device else shapes_of(solver)[::3]
     rounded = [replace(problem, allow_tf32=True) for problem in shapes[::3]]
     report = assert_solver(solver, nvidia, shapes=[*shapes, *rounded], every_variant=False)
     assert not report.rejected

@@ -137,7 +137,7 @@ def measure_error(
         result: what was computed, in its own type, which decides about subnormal steps.
         reference: what is right.
         magnitude: elementwise scale of ``max_error``, see `reference_magnitude`; without it the
-            largest absolute value of the reference is the scale of all elements. That is good
+            largest absolute value of the reference is the scale of all elements. This is good
             enough for hundreds of results on random data; fewer can all be nearly 0 by chance.
         yardstick: in place of the reference, what the largest value and the RMS are taken of: where
             an activation changes how large results are, but not how large their errors are.
