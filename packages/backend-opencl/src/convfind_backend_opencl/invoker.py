@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 
@@ -200,7 +201,8 @@ def _limits(kernel: cl.Kernel, device: cl.Device, target: Target) -> LaunchLimit
     info = cl.kernel_work_group_info
     declared = tuple(kernel.get_work_group_info(info.COMPILE_WORK_GROUP_SIZE, device))
     return LaunchLimits(
-        group=kernel.get_work_group_info(info.WORK_GROUP_SIZE, device),
+        # NVIDIA's runtime says 256 of kernels that declare 512, and runs them.
+        group=max(kernel.get_work_group_info(info.WORK_GROUP_SIZE, device), math.prod(declared)),
         group_axes=tuple(device.max_work_item_sizes),
         declared=declared if any(declared) else None,
         local_memory=target.local_memory,
