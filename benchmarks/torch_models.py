@@ -5,11 +5,12 @@
     python benchmarks/torch_models.py table --device cuda -n 64 --minutes 8 --json
 
 Peers: eager in both memory formats, and PyTorch's compiler, for inference with freezing. Convfind:
-``torch.compile(backend="convfind")`` for inference, ``convfind_torch.convert`` for training, in
-both memory formats on a CPU and in the one that suits the precision on a GPU. Medians in ms, model
-by model; what is measured is written at once, also after an interrupt. Finds take most of a first
-run: each form of a model gets a budget for them, and what was found is in the database of the next
-form and the next run. ``table`` is the rows that a GPU is judged by, as many as the minutes allow.
+``torch.compile(backend="convfind")`` for inference, ``convfind_torch.convert`` for training, on a
+GPU also the compiler, in both memory formats on a CPU and channels last on a GPU. Medians in ms,
+model by model; what is measured is written at once, also after an interrupt. Finds take most of a
+first run: each form of a model gets a budget for them, and what was found is in the database of the
+next form and the next run. ``table`` is the rows that a GPU is judged by, as many as the minutes
+allow.
 """
 
 from __future__ import annotations
@@ -141,11 +142,9 @@ def _device(device: str) -> str:
     return torch.cuda.get_device_name() if device == "cuda" else "cpu"
 
 
-def _formats(row: Row, given: argparse.Namespace) -> list[str]:
+def _formats(given: argparse.Namespace) -> list[str]:
     """Return the memory formats of convfind's forms; a GPU's matrix units want channels last."""
-    if given.formats or given.device == "cpu":
-        return list(given.formats or FORMATS)
-    return ["NCHW" if row.precision == "float32" else "NHWC"]
+    return list(given.formats or (FORMATS if given.device == "cpu" else ["NHWC"]))
 
 
 def _inference(model: nn.Module, x: torch.Tensor, row: Row, given: argparse.Namespace) -> Runs:
@@ -161,7 +160,7 @@ def _inference(model: nn.Module, x: torch.Tensor, row: Row, given: argparse.Name
             x.contiguous(memory_format=layout),
         )
         runs[f"eager {word}"] = _call(own, image)
-        if word in _formats(row, given):
+        if word in _formats(given):
             compiled = torch.compile(copy.deepcopy(own), backend="convfind", options=find)
             runs[f"convfind {word}"] = _call(compiled, image)
     with inductor.patch(freezing=True), torch.no_grad():
@@ -181,21 +180,26 @@ def _call(model: Callable[..., Any], x: torch.Tensor) -> Callable[[], Any]:
 
 def _training(model: nn.Module, x: torch.Tensor, row: Row, given: argparse.Namespace) -> Runs:
     runs: Runs = {}
+    compiled: Any
     convolutions = sum(isinstance(one, nn.modules.conv._ConvNd) for one in model.modules())
     each = given.find_budget and given.find_budget / (3 * convolutions)
     for word, layout in FORMATS.items():
         image = x.contiguous(memory_format=layout)
         own = copy.deepcopy(model).train().to(memory_format=layout)
         runs[f"eager {word}"] = _step(own, image, row, given)
-        if word in _formats(row, given):
+        if word in _formats(given):
             if each is None:
                 _compile_ahead(copy.deepcopy(own), image, row, given)
             converted = convfind_torch.convert(
                 copy.deepcopy(own), mode=given.mode, time_budget=each
             )
             runs[f"convfind {word}"] = _step(converted, image, row, given)
+            if given.device == "cuda":
+                find = {"time_budget": each, **({"mode": given.mode} if given.mode else {})}
+                compiled = torch.compile(copy.deepcopy(own), backend="convfind", options=find)
+                runs[f"convfind compiled {word}"] = _step(compiled, image, row, given)
     if given.device == "cuda":
-        compiled: Any = torch.compile(copy.deepcopy(model).train())
+        compiled = torch.compile(copy.deepcopy(model).train())
         runs["compiled"] = _step(compiled, x, row, given)
     return runs
 

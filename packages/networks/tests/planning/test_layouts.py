@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -12,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from networks_for_tests import LIGHT_MODELS, graph_of
 
+from convfind.device.target import DeviceKind, Target
+from convfind.handle import Handle
 from convfind_networks import (
     Graph,
     GraphBuilder,
@@ -38,6 +42,7 @@ from convfind_networks.ops import (
     Reshape,
     Transpose,
 )
+from convfind_networks.plan.posing import Posing
 
 RELU = Activate(Activation(ActivationKind.RELU))
 W = np.ones((4, 4, 1, 1), np.float32)
@@ -209,3 +214,21 @@ def test_other_transposes_stay() -> None:
     graph = graph_of(make, X)
     laid_out = lay_out(graph, channels_last_where_possible(graph))
     assert Transpose((0, 1, 3, 2)) in [node.op for node in laid_out.graph.nodes]
+
+
+@pytest.mark.parametrize(
+    ("arch", "kind", "expected"),
+    [
+        ("sm_90", DeviceKind.GPU, True),  # its matrix units multiply float32 in parts
+        ("sm_80", DeviceKind.GPU, False),
+        ("gfx90a", DeviceKind.GPU, False),
+        ("x86-64-avx2", DeviceKind.CPU, True),
+    ],
+)
+def test_float32_is_channels_last_where_the_device_is_quicker_so(
+    arch: str, kind: DeviceKind, expected: bool
+) -> None:
+    features = frozenset({"nv-ptx"}) if arch.startswith("sm_") else frozenset[str]()
+    target = Target("b", "d", kind, "v", "p", arch, 1, "1", features=features)
+    posing = Posing("network", cast("Handle", SimpleNamespace(target=target)))
+    assert posing.prefers_channels_last(graph_of(lambda b, x: conv(b, x), X)) is expected

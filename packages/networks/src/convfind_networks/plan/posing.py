@@ -14,6 +14,8 @@ from convfind_networks.lowering import Call, fusible_pairs, lower
 
 #: Types that matrix units multiply.
 _NARROW = frozenset({"float16", "bfloat16"})
+#: The compute capability of GPUs on which they multiply float32, too, in parts that are added up.
+_SPLITS_FLOATS = 90
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,10 @@ class Posing:
 
     def prefers_channels_last(self, graph: Graph) -> bool:
         """Return whether a device is mostly quicker so: a CPU, and the matrix units of a GPU."""
-        if self.handle.target.kind is DeviceKind.CPU or self.allow_tf32:
+        target = self.handle.target
+        if target.kind is DeviceKind.CPU or self.allow_tf32:
+            return True
+        if target.compute_capability == _SPLITS_FLOATS:
             return True
         return any(value.type.dtype.name in _NARROW for value in graph.values.values())
 
