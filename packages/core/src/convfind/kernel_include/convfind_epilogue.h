@@ -126,6 +126,15 @@ CF_INLINE Epilogue cf_epilogue_of_first_only(Epilogue epilogue) {
 #define CF_Z_OF(to, epilogue) (to)
 #endif
 
+// The z of a place of the result as a number, and of four places. In the result itself may be what the item has written.
+#if defined(CF_Z) && !CF_PASSES
+#define CF_LOAD_Z(dtype, to, epilogue) CF_LOAD_EARLY(dtype, CF_Z_OF(to, epilogue))
+#define CF_LOAD4_Z(array, to, epilogue) CF_LOAD4_EARLY(array, CF_Z_OF(to, epilogue))
+#else
+#define CF_LOAD_Z(dtype, to, epilogue) CF_LOAD(dtype, CF_Z_OF(to, epilogue), 0)
+#define CF_LOAD4_Z(array, to, epilogue) CF_LOAD4(array, CF_Z_OF(to, epilogue))
+#endif
+
 // The steps, of numbers; vectors have theirs in convfind_cpu_vector.h.
 #ifdef CF_BIAS
 #define CF_BIAS_OF(epilogue, channel) cf_bias_of(epilogue, channel)
@@ -156,7 +165,7 @@ CF_INLINE CF_NUMBER cf_activated(const CF_NUMBER value, const Epilogue epilogue)
 #ifdef CF_Z_LAST
 #define CF_FINISHED(dtype, to, value, epilogue)                                                                       \
   CF_ADD_PRODUCT((epilogue).beta_last,                                                                                \
-                 CF_HAS_Z_LAST(epilogue) ? (CF_NUMBER)CF_LOAD(dtype, CF_Z_LAST_OF(to, epilogue), 0) : (CF_NUMBER)(0), \
+                 CF_HAS_Z_LAST(epilogue) ? (CF_NUMBER)CF_LOAD_EARLY(dtype, CF_Z_LAST_OF(to, epilogue)) : (CF_NUMBER)(0), \
                  CF_ACTIVATED(value, epilogue))
 #define CF_Z_LAST_OF(to, epilogue) \
   ((epilogue).z_last + ((CF_GLOBAL const CF_TYPE(CF_Z_LAST) *)(to) - (epilogue).result))
@@ -176,7 +185,7 @@ CF_INLINE CF_NUMBER cf_activated(const CF_NUMBER value, const Epilogue epilogue)
 // The result of a sum where CF_READS_RESULT is 0; `to` points to its place.
 #ifdef CF_Z
 #define CF_RESULT(dtype, to, channel, sum, epilogue)                                                            \
-  CF_ACTIVATED(CF_ADD_PRODUCT((epilogue).beta, (CF_NUMBER)CF_LOAD(dtype, CF_Z_OF(to, epilogue), 0),             \
+  CF_ACTIVATED(CF_ADD_PRODUCT((epilogue).beta, (CF_NUMBER)CF_LOAD_Z(dtype, to, epilogue),             \
                               CF_BIASED(sum, channel, epilogue)),                                               \
                epilogue)
 #else
@@ -191,7 +200,7 @@ CF_INLINE CF_NUMBER cf_activated(const CF_NUMBER value, const Epilogue epilogue)
   do {                                                                                                           \
     CF_NUMBER cf_value = value;                                                                                  \
     if (CF_ADDS_Z(epilogue))                                                                                     \
-      cf_value = CF_ADD_PRODUCT((epilogue).beta, (CF_NUMBER)CF_LOAD(dtype, CF_Z_OF(to, epilogue), 0), cf_value); \
+      cf_value = CF_ADD_PRODUCT((epilogue).beta, (CF_NUMBER)CF_LOAD_Z(dtype, to, epilogue), cf_value); \
     CF_STORE(dtype, to, 0, CF_FINISHED(dtype, to, cf_value, epilogue));                                          \
   } while (0)
 
@@ -218,7 +227,7 @@ CF_INLINE CF_NUMBER cf_activated(const CF_NUMBER value, const Epilogue epilogue)
 CF_INLINE void cf_finish_four(float *values, CF_GLOBAL const float *to, const Epilogue epilogue) {
   if (CF_ADDS_Z(epilogue)) {
     float z[4];
-    CF_LOAD4(z, CF_Z_OF(to, epilogue));
+    CF_LOAD4_Z(z, to, epilogue);
     CF_UNROLL
     for (int e = 0; e < 4; ++e) values[e] = CF_FMA((float)epilogue.beta, z[e], values[e]);
   }
@@ -227,7 +236,7 @@ CF_INLINE void cf_finish_four(float *values, CF_GLOBAL const float *to, const Ep
 #ifdef CF_Z_LAST
   if (CF_HAS_Z_LAST(epilogue)) {
     float z_last[4];
-    CF_LOAD4(z_last, CF_Z_LAST_OF(to, epilogue));
+    CF_LOAD4_EARLY(z_last, CF_Z_LAST_OF(to, epilogue));
     CF_UNROLL
     for (int e = 0; e < 4; ++e) values[e] = CF_FMA((float)epilogue.beta_last, z_last[e], values[e]);
   }

@@ -213,6 +213,41 @@ CF_INLINE CfHalf cf_half_of(const float value) {
 #define CF_STORE_INT8(pointer, index, value) ((pointer)[index] = (signed char)(value))
 #define CF_STORE_INT32(pointer, index, value) ((pointer)[index] = (value))
 
+// An element, or four floats, of memory whose elements nobody writes but who has read them. NVIDIA's compilers keep a
+// read behind all stores before it, which may be to the same place; so each would wait for the one before.
+#if defined(__CUDACC_RTC__) || defined(__NV_CL_C_VERSION)
+#define CF_LOAD_EARLY(dtype, pointer) CF_JOIN(cf_early_, dtype)(pointer)
+#define CF_EARLY(dtype, type, kind, constraint)                                          \
+  CF_INLINE type cf_early_##dtype(CF_GLOBAL const CF_TYPE(dtype) * from) {               \
+    type value;                                                                          \
+    asm("ld.global.nc." kind " %0, [%1];" : "=" constraint(value) : "l"(from));          \
+    return value;                                                                        \
+  }
+CF_EARLY(FLOAT32, float, "f32", "f")
+CF_EARLY(INT32, int, "s32", "r")
+CF_EARLY(INT8, int, "s8", "r")
+#ifdef CF_EARLY_FLOAT64
+CF_EARLY(FLOAT64, double, "f64", "d")
+#endif
+CF_INLINE float cf_early_BFLOAT16(CF_GLOBAL const CF_USHORT *from) {
+  CF_UINT bits;
+  asm("ld.global.nc.u16 %0, [%1];" : "=r"(bits) : "l"(from));
+  return CF_AS_FLOAT(bits << 16);
+}
+CF_INLINE float cf_early_FLOAT16(CF_GLOBAL const CF_HALF *from) {
+  float value;
+  asm("{.reg .b16 bits; ld.global.nc.b16 bits, [%1]; cvt.f32.f16 %0, bits;}" : "=f"(value) : "l"(from));
+  return value;
+}
+CF_INLINE void cf_four_early(float *to, CF_GLOBAL const float *from) {
+  asm("ld.global.nc.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3]) : "l"(from));
+}
+#define CF_LOAD4_EARLY(array, pointer) cf_four_early(array, pointer)
+#else
+#define CF_LOAD_EARLY(dtype, pointer) CF_LOAD(dtype, pointer, 0)
+#define CF_LOAD4_EARLY(array, pointer) CF_LOAD4(array, pointer)
+#endif
+
 // The upper half of a float, rounded to nearest, ties to even; a NaN stays one.
 CF_INLINE CF_USHORT cf_bfloat16(float value) {
   const CF_UINT bits = CF_AS_UINT(value);

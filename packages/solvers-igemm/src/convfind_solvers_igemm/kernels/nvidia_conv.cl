@@ -368,6 +368,12 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
     }
 #else
     CF_GLOBAL RESULT_ELEMENT *to = result + (row + (CF_LONG)(first_channel + OWN_COLUMN(item)) * RESULT_CHANNEL_STEP);
+#if READS_AHEAD
+    if (WRITES_ROWS(epilogue)) {
+      store_columns(to, sums + 2 * upper, OWN_COLUMN(item), columns, RESULT_CHANNEL_STEP, epilogue);
+      continue;
+    }
+#endif
     CF_UNROLL for (int j = 0; j < TILE_N / 8; ++j) {
       const int column = 8 * j + OWN_COLUMN(item);
       if (column < columns) store_one(to, sums[4 * j + 2 * upper], column, epilogue);

@@ -28,6 +28,41 @@ CF_INLINED void store_one(CF_GLOBAL RESULT_ELEMENT *to, const float sum, const i
 #endif
 }
 
+// Whether results are computed before any of their row is written. A z is read by the wave that writes its row, and before,
+// so it may lie in the result.
+#ifdef CF_Z
+#define WRITES_ROWS(epilogue) 1
+#else
+#define WRITES_ROWS(epilogue) (PARTIAL || !CF_READS_RESULT(epilogue))
+#endif
+
+// Whether results are computed some at a time before they are stored, as each reads a bias or a z.
+#if (defined(CF_BIAS) || defined(CF_Z)) && !PARTIAL
+#define READS_AHEAD 1
+#else
+#define READS_AHEAD 0
+#endif
+
+#if READS_AHEAD
+// An item's pairs of columns of a row, the first of them at `to`, where WRITES_ROWS is 1. Of a column beyond the result
+// what the last one needs is read.
+#define PAIRS_AHEAD (TILE_N / 8 < 4 ? TILE_N / 8 : 4)
+CF_INLINED void store_columns(CF_GLOBAL RESULT_ELEMENT *to, const float *sums, const int first, const int columns,
+                              const CF_LONG step, const Epilogue epilogue) {
+  CF_UNROLL for (int j = 0; j < TILE_N / 8; j += PAIRS_AHEAD) {
+    CF_NUMBER results[2 * PAIRS_AHEAD];
+    CF_UNROLL for (int i = 0; i < 2 * PAIRS_AHEAD; ++i) {
+      const int own = 8 * (j + i / 2) + i % 2, there = min(own, columns - 1 - first);
+      results[i] = CF_RESULT(DTYPE, to + there * step, first + there, sums[4 * (j + i / 2) + i % 2], epilogue);
+    }
+    CF_UNROLL for (int i = 0; i < 2 * PAIRS_AHEAD; ++i) {
+      const int own = 8 * (j + i / 2) + i % 2;
+      if (first + own < columns) CF_STORE(DTYPE, to + own * step, 0, results[i]);
+    }
+  }
+}
+#endif
+
 #if WIDE
 // A wave's 16 rows of the tile as elements, whose pieces are spread over the banks.
 #define RESULT_PIECE(row, piece) \
@@ -37,13 +72,6 @@ CF_INLINED void store_one(CF_GLOBAL RESULT_ELEMENT *to, const float sum, const i
 #define RESULT_OF(to, channel, sum, epilogue) (sum)
 #else
 #define RESULT_OF(to, channel, sum, epilogue) CF_RESULT(RESULT_DTYPE, to, channel, sum, epilogue)
-#endif
-
-// Whether rows are written whole. A z is read by the wave that writes its row, and before, so it may lie in the result.
-#ifdef CF_Z
-#define WRITES_ROWS(epilogue) 1
-#else
-#define WRITES_ROWS(epilogue) (PARTIAL || !CF_READS_RESULT(epilogue))
 #endif
 
 // What lies beyond the result becomes anything.
