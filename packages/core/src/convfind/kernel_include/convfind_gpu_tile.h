@@ -219,6 +219,14 @@ CF_INLINE void store_one(CF_GLOBAL RESULT_ELEMENT *to, VALUE sum, int channel, c
 #define MEETS(row, column) 1  // whether a row and a column of the tile have a result
 #endif
 
+// Whether biases and z of some rows are read before any of these rows is stored: each would wait for the one before.
+#if (defined(CF_BIAS) || defined(CF_Z)) && STORES_FOUR && !FUSED && !SPLIT
+#define READS_AHEAD 1
+#define ROWS_AHEAD (BLOCK_M % 4 == 0 ? 4 : 1)
+#else
+#define READS_AHEAD 0
+#endif
+
 // Write the tile: an element lies at row_at[row] + column_at[column], unless one of the two is negative.
 CF_INLINE void store_tile(CF_GLOBAL RESULT_ELEMENT *result, VALUE sum[BLOCK_M][BLOCK_N],
                           CF_LOCAL_PTR const CF_LONG *row_at, CF_LOCAL_PTR const CF_LONG *column_at,
@@ -230,6 +238,27 @@ CF_INLINE void store_tile(CF_GLOBAL RESULT_ELEMENT *result, VALUE sum[BLOCK_M][B
     CF_LONG at[4];
     FOR_UNROLLED(e, 4) at[e] = column_at[COLUMN_OF(n, j) + e];
     const int together = at[0] >= 0 && at[1] == at[0] + 1 && at[2] == at[0] + 2 && at[3] == at[0] + 3;
+#if READS_AHEAD
+    int whole = together;
+    FOR_UNROLLED(i, BLOCK_M) {
+      const CF_LONG row = row_at[ROW_OF(m, i)];
+      whole &= row >= 0 && ((size_t)(result + row + at[0]) & 15) == 0;
+    }
+    if (whole) {
+      CF_UNROLL
+      for (int i = 0; i < BLOCK_M; i += ROWS_AHEAD) {
+        float values[ROWS_AHEAD][4];
+        FOR_UNROLLED(k, ROWS_AHEAD) {
+          FOR_UNROLLED(e, 4) values[k][e] = (float)sum[i + k][j + e];
+          cf_four_results(values[k], (CF_GLOBAL float *)(result + row_at[ROW_OF(m, i + k)] + at[0]),
+                          CHANNEL(ROW_OF(m, i + k), COLUMN_OF(n, j)), CHANNEL(0, 1), values[k], epilogue);
+        }
+        FOR_UNROLLED(k, ROWS_AHEAD)
+        CF_STORE4((CF_GLOBAL float *)(result + row_at[ROW_OF(m, i + k)] + at[0]), values[k]);
+      }
+      continue;
+    }
+#endif
     CF_UNROLL
     for (int i = 0; i < BLOCK_M; ++i) {
       const CF_LONG row = row_at[ROW_OF(m, i)];
