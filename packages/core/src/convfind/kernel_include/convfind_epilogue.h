@@ -126,10 +126,18 @@ CF_INLINE Epilogue cf_epilogue_of_first_only(Epilogue epilogue) {
 #define CF_Z_OF(to, epilogue) (to)
 #endif
 
-// The z of a place of the result as a number, and of four places. In the result itself may be what the item has written.
-#if defined(CF_Z) && !CF_PASSES
-#define CF_LOAD_Z(dtype, to, epilogue) CF_LOAD_EARLY(dtype, CF_Z_OF(to, epilogue))
-#define CF_LOAD4_Z(array, to, epilogue) CF_LOAD4_EARLY(array, CF_Z_OF(to, epilogue))
+// The z of a place of the result as a number, and of four places, read before what is stored in front of it: with CF_PASSES
+// the item may have written it. Kernels that store no result in between define CF_Z_IN_ORDER, and need fewer registers.
+#if CF_PASSES || defined(CF_Z_IN_ORDER)
+#define CF_LOAD_OF_Z(dtype, from) CF_LOAD(dtype, from, 0)
+#define CF_LOAD4_OF_Z(array, from) CF_LOAD4(array, from)
+#else
+#define CF_LOAD_OF_Z(dtype, from) CF_LOAD_EARLY(dtype, from)
+#define CF_LOAD4_OF_Z(array, from) CF_LOAD4_EARLY(array, from)
+#endif
+#ifdef CF_Z
+#define CF_LOAD_Z(dtype, to, epilogue) CF_LOAD_OF_Z(dtype, CF_Z_OF(to, epilogue))
+#define CF_LOAD4_Z(array, to, epilogue) CF_LOAD4_OF_Z(array, CF_Z_OF(to, epilogue))
 #else
 #define CF_LOAD_Z(dtype, to, epilogue) CF_LOAD(dtype, CF_Z_OF(to, epilogue), 0)
 #define CF_LOAD4_Z(array, to, epilogue) CF_LOAD4(array, CF_Z_OF(to, epilogue))
@@ -163,9 +171,9 @@ CF_INLINE CF_NUMBER cf_activated(const CF_NUMBER value, const Epilogue epilogue)
 #endif
 // What is complete otherwise, in its result, whose place `to` points to.
 #ifdef CF_Z_LAST
-#define CF_FINISHED(dtype, to, value, epilogue)                                                                       \
-  CF_ADD_PRODUCT((epilogue).beta_last,                                                                                \
-                 CF_HAS_Z_LAST(epilogue) ? (CF_NUMBER)CF_LOAD_EARLY(dtype, CF_Z_LAST_OF(to, epilogue)) : (CF_NUMBER)(0), \
+#define CF_FINISHED(dtype, to, value, epilogue)                                                                        \
+  CF_ADD_PRODUCT((epilogue).beta_last,                                                                                 \
+                 CF_HAS_Z_LAST(epilogue) ? (CF_NUMBER)CF_LOAD_OF_Z(dtype, CF_Z_LAST_OF(to, epilogue)) : (CF_NUMBER)(0), \
                  CF_ACTIVATED(value, epilogue))
 #define CF_Z_LAST_OF(to, epilogue) \
   ((epilogue).z_last + ((CF_GLOBAL const CF_TYPE(CF_Z_LAST) *)(to) - (epilogue).result))
@@ -184,9 +192,9 @@ CF_INLINE CF_NUMBER cf_activated(const CF_NUMBER value, const Epilogue epilogue)
 
 // The result of a sum where CF_READS_RESULT is 0; `to` points to its place.
 #ifdef CF_Z
-#define CF_RESULT(dtype, to, channel, sum, epilogue)                                                            \
+#define CF_RESULT(dtype, to, channel, sum, epilogue)                                                  \
   CF_ACTIVATED(CF_ADD_PRODUCT((epilogue).beta, (CF_NUMBER)CF_LOAD_Z(dtype, to, epilogue),             \
-                              CF_BIASED(sum, channel, epilogue)),                                               \
+                              CF_BIASED(sum, channel, epilogue)),                                     \
                epilogue)
 #else
 #define CF_RESULT(dtype, to, channel, sum, epilogue) \
@@ -196,12 +204,12 @@ CF_INLINE CF_NUMBER cf_activated(const CF_NUMBER value, const Epilogue epilogue)
 // Stores the result of a sum; or of what alpha and the bias are in already.
 #define CF_STORE_RESULT(dtype, to, channel, sum, epilogue) \
   CF_STORE_BIASED(dtype, to, CF_BIASED(sum, channel, epilogue), epilogue)
-#define CF_STORE_BIASED(dtype, to, value, epilogue)                                                              \
-  do {                                                                                                           \
-    CF_NUMBER cf_value = value;                                                                                  \
-    if (CF_ADDS_Z(epilogue))                                                                                     \
+#define CF_STORE_BIASED(dtype, to, value, epilogue)                                                    \
+  do {                                                                                                 \
+    CF_NUMBER cf_value = value;                                                                        \
+    if (CF_ADDS_Z(epilogue))                                                                           \
       cf_value = CF_ADD_PRODUCT((epilogue).beta, (CF_NUMBER)CF_LOAD_Z(dtype, to, epilogue), cf_value); \
-    CF_STORE(dtype, to, 0, CF_FINISHED(dtype, to, cf_value, epilogue));                                          \
+    CF_STORE(dtype, to, 0, CF_FINISHED(dtype, to, cf_value, epilogue));                                \
   } while (0)
 
 // The same of a whole number, which stays as it is where nothing is to be done but to add a whole bias.
@@ -236,7 +244,7 @@ CF_INLINE void cf_finish_four(float *values, CF_GLOBAL const float *to, const Ep
 #ifdef CF_Z_LAST
   if (CF_HAS_Z_LAST(epilogue)) {
     float z_last[4];
-    CF_LOAD4_EARLY(z_last, CF_Z_LAST_OF(to, epilogue));
+    CF_LOAD4_OF_Z(z_last, CF_Z_LAST_OF(to, epilogue));
     CF_UNROLL
     for (int e = 0; e < 4; ++e) values[e] = CF_FMA((float)epilogue.beta_last, z_last[e], values[e]);
   }

@@ -226,9 +226,7 @@ CF_INLINE CfHalf cf_half_of(const float value) {
 CF_EARLY(FLOAT32, float, "f32", "f")
 CF_EARLY(INT32, int, "s32", "r")
 CF_EARLY(INT8, int, "s8", "r")
-#ifdef CF_EARLY_FLOAT64
 CF_EARLY(FLOAT64, double, "f64", "d")
-#endif
 CF_INLINE float cf_early_BFLOAT16(CF_GLOBAL const CF_USHORT *from) {
   CF_UINT bits;
   asm("ld.global.nc.u16 %0, [%1];" : "=r"(bits) : "l"(from));
@@ -242,7 +240,7 @@ CF_INLINE float cf_early_FLOAT16(CF_GLOBAL const CF_HALF *from) {
 CF_INLINE void cf_four_early(float *to, CF_GLOBAL const float *from) {
   asm("ld.global.nc.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3]) : "l"(from));
 }
-#define CF_LOAD4_EARLY(array, pointer) cf_four_early(array, pointer)
+#define CF_LOAD4_EARLY(array, pointer) cf_four_early(array, (CF_GLOBAL const float *)(pointer))
 #else
 #define CF_LOAD_EARLY(dtype, pointer) CF_LOAD(dtype, pointer, 0)
 #define CF_LOAD4_EARLY(array, pointer) CF_LOAD4(array, pointer)

@@ -1,4 +1,10 @@
 // How a tile of sums becomes elements of the result, or of a part of it.
+#ifndef WIDE
+#define WIDE 0  // 1: channels last, whole pieces of them, TILE_N 64 or more: results are written 16 bytes at a time
+#endif
+#if WIDE
+#define CF_Z_IN_ORDER
+#endif
 #include "convfind_epilogue.h"
 #include "convfind_nvidia_tile.h"
 
@@ -13,10 +19,6 @@
 #define RESULT_ELEMENT CF_TYPE(RESULT_DTYPE)
 #define RESULT_BYTES (PARTIAL ? 4 : ELEMENT_BYTES)
 #define PER_RESULT_PIECE (16 / RESULT_BYTES)
-
-#ifndef WIDE
-#define WIDE 0  // 1: channels last, whole pieces of them, TILE_N 64 or more: results are written 16 bytes at a time
-#endif
 
 #define RESULT_ROW (TILE_N * RESULT_BYTES)
 
