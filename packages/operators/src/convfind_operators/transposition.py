@@ -19,8 +19,8 @@ from convfind_operators.launching import (
 )
 from convfind_operators.walk import Walk
 
-#: Elements along each side of a tile on GPUs, and work-groups of a launch.
-_TILE, _MOST_GROUPS = 32, 2**20
+#: Elements of a tile on GPUs, along each side of a square one, and work-groups of a launch.
+_AREA, _SIDE, _MOST_GROUPS = 1024, 32, 2**20
 #: Fewer neighbours in x are not worth a tile.
 _LEAST_NEIGHBOURS = 8
 
@@ -55,17 +55,19 @@ class Transposition:
         """Return the launch."""
         x, y = self.rows.views
         vectors = has_vectors(target)
-        tile = VECTOR if vectors else _TILE
-        group = min(GROUP, target.max_work_group // _TILE * _TILE)
+        # A tile of a few channels is as much longer along the image.
+        tile = VECTOR if vectors else min(_SIDE, 1 << (self.rows.length - 1).bit_length())
+        along = VECTOR if vectors else _AREA // tile
+        group = min(GROUP, target.max_work_group // _SIDE * _SIDE)
         macros: dict[str, int | str] = {
             "BYTES": x.dtype.size,
             "OUTER": len(self.rows.sizes) - 1,
-            **({} if vectors else {"GROUP": group}),
+            **({} if vectors else {"GROUP": group, "TILE_A": along, "TILE_B": tile}),
         }
         strips = -(-self.rows.length // tile)
         every = self.rows.rows * strips
         division = Division.of(every, 1, target, self.neighbours * min(tile, self.rows.length))
-        tiles = every * -(-self.neighbours // tile)
+        tiles = every * -(-self.neighbours // along)
         macros["INDEX"] = index_type(tiles)
         if vectors:
             sizes: tuple[tuple[int, ...], tuple[int, ...]] = (division.global_size, (1, 1))

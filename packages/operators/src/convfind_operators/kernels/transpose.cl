@@ -1,8 +1,8 @@
 // operators-copy: y = x where neighbours in x and neighbours in y lie along different axes, in tiles.
 //
 // `a` is the axis of neighbours in x, `b` that of neighbours in y; both have steps in the other tensor, and the rows' axes
-// are those outside. On CPUs a tile of 16 x 16 is transposed in registers; on GPUs a work-group takes 32 x 32 through local
-// memory, so that both tensors are met in order.
+// are those outside. On CPUs a tile of 16 x 16 is transposed in registers; on GPUs a work-group takes 1024 elements
+// through local memory, as square as `b` is long, so that both tensors are met in order.
 #include "walk.h"
 
 #ifndef BYTES
@@ -16,6 +16,10 @@
 #endif
 #ifndef GROUP
 #define GROUP 256  // work-items of a group on GPUs: a multiple of 32
+#endif
+#ifndef TILE_A
+#define TILE_A 32  // elements of a tile along both axes on GPUs: powers of two, TILE_B at most 32
+#define TILE_B 32
 #endif
 
 #define ELEMENT CF_JOIN(ELEMENT_OF_, BYTES)
@@ -92,21 +96,25 @@ CF_KERNEL void operators_transpose(CF_GLOBAL const ELEMENT *x, STEPS(x), CF_GLOB
       for (int i = 0; i < count_b; ++i) to[a * y_step + i] = from[i * x_step + a];
   }
 #else
-  CF_LOCAL ELEMENT tile[32][33];
-  const int across = (size_a + 31) / 32, lane = CF_LOCAL_ID(0) % 32, line = CF_LOCAL_ID(0) / 32;
+  CF_LOCAL ELEMENT tile[TILE_B][TILE_A + 32 / TILE_B];  // neither way of reading it has conflicts of banks
+  const int across = (size_a + TILE_A - 1) / TILE_A, item = CF_LOCAL_ID(0);
   for (INDEX index = CF_GROUP_ID(0); index < all * across; index += CF_GLOBAL_SIZE(0) / GROUP) {
-    const int a = index % across * 32;
+    const int a = index % across * TILE_A;
     const INDEX strip = index / across;
     const Row row = ROW_OF(strip / strips);
-    const int b = strip % strips * 32;
+    const int b = strip % strips * TILE_B;
     CF_GLOBAL const ELEMENT *const from = x + ROW_START(x, row);
     CF_GLOBAL ELEMENT *const to = y + ROW_START(y, row);
     CF_BARRIER();
-    for (int i = line; i < 32; i += GROUP / 32)
-      if (a + lane < size_a && b + i < size_b) tile[i][lane] = from[(b + i) * x_step + a + lane];
+    for (int i = item; i < TILE_A * TILE_B; i += GROUP) {
+      const int own_a = i % TILE_A, own_b = i / TILE_A;
+      if (a + own_a < size_a && b + own_b < size_b) tile[own_b][own_a] = from[(b + own_b) * x_step + a + own_a];
+    }
     CF_BARRIER();
-    for (int i = line; i < 32; i += GROUP / 32)
-      if (a + i < size_a && b + lane < size_b) to[(a + i) * y_step + b + lane] = tile[lane][i];
+    for (int i = item; i < TILE_A * TILE_B; i += GROUP) {
+      const int own_a = i / TILE_B, own_b = i % TILE_B;
+      if (a + own_a < size_a && b + own_b < size_b) to[(a + own_a) * y_step + b + own_b] = tile[own_b][own_a];
+    }
   }
 #endif
 }
