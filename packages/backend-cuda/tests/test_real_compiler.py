@@ -17,6 +17,7 @@ from convfind.errors import DeviceError, KernelBuildError
 from convfind.kit.assembler_log import figures_in
 from convfind.kit.register_limit import register_limit
 from convfind.plugins.registry import default_registry
+from convfind.problem import ConvProblem
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, Program
 from convfind_backend_cuda.architectures import KNOWN, compiled_for
@@ -94,6 +95,28 @@ def test_every_architecture_is_compiled_for(arch: str) -> None:
 
     program = Program(KernelSource("convfind_solvers_igemm", "kernels/gpu_sum.cl"))
     assert Compiler(absent(arch)).compile(program)
+
+
+@pytest.mark.parametrize("add_last", [False, True], ids=["added before", "added last"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "int8"])
+def test_an_added_tensor_of_every_type_compiles(dtype: str, add_last: bool) -> None:
+    from convfind_backend_cuda.compiler import Compiler
+    from convfind_backend_cuda.target import absent
+
+    target = absent("sm_90")
+    problem = ConvProblem.forward(
+        *((2, 32, 9, 9), (32, 32, 3, 3)),
+        layout="NHWC",
+        dtype=dtype,
+        y_dtype="int32" if dtype == "int8" else dtype,
+        bias=True,
+        add=True,
+        add_last=add_last,
+        activation=None if dtype == "int8" else "relu",
+    )
+    solver = default_registry().solver("direct-naive-fwd")
+    for program in solver.solution(problem, target).programs:
+        assert Compiler(target).compile(program)
 
 
 @pytest.mark.parametrize("arch", NVIDIA_ARCHITECTURES)
