@@ -67,6 +67,20 @@ def test_other_memory_gets_a_graph_of_its_own(driver: StandinDriver, device: Cud
     assert (zeros_in(device, first.output0), zeros_in(device, second.output0)) == (0, 8)
 
 
+def test_memory_that_changes_too_often_is_recorded_no_more(
+    driver: StandinDriver, device: CudaDevice
+) -> None:
+    invoker = device.replayed(STEPS[:2], {})
+    others = [InvokeArgs(arena=ones(device)) for _ in range(40)]
+    for args in (one for one in others for _ in range(2)):
+        invoker(args)  # the second time each is recorded, as long as that may pay
+    assert kinds(driver, lambda: invoker(others[-1])) == [("fill", STREAM)] * 2
+    assert kinds(driver, lambda: invoker(others[31]))[0] == ("replay", STREAM)
+    for _ in range(8):
+        invoker(others[31])
+    assert kinds(driver, lambda: invoker(others[-1]))[0] == ("replay", STREAM)
+
+
 def test_a_replay_goes_to_the_stream_of_the_moment(driver: StandinDriver) -> None:
     device = CudaDevice(TARGET, 0)
     current = [0x10]
@@ -113,8 +127,8 @@ def test_what_cannot_be_recorded_is_launched_one_by_one_and_says_why(
     assert kinds(driver, lambda: invoker(args)) == [("fill", STREAM)] * 5
 
 
-def test_few_steps_are_no_graph(device: CudaDevice) -> None:
-    assert "no longer one by one" in device.replayed(STEPS[:2], {}).obstacle
+def test_a_single_step_is_no_graph(device: CudaDevice) -> None:
+    assert "no longer one by one" in device.replayed(STEPS[:1], {}).obstacle
 
 
 def test_missing_memory_is_named(device: CudaDevice) -> None:

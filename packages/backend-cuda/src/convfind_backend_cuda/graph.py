@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from convfind.log import logger
 from convfind.runtime.backend import InvokeArgs
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Step
-from convfind_backend_cuda.driver_call import launch_graph
+from convfind_backend_cuda.driver_call import in_context, launch_graph
 from convfind_backend_cuda.errors import checked, failure
 from convfind_backend_cuda.invoker import CudaInvoker
 from convfind_backend_cuda.queue import Queue
@@ -23,12 +24,15 @@ from convfind_backend_cuda.stream import is_capturing
 if TYPE_CHECKING:
     from convfind_backend_cuda.device import CudaDevice
 
-#: Graphs that an invoker keeps: callers go back and forth between few places in memory.
-_MOST_GRAPHS = 8
+#: Graphs that an invoker keeps, and records before any is replayed: callers go back and forth
+#: between few places in memory, and layers of the same form each have their own.
+_MOST_GRAPHS = 32
 #: Places in memory that an invoker has seen once.
 _MOST_SEEN = 64
+#: Replays that are worth the recording of another graph.
+_WORTH = 8
 #: Steps below which launches one by one take no longer than a graph.
-_FEWEST_STEPS = 4
+_FEWEST_STEPS = 2
 
 
 class Graph:
@@ -56,8 +60,12 @@ class Graph:
                 destroy(self._native)
 
     def enqueue(self) -> None:
-        """Enqueue the work on the queue's stream, in its context."""
-        status = self._replay(self._native, self._queue.stream)
+        """Enqueue the work on the queue's stream."""
+        queue = self._queue
+        status = self._replay(self._native, queue.stream)
+        if status:
+            again = partial(self._replay, self._native, queue.stream)
+            status = in_context(status, queue.context, again)
         if status:
             raise failure(status, "cuGraphLaunch", "launch of a graph", LaunchError)
 
@@ -86,7 +94,8 @@ class ReplayedInvoker(CudaInvoker):
     """Steps that are replayed as one graph wherever their memory lies as in an earlier run.
 
     A graph holds addresses. Where they are met for the second time, the steps are recorded with
-    them; until then, and inside of a capture of the caller's, steps are launched one by one.
+    them; until then, and inside of a capture of the caller's, steps are launched one by one, as
+    they are where memory changes so often that recordings are replayed too seldom.
     """
 
     def __init__(
@@ -101,6 +110,7 @@ class ReplayedInvoker(CudaInvoker):
         self._places = attrgetter(*fields, "__class__")
         self._graphs = RecentlyUsed[Any, Graph](_MOST_GRAPHS)
         self._seen = RecentlyUsed[Any, bool](_MOST_SEEN)
+        self._credit = _MOST_GRAPHS * _WORTH  # replays that recordings may still cost
 
     def __call__(self, args: InvokeArgs) -> None:
         """Enqueue the steps in order, as one graph where there is one for this memory."""
@@ -114,11 +124,16 @@ class ReplayedInvoker(CudaInvoker):
             super().__call__(args)  # which says what is missing
             return
         graph = self._graphs.get(places)
-        if graph is None and self._seen.get(places):
+        if graph is None and self._credit >= _WORTH and self._seen.get(places):
+            self._credit -= _WORTH
             graph = self._record(args, places)
         if graph is None:
             self._seen.put(places, True)
             super().__call__(args)
+            return
+        self._credit += 1
+        if queue.context.is_only:
+            graph.enqueue()
             return
         with queue.context:  # the thread's own may be another device's
             graph.enqueue()

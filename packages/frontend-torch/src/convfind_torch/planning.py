@@ -136,9 +136,14 @@ class GraphPlan:
     def __call__(self, *tensors: Any) -> tuple[Any, ...]:
         """Compute the outputs."""
         made = self._current
+        returned = self._run(made, tensors)
+        # Looked at while a GPU computes: what ran with old parameters is thrown away.
         is_promised = made.promises == Promises.of_now(self.place)
         if not is_promised or made.watched.have_changed(self._constants(tensors)):
-            made = self._remade(tensors)
+            returned = self._run(self._remade(tensors), tensors)
+        return returned
+
+    def _run(self, made: _Made, tensors: Sequence[Any]) -> tuple[Any, ...]:
         given = {name: self._exported.given(at, tensors[at]) for at, name in self._inputs}
         return self._exported.returned(self.place.run_network(made.plan, given))
 

@@ -283,7 +283,7 @@ class Handle:
             InvokeArgs(w=weights, packed=packed, workspace=workspace)
         )
         device.synchronize()
-        invoker = self._traced(device.invoker(recipe.steps, loaded), solution)
+        invoker = self._traced(device.replayed(recipe.steps, loaded), solution)
         return replace(
             plain,
             invoker=invoker,
@@ -340,7 +340,7 @@ class Handle:
             raise SolutionError(msg)
         recipe = asking.remembered_recipe(solver, plain, target, *given)
         loaded = self._session.kernels.load_given(recipe.programs, solution.binaries)
-        invoker = self._session.device.invoker(recipe.unbound_steps, loaded)
+        invoker = self._session.device.replayed(recipe.unbound_steps, loaded)
         return Convolution(
             problem=problem,
             solution=solution,
