@@ -55,8 +55,8 @@ class Sampling:
 
 
 USUAL = Sampling(samples=60, seconds=0.15, final_seconds=0.3)
-#: In a race, runs after which one that is never close to the best gets no further.
-FIRST_RUNS = 3
+#: Samples that show who in a race is close to the best; the others race no further.
+FIRST_ROUND = 3
 #: What is enough of a race's only finalist, whose time nobody's is compared with, ...
 ALONE_WIDTH, ALONE_SAMPLES = 0.04, 9
 #: ... and of several: a network's layers are won by so many finals that only the mean counts.

@@ -12,7 +12,7 @@ from convfind.checking.measuring import (
     ALONE_SAMPLES,
     ALONE_WIDTH,
     FINALIST_FACTOR,
-    FIRST_RUNS,
+    FIRST_ROUND,
     QUICK,
     RACE_LOSS,
     USUAL,
@@ -262,7 +262,7 @@ class Search:
         """Check and time one candidate."""
         try:
             if self.policy.races:
-                self._time_once(trial)
+                self._time_briefly(trial)
             else:
                 self.time(trial)
                 self.confirm(trial)
@@ -296,17 +296,16 @@ class Search:
             candidate.run_once()
         return candidate
 
-    def _time_once(self, trial: Trial) -> None:
-        """Do the same, and confirm it, in as few runs as show who is close to the best.
+    def _time_briefly(self, trial: Trial) -> None:
+        """Do the same, and confirm it: few samples show who is close to the best.
 
-        The run that is confirmed is timed. Others are while none was close: a slow one may be the
-        machine's fault. The fastest counts.
+        The run that is confirmed is the first of them. It is often slow, as the host has just used
+        the caches, and cores of a CPU.
         """
-        candidate, best = self._checked(trial), self._outcome.best_ms
-        times = [candidate.confirm(trial.solver) if self.policy.verify else candidate.sample()]
-        while best is not None and len(times) < FIRST_RUNS and min(times) > FINALIST_FACTOR * best:
-            times.append(candidate.sample())
-        trial.measurement = Measurement((min(times),))
+        candidate = self._checked(trial)
+        first = candidate.confirm(trial.solver) if self.policy.verify else candidate.sample()
+        others = [candidate.sample() for _ in range(1, FIRST_ROUND)]
+        trial.measurement = Measurement((first, *others))
 
     def _fail(self, trial: Trial, error: BaseException) -> None:
         """Refuse a trial; what it may have done to the tensors is undone for the others."""
