@@ -88,8 +88,8 @@ class Limited(GpuLast):
 
 
 def shapes(solver: GpuLast) -> list[ConvProblem]:
-    """Channels that end within a set, rows of whole fours and not, one row, one tap, more zeros
-    than a filter reaches, loops over the filter's rows.
+    """Channels that end within a set, row lengths that are multiples of 4 or not, one row, one
+    tap, more zeros than a filter reaches, loops over the filter's rows.
     """
     return [
         problem_of(solver, 2, 20, (29, 36), 3, (3, 3), padding=1, alpha=0.5, beta=2.0),

@@ -41,7 +41,7 @@ class Chained(WideConv):
 
 
 def shapes_of(solver: Wide) -> list[ConvProblem]:
-    """Edges of rows, strips, bands and runs; rows of whole fours."""
+    """Edges of rows, strips, bands and runs; row lengths that are multiples of 4."""
     return [
         problem_of(solver, (3, 13, 9, 8), (13, 1, 3, 5), padding=(2, 2), alpha=0.5, beta=2.0),
         problem_of(solver, (2, 3, 57, 56), (3, 1, 7, 7), padding=((0, 3), (3, 3))),

@@ -12,7 +12,7 @@ from convfind.problem import ConvProblem
 
 @lru_cache(maxsize=64)
 def geometry(problem: ConvProblem) -> PlaneGeometry:
-    """Return the convolution that computes a problem in two axes, or whose weights it is after.
+    """Return the convolution in two axes that computes a problem, or whose weight gradient it is.
 
     Data gradients of stride 2 have tiles that begin where an odd padding puts them.
     """

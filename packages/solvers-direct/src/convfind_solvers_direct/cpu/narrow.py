@@ -1,4 +1,4 @@
-"""To few channels on CPUs: first layers' image gradient, and last layers forward."""
+"""Convolutions with few output channels on CPUs: first layers' image gradient, last layers."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _RESIDENT = ((9, 8), (25, 5), (49, 4), (MOST_WEIGHTS, 3))
 
 
 class WideWeights(GpuWeights):
-    """Channels first, rows of whole fours."""
+    """Channels first, row length a multiple of 4."""
 
     channels_last = False
     domain = PLAIN_FLOAT32

@@ -33,7 +33,7 @@ _OLDEST = 80  # mma.sync with TF32, cp.async
 _CHANNELS = (4, 8)
 #: Of a lane, two weights of a tap take four registers.
 _MOST_TAPS = 9
-#: What split floats lose of a product is within the rounding of plain sums from this length on.
+#: From this length on, the error of split floats is below ordinary summation error.
 _SHORTEST = 32
 #: Times that of plain sums, with small parts in bfloat16.
 _ROUNDED_BOUND = 2.0

@@ -228,7 +228,7 @@ class GpuSolver(TunableSolver):
     def _has_all_registers(self, problem: ConvProblem, shape: GpuGeometry, tile: Tile) -> bool:
         """Whether to tell the assembler of all registers: for speed, or as it spills some else.
 
-        It has spilled floats of one and two axes in no narrow tile.
+        No narrow tile has spilled for 1-D or 2-D float32.
         """
         is_float = problem.dtype is DataType.FLOAT32
         if tile.crowded or (is_float and self._spreads(shape, tile)):

@@ -69,7 +69,7 @@ _ARCH = "sm_90"
 _EFFICIENCY = {PIECES: 1.0, EACH: 0.65, FLAT: 0.68, FLAT_PIECES: 0.9}
 #: Rates by products.
 _KINDS = {1: "tf32", 2: "mixed", 3: "split"}
-#: What split floats lose of a product is within the rounding of plain sums from this length on.
+#: From this length on, the error of split floats is below ordinary summation error.
 _SHORTEST = 32
 #: Matrix units cut off what they add up: sums that are left to them whole must not be longer.
 _LONGEST = 32768

@@ -26,7 +26,7 @@ _OLDEST = 80  # mma.sync with TF32 and bfloat16, cp.async
 _SIZES = {DataType.FLOAT32: 4, DataType.FLOAT16: 2, DataType.BFLOAT16: 2}
 _PIECE_BYTES = 16
 _DEPTH = 32
-#: What the split loses of a product is within the rounding of plain sums from this length on.
+#: From this length on, the error of split floats is below ordinary summation error.
 _SHORTEST = 256
 #: Sums are not split into parts shorter than this.
 _SHORTEST_PART = 256
