@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from typing import Any
 
 from convfind_networks.from_onnx.operators import OPERATORS
 from convfind_operators import problem_types, solvers
@@ -10,13 +12,18 @@ from convfind_operators import problem_types, solvers
 
 def kinds() -> str:
     """Return every problem type with the solvers for it and their element types."""
+    every = _types(solvers())
     lines = ["| kind | class | solvers | element types of the first operand |", "|---|---|---|---|"]
     for problem in problem_types():
         takers = [solver for solver in solvers() if solver.domain.problem == problem.kind]
         ids = ", ".join(f"`{solver.solver_id}`" for solver in takers)
-        dtypes = ", ".join(dict.fromkeys(str(d) for solver in takers for d in solver.domain.dtypes))
+        dtypes = "all" if _types(takers) == every else ", ".join(_types(takers))
         lines.append(f"| `{problem.kind}` | `{problem.__name__}` | {ids} | {dtypes} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", f"All element types are {', '.join(every)}."])
+
+
+def _types(solvers: Iterable[Any]) -> list[str]:
+    return list(dict.fromkeys(str(d) for solver in solvers for d in solver.domain.dtypes))
 
 
 def onnx() -> str:

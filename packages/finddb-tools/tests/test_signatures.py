@@ -177,9 +177,22 @@ class MockPlugin:
         register.extend(mock_solvers())
 
 
-def measured_pack(shell: Any, folder: Path, factor: float, target: Target = MOCK_TARGET) -> Path:
+class Slowed(MockPlugin):
+    """The same with a device that takes so many times as long."""
+
+    def __init__(self, slowdown: float) -> None:
+        self.faults = MockFaults(slowdown=slowdown)
+
+    @hookimpl
+    def convfind_register_backends(self, register: BackendRegistry) -> None:
+        register.add(MockBackend(faults=self.faults))
+
+
+def measured_pack(
+    shell: Any, folder: Path, factor: float, target: Target = MOCK_TARGET, slowdown: float = 1.0
+) -> Path:
     """Find on the mock device, and pack the records with their times multiplied."""
-    shell.plugins = (MockPlugin(),)
+    shell.plugins = (Slowed(slowdown),)
     shell("find", "--device", "mock", SMALL.key)
     with FindDb.open(shell.settings.user_db_path) as database:
         stored = database.lookup(target, SMALL)
@@ -206,7 +219,7 @@ def test_true_records_are_installed_after_measuring(shell: Any, tmp_path: Path) 
 def test_records_that_contradict_what_is_measured_are_refused(
     shell: Any, tmp_path: Path, factor: float
 ) -> None:
-    pack = measured_pack(shell, tmp_path, factor)
+    pack = measured_pack(shell, tmp_path, factor, slowdown=100.0)
     message = shell.error("db", "install", pack, "--verify", "1")
     assert "contradicts this machine" in message
     assert SMALL.key in message
@@ -214,22 +227,26 @@ def test_records_that_contradict_what_is_measured_are_refused(
     shell("db", "install", pack)  # nobody asked
 
 
+@pytest.mark.parametrize("factor", [0.5, 1.8])
+def test_what_launches_differ_by_contradicts_no_record(
+    shell: Any, tmp_path: Path, factor: float
+) -> None:
+    pack = measured_pack(shell, tmp_path, factor)  # of less than 0.06 ms
+    (record,) = shell.json("db", "install", pack, "--verify", "1")["measured"]
+    assert record["ratio"] == pytest.approx(1 / factor)
+
+
 def test_a_busy_moment_is_no_contradiction(
     shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pack = measured_pack(shell, tmp_path, 1.0)
-    faults, factors = MockFaults(), [10.0, 3.0, 1.0]
-
-    class Busy(MockPlugin):
-        @hookimpl
-        def convfind_register_backends(self, register: BackendRegistry) -> None:
-            register.add(MockBackend(faults=faults))
+    busy, factors = Slowed(1.0), [10.0, 3.0, 1.0]
 
     def measured(handle: Any, records: Any) -> Any:
-        faults.slowdown = factors.pop(0)
+        busy.faults.slowdown = factors.pop(0)
         return measure_again(handle, records)
 
-    shell.plugins = (Busy(),)
+    shell.plugins = (busy,)
     monkeypatch.setattr("convfind_finddb_tools.pack_timing.measure_again", measured)
     (record,) = shell.json("db", "install", pack, "--verify", "1")["measured"]
     assert record["ratio"] == pytest.approx(1.0)

@@ -1,4 +1,4 @@
-"""Tables on terminals: a row is a line where there is room, and several where there is none."""
+"""Tables and sentences on terminals: a line where there is room, and several where there is none."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from convfind.cli.narrow import narrow
+from convfind.cli.narrow import narrow, wrapped
 from convfind.text import new_table
 
 LAYER = ("--x", "1,2,4,4", "--w", "2,2,3,3", "--padding", "1")
@@ -35,6 +35,37 @@ def test_prose_is_wrapped_between_words(table: Any) -> None:
     lines = list(narrow(table, 32))
     assert lines[-2:] == ["    it needs more workspace than", "    it may have"]
     assert max(map(len, lines)) <= 32
+
+
+def test_a_sentence_goes_on_right_of_its_label() -> None:
+    assert list(wrapped("mode     NORMAL\nrefused  by 2: made for another kind of device 2", 30)) == [
+        "mode     NORMAL",
+        "refused  by 2: made for",
+        "         another kind of",
+        "         device 2",
+    ]
+    assert list(wrapped("2 times are noisy: the machine is busy", 20)) == [
+        "2 times are noisy:",
+        "the machine is busy",
+    ]
+
+
+def test_a_key_stays_whole() -> None:
+    key = "fwd-4x64x56x56-64x64x3x3-s1x1"
+    assert list(wrapped(f"problem  {key}", 24)) == [f"problem  {key}"]
+
+
+def test_sentences_fit_the_terminal(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = shell("explain", *LAYER).stdout
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    monkeypatch.setenv("NO_COLOR", "1")
+    narrowed = shell("explain", *LAYER).stdout
+    assert max(map(len, wide.splitlines())) > 60
+    (refused,) = (line for line in wide.splitlines() if line.startswith("refused"))
+    assert len(refused) > 40
+    assert " ".join(narrowed[narrowed.index("refused") :].split()) == " ".join(refused.split())
+    assert max(map(len, narrowed[narrowed.index("refused") :].splitlines())) <= 40
 
 
 @pytest.mark.parametrize("width", [80, 200])

@@ -212,7 +212,7 @@ def test_list_counts(shell: Shell, layers: Path) -> None:
 
 def test_no_source_and_wrong_options(shell: Shell, layers: Path) -> None:
     assert "no problems given" in shell("tune", "run", code=2).stderr
-    assert "NAME=N" in shell("tune", "list", layers, "--dim", "batch", code=2).stderr
+    assert "NAME=N" in shell("tune", "list", layers, "--set", "batch", code=2).stderr
     assert "no duration" in shell("tune", "run", layers, "--budget", "soon", code=2).stderr
     assert "--backward" in shell("tune", "list", layers, "--backward", code=2).stderr
 

@@ -173,8 +173,10 @@ def _model(path: Path) -> None:
 def test_onnx_model_with_symbols(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     _model(path)
-    with pytest.raises(ProblemError, match="--dim batch=N --dim height=N"):
+    with pytest.raises(ProblemError, match="--set batch=N --set height=N"):
         read_source(path, {}, None)
+    with pytest.raises(ProblemError, match="give --batch N$"):
+        read_source(path, {"height": 33}, None)
     reading = read_source(path, {"height": 33}, 4)
     first, second = (found.problem for found in reading.found)
     assert [found.name for found in reading.found] == ["first", "second"]

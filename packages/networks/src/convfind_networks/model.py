@@ -99,8 +99,9 @@ def _bound(one: ModelInput, given: Any, sizes: Mapping[str, Any]) -> TensorType 
         whole = isinstance(size, (int, np.integer)) and not isinstance(size, bool)
         if not whole or size < least:
             names = ",".join(str(dim or "N") for dim in one.dims or shape)
+            named = " ".join(f"{dim}=N" for dim in dict.fromkeys(shape) if isinstance(dim, str))
             raise BindingError(
-                f"{one} needs a number for every size; give {one.name}={names} in numbers, "
-                "or NAME=N for each name in it"
+                f"{one} needs a number for every size; give {one.name}={names} in numbers"
+                + (f", or {named}" if named else "")
             )
     return TensorType(one.dtype, tuple(int(size) for size in shape))

@@ -125,7 +125,8 @@ def test_what_is_not_supported_is_a_list_and_an_exit_code(tmp_path: Path) -> Non
 
 
 def test_an_open_size_is_asked_for(model: Path) -> None:
-    assert "give x=batch,3,8,8" in run("network", "explain", model, code=1).stderr
+    asked = run("network", "explain", model, code=1).stderr
+    assert "give x=batch,3,8,8 in numbers, or batch=N; sizes are given by --set" in asked
 
 
 @pytest.mark.parametrize("size", ["batch", "batch=0", "batch=", "=4", "batch=a", "x=1,,2"])

@@ -12,7 +12,7 @@ from rich.protocol import rich_cast
 from rich.table import Table
 
 from convfind.cli.driver_arguments import join_driver_line
-from convfind.cli.narrow import narrow
+from convfind.cli.narrow import narrow, wrapped
 from convfind.log import show_messages
 from convfind.plugins.registry import Registry
 from convfind.settings import Settings
@@ -43,11 +43,13 @@ class App:
         click.echo(json.dumps(data, indent=2, allow_nan=False))
 
     def print(self, *items: object) -> None:
-        """Print lines or tables for people; a table on a narrow terminal has rows of more lines."""
+        """Print lines or tables for people; on a narrow terminal they take more lines."""
         console = Console(highlight=False, markup=False, emoji=False)
         room, console.width = console.width, max(console.width, _WIDTH)
         for item in map(rich_cast, items):
-            if not isinstance(item, Table):
+            if isinstance(item, str) and console.is_terminal:
+                console.print("\n".join(wrapped(item, room)), soft_wrap=True)
+            elif not isinstance(item, Table):
                 console.print(item, soft_wrap=True)
             elif console.is_terminal and console.measure(item).maximum > room:
                 console.print("\n".join(narrow(item, room)), soft_wrap=True)

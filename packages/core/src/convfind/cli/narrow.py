@@ -1,7 +1,8 @@
-"""A table for a terminal that is narrower than it: each row on several lines."""
+"""Tables and sentences for a terminal that is narrower than they are: several lines for each."""
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from rich.table import Table
 _GAP = 2
 _INDENT = 4
 _LEAST = 20  # characters in which prose is still read
+_LABELLED = re.compile(r"(\s*(?:\S+ {2,})?)(.*)")  # a line's sentence, and what precedes it
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,25 @@ def narrow(table: Table, width: int) -> Iterator[str]:
         for group in groups:
             cells = [column.cells[row] for column in group]
             yield from _lines(group, cells, group is groups[0], width)
+
+
+def wrapped(text: str, width: int) -> Iterator[str]:
+    """Yield the lines of a text, broken between words where they are wider than ``width``.
+
+    A line goes on below its sentence, right of its label. A word that is wider stays whole, so that
+    a problem's key can be copied.
+    """
+    for line in text.split("\n"):
+        if cell_len(line) <= width:
+            yield line
+            continue
+        labelled = _LABELLED.fullmatch(line)
+        assert labelled is not None  # it matches every line
+        label, sentence = labelled.groups()
+        room = max(width - len(label), _LEAST)
+        for part in textwrap.wrap(sentence, room, break_long_words=False, break_on_hyphens=False):
+            yield label + part
+            label = " " * len(label)
 
 
 def _groups(columns: Sequence[_Column], width: int) -> list[list[_Column]]:

@@ -10,7 +10,7 @@ _HELP = """Tune all problems of a model or a log, here or on many devices at onc
 
 \b
 Examples:
-  convfind tune list model.onnx --dim batch=16          which problems there are
+  convfind tune list model.onnx --set batch=16          which problems there are
   convfind tune run resnet50.txt -n 16                  in this process
   convfind tune run model.onnx --batch 16 --workers 4   a worker for each of four GPUs
   convfind tune run app.log --scheduler tcp://head:8786 --budget 2h

@@ -21,7 +21,7 @@ def tune_list(app: App, workload: Workload) -> None:
     \b
     Examples:
       convfind tune list app.log
-      convfind tune list model.onnx --dim batch=16 --direction all
+      convfind tune list model.onnx --set batch=16 --direction all
       convfind tune list --torch mymodels:resnet --backward --json
     """
     listed = workload_json(workload)

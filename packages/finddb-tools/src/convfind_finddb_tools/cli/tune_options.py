@@ -54,7 +54,7 @@ _OPTIONS = (
     ),
     click.option("--backward", is_flag=True, help="With --torch: its gradients too."),
     click.option(
-        "--dim", "dims", multiple=True, metavar="NAME=N", callback=_dims,
+        "--set", "--dim", "dims", multiple=True, metavar="NAME=N", callback=_dims,
         help="Size of a symbolic dimension of an ONNX model; repeatable.",
     ),
     batch_option,

@@ -105,7 +105,7 @@ def tune_run(app: App, workload: Workload, database: Path | None, **given: Any) 
     \b
     Examples:
       convfind tune run resnet50.txt -n 16 --direction all
-      convfind tune run model.onnx --dim batch=16 --strategy full --workers 4 --budget 2h
+      convfind tune run model.onnx --set batch=16 --strategy full --workers 4 --budget 2h
       convfind tune run app.log --scheduler tcp://head:8786 --to tuned
       convfind tune run resnet50.txt --replay recorded --to copy --workers 2
     """  # fmt: skip

@@ -12,7 +12,7 @@ import click
 
 from convfind.cli.app import App, new_table
 from convfind_networks.built_in import BUILT_IN
-from convfind_networks.errors import ModelFormatError, UnsupportedError
+from convfind_networks.errors import BindingError, ModelFormatError, UnsupportedError
 from convfind_networks.network import Network
 
 Function = Callable[..., Any]
@@ -59,9 +59,14 @@ def takes_network(function: Function) -> Function:
 
 @contextmanager
 def telling_unsupported(app: App) -> Iterator[None]:
-    """End the command with the list of what a model has and is not supported."""
+    """End the command with the list of what a model has and is not supported.
+
+    What is wrong with its sizes is said with the option that gives them.
+    """
     try:
         yield
+    except BindingError as exc:
+        raise BindingError(f"{exc}; sizes are given by --set") from exc
     except UnsupportedError as exc:
         _tell_unsupported(app, exc)
         click.get_current_context().exit(1)

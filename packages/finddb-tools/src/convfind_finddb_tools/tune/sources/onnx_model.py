@@ -147,8 +147,9 @@ def _tensor(name: str, tensors: _Tensors, label: str) -> tuple[int, tuple[int, .
     dtype, shape = tensors.get(name, (0, ("?",)))
     unknown = [dim for dim in shape if not isinstance(dim, int)]
     if unknown:
-        symbols = [str(dim) for dim in unknown if dim != "?"]
-        ways = " ".join(f"--dim {symbol}=N" for symbol in symbols) or "--batch N"
+        only_batch = all(isinstance(dim, int) for dim in shape[1:])  # all commands have --batch
+        symbols = [] if only_batch else [str(dim) for dim in unknown if dim != "?"]
+        ways = " ".join(f"--set {symbol}=N" for symbol in symbols) or "--batch N"
         raise ProblemError(f"node {label}: {name}", shape, f"known sizes; give {ways}")
     return dtype, tuple(dim for dim in shape if isinstance(dim, int))
 
