@@ -51,6 +51,13 @@ def test_a_converted_model_computes_what_it_did_with_its_gradients() -> None:
     assert len(lines) == 8  # the first layer's x needs no gradient
 
 
+def test_a_report_of_a_model_that_is_not_converted_says_so() -> None:
+    model = network()
+    model(image())
+    assert not report(model).lines
+    assert "no convolution ran in a converted layer" in str(report(model))
+
+
 def test_modules_keep_parameters_names_and_hooks() -> None:
     model = network()
     before = {name: id(one) for name, one in model.named_parameters()}

@@ -1,4 +1,4 @@
-"""Tables and sentences on terminals: a line where there is room, and several where there is none."""
+"""Tables and sentences on terminals: a line where there is room, several where there is none."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def test_prose_is_wrapped_between_words(table: Any) -> None:
 
 
 def test_a_sentence_goes_on_right_of_its_label() -> None:
-    assert list(wrapped("mode     NORMAL\nrefused  by 2: made for another kind of device 2", 30)) == [
+    text = "mode     NORMAL\nrefused  by 2: made for another kind of device 2"
+    assert list(wrapped(text, 30)) == [
         "mode     NORMAL",
         "refused  by 2: made for",
         "         another kind of",

@@ -175,7 +175,7 @@ def test_onnx_model_with_symbols(tmp_path: Path) -> None:
     _model(path)
     with pytest.raises(ProblemError, match="--set batch=N --set height=N"):
         read_source(path, {}, None)
-    with pytest.raises(ProblemError, match="give --batch N$"):
+    with pytest.raises(ProblemError, match=r"give --batch N$"):
         read_source(path, {"height": 33}, None)
     reading = read_source(path, {"height": 33}, 4)
     first, second = (found.problem for found in reading.found)

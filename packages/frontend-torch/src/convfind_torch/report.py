@@ -11,6 +11,10 @@ from convfind_torch.layer import Layer
 from convfind_torch.modules import layers_of
 from convfind_torch.route import Route
 
+_NOTHING = (
+    "no convolution ran in a converted layer; `report()`, without a model, has those of "
+    "compiled graphs and of functions"
+)
 _HEAD = ("layer", "problem", "where", "calls", "ours, ms", "PyTorch, ms", "why")
 
 
@@ -41,6 +45,8 @@ class Report:
     lines: tuple[ReportLine, ...]
 
     def __str__(self) -> str:
+        if not self.lines:
+            return _NOTHING
         rows = [_HEAD, *map(_cells, self.lines)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         return "\n".join(

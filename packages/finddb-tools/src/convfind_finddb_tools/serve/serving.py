@@ -17,6 +17,7 @@ def free_socket(port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind(("127.0.0.1", port))
+        listening.listen()  # at once: whoever reads the address may come before the server
     except OSError as exc:
         listening.close()
         raise FindDbError(f"port {port} cannot be used: {exc.strerror}; give --port 0") from exc
