@@ -9,7 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from convfind.cli.app import App, Command, new_table
+from convfind.cli.app import App, ProblemCommand, new_table
 from convfind.cli.explain import decision_json, decision_lines
 from convfind.cli.policy_options import takes_policy
 from convfind.cli.problem_options import read_problems
@@ -24,7 +24,7 @@ from convfind_finddb_tools.looking import open_over
 from convfind_finddb_tools.standing import Standing, standings, without_result
 
 
-@click.command(cls=Command)
+@click.command(cls=ProblemCommand)
 @click.argument("problem")
 @click.argument("database", required=False, type=PATH, metavar="[DB]")
 @takes_policy
@@ -40,12 +40,13 @@ def explain(
     records come from another driver: they count, and TRUST_VERIFY runs them again. Then shows
     what a find would do and return. Nothing runs and nothing is changed.
 
-    PROBLEM is a network config, a key of MIOpen's find-db, or a MIOpenDriver line in quotes. DB
-    replaces the user's database. Options set the policy of the find.
+    PROBLEM is a network config, a key of MIOpen's find-db, or a MIOpenDriver line, in quotes where
+    a DB follows. DB replaces the user's database. Options set the policy of the find.
 
     \b
     Examples:
       convfind db explain fwd-16x64x56x56-64x64x3x3-s1x1-p1x1-d1x1-g1-NCHW-float32
+      convfind db explain conv -n 16 -c 64 -H 56 -W 56 -k 64 -F 1
       convfind db explain "conv -n 16 -c 64 -H 56 -W 56 -k 64 -F 1" tuned --mode hybrid
       convfind db explain 64-56-56-3x3-64-56-56-16-1x1-1x1-1x1-0-NCHW-FP32-F --device opencl:cpu
     """

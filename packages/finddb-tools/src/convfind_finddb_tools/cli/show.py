@@ -10,7 +10,7 @@ from typing import Any
 import click
 import msgspec
 
-from convfind.cli.app import App, Command, new_table
+from convfind.cli.app import App, ProblemCommand, new_table
 from convfind.errors import FindDbError
 from convfind.text import format_bytes, format_error, format_ms, format_spread
 from convfind_finddb_tools.cli.options import PATH, chosen_database, takes_selection
@@ -20,7 +20,7 @@ from convfind_finddb_tools.knowledge import Knowledge, knowledge_about
 from convfind_finddb_tools.selection import Selection
 
 
-@click.command(cls=Command)
+@click.command(cls=ProblemCommand)
 @click.argument("problem")
 @click.argument("database", required=False, type=PATH, metavar="[DB]")
 @click.pass_obj
@@ -29,12 +29,13 @@ def show(app: App, problem: str, database: Path | None, selection: Selection) ->
     """Show every record, tuned config and quarantine of a problem, on every device.
 
     PROBLEM is a network config as convfind prints it, a key of MIOpen's find-db or perf-db, or a
-    MIOpenDriver line in quotes.
+    MIOpenDriver line, in quotes where a DB follows.
 
     \b
     Examples:
       convfind db show fwd-16x64x56x56-64x64x3x3-s1x1-p1x1-d1x1-g1-NCHW-float32
       convfind db show 64-56-56-3x3-64-56-56-16-1x1-1x1-1x1-0-NCHW-FP32-F miopen
+      convfind db show conv -n 16 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -p 1 -q 1 -F 1
       convfind db show "conv -n 16 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -p 1 -q 1 -F 1" --json
       convfind db show fwd-16x64x56x56-64x64x3x3-s1x1-p1x1-d1x1-g1-NCHW-float32 --device gfx90a
     """
