@@ -281,7 +281,7 @@ class DaskFleet:
             return None
         try:
             return _sound(future.result(timeout=_RESULT_SECONDS))
-        except TimeoutError as exc:  # repeated, where there is somebody left to do it
+        except OSError as exc:  # too late, or cut off: repeated, where somebody is left to do it
             if not self.workers:
                 raise ConvfindError(_GONE) from exc
             return None
