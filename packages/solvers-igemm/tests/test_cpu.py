@@ -145,6 +145,23 @@ def test_large_results_and_gaps_of_strided_gradients(
     assert_solver(solver, on_cpu(convfind_device), shapes=shapes, every_variant=False)
 
 
+@pytest.mark.parametrize("arch", ["x86-64-avx2", "aarch64"])
+@pytest.mark.parametrize("solver", CHANNELS_LAST, ids=lambda s: s.solver_id)
+def test_windows_of_several_tiles_are_held_at_a_time(
+    solver: CpuSolver, arch: str, convfind_device: Device
+) -> None:
+    """More positions than are held, and some tiles that are not full, in one work-item."""
+    device = of_instructions(on_cpu(convfind_device), arch)
+    layout = Layout.of(2, channels_last=True)
+    rest: dict[str, Any] = {"bias": True, "add": True, "activation": "relu", "layout": layout}
+    shapes = [
+        ConvProblem.create(solver.direction, (2, 530, 30, 31), (20, 530, 1, 1), **rest),
+        ConvProblem.create(solver.direction, (2, 40, 41, 40), (20, 40, 3, 3), padding=1, **rest),
+        ConvProblem.create(solver.direction, (2, 30, 61, 63), (20, 30, 1, 1), stride=2, **rest),
+    ]
+    assert_solver(solver, device, shapes=shapes, every_variant=False)
+
+
 GRADIENTS = [solver for solver in CHANNELS_LAST if solver.direction is Direction.BACKWARD_DATA]
 
 

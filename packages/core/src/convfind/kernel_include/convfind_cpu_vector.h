@@ -81,6 +81,12 @@ INLINE float16 activated(const float16 value, const Epilogue epilogue) {
 #endif
 
 #define Z_OF(y, epilogue) ((__global const float *)CF_Z_OF(y, epilogue))
+// What a vector of results will read of a tensor of its own: nobody else asks for it in time.
+#ifdef CF_Z
+#define PREFETCH_Z(y, epilogue) PREFETCH(Z_OF(y, epilogue))
+#else
+#define PREFETCH_Z(y, epilogue)
+#endif
 
 // The first `count` of what is complete otherwise, in their results.
 #ifdef CF_Z_LAST

@@ -42,7 +42,9 @@ INLINE void tile(const int height, const int rows, const bool first, const bool 
   float16 sum[MR][VECTORS];
 #pragma unroll
   for (int i = 0; i < rows; i++) {
-    PREFETCH(y + (long)min(i, height - 1) * filters);
+    __global float *to = y + (long)min(i, height - 1) * filters;
+    PREFETCH(to);
+    PREFETCH_Z(to, epilogue);
 #pragma unroll
     for (int j = 0; j < VECTORS; j++)
       sum[i][j] = first ? (float16)(0.0f) : vload16(min(i, height - 1) * VECTORS + j, sums);

@@ -1,8 +1,10 @@
 // Implicit GEMM for CPU devices, channels last: y (positions x filters) = windows of x * w.
 //
 // One work-item computes a run of positions (all images in one row) by a run of filters of one
-// group. For MR positions at a time it copies a block of their windows to private memory, which
-// stays in the level-1 cache, padding as zeros; a register tile of MR x NR walks the filters.
+// group. For MR positions at a time, or TILES times as many, it copies a block of their windows to
+// private memory, padding as zeros. One tile's windows stay in the level-1 cache while a register tile
+// of MR x NR walks the filters; of more tiles it is a block of a panel that stays there while the
+// register tile walks the windows, of which a tile reads less than of the weights where NR is small.
 // Weights come in panels of NR filters from igemm_cpu_pack (PACKED 1), or each work-item packs a
 // block of them into private memory, which stays in the level-2 cache, when it comes to it (PACKED 0).
 // Large results are written past the caches, and so are the zeros between those of a strided gradient.
@@ -27,7 +29,10 @@
 #define PANEL_SPACE __private
 #endif
 
-#define PANEL_AHEAD 64      // rows of a panel in global memory that are asked for ahead
+#ifndef TILES
+#define TILES (VECTORS > 1 ? 1 : 10) // register tiles of windows that are held, at most
+#endif
+#define PANEL_AHEAD 64      // rows of a panel in global memory that are asked for ahead by a tile alone
 #define PITCH (DEPTH + VEC) // floats from one position's window to the next: no power of two
 
 // The results up to the next position along each axis, which nothing reaches, and their steps in y.
@@ -56,30 +61,40 @@ INLINE void fill_gap(__global float *y, int i, Gaps gaps, int columns, Epilogue 
       }
 }
 
+// What tiles ask for: rows of x, and from `panel` on so many rows of weights every VEC products.
+typedef struct {
+  Ahead x;
+  PANEL_SPACE const float *panel;
+  int rows;
+} Coming;
+
 // With `fills`, gaps are filled between products, so that neither waits for the other.
 INLINE void tile(const int rows_, const int vectors, const bool fills, int depth, const float *windows,
                  PANEL_SPACE const float *panel, __global float *y, const long *at, int rows, int columns,
-                 const Epilogue epilogue, Ahead ahead, Gaps gaps, bool is_streamed) {
+                 const Epilogue epilogue, Coming coming, Gaps gaps, bool is_streamed) {
   float16 sum[MR][VECTORS];
 #pragma unroll
   for (int i = 0; i < rows_; i++) {
+    __global float *to = y + at[min(i, rows - 1)];
     if (!is_streamed) {
-      PREFETCH(y + at[min(i, rows - 1)]);
-      PREFETCH(y + at[min(i, rows - 1)] + columns - 1);
+      PREFETCH(to);
+      PREFETCH(to + columns - 1);
     }
+    PREFETCH_Z(to, epilogue);
 #pragma unroll
     for (int j = 0; j < vectors; j++) sum[i][j] = 0.0f;
   }
   const int parts = fills ? rows_ : 1;
   for (int part = 0, k = 0; part < parts; part++) {
     for (const int last = fills ? depth * (part + 1) / parts : depth; k < last;) {
-      prefetch_lines(ahead, k);
+      prefetch_lines(coming.x, k);
+      for (int i = 0; TILES > 1 && i < coming.rows; i++, coming.panel += NR) PREFETCH(coming.panel);
       for (const int end = min(last, k + VEC); k < end; k++) {
         float16 right[VECTORS];
 #pragma unroll
         for (int j = 0; j < vectors; j++) {
           right[j] = vload16(k * VECTORS + j, panel);
-          if (PACKED) PREFETCH(panel + (k + PANEL_AHEAD) * NR + j * VEC);
+          if (PACKED && TILES == 1) PREFETCH(panel + (k + PANEL_AHEAD) * NR + j * VEC);
         }
 #pragma unroll
         for (int i = 0; i < rows_; i++) {
@@ -137,17 +152,17 @@ INLINE void tile(const int rows_, const int vectors, const bool fills, int depth
 
 INLINE void tile_of_height(const int vectors, int depth, const float *windows,
                            PANEL_SPACE const float *panel, __global float *y, const long *at,
-                           int rows, int columns, const Epilogue epilogue, Ahead ahead, Gaps gaps,
+                           int rows, int columns, const Epilogue epilogue, Coming coming, Gaps gaps,
                            bool is_streamed) {
   if (GRADIENT && gaps.is_wanted && rows == MR)
-    tile(MR, vectors, true, depth, windows, panel, y, at, rows, columns, epilogue, ahead, gaps, is_streamed);
+    tile(MR, vectors, true, depth, windows, panel, y, at, rows, columns, epilogue, coming, gaps, is_streamed);
   else if (MR > 8 && rows > 8)
-    tile(MR, vectors, false, depth, windows, panel, y, at, rows, columns, epilogue, ahead, gaps, is_streamed);
+    tile(MR, vectors, false, depth, windows, panel, y, at, rows, columns, epilogue, coming, gaps, is_streamed);
   else if (MR > 4 && rows > 4)
-    tile(MR < 8 ? MR : 8, vectors, false, depth, windows, panel, y, at, rows, columns, epilogue, ahead, gaps,
+    tile(MR < 8 ? MR : 8, vectors, false, depth, windows, panel, y, at, rows, columns, epilogue, coming, gaps,
          is_streamed);
   else
-    tile(4, vectors, false, depth, windows, panel, y, at, rows, columns, epilogue, ahead, gaps, is_streamed);
+    tile(4, vectors, false, depth, windows, panel, y, at, rows, columns, epilogue, coming, gaps, is_streamed);
 }
 
 // What the kernel keeps in registers would push sums out of few of them: then a call of its own.
@@ -157,13 +172,13 @@ INLINE
 NOINLINE
 #endif
 void multiply(int depth, const float *windows, PANEL_SPACE const float *panel, __global float *y,
-              const long *at, int rows, int columns, const Epilogue epilogue, Ahead ahead, Gaps gaps,
+              const long *at, int rows, int columns, const Epilogue epilogue, Coming coming, Gaps gaps,
               bool is_streamed) {
   if (VECTORS > 1 && columns > VEC)
-    tile_of_height(VECTORS, depth, windows, panel, y, at, rows, columns, epilogue, ahead, gaps,
+    tile_of_height(VECTORS, depth, windows, panel, y, at, rows, columns, epilogue, coming, gaps,
                    is_streamed);
   else
-    tile_of_height(1, depth, windows, panel, y, at, rows, min(VEC, columns), epilogue, ahead, gaps,
+    tile_of_height(1, depth, windows, panel, y, at, rows, min(VEC, columns), epilogue, coming, gaps,
                    is_streamed);
 }
 
@@ -255,6 +270,12 @@ INLINE void copy_rows(float *windows, __global const float *x, const long *base,
   }
 }
 
+// Tiles that are held next, of those that `left` positions take: about as many each time.
+INLINE int next_tiles(int left) {
+  const int tiles = (left + MR - 1) / MR, times = (tiles + TILES - 1) / TILES;
+  return (tiles + times - 1) / times;
+}
+
 // Whether no window reads padding.
 INLINE bool is_inside(const Axis *axis, int size, int step) {
   return axis->pad == 0 && (long)(axis->out - 1) * step + (long)(axis->taps - 1) * axis->dilation < size;
@@ -298,10 +319,10 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
   float panels[PANEL_FLOATS] __attribute__((aligned(64)));
 #endif
 
-  float windows[MR * PITCH + VEC] __attribute__((aligned(64)));
-  // Where the windows and the results of MR positions lie, from `first_x` and `first_y` on.
-  long base[MR], at[MR];
-  for (int i = 0; i < MR; i++) {
+  float windows[TILES * MR * PITCH + VEC] __attribute__((aligned(64)));
+  // Where the windows and the results of the positions lie, from `first_x` and `first_y` on.
+  long base[TILES * MR], at[TILES * MR];
+  for (int i = 0; i < TILES * MR; i++) {
     base[i] = i * x_pixel + (long)group * channels;
     at[i] = i * y_pixel;
   }
@@ -317,10 +338,12 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
     int o = first % out_w, row = first / out_w;
     int r = row % out_h, slice = row / out_h;
     int s = slice % out_d, n = slice / out_d;
-    for (int p = first; p < end; p += MR) {
-      const int rows = min(MR, end - p);
-      int in_d[MR], in_h[MR], in_w[MR], gap_d[MR], gap_h[MR], gap_w[MR];
-      for (int i = 0; !is_flat && i < rows; i++) {
+    for (int p = first, tiles; p < end; p += tiles * MR) {
+      tiles = next_tiles(end - p);
+      const int positions_held = min(tiles * MR, end - p);
+      int in_d[TILES * MR], in_h[TILES * MR], in_w[TILES * MR];
+      int gap_d[TILES * MR], gap_h[TILES * MR], gap_w[TILES * MR];
+      for (int i = 0; !is_flat && i < positions_held; i++) {
         in_d[i] = s * SOURCE_STEP(stride_d) - phase.d.pad;
         in_h[i] = r * SOURCE_STEP(stride_h) - phase.h.pad;
         in_w[i] = o * SOURCE_STEP(stride_w) - phase.w.pad;
@@ -347,28 +370,36 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
         }
       }
       const long first_x = is_flat ? p * x_pixel : 0, first_y = is_flat ? p * y_pixel : 0;
-      if (is_plain)
-        copy_rows(windows, x + first_x + b, base, rows, depth, x_size - first_x - b);
-      else
-        gather(windows, x, base, in_d, in_h, in_w, rows, b, depth, channels, joined, x_size, x_pixel,
-               x_d, x_h, x_w, phase.h.taps, phase.w.taps, phase.d.dilation, phase.h.dilation,
-               phase.w.dilation);
-      const Gaps gaps = {fills && b == 0, is_large, gap_d, gap_h, gap_w, o_h * o_w * y_pixel, o_w * y_pixel, y_pixel};
+      for (int i = 0; i < positions_held; i += MR) {
+        const int rows = min(MR, positions_held - i);
+        float *to = windows + i * PITCH;
+        if (is_plain)
+          copy_rows(to, x + first_x + b, base + i, rows, depth, x_size - first_x - b);
+        else
+          gather(to, x, base + i, in_d + i, in_h + i, in_w + i, rows, b, depth, channels, joined, x_size, x_pixel, x_d,
+                 x_h, x_w, phase.h.taps, phase.w.taps, phase.d.dilation, phase.h.dilation, phase.w.dilation);
+      }
+      // Weights that nobody has read before come evenly, each tile asking for a part of the next block.
+      const int weights_asked = PACKED && p == first && tiles > 1 ? (VEC + tiles - 1) / tiles : 0;
       for (int k = k0; k < k1; k += NR) {
 #if PACKED
         __global const float *panel = weights + ((long)((k - k0) / NR) * all * channels + b) * NR;
+        __global const float *next = k + NR < k1 ? panel + (long)all * channels * NR : weights + (b + DEPTH) * NR;
 #else
-        const float *panel = panels + (k - k0) * depth;
+        const float *panel = panels + (k - k0) * depth, *next = panel;
 #endif
         const bool is_streamed = is_large && reduction <= DEPTH;
-        Ahead ahead = {x, 0, 0};
-        if (phase.taps == 1) {
-          const int before = (k - k0) * asked >> 16, behind = (min(k + NR, k1) - k0) * asked >> 16;
-          const long pixel = SOURCE_STEP(stride_w) * x_pixel;
-          ahead = (Ahead){x + first_x + base[0] + b + (MR + before) * pixel, pixel, behind - before};
+        const int before = (k - k0) * asked >> 16, behind = (min(k + NR, k1) - k0) * asked >> 16;
+        const long pixel = SOURCE_STEP(stride_w) * x_pixel;
+        for (int i = 0; i < positions_held; i += MR, next += depth / VEC * weights_asked * NR) {
+          Coming coming = {{x, 0, 0}, next, weights_asked};
+          if (phase.taps == 1)
+            coming.x = (Ahead){x + first_x + base[i] + b + (tiles * MR + before) * pixel, pixel, behind - before};
+          const Gaps gaps = {fills && b == 0, is_large, gap_d + i, gap_h + i, gap_w + i, o_h * o_w * y_pixel,
+                             o_w * y_pixel, y_pixel};
+          multiply(depth, windows + i * PITCH, panel, y + first_y + k, at + i, min(MR, positions_held - i),
+                   min(NR, k1 - k), CF_EPILOGUE_FROM(epilogue, group * filters + k), coming, gaps, is_streamed);
         }
-        multiply(depth, windows, panel, y + first_y + k, at, rows, min(NR, k1 - k),
-                 CF_EPILOGUE_FROM(epilogue, group * filters + k), ahead, gaps, is_streamed);
       }
     }
   }
