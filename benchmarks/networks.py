@@ -122,7 +122,11 @@ def _compare(handle: Handle, name: str, batch: int, options: dict[str, Any]) -> 
     began = time.perf_counter()
     with ProgressBar() as progress:
         plan = network.compile(
-            handle, mode=options["mode"], time_budget=options["budget"], on_progress=progress
+            handle,
+            mode=options["mode"],
+            time_budget=options["budget"],
+            rehearse=options["rehearse"],
+            on_progress=progress,
         )
     compiled = time.perf_counter() - began
     inputs = {given: subject.x}
@@ -215,6 +219,7 @@ def table_of(rows: list[Row], title: str) -> Table:
 @click.option("--fastest", is_flag=True, help="Not medians: of a machine that others use.")
 @click.option("--mode", default=None, help="Of the finds.")
 @click.option("--budget", type=float, help="Seconds of finds for each network and batch size.")
+@click.option("--rehearse", is_flag=True, help="Choose among finalists within runs of the network.")
 @click.option("--device", default="opencl:cpu", show_default=True)
 @click.option("--profile", is_flag=True, help="Show every task of ours on standard error.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
