@@ -106,12 +106,12 @@ def test_measured_finds_and_the_comparison_with_pytorch_work() -> None:
 def test_work_goes_to_the_stream_of_the_moment() -> None:
     w, x = torch.randn(4, 3, 3, 3, device="cuda"), image()
     with convfind_torch.using(**QUICK), torch.no_grad():
-        functional.conv2d(x, w)
+        functional.conv2d(x + 1, w)  # PyTorch loads a kernel when it is first asked for, and waits
         place = engine().place(x)
         stream = cuda.Stream()
         stream.wait_stream(cuda.current_stream())
         with cuda.stream(stream):
-            cuda._sleep(1_000_000_000)  # about half a second
+            cuda._sleep(1_000_000_000)
             late = x + 1
             y = functional.conv2d(late, w)
             assert not stream.query(), "somebody waited"
