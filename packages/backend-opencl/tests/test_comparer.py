@@ -118,6 +118,32 @@ def test_what_is_right_is_uploaded_again_where_somebody_wrote_into_it(far: Sessi
     assert report.max_error == 0
 
 
+def test_what_is_right_lies_there_once(far: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    comparer, written = comparer_on(far, DataType.FLOAT32), []
+    write = far.device.write
+
+    def watched(buffer: Any, array: Array) -> None:
+        written.append(array.nbytes)
+        write(buffer, array)
+
+    monkeypatch.setattr(far.device, "write", watched)
+    comparer.expect(Right(drawn(DataType.FLOAT32, 5000)))
+    assert written == [20_000]
+
+
+def test_a_device_of_little_memory_leaves_it_to_the_host(device: Device) -> None:
+    features = device.target.features - {"unified-memory"}
+    small = as_gpu(device, features=features, global_memory=16 * 4 * 5000)
+    if small.target.global_memory != 16 * 4 * 5000 or not small.target.has("fp64"):
+        pytest.skip(f"{small.target.name} has memory of its own, or lacks double precision")
+    session = session_on(small)
+    for size, is_compared in ((5000, True), (5001, False)):
+        result = drawn(DataType.FLOAT32, size)
+        right, comparer = Right(result.copy()), comparer_on(session, DataType.FLOAT32)
+        comparer.expect(right)
+        assert (comparer.compare(there(session, result), right) is not None) == is_compared
+
+
 def test_nothing_is_compared_with_what_nobody_expected(far: Session) -> None:
     result = drawn(DataType.FLOAT32, 10)
     assert comparer_on(far, DataType.FLOAT32).compare(there(far, result), Right(result)) is None

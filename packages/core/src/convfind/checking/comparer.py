@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convfind.checking.accuracy import INFINITE_ERROR, ErrorReport, relative_error, subnormal_step
+from convfind.checking.fingerprints import groups_on, items_on
+from convfind.log import logger
 from convfind.runtime.backend import InvokeArgs
 from convfind.solver import asking
 from convfind.solver.defines import make_defines
@@ -33,18 +35,16 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 _SOURCE = KernelSource("convfind.checking", "kernels/compare.cl")
-_ITEMS = 256
-#: Work-groups for each compute unit, enough to wait for memory while others compute.
-_GROUPS = 8
 _NUMBERS = 4  # that a group finds
+#: The share of the device's memory that right results take at most; candidates need the rest.
+_SHARE = 16
 _TOO_LARGE = 1.7e308  # what a group says of an error that is not finite
 
 
 def program_for(target: Target, result: str, right: str, yardstick: str) -> Program:
     """Return the program that compares results on a target, by NumPy's names of the types."""
-    most = 1 << (max(target.max_work_group, 1).bit_length() - 1)
     types = {"DTYPE": result.upper(), "RIGHT": right.upper(), "YARDSTICK": yardstick.upper()}
-    return Program(_SOURCE, defines=make_defines(types, ITEMS=min(_ITEMS, most)))
+    return Program(_SOURCE, defines=make_defines(types, ITEMS=items_on(target)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,10 @@ class Comparer:
         self._device = session.device
         self._dtype = dtype
         self._fingerprints = fingerprints
-        self._groups = _GROUPS * max(1, session.target.compute_units)
+        self._items, self._groups = items_on(session.target), groups_on(session.target)
         self._found = np.empty((self._groups, _NUMBERS), np.float64)
         self._found_there = self._device.allocate(self._found.nbytes)
-        self._copies: dict[Right, tuple[_Copy, _Copy]] = {}
+        self._copies: dict[Right, tuple[_Copy, ...]] = {}
 
     @classmethod
     def on(
@@ -84,14 +84,17 @@ class Comparer:
     def expect(self, right: Right) -> None:
         """Have the device know what is right, before anybody's kernel runs.
 
-        Where it cannot, nothing is compared with it there.
+        Where it cannot, or has little memory, nothing is compared with it there.
         """
-        sizes = right.result if right.yardstick is None else right.yardstick
+        arrays = [one for one in (right.result, right.yardstick) if one is not None]
+        if sum(one.nbytes for one in arrays) > self._session.target.global_memory // _SHARE > 0:
+            return
         try:
-            copies = self._copy_of(right.result), self._copy_of(sizes)
+            copies = tuple(self._copy_of(one) for one in arrays)
             result = self._device.allocate(right.result.size * self._dtype.numpy.itemsize)
             self._run(BufferArg("result"), result, copies)
-        except asking.FAILURES:
+        except asking.FAILURES as error:
+            logger.info("the host compares results, as the device fails: %s", error)
             return
         self._copies[right] = copies
 
@@ -110,20 +113,19 @@ class Comparer:
         return self._run(BufferArg("result", result.guard), result.buffer, copies)
 
     def _run(
-        self, result: BufferArg, buffer: DeviceBuffer, copies: tuple[_Copy, _Copy]
+        self, result: BufferArg, buffer: DeviceBuffer, copies: tuple[_Copy, ...]
     ) -> ErrorReport:
-        right, sizes = copies
-        types = [copy.array.dtype.name for copy in copies]
+        right, sizes = copies[0], copies[-1]  # of a result without a yardstick, the same
+        types = (one.array.dtype.name for one in (right, sizes))
         program = program_for(self._session.target, self._dtype.value, *types)
-        items: Any = dict(program.defines)["ITEMS"]
         launch = Launch(
             KernelSpec(program, "compare"),
             (
                 *(result, BufferArg("right"), BufferArg("yardstick"), BufferArg("found")),
                 *(i64(right.array.size), f32(_step_of(self._dtype.numpy))),
             ),
-            global_size=(self._groups * items, 1, 1),
-            local_size=(items, 1, 1),
+            global_size=(self._groups * self._items, 1, 1),
+            local_size=(self._items, 1, 1),
         )
         loaded = self._session.kernels.load_or_raise([program])
         args = {"right": right.buffer, "yardstick": sizes.buffer, "found": self._found_there}

@@ -8,7 +8,7 @@ at most does not.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -34,10 +34,19 @@ _GROUPS = 8
 _WORD = 4
 
 
+def items_on(target: Target) -> int:
+    """Return the work-items of a group that adds up memory on a target, a power of two."""
+    return min(_ITEMS, 1 << (max(target.max_work_group, 1).bit_length() - 1))
+
+
+def groups_on(target: Target) -> int:
+    """Return the work-groups that add up memory on a target."""
+    return _GROUPS * max(1, target.compute_units)
+
+
 def program_for(target: Target) -> Program:
     """Return the program that takes fingerprints on a target."""
-    most = 1 << (max(target.max_work_group, 1).bit_length() - 1)
-    return Program(_SOURCE, defines=make_defines(ITEMS=min(_ITEMS, most)))
+    return Program(_SOURCE, defines=make_defines(ITEMS=items_on(target)))
 
 
 def are_taken_on(target: Target) -> bool:
@@ -53,7 +62,7 @@ class Fingerprints:
         self._device = session.device
         self._loaded = loaded
         (self._program,) = loaded
-        self._groups = _GROUPS * max(1, session.target.compute_units)
+        self._items, self._groups = items_on(session.target), groups_on(session.target)
         self._sums = np.empty(self._groups, np.uint64)
         self._sums_there = self._device.allocate(self._sums.nbytes)
         #: What nobody knows who writes into memory.
@@ -88,13 +97,12 @@ class Fingerprints:
         known = self._invokers.get((size, offset))
         if known is not None:
             return known
-        items: Any = dict(self._program.defines)["ITEMS"]
         words, rest = divmod(size, _WORD)
         launch = Launch(
             KernelSpec(self._program, "fingerprint"),
             (BufferArg("memory", offset), BufferArg("sums"), i64(words), i32(rest), i64(self.seed)),
-            global_size=(self._groups * items, 1, 1),
-            local_size=(items, 1, 1),
+            global_size=(self._groups * self._items, 1, 1),
+            local_size=(self._items, 1, 1),
         )
         invoker = self._invokers[size, offset] = self._device.invoker([launch], self._loaded)
         return invoker

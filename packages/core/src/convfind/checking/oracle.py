@@ -1,4 +1,4 @@
-"""The oracle of a GPU: what checks candidates there, compiled like them, and best before them."""
+"""`Oracle`: who computes on a GPU what is right for candidates, and the programs for checking."""
 
 from __future__ import annotations
 

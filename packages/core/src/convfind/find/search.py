@@ -297,7 +297,7 @@ class Search:
         return candidate
 
     def _time_briefly(self, trial: Trial) -> None:
-        """Do the same, and confirm it: few samples show who is close to the best.
+        """Check a candidate twice and time it: few samples show who is close to the best.
 
         The run that is confirmed is the first of them. It is often slow, as the host has just used
         the caches, and cores of a CPU.

@@ -1,4 +1,4 @@
-"""The epilogue of a fusion plan of MIOpenDriver, e.g. ``CBAInfer -F 4 -m 3``.
+"""The epilogue of a fusion plan of MIOpenDriver, such as ``CBAInfer -F 4 -m 3``.
 
 The modes spell their steps: C a convolution, B a bias, N a batch norm for inference, A an
 activation. A batch norm by channel is folded into weights and bias when a network is compiled, so
