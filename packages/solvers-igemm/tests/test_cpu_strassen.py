@@ -121,6 +121,7 @@ def test_images_have_no_part_in_each_other(solver: Strassen, convfind_device: De
     for last in (1.0, np.nan):
         data[source][3] = last
         buffers = {name: device.upload(tensor.copy()) for name, tensor in data.items()}
+        buffers[result] = device.allocate(data[result].nbytes)
         run(InvokeArgs(x=buffers["x"], w=buffers["w"], y=buffers["y"], workspace=workspace))
         results.append(np.empty(problem.shape(result), np.float32))
         device.read(buffers[result], results[-1])

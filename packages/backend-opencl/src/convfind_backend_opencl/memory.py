@@ -80,22 +80,24 @@ class HostBlock(Block):
     """An array of the host's, which kernels get as a plain pointer.
 
     CPU runtimes take ten times as long over the first use of a buffer as over a pointer, and
-    results mostly lie where none lay before. Whatever else needs a buffer gets one.
+    results mostly lie where none lay before. Whatever else needs a buffer gets one, a writable one
+    for inputs too: Intel's runtime copies arrays under buffers that are only read, unless they
+    start at multiples of 128 bytes, and the copy would not follow what kernels see.
     """
 
-    __slots__ = ("_array", "_context", "_flags", "_made")
+    __slots__ = ("_array", "_context", "_made")
 
-    def __init__(self, context: cl.Context, array: np.ndarray[Any, Any], flags: int) -> None:
+    def __init__(self, context: cl.Context, array: np.ndarray[Any, Any]) -> None:
         kit.Block.__init__(self, array.nbytes, array)
         self.origin, self._parent = 0, None
-        self._context, self._array, self._flags = context, bytes_of(array), flags
+        self._context, self._array = context, bytes_of(array)
         self._made: cl.Buffer | None = None
 
     @property
     def memory(self) -> cl.Buffer:  # type: ignore[override]
         """A buffer on the array. Raises pyopencl's own errors."""
         if self._made is None:
-            self._made = cl.Buffer(self._context, self._flags, hostbuf=self._array)
+            self._made = cl.Buffer(self._context, _WRITTEN, hostbuf=self._array)
         return self._made
 
     def view(self, offset: int) -> Any:
@@ -244,9 +246,9 @@ def host_block(
     ``by_pointer`` where `takes_host_pointers` says that kernels may get it so; arrays that must not
     be written are no such pointers to pyopencl.
     """
-    flags = _WRITTEN if writable else _READ
     if by_pointer and array.flags.writeable:
-        return HostBlock(context, array, flags)
+        return HostBlock(context, array)
+    flags = _WRITTEN if writable else _READ
     try:
         memory = cl.Buffer(context, flags, hostbuf=bytes_of(array))
     except cl.Error as exc:
