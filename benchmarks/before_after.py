@@ -153,6 +153,8 @@ def compared(key: str, before: Side, after: Side, rounds: int) -> Row:
 @click.option("-n", "batch", type=int, help="Another batch size than the files have.")
 @click.option("--layout", type=click.Choice(["NCHW", "NHWC"]))
 @click.option("--rounds", default=9)
+@click.option("--every", default=1, help="Every how many-th layer of a file.")
+@click.option("--databases", type=click.Path(path_type=Path), help="Folder to keep finds in.")
 @click.option("--output", type=click.Path(path_type=Path), help="All rows as JSON.")
 def main(
     files: Sequence[Path],
@@ -163,15 +165,22 @@ def main(
     batch: int | None,
     layout: str | None,
     rounds: int,
+    every: int,
+    databases: Path | None,
     output: Path | None,
 ) -> None:
     """Run the program."""
-    keys = list(dict.fromkeys(k for file in files for k in _keys(file, direction, batch, layout)))
+    keys = list(
+        dict.fromkeys(k for file in files for k in _keys(file, direction, batch, layout, every))
+    )
     rows: list[Row] = []
     console = Console(width=160)
     with tempfile.TemporaryDirectory() as scratch:
-        old = Side(before, device, Path(scratch) / "before")
-        new = Side(after, device, Path(scratch) / "after")
+        folder = databases or Path(scratch)
+        old, new = (
+            Side(side, device, folder / name)
+            for name, side in (("before", before), ("after", after))
+        )
         for key in track(keys, console=Console(stderr=True)):
             try:
                 rows.append(compared(key, old, new, rounds))
@@ -192,11 +201,13 @@ def main(
         output.write_text(json.dumps(data), encoding="utf-8")
 
 
-def _keys(file: Path, direction: str, batch: int | None, layout: str | None) -> list[str]:
+def _keys(
+    file: Path, direction: str, batch: int | None, layout: str | None, every: int
+) -> list[str]:
     """Return the problems of a layer file as keys."""
     keys = []
     words = list(_DIRECTIONS) if direction == "all" else [direction]
-    for layer in read_layer_file(file):
+    for layer in read_layer_file(file)[::every]:
         problem = layer.problem
         if batch is not None:
             problem = problem.with_batch(batch)

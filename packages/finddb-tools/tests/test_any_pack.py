@@ -69,7 +69,7 @@ def complaint(work: Callable[[], object]) -> str:
 
 def installed(file: Path, user: Path, target: Target, **options: Any) -> Path | None:
     """Install a pack; None where that is refused, and nothing is there."""
-    told = complaint(lambda: install_pack(file, user, {"here": target.identity}, **options))
+    told = complaint(lambda: install_pack(file, user, {"here": target}, **options))
     assert "\n" not in told
     assert len(told) < 2000
     found = installed_packs(user)

@@ -60,10 +60,10 @@ def by_pack(shell: Any, theirs: Path, ours: Path) -> None:
     """Install them as a pack."""
     pack = theirs.with_suffix(".lmdb")
     with opened(theirs) as handle:
-        identity = handle.target.identity
+        target = handle.target
     with Snapshot(theirs) as snapshot:
-        write_pack(snapshot, identity, Selection(), pack)
-    install_pack(pack, ours, {"mock:0": identity})
+        write_pack(snapshot, target.identity, Selection(), pack)
+    install_pack(pack, ours, {"mock:0": target})
 
 
 @pytest.mark.parametrize("carry", [by_lines, by_pack])

@@ -329,7 +329,7 @@ def test_a_pack_that_changes_after_its_check_is_not_installed(
         packed.write_bytes(flipped(bytes_, 0))
 
     with pytest.raises(FindDbError, match="was changed while it was being installed"):
-        install_pack(packed, user, {"here": target.identity}, check=change)
+        install_pack(packed, user, {"here": target}, check=change)
     assert installed_packs(user, target.identity) == ()
 
 

@@ -7,10 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from convfind.checking.borders import PadMode
 from convfind.errors import ProblemError
 from convfind_operators.element_type import ElementType
 from convfind_operators.joining import ConcatProblem, SplitProblem
-from convfind_operators.pad import PadMode, PadProblem
+from convfind_operators.pad import PadProblem
 from convfind_operators.rearrangement import (
     ChannelShuffleProblem,
     CopyProblem,

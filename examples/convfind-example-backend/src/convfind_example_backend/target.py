@@ -6,6 +6,7 @@ import platform
 
 import numpy as np
 
+from convfind.device.host_cpu import host_model
 from convfind.device.target import DeviceKind, Target
 
 _GLOBAL_MEMORY = 4 << 30
@@ -26,4 +27,5 @@ def describe() -> Target:
         features=frozenset({"unified-memory"}),
         global_memory=_GLOBAL_MEMORY,
         cache=_CACHE,
+        cpu_model=host_model(),
     )

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-import platform as host
 import re
 import sys
 from pathlib import Path
 
 import pyopencl as cl
 
+from convfind.device.host_cpu import host_arch, host_model
 from convfind.device.target import DeviceKind, Target
 
 _CPU_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
-_CPU_INFO = Path("/proc/cpuinfo")
 _CUDA_L2_CACHE_SIZE = 38  # CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE
 _FIRST_DP4A = 61
 
@@ -36,6 +35,7 @@ def describe(device: cl.Device) -> Target:
         cache=_cache(device, kind),
         max_work_group=device.max_work_group_size,
         wave_size=_wave_size(device, kind),
+        cpu_model=host_model() if kind is DeviceKind.CPU else "",
     )
 
 
@@ -81,19 +81,6 @@ def _compute_capability(device: cl.Device) -> int:
     """90 for sm_90."""
     number: int = 10 * device.compute_capability_major_nv + device.compute_capability_minor_nv
     return number
-
-
-def host_arch() -> str:
-    """Return the instruction set of this machine's CPU: ``x86-64-avx512``, ``aarch64``."""
-    machine = host.machine().lower()
-    if machine not in ("x86_64", "amd64"):
-        return machine
-    flags = _CPU_INFO.read_text(encoding="utf-8").split() if _CPU_INFO.exists() else []
-    level = next((name for flag, name in _LEVELS.items() if flag in flags), "")
-    return "x86-64" + level
-
-
-_LEVELS = {"avx512f": "-avx512", "avx2": "-avx2"}
 
 
 def _cache(device: cl.Device, kind: DeviceKind) -> int:

@@ -9,6 +9,17 @@ import pytest
 from convfind.testing import MOCK_TARGET
 
 
+def test_cpus_of_one_name_and_other_models_are_different_devices() -> None:
+    zen_3, zen_4, unknown = (
+        replace(MOCK_TARGET, identity="", name="AMD EPYC", cpu_model=model)
+        for model in ("family 25 model 1", "family 25 model 17", "")
+    )
+    assert zen_3.identity == "mock|mock|AMD EPYC (family 25 model 1)|mock|4"
+    assert zen_3.identity != zen_4.identity
+    assert zen_3.identities == (zen_3.identity, unknown.identity)
+    assert unknown.identities == (unknown.identity,)
+
+
 @pytest.mark.parametrize(
     ("arch", "features", "expected"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -78,14 +79,16 @@ def test_outside_its_domain_the_index_decides(bench: Any, problem: ConvProblem) 
         assert (best.time_ms, best.estimate_ms) == (None, pytest.approx(20.0))
 
 
-def _record(handle: Any, problem: ConvProblem, **times: float) -> None:
+def _record(
+    handle: Any, problem: ConvProblem, target: Target | None = None, **times: float
+) -> None:
     records = tuple(
         FindRecord(
             solver=f"mock-{name}", solver_version=1, package="", algorithm="direct", time_ms=time
         )
         for name, time in times.items()
     )
-    handle.database.store(handle.target, problem, FindEntry(records=records))
+    handle.database.store(target or handle.target, problem, FindEntry(records=records))
 
 
 def test_records_of_another_batch_size_decide_before_the_index(
@@ -103,6 +106,46 @@ def test_records_of_another_batch_size_decide_before_the_index(
         assert handle.find(asked, "FAST", fallback="wti").best.time_origin is TimeOrigin.WTI
         last = handle.find(asked, "FAST").solutions[-1]
         assert last.solver == "mock-last-resort"
+
+
+@pytest.mark.parametrize(
+    ("kin", "is_kin"),
+    [
+        ({"compute_units": 16}, True),  # the same model with other units
+        ({"name": "another device"}, True),  # the same architecture
+        ({"arch": "x86-64-avx2", "platform": "elsewhere"}, False),
+    ],
+)
+def test_records_of_a_sibling_decide_before_the_index(
+    bench: Any, problem: ConvProblem, kin: dict[str, Any], is_kin: bool
+) -> None:
+    asked = problem.with_batch(3)
+    with _handle(bench) as handle:
+        assert handle.find(asked, "FAST").best.time_origin is TimeOrigin.WTI
+        other = replace(handle.target, identity="", **kin)
+        _record(handle, asked, other, packing=0.1, dynamic=3.0)
+        assert handle.database.devices() == (other.identity,)
+        best = handle.find(asked, "FAST").best
+        if not is_kin:
+            assert best.time_origin is TimeOrigin.WTI
+            return
+        assert (best.solver, best.time_origin) == ("mock-packing", TimeOrigin.SIBLING)
+        assert (best.time_ms, best.confidence) == (None, None)
+        measured = handle.find(asked)  # no answer, only a word on who runs first
+        assert measured.measured > 0
+        assert measured.best.time_origin is TimeOrigin.MEASURED
+
+
+def test_the_closest_sibling_speaks(bench: Any, problem: ConvProblem) -> None:
+    asked = problem.with_batch(3)
+    with _handle(bench) as handle:
+        far = replace(handle.target, identity="", name="another device")
+        near = replace(handle.target, identity="", compute_units=16)
+        _record(handle, asked, far, dynamic=0.1, packing=3.0)
+        assert handle.find(asked, "FAST").best.solver == "mock-dynamic"
+        _record(handle, asked, near, dynamic=3.0, packing=0.1)
+        assert handle.find(asked, "FAST").best.solver == "mock-packing"
+        assert set(handle.database.devices()) == {far.identity, near.identity}
 
 
 def test_what_immediate_mode_rests_on_is_explained(bench: Any, problem: ConvProblem) -> None:

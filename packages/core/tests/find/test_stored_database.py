@@ -7,6 +7,7 @@ than convolutions, memory of other names than x, w and y, and solvers of several
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from convfind.checking.reference import reference_convolution
 from convfind.find.result import FindOrigin
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
+from convfind.testing import MOCK_TARGET
 
 STORED = Path(__file__).parents[1] / "finddb/data/stored.lmdb"
 LAYER = "fwd-2x4x6x6-8x4x3x3-s1x1-p1x1-d1x1-g1-NCHW-float32"
@@ -33,9 +35,12 @@ FIRST = [("mock-hungry", 0.03), ("mock-tunable", 0.05), ("mock-static", 0.06)]
 LAST = [("mock-dynamic", 0.1)]
 
 
-@pytest.fixture
-def handle(bench: Any) -> Any:
+@pytest.fixture(params=["", "family 25 model 17"])
+def handle(bench: Any, request: Any) -> Any:
+    """A device as it was named then, and one that says its model now."""
     shutil.copy(STORED, bench.folder / "finddb.lmdb")
+    target = replace(MOCK_TARGET, identity="", cpu_model=request.param)
+    bench.backend.devices = (target,)
     return bench.open()
 
 
@@ -68,6 +73,19 @@ def test_its_solutions_run(handle: Any, key: str) -> None:
         if result.shape != right.shape:
             result = np.moveaxis(result, 1, -1)
         np.testing.assert_allclose(result, right, rtol=1e-2, atol=1e-2)
+
+
+def test_what_is_measured_now_stands_beside_it(handle: Any) -> None:
+    problem = ConvProblem.from_key(LAYER)
+    before = handle.find(problem).solutions
+    again = handle.find(problem, solvers=["mock-dynamic"], replace=True, use_db=False)
+    assert again.measured == 1
+    own, _, quarantined = handle.database.own(handle.target, problem)
+    assert {record.solver for record in own.records} == {one.solver for one in before}
+    assert "mock-wrong" in {one.solver for one in quarantined}
+    handle.database.release(handle.target, problem, "mock-wrong")
+    handle.database.remove(handle.target, problem)
+    assert handle.database.own(handle.target, problem) == (None, (), ())
 
 
 def layout_like(array: np.ndarray[Any, Any], channels_last: bool) -> np.ndarray[Any, Any]:

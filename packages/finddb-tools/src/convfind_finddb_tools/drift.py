@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from convfind import ConvfindError, FindMode, Handle
@@ -37,13 +37,13 @@ class Drift:
 
 
 def sample_winners(
-    entries: Iterable[Entry], device: str, size: int, seed: int
+    entries: Iterable[Entry], identities: Container[str], size: int, seed: int
 ) -> list[tuple[str, FindRecord]]:
     """Draw a sample of a device's fastest records, determined by the seed."""
     winners = [
         (entry.problem, entry.winner.record)
         for entry in entries
-        if entry.device == device and entry.winner and entry.winner.record
+        if entry.device in identities and entry.winner and entry.winner.record
     ]
     return sorted(random.Random(seed).sample(winners, min(size, len(winners))), key=_problem)
 

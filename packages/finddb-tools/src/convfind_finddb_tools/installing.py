@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from convfind.device.target import Target
 from convfind.errors import FindDbError
 from convfind.finddb.database_file import make_private_folder
 from convfind.finddb.file_check import lock_file
@@ -35,7 +36,7 @@ class InstalledPack:
 def install_pack(
     file: Path,
     user_path: Path,
-    devices: Mapping[str, str],
+    devices: Mapping[str, Target],
     *,
     any_device: bool = False,
     sha256: str | None = None,
@@ -47,7 +48,7 @@ def install_pack(
     Args:
         file: the pack.
         user_path: the user's database, a folder.
-        devices: identities of the devices here by name.
+        devices: the devices here by name.
         any_device: install it also where none of these is the pack's, for later.
         sha256: what the hash must be, or begin with.
         trusted: public keys, one of which must have signed it; None asks for no signature.
@@ -70,8 +71,8 @@ def install_pack(
         raise FindDbError(msg)
     if trusted is not None:
         check_signature(pack, trusted)
-    if identity not in devices.values() and not any_device:
-        here = "; ".join(dict.fromkeys(devices.values())) or "none"
+    if not any_device and not any(identity in one.identities for one in devices.values()):
+        here = "; ".join(dict.fromkeys(one.identity for one in devices.values())) or "none"
         msg = f"{file} is for {identity}, here is {here}; --any-device installs it for later"
         raise FindDbError(msg)
     check_pack(pack)
@@ -97,7 +98,7 @@ def install_pack(
     return place, True
 
 
-def list_packs(files: Iterable[Path], devices: Mapping[str, str]) -> list[InstalledPack]:
+def list_packs(files: Iterable[Path], devices: Mapping[str, Target]) -> list[InstalledPack]:
     """Read the manifests of packs; a damaged pack is listed with its fault."""
     found = []
     for file in files:
@@ -107,7 +108,7 @@ def list_packs(files: Iterable[Path], devices: Mapping[str, str]) -> list[Instal
             found.append(InstalledPack(file, None, fault=str(exc)))
             continue
         names = tuple(
-            name for name, identity in devices.items() if identity == pack.manifest.device
+            name for name, target in devices.items() if pack.manifest.device in target.identities
         )
         found.append(InstalledPack(file, pack.manifest, pack.sha256, names))
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from convfind.device.target import DeviceKind
+from convfind.device.target import DeviceKind, Target
 from convfind.errors import FindDbError
 from convfind.finddb.record import FindRecord
 from convfind.handle import Handle
@@ -34,7 +34,7 @@ _TRIES = 3
 def time_pack(
     pack: Pack,
     most: int,
-    devices: Mapping[str, str],
+    devices: Mapping[str, Target],
     registry: Registry,
     settings: Settings,
 ) -> list[Drift]:
@@ -46,7 +46,8 @@ def time_pack(
     Raises:
         FindDbError: the device is not here, or a record contradicts what was measured.
     """
-    device = next((name for name, one in devices.items() if one == pack.manifest.device), None)
+    identity = pack.manifest.device
+    device = next((name for name, one in devices.items() if identity in one.identities), None)
     if device is None:
         raise FindDbError(
             f"{pack.path} is for {pack.manifest.device}, which is not here to measure on; "

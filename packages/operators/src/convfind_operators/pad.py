@@ -5,24 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from convfind.checking.borders import PadMode, padded
 from convfind_operators.operand import Array, Shape
 from convfind_operators.operator import shape_of, word
 from convfind_operators.rearrangement import OfOneTensor
 from convfind_operators.walk import View, Walk
-
-
-class PadMode(StrEnum):
-    """The contents of the padding around a tensor."""
-
-    CONSTANT = "constant"
-    REFLECT = "reflect"
-    EDGE = "edge"
-    WRAP = "wrap"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,14 +63,11 @@ class PadProblem(OfOneTensor):
 
     def _sources(self, axis: int) -> list[int]:
         """Return which element of x each element of y along an axis is; -1: none."""
-        begin, end = self.begin[axis], self.end[axis]
-        options: dict[str, Any] = {}
-        if self.mode is PadMode.CONSTANT:
-            options["constant_values"] = -1
-        padded = np.pad(
-            np.arange(self.x[axis]), (max(begin, 0), max(end, 0)), mode=self.mode.value, **options
+        places = np.arange(self.x[axis])
+        found = padded(
+            places, self.begin[axis : axis + 1], self.end[axis : axis + 1], self.mode, -1
         )
-        return [int(at) for at in padded[max(-begin, 0) : padded.size - max(-end, 0)]]
+        return [int(at) for at in found]
 
     def _runs(self, axis: int) -> Iterator[_Run]:
         """Yield runs of elements along an axis whose sources are evenly spaced."""
@@ -102,17 +90,7 @@ class PadProblem(OfOneTensor):
 
     def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Pad, then cut off."""
-        x = inputs["x"]
-        around = [(max(b, 0), max(e, 0)) for b, e in zip(self.begin, self.end, strict=True)]
-        options: dict[str, Any] = {}
-        if self.mode is PadMode.CONSTANT:
-            options["constant_values"] = x.dtype.type(self.value)
-        padded = np.pad(x, around, mode=self.mode.value, **options)
-        cut = (
-            slice(max(-b, 0), size - max(-e, 0))
-            for b, e, size in zip(self.begin, self.end, padded.shape, strict=True)
-        )
-        return {"y": padded[tuple(cut)]}
+        return {"y": padded(inputs["x"], self.begin, self.end, self.mode, self.value)}
 
 
 @dataclass(frozen=True, slots=True)

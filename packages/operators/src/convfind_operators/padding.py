@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
+from convfind.checking.borders import PadMode
 from convfind.device.target import Target
 from convfind.solver.recipe import Launch, i32, i64
 from convfind_operators.launching import (
@@ -18,7 +19,7 @@ from convfind_operators.launching import (
     row_sizes,
     streamed,
 )
-from convfind_operators.pad import PadMode, PadProblem
+from convfind_operators.pad import PadProblem
 from convfind_operators.walk import MOST_AXES, View, Walk
 
 #: Elements of a work-item on GPUs that are loaded before the first is stored.

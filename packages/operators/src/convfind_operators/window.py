@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numpy as np
-
+from convfind.checking.borders import window_taps
 from convfind.errors import ProblemError
 from convfind_operators.operand import Array, Shape
 
@@ -64,7 +63,7 @@ class Window:
         )
 
     def met(self, data: Array, fill: Any, border: Any = None) -> Iterator[Array]:
-        """Yield, for each tap, the element that every window meets there.
+        """Return, for each tap, the element that every window meets there.
 
         Args:
             data: batch, channels, spatial.
@@ -72,23 +71,17 @@ class Window:
             border: what lies beyond it, where ``ceil_mode`` lets windows reach; None: as the
                 padding.
         """
-        counts = self.result(data.shape[2:])
-        around, beyond = [(0, 0), (0, 0)], [(0, 0), (0, 0)]
-        for axis, (count, size) in enumerate(zip(counts, data.shape[2:], strict=True)):
-            begin, end = self.padding[axis], self.padding_end[axis]
-            needed = (count - 1) * self.stride[axis] + self.reach(axis)
-            around.append((begin, end))
-            beyond.append((0, max(0, needed - size - begin - end)))
-        padded = np.pad(data, around, constant_values=fill)
-        padded = np.pad(padded, beyond, constant_values=fill if border is None else border)
-        for tap in np.ndindex(self.size):
-            where: tuple[Any, ...] = tuple(
-                slice(at * gap, at * gap + (count - 1) * step + 1, step)
-                for at, gap, count, step in zip(
-                    tap, self.dilation, counts, self.stride, strict=True
-                )
-            )
-            yield padded[(..., *where)]
+        return window_taps(
+            data,
+            size=self.size,
+            stride=self.stride,
+            dilation=self.dilation,
+            padding=self.padding,
+            padding_end=self.padding_end,
+            counts=self.result(data.shape[2:]),
+            fill=fill,
+            border=border,
+        )
 
 
 def per_axis(field: str, value: int | Sequence[int], rank: int, least: int) -> tuple[int, ...]:

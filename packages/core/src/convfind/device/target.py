@@ -37,12 +37,22 @@ class Target:
     cache: int = 0  # last-level cache, from which measurements must not profit
     max_work_group: int = 1
     wave_size: int = 1
+    cpu_model: str = ""  # of a CPU: its maker's numbers, `convfind.device.host_cpu.host_model`
     identity: str = ""  # filled from the fields above; part of every database key
 
     def __post_init__(self) -> None:
         if not self.identity:
-            text = f"{self.backend}|{self.platform}|{self.name}|{self.arch}|{self.compute_units}"
-            object.__setattr__(self, "identity", text)
+            name = f"{self.name} ({self.cpu_model})" if self.cpu_model else self.name
+            object.__setattr__(self, "identity", self._identity(name))
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """The identity, then the one that it had while those of CPUs did not say their model.
+
+        What is stored under the former one was measured on a CPU of this name, most likely here.
+        """
+        former = self._identity(self.name)
+        return (self.identity, former) if self.cpu_model else (self.identity,)
 
     @property
     def compiler(self) -> str:
@@ -63,3 +73,6 @@ class Target:
     def has(self, feature: str) -> bool:
         """Return whether the device has the named feature."""
         return feature in self.features
+
+    def _identity(self, name: str) -> str:
+        return f"{self.backend}|{self.platform}|{name}|{self.arch}|{self.compute_units}"

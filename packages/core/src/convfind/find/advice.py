@@ -70,7 +70,7 @@ def _neighbours(heuristic: Heuristic, problem: Problem, session: Session) -> tup
     if not _takes_neighbours(heuristic):
         return ()
     try:
-        return tuple(heuristic.neighbours(problem, session.target, session.database.times))
+        return tuple(heuristic.neighbours(problem, session.target, session.times))
     except Exception:
         return ()  # it is asked without
 

@@ -9,8 +9,8 @@ from convfind.checking.oracle import programs_for
 from convfind.find.budget import Budget
 from convfind.find.decision import Action, decide
 from convfind.find.isolation.choice import is_isolated
+from convfind.find.lineup import Lineup
 from convfind.find.network_programs import Field, worthwhile
-from convfind.find.search import Search
 from convfind.policy import Policy
 from convfind.problem.contract import Problem
 from convfind.runtime.session import Progress, Session, silent
@@ -62,8 +62,9 @@ def first_programs(
         candidates = decision.screening.candidates
         # A child compiles by itself what might end this process.
         if decision.action is Action.MEASURE and not is_isolated(session, policy, candidates):
-            search = Search(problem, session, policy, silent)
-            fields[problem] = search.field(decision.screening, count)
+            usual = [one for one in candidates if not one.is_last_resort]
+            lineup = Lineup.of(usual, problem, session, policy)
+            fields[problem] = lineup.field(count, races=policy.races)
     chosen = worthwhile(list(fields.values()), session.kernels.is_ready)
     for problem, field in fields.items() if len(fields) > 1 else ():
         session.favoured[problem] = frozenset(

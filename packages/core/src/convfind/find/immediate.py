@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from convfind.errors import SolverError
 from convfind.find.advice import ask_heuristics
-from convfind.find.known import INDEX, known
+from convfind.find.known import INDEX, SIBLINGS, known
 from convfind.find.ranking import merged
 from convfind.find.screening import Screening
 from convfind.find.solution import Solution, TimeOrigin
@@ -86,7 +86,10 @@ def _expected(
     if all(one.source == INDEX for one in forecasts.values()):
         return {}
     return {
-        solver: _Expected(one.time_ms, TimeOrigin.FORECAST) for solver, one in forecasts.items()
+        solver: _Expected(
+            one.time_ms, TimeOrigin.SIBLING if one.source in SIBLINGS else TimeOrigin.FORECAST
+        )
+        for solver, one in forecasts.items()
     }
 
 

@@ -28,14 +28,17 @@ PLAIN_BEST = 3
 
 #: The source whose word is each solver's own.
 INDEX: Final = "index"
+#: The sources that say what is right on another device.
+SIBLINGS: Final = ("record of a related device", "model of a related device")
 
 _RECORD, _PLAIN, _MODEL, _INDEX = 0.1, 0.1, 0.15, 0.3
 #: The same of a record of the layer at another size, for each doubling or halving: of the batch,
 #: and of both axes of images.
 _BATCH, _SIZE = 0.12, 0.2
 #: The same of a record, and of a model, where it is another device's: by its kinship.
-_SIBLING_RECORD = {"architecture": 0.17, "kind": 0.3}
-_SIBLING_MODEL = {"architecture": 0.25, "kind": 0.3}
+_SIBLING_RECORD = {"model": 0.17, "architecture": 0.17, "kind": 0.3}
+_KINSHIPS = ("model", "architecture", "kind")  # the closest first
+_SIBLING_MODEL = {"model": 0.25, "architecture": 0.25, "kind": 0.3}
 
 
 class Forecast(NamedTuple):
@@ -134,7 +137,7 @@ class _Records:
     constant_weights: bool
 
     def times(self, identity: str, problem: Problem) -> dict[str, float]:
-        ask, kind = self.session.database.times, self.constant_weights
+        ask, kind = self.session.times, self.constant_weights
         found = ask(identity, problem, constant_weights=kind)
         return found or ask(identity, problem, constant_weights=not kind)
 
@@ -162,7 +165,7 @@ def _records(
                 break
     for identity, kinship in _relatives(session):
         if found := times(identity, problem):
-            yield Source("record of a related device", _SIBLING_RECORD[kinship], found)
+            yield Source(SIBLINGS[0], _SIBLING_RECORD[kinship], found)
             return
 
 
@@ -210,7 +213,7 @@ def _models(
             times = heuristic.times_on(identity, plain, session.target, inner)  # type: ignore[attr-defined]
             if times:
                 named = {ids[solver]: time for solver, time in times.items()}
-                yield Source("model of a related device", _SIBLING_MODEL[kinship], named)
+                yield Source(SIBLINGS[1], _SIBLING_MODEL[kinship], named)
 
 
 def _indices(
@@ -230,27 +233,32 @@ def _indices(
 
 
 def _relatives(session: Session) -> list[tuple[str, str]]:
-    """Devices that models know and that resemble this one, the closest first, and in what."""
+    """Devices that models or records know and that resemble this one, with what they share.
+
+    The closest come first: the same model with other units, then the same architecture.
+    """
     target = session.target
-    devices = dict.fromkeys(
+    by_models = (
         identity
         for heuristic in session.heuristics
         for identity in getattr(heuristic, "devices", ())
-        if identity != target.identity
     )
-    found = [(identity, kinship) for identity in devices if (kinship := _kinship(identity, target))]
-    return sorted(found, key=lambda one: one[1] != "architecture")
+    devices = dict.fromkeys((*by_models, *session.database.devices()))
+    kinships = {identity: _kinship(identity, target) for identity in devices}
+    found = [(identity, kinship) for identity, kinship in kinships.items() if kinship]
+    return sorted(found, key=lambda one: _KINSHIPS.index(one[1]))
 
 
 def _kinship(identity: str, target: Target) -> str | None:
-    """Say what another device has in common: its architecture, or for CPUs their kind."""
+    """Say what another device has in common: model, architecture, or for CPUs their kind."""
     other = identity.split("|")
-    if len(other) < 5:
+    if len(other) < 5 or identity in target.identities:
         return None
     # Of a GPU there is one compiler behind all runtimes, of a CPU each runtime has its own.
     is_same_compiler = other[1] == target.platform or target.kind is DeviceKind.GPU
     if other[3] == target.arch and is_same_compiler:
-        return "architecture"
+        names = {name.split("|")[2] for name in target.identities}
+        return "model" if other[2] in names else "architecture"
     if other[1] != target.platform:
         return None
     family = target.arch.rpartition("-")[0]

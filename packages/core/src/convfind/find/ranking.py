@@ -14,6 +14,7 @@ _ORIGINS = {
     TimeOrigin.SYSTEM_DB: 0,
     TimeOrigin.PREDICTED: 1,
     TimeOrigin.FORECAST: 1,
+    TimeOrigin.SIBLING: 1,
     TimeOrigin.WTI: 2,
     TimeOrigin.NONE: 3,
 }

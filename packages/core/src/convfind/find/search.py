@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, as_completed
-from dataclasses import replace
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
 
-from convfind.checking.measuring import (
-    ALONE_SAMPLES,
-    ALONE_WIDTH,
-    FINALIST_FACTOR,
-    FIRST_ROUND,
-    QUICK,
-    RACE_LOSS,
-    USUAL,
-    Measurement,
-    measure,
-    measure_finalists,
-)
+from convfind.checking.measuring import FIRST_ROUND, QUICK, USUAL, Measurement, measure
 from convfind.device.target import DeviceKind
-from convfind.errors import DeviceError, KernelBuildError, SolverError
+from convfind.errors import DeviceError, KernelBuildError
 from convfind.find.bench import KNOWN, Bench, Candidate
 from convfind.find.budget import Budget
+from convfind.find.final import run_final
 from convfind.find.isolation.choice import bench_for
-from convfind.find.known import known
-from convfind.find.network_programs import Contender, Field
-from convfind.find.race import COMPILED_MARGIN, DECLINED_MARGIN, READY_MARGIN, Race
+from convfind.find.lineup import Lineup, recorded_config
+from convfind.find.race import Race
 from convfind.find.recorded import outrun_id
 from convfind.find.recording import quarantine
 from convfind.find.screening import Screening
@@ -49,14 +37,6 @@ from convfind.solver.recipe import Recipe
 _QUARANTINING = (Reason.WRONG_RESULT, Reason.CRASHED, Reason.HUNG)
 
 Jobs = Mapping[Program, Future[Any]]
-
-
-class _Line(NamedTuple):
-    """Trials by solver id, and their solvers in the order in which they start."""
-
-    trials: Mapping[str, Trial]
-    race: Race
-    waiting: list[Solver]
 
 
 class Search:
@@ -104,19 +84,6 @@ class Search:
         finally:
             self.bench.close()
 
-    def field(self, screening: Screening, weight: int) -> Field:
-        """Return who may run, and what is expected of them, before anything is measured."""
-        usual = [one for one in screening.candidates if not one.is_last_resort]
-        line, races = self._lined_up(usual, lambda programs: False), self.policy.races
-        contenders = {}
-        for solver in line.waiting:
-            if races and line.race.is_out(solver):
-                continue
-            forecast = line.race.forecast(solver) if races else None
-            programs = frozenset(line.trials[solver.solver_id].programs)
-            contenders[solver.solver_id] = Contender(forecast, programs)
-        return Field(contenders, weight)
-
     def _run(self, screening: Screening) -> SearchOutcome:
         ordinary = [solver for solver in screening.candidates if not solver.is_last_resort]
         last_resorts = [solver for solver in screening.candidates if solver.is_last_resort]
@@ -157,8 +124,14 @@ class Search:
 
         The most promising come first: they set the mark at which the others are abandoned.
         """
-        line = self._lined_up(solvers, self.bench.is_ready)
-        trials, race, waiting = line.trials, line.race, line.waiting
+        lineup = Lineup.of(
+            *(solvers, self.problem, self.session, self.policy),
+            configs=self._configs,
+            is_ready=self.bench.is_ready,
+        )
+        for solver, why, is_settled in lineup.refused:
+            self._reject(solver, why, settled=is_settled)
+        trials, race, waiting = lineup.trials, lineup.race, list(lineup.order)
         total, outrun = len(waiting), dict[str, Rejected]()
         while waiting and not self._is_over:
             able = waiting
@@ -183,26 +156,6 @@ class Search:
         if solvers:
             self._progress("measure", len(solvers), len(solvers), "")
 
-    def _lined_up(
-        self, solvers: Sequence[Solver], is_ready: Callable[[tuple[Program, ...]], bool]
-    ) -> _Line:
-        """Build the recipes of solvers, and bring them into the order of what is known."""
-        trials = {trial.solver.solver_id: trial for trial in self._built(solvers)}
-        built = [trial.solver for trial in trials.values()]
-        facts = known(self.problem, self.session, built, self.policy)
-        for solver_id, error in facts.failures.items():
-            self._reject(trials.pop(solver_id).solver, refusal(error))
-        favoured = self.session.favoured.get(self.problem)
-
-        def margin(solver: Solver) -> float:
-            if is_ready(trials[solver.solver_id].programs):
-                return READY_MARGIN
-            is_favoured = favoured is None or solver.solver_id in favoured
-            return COMPILED_MARGIN if is_favoured else DECLINED_MARGIN
-
-        race = Race(facts, margin)
-        return _Line(trials, race, race.order(trial.solver for trial in trials.values()))
-
     def _measure_batch(self, trials: Sequence[Trial], race: Race, total: int) -> None:
         """Compile trials, and measure those that can still win when their turn comes.
 
@@ -226,23 +179,6 @@ class Search:
                 self._refuse(trial, failure)
             else:
                 self._try(trial)
-
-    def _built(self, solvers: Sequence[Solver]) -> Iterator[Trial]:
-        limit = self.policy.workspace_limit
-        for solver in solvers:
-            try:
-                config = self._configs.get(solver.solver_id) or self._recorded_config(solver)
-                recipe = asking.recipe(solver, self.problem, self.session.target, config, limit)
-                if config is not None and self.is_too_large(recipe):
-                    recipe = asking.recipe(solver, self.problem, self.session.target, None, limit)
-            except SolverError as error:
-                self._reject(solver, refusal(error))
-                continue
-            if self.is_too_large(recipe):
-                detail = f"{recipe.total_workspace} bytes of {limit}"
-                self._reject(solver, Rejected(Reason.WORKSPACE, detail), settled=False)
-                continue
-            yield Trial(solver, recipe)
 
     def _wait(self, trials: Sequence[Trial], jobs: Jobs) -> None:
         """Wait until all jobs are done, and tell the budget how long that took."""
@@ -344,7 +280,7 @@ class Search:
         trials = self._outcome.trials
         while trials:
             try:
-                self._measure_closest()
+                run_final(trials, self._sampling, self._budget, races=self.policy.races)
             except FinalistError as error:
                 self._lose(error.trial, error.__cause__ or error)
                 continue
@@ -354,31 +290,6 @@ class Search:
                 return
             except asking.FAILURES as error:
                 self._lose(best, error)
-
-    def _measure_closest(self) -> None:
-        best = self._outcome.best_ms
-        assert best is not None
-        finalists = [
-            trial
-            for trial in self._outcome.trials
-            if trial.measurement and trial.measurement.least <= FINALIST_FACTOR * best
-        ]
-        sampling = self._sampling
-        if self.policy.races:
-            sampling = replace(sampling, width=ALONE_WIDTH, mean_loss=RACE_LOSS)
-        if len(finalists) < 2:
-            (winner,) = finalists
-            if self.policy.races and winner.candidate and not self._budget.is_spent:
-                alone = replace(sampling, samples=ALONE_SAMPLES)
-                winner.measurement = measure(winner.sample_again, None, alone)
-            return
-        samples = [trial.sample_again for trial in finalists]
-        measurements = measure_finalists(samples, sampling, lambda: self._budget.is_spent)
-        if measurements is None:
-            return
-        for trial, measurement in zip(finalists, measurements, strict=True):
-            trial.measurement = measurement
-            logger.info("%s: %s among %d finalists", trial.solver.solver_id, trial, len(finalists))
 
     # -- small parts ------------------------------------------------------------------------------
 
@@ -391,17 +302,12 @@ class Search:
         """True where the budget is spent; at least one solver runs before."""
         return bool(self._outcome.trials) and self._budget.is_spent
 
-    def is_too_large(self, recipe: Recipe) -> bool:
-        """Return whether a recipe needs more workspace than the policy allows."""
-        limit = self.policy.workspace_limit
-        return limit is not None and recipe.total_workspace > limit
-
     def _is_to_tune(self, solver: Solver) -> TypeGuard[TunableSolver]:
         """True for tunable solvers that were not tuned earlier."""
         return (
             self.policy.tune
             and isinstance(solver, TunableSolver)
-            and self._recorded_config(solver) is None
+            and recorded_config(solver, self.problem, self.session, self.policy) is None
         )
 
     def _tell(self, trial: Trial) -> None:
@@ -409,16 +315,6 @@ class Search:
         self.session.registry.candidate_measured(
             self.problem, self.session.target, self._solution_of(trial)
         )
-
-    def _recorded_config(self, solver: Solver) -> Config | None:
-        """The tuned config of an earlier search, if it is still legal."""
-        if self.policy.retune or not isinstance(solver, TunableSolver):
-            return None
-        config = self.session.database.config(
-            self.session.target, self.problem, solver.solver_id, solver.version
-        )
-        why = asking.config_fault(solver, self.problem, self.session.target, config)
-        return config if why is None else None
 
     def _is_limited(self, trial: Trial) -> bool:
         """True where the solver would do better with the workspace that the limit denies."""

@@ -32,17 +32,21 @@ def tune(
     recipes: dict[Config, Recipe] = {}
     all_fit = True
 
+    def is_too_large(recipe: Recipe) -> bool:
+        return search.policy.is_over_limit(recipe.total_workspace)
+
     def compile_all(configs: Sequence[Config]) -> None:
-        limit = search.policy.workspace_limit
         for config in configs:
-            recipes[config] = asking.recipe(solver, problem, target, config, limit)
-        fitting = [recipes[one] for one in configs if not search.is_too_large(recipes[one])]
+            recipes[config] = asking.recipe(
+                solver, problem, target, config, search.policy.workspace_limit
+            )
+        fitting = [recipes[one] for one in configs if not is_too_large(recipes[one])]
         wait(search.bench.compile(p for recipe in fitting for p in recipe.programs).values())
 
     def time_config(config: Config) -> float | None:
         nonlocal all_fit
         attempt = Trial(solver, recipes[config])
-        if search.is_too_large(attempt.recipe):
+        if is_too_large(attempt.recipe):
             all_fit = False
             return None
         try:

@@ -12,7 +12,8 @@ class TimeOrigin(StrEnum):
     USER_DB = "user-db"  # measured here earlier
     SYSTEM_DB = "system-db"  # measured by whoever shipped the database
     PREDICTED = "predicted"  # by a heuristic model
-    FORECAST = "forecast"  # by records and models of like problems and related devices
+    FORECAST = "forecast"  # by records and models of like problems, on this device
+    SIBLING = "sibling"  # by a record or model of a related device
     WTI = "wti"  # from the weighted throughput index
     NONE = "none"  # nobody knows
 

@@ -12,7 +12,16 @@ from typing import Self, TypeVar
 from convfind.device.target import Target
 from convfind.finddb.database_file import DatabaseFile, file_in
 from convfind.finddb.environment import Layout
-from convfind.finddb.key import SCHEMA, database_key, identity_key, stored_key
+from convfind.finddb.key import (
+    SCHEMA,
+    database_key,
+    database_keys,
+    end_of_identity,
+    full_key,
+    identity_key,
+    key_identity,
+    stored_key,
+)
 from convfind.finddb.merge import (
     StoredEntry,
     entry_without,
@@ -35,6 +44,8 @@ LAYOUT = Layout(tables=(FIND.name, CONFIG.name, QUARANTINE.name, ROSTER), schema
 
 class FindDb:
     """Records of one user over those that packages ship. Reading and writing never fail.
+
+    A layer that has nothing under a device's identity answers with what it has under a former one.
 
     Where a database cannot be used, one `FindDbWarning` says so, `health` lists why, and what is
     stored stays in memory. Safe to share between threads, and to keep across a fork.
@@ -79,7 +90,7 @@ class FindDb:
 
     def lookup(self, target: Target, problem: Problem) -> StoredEntry | None:
         """Everything recorded for a problem on a device, None where nothing is."""
-        return self._entry(database_key(target, problem))
+        return self._entry(database_keys(target, problem))
 
     def times(
         self, identity: str, problem: Problem, *, constant_weights: bool = False
@@ -88,7 +99,7 @@ class FindDb:
 
         With constant weights or without. Milliseconds; empty where nothing is recorded.
         """
-        stored = self._entry(identity_key(identity, problem))
+        stored = self._entry((identity_key(identity, problem),))
         found: dict[str, float] = {}
         for record in () if stored is None else stored.entry.records:  # fastest first
             if record.constant_weights == constant_weights:
@@ -102,10 +113,10 @@ class FindDb:
 
         With the file of each; None stands for a user's layer that is only in memory.
         """
-        key = database_key(target, problem)
+        keys = database_keys(target, problem)
         user = self._user.file
-        found = [(None if user is None else user.path, self._user.get(FIND, key))]
-        for file, sealed in zip(self._system, self._sealed(FIND, key), strict=True):
+        found = [(None if user is None else user.path, self._users(FIND, keys))]
+        for file, (key, sealed) in zip(self._system, self._sealed(FIND, keys), strict=True):
             found.append((file.path, FIND.unpack(key, sealed, file.get)))
         return tuple(found)
 
@@ -113,11 +124,11 @@ class FindDb:
         self, target: Target, problem: Problem
     ) -> tuple[FindEntry | None, tuple[TunedConfig, ...], tuple[QuarantineRecord, ...]]:
         """Records, tuned configs and quarantine that the user's layer by itself has."""
-        key = database_key(target, problem)
+        keys = database_keys(target, problem)
         return (
-            self._user.get(FIND, key),
-            self._user.get(CONFIG, key) or (),
-            self._user.get(QUARANTINE, key) or (),
+            self._users(FIND, keys),
+            self._users(CONFIG, keys) or (),
+            self._users(QUARANTINE, keys) or (),
         )
 
     def store(
@@ -135,10 +146,13 @@ class FindDb:
         for ``replace`` and ``tuned_again``.
         """
 
-        def change(old: FindEntry | None) -> FindEntry:
-            return merge_entries(old, entry, replace=replace, tuned_again=tuned_again)
+        key, *former_keys = database_keys(target, problem)
+        former = self._users(FIND, former_keys)
 
-        self._user.update(FIND, database_key(target, problem), change)
+        def change(old: FindEntry | None) -> FindEntry:
+            return merge_entries(old or former, entry, replace=replace, tuned_again=tuned_again)
+
+        self._user.update(FIND, key, change)
 
     def remove(
         self, target: Target, problem: Problem, solvers: Container[str] | None = None
@@ -150,7 +164,6 @@ class FindDb:
             problem: the problem.
             solvers: ids of the solvers to forget; None forgets all of them.
         """
-        key = database_key(target, problem)
 
         def without(old: FindEntry | None) -> FindEntry | None:
             return None if old is None or solvers is None else entry_without(old, solvers)
@@ -160,13 +173,25 @@ class FindDb:
                 return None
             return tuple(tuned for tuned in old or () if tuned.solver not in solvers) or None
 
-        self._user.update(FIND, key, without)
-        self._user.update(CONFIG, key, kept)
+        for key in database_keys(target, problem):
+            self._user.update(FIND, key, without)
+            self._user.update(CONFIG, key, kept)
 
     def entries(self, prefix: str = "") -> Iterator[tuple[str, FindEntry]]:
         """Keys and entries of the user's database whose key starts so."""
         for key, entry in self._user.items(FIND, prefix.encode()):
             yield key.decode(), entry
+
+    def devices(self) -> tuple[str, ...]:
+        """Identities of all devices with records in any layer, sorted."""
+        found = {key_identity(key) for key in self._user.kept_keys(FIND)}
+        for file in (self._user.file, *self._system):
+            start = b""
+            while file is not None and (items := file.scan(FIND.name, start, 1)):
+                identity = key_identity(full_key(*items[0]))
+                found.add(identity)
+                start = max(end_of_identity(identity), items[0][0] + b"\0")
+        return tuple(sorted(found))
 
     # -- tuned configs --------------------------------------------------------------------------
 
@@ -174,9 +199,8 @@ class FindDb:
         self, target: Target, problem: Problem, solver_id: str, solver_version: int
     ) -> Config | None:
         """The tuned config of that very solver version, the user's before a shipped one."""
-        key = database_key(target, problem)
-        for configs in (self._user.get(CONFIG, key), *self._shipped(CONFIG, key)):
-            for tuned in configs or ():
+        for configs in self._each(CONFIG, database_keys(target, problem)):
+            for tuned in configs:
                 if (tuned.solver, tuned.solver_version) == (solver_id, solver_version):
                     return Config(tuned.config)
         return None
@@ -213,10 +237,9 @@ class FindDb:
 
     def quarantined(self, target: Target, problem: Problem) -> tuple[QuarantineRecord, ...]:
         """Solvers that failed on the problem and device; the user's records hide shipped ones."""
-        key = database_key(target, problem)
         found: dict[tuple[str, int], QuarantineRecord] = {}
-        for records in (self._user.get(QUARANTINE, key), *self._shipped(QUARANTINE, key)):
-            for record in records or ():
+        for records in self._each(QUARANTINE, database_keys(target, problem)):
+            for record in records:
                 found.setdefault((record.solver, record.solver_version), record)
         return tuple(found.values())
 
@@ -235,7 +258,6 @@ class FindDb:
 
     def release(self, target: Target, problem: Problem, solver_id: str) -> None:
         """Let a solver be tried again, in any version. A record that a package ships stays."""
-        key = database_key(target, problem)
 
         def change(old: tuple[QuarantineRecord, ...] | None) -> tuple[QuarantineRecord, ...] | None:
             return tuple(record for record in old or () if record.solver != solver_id) or None
@@ -243,8 +265,9 @@ class FindDb:
         def again(old: FindEntry | None) -> FindEntry | None:
             return None if old is None else reconsidered(old, solver_id)
 
-        self._user.update(QUARANTINE, key, change)
-        self._user.update(FIND, key, again)
+        for key in database_keys(target, problem):
+            self._user.update(QUARANTINE, key, change)
+            self._user.update(FIND, key, again)
 
     # -- the database itself --------------------------------------------------------------------
 
@@ -274,38 +297,64 @@ class FindDb:
     ) -> None:
         self.close()
 
-    def _entry(self, key: bytes) -> StoredEntry | None:
-        user, shipped = self._user.stored(FIND, key), self._sealed(FIND, key)
-        return None if user is None and not any(shipped) else self._as_one(key, user, shipped)
+    def _entry(self, keys: Sequence[bytes]) -> StoredEntry | None:
+        user, shipped = self._stored(FIND, keys), self._sealed(FIND, keys)
+        return self._as_one(user, shipped) if user[1] or any([one[1] for one in shipped]) else None
 
     def _united(
-        self, key: bytes, user: Stored[FindEntry], shipped: tuple[bytes | None, ...]
+        self,
+        user: tuple[bytes, Stored[FindEntry]],
+        shipped: tuple[tuple[bytes, bytes | None], ...],
     ) -> StoredEntry | None:
-        """Decode what the layers hold and unite it.
+        """Decode what the layers hold, each after its key, and unite it.
 
         A function of nothing but the bytes, which every look reads anew, and of rosters, which
         never change: what was decoded before is right as long as the bytes are the same, whoever
         writes to the files. If a roster was damaged then, no solver counts as considered.
         """
+        values = [
+            FIND.unpack(key, sealed, file.get)
+            for file, (key, sealed) in zip(self._system, shipped, strict=True)
+        ]
         return layer_entries(
-            self._user.value_of(FIND, key, user), self._decoded(FIND, key, shipped)
+            self._user.value_of(FIND, *user), [value for value in values if value is not None]
         )
 
-    def _sealed(self, table: Table[T], key: bytes) -> tuple[bytes | None, ...]:
-        """Values of the layers that packages ship, as they are stored."""
-        stored = stored_key(key)
-        return tuple([file.get(table.name, stored) for file in self._system])
+    def _users(self, table: Table[T], keys: Sequence[bytes]) -> T | None:
+        """Read the user's value under the first of the keys that has one."""
+        return self._user.value_of(table, *self._stored(table, keys)) if keys else None
 
-    def _shipped(self, table: Table[T], key: bytes) -> list[T]:
-        return self._decoded(table, key, self._sealed(table, key))
+    def _stored(self, table: Table[T], keys: Sequence[bytes]) -> tuple[bytes, Stored[T]]:
+        """Read the user's value as it is stored, after the first of the keys that has one."""
+        for key in keys:
+            stored = self._user.stored(table, key)
+            if stored is not None:
+                return key, stored
+        return keys[0], None
 
-    def _decoded(self, table: Table[T], key: bytes, sealed: tuple[bytes | None, ...]) -> list[T]:
-        values = [
-            table.unpack(key, one, file.get)
-            for file, one in zip(self._system, sealed, strict=True)
-            if one is not None
-        ]
-        return [value for value in values if value is not None]
+    def _sealed(
+        self, table: Table[T], keys: Sequence[bytes]
+    ) -> tuple[tuple[bytes, bytes | None], ...]:
+        """Read the same of each of the layers that packages ship."""
+        first, *former = [(key, stored_key(key)) for key in keys]
+        found = [(first[0], file.get(table.name, first[1])) for file in self._system]
+        for key, stored in former:
+            for place, file in enumerate(self._system):
+                if found[place][1] is None:
+                    found[place] = key, file.get(table.name, stored)
+        return tuple(found)
+
+    def _each(self, table: Table[T], keys: Sequence[bytes]) -> Iterator[T]:
+        """Yield what the layers hold under any of the keys, the user's first."""
+        for key in keys:
+            own = self._user.get(table, key)
+            if own is not None:
+                yield own
+        for key in keys:
+            for file in self._system:
+                value = table.unpack(key, file.get(table.name, stored_key(key)), file.get)
+                if value is not None:
+                    yield value
 
 
 def _without_links(path: Path) -> Path:

@@ -27,9 +27,24 @@ def database_key(target: Target, problem: Problem) -> bytes:
     return identity_key(target.identity, problem)
 
 
+def database_keys(target: Target, problem: Problem) -> tuple[bytes, ...]:
+    """The same, then what it was under a former identity of the device."""
+    return tuple([identity_key(identity, problem) for identity in target.identities])
+
+
 def identity_key(identity: str, problem: Problem) -> bytes:
     """The same for a device that may not be here."""
     return f"{SCHEMA}|{identity}|{problem.key}".encode()
+
+
+def key_identity(key: bytes) -> str:
+    """Return the identity of the device in a full key."""
+    return key.decode(errors="replace").partition("|")[2].rpartition("|")[0]
+
+
+def end_of_identity(identity: str) -> bytes:
+    """Return what comes after all keys of a device, and before those of the next."""
+    return f"{SCHEMA}|{identity}|".encode() + b"\xff"
 
 
 def stored_key(key: bytes) -> bytes:

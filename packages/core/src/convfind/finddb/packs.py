@@ -23,13 +23,13 @@ def pack_prefix(identity: str) -> str:
     return _OTHER.sub("-", identity).strip("-.")[:_LONGEST] + "@"
 
 
-def installed_packs(user_path: Path, identity: str | None = None) -> tuple[Path, ...]:
-    """Installed packs, of one device where its identity is given; the latest installed first."""
-    prefix = "" if identity is None else pack_prefix(identity)
+def installed_packs(user_path: Path, *identities: str) -> tuple[Path, ...]:
+    """Installed packs, of one device where its identities are given; the latest installed first."""
+    prefixes = tuple(map(pack_prefix, identities)) or ("",)
     found = []
     try:
         for file in packs_folder(user_path).iterdir():
-            if file.suffix == ".lmdb" and file.name.startswith(prefix):
+            if file.suffix == ".lmdb" and file.name.startswith(prefixes):
                 found.append((-file.stat().st_mtime_ns, file.name, file))
     except OSError:
         return ()  # a cache is never fatal

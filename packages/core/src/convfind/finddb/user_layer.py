@@ -102,6 +102,15 @@ class UserLayer:
             if key.startswith(prefix) and shadow.value is not None:
                 yield key, shadow.value
 
+    def kept_keys(self, table: Table[Any]) -> tuple[bytes, ...]:
+        """Keys of the values that memory keeps."""
+        with _keeping:
+            return tuple(
+                key
+                for (name, key), kept in self._kept.items()
+                if name == table.name and kept.value is not None
+            )
+
     def _stored(self, name: str, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         if self.file is None:
             return

@@ -322,7 +322,7 @@ class Handle:
         problem = self._problem_of(solution.problem)
         plain = problem.plain()
         target = self._session.target
-        if solution.device != target.identity:
+        if solution.device not in target.identities:
             msg = (
                 f"solution is for {solution.device}, and this is {target.identity}; find again here"
             )

@@ -91,7 +91,7 @@ def _handle(device: Device, registry: Registry, settings: Settings, name: str | 
     folder = settings.user_db_path
     database = FindDb.open(None)
     if not settings.disable_find_db:
-        packs = installed_packs(folder, device.target.identity)
+        packs = installed_packs(folder, *device.target.identities)
         database = FindDb.open(folder, (*packs, *registry.system_databases()))
     store = BinaryStore.open(None if settings.disable_binary_cache else folder)
     place = None if name is None else _place(name, device, registry, settings)

@@ -59,9 +59,9 @@ class TrainedHeuristic:
     ) -> tuple[Neighbour, ...]:
         """Look up the records that the model can use."""
         model = self._model or self._load()
-        if isinstance(model, NotApplicable) or target.identity not in self._devices:
+        if isinstance(model, NotApplicable) or not model.relations:
             return ()
-        if not model.relations:
+        if self._device_of(target) is None:
             return ()
         relations = model.relations_for(problem.direction, sizes(problem))
         return find_neighbours(problem, target.identity, model.siblings, relations, records)
@@ -77,7 +77,7 @@ class TrainedHeuristic:
         model = self._model or self._load()
         if isinstance(model, NotApplicable):
             return model
-        device = self._devices.get(target.identity)
+        device = self._device_of(target)
         if device is None:
             known = ", ".join(self._devices)
             return NotApplicable(f"trained for {known}, not for {target.identity}")
@@ -161,6 +161,11 @@ class TrainedHeuristic:
         }
         self._model = model
         return model
+
+    def _device_of(self, target: Target) -> tuple[int, int] | None:
+        """Return units and index of a device by the first of its identities that is known."""
+        found = map(self._devices.get, target.identities)
+        return next((device for device in found if device is not None), None)
 
     def _question(self, network: Network, solvers: Sequence[Solver]) -> _Question | NotApplicable:
         """Look up the outputs of these solvers."""

@@ -46,3 +46,16 @@ class Session:
     def target(self) -> Target:
         """The device as a value."""
         return self.device.target
+
+    def times(
+        self, identity: str, problem: Problem, *, constant_weights: bool = False
+    ) -> dict[str, float]:
+        """Look recorded times up, as `FindDb.times`; those here under all identities of the device.
+
+        The first of them with a record counts.
+        """
+        here = self.target.identities
+        for name in here if identity in here else (identity,):
+            if found := self.database.times(name, problem, constant_weights=constant_weights):
+                return found
+        return {}

@@ -29,7 +29,7 @@ def heuristics_install(app: App, model: Path, any_device: bool) -> None:
       convfind heuristics install h200.npz --any-device
     """
     devices = convfind.devices(registry=app.registry).devices
-    identities = dict.fromkeys(target.identity for _, target in devices)
+    identities = dict.fromkeys(name for _, target in devices for name in target.identities)
     place = install_model(model, app.settings.user_db_path, identities, any_device=any_device)
     if app.json:
         app.emit({"installed": str(place)})

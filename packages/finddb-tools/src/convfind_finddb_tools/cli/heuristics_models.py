@@ -37,7 +37,8 @@ def heuristics_models(app: App, uninstall: str | None) -> None:
         return
     registered = [item for item in app.registry.heuristics if isinstance(item, TrainedHeuristic)]
     found = [_read(one) for one in (*installed_models(user_path), *registered)]
-    here = {target.identity for _, target in convfind.devices(registry=app.registry).devices}
+    devices = convfind.devices(registry=app.registry).devices
+    here = {identity for _, target in devices for identity in target.identities}
     if app.json:
         app.emit({"models": [_json(one, model, here) for one, model in found]})
     elif found:

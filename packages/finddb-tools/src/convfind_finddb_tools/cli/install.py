@@ -53,7 +53,7 @@ def install(
       convfind db install h200.lmdb --trust team.key.pub --verify 10
     """
     found = convfind.devices(registry=app.registry)
-    devices = {name: target.identity for name, target in found.devices}
+    devices = dict(found.devices)
 
     def timed(pack: Pack) -> None:
         if most is not None:

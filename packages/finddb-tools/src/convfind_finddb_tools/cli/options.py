@@ -107,7 +107,7 @@ def takes_selection_without(*left_out: str) -> Callable[[Function], Function]:
             drivers: dict[str, str] = {}
             if chosen.get("stale"):
                 found = convfind.devices(registry=app.registry).devices
-                drivers = {target.identity: target.driver for _, target in found}
+                drivers = {name: target.driver for _, target in found for name in target.identities}
             package = chosen.get("package")
             packaged = [] if package is None else _solvers_of(app.registry, package)
             selection = Selection(drivers=drivers, packaged=packaged, **chosen)

@@ -40,7 +40,7 @@ def packs(app: App, files: tuple[Path, ...], uninstall: str | None) -> None:
             app.print(f"removed {removed}")
         return
     found = convfind.devices(registry=app.registry)
-    devices = {name: target.identity for name, target in found.devices}
+    devices = dict(found.devices)
     listed = list_packs(files or installed_packs(app.settings.user_db_path), devices)
     if app.json:
         app.emit({"packs": [_pack_json(one) for one in listed]})

@@ -56,7 +56,7 @@ def verify(
         identity = handle.target.identity
         with Snapshot(path) as snapshot:
             entries = dataclasses.replace(selection, origin="convfind").entries(snapshot)
-            records = sample_winners(entries, identity, sample, seed)
+            records = sample_winners(entries, handle.target.identities, sample, seed)
         if not records:
             msg = f"{path} has no such records of {identity}"
             raise FindDbError(msg)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from convfind.checking.borders import PadMode
 from convfind_networks.ops.activation import Activate, Activation, ActivationKind
 from convfind_networks.ops.convolution import Convolution, IntegerConvolution
 from convfind_networks.ops.deformable import DeformableConvolution
@@ -44,7 +45,6 @@ from convfind_networks.ops.rearrangement import (
     Expand,
     LayoutCopy,
     Pad,
-    PadMode,
     Reshape,
     Slice,
     Split,

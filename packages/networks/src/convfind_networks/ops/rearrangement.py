@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from convfind.checking.borders import PadMode, padded
 from convfind_networks.errors import GraphError
 from convfind_networks.ops.matmul import broadcast_shape
 from convfind_networks.ops.op import Op
@@ -218,15 +218,6 @@ class Slice(Op):
         return x[np.ix_(*picked)] if x.ndim else x
 
 
-class PadMode(StrEnum):
-    """The contents of the padding around a tensor."""
-
-    CONSTANT = "constant"
-    REFLECT = "reflect"
-    EDGE = "edge"
-    WRAP = "wrap"
-
-
 @dataclass(frozen=True)
 class Pad(Op):
     """x with elements around it; negative numbers cut some off. Reads x."""
@@ -249,16 +240,7 @@ class Pad(Op):
 
     def evaluate(self, x: Array) -> Array:
         """Pad, then cut off."""
-        around = [(max(b, 0), max(e, 0)) for b, e in zip(self.begin, self.end, strict=True)]
-        options: dict[str, Any] = {}
-        if self.mode is PadMode.CONSTANT:
-            options["constant_values"] = x.dtype.type(self.value)
-        padded = np.pad(x, around, mode=self.mode.value, **options)
-        cut = (
-            slice(max(-b, 0), size - max(-e, 0))
-            for b, e, size in zip(self.begin, self.end, padded.shape, strict=True)
-        )
-        return padded[tuple(cut)]
+        return padded(x, self.begin, self.end, self.mode, self.value)
 
     @property
     def is_spatial(self) -> bool:

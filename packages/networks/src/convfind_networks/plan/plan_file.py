@@ -95,7 +95,7 @@ def load_plan(plan: type[Plan], path: Path, handle: Handle) -> Plan:
             are missing or differ from those that it was made with.
     """
     saved, weights = _read(path)
-    if saved.device != handle.target.identity:
+    if saved.device not in handle.target.identities:
         told = f"is for {saved.device}, and this is {handle.target.identity}"
         raise PlanError(f"plan {path} {told}; compile the network here")
     try:
