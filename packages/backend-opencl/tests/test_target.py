@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+from convfind.device.host_cpu import host_arch, host_model
 from convfind.device.target import DeviceKind
 from convfind_backend_opencl.backend import OpenCLBackend
 from convfind_backend_opencl.device import OpenCLDevice
-from convfind_backend_opencl.target import host_arch
 
 TARGETS = """
 import json
@@ -32,7 +32,10 @@ def test_identities_are_the_same_in_another_process(
 def test_a_target_is_complete(device: OpenCLDevice) -> None:
     target = device.target
     assert target.backend == "opencl"
-    assert target.identity.startswith(f"opencl|{target.platform}|{target.name}|{target.arch}|")
+    rest = f"{target.arch}|{target.compute_units}"
+    assert target.identities[-1] == f"opencl|{target.platform}|{target.name}|{rest}"
+    assert target.cpu_model == (host_model() if target.kind is DeviceKind.CPU else "")
+    assert target.cpu_model in target.identity
     for text in (target.name, target.vendor, target.platform, target.arch, target.driver):
         assert text
         assert text == " ".join(text.split())
