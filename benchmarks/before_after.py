@@ -15,7 +15,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,10 @@ def prepare(key, solver):
     handle.synchronize()
     return {"solver": found.solver}
 
+def choose(key):
+    found = handle.find(convfind.ConvProblem.from_key(key), "FAST")
+    return {"solvers": [solution.solver for solution in found.solutions]}
+
 def sample(key, calls):
     run = prepared[key]
     begin = time.perf_counter()
@@ -75,7 +80,7 @@ def sample(key, calls):
 for line in sys.stdin:
     order = json.loads(line)
     try:
-        answer = {"prepare": prepare, "sample": sample}[order.pop("do")](**order)
+        answer = {"choose": choose, "prepare": prepare, "sample": sample}[order.pop("do")](**order)
     except Exception as error:
         answer = {"error": f"{type(error).__name__}: {error}"}
     print(json.dumps(answer), flush=True)
@@ -126,12 +131,34 @@ class Row:
         return self.after_ms / self.before_ms
 
 
-def compared(key: str, before: Side, after: Side, rounds: int) -> Row:
-    """Find a problem on both sides and time the solver that was chosen before, in turns."""
+def chosen(key: str, before: Side, after: Side) -> tuple[str, str]:
+    """Find a problem on both sides and prepare what was chosen before; return both choices."""
     solver = before.ask("prepare", key=key, solver=None)["solver"]
     own = after.ask("prepare", key=key, solver=None)["solver"]
     if own != solver:
         after.ask("prepare", key=key, solver=solver)
+    return solver, own
+
+
+def expected(key: str, before: Side, after: Side) -> tuple[str, str]:
+    """Prepare the solver that the later side expects to be the fastest of those of both."""
+    told: click.ClickException | None = None
+    for solver in after.ask("choose", key=key)["solvers"]:
+        try:
+            before.ask("prepare", key=key, solver=solver)
+        except click.ClickException as error:
+            told = told or error
+            continue
+        after.ask("prepare", key=key, solver=solver)
+        return solver, solver
+    raise told or click.ClickException("no solver")
+
+
+def compared(
+    key: str, before: Side, after: Side, rounds: int, choose: Callable[..., tuple[str, str]]
+) -> Row:
+    """Time one solver of a problem on both sides, in turns."""
+    solver, own = choose(key, before, after)
     first = before.ask("sample", key=key, calls=3)["ms"]
     calls = max(1, math.ceil(SAMPLE_SECONDS * 1e3 / first))
     times: dict[str, list[float]] = {"before": [], "after": []}
@@ -154,6 +181,8 @@ def compared(key: str, before: Side, after: Side, rounds: int) -> Row:
 @click.option("--layout", type=click.Choice(["NCHW", "NHWC"]))
 @click.option("--rounds", default=9)
 @click.option("--every", default=1, help="Every how many-th layer of a file.")
+@click.option("--estimate", is_flag=True, help="Find nothing: take who is expected to win.")
+@click.option("--seconds", default=math.inf, help="No problem begins later.")
 @click.option("--databases", type=click.Path(path_type=Path), help="Folder to keep finds in.")
 @click.option("--output", type=click.Path(path_type=Path), help="All rows as JSON.")
 def main(
@@ -166,6 +195,8 @@ def main(
     layout: str | None,
     rounds: int,
     every: int,
+    estimate: bool,
+    seconds: float,
     databases: Path | None,
     output: Path | None,
 ) -> None:
@@ -181,9 +212,13 @@ def main(
             Side(side, device, folder / name)
             for name, side in (("before", before), ("after", after))
         )
+        end = time.monotonic() + seconds
         for key in track(keys, console=Console(stderr=True)):
+            if time.monotonic() > end:
+                console.print(f"{key}: not begun", soft_wrap=True)
+                continue
             try:
-                rows.append(compared(key, old, new, rounds))
+                rows.append(compared(key, old, new, rounds, expected if estimate else chosen))
             except click.ClickException as error:
                 console.print(f"{key}: {error.message}", soft_wrap=True)
     table = Table("problem", "solver", "before ms", "after ms", "after / before", "chosen after")

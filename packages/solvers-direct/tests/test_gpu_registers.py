@@ -12,7 +12,8 @@ from convfind.solver.config import Config
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_direct.gpu.conv import GpuDirect
 from convfind_solvers_direct.gpu.pixels import PixelsConv
-from convfind_solvers_direct.gpu.weights import PixelsWeights, PlanesWeights
+from convfind_solvers_direct.gpu.pixels_weights import PixelsWeights
+from convfind_solvers_direct.gpu.planes_weights import PlanesWeights
 
 F32, F16 = DataType.FLOAT32, DataType.FLOAT16
 

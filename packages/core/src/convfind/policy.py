@@ -2,46 +2,25 @@
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from enum import IntEnum, StrEnum
-from types import NoneType
+from enum import StrEnum
 from typing import (
     Any,
-    Self,
     SupportsFloat,
     SupportsIndex,
     TypedDict,
     Unpack,
-    get_args,
-    get_origin,
     get_type_hints,
 )
 
-from convfind.arguments import python_scalar, similar
+from convfind.arguments import similar
 from convfind.errors import SettingsError
+from convfind.field_readers import NumberedWord, needs_no_reading, reader_of
 from convfind.types import Algorithm
 
 
-class _Words(IntEnum):
-    """Numbers with names, read from words in any case or from the number."""
-
-    @classmethod
-    def parse(cls, value: object, name: str) -> Self:
-        """Read a word or number. ``name`` is the variable or option, for the error."""
-        if isinstance(value, cls):
-            return value
-        text = str(value).strip().upper()
-        for member in cls:
-            if text in (member.name, str(member.value)):
-                return member
-        legal = ", ".join(f"{member.name} or {member.value}" for member in cls)
-        raise SettingsError(name, value, legal)
-
-
-class FindMode(_Words):
+class FindMode(NumberedWord):
     """The find modes. 4 is reserved and refused."""
 
     NORMAL = 1
@@ -52,7 +31,7 @@ class FindMode(_Words):
     TRUST_VERIFY_FULL = 7
 
 
-class FindEnforce(_Words):
+class FindEnforce(NumberedWord):
     """Actions of every find beyond its mode."""
 
     NONE = 1
@@ -265,96 +244,8 @@ _MODE_FIELDS: dict[FindMode, dict[str, Any]] = {
 }
 
 
-_Read = Callable[[str, Any], object]
-
-
-def _reader(kind: Any) -> _Read:
-    """Return the function that brings a value into the type of a field, or refuses it."""
-    if NoneType in get_args(kind):
-        (given,) = (option for option in get_args(kind) if option is not NoneType)
-        return _optional(_reader(given))
-    if get_origin(kind) is frozenset:
-        return _members(_reader(*get_args(kind)))
-    if issubclass(kind, StrEnum):
-        return _word(kind)
-    if issubclass(kind, FindMode):
-        return lambda name, value: kind.parse(value, name)
-    return {bool: _switch, float: _amount, int: _count, str: _text}[kind]
-
-
-def _optional(read: _Read) -> _Read:
-    def read_optional(name: str, value: Any) -> object:
-        try:
-            return None if value is None else read(name, value)
-        except SettingsError as exc:
-            raise SettingsError(name, exc.value, f"{exc.allowed}, or None") from None
-
-    return read_optional
-
-
-def _members(read: _Read) -> _Read:
-    def read_members(name: str, value: Any) -> object:
-        if type(value) is frozenset and not value:
-            return value
-        try:
-            items = [value] if isinstance(value, str) else list(value)
-        except TypeError:
-            raise SettingsError(name, value, "a collection of words") from None
-        return frozenset(read(name, item) for item in items)
-
-    return read_members
-
-
-def _word(kind: type[StrEnum]) -> _Read:
-    def read_word(name: str, value: Any) -> object:
-        try:
-            return kind(str(value).lower())
-        except ValueError:
-            raise SettingsError(name, value, ", ".join(kind)) from None
-
-    return read_word
-
-
-def _switch(name: str, value: Any) -> bool:
-    value = python_scalar(value)
-    if not isinstance(value, bool):
-        raise SettingsError(name, value, "True or False")
-    return value
-
-
-def _amount(name: str, value: Any) -> float:
-    number = python_scalar(value)
-    is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
-    if not (is_number and 0 <= number < math.inf):
-        raise SettingsError(name, value, "a finite number, 0 or more")
-    return float(number)
-
-
-def _count(name: str, value: Any) -> int:
-    try:
-        number = operator.index(python_scalar(value))
-    except TypeError:
-        number = -1
-    if isinstance(value, bool) or number < 0:
-        raise SettingsError(name, value, "a whole number, 0 or more")
-    return number
-
-
-def _text(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise SettingsError(name, value, "words")
-    return value
-
-
-def _needs_no_reading(kind: Any) -> type | None:
-    """The type of which a field takes every value as it is; None where values have a range."""
-    if NoneType in get_args(kind):
-        return NoneType
-    return kind if isinstance(kind, type) and kind not in (float, int) else None
-
-
-#: Of each field its name, the type whose values need no reading, and the reader of all others.
+#: For each field its name, the type whose values need no reading, and the reader of all others.
 _FIELDS = tuple(
-    (name, _needs_no_reading(kind), _reader(kind)) for name, kind in get_type_hints(Policy).items()
+    (name, needs_no_reading(kind), reader_of(kind)) for name, kind in get_type_hints(Policy).items()
 )
 _NAMES = frozenset(name for name, _, _ in _FIELDS)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 
-from convfind.checking import reference
+from convfind.checking import plain_convolution
 from convfind.checking.reference import reference_convolution, reference_magnitude
 from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
@@ -96,7 +96,7 @@ def test_size_of_the_blocks_does_not_matter(
     problem = ConvProblem.create(direction, (5, 4, 9, 8), (6, 2, 3, 2), padding=1, groups=2)
     arguments = [whole_numbers(problem, name, 3) for name in direction.reads]
     at_once = reference_convolution(problem, *arguments)
-    monkeypatch.setattr(reference, "BLOCK_ELEMENTS", elements)
+    monkeypatch.setattr(plain_convolution, "BLOCK_ELEMENTS", elements)
     np.testing.assert_array_equal(reference_convolution(problem, *arguments), at_once)
 
 

@@ -18,9 +18,10 @@ from convfind_solvers_direct.gpu.first_weights import GpuFirstWeights
 from convfind_solvers_direct.gpu.last import GpuLast
 from convfind_solvers_direct.gpu.lines import LinesConv
 from convfind_solvers_direct.gpu.pixels import PixelsConv
+from convfind_solvers_direct.gpu.pixels_weights import PixelsWeights
 from convfind_solvers_direct.gpu.planes import PlanesConv
+from convfind_solvers_direct.gpu.planes_weights import PlanesWeights
 from convfind_solvers_direct.gpu.upsampled import UpsampledConv
-from convfind_solvers_direct.gpu.weights import WEIGHTS_SOLVERS
 from convfind_solvers_direct.gpu.wide import WideConv
 from convfind_solvers_direct.gpu.wide_weights import WideWeights
 from convfind_solvers_direct.naive import NaiveBackwardData, NaiveBackwardWeights, NaiveForward
@@ -65,7 +66,8 @@ def solvers() -> list[Solver]:
             for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
         ),
         WideWeights(),
-        *(solver() for solver in WEIGHTS_SOLVERS),
+        PlanesWeights(),
+        PixelsWeights(),
         NaiveForward(),
         NaiveBackwardData(),
         NaiveBackwardWeights(),

@@ -1,33 +1,21 @@
 """The reference convolution: NumPy in float64, every direction and epilogue, exact for int8.
 
 Tensors are arrays with their axes in the order of their layout in memory (N, H, W, C for NHWC).
-The three directions share one view of the work: for each tap of the filter, the part of the padded
-data that it meets is a strided view with as many positions as y. A block of taps gathered into one
-matrix turns into one matrix product for each group, so that BLAS does the arithmetic.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from types import EllipsisType
-from typing import Any
 
 import numpy as np
 
 from convfind.checking.pieces import side_by_side, slices_of
+from convfind.checking.plain_convolution import Array, Doubles, convolve, doubles
 from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
-from convfind.types import DataType, Direction
+from convfind.types import DataType
 
-Array = np.ndarray[Any, Any]
-Doubles = np.ndarray[Any, np.dtype[np.float64]]
-Tap = tuple[slice | EllipsisType, ...]
-
-#: Elements of the largest gathered matrix: 128 MiB.
-BLOCK_ELEMENTS = 2**24
 #: Results that one thread finishes.
 _FINISHED_AT_ONCE = 2**19
 
@@ -149,8 +137,8 @@ def reference_magnitude(
 
     An activation multiplies errors by its slope, and has errors of its own.
     """
-    absolute = np.abs(_doubles(first)), np.abs(_doubles(second))
-    before, added = (None if one is None else np.abs(_doubles(one)) for one in (out, bias))
+    absolute = np.abs(doubles(first)), np.abs(doubles(second))
+    before, added = (None if one is None else np.abs(doubles(one)) for one in (out, bias))
     magnitude = _scaled(problem, abs(problem.alpha), absolute)
     beta = 0.0 if problem.add_last else abs(problem.beta)
     return _magnified(problem, _with_addends(problem, magnitude, beta, before, added), before)
@@ -173,7 +161,7 @@ def _scaled(problem: ConvProblem, alpha: float, tensors: tuple[Array, Array]) ->
     logical = {
         problem.plain_name(name): _to_logical(problem, name, array) for name, array in reads.items()
     }
-    result = _convolve(problem.plain(), logical)
+    result = convolve(problem.plain(), logical)
     if alpha != 1.0:
         result *= alpha
     if problem.tensor_layout(writes).channels_last:
@@ -191,7 +179,7 @@ def _with_addends(
             raise ProblemError("bias", None, "a tensor: the problem has a bias")
         _check_shape(problem, "bias", bias)
         last = problem.tensor_layout(writes).channels_last
-        result += _doubles(bias).reshape(-1, *(() if last else (1,) * problem.spatial_rank))
+        result += doubles(bias).reshape(-1, *(() if last else (1,) * problem.spatial_rank))
     return _with_z(problem, result, beta, out)
 
 
@@ -202,12 +190,8 @@ def _with_z(problem: ConvProblem, result: Doubles, beta: float, out: Array | Non
         if out is None:
             raise ProblemError("out", None, f"the previous contents of {writes}, as beta is {beta}")
         _check_shape(problem, writes, out)
-        result += beta * _doubles(out)
+        result += beta * doubles(out)
     return result
-
-
-def _doubles(array: Array) -> Doubles:
-    return np.asarray(array).astype(np.float64, copy=False)
 
 
 def _to_logical(problem: ConvProblem, name: str, array: Array) -> Array:
@@ -221,133 +205,3 @@ def _check_shape(problem: ConvProblem, name: str, array: Array) -> None:
     expected = layout.to_memory(problem.shape(name))
     if np.shape(array) != expected:
         raise ProblemError(name, np.shape(array), f"shape {expected} in layout {layout.value}")
-
-
-def _convolve(problem: ConvProblem, tensors: dict[str, Array]) -> Doubles:
-    """Compute a plain problem, all tensors in N, C, spatial order, in their own types.
-
-    Operands become float64 block by block, in memory that each block uses again:
-    fresh pages cost more than the arithmetic.
-    """
-    if problem.direction is Direction.FORWARD:
-        return _forward(problem, tensors["x"], tensors["w"])
-    if problem.direction is Direction.BACKWARD_DATA:
-        return _backward_data(problem, tensors["y"], tensors["w"])
-    return _backward_weights(problem, tensors["x"], tensors["y"])
-
-
-def _forward(problem: ConvProblem, x: Array, w: Array) -> Doubles:
-    filters = _filters(problem, w)
-    y = np.zeros(_grouped_shape(problem, "y"))
-    for batch, taps, views in _blocks(problem):
-        data = _pad(problem, _grouped(problem, "x", x[batch]))
-        part = y[:, :, batch]
-        product = filters[..., taps].reshape(problem.groups, part.shape[1], -1) @ _gather(
-            data, views
-        )
-        part += product.reshape(part.shape)
-    return _ungrouped(problem, "y", y)
-
-
-def _backward_data(problem: ConvProblem, y: Array, w: Array) -> Doubles:
-    filters = _filters(problem, w)
-    x = np.zeros(_grouped_shape(problem, "x"))
-    for batch, group in itertools.groupby(_blocks(problem), key=lambda block: block[0]):
-        gradient = _grouped(problem, "y", y[batch])
-        columns = _columns(gradient)
-        padded = _pad(problem, x[:, :, batch])
-        for _, taps, views in group:
-            block = filters[..., taps]
-            rows = block.reshape(*block.shape[:2], -1).swapaxes(1, 2) @ columns
-            each = rows.reshape(*block.shape[0:1], block.shape[2], len(views), *gradient.shape[2:])
-            for index, view in enumerate(views):
-                padded[view] += each[:, :, index]
-        x[:, :, batch] = padded[_interior(problem)]
-    return _ungrouped(problem, "x", x)
-
-
-def _backward_weights(problem: ConvProblem, x: Array, y: Array) -> Doubles:
-    shape = problem.w_shape
-    filters = np.zeros(
-        (problem.groups, shape[0] // problem.groups, shape[1], math.prod(problem.filter))
-    )
-    for batch, taps, views in _blocks(problem):
-        data = _pad(problem, _grouped(problem, "x", x[batch]))
-        columns = _columns(_grouped(problem, "y", y[batch]))
-        part = filters[..., taps]
-        part += (columns @ _gather(data, views).swapaxes(1, 2)).reshape(part.shape)
-    return filters.reshape(shape)
-
-
-def _blocks(problem: ConvProblem) -> Iterator[tuple[slice, slice, list[Tap]]]:
-    """Cut the work: some images, some taps by number, and the taps' views of the padded data."""
-    views = [_view(problem, tap) for tap in np.ndindex(problem.filter)]
-    one = problem.x_shape[1] * math.prod(problem.y_shape[2:])
-    images = max(1, min(problem.x_shape[0], BLOCK_ELEMENTS // one))
-    taps = max(1, min(len(views), BLOCK_ELEMENTS // (one * images)))
-    for image in range(0, problem.x_shape[0], images):
-        for tap in range(0, len(views), taps):
-            yield slice(image, image + images), slice(tap, tap + taps), views[tap : tap + taps]
-
-
-def _view(problem: ConvProblem, tap: tuple[int, ...]) -> Tap:
-    positions = (
-        slice(at * dilation, at * dilation + (size - 1) * step + 1, step)
-        for at, dilation, size, step in zip(
-            tap, problem.dilation, problem.y_shape[2:], problem.stride, strict=True
-        )
-    )
-    return (..., *positions)
-
-
-def _columns(data: Array) -> Doubles:
-    """Return the matrix (groups, channels, images * positions)."""
-    return np.ascontiguousarray(data, np.float64).reshape(*data.shape[:2], -1)
-
-
-def _gather(data: Array, views: list[Tap]) -> Doubles:
-    """Return the matrix (groups, channels * taps, images * positions)."""
-    if len(views) == 1:
-        return _columns(data[views[0]])
-    shape = data[views[0]].shape
-    gathered = np.empty((*shape[:2], len(views), *shape[2:]))
-    for index, view in enumerate(views):
-        gathered[:, :, index] = data[view]
-    return gathered.reshape(shape[0], shape[1] * len(views), -1)
-
-
-def _grouped_shape(problem: ConvProblem, name: str) -> tuple[int, ...]:
-    batch, channels, *spatial = problem.shape(name)
-    return (problem.groups, channels // problem.groups, batch, *spatial)
-
-
-def _grouped(problem: ConvProblem, name: str, tensor: Array) -> Array:
-    """Reorder N, C, spatial into groups, channels of a group, N, spatial."""
-    _, channels, _, *spatial = _grouped_shape(problem, name)
-    split = tensor.reshape(tensor.shape[0], problem.groups, channels, *spatial)
-    return np.moveaxis(split, 0, 2)
-
-
-def _ungrouped(problem: ConvProblem, name: str, tensor: Doubles) -> Doubles:
-    return np.moveaxis(tensor, 2, 0).reshape(problem.shape(name))
-
-
-def _filters(problem: ConvProblem, w: Array) -> Doubles:
-    """Reorder weights into groups, output channels of a group, channels of a group, taps."""
-    out, channels = problem.w_shape[:2]
-    return _doubles(w).reshape(problem.groups, out // problem.groups, channels, -1)
-
-
-def _pad(problem: ConvProblem, data: Array) -> Array:
-    if not any(problem.padding) and not any(problem.padding_end):
-        return data
-    spatial = zip(problem.padding, problem.padding_end, strict=True)
-    return np.pad(data, ((0, 0), (0, 0), (0, 0), *spatial))
-
-
-def _interior(problem: ConvProblem) -> Tap:
-    inside = (
-        slice(begin, begin + size)
-        for begin, size in zip(problem.padding, problem.x_shape[2:], strict=True)
-    )
-    return (..., *inside)

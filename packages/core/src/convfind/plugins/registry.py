@@ -13,8 +13,6 @@ from convfind.arguments import shown, similar
 from convfind.cached import cached_property
 from convfind.device.target import DeviceKind, Target
 from convfind.errors import (
-    BackendUnavailableError,
-    ConvfindError,
     PluginError,
     ProblemError,
     SettingsError,
@@ -24,6 +22,7 @@ from convfind.heuristics import Heuristic
 from convfind.kit.completions import Completions, own_id, suffixes_for
 from convfind.plugins.domain_index import DomainIndex
 from convfind.plugins.layer_reader import LayerReader
+from convfind.plugins.lazy_backends import LazyBackends
 from convfind.plugins.manager import PluginFailure, PluginInfo, PluginManager
 from convfind.plugins.registers import (
     BackendRegistry,
@@ -79,7 +78,7 @@ class Registry:
         heuristics = _collect(manager, "convfind_register_heuristics", HeuristicRegistry)
         readers = _collect(manager, "convfind_register_layer_readers", LayerReaderRegistry)
         self._backends = backends
-        self.backends: Mapping[str, Backend] = _LazyBackends(backends)
+        self.backends: Mapping[str, Backend] = LazyBackends(backends)
         self.solvers: tuple[Solver, ...] = tuple(
             sorted((solver for solver, _ in solvers.values()), key=lambda s: s.is_last_resort)
         )
@@ -314,36 +313,6 @@ class Registry:
 def default_registry() -> Registry:
     """Return the registry of the installed plugins, built at the first call."""
     return Registry.build()
-
-
-class _LazyBackends(Mapping[str, Backend]):
-    """Backends by name, constructed at first use."""
-
-    def __init__(self, entries: Entries[type[Backend] | Backend]) -> None:
-        self._entries = entries
-        self._constructed: dict[str, Backend] = {}
-
-    def __getitem__(self, name: str) -> Backend:
-        if name not in self._constructed:
-            item, info = self._entries[name]
-            try:
-                backend = item() if isinstance(item, type) else item
-            except ConvfindError:
-                raise
-            except Exception as exc:
-                msg = f"backend {name!r} of {info.package} does not start: {exc}"
-                raise BackendUnavailableError(msg) from exc
-            self._constructed.setdefault(name, backend)
-        return self._constructed[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._entries  # the inherited method would construct the backend
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
-
-    def __len__(self) -> int:
-        return len(self._entries)
 
 
 def _collect(

@@ -9,7 +9,8 @@ from zlib import crc32
 import numpy as np
 
 from convfind.checking.accuracy import bound_of, spread_magnitude
-from convfind.checking.reference import Doubles, reference_convolution
+from convfind.checking.plain_convolution import Doubles
+from convfind.checking.reference import reference_convolution
 from convfind.problem import ConvProblem
 from convfind.runtime.tensors import tensor_view
 from convfind.solver import Solver

@@ -8,8 +8,9 @@ import numpy as np
 
 from convfind.cached import cached_property
 from convfind.checking.guards import POISON
+from convfind.checking.plain_convolution import Doubles
 from convfind.checking.random_data import integer_data, random_operands
-from convfind.checking.reference import Doubles, Right, reference_magnitude, right_result
+from convfind.checking.reference import Right, reference_magnitude, right_result
 from convfind.problem import ConvProblem
 from convfind.testing.tensors import Array, Bytes, filled_memory
 

@@ -1,0 +1,119 @@
+"""Few channels a group on GPUs, channels last: the weight gradient."""
+
+from __future__ import annotations
+
+import math
+
+from convfind.device.target import Target
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config, ConfigValue
+from convfind.solver.defines import DefineValue
+from convfind.solver.search_space import Constraint, Parameter, SearchSpace
+from convfind.types import DataType
+from convfind_solvers_direct.gpu.weights import GpuWeights, Split, parts_of
+from convfind_solvers_direct.window import Window, window
+
+_UNITS = 32
+#: Work-groups that fill a unit where items have channels in fours, as they do where taps are few.
+_LANES, _MOST_WIDE_TAPS, _WIDE_GROUPS_A_UNIT = 4, 9, 3
+#: Sums that an item keeps of filters with more taps in a row than these.
+_MOST_WIDE_SUMS, _NARROW = 48, 16
+#: Sums, gradients and a row of x of an item; so many gradients always fit.
+_MOST_KEPT, _FEW_GRADIENTS = 128, 28
+
+
+class PixelsWeights(GpuWeights):
+    """Channels last."""
+
+    channels_last = True
+
+    def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
+        if target.local_memory < 4 * 256 * shape.taps[1]:
+            return Rejected(Reason.LOCAL_MEMORY, f"needs {4 * 256 * shape.taps[1]} bytes")
+        if shape.images * math.prod(shape.out) >= 2**31:
+            return Rejected(Reason.SIZE_LIMIT, "positions of all images")
+        return APPLICABLE
+
+    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+        """Four channels an item where their sums fit registers."""
+        config = super().default_config(problem, target)
+        shape = window(problem)
+        if not _can_be_wide(shape, problem.dtype):
+            return config
+        rows = 2 if shape.stride[1] > 1 else 4
+        config = config.replace(lanes=_LANES, rows=min(rows, shape.out[0]), columns=2)
+        wanted = _WIDE_GROUPS_A_UNIT * target.compute_units // self._split(shape, config).groups
+        return config.replace(parts=parts_of(wanted))
+
+    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
+        """As all, and lanes only for float32."""
+        space = super().search_space(problem, target)
+        is_wide = _can_be_wide(window(problem), problem.dtype)
+        lanes = Constraint(
+            "lanes",
+            lambda config: is_wide or config.integer("lanes") == 1,
+            "four channels of float32 with few weights of their own each",
+        )
+        sums = (width := window(problem).taps[1]) * self._chunk(window(problem), target)
+        kept = Constraint(
+            "sums",
+            lambda config: (
+                not self._is_stepped(problem)
+                or config.integer("rows") * config.integer("columns")
+                <= max(_FEW_GRADIENTS, _MOST_KEPT - sums - width - config.integer("columns"))
+            ),
+            "sums, gradients and x have to fit registers together",
+        )
+        return SearchSpace(space.parameters, (*space.constraints, lanes, kept))
+
+    def _is_stepped(self, problem: ConvProblem) -> bool:
+        # Floats with few taps leave room for the offsets, and were measured so.
+        few = math.prod(window(problem).taps) <= _MOST_WIDE_TAPS
+        return not few or problem.dtype is not DataType.FLOAT32
+
+    def _chunk(self, shape: Window, target: Target) -> int:
+        rows = super()._chunk(shape, target)
+        width = shape.taps[1]
+        return rows if width <= _NARROW else min(rows, max(1, _MOST_WIDE_SUMS // width))
+
+    def _macros(self, shape: Window, config: Config, target: Target) -> dict[str, DefineValue]:
+        units = _UNITS // config.integer("lanes")
+        return {"CHANNELS_LAST": True, "CHUNK": self._chunk(shape, target), "UNITS": units}
+
+    def _split(self, shape: Window, config: Config) -> Split:
+        units = shape.groups * shape.filters * shape.channels
+        steps = -(-shape.out[0] // config.integer("rows"))
+        steps *= -(-shape.out[1] // config.integer("columns"))
+        return Split(-(-units // _UNITS), shape.images * steps, ())
+
+    def _extra(self, shape: Window) -> dict[str, ConfigValue]:
+        return {"columns": 7 if shape.stride[1] > 1 else 4, "lanes": 1}
+
+    def _parameters(self, shape: Window) -> tuple[Parameter, ...]:
+        return (
+            Parameter("columns", (1, 2, 4, 7, 8), "columns of y that an item takes at a time"),
+            Parameter("lanes", (1, _LANES), "channels of an item"),
+        )
+
+    def _constraints(self, shape: Window) -> tuple[Constraint, ...]:
+        return (
+            Constraint(
+                "registers",
+                lambda config: (
+                    config.integer("rows") * config.integer("columns") * config.integer("lanes")
+                    <= 64
+                ),
+                "what is multiplied has to fit them",
+            ),
+        )
+
+
+def _can_be_wide(shape: Window, dtype: DataType) -> bool:
+    return (
+        dtype is DataType.FLOAT32
+        and shape.channels == shape.filters == 1
+        and shape.groups % _LANES == 0
+        and math.prod(shape.taps) <= _MOST_WIDE_TAPS
+    )
