@@ -29,7 +29,7 @@ from rich.table import Table
 import convfind
 from convfind.problem.text import read_layer_file
 
-#: What one sample lasts at least.
+#: The least duration of a sample.
 SAMPLE_SECONDS = 0.01
 
 _DIRECTIONS = {"fwd": "forward", "bwd-data": "backward-data", "bwd-weights": "backward-weights"}
@@ -166,7 +166,7 @@ def compared(
         sides = [("before", before), ("after", after)]
         for name, side in sides if turn % 2 else reversed(sides):
             times[name].append(side.ask("sample", key=key, calls=calls)["ms"])
-    # What else the machine does only makes samples slower.
+    # Other work of the machine only makes samples slower.
     least = {name: min(samples) for name, samples in times.items()}
     return Row(key, solver, own, least["before"], least["after"])
 

@@ -83,7 +83,7 @@ LARGER: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
 
 @dataclass(slots=True)
 class Result:
-    """What all reports of one solver come to."""
+    """All reports of one solver, summed up."""
 
     solver: str
     problems: int = 0

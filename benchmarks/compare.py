@@ -59,7 +59,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is compared."""
+    """The things that are compared."""
 
     layouts: tuple[str, ...]
     solvers: tuple[str, ...]  # patterns

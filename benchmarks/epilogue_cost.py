@@ -1,4 +1,4 @@
-"""What an epilogue costs: each layer fused and plain, both as a find has them, interleaved.
+"""The cost of an epilogue: each layer fused and plain, both as a find has them, interleaved.
 
 A ratio is the time of the fused convolution over that of the plain one; where a tensor is added,
 over that of the plain one and of reading the tensor as fast as a copy of it is read.

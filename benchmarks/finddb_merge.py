@@ -1,4 +1,4 @@
-"""What merging databases costs: seconds and memory for two that share half of their problems."""
+"""The cost of merging databases: seconds and memory for two that share half of their problems."""
 
 from __future__ import annotations
 

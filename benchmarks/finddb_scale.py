@@ -1,4 +1,4 @@
-"""What the find database costs: a hit, a miss, a store, at a thousand to ten million problems."""
+"""The cost of the find database: a hit, a miss, a store, at a thousand to ten million problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What immediate mode's first choice costs: its time in a find over that of the fastest.
+"""The cost of immediate mode's first choice: its time in a find over that of the fastest.
 
     python benchmarks/first_choices.py benchmarks/layers/resnet50.txt -n 4 --device opencl:cpu
 

@@ -25,7 +25,7 @@ from convfind.handle import Handle
 from convfind.problem import ConvProblem
 from convfind.problem.text import read_layer_file
 
-#: What the id of a solver ends in that compiles sizes in.
+#: The end of the id of a solver that compiles sizes in.
 FIXED = "-fixed"
 
 

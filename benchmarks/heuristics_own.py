@@ -361,7 +361,7 @@ def _target(data: Path, dataset: Dataset) -> Target:
 
 
 def _index_costs(dataset: Dataset, target: Target) -> Costs:
-    """What choosing by the throughput index among the solvers of a record costs: log slowdowns."""
+    """Return the cost of choosing by the throughput index within a record: log slowdowns."""
     installed = default_registry().solvers_for(target)[0]
     solvers = {versioned_id(solver): solver for solver in installed}
     names = [name for name in dataset.solvers if name in solvers]

@@ -1,4 +1,4 @@
-"""What hiprtc makes of the kernels: registers, memory, occupancy by architecture; needs no GPU.
+"""The kernels as hiprtc compiles them: registers, memory, occupancy by architecture; needs no GPU.
 
 A row is a solver with all that it launches in its default configurations, of the problems given or,
 without any, of the layers that the HIP backend's tests compile. A cell is the most of vector (and

@@ -1,7 +1,8 @@
 """The HIP backend on an NVIDIA GPU, beside the OpenCL backend with the same solvers and configs.
 
-ROCm is a stand-in over CUDA: AMD's compiler and devices take no part. What is compared is what the
-backends add around the same kernel source. Results are checked before they are timed.
+ROCm is a stand-in over CUDA: AMD's compiler and devices take no part. The
+comparison is of what the backends add around the same kernel source. Results are checked before
+they are timed.
 
 tests/standin_rocm/cuda/build_cuda.sh /tmp/rocm
 ROCM_PATH=/tmp/rocm python benchmarks/hip_on_h200.py benchmarks/layers/headline.txt

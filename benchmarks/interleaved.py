@@ -15,7 +15,7 @@ from convfind.problem import ConvProblem
 from convfind.runtime.backend import InvokeArgs
 from peers.timing import Contestant, host_timer
 
-#: What one sample should last at least, so that a clock's step and a launch do not count.
+#: The least duration of a sample, so that a clock's step and a launch do not count.
 SAMPLE_MS = 2.0
 
 

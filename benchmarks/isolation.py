@@ -1,4 +1,4 @@
-"""What a child for candidates costs, and whether anything is lost where processes are killed.
+"""The cost of a child for candidates, and whether anything is lost where processes are killed.
 
 python benchmarks/isolation.py [DEVICE] [--kills N]
 

@@ -1,4 +1,4 @@
-"""What convfind adds around the kernels: import, applicability, look-up, find, run."""
+"""The overheads of convfind around the kernels: import, applicability, look-up, find, run."""
 
 from __future__ import annotations
 

@@ -5,10 +5,10 @@
     python benchmarks/plain_products.py benchmarks/layers/headline.txt --device opencl:nvidia \
         --peers pytorch --direction fwd,bwd-data,bwd-weights --solvers "$SOLVERS"
 
-Of most families `--solvers` takes those without matrix instructions. Winograd's unfused solvers
+For most families `--solvers` takes those without matrix instructions. Winograd's unfused solvers
 choose tiles with them where these are expected to be quicker: here none fits the device, and no
-record names one; pipelined ones refuse devices on which these are quicker: here they do not. What
-is compiled is searched for such instructions; what is found goes to stderr.
+record names one; pipelined ones refuse devices on which these are quicker: here they do not.
+Compiled code is searched for such instructions; those found go to stderr.
 """
 
 from __future__ import annotations

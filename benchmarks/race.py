@@ -56,7 +56,7 @@ class Times(Protocol):
 
 @dataclass
 class Tally:
-    """What races have cost and found so far."""
+    """The cost and the finds of races so far."""
 
     problems: int = 0
     programs: set[Program] = field(default_factory=set)
@@ -170,7 +170,7 @@ def _race(
 
 
 def _entry(solvers: list[Solver], ran: Mapping[str, float]) -> FindEntry:
-    """What a find would record."""
+    """Return the record that a find would make."""
     ranked = sorted(
         (one for one in solvers if one.solver_id in ran), key=lambda s: ran[s.solver_id]
     )

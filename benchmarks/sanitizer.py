@@ -91,7 +91,7 @@ PLANTED = Job("", "the planted fault")
 
 @dataclass(slots=True)
 class Findings:
-    """What one tool says, by job; of a program's own words the last come first."""
+    """The words of one tool, by job; a program's own last words come first."""
 
     tool: str
     clean: int = 0

@@ -75,7 +75,7 @@ MUST_SPILL = Program(Spilling("benchmarks", "spilling"))
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What the assembler says of a kernel; of memory, bytes of an item."""
+    """The assembler's figures of a kernel; memory in bytes of an item."""
 
     entry: str
     registers: int | None  # None: nothing was said

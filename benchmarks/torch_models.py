@@ -55,7 +55,7 @@ class Row:
         return around
 
 
-#: What a GPU is judged by, most important first.
+#: The figures by which a GPU is judged, most important first.
 TABLE = (
     *(Row("inference", name) for name in ("mobilenet_v2", "resnet50", "vgg16")),
     Row("inference", "resnet50", "tf32"),

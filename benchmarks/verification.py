@@ -1,4 +1,4 @@
-"""What checks cost: the share of a cold find that goes into references and comparisons.
+"""The cost of checks: the share of a cold find that goes into references and comparisons.
 
     python benchmarks/verification.py benchmarks/layers/resnet50.txt -n 4 --device opencl:cpu
 
@@ -30,7 +30,7 @@ from convfind.checking.workbench import Candidate
 from convfind.problem import ConvProblem
 from convfind.problem.text import read_layer_file
 
-#: What is timed, and under which name; what runs within another of these counts there.
+#: The calls that are timed, and their names; a call within another of these counts there.
 _PARTS = (
     (ConvDraw, "make_ready", "reference"),
     (ConvDraw, "make_ready_again", "checksum"),

@@ -92,6 +92,19 @@ def test_no_promise_in_a_comment() -> None:
     assert not found(words)
 
 
+def test_no_sentence_of_code_begins_with_a_word_that_hides_its_noun() -> None:
+    begins = re.compile(
+        r"""(?:^\s*#:? |"{3}|[.:] )(?:Of |What |That which )(?![^.]*\?)""", re.MULTILINE
+    )
+    wrong = [
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for path, text in texts()
+        if path.suffix == ".py" and "src" in path.parts
+        for match in begins.finditer(text)
+    ]
+    assert not wrong
+
+
 def test_tox_runs_the_slow_tests_that_pytest_leaves_out() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert settings["tool"]["pytest"]["ini_options"]["addopts"][-2:] == ["-m", "not slow"]

@@ -14,7 +14,7 @@ _CACHE = 32 << 20
 
 
 def describe() -> Target:
-    """Return the target. What changes from day to day has no place in it."""
+    """Return the target. Properties that change from day to day have no place in it."""
     return Target(
         backend="numpy",
         name="NumPy",

@@ -23,6 +23,6 @@ def convfind_register_solvers(register: SolverRegistry) -> None:
     from convfind.backend_kit.library_gemm.solvers import library_gemm_solvers
     from convfind.types import DataType
 
-    # Of int8 cuBLAS multiplies multiples of four rows and columns only.
+    # cuBLAS multiplies int8 only in multiples of four rows and columns.
     types = (DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16)
     register.extend(library_gemm_solvers("cuda", features=["cublas"], dtypes=types))

@@ -12,7 +12,7 @@ from convfind_backend_cuda.errors import checked
 from convfind_backend_cuda.queue import DEFAULT, Queue
 from convfind_backend_cuda.stream import Event, capture_check
 
-#: What others may pass for a stream: they wait themselves, or the default stream's other name.
+#: Streams as others may pass them: they wait themselves, or the default stream's other name.
 _NO_STREAM = -1
 LEGACY_STREAM = 1
 

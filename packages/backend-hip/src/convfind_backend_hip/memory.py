@@ -10,7 +10,7 @@ from convfind.device.target import Target
 from convfind_backend_hip.errors import checked
 from convfind_backend_hip.stream import Event
 
-#: What others may pass for a stream: they wait themselves, and the names of the default stream.
+#: Streams as others may pass them: they wait themselves, and the names of the default stream.
 _NO_STREAM = -1
 _DEFAULT_STREAM = 0
 _NOT_OF_ROCM = (1, 2)

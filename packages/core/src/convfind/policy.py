@@ -125,12 +125,13 @@ class Policy:
         mode = FindMode.parse(mode, "mode")
         return cls().with_changes(mode=mode, **changes)
 
-    def with_changes(self, **changes: Any) -> Policy:
+    def with_changes(self, **given: Unpack[PolicyFields]) -> Policy:
         """Return a copy with some fields changed; a changed ``mode`` brings its own fields.
 
         Raises:
             SettingsError: an unknown field, or a value that its field does not take.
         """
+        changes: dict[str, Any] = {**given}
         if not changes.keys() <= _NAMES:
             field = min(changes.keys() - _NAMES)
             names = similar(field, self.__slots__) or self.__slots__
@@ -225,7 +226,7 @@ Mode = FindMode | str | int
 POLICY_FIELDS = frozenset(FindKeywords.__annotations__)
 
 
-#: What a mode sets unless it says otherwise below.
+#: Fields that a mode sets unless it says otherwise below.
 _NEUTRAL: dict[str, Any] = {
     "use_db": True,
     "on_miss": OnMiss.MEASURE,

@@ -222,7 +222,7 @@ def _open_for_reading(path: Path) -> lmdb.Environment:
     try:
         return lmdb.open(os.fsencode(path), subdir=False, readonly=True, max_dbs=tables, mode=0o600)
     except lmdb.Error:
-        # Also where the folder is read-only. What is wrong with the file itself is raised again.
+        # Also where the folder is read-only. Faults of the file itself are raised again.
         return lmdb.open(os.fsencode(path), subdir=False, readonly=True, max_dbs=tables, lock=False)
 
 

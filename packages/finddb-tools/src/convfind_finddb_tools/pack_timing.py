@@ -27,7 +27,7 @@ TOLERANCE = 0.5
 _LAUNCH_MS = {DeviceKind.CPU: 0.05}
 _LAUNCH_MS_ELSEWHERE = 0.005
 
-#: What contradicts a record is measured so often: a busy moment passes, a wrong record stays.
+#: A contradicted record is measured so often: a busy moment passes, a wrong record stays.
 _TRIES = 3
 
 

@@ -15,7 +15,7 @@ from convfind.handle.convolution import Convolution
 from convfind.runtime.backend import InvokeArgs
 from convfind_torch.place import Place
 
-#: What kernels expect addresses to be multiples of; PyTorch's allocator gives more.
+#: Kernels expect addresses to be multiples of it; PyTorch's allocator gives more.
 _ALIGNMENT = 16
 
 #: Pieces of memory whose buffers are kept.

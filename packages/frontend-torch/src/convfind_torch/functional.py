@@ -325,5 +325,5 @@ def _layer(name: str) -> Layer:
     return anonymous(name, current_options())
 
 
-#: What `torch.compiler.assume_constant_result` sets, which would import the compiler.
+#: The mark that `torch.compiler.assume_constant_result` sets, which would import the compiler.
 _layer._dynamo_marked_constant = True  # type: ignore[attr-defined]

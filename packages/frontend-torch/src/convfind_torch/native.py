@@ -61,7 +61,7 @@ def backward_kernel(device_type: str) -> tuple[Any, Any]:
 
 def deterministic() -> bool:
     """Return whether the program asks for the same bits in every run."""
-    # What `torch.backends.cudnn.deterministic` reads, at a tenth of its cost.
+    # The flag that `torch.backends.cudnn.deterministic` reads, at a tenth of its cost.
     is_set: bool = torch._C._get_cudnn_deterministic()
     return is_set or bool(torch.are_deterministic_algorithms_enabled())
 

@@ -209,7 +209,7 @@ class Promises(NamedTuple):
 
 
 class Watched:
-    """What tells that constants have changed: versions, places, and one number of each."""
+    """Marks that change with constants: versions, places, and one number of each."""
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
         """Watch tensors as they are now. Raises `Unsuited` for such as count no changes."""

@@ -12,9 +12,9 @@ from convfind_networks.errors import BindingError
 from convfind_networks.graph import Graph
 from convfind_networks.tensor_type import Array, TensorType
 
-#: What callers give for inputs: shapes or constant arrays by input, sizes by dimension.
+#: Inputs as callers give them: shapes or constant arrays by input, sizes by dimension.
 Shapes = Mapping[str, Any]
-#: What importers get for each input: its type, or its contents where they are constant.
+#: An input as importers get it: its type, or its contents where they are constant.
 Bound = Mapping[str, TensorType | Array]
 
 

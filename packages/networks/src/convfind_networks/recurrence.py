@@ -15,7 +15,7 @@ from convfind_networks.ops import BinaryFunction, Concat, Linear, Slice, Split, 
 MOST_STEPS = 4096
 
 Function = Callable[[Value], Value]
-#: What a step hands to the next one: the result, and the cell of an LSTM.
+#: The state that a step hands to the next one: the result, and the cell of an LSTM.
 State = Sequence[Value]
 
 

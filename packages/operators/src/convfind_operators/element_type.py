@@ -61,7 +61,7 @@ class ElementType(StrEnum):
         return _UNIT_ROUNDOFF.get(self, 0.0)
 
 
-#: What whole numbers that 32 bits with a sign cannot hold are computed in.
+#: The type of computation for whole numbers that 32 bits with a sign cannot hold.
 _ARITHMETIC = {
     ElementType.INT64: ElementType.INT64,
     ElementType.UINT32: ElementType.INT64,

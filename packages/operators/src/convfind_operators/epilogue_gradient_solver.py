@@ -24,7 +24,7 @@ _LANES = 256
 _GROUPS, _GROUPS_OF_GPU = 4, 32
 #: Rows, or vectors of positions, for which a part of a sum is worth its place.
 _LEAST_ROWS = 16
-#: What launches can count along an axis on every runtime.
+#: The most that launches can count along an axis on every runtime.
 _MOST_PARTS = 2**15
 
 

@@ -25,7 +25,7 @@ _MOST_FLOATS = 2**16
 #: Positions of a register tile, and results of the depthwise filter at a time: of 32 registers of
 #: 16 floats, and of 16 of 8.
 _MANY_REGISTERS, _FEW_REGISTERS = (12, 8), (6, 4)
-#: What kernels count as an int, in lines of vectors too.
+#: The most that kernels count as an int, in lines of vectors too.
 _LARGEST = 2**26
 #: Work-items a core at most, so that cores have as much to do.
 _ITEMS_PER_CORE = 8

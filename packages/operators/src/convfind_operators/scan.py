@@ -128,7 +128,7 @@ class CumulativeSumProblem(Scan):
         """True if sums begin at the end."""
         return self.reverse
 
-    #: What elements are added with, and what sums begin with.
+    #: The function that adds elements, and the number that sums begin with.
     _accumulate: ClassVar[Callable[..., Array]] = staticmethod(np.cumsum)
     _first: ClassVar[int] = 0
 

@@ -12,7 +12,7 @@ from convfind_operators.lines import LineWalk
 from convfind_operators.operand import Shape, packed_strides
 from convfind_operators.walk import MOST_AXES, View, Walk
 
-#: What each slab is reduced by, and what their results are.
+#: The reduction of each slab, and that of the results of slabs.
 STAGES: Final = {
     "SUM": ("SUM", "SUM"),
     "MEAN": ("SUM", "MEAN"),

@@ -14,7 +14,7 @@ from convfind.types import DataType
 from convfind_solvers_fft.codegen import SIZES
 from convfind_solvers_fft.geometry import LEAST_STEP
 
-#: What all solvers of the family take.
+#: The domain of all solvers of the family.
 DOMAIN = Domain(
     dtypes=(DataType.FLOAT32,),
     ranks=(2,),

@@ -37,7 +37,7 @@ class CpuSolver(TunableSolver):
     """A float32 convolution in one direction and one family of layouts."""
 
     kind: ClassVar[str]  # in the solver's id
-    #: Of the peak, what other families reach on the problems that both take.
+    #: The share of the peak that other families reach on the problems that both take.
     direct_share: ClassVar[float]
     algorithm = Algorithm.FFT
     is_dynamic = True

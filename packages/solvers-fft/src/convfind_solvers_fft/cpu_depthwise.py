@@ -18,7 +18,7 @@ from convfind_solvers_fft.cpu import VECTOR, CpuSolver, transform_operations
 from convfind_solvers_fft.geometry import Tiling, tiling_of
 
 ITEMS_PER_CORE = 4
-#: Of the peak that transforms in the cache reach.
+#: The share of the peak that transforms in the cache reach.
 TRANSFORM_SHARE = 0.35
 
 

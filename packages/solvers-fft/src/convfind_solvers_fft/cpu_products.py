@@ -19,7 +19,7 @@ from convfind_solvers_fft.cpu import CpuSolver
 
 #: Points lie so many floats more apart than they need: a cache line.
 SKEW = 16
-#: Of the peak that transforms to and from memory reach.
+#: The share of the peak that transforms to and from memory reach.
 TRANSFORM_SHARE = 0.14
 _DEFAULT_CHUNK = 64
 _CHUNK = Parameter("chunk_mib", (4, 16, _DEFAULT_CHUNK, 256), "most memory of a part of the tiles")

@@ -32,7 +32,7 @@ from convfind_solvers_fft.view import View
 
 #: Real matrices of a point: products of complex numbers by three of real ones.
 _PARTS = 3
-#: What the product reads at a time.
+#: The product reads so many numbers at a time.
 _UNIT = 4
 _TILE_K = 16
 _DEFAULT_CHUNK = 512

@@ -38,7 +38,7 @@ _PACKED_AT_ONCE, _ALONE = 4, 0.1
 #: Numbers of runs that are tried: of filters, and with each of them of positions; and so many of
 #: those that give every core as many.
 _TRIED, _EVEN = 16, 8
-#: What a slower core is late with, in parts of its last work-item.
+#: The delay of a slower core, in parts of its last work-item.
 _LATE = 1 / 16
 
 
@@ -128,7 +128,7 @@ def _longest(columns: int, rows: int, groups: int, run: int, share: int, cores: 
     smaller = groups * -(-columns // run) * -(-rows // share) - whole
     rest = (groups * columns * rows - whole * run * share) / max(1, min(cores, smaller))
     longest = whole // cores * run * share + rest
-    # Of items that are not smaller than one of them some core gets an equal share, rounded up.
+    # Some core gets an equal share, rounded up, of items that are not smaller than one of them.
     kinds = ((run * share, along * across), (right * share, across), (run * below, along))
     items = 0
     for size, count in sorted((*kinds, (right * below, 1)), reverse=True):

@@ -25,7 +25,7 @@ def _symmetric(m: int, r: int, *points: Fraction | int) -> Transform:
 
 F2X3 = _symmetric(2, 3, 1)
 F4X3 = _symmetric(4, 3, Fraction(5, 8), Fraction(3, 2))
-#: Of weight gradients: 3 taps from tiles of 4 x 4 results; its data transform is that of F(4, 3).
+#: For weight gradients: 3 taps from tiles of 4 x 4 results; its data transform is that of F(4, 3).
 F3X4 = _symmetric(3, 4, Fraction(5, 8), Fraction(3, 2))
 #: The same of tiles of 5 x 5 and 6 x 6 results.
 F3X5 = _symmetric(3, 5, Fraction(3, 8), Fraction(7, 8), Fraction(13, 8))
@@ -35,7 +35,7 @@ F4X5 = _symmetric(4, 5, Fraction(1, 2), 1, 2)
 F5X4 = _symmetric(5, 4, Fraction(1, 2), 1, 2)
 F4X7 = _symmetric(4, 7, Fraction(3, 8), Fraction(7, 8), Fraction(5, 4), Fraction(9, 4))
 F7X4 = _symmetric(7, 4, Fraction(3, 8), Fraction(7, 8), Fraction(5, 4), Fraction(9, 4))
-#: Of two taps, along every second value, for stride 2.
+#: For two taps, along every second value, with stride 2.
 _F2X2 = _symmetric(2, 2, Fraction(3, 4))
 _F4X2 = _symmetric(4, 2, Fraction(3, 8), Fraction(5, 4))
 F2X3_S2, F4X3_S2 = strided(_F2X2), strided(_F4X2)

@@ -14,7 +14,7 @@ from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.types import AccuracyClass, DataType, Direction
 from convfind_solvers_winograd.cook_toom import Transform
 
-#: What transforms of filters with stride 1 take, and with stride 2.
+#: The domains of transforms of filters with stride 1, and with stride 2.
 _EITHER = Domain(
     dtypes=(DataType.FLOAT32,),
     ranks=(2,),
@@ -26,7 +26,7 @@ STRIDED = _EITHER.without(Trait.DILATION)
 MOST_DILATION = 16
 #: From this growth of rounding errors on, the problem must accept to lose bits.
 _RELAXED_GROWTH = 10.0
-#: What rounds a single product: data, filter, product and result.
+#: The roundings of a single product: data, filter, product and result.
 _ROUNDED = 4
 
 

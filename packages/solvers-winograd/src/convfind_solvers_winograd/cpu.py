@@ -31,7 +31,7 @@ from convfind_solvers_winograd.geometry import count_tiles, filled, geometry
 VECTOR = 16
 #: Private memory of a work-item; more than this overruns stacks.
 MOST_PRIVATE = 3 << 20
-#: What transforms cost, in products of a channel and a filter: fits of one core's times.
+#: The cost of transforms, in products of a channel and a filter: fits of one core's times.
 TRANSFORM_COST = 12.0
 #: Share of the arithmetic peak that products reach.
 _BEST_SHARE = 0.75

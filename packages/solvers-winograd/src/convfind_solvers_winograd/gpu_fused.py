@@ -81,9 +81,9 @@ TILES = {
     4: (FusedTile(32, 32, 4, 8, 8, 1), FusedTile(32, 32, 8, 8, 8, 1)),
     6: (FusedTile(32, 32, 2, 4, 8, 3), FusedTile(16, 32, 4, 4, 8, 3)),
 }
-#: What these reached on an H200, in FLOP/s a unit.
+#: The rate that these reached on an H200, in FLOP/s a unit.
 _RATES = {4: 142e9, 6: 94e9}
-#: What comes before and after the sum takes as long as so many channels of it.
+#: Work before and after the sum takes as long as so many channels of it.
 _AROUND = 12
 _MEANINGS = {
     "tiles": "tiles of a work-group",

@@ -21,13 +21,13 @@ from convfind_solvers_winograd.gpu import OneLaunchSolver, index
 from convfind_solvers_winograd.gpu_product import tensor_core_products
 from convfind_solvers_winograd.gpu_sizes import ConvSizes, FilterOrder, filter_launch
 
-#: What gpu_fused_mma.cl has in a work-group.
+#: The work-group of gpu_fused_mma.cl.
 _THREADS, _TILES, _FILTERS, _CHANNELS = 256, 32, 32, 8
 #: Channels that it copies at a time.
 _COPIED = 4
 #: Channels whose sum tensor cores, which cut off what they add up, leave precise enough.
 _LONGEST = 512
-#: Of a work-group alone on a unit of an H200: a step, and what comes before and after the sum.
+#: Times of a work-group alone on a unit of an H200: a step, and the work around the sum.
 _STEP_SECONDS, _OTHER_SECONDS = 1.75e-6, 6.5e-6
 
 

@@ -20,12 +20,12 @@ from convfind_solvers_winograd.gpu import OneLaunchSolver, index
 
 #: Points of so many channels or filters fit the registers of a work-item.
 MOST = 3
-#: What gpu_few_channels.cl and gpu_few_filters.cl have in a work-group.
+#: The work-group of gpu_few_channels.cl and gpu_few_filters.cl.
 _THREADS, _FILTERS, _TILES = 128, 64, 32
 _LANES = 8  # of few filters: items of a tile
 #: Work-groups of gpu_few_channels.cl on a unit at a time.
 _RESIDENT = 2
-#: Of a unit of an H200: tiles of a channel and a filter in a second, beside what memory takes.
+#: The rate of a unit of an H200: tiles of a channel and a filter in a second, without memory.
 _FEW_CHANNELS_RATE, _FEW_FILTERS_RATE = 3.3e9, 0.9e9
 
 

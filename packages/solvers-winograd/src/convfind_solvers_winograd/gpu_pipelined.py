@@ -22,7 +22,7 @@ from convfind_solvers_winograd.algorithms import F4X3
 from convfind_solvers_winograd.gpu import OneLaunchSolver, index, regions
 from convfind_solvers_winograd.gpu_sizes import ConvSizes, filter_launch
 
-#: What gpu_pipelined.cl has: items of a work-group, tiles of a block, filters of a product,
+#: The sizes of gpu_pipelined.cl: items of a work-group, tiles of a block, filters of a product,
 #: work-groups that transform a block's data, and its results, bytes of a block's counters, and
 #: those in front of all blocks'.
 _THREADS, _BLOCK, _COLUMNS, _PARTS, _COUNTERS, _FIRST_COUNTERS = 128, 64, 64, 16, 96, 128

@@ -48,13 +48,13 @@ from convfind_solvers_winograd.gpu_weights_wgmma import (
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 #: Sums are not split into parts shorter than this.
 _SHORTEST = 128
-#: What reading a part takes beside its bytes.
+#: The cost of reading a part beside its bytes.
 _PART_SECONDS = 0.7e-6
 _CHANNELS = 32  # of a work-group of the result's transform
 #: The host's part in a launch, beside which the device works.
 _HOST_SECONDS = 7e-6
-#: Of tiles of more than 4 x 4 gradients, whose transforms leave places on a unit free, bytes take
-#: so many times as long.
+#: Bytes take so many times as long for tiles of more than 4 x 4 gradients, whose transforms leave
+#: places on a unit free.
 _LARGE_TILES = 1.15
 #: Items of the transforms to blocks; tiles of a group of them, channels last or first.
 _BLOCK_GROUP = 256
@@ -248,7 +248,7 @@ class WeightsSolver(GpuSolver, TunableSolver):
         image = max(problem.elements(name) for name in "xy") // problem.x_shape[0]
         tiles = prod(-(-size // self.transform.r) for size in problem.y_shape[2:])
         channels = max(filled(sizes.channels), filled(sizes.filters))
-        # What fills up the four regions of tiles, at most.
+        # The padding of the four regions of tiles, at most.
         points = problem.groups * channels * (tiles + 4 * BLOCK_UNIT)
         padding = max(abs(pad) for pad in problem.padding)
         return max(image, points, problem.elements("w"), padding)

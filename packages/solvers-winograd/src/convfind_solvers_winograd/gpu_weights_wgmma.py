@@ -16,7 +16,7 @@ from convfind_solvers_winograd.gpu_weights_cover import Cover
 
 #: Tiles of the image that a step of the kernel takes, and steps that stay together.
 _STEP, _TOGETHER = 32, 2
-#: What rows, columns and the sum are filled up to.
+#: Rows, columns and the sum are filled up to multiples of these.
 BLOCK_UNIT = 64
 #: Small products in bfloat16, of parts cut off, lose less than the rounding of plain sums from
 #: these lengths on, of F(m, r).

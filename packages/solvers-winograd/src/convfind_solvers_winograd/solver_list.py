@@ -36,7 +36,7 @@ def solvers() -> list[Solver]:
     return cpu_solvers() + gpu_solvers()
 
 
-#: What F(2, 3) takes: the smallest of transforms leaves float16's precision.
+#: The domain of F(2, 3): the smallest of transforms leaves float16's precision.
 _FLOATS = (DataType.FLOAT32, DataType.FLOAT16)
 #: Transforms on CPUs, the axes of their filters, and whether weights are transformed ahead.
 _CPU_VARIANTS = (
@@ -56,7 +56,7 @@ _CPU_STRIDED_VARIANTS = (
     (F8X3_UP2, Direction.BACKWARD_DATA, (True, False)),
     (F4X3_UP2, Direction.BACKWARD_DATA, (True,)),
 )
-#: Of the gradients of the weights: transform, axes, layouts (those with stride 2 lose in NCHW).
+#: For the gradients of the weights: transform, axes, layouts (those with stride 2 lose in NCHW).
 _CPU_WEIGHTS_VARIANTS = (
     (F3X4, 2, (False, True)),
     (F5X4, 2, (False, True)),

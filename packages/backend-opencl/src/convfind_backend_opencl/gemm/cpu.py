@@ -27,7 +27,7 @@ _PARAMETERS = (
 )
 #: Share of the peak of a large product.
 _BEST_SHARE = 0.85
-#: What a float costs beside products, in operations: of tensors, one that is read in rows as they
+#: The cost of a float beside products, in operations: of tensors, one that is read in rows as they
 #: lie, of weights, and of columns, which are written for a product, or by one to be summed.
 _SOURCE_COST, _ROW_COST, _RESULT_COST, _WEIGHT_COST = 50, 120, 37, 100
 _COLUMN_COST, _SUMMED_COLUMN_COST = 195, 75

@@ -151,9 +151,10 @@ def check_in_place(form: TensorForm, address: int) -> None:
         raise DeviceError(msg)
 
 
-#: What libraries call at the end of a tensor of ours: C's ``time``, which writes the time where the
-#: tensor has its address. They call at any moment: while an exception is raised, which a function
-#: of Python would lose, or when the interpreter is gone. So the call leaves a mark and no more.
+#: The function that libraries call at the end of a tensor of ours: C's ``time``, which writes the
+#: time where the tensor has its address. They call at any moment: while an exception is raised,
+#: which a function of Python would lose, or when the interpreter is gone. So the call leaves a mark
+#: and no more.
 _MARK = ctypes.cast(ctypes.CDLL(None).time, c_void_p).value
 
 

@@ -65,7 +65,7 @@ class Fingerprints:
         self._items, self._groups = items_on(session.target), groups_on(session.target)
         self._sums = np.empty(self._groups, np.uint64)
         self._sums_there = self._device.allocate(self._sums.nbytes)
-        #: What nobody knows who writes into memory.
+        #: A secret from all who write into memory.
         self.seed = int(np.random.default_rng().integers(2**63))
         self._invokers: dict[tuple[int, int], Invoker] = {}
 

@@ -23,7 +23,7 @@ FINALIST_FACTOR = 1.3
 
 _MIN_SAMPLES = 3
 _MIN_ROUNDS = 5  # however long they take
-#: What a final may lose, as a share of the fastest finalist's time, except with this probability.
+#: The loss of a final, as a share of the fastest finalist's time, except with this probability.
 _LOSS, _DOUBT = 0.01, 0.05
 
 _NORMAL = NormalDist()
@@ -57,9 +57,9 @@ class Sampling:
 USUAL = Sampling(samples=60, seconds=0.15, final_seconds=0.3)
 #: Samples that show who in a race is close to the best; the others race no further.
 FIRST_ROUND = 3
-#: What is enough of a race's only finalist, whose time nobody's is compared with, ...
+#: Enough for a race's only finalist, whose time nobody's is compared with, ...
 ALONE_WIDTH, ALONE_SAMPLES = 0.04, 9
-#: ... and of several: a network's layers are won by so many finals that only the mean counts.
+#: ... and for several: a network's layers are won by so many finals that only the mean counts.
 RACE_LOSS = 0.0025
 QUICK = Sampling(samples=24, seconds=0.04, final_seconds=0.1)
 

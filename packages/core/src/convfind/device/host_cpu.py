@@ -8,7 +8,7 @@ from pathlib import Path
 
 _CPU_INFO = Path("/proc/cpuinfo")
 _LEVELS = {"avx512f": "-avx512", "avx2": "-avx2"}
-#: What Linux and Windows call the numbers, on x86 and on Arm.
+#: The numbers' names on Linux and Windows, on x86 and on Arm.
 _NUMBERS = (
     r"cpu family\s*:\s*(?P<family>\d+)\s+model\s*:\s*(?P<model>\d+)",
     r"CPU implementer\s*:\s*(?P<implementer>\w+)[^\0]*?CPU part\s*:\s*(?P<part>\w+)",

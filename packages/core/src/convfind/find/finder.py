@@ -49,7 +49,7 @@ def find(
     if decision.action is Action.ESTIMATE:
         estimates = estimate(plain, session, policy, screening, known.solutions)
         return tally.result(estimates.solutions, FindOrigin.FALLBACK, estimates.rejected)
-    # What measures is imported where something is measured: a database's answers do without.
+    # Measuring is imported only where something is measured: a database's answers do without.
     from convfind.find.search import Search
 
     session.registry.find_started(plain, session.target, len(screening.candidates))

@@ -23,7 +23,7 @@ from convfind.problem.contract import Problem
 from convfind.runtime.session import Session
 from convfind.solver import Solver, asking, versioned_id
 
-#: Of the best solvers of the plain problem so many are candidates for one with an epilogue.
+#: So many of the plain problem's best solvers are candidates for one with an epilogue.
 PLAIN_BEST = 3
 
 #: The source whose word is each solver's own.
@@ -254,7 +254,7 @@ def _kinship(identity: str, target: Target) -> str | None:
     other = identity.split("|")
     if len(other) < 5 or identity in target.identities:
         return None
-    # Of a GPU there is one compiler behind all runtimes, of a CPU each runtime has its own.
+    # A GPU has one compiler behind all runtimes; for a CPU each runtime has its own.
     is_same_compiler = other[1] == target.platform or target.kind is DeviceKind.GPU
     if other[3] == target.arch and is_same_compiler:
         names = {name.split("|")[2] for name in target.identities}

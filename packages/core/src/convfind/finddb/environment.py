@@ -25,7 +25,7 @@ from convfind.finddb.use_marker import UseMarker
 Result = TypeVar("Result")
 Transaction: TypeAlias = "lmdb.Transaction[bytes]"
 
-#: What LMDB raises when it meets a page that cannot be.
+#: Errors that LMDB raises when it meets a page that cannot be.
 CORRUPT = (
     lmdb.CorruptedError,
     lmdb.PageNotFoundError,

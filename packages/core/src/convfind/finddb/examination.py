@@ -11,7 +11,7 @@ import sys
 import lmdb
 from lmdb.verify import VerifyError, verify
 
-#: What LMDB raises that tells nothing about the file.
+#: Errors of LMDB that tell nothing about the file.
 _HARMLESS = (lmdb.ReadersFullError, lmdb.MapResizedError)
 
 

@@ -36,7 +36,7 @@ def file_system(path: Path, mounts: str) -> str | None:
         if len(fields) < 3:
             continue
         point = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[1]))
-        # Of two mounts on one point the later hides the earlier.
+        # The later of two mounts on one point hides the earlier.
         if path.is_relative_to(point) and len(point.parts) >= deepest:
             deepest, kind = len(point.parts), fields[2]
     return kind

@@ -24,7 +24,7 @@ from convfind.solver.recipe import Recipe
 from convfind.types import Layout
 
 Array = np.ndarray[Any, Any]
-#: What a problem has where it has an operand.
+#: The options that give a problem these operands.
 _ASKED_FOR_BY = {"bias": "bias=True", "z": "add=True"}
 
 Finish = Callable[[], Any]  # waits where the caller gets an array, and returns the caller's result
@@ -44,7 +44,7 @@ class Convolution:
     device: Device
     invoker: Invoker
     workspace_size: int  # bytes that a run needs
-    #: What binding fixed, by name: w and packed weights.
+    #: Operands that binding fixed, by name: w and packed weights.
     bound: Mapping[str, DeviceBuffer] = field(default_factory=dict)
 
     def enqueue(self, args: InvokeArgs) -> None:

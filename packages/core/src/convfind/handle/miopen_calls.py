@@ -175,9 +175,22 @@ class MIOpenCalls:
             for found in solutions
         )
 
-    def run_solution(self, solution: Solution, **tensors: object) -> Any:
+    def run_solution(
+        self,
+        solution: Solution,
+        *,
+        x: object = None,
+        w: object = None,
+        y: object = None,
+        bias: object = None,
+        z: object = None,
+        out: object = None,
+        workspace: object = None,
+    ) -> Any:
         """Run a solution, found here or loaded from a file (``RunSolution``)."""
-        return self.handle.prepare(solution).run(**tensors)
+        return self.handle.run(
+            solution, x=x, w=w, y=y, bias=bias, z=z, out=out, workspace=workspace
+        )
 
     # -- small parts ----------------------------------------------------------------------------
 

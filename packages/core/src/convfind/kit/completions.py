@@ -13,7 +13,7 @@ from convfind.problem.traits import EPILOGUE_TRAITS
 from convfind.solver.contract import Solver
 
 _EPILOGUE, _COPIES = Composed.suffix, Copied.suffix
-#: What may stand behind an id, by whether a problem has an epilogue, and gaps or several layouts.
+#: Suffixes of an id, by whether a problem has an epilogue, and gaps or several layouts.
 _SUFFIXES: Final = {
     (False, False): (),
     (True, False): (_EPILOGUE,),

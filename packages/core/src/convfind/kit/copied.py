@@ -19,7 +19,7 @@ from convfind.solver.contract import Solver, TunableSolver
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, Step, align, relocated
 from convfind.types import Layout
 
-#: What copies bring into the form that a solver wants.
+#: The traits that copies remove.
 COPIED_TRAITS: Final = frozenset({Trait.GAPS, Trait.MIXED_LAYOUTS})
 
 

@@ -87,7 +87,7 @@ class Epilogue:
         return ScalarArg(value, self.arithmetic)
 
 
-#: What leaves sums as they are.
+#: The epilogue that leaves sums as they are.
 NO_EPILOGUE = Epilogue()
 
 

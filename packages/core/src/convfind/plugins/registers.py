@@ -132,7 +132,7 @@ class ProblemTypeRegistry(_Register[type[Problem]]):
         return getattr(item, "kind", None)
 
 
-#: What every problem type has as a property or method; fields of a dataclass may be the others.
+#: Members that every problem type has as a property or method; dataclass fields may be the others.
 _MEMBERS = ("plain", "operand")
 
 

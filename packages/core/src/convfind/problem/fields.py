@@ -204,7 +204,7 @@ FIELDS: tuple[Field, ...] = (
 #: Those of the tail by their names there.
 TAIL = {field.key: field for field in FIELDS if field.key}
 
-# What every new problem is asked, looked up once.
+# Questions to every new problem, looked up once.
 _CHECKS = tuple((field.name, field.checked) for field in FIELDS)
 _RELATED = tuple((field, field.name, of) for field in TAIL.values() if (of := field.usual_of))
 _OTHERS = tuple(field for field in TAIL.values() if field.usual_of is None)

@@ -49,7 +49,7 @@ FIRST_TRAITS: Final[frozenset[str]] = frozenset(
 )
 
 
-#: What becomes of sums that are complete: a solver takes all of them or none, mostly.
+#: Work on sums that are complete: a solver takes all of it or none, mostly.
 EPILOGUE_TRAITS: Final[frozenset[Trait]] = frozenset(
     {Trait.BIAS, Trait.ADD, Trait.ACTIVATION, Trait.ADD_LAST}
 )

@@ -26,7 +26,7 @@ from convfind.solver.search_space import SearchSpace
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: What plugins and runtimes may raise without ending a find. An interrupt is the user's.
+#: Exceptions that plugins and runtimes may raise without ending a find. An interrupt is the user's.
 FAILURES = (Exception, SystemExit)
 
 _LONGEST = 300  # characters of a reason that is passed on

@@ -56,7 +56,7 @@ class DeviceChecks:
         self._report.problems.append(problem.key)
         if solution.packed:
             self._repeat("bound weights", lambda: memory.run_packed(numbers.memory), correct)
-        # What a run on other data leaves in memory does not matter to the next one.
+        # Leftovers of a run on other data do not matter to the next one.
         other = Numbers.clipped(problem, self._seed + 1)
         self._run("other data", lambda: memory.run_after(other.memory), other)
         whole = Numbers.whole(problem, self._seed)

@@ -78,7 +78,7 @@ class Task:
         """The mean of these members, for problems of the kinds of the chosen ones."""
         weights, biases = net.side_by_side(members)
         count = len(self.sight.mean)
-        # What a device adds to the first layer is one number for each unit: a bias of its own.
+        # A device adds one number for each unit to the first layer: a bias of its own.
         biases[0] = biases[0] + weights[0][:, count:].T
         weights[0] = np.ascontiguousarray(weights[0][:, :count])
         unseen = self.fitting & chosen

@@ -185,7 +185,7 @@ def train_networks(
     if teaching is None:
         return [task.network(nets[0], slice(None), np.ones(len(part), np.bool_))]
     shares = _shares(part.rows[:, _DTYPE], teaching.apart)
-    # What is rare is too little to learn from: its student learns from everything.
+    # Rare problems are too few to learn from: their student learns from everything.
     own = [chosen & ~fitting for chosen in shares]
     own = [flags if 2 * flags.sum() >= teaching.apart else ~fitting for flags in own]
     lessons = _lessons(task, nets, own, teaching.made, recipe.seed)

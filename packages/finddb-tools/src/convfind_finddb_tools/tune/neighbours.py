@@ -11,7 +11,7 @@ from convfind_finddb_tools.tune.order import Seed
 
 #: Problems are neighbours where batch, channels and image differ by no more than this factor each.
 REACH = 2.0
-#: What was within this factor of the best on a neighbour is worth measuring.
+#: Configs within this factor of the best on a neighbour are worth measuring.
 _CLOSE = 1.25
 
 

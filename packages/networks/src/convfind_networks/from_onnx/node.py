@@ -140,7 +140,7 @@ class OnnxNode(Composer):
         return found
 
 
-#: What adds an operator to a graph, and returns its results.
+#: A function that adds an operator to a graph, and returns its results.
 OnnxOperator = Callable[[OnnxNode], Imported | tuple[Imported, ...]]
 #: Such functions by the operator's name.
 OnnxOperators = Mapping[str, OnnxOperator]

@@ -14,5 +14,5 @@ class ValueSequence:
     values: tuple[Value, ...] = ()
 
 
-#: What a name in a model stands for.
+#: The meaning of a name in a model.
 Imported = Value | ValueSequence

@@ -77,7 +77,7 @@ class AtenNode(Composer):
         return self.binary(function, self.typed(a, dtype), self.typed(b, dtype))
 
 
-#: What adds an operator to a graph, and returns its results.
+#: A function that adds an operator to a graph, and returns its results.
 AtenOperator = Callable[[AtenNode], Value | tuple[Value, ...]]
 #: Such functions by the operator's name.
 AtenOperators = Mapping[str, AtenOperator]

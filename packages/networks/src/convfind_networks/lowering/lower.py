@@ -60,7 +60,7 @@ from convfind_networks.ops import (
 if TYPE_CHECKING:
     from convfind.plugins.registry import Registry
 
-#: What lowers each operation. Views need nothing: their memory is that of their input.
+#: The function that lowers each operation. Views need nothing: their memory is that of their input.
 _LOWERINGS: dict[type[Op], Lowering] = {
     Activate: elementwise.activate,
     ArgReduce: selection.arg_reduce,

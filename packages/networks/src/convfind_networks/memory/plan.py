@@ -15,7 +15,7 @@ from types import MappingProxyType
 from convfind_networks.graph import Graph
 from convfind_networks.memory.blocks import Block, View, blocks_of
 
-#: What offsets in the arena are multiples of, for any device.
+#: Offsets in the arena are multiples of it, for any device.
 ALIGNMENT = 512
 
 

@@ -120,7 +120,7 @@ class CumulativeSum(Op):
     exclusive: bool = False
     reverse: bool = False
 
-    #: What elements are added with, and what sums begin with.
+    #: The function that adds elements, and the number that sums begin with.
     _accumulate: ClassVar[Callable[..., Array]] = staticmethod(np.cumsum)
     _first: ClassVar[int] = 0
 

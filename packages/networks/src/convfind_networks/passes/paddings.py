@@ -41,7 +41,7 @@ def _padded(op: Op, pad: Pad) -> Op | None:
         case MaxPool(window=window, indices=False) if pad.value == float("-inf"):
             return replace(op, window=replace(window, **_grown(window, pad)))
         case AveragePool(window=window) if pad.value == 0:
-            # What was padded explicitly counts in the divisor; padding of the pool's own would
+            # Explicit padding counts in the divisor; padding of the pool's own would
             # have to as well.
             if window.is_padded and not op.count_include_pad:
                 return None

@@ -25,7 +25,7 @@ from convfind_networks.plan.posing import Posing
 from convfind_networks.plan.recipes import recipe_of
 from convfind_networks.plan.schedule import ARENA, Place, Port, Schedule, Task
 
-#: What places within a buffer are multiples of: any device's kernels may read from there.
+#: Places within a buffer are multiples of it: any device's kernels may read from there.
 _ALIGNMENT = 512
 
 
@@ -120,7 +120,7 @@ class _Solved:
         return self.recipe.workspace if self.packs is not None else self.recipe.total_workspace
 
 
-#: What recipes name beside operands.
+#: Names that recipes have beside operands.
 _OWN = ("workspace", "packed")
 
 

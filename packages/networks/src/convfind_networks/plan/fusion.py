@@ -11,7 +11,7 @@ from convfind_networks.graph import Node
 from convfind_networks.layouts import LaidOut
 from convfind_networks.lowering import Call
 
-#: What a launch costs beside the time of its kernel on CPU runtimes, in ms.
+#: The cost of a launch beside the time of its kernel on CPU runtimes, in ms.
 LAUNCH_MS = 0.006
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from convfind_networks.plan.explanation import PlanExplanation
     from convfind_networks.plan.profile import Profile
 
-#: What memory of the host must begin at a multiple of, for devices to use it in place.
+#: Memory of the host must begin at a multiple of it for devices to use it in place.
 _HOST_ALIGNMENT = 64
 #: Bytes of an array that a plan keeps from one run to the next, at most: binding another one takes
 #: the host 0.1 ms, of which long runs do not notice.

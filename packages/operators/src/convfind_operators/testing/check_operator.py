@@ -21,7 +21,7 @@ from convfind_operators.solver_list import solver_of
 
 #: Bytes before and behind each operand.
 _GUARD = 8 * WORKSPACE_ALIGNMENT
-#: What a single element of an input becomes, one after the other.
+#: Values that a single element of an input becomes, one after the other.
 _NOT_FINITE = (np.nan, np.inf, -np.inf)
 
 #: Compiled programs of each device: problems share programs, and compiling takes longest.

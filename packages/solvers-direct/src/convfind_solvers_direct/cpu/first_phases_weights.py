@@ -36,7 +36,7 @@ _MANY, _FEW = (8, 9, 2), (6, 6, 1)
 _MOST_SUMS = 2**19
 #: A part of fewer tiles spends its time on clearing and transforming sums: then a part a core.
 _TILES_OF_PART = 112
-#: What pixels of y cost beside their products, in products of a filter: their transforms.
+#: The cost of pixels of y beside their products, in products of a filter: their transforms.
 _REST = 21.0
 
 

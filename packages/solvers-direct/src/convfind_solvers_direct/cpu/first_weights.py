@@ -29,7 +29,7 @@ from convfind_solvers_direct.window import Window, window
 
 #: Room for copied rows of x and for a tile of y, in floats.
 _STRIP_FLOATS, _TILE_FLOATS = 16384, 8192
-#: What rows of several bands should take, to be fetched from the level-1 cache.
+#: The bytes that rows of several bands should take, to be fetched from the level-1 cache.
 _ROOM = 8192
 
 
@@ -43,7 +43,7 @@ class _Registers:
     tile_floats: int  # of y, which is read again for the next sums
 
 
-#: Of 32 registers of 16 floats, and of 16 of 8: there y must stay in the level-1 cache.
+#: For 32 registers of 16 floats, and for 16 of 8: there y must stay in the level-1 cache.
 _MANY, _FEW = _Registers(28, 32, 8, _TILE_FLOATS), _Registers(6, 7, 4, _TILE_FLOATS // 2)
 #: The share of the peak that leaves edges and sums of tiles out, channels last and first.
 _LAST_SHARE, _FIRST_SHARE = 0.85, 0.6

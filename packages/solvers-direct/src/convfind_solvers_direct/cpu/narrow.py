@@ -27,7 +27,7 @@ from convfind_solvers_direct.window import Window, window
 
 #: Room for copied rows of the source and for sums, in floats.
 _STRIP_FLOATS, _SUM_FLOATS, _LINE_FLOATS = 65536, 16384, 8192
-#: What these should take, channels first, to be fetched from the level-1 cache.
+#: The bytes that these should take, channels first, to be fetched from the level-1 cache.
 _ROOM = 8192
 #: Registers for sums, and for these and the weights of a column of taps: of 32 of 16 floats, and
 #: pairs of 16 of 8.

@@ -14,7 +14,7 @@ from convfind_solvers_direct.cpu.phases import BLOCK, POINTS, PRODUCT_SHARE, Pha
 from convfind_solvers_direct.cpu.solver import VECTOR, CpuSolver, first_layer_index
 from convfind_solvers_direct.window import window
 
-#: What results cost beside their products, in products.
+#: The cost of results beside their products, in products.
 _REST = 90.0
 
 

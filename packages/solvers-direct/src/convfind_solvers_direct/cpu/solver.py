@@ -21,7 +21,7 @@ VECTOR = 16
 ITEMS_PER_CORE = 4
 #: FLOP that a CPU core does while it moves a byte.
 BALANCE = 15
-#: What floats cost first layers beside products, in operations of the peak: of the source, of
+#: The cost of floats in first layers beside products, in operations of the peak: source,
 #: weights, which are packed or summed, and of results, channels first and channels last.
 _SOURCE_COST, _WEIGHT_COST = 20, 150
 _FIRST_RESULT_COST, _LAST_RESULT_COST = 75, 10

@@ -60,7 +60,7 @@ class _Tile:
     copied: int  # elements of the image that an item copies
 
 
-#: What solvers for first layers and last ones take.
+#: The domain of solvers for first layers and last ones.
 ONE_GROUP = GpuDirect.domain.without(Trait.GROUPS)
 
 

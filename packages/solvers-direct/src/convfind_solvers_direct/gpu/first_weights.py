@@ -37,8 +37,8 @@ _FEWEST_ITEMS, _MOST_ITEMS, _WAVE = 32, 256, 32
 _MOST_FILTER_ITEMS = 16
 #: Positions of a usual tile.
 _MOST_POSITIONS = 224
-#: What takes as long as an item's copy: sums of all items, and what a tile takes at all. Fitted to
-#: 104 configs of six layers on an H200, from which it is 13 % off (root mean square).
+#: Work that takes as long as an item's copy: sums of all items, and a tile's own. Fitted to 104
+#: configs of six layers on an H200, from which it is 13 % off (root mean square).
 _SUMS_OF_COPY, _COPIES_OF_TILE = 5.7, 2500
 #: Channels last, copies of rows of y of whole 4 KiB in float32 took so many times as long.
 _ALIGNED, _ALIGNED_TIMES = 1024, 1.6

@@ -23,9 +23,9 @@ from convfind_solvers_direct.window import Window, window
 MOST_FLOATS = 12288
 #: Columns beyond an item's four on each side.
 _REACH = 4
-#: Of as few as these NVIDIA's compiler spills where two rows are one code: it aims too low.
+#: With as few as these NVIDIA's compiler spills where two rows are one code: it aims too low.
 _FEW_TAPS = 15
-#: What a work-group's start costs, in rows.
+#: The cost of a work-group's start, in rows.
 _START_ROWS = 6
 #: Elements up to which the kernel counts in 32 bits.
 _MOST_FOURS = 2**30

@@ -31,7 +31,7 @@ from convfind_solvers_direct.window import Window, window
 
 _OLDEST = 80  # mma.sync with TF32, cp.async
 _CHANNELS = (4, 8)
-#: Of a lane, two weights of a tap take four registers.
+#: Two weights of a tap take four registers of a lane.
 _MOST_TAPS = 9
 #: From this length on, the error of split floats is below ordinary summation error.
 _SHORTEST = 32
@@ -45,7 +45,7 @@ _LOCAL_MEMORY = 160 * 1024
 _RESIDENT_ITEMS, _START_ROWS = 512, 6
 _MOST_ITEMS = 256
 _MOST_GROUPS = 2**31 - 1
-#: What TF32 products reach, by the peak of plain arithmetic; the share of the bandwidth. Copies and
+#: Products in TF32 by the peak of plain arithmetic, and the share of the bandwidth. Copies and
 #: products add up: 23 and 40 us were measured where these give 21 and 42.
 _PRODUCTS_SHARE, _BANDWIDTH_SHARE = 3.3, 0.91
 

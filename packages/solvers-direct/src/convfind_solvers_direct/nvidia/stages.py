@@ -31,14 +31,14 @@ _SMALLEST = 28 * 28
 #: Up to few taps memory is what takes the time. From these up to many, eight rows spill whatever
 #: registers an item has; beyond those sums take so long that starting apart gains nothing.
 _FEW_TAPS, _MANY_TAPS = 36, 49
-#: Of a work-group: items, and of few taps on small planes the elements of a stage.
+#: A work-group's items, and for few taps on small planes the elements of a stage.
 _USUAL_ITEMS = 224
 _SMALL, _STAGE_OF_SMALL = 32 * 32, 56 * 56
 #: NVIDIA's OpenCL runs no larger work-groups.
 _MOST_ITEMS = 256
-#: Of a unit: local memory, of which each work-group takes some more than it asks for.
+#: A unit's local memory, of which each work-group takes some more than it asks for.
 _UNIT_MEMORY, _MEMORY_MORE = 228 * 1024, 1024
-#: What an item can make use of.
+#: The registers that an item can make use of.
 _MOST_REGISTERS = 128
 #: More for an item that adds to old results, where work-groups a unit do not set its limit.
 _OLD_REGISTERS = 16

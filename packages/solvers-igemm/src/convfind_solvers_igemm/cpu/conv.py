@@ -51,7 +51,7 @@ class CpuProduct(CpuSolver):
     _cached: ClassVar[int] = CACHED_FLOATS
     #: Panels of weights for each part of the filters.
     _products: ClassVar[int] = 1
-    #: What the throughput index counts beside products.
+    #: The cost that the throughput index counts beside products.
     _costs: Costs
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:

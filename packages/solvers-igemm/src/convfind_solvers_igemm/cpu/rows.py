@@ -28,7 +28,7 @@ _MOST_TAPS = 64
 _STRIP_FLOATS = 16384
 #: The share of the peak: vectors end with the rows, and a strip is copied for each tile.
 _BEST_SHARE = 0.65
-#: What is gathered is copied once for all taps; channels first it comes from a plane each.
+#: Gathered data is copied once for all taps; channels first it comes from a plane each.
 _FIRST_COSTS = Costs(source=100.0, result=120.0, gathered=10.0)
 _LAST_COSTS = Costs(source=30.0, result=10.0, gathered=10.0)
 

@@ -22,7 +22,7 @@ from convfind_solvers_igemm.cpu.solver import CACHED_FLOATS, VECTOR, CpuSolver
 _SOURCE = KernelSource("convfind_solvers_igemm", "kernels/cpu_bwd_weights.cl")
 _DEPTH = 256
 _BEST_SHARE = 0.8
-#: What floats cost, in operations: of x and y, of sums, and gathered where
+#: The cost of floats, in operations: of x and y, of sums, and gathered where
 #: channels are first and last.
 _SOURCE_COST, _SUM_COST = 30, 36
 _FIRST_GATHER_COST, _LAST_GATHER_COST = 75, 10

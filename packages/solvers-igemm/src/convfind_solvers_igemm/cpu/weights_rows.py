@@ -24,7 +24,7 @@ from convfind_solvers_igemm.cpu.weights import weights_index
 
 _SOURCE = KernelSource("convfind_solvers_igemm", "kernels/cpu_bwd_weights_rows.cl")
 _DEPTH = 256
-#: What a float that is copied into a strip costs, in operations, and what one of a line costs.
+#: The cost of a float that is copied into a strip, in operations, and of one of a line.
 _STRIP_COST, _LINE_COST = 10, 30
 #: A window of one tap has nothing to share.
 _ONE_TAP_SHARE = 0.9

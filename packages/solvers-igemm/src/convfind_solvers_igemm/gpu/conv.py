@@ -25,7 +25,7 @@ _MOST_TAPS = 32
 _MOST_WASTE = 0.25
 #: Channels that a tile has at least.
 _FEWEST_CHANNELS = 16
-#: What gathering leaves of the speed of a plain product.
+#: The share of a plain product's speed that gathering leaves.
 _EFFICIENCY = {_RUN: 0.9, _CHANNELS: 1.0, _POSITIONS: 1.0, _TABLE: 0.7}
 _ORDINARY = Tile(64, 64, 16, 8, 8)
 #: Single elements are read best along so many positions.
@@ -133,7 +133,7 @@ class ConvSolver(GpuSolver):
         gather = _gather(shape, tile)
         short = gather in (_RUN, _TABLE) and _extents(shape, tile)[1] < _SHORT_LINE
         efficiency = _EFFICIENCY[gather] * (_SHORT_LINE_EFFICIENCY if short else 1.0)
-        # What is looked up pays the more, the more results each item has.
+        # Looking up pays the more, the more results each item has.
         large = tile.block[0] * tile.block[1] >= 128
         return efficiency * _SMALL_TABLE if gather == _TABLE and not large else efficiency
 

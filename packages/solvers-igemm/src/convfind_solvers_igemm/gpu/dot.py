@@ -33,7 +33,7 @@ _WORD = 4
 _MOST_WORDS = 2**31 - 2**16
 _PACK_GROUP = 64
 _PACK_SECONDS = 4e-6
-#: What the products of a word take beside one of floats.
+#: The time of a word's products beside one of floats.
 _SLOWER = 2.0
 
 

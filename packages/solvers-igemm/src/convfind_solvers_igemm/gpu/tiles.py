@@ -91,7 +91,7 @@ MATRIX_RATES = {
     tile.with_matrices: rate for tile, rate in RATES.items() if tile.threads % _MATRIX_WAVE == 0
 }
 _ALL_RATES = RATES | MATRIX_RATES
-#: What comes before and after the sum of a tile takes as long as so many of its steps.
+#: Work before and after the sum of a tile takes as long as so many of its steps.
 _AROUND = 25
 
 

@@ -13,7 +13,7 @@ from convfind_solvers_igemm.gpu.tiles import Tile
 
 #: Values of GATHER in gpu_weights.cl.
 _RUN, _CHANNELS, _TABLE = 0, 1, 3
-#: What gathering leaves of the speed of a plain product.
+#: The share of a plain product's speed that gathering leaves.
 _EFFICIENCY = {_RUN: 0.95, _CHANNELS: 1.0, _TABLE: 0.65}
 #: Sums are not split into parts shorter than this.
 _SHORTEST = 256

@@ -65,7 +65,7 @@ from convfind_solvers_igemm.nvidia.tiles import (
 
 PACKAGE = "convfind_solvers_igemm"
 _ARCH = "sm_90"
-#: What gathering leaves of the measured speed.
+#: The share of the measured speed that gathering leaves.
 _EFFICIENCY = {PIECES: 1.0, EACH: 0.65, FLAT: 0.68, FLAT_PIECES: 0.9}
 #: Rates by products.
 _KINDS = {1: "tf32", 2: "mixed", 3: "split"}

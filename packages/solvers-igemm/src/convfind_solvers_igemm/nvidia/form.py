@@ -17,7 +17,7 @@ from convfind_solvers_igemm.gpu.geometry import Axes, GpuGeometry, gpu_geometry
 from convfind_solvers_igemm.nvidia.tiles import EXTRA_ROWS, MatrixTile
 
 SIZES = {DataType.FLOAT32: 4, DataType.FLOAT16: 2, DataType.BFLOAT16: 2}
-#: What the solvers that have kernels in inline PTX take, before they are of a direction and layout.
+#: The domain of solvers with kernels in inline PTX, before they are of a direction and layout.
 DOMAIN = Domain(
     dtypes=tuple(SIZES),
     traits=FIRST_TRAITS - {Trait.GAPS} | EPILOGUE_TRAITS,

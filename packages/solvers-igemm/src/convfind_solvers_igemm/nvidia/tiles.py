@@ -16,7 +16,7 @@ _ROW_BYTES = 128
 EXTRA_ROWS = 8
 #: With taps of a line that share rows: so many stages are fetched before two lines are through.
 _MOST_LINE_STAGES = 4
-#: What an item needs beside its sums, with split floats beside two of each.
+#: The registers that an item needs beside its sums, with split floats beside two of each.
 _BESIDE_SUMS, _BESIDE_PARTS = 48, 64
 #: Local memory that each work-group takes beside its own.
 _RESERVED = 1024

@@ -21,7 +21,7 @@ from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, Step, i64
 from convfind.types import Algorithm, DataType, Direction
 
-#: What the library multiplies; sums are float32, of int8 int32.
+#: Types that the library multiplies; sums are float32, of int8 int32.
 DTYPES = (DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16, DataType.INT8)
 _NARROW = (DataType.FLOAT16, DataType.BFLOAT16)
 #: FLOP that a device does while it moves a byte.

@@ -10,7 +10,7 @@ from convfind_networks.graph import Value
 from convfind_networks.importing import NotSupported
 from convfind_networks.ops import Gather, ReduceFunction
 
-#: What dots stand for, from the last axis on: characters that no equation has.
+#: Stand-ins for dots, from the last axis on: characters that no equation has.
 _DOTS = "9876543210"
 
 
