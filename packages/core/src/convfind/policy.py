@@ -125,8 +125,8 @@ class Policy:
         mode = FindMode.parse(mode, "mode")
         return cls().with_changes(mode=mode, **changes)
 
-    def with_changes(self, **given: Unpack[PolicyFields]) -> Policy:
-        """Return a copy with some fields changed; a changed ``mode`` brings its own fields.
+    def with_changes(self, mode: Mode | None = None, **given: Unpack[PolicyFields]) -> Policy:
+        """Return a copy with some fields changed; a ``mode`` brings its own fields.
 
         Raises:
             SettingsError: an unknown field, or a value that its field does not take.
@@ -136,11 +136,9 @@ class Policy:
             field = min(changes.keys() - _NAMES)
             names = similar(field, self.__slots__) or self.__slots__
             raise SettingsError("policy field", field, ", ".join(names))
-        if changes.get("mode") is not None:
-            mode = FindMode.parse(changes["mode"], "mode")
-            changes = {**_NEUTRAL, **_MODE_FIELDS[mode], **changes, "mode": mode}
-        else:
-            changes.pop("mode", None)
+        if mode is not None:
+            known = FindMode.parse(mode, "mode")
+            changes = {**_NEUTRAL, **_MODE_FIELDS[known], **changes, "mode": known}
         return replace(self, **changes)
 
     def enforced(self, enforce: FindEnforce) -> Policy:
