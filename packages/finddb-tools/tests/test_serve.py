@@ -144,7 +144,7 @@ def test_pages_have_no_scripts_and_nothing_from_elsewhere(browser: TestClient, p
 def test_devices_are_counted(browser: TestClient, target: Target) -> None:
     before, after = records(browser, "/")
     assert before["device"] == after["device"] == target.identity
-    assert (before["problems"], before["results"], before["noisy"]) == (2, 3, 1)
+    assert (before["problems"], before["records"], before["noisy"]) == (2, 3, 1)
     assert (before["quarantined"], after["quarantined"]) == (1, 0)
 
 

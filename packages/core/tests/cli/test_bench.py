@@ -149,7 +149,7 @@ def test_csv_has_the_fields_of_json(shell: Any, layer_file: Callable[[str], Path
 def test_layers_get_the_epilogue_of_the_options(
     shell: Any, layer_file: Callable[[str], Path]
 ) -> None:
-    words = ("bench", layer_file(LAYERS), "-n", "2", "--bias", "--activation", "relu")
+    words = ("bench", layer_file(LAYERS), "-n", "2", "--epilogue", "bias+relu")
     for layer in shell.json(*words, extra=(Fused(),))["layers"]:
         assert layer["problem"].endswith("_bias:1_act:relu")
         assert layer["solver"] == "mock-fused"

@@ -152,7 +152,7 @@ def test_options_may_stand_behind_an_unquoted_driver_line(shell: Any) -> None:
 
 ILLEGAL = [
     pytest.param((), 2, "no problem given", id="nothing"),
-    pytest.param(("--x", "1,2,3,3"), 2, "no problem given", id="no weights"),
+    pytest.param(("--x", "1,2,3,3"), 2, "--w is missing", id="no weights"),
     pytest.param(("--x", "1,two", "--w", "1"), 2, "'1,two'", id="not numbers"),
     pytest.param(("--x", "1,3,4,4", "--w", "1,3,5,5"), 2, "w: (1, 3, 5, 5)", id="filter"),
     pytest.param((KEY, "--x", "1,1,3,3"), 2, "--x cannot change", id="text and options"),
@@ -190,6 +190,44 @@ def test_an_epilogue_is_added_to_any_form_of_problem(shell: Any) -> None:
     for problem in (SHAPES, (LINE,), (KEY,)):
         document = shell.json("explain", *problem, "--bias", "--activation", "relu")
         assert document["problem"] == f"{KEY}_bias:1_act:relu"
+
+
+@pytest.mark.parametrize(
+    ("steps", "tail"),
+    [
+        ("bias", "_bias:1"),
+        ("bias+relu", "_bias:1_act:relu"),
+        ("add", "_add:1"),
+        ("bias+add+relu", "_bias:1_add:1_act:relu"),
+        ("bias+relu+add", "_bias:1_add:1_last:1_act:relu"),
+        ("clip:0,4", "_act:clip:0.0,4.0"),
+        ("leaky:1e+1+add", "_add:1_last:1_act:leaky:10.0"),
+    ],
+)
+def test_an_epilogue_is_steps_in_their_order(shell: Any, steps: str, tail: str) -> None:
+    document = shell.json("explain", *SHAPES, "--epilogue", steps)
+    assert document["problem"] == KEY + tail
+
+
+@pytest.mark.parametrize("steps", ["relu+bias", "relu+silu", "add+relu+add", "bias+bias"])
+def test_steps_in_another_order_are_refused(shell: Any, steps: str) -> None:
+    stderr = shell("explain", *SHAPES, "--epilogue", steps, code=2).stderr
+    assert f"--epilogue {steps}: the order is bias, then" in stderr
+
+
+def test_an_epilogue_is_given_once(shell: Any) -> None:
+    words = ("--epilogue", "bias", "--add-last", "--activation", "relu")
+    stderr = shell("explain", *SHAPES, *words, code=2).stderr
+    assert "give either --epilogue or --activation, --add-last" in stderr
+    assert "relo" in shell("explain", *SHAPES, "--epilogue", "relo", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [(SHAPES[:2], "--w"), (SHAPES[2:4], "--x"), (("--padding", "1"), "--x and --w")],
+)
+def test_a_missing_shape_is_named(shell: Any, words: tuple[str, ...], missing: str) -> None:
+    assert f"{missing} is missing" in shell("find", *words, code=2).stderr
 
 
 def test_constant_weights_are_recorded_apart(shell: Any) -> None:

@@ -49,7 +49,7 @@ Examples:
   convfind find --json "conv -n 1 -c 16 -H 14 -W 14 -k 16 -F 1" | jq .solutions[0]
   convfind find 16-14-14-3x3-16-14-14-1-1x1-1x1-1x1-0-NCHW-FP32-F
   convfind find --x 1,16,14,14 --w 16,16,3,3 --padding 1 --direction all
-  convfind find --x 1,16,14,14 --w 16,16,1,1 --constant-weights --bias --activation relu
+  convfind find --x 1,16,14,14 --w 16,16,1,1 --constant-weights --epilogue bias+relu
   convfind find conv -n 1 -c 4 -H 8 -W 8 -k 4 --mode normal --workspace-limit 0 --device opencl:cpu
 """,
 )

@@ -169,7 +169,12 @@ def read_problems(
             raise click.UsageError(f"{names} cannot change a problem that is given as text")
         first = parse_problem(text)[0]
     else:
-        if "x" not in geometry or "w" not in geometry:
+        missing = [name for name in ("x", "w") if name not in geometry]
+        if geometry and missing:
+            words = " and ".join("--" + name for name in missing)
+            shapes = "--x N,C,H,W --w K,C,R,S"
+            raise click.UsageError(f"{words} is missing: a problem by options needs {shapes}")
+        if missing:
             raise click.UsageError(
                 "no problem given: write a MIOpenDriver line, a key, or --x N,C,H,W --w K,C,R,S"
             )

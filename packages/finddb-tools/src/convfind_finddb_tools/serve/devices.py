@@ -54,7 +54,7 @@ _COLUMNS: tuple[Column[_Device], ...] = (
     Column("database", "Database", lambda one: Cell(one.database)),
     Column("device", "Device", lambda one: Cell(one.name, href=one.address)),
     Column("problems", "Problems", lambda one: number(len(one.entries)), True),
-    Column("results", "Records", lambda one: number(one.results), True),
+    Column("records", "Records", lambda one: number(one.results), True),
     Column("noisy", "Noisy", lambda one: number(one.noisy), True),
     Column("quarantined", "In quarantine", lambda one: number(one.quarantined), True),
     Column("wins", "Fastest, by algorithm", lambda one: Cell(one.wins)),

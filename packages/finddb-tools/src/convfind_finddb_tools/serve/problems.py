@@ -23,7 +23,7 @@ _COLUMNS: tuple[Column[Entry], ...] = (
     Column("time_ms", "ms", lambda entry: time_of(entry.winner), True),
     Column("spread", "Spread", lambda entry: spread_of(entry.winner), True),
     Column("workspace", "Workspace", lambda entry: workspace_of(entry.winner), True),
-    Column("results", "Records", lambda entry: number(len(entry.results)), True),
+    Column("records", "Records", lambda entry: number(len(entry.results)), True),
 )
 _DIRECTIONS = ("", "fwd", "bwd-data", "bwd-weights")
 
