@@ -164,7 +164,11 @@ def test_texts_of_a_database_are_no_html(shell: Any, tuned: Path, tmp_path: Path
 
 
 def test_the_page_needs_no_other_file(shell: Any, tuned: Path, tmp_path: Path) -> None:
-    shell("report", tuned, "--output", tmp_path / "r.html")
+    said = shell("report", tuned, "--output", tmp_path / "r.html").stdout.split()
+    size = (tmp_path / "r.html").stat().st_size
+    assert size < 1 << 20
+    assert said[-1] == "KiB"
+    assert float(said[-2]) == pytest.approx(size / 1024, rel=1e-3)
     text = (tmp_path / "r.html").read_text()
     head = text.split("<script>", 1)[0]
     assert not re.findall(r"""(?:src|href)=["'](?!data:)""", head)

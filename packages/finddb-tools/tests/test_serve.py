@@ -21,6 +21,7 @@ from convfind import Config
 from convfind.device.target import Target
 from convfind.finddb import FindDb, FindRecord, QuarantineRecord
 from convfind.problem import ConvProblem
+from convfind_finddb_tools.tune.campaign import Campaign
 from convfind_finddb_tools.tune.workload import Found, Reading, gather, update_workload
 
 pytest.importorskip("starlette", reason="Starlette is not installed")
@@ -129,7 +130,7 @@ def test_every_answer_forbids_what_is_not_its_own(stranger: TestClient) -> None:
         assert answer.headers["referrer-policy"] == "no-referrer"
 
 
-@pytest.mark.parametrize("path", ["/", "/problems", "/networks", "/compare"])
+@pytest.mark.parametrize("path", ["/", "/problems", "/networks", "/compare", "/history"])
 def test_pages_have_no_scripts_and_nothing_from_elsewhere(browser: TestClient, path: str) -> None:
     text = browser.get(path).text
     for word in ("<script", "http://", "https://", "style=", "onclick"):
@@ -215,6 +216,38 @@ def test_two_databases_are_compared_without_noise_in_the_mean(
     text = browser.get("/compare", params=query).text
     assert "0.500 times as long" in text
     assert "over 1 problems" in text
+
+
+def test_the_history_has_days_of_records_and_runs_of_tuning(
+    browser: TestClient,
+    databases: dict[str, Path],
+    store: Store,
+    record: Make,
+    target: Target,
+    problem: ConvProblem,
+) -> None:
+    day = 86400
+    old = record("solver-d", 1.5, created=10 * day)
+    store("before", old, problem=problem.with_batch(4))
+    rows = records(browser, "/history", db="before", device=target.identity)
+    assert rows[0]["day"] > rows[-1]["day"] == "1970-01-11"
+    assert rows[-1]["package"] == "solvers 1.0"
+    assert (rows[-1]["problems"], rows[-1]["records"], rows[-1]["fastest"]) == (1, 1, 1)
+    assert sum(row["records"] for row in rows) == 4
+    assert sum(row["noisy"] for row in rows) == 1
+    assert sum(row["fastest"] for row in rows) == 3
+    assert "Runs of tuning" not in browser.get("/history", params={"db": "before"}).text
+    with Campaign(databases["before"]) as campaign:
+        for why in ("interrupted", "done"):
+            campaign.journal.write("started", strategy="full", problems=9, device=target.identity)
+            campaign.journal.write("finished", problem="p", worker="w1", failure="out of memory")
+            campaign.journal.write("stopped", why=why, remaining=1)
+    text = browser.get("/history", params={"db": "before"}).text
+    assert text.index("Runs of tuning") < text.index("<td>done</td>")
+    assert text.index("<td>done</td>") < text.index("<td>interrupted</td>")
+    other = browser.get("/history", params={"db": "before", "device": "another"}).text
+    assert "interrupted" not in other
+    assert records(browser, "/history", db="before", device="another") == []
 
 
 def test_a_device_is_compared_with_itself_in_another_database(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from convfind_finddb_tools.tune.campaign import Campaign
-from convfind_finddb_tools.tune.state import read_state
+from convfind_finddb_tools.tune.state import read_runs, read_state
 
 
 def begin(campaign: Campaign) -> None:
@@ -51,6 +51,10 @@ def test_only_the_last_run_counts(tmp_path: Path) -> None:
         campaign.journal.write("started", strategy="full", workers=1, problems=6, device="d")
     state = read_state(tmp_path / "tuned")
     assert (state.finished, state.total, state.stopped) == (0, 6, "")
+    first, last = read_runs(tmp_path / "tuned")
+    assert (first.finished, first.total, first.stopped, first.remaining) == (3, 9, "interrupted", 6)
+    assert last == state
+    assert read_runs(tmp_path / "another") == ()
 
 
 def test_the_command_shows_it(shell: Callable[..., Any], tmp_path: Path) -> None:

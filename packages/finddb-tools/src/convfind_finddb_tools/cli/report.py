@@ -13,7 +13,7 @@ from convfind.cli.layer_result import csv_text
 from convfind.errors import FindDbError
 from convfind.finddb.record import QuarantineRecord
 from convfind.finddb.table import FIND, QUARANTINE
-from convfind.text import format_ms
+from convfind.text import format_bytes, format_ms
 from convfind_finddb_tools.cli.options import PATH, chosen_database, takes_selection, watched
 from convfind_finddb_tools.database import FOREIGN, Snapshot
 from convfind_finddb_tools.entry import Entry, split_key
@@ -111,7 +111,7 @@ def report(
         app.emit(document | {"devices": [_report_json(one) for one in reports]})
         return
     _print(app, reports)
-    app.print("", f"written to {output}, {len(text) / 1e6:.1f} MB")
+    app.print("", f"written to {output}, {format_bytes(len(text))}")
 
 
 def _occurrences(

@@ -26,6 +26,11 @@ def date(seconds: int) -> Cell:
     return Cell(time.strftime("%Y-%m-%d %H:%M", time.gmtime(seconds)))
 
 
+def day_of(seconds: int) -> str:
+    """Return the day of a time since 1970; nothing for 0."""
+    return time.strftime("%Y-%m-%d", time.gmtime(seconds)) if seconds else ""
+
+
 def milliseconds(ms: float) -> Cell:
     """Return a time."""
     return Cell(ms, format_ms(ms))

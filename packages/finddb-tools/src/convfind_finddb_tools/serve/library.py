@@ -12,6 +12,7 @@ from convfind_finddb_tools.database import Snapshot, database_path
 from convfind_finddb_tools.entry import Entry, split_key
 from convfind_finddb_tools.quarantine import Quarantined, quarantined
 from convfind_finddb_tools.selection import Selection
+from convfind_finddb_tools.tune.state import State, journal_path, read_runs
 from convfind_finddb_tools.tune.workload import WorkloadLine, read_workload, workload_path
 
 
@@ -51,6 +52,11 @@ class Library:
         workload = workload_path(path)
         return _contents(path, _stamp(path), workload, _stamp(workload))
 
+    def runs(self, name: str) -> tuple[State, ...]:
+        """Read what `convfind tune` did to a database. Raises `KeyError` for another name."""
+        path = self._paths[name]
+        return _runs(path, _stamp(journal_path(path)))
+
 
 def _stamp(path: Path) -> tuple[int, int]:
     """Return what changes with the content of a file."""
@@ -77,3 +83,8 @@ def _contents(path: Path, _: tuple[int, int], workload: Path, __: tuple[int, int
             configs,
             read_workload(workload),
         )
+
+
+@lru_cache(maxsize=4)
+def _runs(path: Path, _: tuple[int, int]) -> tuple[State, ...]:
+    return read_runs(path)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from convfind_finddb_tools.serve.comparison import compare
 from convfind_finddb_tools.serve.devices import devices
+from convfind_finddb_tools.serve.history import history
 from convfind_finddb_tools.serve.networks import networks
 from convfind_finddb_tools.serve.problem import problem
 from convfind_finddb_tools.serve.problems import problems
@@ -17,6 +18,7 @@ NAVIGATION: Mapping[str, tuple[str, Page]] = {
     "/problems": ("Problems", problems),
     "/networks": ("Networks", networks),
     "/compare": ("Compare", compare),
+    "/history": ("History", history),
 }
 
 #: All of them; the page of one problem is reached by links.

@@ -1,4 +1,4 @@
-"""`State`: how far the last run on a database is, read from its journal by anybody."""
+"""`State`: how far a run on a database is or was, read from its journal by anybody."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class WorkerState:
 
 @dataclass(slots=True)
 class State:
-    """The last run on a database.
+    """A run on a database.
 
     Attributes:
         total: problems that the run was to tune, those of earlier runs included.
@@ -79,33 +79,41 @@ def read_state(database: Path) -> State:
     Raises:
         FindDbError: no run ever tuned into it.
     """
-    folder = state_folder(database)
-    journal = folder / "journal.jsonl"
+    runs = read_runs(database)
+    if not runs:
+        raise FindDbError(f"no run ever tuned into {database}; `convfind tune run` does")
+    state = runs[-1]
+    state.is_running = _is_locked(state_folder(database) / "lock")
+    if not state.is_running:
+        state.dashboard = ""
+    return state
+
+
+def journal_path(database: Path) -> Path:
+    """The journal of the runs on a database; where none ever was, it is missing."""
+    return state_folder(database) / "journal.jsonl"
+
+
+def read_runs(database: Path) -> tuple[State, ...]:
+    """Read all runs on a database, the last one last; whether that one still runs is left open."""
     decoder = msgspec.json.Decoder(_Line)
-    state: State | None = None
+    runs: list[State] = []
     try:
-        with journal.open("rb") as file:
+        with journal_path(database).open("rb") as file:
             for text in file:
                 try:
                     line = decoder.decode(text)
                 except msgspec.MsgspecError:
                     continue  # cut short by a crash, or being written
                 if line.event == "started":
-                    state = State(
-                        *(line.device, line.strategy, line.problems),
-                        began=line.time,
-                        dashboard=line.dashboard,
-                    )
-                if state is not None:
-                    _take(state, line)
+                    run = State(line.device, line.strategy, line.problems, began=line.time)
+                    run.dashboard = line.dashboard
+                    runs.append(run)
+                if runs:
+                    _take(runs[-1], line)
     except OSError:
-        state = None
-    if state is None:
-        raise FindDbError(f"no run ever tuned into {database}; `convfind tune run` does")
-    state.is_running = _is_locked(folder / "lock")
-    if not state.is_running:
-        state.dashboard = ""
-    return state
+        return ()
+    return tuple(runs)
 
 
 def _take(state: State, line: _Line) -> None:
