@@ -22,9 +22,11 @@ from convfind.errors import FindDbError
 from convfind.finddb import FindDb, FindEntry, FindRecord, QuarantineRecord
 from convfind.problem import ConvProblem
 from convfind_finddb_tools.entry import Entry, Measured, own_traits
+from convfind_finddb_tools.report.drawing import Bar, draw_bars
 from convfind_finddb_tools.report.layers import Layer, device_reports
 from convfind_finddb_tools.report.occurrences import read_occurrences
 from convfind_finddb_tools.report.pareto import LimitCost, limit_costs
+from convfind_finddb_tools.report.scale import Scale
 
 DATA = Path(__file__).with_name("data")
 Store = Callable[..., Path]
@@ -229,6 +231,53 @@ def test_a_page_is_small_and_speaks_of_what_is_tuned(
     rows = list(csv.DictReader((tmp_path / "r.csv").read_text().splitlines()))
     assert len(rows) == 4 + 400
     assert rows[0].keys() >= {"problem", "name", "count", "before_ms", "ms", "noisy"}
+
+
+def test_figures_are_drawn_for_phones_too(shell: Any, tuned: Path, tmp_path: Path) -> None:
+    output = tmp_path / "r.html"
+    shell("report", tuned, "--output", output)
+    text = output.read_text()
+    assert "svg.narrow { display: none; }" in text
+    assert "svg.wide { display: none; } svg.narrow { display: block;" in text
+    drawn = re.findall(r'<svg class="(wide|narrow)".*?</svg>', text, re.DOTALL)
+    assert drawn == ["wide", "narrow"] * (len(drawn) // 2)
+    assert len(drawn) >= 8
+    for svg in re.findall(r'<svg class="narrow".*?</svg>', text, re.DOTALL):
+        assert 'viewBox="0 0 360 ' in svg
+        assert "<title>" not in svg
+        assert max(map(float, re.findall(r' (?:cx|x)="([\d.]+)"', svg))) < 360
+        for x, letters in re.findall(r'<text x="([\d.]+)"[^>]*>([^<]*)<', svg):
+            assert float(x) + 6.5 * len(letters) < 380, letters
+
+
+def test_names_stand_above_the_rows_of_a_phone() -> None:
+    text = draw_bars([("a" * 70, (Bar(2.0, "red", "hint", "2x"),))], "ms " * 30, {})
+    wide, narrow = text.split("</svg>")[:2]
+    assert f'<text class="end" x="452" y="14.5">{"a" * 53}...<title>{"a" * 70}</title>' in wide
+    assert f'<text x="4.0" y="17.0">{"a" * 43}...</text>' in narrow
+    assert 'y="21.0" width="286.0"' in narrow
+    assert narrow.count(">ms ms") == 2  # lines of the title of the axis
+    assert wide.count(">ms ms") == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "ticks"),
+    [
+        ((1.05, 1.2), ["1", "1.1", "1.2", "1.3"]),
+        ((3.0, 7.0), ["3", "4", "5", "6", "7"]),
+        ((2.0,), ["1.9", "2", "2.1", "2.2"]),
+        ((1.0, 90.0), ["1", "2", "5", "10", "20", "50"]),
+        ((1.0, 90_000.0), ["1", "10", "100", "1,000", "10,000"]),
+    ],
+)
+def test_logarithmic_axes_have_ticks_however_short(
+    values: tuple[float, ...], ticks: list[str]
+) -> None:
+    scale = Scale.logarithmic(values, 0.0, 100.0)
+    assert [text for _, text in scale.ticks] == ticks
+    places = [scale.at(mark) for mark, _ in scale.ticks]
+    assert places == sorted(places)
+    assert 0 <= places[0] <= places[-1] <= 100
 
 
 def test_the_headline_compares_the_same_layers(shell: Any, tuned: Path, tmp_path: Path) -> None:

@@ -1,19 +1,21 @@
 """Figures drawn as SVG: bars, boxes, and charts of lines and points.
 
-Legends stand above a figure, outside of it. Colours of text and grids are the style sheet's and
-follow the reader's choice of a dark page. A hint shows where the pointer rests.
+Each is drawn twice, for a wide page and for a phone, and the style sheet shows one of them: on a
+phone names stand above their rows, and hints, which need a pointer, are left out. Legends stand
+above a figure, outside of it. Colours of text and grids are the style sheet's and follow the
+reader's choice of a dark page. A hint shows where the pointer rests.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from html import escape
 
 from convfind_finddb_tools.report.scale import Scale
 
-_WIDTH = 1100
 _LABELS = 460  # pixels for names at most
 _LETTER = 7.8  # pixels
 _ROOM = 70  # behind the longest bar, for its text
@@ -21,6 +23,47 @@ _FOOT = 44  # below, for ticks and the title of the axis
 _BAR, _GAP = 13, 9
 
 Legend = Mapping[str, str]  # colours by name
+
+
+@dataclass(frozen=True, slots=True)
+class _Sheet:
+    """What a figure is drawn on: its width, and whether that is a phone's."""
+
+    name: str  # a class of the style sheet
+    width: int
+    is_narrow: bool
+
+    @property
+    def head(self) -> float:
+        """Height of a row's name where it stands above the row."""
+        return 17.0 if self.is_narrow else 0.0
+
+    def left(self, labels: Sequence[str]) -> float:
+        """Return where rows begin."""
+        if self.is_narrow:
+            return 4.0
+        return round(min(_LABELS, 16 + _LETTER * max(map(len, labels))), 1)
+
+    def label(self, text: str, left: float, top: float, y: float) -> str:
+        """Return the name of a row, beside it or above it."""
+        room = self.width if self.is_narrow else _LABELS - 16
+        most = int(room / _LETTER)
+        shown = escape(text if len(text) <= most else f"{text[: most - 3]}...")
+        if self.is_narrow:
+            return f'<text x="{left}" y="{top + 13}">{shown}</text>'
+        return f'<text class="end" x="{left - 8}" y="{y}">{shown}{self.hint(text)}</text>'
+
+    def hint(self, text: str) -> str:
+        """Return what a pointer shows where it rests."""
+        return "" if self.is_narrow else f"<title>{escape(text)}</title>"
+
+    def axis(self, scale: Scale) -> Scale:
+        """Return an axis from left to right with no more ticks than there is room for."""
+        every = -(-len(scale.ticks) // 4) if self.is_narrow else 1
+        return replace(scale, ticks=scale.ticks[:: every or 1])
+
+
+_WIDE, _NARROW = _Sheet("wide", 1100, False), _Sheet("narrow", 360, True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,42 +95,54 @@ class Series:
 
 def draw_bars(rows: Sequence[tuple[str, Sequence[Bar]]], axis: str, legend: Legend) -> str:
     """Draw horizontal bars in groups, the first row uppermost."""
-    left = _left([label for label, _ in rows])
+    return _figure(lambda sheet: _bars(sheet, rows, axis), legend)
+
+
+def _bars(sheet: _Sheet, rows: Sequence[tuple[str, Sequence[Bar]]], axis: str) -> str:
+    left = sheet.left([label for label, _ in rows])
     most = max(bar.value for _, bars in rows for bar in bars)
-    scale = Scale.linear(most, left, _WIDTH - _ROOM)
+    scale = sheet.axis(Scale.linear(most, left, sheet.width - _ROOM))
     parts: list[str] = []
     top = 4.0
     for label, bars in rows:
         height = _BAR * len(bars)
-        parts.append(_label(label, left, top + height / 2 + 4))
+        parts.append(sheet.label(label, left, top, top + height / 2 + 4))
+        top += sheet.head
         for number, bar in enumerate(bars):
             place, width = top + number * _BAR, scale.at(bar.value) - left
             parts.append(
                 f'<rect x="{left}" y="{place}" width="{width:.1f}" height="{_BAR - 1}" '
-                f'fill="{bar.color}">{_hint(bar.hint)}</rect>'
+                f'fill="{bar.color}">{sheet.hint(bar.hint)}</rect>'
             )
             if bar.text:
                 parts.append(f'<text x="{left + width + 5:.1f}" y="{place + 10}">{bar.text}</text>')
         top += height + _GAP
-    return _figure(parts, scale, top, axis, legend)
+    return _drawing(sheet, parts, scale, top, axis)
 
 
 def draw_boxes(
     rows: Sequence[tuple[str, Box]], axis: str, legend: Legend, *, is_log: bool, suffix: str = ""
 ) -> str:
     """Draw the quartiles, the range and the values of each row."""
-    left = _left([label for label, _ in rows])
     values = [value for _, box in rows for value, _ in box.values]
-    scale = (
-        Scale.logarithmic(values, left, _WIDTH - _ROOM)
-        if is_log
-        else Scale.linear(max(values), left, _WIDTH - _ROOM, suffix)
-    )
+
+    def draw(sheet: _Sheet) -> str:
+        left, right = sheet.left([label for label, _ in rows]), sheet.width - _ROOM
+        if is_log:
+            return _boxes(sheet, rows, Scale.logarithmic(values, left, right), axis)
+        return _boxes(sheet, rows, Scale.linear(max(values), left, right, suffix), axis)
+
+    return _figure(draw, legend)
+
+
+def _boxes(sheet: _Sheet, rows: Sequence[tuple[str, Box]], scale: Scale, axis: str) -> str:
+    scale = sheet.axis(scale)
     parts: list[str] = []
     top = 4.0
     for label, box in rows:
+        parts.append(sheet.label(label, scale.start, top, top + 14))
+        top += sheet.head
         middle = top + 10
-        parts.append(_label(label, left, middle + 4))
         numbers = sorted(value for value, _ in box.values)
         low, high = scale.at(numbers[0]), scale.at(numbers[-1])
         parts.append(f'<path class="line" d="M{low} {middle}H{high}"/>')
@@ -101,17 +156,28 @@ def draw_boxes(
             )
         parts += (
             f'<circle cx="{scale.at(value)}" cy="{middle}" r="3" fill="{box.color}" '
-            f'fill-opacity="0.6">{_hint(hint)}</circle>'
+            f'fill-opacity="0.6">{sheet.hint(hint)}</circle>'
             for value, hint in box.values
         )
         top += 27
-    return _figure(parts, scale, top, axis, legend)
+    return _drawing(sheet, parts, scale, top, axis)
 
 
 def draw_chart(
     series: Sequence[Series], x: Scale, y: Scale, axes: tuple[str, str], legend: Legend
 ) -> str:
     """Draw lines and points between two axes; places are those of `chart_area`."""
+
+    def draw(sheet: _Sheet) -> str:
+        start, end = _sides(sheet)
+        return _chart(sheet, series, sheet.axis(replace(x, start=start, end=end)), y, axes)
+
+    return _figure(draw, legend)
+
+
+def _chart(
+    sheet: _Sheet, series: Sequence[Series], x: Scale, y: Scale, axes: tuple[str, str]
+) -> str:
     parts = [
         f'<path class="grid" d="M{x.start} {y.at(mark)}H{x.end}"/>'
         f'<text class="end" x="{x.start - 6}" y="{y.at(mark) + 4:.1f}">{escape(text)}</text>'
@@ -127,47 +193,53 @@ def draw_chart(
             )
         parts += (
             f'<circle cx="{x.at(a)}" cy="{y.at(b)}" r="{radius:.1f}" fill="{one.color}" '
-            f'fill-opacity="0.75">{_hint(hint)}</circle>'
+            f'fill-opacity="0.75">{sheet.hint(hint)}</circle>'
             for a, b, hint, radius in one.points
             if radius
         )
-    return _figure(parts, x, y.start, axes[0], legend)
+    return _drawing(sheet, parts, x, y.start, axes[0])
 
 
 def chart_area(height: int) -> tuple[float, float, float, float]:
     """Return where the axes of a chart begin and end: x from left to right, y from below up."""
-    return 90.0, _WIDTH - 20.0, height - _FOOT, 26.0
+    return *_sides(_WIDE), height - _FOOT, 26.0
 
 
-def _figure(parts: Sequence[str], scale: Scale, bottom: float, axis: str, legend: Legend) -> str:
-    height = bottom + _FOOT
-    grid = [
-        f'<path class="grid" d="M{scale.at(mark)} 0V{bottom}"/>'
-        f'<text class="middle" x="{scale.at(mark)}" y="{bottom + 16}">{escape(text)}</text>'
-        for mark, text in scale.ticks
-    ]
-    title = f'<text x="{scale.start}" y="{bottom + 36}">{escape(axis)}</text>'
+def _sides(sheet: _Sheet) -> tuple[float, float]:
+    return (60.0 if sheet.is_narrow else 90.0), sheet.width - 20.0
+
+
+def _figure(draw: Callable[[_Sheet], str], legend: Legend) -> str:
     entries = "".join(
         f'<li><span class="swatch" style="background:{color}"></span>{escape(name)}</li>'
         for name, color in legend.items()
     )
     return (
         f"<figure>{f'<ul class=legend>{entries}</ul>' if legend else ''}"
-        f'<div class="scroll" tabindex="0"><svg role="img" aria-label="{escape(axis, quote=True)}" '
-        f'viewBox="0 0 {_WIDTH} {height:.0f}" width="{_WIDTH}" height="{height:.0f}">'
-        f"{''.join(grid)}{''.join(parts)}{title}</svg></div></figure>"
+        f'<div class="scroll" tabindex="0">{draw(_WIDE)}{draw(_NARROW)}</div></figure>'
     )
 
 
-def _left(labels: Sequence[str]) -> float:
-    return round(min(_LABELS, 16 + _LETTER * max(map(len, labels))), 1)
+def _drawing(sheet: _Sheet, parts: Sequence[str], scale: Scale, bottom: float, axis: str) -> str:
+    lines = _broken(axis, int(sheet.width / _LETTER))
+    height = bottom + _FOOT + 16 * (len(lines) - 1)
+    grid = [
+        f'<path class="grid" d="M{scale.at(mark)} 0V{bottom}"/>'
+        f'<text class="middle" x="{scale.at(mark)}" y="{bottom + 16}">{escape(text)}</text>'
+        for mark, text in scale.ticks
+    ]
+    left = 4.0 if sheet.is_narrow else scale.start
+    title = "".join(
+        f'<text x="{left}" y="{bottom + 36 + 16 * number}">{escape(line)}</text>'
+        for number, line in enumerate(lines)
+    )
+    return (
+        f'<svg class="{sheet.name}" role="img" aria-label="{escape(axis, quote=True)}" '
+        f'viewBox="0 0 {sheet.width} {height:.0f}" width="{sheet.width}" height="{height:.0f}">'
+        f"{''.join(grid)}{''.join(parts)}{title}</svg>"
+    )
 
 
-def _label(text: str, left: float, y: float) -> str:
-    most = int((_LABELS - 16) / _LETTER)
-    shown = text if len(text) <= most else f"{text[: most - 3]}..."
-    return f'<text class="end" x="{left - 8}" y="{y}">{escape(shown)}{_hint(text)}</text>'
-
-
-def _hint(text: str) -> str:
-    return f"<title>{escape(text)}</title>"
+def _broken(text: str, letters: int) -> list[str]:
+    """Break the title of an axis into lines."""
+    return textwrap.wrap(text, letters) or [""]
