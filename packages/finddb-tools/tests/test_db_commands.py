@@ -20,6 +20,7 @@ import pytest
 from convfind import Config
 from convfind.device.target import Target
 from convfind.finddb import FindDb, FindRecord, QuarantineRecord
+from convfind.finddb.database import FILE_NAME
 from convfind.problem import ConvProblem
 from convfind_finddb_tools.cli.group import db
 from convfind_finddb_tools.database import Snapshot
@@ -45,6 +46,29 @@ def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
             yield from commands(command, *path, name)
         else:
             yield (*path, name)
+
+
+def test_a_database_that_another_process_makes_grow_while_it_is_opened_for_reading(
+    store: Store, record: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = store("a", record("solver", 1.0)) / FILE_NAME
+    grow = f"""
+import lmdb
+with lmdb.open({str(path)!r}, subdir=False, map_size=1 << 30, max_dbs=9) as file:
+    with file.begin(file.open_db(b"config"), write=True) as transaction:
+        transaction.put(b"a", bytes(1 << 25))
+"""
+    open_tables = Snapshot._open_tables
+
+    def open_tables_late(snapshot: Snapshot) -> dict[str, lmdb._Database]:
+        monkeypatch.undo()
+        subprocess.run([sys.executable, "-c", grow], check=True)
+        return open_tables(snapshot)
+
+    monkeypatch.setattr(Snapshot, "_open_tables", open_tables_late)
+    with Snapshot(path) as snapshot:
+        assert snapshot.count("find") == 1
+        assert snapshot.count("config") == 1
 
 
 @pytest.mark.parametrize("words", [*commands(db)], ids=" ".join)

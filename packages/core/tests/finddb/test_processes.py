@@ -20,7 +20,7 @@ import pytest
 from convfind.device.target import Target
 from convfind.finddb import FindDb, FindEntry
 from convfind.finddb.database import FILE_NAME, LAYOUT
-from convfind.finddb.environment import acquire, release
+from convfind.finddb.environment import Environment, Layout, acquire, release
 from convfind.finddb.file_check import folder_lock
 from convfind.problem import ConvProblem
 
@@ -188,6 +188,52 @@ def test_the_map_grows_here_and_follows_when_it_grew_elsewhere(
     assert len(dict(db.entries())) == 800
     assert db.health() == []
     db.close()
+
+
+def test_a_database_that_another_process_makes_grow_while_it_is_opened(
+    tmp_path: Path,
+    target: Target,
+    problem: Problem,
+    entry: Entry,
+    small_db: Callable[[Path], FindDb],
+    spawn: Spawn,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with small_db(tmp_path) as db:
+        db.store(target, problem(1), entry(a=1.0))
+    begin, tell = os.pipe()
+    told, grown = os.pipe()
+
+    def grow() -> None:
+        with small_db(tmp_path) as other:
+            other.store(target, problem(1), entry(b=1.0))
+            os.write(grown, b"!")  # it has the file open, so that the lock of the folder is free
+            os.read(begin, 1)
+            for batch in range(2, 401):
+                other.store(target, problem(batch), entry(b=1.0))
+        os.write(grown, b"!")
+
+    child = spawn(grow)
+    assert os.read(told, 1) == b"!"
+    open_tables = Environment._open_tables
+
+    def open_tables_late(opened: Environment, layout: Layout) -> dict[str, lmdb._Database]:
+        patch.undo()
+        os.write(tell, b"!")
+        assert os.read(told, 1) == b"!"
+        return open_tables(opened, layout)
+
+    with warnings.catch_warnings(), monkeypatch.context() as patch, small_db(tmp_path) as db:
+        warnings.simplefilter("error")
+        patch.setattr(Environment, "_open_tables", open_tables_late)
+        assert solvers(db, target, problem(400)) == {"b"}
+        db.store(target, problem(400), entry(c=1.0))
+    assert exit_status(child) == 0
+    with FindDb.open(tmp_path) as db:
+        assert solvers(db, target, problem(400)) == {"b", "c"}
+        assert db.health() == []
+    for descriptor in (begin, tell, told, grown):
+        os.close(descriptor)
 
 
 def test_killed_fifty_times_while_storing(

@@ -64,8 +64,7 @@ class Snapshot:
         with plain_errors(self.path):
             self._lmdb = _open_for_reading(self.path)
             try:
-                self._tables = self._open_tables()
-                self._transaction = self._lmdb.begin()
+                self._tables, self._transaction = self._opened()
             except BaseException:
                 self._lmdb.close()
                 raise
@@ -124,6 +123,13 @@ class Snapshot:
         """Let go of the file."""
         self._transaction.abort()
         self._lmdb.close()
+
+    def _opened(self) -> tuple[dict[str, lmdb._Database], lmdb.Transaction[bytes]]:
+        while True:
+            try:
+                return self._open_tables(), self._lmdb.begin()
+            except lmdb.MapResizedError:  # another process has made the file grow since
+                self._lmdb.set_mapsize(0)
 
     def _open_tables(self) -> dict[str, lmdb._Database]:
         tables: dict[str, lmdb._Database] = {}

@@ -197,7 +197,12 @@ class Environment:
         """Open the sub-databases, creating those that a writable file lacks."""
         if self.writable:
             return self.write(lambda transaction: self._handles(layout, transaction))
-        return self._handles(layout, None)
+        while True:
+            try:
+                return self._handles(layout, None)
+            except lmdb.MapResizedError:  # another process has made the file grow since
+                with self._writing:
+                    self._remap(0)
 
     def _handles(
         self, layout: Layout, transaction: Transaction | None
