@@ -144,7 +144,8 @@ class QueueDevice(Device, Generic[BufferT]):
 
     def overlap(self, first: DeviceBuffer, second: DeviceBuffer) -> bool:
         """Return whether two buffers have a byte in common, views of one memory included."""
-        return overlap(self._own(first), self._own(second))
+        self.check_usable()
+        return overlap(self._checked(first), self._checked(second))
 
     def synchronize(self) -> None:
         """Wait until everything enqueued has finished."""
@@ -176,11 +177,15 @@ class QueueDevice(Device, Generic[BufferT]):
 
     def _own(self, buffer: DeviceBuffer, *, writing: bool = False) -> BufferT:
         self.check_usable()
+        own = self._checked(buffer)
+        if writing and own.read_only:
+            msg = "buffer is the memory of an uploaded array and read-only; allocate another"
+            raise DeviceError(msg)
+        return own
+
+    def _checked(self, buffer: DeviceBuffer) -> BufferT:
         if not isinstance(buffer, self.buffer_type):
             msg = f"{type(buffer).__name__} is not a buffer of the {self.target.backend} backend"
-            raise DeviceError(msg)
-        if writing and buffer.read_only:
-            msg = "buffer is the memory of an uploaded array and read-only; allocate another"
             raise DeviceError(msg)
         return buffer
 

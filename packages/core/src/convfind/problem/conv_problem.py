@@ -242,7 +242,7 @@ class ConvProblem:
         """True if there is more to a result than alpha, beta and its previous contents."""
         return self.bias or self.add or self.activation is not None
 
-    @property
+    @cached_property
     def reads(self) -> tuple[str, ...]:
         """The names of the operands that a run takes, in their order."""
         more = (name for name, has in (("bias", self.bias), ("z", self.add)) if has)
@@ -268,7 +268,7 @@ class ConvProblem:
         """
         return geometry.has_idle_taps(self.plain())
 
-    @property
+    @cached_property
     def writes(self) -> tuple[str, ...]:
         """The name of the result."""
         return (self.direction.writes,)
