@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -39,20 +39,18 @@ class Target:
     wave_size: int = 1
     cpu_model: str = ""  # of a CPU: its maker's numbers, `convfind.device.host_cpu.host_model`
     identity: str = ""  # filled from the fields above; part of every database key
+    #: The identity, then the one that it had while those of CPUs did not say their model: records
+    #: under the former one are of a CPU of this name, most likely this one.
+    identities: tuple[str, ...] = field(init=False, repr=False, compare=False, default=())
 
     def __post_init__(self) -> None:
-        if not self.identity:
-            name = f"{self.name} ({self.cpu_model})" if self.cpu_model else self.name
-            object.__setattr__(self, "identity", self._identity(name))
-
-    @property
-    def identities(self) -> tuple[str, ...]:
-        """The identity, then the one that it had while those of CPUs did not say their model.
-
-        What is stored under the former one was measured on a CPU of this name, most likely here.
-        """
         former = self._identity(self.name)
-        return (self.identity, former) if self.cpu_model else (self.identity,)
+        if not self.identity:
+            name = f"{self.name} ({self.cpu_model})"
+            own = self._identity(name) if self.cpu_model else former
+            object.__setattr__(self, "identity", own)
+        known = (self.identity, former) if self.cpu_model else (self.identity,)
+        object.__setattr__(self, "identities", known)
 
     @property
     def compiler(self) -> str:

@@ -7,13 +7,14 @@ from collections.abc import Container, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from convfind.device.target import Target
 from convfind.finddb.database_file import DatabaseFile, file_in
 from convfind.finddb.environment import Layout
 from convfind.finddb.key import (
     SCHEMA,
+    beginning_of_identity,
     database_key,
     database_keys,
     end_of_identity,
@@ -42,6 +43,26 @@ FILE_NAME = "finddb.lmdb"
 LAYOUT = Layout(tables=(FIND.name, CONFIG.name, QUARANTINE.name, ROSTER), schema=SCHEMA)
 
 
+#: Seconds for which it holds under which identities of a device a file has anything.
+_LOOK_SECONDS = 1.0
+_NOTHING: tuple[bytes, None] = (b"", None)
+
+
+class _Places(NamedTuple):
+    """Keys of a problem on a device: of the user's layer, and of each one below."""
+
+    user: tuple[bytes, ...]
+    shipped: tuple[tuple[bytes, ...], ...]
+
+
+class _Known(NamedTuple):
+    """Indices of a device's identities under which layers have anything, and until when."""
+
+    user: tuple[int, ...]
+    shipped: tuple[tuple[int, ...], ...]
+    until: float
+
+
 class FindDb:
     """Records of one user over those that packages ship. Reading and writing never fail.
 
@@ -55,6 +76,7 @@ class FindDb:
         self._user = UserLayer(user)
         self._system = tuple(system)
         self._as_one = lru_cache(maxsize=256)(self._united)
+        self._known: dict[tuple[str, tuple[str, ...]], _Known] = {}
 
     @classmethod
     def open(
@@ -90,7 +112,7 @@ class FindDb:
 
     def lookup(self, target: Target, problem: Problem) -> StoredEntry | None:
         """Everything recorded for a problem on a device, None where nothing is."""
-        return self._entry(database_keys(target, problem))
+        return self._entry(self._places(FIND, target, problem))
 
     def times(
         self, identity: str, problem: Problem, *, constant_weights: bool = False
@@ -99,7 +121,7 @@ class FindDb:
 
         With constant weights or without. Milliseconds; empty where nothing is recorded.
         """
-        stored = self._entry((identity_key(identity, problem),))
+        stored = self._entry(self._same_key(identity_key(identity, problem)))
         found: dict[str, float] = {}
         for record in () if stored is None else stored.entry.records:  # fastest first
             if record.constant_weights == constant_weights:
@@ -113,10 +135,10 @@ class FindDb:
 
         With the file of each; None stands for a user's layer that is only in memory.
         """
-        keys = database_keys(target, problem)
+        places = self._places(FIND, target, problem)
         user = self._user.file
-        found = [(None if user is None else user.path, self._users(FIND, keys))]
-        for file, (key, sealed) in zip(self._system, self._sealed(FIND, keys), strict=True):
+        found = [(None if user is None else user.path, self._users(FIND, places.user))]
+        for file, (key, sealed) in zip(self._system, self._sealed(FIND, places), strict=True):
             found.append((file.path, FIND.unpack(key, sealed, file.get)))
         return tuple(found)
 
@@ -199,7 +221,7 @@ class FindDb:
         self, target: Target, problem: Problem, solver_id: str, solver_version: int
     ) -> Config | None:
         """The tuned config of that very solver version, the user's before a shipped one."""
-        for configs in self._each(CONFIG, database_keys(target, problem)):
+        for configs in self._each(CONFIG, self._places(CONFIG, target, problem)):
             for tuned in configs:
                 if (tuned.solver, tuned.solver_version) == (solver_id, solver_version):
                     return Config(tuned.config)
@@ -238,7 +260,7 @@ class FindDb:
     def quarantined(self, target: Target, problem: Problem) -> tuple[QuarantineRecord, ...]:
         """Solvers that failed on the problem and device; the user's records hide shipped ones."""
         found: dict[tuple[str, int], QuarantineRecord] = {}
-        for records in self._each(QUARANTINE, database_keys(target, problem)):
+        for records in self._each(QUARANTINE, self._places(QUARANTINE, target, problem)):
             for record in records:
                 found.setdefault((record.solver, record.solver_version), record)
         return tuple(found.values())
@@ -297,9 +319,44 @@ class FindDb:
     ) -> None:
         self.close()
 
-    def _entry(self, keys: Sequence[bytes]) -> StoredEntry | None:
-        user, shipped = self._stored(FIND, keys), self._sealed(FIND, keys)
+    def _entry(self, places: _Places) -> StoredEntry | None:
+        user, shipped = self._stored(FIND, places.user), self._sealed(FIND, places)
         return self._as_one(user, shipped) if user[1] or any([one[1] for one in shipped]) else None
+
+    def _places(self, table: Table[Any], target: Target, problem: Problem) -> _Places:
+        """Return the keys under which each layer may have a problem on a device."""
+        keys = database_keys(target, problem)
+        if len(keys) == 1:
+            return self._same_key(keys[0])
+        name = table.name, target.identities
+        known = self._known.get(name)
+        if known is None or time.monotonic() > known.until:
+            known = self._known[name] = self._look(table, target.identities)
+        return _Places(
+            tuple([keys[place] for place in known.user]),
+            tuple([tuple([keys[place] for place in places]) for places in known.shipped]),
+        )
+
+    def _same_key(self, key: bytes) -> _Places:
+        return _Places((key,), ((key,),) * len(self._system))
+
+    def _look(self, table: Table[Any], identities: Sequence[str]) -> _Known:
+        """Look where there is anything under former identities, and where only under them."""
+        user = [0] + [
+            place
+            for place, identity in enumerate(identities)
+            if place and next(self._user.items(table, beginning_of_identity(identity)), None)
+        ]
+        shipped = []
+        for file in self._system:
+            found = []
+            for place, identity in enumerate(identities):
+                start = beginning_of_identity(identity)
+                items = file.scan(table.name, start, 1)
+                if items and items[0][0].startswith(start):
+                    found.append(place)
+            shipped.append(tuple(found))
+        return _Known(tuple(user), tuple(shipped), time.monotonic() + _LOOK_SECONDS)
 
     def _united(
         self,
@@ -332,26 +389,27 @@ class FindDb:
                 return key, stored
         return keys[0], None
 
-    def _sealed(
-        self, table: Table[T], keys: Sequence[bytes]
-    ) -> tuple[tuple[bytes, bytes | None], ...]:
+    def _sealed(self, table: Table[T], places: _Places) -> tuple[tuple[bytes, bytes | None], ...]:
         """Read the same of each of the layers that packages ship."""
-        first, *former = [(key, stored_key(key)) for key in keys]
-        found = [(first[0], file.get(table.name, first[1])) for file in self._system]
-        for key, stored in former:
-            for place, file in enumerate(self._system):
-                if found[place][1] is None:
-                    found[place] = key, file.get(table.name, stored)
+        name, found = table.name, []
+        for file, keys in zip(self._system, places.shipped, strict=True):
+            pair: tuple[bytes, bytes | None] = _NOTHING
+            for key in keys:
+                sealed = file.get(name, stored_key(key))
+                if sealed is not None:
+                    pair = key, sealed
+                    break
+            found.append(pair)
         return tuple(found)
 
-    def _each(self, table: Table[T], keys: Sequence[bytes]) -> Iterator[T]:
+    def _each(self, table: Table[T], places: _Places) -> Iterator[T]:
         """Yield what the layers hold under any of the keys, the user's first."""
-        for key in keys:
+        for key in places.user:
             own = self._user.get(table, key)
             if own is not None:
                 yield own
-        for key in keys:
-            for file in self._system:
+        for file, keys in zip(self._system, places.shipped, strict=True):
+            for key in keys:
                 value = table.unpack(key, file.get(table.name, stored_key(key)), file.get)
                 if value is not None:
                     yield value

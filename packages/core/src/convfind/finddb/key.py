@@ -42,9 +42,14 @@ def key_identity(key: bytes) -> str:
     return key.decode(errors="replace").partition("|")[2].rpartition("|")[0]
 
 
+def beginning_of_identity(identity: str) -> bytes:
+    """Return how all keys of a device begin."""
+    return f"{SCHEMA}|{identity}|".encode()
+
+
 def end_of_identity(identity: str) -> bytes:
     """Return what comes after all keys of a device, and before those of the next."""
-    return f"{SCHEMA}|{identity}|".encode() + b"\xff"
+    return beginning_of_identity(identity) + b"\xff"
 
 
 def stored_key(key: bytes) -> bytes:
