@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -216,14 +217,10 @@ def test_run_solution(
     elsewhere = open_handle({"CONVFIND_USER_DB_PATH": str(tmp_path / "elsewhere")})
     assert _right(elsewhere.miopen.run_solution(loaded, **tensors), tensors)
     assert backend.counters.compiles == compiles
-    other = type(MOCK_TARGET)(**{**_fields(MOCK_TARGET), "name": "another", "identity": ""})
+    other = replace(MOCK_TARGET, identity="", name="another")
     backend.devices = (other,)
     with pytest.raises(SolutionError, match="another"):
         open_handle().miopen.run_solution(loaded, **tensors)
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__slots__}
 
 
 @pytest.mark.parametrize(
