@@ -177,6 +177,39 @@ def test_what_lies_between_long_sums_gets_its_activation(
     assert_solver(solver, on_cpu(convfind_device), shapes=shapes, every_variant=False)
 
 
+@pytest.mark.parametrize("arch", ["x86-64-avx2", "aarch64"])
+@pytest.mark.parametrize("solver", CHANNELS_LAST, ids=lambda s: s.solver_id)
+def test_half_a_vector_of_filters_is_left(
+    solver: CpuSolver, convfind_device: Device, arch: str
+) -> None:
+    """Groups of whole halves, of less and of more; sums of several blocks; strides."""
+
+    def problem(channels: int, groups: int, taps: int, size: int, **options: Any) -> ConvProblem:
+        return ConvProblem.create(
+            solver.direction,
+            (2, channels * groups, size, size + 2),
+            (channels * groups, channels, taps, taps),
+            padding=taps // 2,
+            groups=groups,
+            layout=Layout.of(2, channels_last=True),
+            **options,
+        )
+
+    shapes = [
+        problem(24, 3, 3, 7, bias=True, add=True, activation="relu"),
+        problem(24, 2, 3, 9, stride=2, beta=0.5),
+        problem(8, 4, 5, 6, bias=True, activation="silu"),
+        problem(5, 2, 3, 5),
+        problem(41, 2, 3, 4, beta=2.0),
+        problem(25, 2, 3, 4),
+        problem(40, 1, 5, 5, bias=True),
+        problem(24, 2, 1, 11, bias=True, add=True),
+        problem(24, 1, 1, 6, stride=2, bias=True),
+    ]
+    device = of_instructions(on_cpu(convfind_device), arch)
+    assert_solver(solver, device, shapes=shapes, every_variant=False)
+
+
 @each_solver
 def test_other_devices_and_sizes_are_refused(solver: CpuSolver, convfind_device: Device) -> None:
     device = on_cpu(convfind_device)

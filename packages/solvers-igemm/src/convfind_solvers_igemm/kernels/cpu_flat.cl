@@ -8,6 +8,7 @@
 
 #define CHANNELS_LAST 1
 #define WIDTH NR
+#include "cpu_half.h"
 #include "cpu_pack.h"
 
 #define CHUNK 96              // positions that are computed before others are read, at most: multiple of 4 * MR
@@ -17,15 +18,6 @@
 INLINE int next_height(int left) {
   const int tiles = (left + MR - 1) / MR;
   return (left + tiles - 1) / tiles;
-}
-
-// The results of half a vector of sums.
-INLINE void store_half(float8 sum, __global float *y, float16 bias, const Epilogue epilogue) {
-  const float8 none = 0.0f;
-  float16 value = BIASED((float16)(sum, none), bias, epilogue);
-  if (CF_ADDS_Z(epilogue))
-    value = fma((float16)(epilogue.beta), (float16)(vload8(0, Z_OF(y, epilogue)), none), value);
-  vstore8(finished(value, y, 8, epilogue).lo, 0, y);
 }
 
 // What tiles ask for: rows of x, and from `panel` on so many rows of weights every VEC products.

@@ -13,6 +13,7 @@
 
 #define CHANNELS_LAST 1
 #define WIDTH NR
+#include "cpu_half.h"
 #include "cpu_pack.h"
 #include "cpu_runs.h"
 
@@ -163,6 +164,49 @@ INLINE void tile_of_height(const int vectors, int depth, const float *windows,
          is_streamed);
   else
     tile(4, vectors, false, depth, windows, panel, y, at, rows, columns, epilogue, coming, gaps, is_streamed);
+}
+
+// The same for half a vector of filters or less, and up to twice as many positions: as many sums, none in vain.
+INLINE void half_tile(const int rows_, int depth, const float *windows, PANEL_SPACE const float *panel,
+                      __global float *y, const long *at, int rows, int columns, const Epilogue epilogue,
+                      Coming coming) {
+  float8 sum[2 * MR];
+#pragma unroll
+  for (int i = 0; i < rows_; i++) {
+    __global float *to = y + at[min(i, rows - 1)];
+    PREFETCH(to);
+    PREFETCH_Z(to, epilogue);
+    sum[i] = 0.0f;
+  }
+  for (int k = 0; k < depth;) {
+    prefetch_lines(coming.x, k);
+    for (int i = 0; TILES > 1 && i < coming.rows; i++, coming.panel += NR) PREFETCH(coming.panel);
+    for (const int end = min(depth, k + VEC); k < end; k++) {
+      const float8 right = vload8(k * (NR / HALF), panel);
+#pragma unroll
+      for (int i = 0; i < rows_; i++) sum[i] = fma((float8)(windows[i * PITCH + k]), right, sum[i]);
+    }
+  }
+  const float16 bias = biases_of(epilogue, 0, columns);
+  if (rows >= rows_ && columns == HALF) {
+#pragma unroll
+    for (int i = 0; i < rows_; i++) store_half(sum[i], y + at[i], bias, epilogue);
+    return;
+  }
+  float8 rest[2 * MR];
+#pragma unroll
+  for (int i = 0; i < rows_; i++) rest[i] = sum[i];
+#pragma unroll 1
+  for (int i = 0; i < min(rows, rows_); i++)
+    store_part((float16)(rest[i], (float8)(0.0f)), y + at[i], columns, bias, epilogue);
+}
+
+NOINLINE void multiply_half(int depth, const float *windows, PANEL_SPACE const float *panel, __global float *y,
+                            const long *at, int rows, int columns, const Epilogue epilogue, Coming coming) {
+  if (rows > MR)
+    half_tile(2 * MR, depth, windows, panel, y, at, rows, columns, epilogue, coming);
+  else
+    half_tile(MR, depth, windows, panel, y, at, rows, columns, epilogue, coming);
 }
 
 // What the kernel keeps in registers would push sums out of few of them: then a call of its own.
@@ -391,10 +435,19 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
         const bool is_streamed = is_large && reduction <= DEPTH;
         const int before = (k - k0) * asked >> 16, behind = (min(k + NR, k1) - k0) * asked >> 16;
         const long pixel = SOURCE_STEP(stride_w) * x_pixel;
-        for (int i = 0; i < positions_held; i += MR, next += depth / VEC * weights_asked * NR) {
-          Coming coming = {{x, 0, 0}, next, weights_asked};
+        const bool is_half = VECTORS == 1 && k1 - k <= HALF && !fills;
+        // Where windows come one by one, the next tile's are asked for together with this one's.
+        const int height = is_half && phase.taps > 1 ? 2 * MR : MR, rows_asked = height / MR * weights_asked;
+        for (int i = 0; i < positions_held; i += height, next += depth / VEC * rows_asked * NR) {
+          Coming coming = {{x, 0, 0}, next, rows_asked};
           if (phase.taps == 1)
             coming.x = (Ahead){x + first_x + base[i] + b + (tiles * MR + before) * pixel, pixel, behind - before};
+          if (is_half) {
+            multiply_half(depth, windows + i * PITCH, panel, y + first_y + k, at + i,
+                          min(height, positions_held - i), k1 - k,
+                          CF_EPILOGUE_FROM(epilogue, group * filters + k), coming);
+            continue;
+          }
           const Gaps gaps = {fills && b == 0, is_large, gap_d + i, gap_h + i, gap_w + i, o_h * o_w * y_pixel,
                              o_w * y_pixel, y_pixel};
           multiply(depth, windows + i * PITCH, panel, y + first_y + k, at + i, min(MR, positions_held - i),
