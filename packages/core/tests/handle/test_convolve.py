@@ -199,3 +199,9 @@ def test_editors_are_shown_every_keyword() -> None:
     taken = {"dtype", "layout", "bias", "add"} | {f"{name}_layout" for name in "xw"}
     taken |= {f"{name}_strides" for name in "xwy"}
     assert set(ConvOptions.__annotations__) - set(CallOptions.__annotations__) == taken
+
+
+@pytest.mark.parametrize("value", [np.zeros(3, np.float32), [1.0], None])
+def test_only_tensors_of_the_device_are_copied_from_it(mock_handle: Handle, value: Any) -> None:
+    with pytest.raises(ProblemError, match=r"which Handle\.tensor and runs return"):
+        mock_handle.to_numpy(value)

@@ -303,7 +303,10 @@ class Handle:
         return to_device(self._session.device, array)
 
     def to_numpy(self, tensor: DeviceTensor) -> Any:
-        """Copy a tensor from the device, after everything enqueued before."""
+        """Copy a tensor from the device, after everything enqueued before.
+
+        Raises `ProblemError` for anything but a `DeviceTensor`.
+        """
         return to_host(self._session.device, tensor)
 
     def synchronize(self) -> None:

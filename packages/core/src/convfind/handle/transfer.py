@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from convfind.errors import ProblemError
 from convfind.handle.operand import copied
 from convfind.problem.tensor_spec import packed_steps
 from convfind.problem.values import enum_value
@@ -35,7 +36,13 @@ def to_device(device: Device, array: object) -> DeviceTensor:
 
 
 def to_host(device: Device, tensor: DeviceTensor) -> Any:
-    """Copy a tensor, with its strides, after everything enqueued before."""
+    """Copy a tensor, with its strides, after everything enqueued before.
+
+    Raises `ProblemError` for anything but a tensor of the device.
+    """
+    if not isinstance(tensor, DeviceTensor):
+        kind = type(tensor).__name__
+        raise ProblemError("tensor", kind, "a DeviceTensor, which Handle.tensor and runs return")
     if 0 in tensor.shape:
         return np.empty(tensor.shape, tensor.dtype.numpy)
     steps = tensor.form.strides
