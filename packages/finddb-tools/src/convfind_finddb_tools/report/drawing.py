@@ -27,7 +27,7 @@ Legend = Mapping[str, str]  # colours by name
 
 @dataclass(frozen=True, slots=True)
 class _Sheet:
-    """What a figure is drawn on: its width, and whether that is a phone's."""
+    """The place that a figure is drawn on: its width, and whether that is a phone's."""
 
     name: str  # a class of the style sheet
     width: int

@@ -17,7 +17,7 @@ from convfind_finddb_tools.tune.state import State
 
 @dataclass(slots=True)
 class _Day:
-    """What stands of a day's records by one package with one driver of a device."""
+    """The standing of a day's records by one package with one driver of a device."""
 
     day: str
     device: str
