@@ -12,7 +12,9 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
+from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -29,28 +31,36 @@ _CHECKER = """<!doctype html>
 <iframe title="page"></iframe>
 <script>
 const frame = document.querySelector("iframe");
-async function check(page) {
+const options = {
+  all: {},
+  // The colours of a kind of element, the way it is nested and the media queries of style sheets
+  // are the same on all pages, and take most of the time.
+  structure: { preload: false, rules: { "color-contrast": { enabled: false } } },
+};
+async function check(page, look) {
   await new Promise(done => { frame.onload = done; frame.src = page; });
   const inside = frame.contentWindow, text = inside.document;
   await new Promise(done => setTimeout(done, 100));
+  const wide = text.documentElement.scrollWidth - inside.innerWidth;
+  const faults = wide > 1 ? [`sticks out by ${wide} pixels`] : [];
+  if (!options[look]) return { page, look, faults, passed: 0, failed: 0 };
   const script = text.createElement("script");
   script.src = "/_check/axe.js";
   await new Promise((done, failed) => {
     script.onload = done; script.onerror = failed; text.head.append(script);
   });
-  const found = await inside.axe.run(text, { iframes: false, resultTypes: ["violations"] });
-  const faults = found.violations.flatMap(rule => rule.nodes.map(
-    node => `${rule.id} (${rule.impact}): ${node.html.slice(0, 200)} ${node.failureSummary}`));
-  const wide = text.documentElement.scrollWidth - inside.innerWidth;
-  if (wide > 1) faults.push(`sticks out by ${wide} pixels`);
-  return { page, faults, passed: found.passes.length, failed: found.violations.length };
+  const found = await inside.axe.run(text, {
+    iframes: false, resultTypes: ["violations"], ...options[look] });
+  faults.push(...found.violations.flatMap(rule => rule.nodes.map(
+    node => `${rule.id} (${rule.impact}): ${node.html.slice(0, 200)} ${node.failureSummary}`)));
+  return { page, look, faults, passed: found.passes.length, failed: found.violations.length };
 }
 (async () => {
-  for (const page of PAGES) {
+  for (const [page, look] of PAGES) {
     let result;
-    try { result = await check(page); }
+    try { result = await check(page, look); }
     catch (error) {
-      result = { page, faults: [`cannot be checked: ${error}`], passed: 0, failed: 1 };
+      result = { page, look, faults: [`cannot be checked: ${error}`], passed: 0, failed: 1 };
     }
     await fetch("/_check/result", { method: "POST", body: JSON.stringify(result) });
   }
@@ -60,11 +70,20 @@ async function check(page) {
 """
 
 
+class Look(StrEnum):
+    """What is looked at in a page; that it does not stick out always is."""
+
+    ALL = "all"  # all of axe's rules
+    STRUCTURE = "structure"  # those that colours have no part in
+    WIDTH = "width"  # none
+
+
 @dataclass(frozen=True, slots=True)
 class Checked:
     """A page with its faults; ``passed`` and ``failed`` count axe's rules that apply to it."""
 
     page: str
+    look: str
     faults: tuple[str, ...]
     passed: int
     failed: int
@@ -76,18 +95,18 @@ class Checked:
 
 
 def check_pages(
-    folders: Mapping[str, Path], pages: Sequence[str], axe: Path, *, width: int, scheme: str
+    folders: Mapping[str, Path], pages: Mapping[str, Look], axe: Path, *, width: int, scheme: str
 ) -> list[Checked]:
     """Check pages one after the other.
 
     Args:
         folders: folders of files by the beginning of their addresses; ``/`` is one of them.
-        pages: addresses.
+        pages: what is looked at, by address.
         axe: the file ``axe.min.js``.
         width: of the window, in pixels.
         scheme: ``light`` or ``dark``.
     """
-    checker = _CHECKER.replace("PAGES", json.dumps(pages)).replace("WIDTH", str(width))
+    checker = _CHECKER.replace("PAGES", json.dumps([*pages.items()])).replace("WIDTH", str(width))
     results: queue.SimpleQueue[Checked] = queue.SimpleQueue()
     made = {"/_check/run.html": checker.encode(), "/_check/axe.js": axe.read_bytes()}
     handler = partial(_Handler, folders, made, results)
@@ -99,6 +118,57 @@ def check_pages(
             except queue.Empty:
                 assert process.poll() is None, f"Chromium ended with {process.returncode}"
     return checked
+
+
+def showing_all_kinds(pages: Sequence[Path]) -> set[Path]:
+    """Choose pages that show together what all show: each kind of element in each kind of parent.
+
+    A kind is a tag with its classes, which is what style sheets know elements by.
+    """
+    kinds = {page: _Kinds.of(page) for page in sorted(pages)}
+    chosen: set[Path] = set()
+    seen: set[tuple[str, str]] = set()
+    while True:
+        # The most that is new for the least to be looked at.
+        best = max(kinds, key=lambda page: len(kinds[page] - seen) / (1 + page.stat().st_size))
+        if not kinds[best] - seen:
+            return chosen
+        chosen.add(best)
+        seen |= kinds[best]
+
+
+class _Kinds(HTMLParser):
+    """The kinds of elements of a page, each with that of its parent."""
+
+    _WITHOUT_END = frozenset({"br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[tuple[str, str]] = set()
+        self._open = [("", "")]
+
+    @classmethod
+    def of(cls, page: Path) -> set[tuple[str, str]]:
+        parser = cls()
+        parser.feed(page.read_text())
+        return parser.found
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        kind = f"{tag} {dict(attrs).get('class')}"
+        self.found.add((self._open[-1][1], kind))
+        if tag not in self._WITHOUT_END:
+            self._open.append((tag, kind))
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        # An end also ends what is open inside, such as paragraphs without an end of their own.
+        for depth in range(len(self._open) - 1, 0, -1):
+            if self._open[depth][0] == tag:
+                del self._open[depth:]
+                return
 
 
 @contextmanager
@@ -166,6 +236,11 @@ class _Handler(SimpleHTTPRequestHandler):
         self._results.put(Checked(**{**result, "faults": tuple(result["faults"])}))
         self.send_response(204)
         self.end_headers()
+
+    def end_headers(self) -> None:
+        # Else each page asks anew for axe and for all style sheets, and compiles what it gets.
+        self.send_header("Cache-Control", "max-age=3600")
+        super().end_headers()
 
     def translate_path(self, path: str) -> str:
         path = path.partition("?")[0].partition("#")[0]
