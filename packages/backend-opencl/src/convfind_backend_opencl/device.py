@@ -13,9 +13,11 @@ from convfind.backend_kit.device import Bytes, QueueDevice
 from convfind.backend_kit.pool import most_idle
 from convfind.device.target import DeviceKind, Target
 from convfind.errors import DeviceError
+from convfind.runtime.backend import DeviceBuffer, Invoker
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Step
 from convfind_backend_opencl import interop
+from convfind_backend_opencl.addressed import AddressedSteps, can_point
 from convfind_backend_opencl.compiler import Compiler, LoadedProgram
 from convfind_backend_opencl.cpu_threads import Caller, placed_workers
 from convfind_backend_opencl.errors import opencl_errors, translated
@@ -99,6 +101,16 @@ class OpenCLDevice(QueueDevice[OpenCLBuffer]):
         if not self._shares_host_memory:
             return None
         return self._in_place(array, writable=True)
+
+    def addressed(
+        self, invoker: Invoker, fixed: Mapping[str, DeviceBuffer], sizes: Mapping[str, int]
+    ) -> AddressedSteps | None:
+        """Return what runs steps on the host's memory by its addresses, on CPUs that take any."""
+        self.check_usable()
+        is_able = self._shares_host_memory and self._takes_host_pointers and can_point()
+        if not is_able or not isinstance(invoker, OpenCLInvoker):
+            return None
+        return invoker.addressed({name: self._own(one) for name, one in fixed.items()}, sizes)
 
     def copy_in(self, buffer: OpenCLBuffer, data: Bytes) -> None:
         """Copy from the host."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from time import perf_counter
 
 import pyopencl as cl
@@ -23,6 +24,7 @@ from convfind.errors import DeviceError, LaunchError
 from convfind.runtime.backend import InvokeArgs
 from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Fill, Launch, LocalArg, Step
+from convfind_backend_opencl.addressed import AddressedLaunch, AddressedSteps
 from convfind_backend_opencl.compiler import LoadedProgram
 from convfind_backend_opencl.cpu_threads import Caller
 from convfind_backend_opencl.errors import opencl_errors, translated
@@ -56,9 +58,12 @@ class OpenCLInvoker(BoundSteps["_ReadyLaunch | _ReadyFill"]):
         self._timing_queue = timing_queue
         self._caller = caller
         self._host_memory = host_memory
+        #: How many set arguments to addresses, and which of them did last; 0: calls with buffers.
+        self._users = self._user = 0
 
     def __call__(self, args: InvokeArgs) -> None:
         """Enqueue the steps in order."""
+        self._user = 0
         self._host_memory.is_idle = False
         try:
             self.bind(args)
@@ -66,6 +71,34 @@ class OpenCLInvoker(BoundSteps["_ReadyLaunch | _ReadyFill"]):
                 step.submit(self._queue, args)
         except cl.Error as exc:
             raise self._launch_error(exc) from exc
+
+    def addressed(
+        self, fixed: Mapping[str, OpenCLBuffer], sizes: Mapping[str, int]
+    ) -> AddressedSteps | None:
+        """Return the steps on memory at addresses; None where one of them needs a buffer."""
+        launches = [
+            step.addressed(fixed, sizes) for step in self._steps if isinstance(step, _ReadyLaunch)
+        ]
+        if len(launches) < len(self._steps):
+            return None
+        self._users += 1
+        take = partial(self._taken, self._users)
+        return AddressedSteps(launches, self._queue, take, self._waited)
+
+    def _taken(self, user: int) -> bool:
+        """Note who sets the kernels' arguments now; True where that was another one before."""
+        self._host_memory.is_idle = False
+        if self._user == user:
+            return False
+        self._user, self._bound = user, None  # the next call with buffers binds all of them
+        return True
+
+    def _waited(self) -> None:
+        try:
+            self._caller.wait(self._queue.finish)
+        except cl.Error as exc:
+            raise self._launch_error(exc) from exc
+        self._host_memory.passed()
 
     def timed(self, args: InvokeArgs) -> float:
         """Run the steps, wait, and return milliseconds from first start to last end."""
@@ -83,6 +116,7 @@ class OpenCLInvoker(BoundSteps["_ReadyLaunch | _ReadyFill"]):
 
     def _run_timed(self, args: InvokeArgs) -> tuple[list[tuple[cl.Event, cl.Event]], float]:
         """Return each step's first and last event, and milliseconds on the host's clock."""
+        self._user = 0
         try:
             self.bind(args)
             queue = self._timing_queue()
@@ -107,7 +141,7 @@ class OpenCLInvoker(BoundSteps["_ReadyLaunch | _ReadyFill"]):
 class _ReadyLaunch:
     """A kernel object of its own, since arguments are its state, and where its buffers go."""
 
-    __slots__ = ("_buffers", "_eventless", "_global", "_kernel", "_local", "name")
+    __slots__ = ("_buffers", "_eventless", "_global", "_kernel", "_launch", "_local", "name")
 
     def __init__(
         self,
@@ -137,9 +171,17 @@ class _ReadyLaunch:
                 else:
                     self._kernel.set_arg(index, scalar(self.name, index, argument))
         self._buffers = tuple(buffers)
+        self._launch = EventlessLaunch(self._kernel, self._global, self._local)
         self._eventless: EventlessLaunch | None = None
         if target.kind is DeviceKind.GPU:  # CPU runtimes make events in less than a call takes
-            self._eventless = EventlessLaunch(self._kernel, self._global, self._local)
+            self._eventless = self._launch
+
+    def addressed(
+        self, fixed: Mapping[str, OpenCLBuffer], sizes: Mapping[str, int]
+    ) -> AddressedLaunch:
+        """Return the launch on memory at addresses. Raises `LaunchError`."""
+        how = (self.name, self._kernel, self._launch, self._buffers)
+        return AddressedLaunch(*how, fixed, sizes)
 
     def bind(self, buffers: Mapping[str, OpenCLBuffer]) -> None:
         """Set the buffer arguments."""

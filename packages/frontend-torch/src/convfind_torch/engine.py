@@ -14,7 +14,6 @@ import torch
 from convfind.cached import RecentlyUsed, cached_property
 from convfind.errors import ConvfindError, DeviceError, ProblemError
 from convfind.finddb import FindDb
-from convfind.handle.convolution import Convolution
 from convfind.policy import POLICY_FIELDS
 from convfind.problem import ConvProblem
 from convfind.types import Direction
@@ -22,7 +21,7 @@ from convfind_torch import comparison
 from convfind_torch.bound_weights import BoundWeights
 from convfind_torch.call import Call
 from convfind_torch.layer import Layer
-from convfind_torch.place import Place
+from convfind_torch.place import Place, Run
 from convfind_torch.places import open_place, stream_of
 from convfind_torch.route import Route, Way
 
@@ -168,14 +167,15 @@ class Engine:
             self._compare(route, call)
         return route
 
-    def _bound(self, way: Way, call: Call) -> Convolution | None:
+    def _bound(self, way: Way, call: Call) -> Run | None:
         """Return the convolution with the call's weights fixed; None where it has to read them.
 
         A graph of the caller's reads them in every replay: nobody would notice that they changed.
         """
         if not call.constant or way.place.is_capturing:
             return None
-        return self.bound.convolution(way, call.w)
+        binding = self.bound.binding(way, call.w)
+        return None if binding is None else binding.run
 
     def _compare(self, route: Route, call: Call) -> None:
         way, database = route.way, self.comparisons

@@ -20,6 +20,7 @@ from convfind_torch.geometry import Geometry, per_axis
 from convfind_torch.layer import Layer, anonymous
 from convfind_torch.operators import CONVOLUTION
 from convfind_torch.options import current_options
+from convfind_torch.quick_call import QuickCall, are_plain, is_quiet
 from convfind_torch.route import Route
 
 Sizes = int | Sequence[int]
@@ -145,14 +146,47 @@ def _conv_transpose(
     return convolve_transposed(rank, x, w, b, *given, _layer("functional"))
 
 
-def known_call(
+def known_result(
+    layer: Layer, x: Any, w: Any, b: Any, geometry: Geometry
+) -> torch.Tensor | Route | None:
+    """Compute a module's call without gradients where its decision is known.
+
+    Returns:
+        The result; or a route by which PyTorch computes it; or None where nothing is known yet, or
+        something around the call may change what it means, such as autocast.
+    """
+    if torch.is_grad_enabled() or not layer.known:
+        return None
+    if layer.quick and are_plain(x, w, b) and (quick := layer.quick.get(x.shape)) is not None:
+        y = quick.result(x, w, b, geometry)
+        if y is not None:
+            return y
+    known = _known_call(layer, x, w, b, geometry)
+    if known is None:
+        return None
+    call, route = known
+    if not route.is_ours:
+        return route
+    y = engine().computed(call, route)
+    if x.is_cpu and (quick := _quick(call, route, geometry, y)) is not None:
+        layer.hasten(x.shape, quick)
+    return y
+
+
+def _quick(call: Call, route: Route, geometry: Geometry, y: torch.Tensor) -> QuickCall | None:
+    """Return what makes calls like one that was computed quick; None where there is no such way."""
+    way = route.way
+    if way is None:
+        return None
+    binding = engine().bound.binding(way, call.w) if call.constant else None
+    return QuickCall.of(call, route, geometry, y, binding)
+
+
+def _known_call(
     layer: Layer, x: Any, w: Any, b: Any, geometry: Geometry
 ) -> tuple[Call, Route] | None:
-    """Return a module's call without gradients, and its route, where that is known: the quick way.
-
-    None also where something around it may change what it means, such as autocast.
-    """
-    if torch.is_grad_enabled() or not layer.known or not _is_alone(x, w, b):
+    """Return a call and its route where that is known."""
+    if not _is_alone(x, w, b):
         return None
     if torch.is_autocast_enabled("cpu" if x.is_cpu else x.device.type):
         return None
@@ -183,11 +217,7 @@ def _is_alone(x: Any, w: Any, b: Any) -> bool:
         and x.layout is w.layout is torch.strided
         and x.device == w.device == (w if b is None else b).device
         and not (x.is_neg() or w.is_neg())
-        and torch._C._len_torch_dispatch_stack() == 0
-        and not torch._C._are_functorch_transforms_active()
-        and torch._C._get_tracing_state() is None
-        and torch.autograd.forward_ad._current_level < 0
-        and not torch.compiler.is_compiling()
+        and is_quiet()
     )
 
 

@@ -9,8 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from convfind.policy import FindKeywords, Mode
-from convfind_torch.engine import engine
-from convfind_torch.functional import convolve, convolve_transposed, is_pytorchs, known_call
+from convfind_torch.functional import convolve, convolve_transposed, is_pytorchs, known_result
 from convfind_torch.geometry import Geometry
 from convfind_torch.layer import Layer
 from convfind_torch.options import Options, current_options
@@ -26,11 +25,12 @@ class _Conv:
     def _conv_forward(self: Any, input: torch.Tensor, weight: Any, bias: Any) -> torch.Tensor:
         rank = len(self.kernel_size)
         layer = layer_of(self)
-        if type(self.padding) is tuple and self.padding_mode == "zeros":
+        is_plain = type(self.padding) is type(self.stride) is type(self.dilation) is tuple
+        if is_plain and self.padding_mode == "zeros":  # no lists, which nothing is remembered by
             how = (self.stride, self.padding, self.dilation, False, (0,) * rank, self.groups)
-            known = known_call(layer, input, weight, bias, Geometry(*how))
-            if known is not None and known[1].is_ours:
-                return engine().computed(*known)
+            known = known_result(layer, input, weight, bias, Geometry(*how))
+            if isinstance(known, torch.Tensor):
+                return known
             if known is not None:
                 return super()._conv_forward(input, weight, bias)  # type: ignore[misc]
         if is_pytorchs(rank, input, weight, bias):
@@ -51,11 +51,12 @@ class _ConvTranspose:
     ) -> torch.Tensor:
         """Compute the transposed convolution."""
         rank = len(self.kernel_size)
-        if output_size is None:
+        is_plain = type(self.padding) is type(self.stride) is type(self.dilation) is tuple
+        if output_size is None and is_plain and type(self.output_padding) is tuple:
             how = (self.stride, self.padding, self.dilation, True, self.output_padding, self.groups)
-            known = known_call(layer_of(self), input, self.weight, self.bias, Geometry(*how))
-            if known is not None and known[1].is_ours:
-                return engine().computed(*known)
+            known = known_result(layer_of(self), input, self.weight, self.bias, Geometry(*how))
+            if isinstance(known, torch.Tensor):
+                return known
         if self.padding_mode != "zeros" or is_pytorchs(rank, input, self.weight, self.bias):
             return super().forward(input, output_size)  # type: ignore[misc]
         sizes = (self.stride, self.padding, self.kernel_size, rank, self.dilation)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,6 +12,8 @@ import torch
 import convfind
 from convfind.handle import Handle
 from convfind.handle.convolution import Convolution
+
+Run = Callable[[Sequence[torch.Tensor], torch.Tensor], None]
 
 
 class Place(ABC):
@@ -44,6 +46,15 @@ class Place(ABC):
         out: torch.Tensor,
     ) -> None:
         """Compute ``out``, the result, from dense tensors, by their names in the plain problem."""
+
+    def ready(self, convolution: Convolution, reads: Sequence[str], result: str) -> Run:
+        """Return what computes a result from dense tensors, by names of the plain problem.
+
+        The function gets tensors in the order of the names, and the tensor that it writes.
+        """
+        return lambda tensors, out: self.run(
+            convolution, dict(zip(reads, tensors, strict=True)), result, out
+        )
 
     @abstractmethod
     def run_network(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,16 @@ from convfind.settings import Settings
 from convfind.types import DataType
 from convfind_torch.device_place import DevicePlace
 from convfind_torch.openmp import release_cores
-from convfind_torch.place import Place
+from convfind_torch.place import Place, Run
 
 Array = np.ndarray[Any, Any]
 
 #: Pieces of the host's memory whose buffers are kept.
 _MOST_ADDRESSES = 4096
+#: Bytes that addresses of kernels' arguments are multiples of.
+_ALIGNMENT = 64
+#: Bytes of a workspace that is kept for all calls, at most: longer calls do not notice the pool's.
+_MOST_SCRATCH = 2**26
 
 
 class HostPlace(Place):
@@ -35,6 +39,31 @@ class HostPlace(Place):
     def __init__(self, handle: Handle) -> None:
         super().__init__(handle)
         self._memory = HostAddresses(handle.session.device)
+        self._scratch = np.empty(0, np.uint8)
+
+    def ready(self, convolution: Convolution, reads: Sequence[str], result: str) -> Run:
+        """Return what computes a result: by the tensors' addresses where kernels take any."""
+        problem, size = convolution.problem, convolution.workspace_size
+        operands = {
+            problem.plain_name(name): problem.operand(name).nbytes
+            for name in (*problem.reads, *problem.writes)
+        }
+        sizes = {name: operands[name] for name in (*reads, result)}
+        if size:
+            sizes["workspace"] = size
+        usual = super().ready(convolution, reads, result)
+        run = convolution.device.addressed(convolution.invoker, convolution.bound, sizes)
+        if run is None or size > _MOST_SCRATCH:
+            return usual
+        return HostRun(self, run, usual, size)
+
+    def scratch(self, size: int) -> int:
+        """Return the address of memory for workspaces, the same for all calls, one at a time."""
+        if self._scratch.size < size:
+            whole = np.empty(size + _ALIGNMENT, np.uint8)
+            begin = -whole.ctypes.data % _ALIGNMENT
+            self._scratch = whole[begin : begin + size]
+        return int(self._scratch.ctypes.data)
 
     def run(
         self,
@@ -71,6 +100,36 @@ class HostPlace(Place):
 
     def synchronize(self) -> None:
         """Do nothing: on the host calls return when they are done."""
+
+
+class HostRun:
+    """A prepared convolution on tensors of the host, by their addresses."""
+
+    __slots__ = ("__weakref__", "_at_addresses", "_lock", "_place", "_scratch", "_usual")
+
+    def __init__(
+        self,
+        place: HostPlace,
+        at_addresses: Callable[[Sequence[int]], None],
+        usual: Run,
+        scratch: int,
+    ) -> None:
+        """Keep what runs at addresses, what runs anywhere, and the bytes of the workspace."""
+        self._place, self._lock = place, place.lock
+        self._at_addresses, self._usual, self._scratch = at_addresses, usual, scratch
+
+    def __call__(self, tensors: Sequence[torch.Tensor], out: torch.Tensor) -> None:
+        """Compute ``out`` from dense tensors in the problem's order, and wait."""
+        addresses = [one.data_ptr() for one in tensors]
+        addresses.append(out.data_ptr())
+        for address in addresses:
+            if address % _ALIGNMENT:
+                return self._usual(tensors, out)
+        with self._lock:
+            if self._scratch:
+                addresses.append(self._place.scratch(self._scratch))
+            release_cores()
+            self._at_addresses(addresses)
 
 
 class HostAddresses:

@@ -11,7 +11,7 @@ import torch
 from convfind.handle.convolution import Convolution
 from convfind.problem import ConvProblem
 from convfind_torch.comparison import Comparison
-from convfind_torch.place import Place
+from convfind_torch.place import Place, Run
 
 
 @dataclass(eq=False, slots=True)
@@ -24,25 +24,38 @@ class Way:
     format: torch.memory_format
     shape: tuple[int, ...] = field(init=False)  # of the result
     plain: Mapping[str, str] = field(init=False)  # the plain problem's names of operands
+    ready: Run = field(init=False)  # the convolution, of tensors in the problem's order
 
     def __post_init__(self) -> None:
         problem = self.problem
         self.shape = problem.shape(problem.direction.writes)
         names = (*problem.reads, *problem.writes)
         self.plain = {name: problem.plain_name(name) for name in names}
+        self.ready = self.prepared(self.convolution)
 
-    def run(
-        self, tensors: Mapping[str, torch.Tensor], bound: Convolution | None = None
-    ) -> torch.Tensor:
-        """Compute the result of tensors by the names that the problem reads."""
-        layout, plain = self.format, self.plain
+    def prepared(self, convolution: Convolution) -> Run:
+        """Return the way's convolution, or that with its weights bound, ready for tensors."""
+        plain, problem = self.plain, self.problem
+        is_bound = bool(convolution.bound)
+        reads = [plain[name] for name in problem.reads if not (is_bound and name == "w")]
+        return self.place.ready(convolution, reads, plain[problem.writes[0]])
+
+    def run(self, tensors: Mapping[str, torch.Tensor], bound: Run | None = None) -> torch.Tensor:
+        """Compute the result of tensors by the names that the problem reads.
+
+        Args:
+            tensors: all but those that are bound.
+            bound: what `prepared` returned for bound weights, which are none of the tensors.
+        """
+        layout = self.format
         like = next(iter(tensors.values()))
         out = torch.empty(self.shape, dtype=like.dtype, device=like.device, memory_format=layout)
-        dense = {
-            plain[name]: _dense(one, torch.contiguous_format if name == "bias" else layout)
-            for name, one in tensors.items()
-        }
-        self.place.run(bound or self.convolution, dense, plain[self.problem.writes[0]], out)
+        dense = [
+            _dense(tensors[name], torch.contiguous_format if name == "bias" else layout)
+            for name in self.problem.reads
+            if name in tensors
+        ]
+        (bound or self.ready)(dense, out)
         return out
 
 

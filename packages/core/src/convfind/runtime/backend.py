@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import RLock
 from types import SimpleNamespace
@@ -139,6 +139,24 @@ class Device(ABC):
         same from run to run.
         """
         return self.invoker(steps, loaded)
+
+    def addressed(
+        self, invoker: Invoker, fixed: Mapping[str, DeviceBuffer], sizes: Mapping[str, int]
+    ) -> Callable[[Sequence[int]], None] | None:
+        """Return what runs an invoker's steps on the host's memory by its addresses, and waits.
+
+        None where kernels need buffers, as on most devices. Callers hold `lock`, as for an invoker.
+
+        Args:
+            invoker: what `invoker` or `replayed` of this device returned.
+            fixed: memory that is the same in every call, by name.
+            sizes: bytes at each address of a call, by name. Calls give addresses in this order,
+                each a multiple of 64. That memory has to stay until the call returns.
+
+        Raises:
+            LaunchError: the steps use memory of another name, or more of it.
+        """
+        return None
 
     @abstractmethod
     def allocate(self, size: int) -> DeviceBuffer:
