@@ -133,7 +133,10 @@ def test_a_solver_that_fails_is_left_for_pytorch(caplog: pytest.LogCaptureFixtur
     engine.compute(given)
     (route,) = given.layer.routes
     assert route.way is not None
-    route.way.convolution = replace(route.way.convolution, invoker=failing)  # type: ignore[arg-type]
+    route.way = replace(
+        route.way,
+        convolution=replace(route.way.convolution, invoker=failing),  # type: ignore[arg-type]
+    )
     torch.testing.assert_close(engine.compute(given), torch.conv2d(given.x, given.w))
     assert not route.is_ours
     assert route.reason == "out of resources"
