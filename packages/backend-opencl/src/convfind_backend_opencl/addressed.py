@@ -61,7 +61,7 @@ class AddressedLaunch:
             if address != before[place]:
                 code = _set_pointer()(self._pointer, index, address + offset)
                 if code != cl.status_code.SUCCESS:
-                    told = cl.status_code.to_string(code)
+                    told = f"OpenCL refuses it with error {code}"
                     raise LaunchError(f"argument {index} of {self.name} at an address: {told}")
 
 

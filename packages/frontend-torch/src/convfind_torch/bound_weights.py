@@ -38,7 +38,8 @@ class Version:
         samples = None
         if w.device.type == "cpu" and w.numel() and _is_dense(w):
             # By the address: an array of the tensor's would keep memory that it gives up.
-            memory = np.frombuffer((c_ubyte * w.nbytes).from_address(w.data_ptr()), np.uint8)
+            view = memoryview((c_ubyte * w.nbytes).from_address(w.data_ptr()))
+            memory = np.frombuffer(view, np.uint8)
             elements = memory.view(f"u{w.element_size()}")
             samples = elements[:: max(1, elements.size // _SAMPLES)]
         bits = b"" if samples is None else samples.tobytes()
