@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 from convfind.policy import POLICY_FIELDS, FindEnforce, FindKeywords, Mode, Policy
 from convfind.settings import Settings
@@ -88,10 +88,12 @@ class Options:
         Raises:
             SettingsError: an unknown keyword or an illegal value; names the legal ones.
         """
-        policy, enforce = _environment(), find.pop("enforce", None)
+        policy = _environment()
+        fields: dict[str, Any] = {**find}
+        enforce = fields.pop("enforce", None)
         if mode is not None:
             policy = policy.with_changes(mode=mode)
-        policy = policy.with_changes(**find)
+        policy = policy.with_changes(**fields)
         if enforce is not None:
             policy = policy.enforced(FindEnforce.parse(enforce, "enforce"))
         return cls(policy, keep_faster)
