@@ -24,7 +24,7 @@ _BIASES = (torch.Tensor, Parameter, type(None))
 
 @dataclass(frozen=True, slots=True)
 class QuickCall:
-    """What a call without gradients looked like, for later ones that look the same.
+    """The form of a call without gradients, for later ones that have the same.
 
     These go straight to the kernels. Weights that are not bound may be others in each call, and
     change meanwhile: kernels read them where they lie.
