@@ -36,8 +36,11 @@ _KEPT = "CONVFIND_REQUIRE_"
 _POCL = re.compile(r"-portable-computing-language-|\[Portable\d")
 _FASTER = re.compile(r"-intel-r-opencl-|\[Intel\(R\)\d")
 _SHARE_OF_POCL = 16
-#: What differs between runtimes is tested there, but for a family of solvers.
-_WITH_ALL_RUNTIMES = re.compile("packages/(backend-opencl/tests/(?!gemm/)|core/)")
+#: What differs between runtimes is tested there, but for a family of solvers and for children of
+#: finds, which take seconds each and know no runtime.
+_WITH_ALL_RUNTIMES = re.compile(
+    "packages/(backend-opencl/tests/(?!gemm/|hostile/test_isolation)|core/)"
+)
 
 #: A folder in memory, where databases do not wait for a disk; used if so many bytes are free.
 _MEMORY = Path("/dev/shm")
