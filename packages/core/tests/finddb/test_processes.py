@@ -8,6 +8,7 @@ import shutil
 import signal
 import threading
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
@@ -47,6 +48,8 @@ def spawn() -> Iterator[Spawn]:
             try:
                 work()
                 status = 0
+            except BaseException:
+                traceback.print_exc()  # an exit status alone says nothing
             finally:
                 os._exit(status)
         children.append(child)
