@@ -71,6 +71,24 @@ with lmdb.open({str(path)!r}, subdir=False, map_size=1 << 30, max_dbs=9) as file
         assert snapshot.count("config") == 1
 
 
+def test_a_database_that_grows_while_it_is_mapped_is_read_with_its_lock(
+    store: Store, record: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = store("a", record("solver", 1.0)) / FILE_NAME
+    opened, locks = lmdb.open, []
+
+    def outgrown(*args: Any, **options: Any) -> lmdb.Environment:
+        locks.append(options.get("lock", True))
+        if len(locks) == 1:
+            raise lmdb.MapResizedError("grew")
+        return opened(*args, **options)
+
+    monkeypatch.setattr(lmdb, "open", outgrown)
+    with Snapshot(path) as snapshot:
+        assert snapshot.count("find") == 1
+    assert locks == [True, True]
+
+
 @pytest.mark.parametrize("words", [*commands(db)], ids=" ".join)
 def test_every_command_has_help_with_examples_and_json(shell: Any, words: tuple[str, ...]) -> None:
     text = shell("db", *words, "--help").stdout

@@ -239,6 +239,54 @@ def test_a_database_that_another_process_makes_grow_while_it_is_opened(
         os.close(descriptor)
 
 
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_database_that_grows_while_lmdb_maps_it(
+    tmp_path: Path,
+    target: Target,
+    problem: Problem,
+    entry: Entry,
+    monkeypatch: pytest.MonkeyPatch,
+    times: int,
+) -> None:
+    with FindDb.open(tmp_path) as db:
+        db.store(target, problem(1), entry(a=1.0))
+    opened, refusals = lmdb.open, iter(range(times))
+
+    def outgrown(*args: Any, **options: Any) -> lmdb.Environment:
+        if next(refusals, None) is not None:
+            raise lmdb.MapResizedError("grew")
+        return opened(*args, **options)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        monkeypatch.setattr(lmdb, "open", outgrown)
+        with FindDb.open(tmp_path) as db:
+            db.store(target, problem(1), entry(b=1.0))
+    monkeypatch.undo()
+    with FindDb.open(tmp_path) as db:
+        assert solvers(db, target, problem(1)) == {"a", "b"}
+
+
+def test_a_file_that_says_for_ever_that_it_grows_is_given_up(
+    tmp_path: Path,
+    target: Target,
+    problem: Problem,
+    entry: Entry,
+    one_warning: OneWarning,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with FindDb.open(tmp_path) as db:
+        db.store(target, problem(1), entry(a=1.0))
+
+    def outgrown(*args: Any, **options: Any) -> lmdb.Environment:
+        raise lmdb.MapResizedError("grew")
+
+    monkeypatch.setattr(lmdb, "open", outgrown)
+    with FindDb.open(tmp_path) as db, one_warning("in memory only"):
+        db.store(target, problem(1), entry(b=1.0))
+        assert solvers(db, target, problem(1)) == {"b"}
+
+
 def test_killed_fifty_times_while_storing(
     tmp_path: Path, target: Target, problem: Problem, entry: Entry, spawn: Spawn
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,14 @@ from convfind.finddb.change import Change
 from convfind.finddb.database import FILE_NAME
 from convfind.finddb.database import LAYOUT as CORE_LAYOUT
 from convfind.finddb.database_file import file_in, make_private_folder
-from convfind.finddb.environment import Environment, Layout, Transaction, acquire, release
+from convfind.finddb.environment import (
+    Environment,
+    Layout,
+    Transaction,
+    acquire,
+    open_growing,
+    release,
+)
 from convfind.finddb.file_check import fault, folder_lock
 from convfind.finddb.key import full_key, stored_key, stored_prefix
 from convfind.finddb.network_mounts import network_file_system
@@ -224,12 +230,12 @@ def _open_for_reading(path: Path) -> lmdb.Environment:
     """Open with a slot in the reader table, or without one if the folder is read-only."""
     tables = len(LAYOUT.tables) + 1
     if is_pack(path):  # nobody writes to one, and no lock file is to be left beside it
-        return lmdb.open(os.fsencode(path), subdir=False, readonly=True, max_dbs=tables, lock=False)
+        return open_growing(path, readonly=True, max_dbs=tables, lock=False)
     try:
-        return lmdb.open(os.fsencode(path), subdir=False, readonly=True, max_dbs=tables, mode=0o600)
+        return open_growing(path, readonly=True, max_dbs=tables, mode=0o600)
     except lmdb.Error:
         # Also where the folder is read-only. Faults of the file itself are raised again.
-        return lmdb.open(os.fsencode(path), subdir=False, readonly=True, max_dbs=tables, lock=False)
+        return open_growing(path, readonly=True, max_dbs=tables, lock=False)
 
 
 def _check(file: Path) -> None:

@@ -12,9 +12,10 @@ import atexit
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import lmdb
 
@@ -38,6 +39,7 @@ _META, _SCHEMA = "meta", b"schema"
 _MAX_READERS = 500  # one for each process: reads of a process take turns
 _LOCK_FILE_SIZE = 32768  # room for that many readers
 _USUAL = 1 << 16  # bytes: a value of more is not believed at once
+_MOST_OPENINGS = 100  # a damaged file may say that it has grown for ever
 
 
 class EnvironmentClosed(Exception):
@@ -50,6 +52,19 @@ class Layout:
 
     tables: tuple[str, ...]
     schema: int
+
+
+def open_growing(path: Path, **options: Any) -> lmdb.Environment:
+    """Open a file that other processes may make grow meanwhile, with options of `lmdb.open`.
+
+    LMDB maps a file and then begins a transaction, which fails where the file has outgrown the map
+    in between. Raises `lmdb.Error`.
+    """
+    name = os.fsencode(path)  # need not be UTF-8
+    for _ in range(_MOST_OPENINGS - 1):
+        with suppress(lmdb.MapResizedError):
+            return lmdb.open(name, subdir=False, **options)
+    return lmdb.open(name, subdir=False, **options)
 
 
 class Environment:
@@ -71,9 +86,8 @@ class Environment:
         self._mapping = threading.Lock()  # held by readers, and while the map moves
         if self.shared:
             reserve_lock_file(path, _LOCK_FILE_SIZE)
-        self._lmdb: lmdb.Environment | None = lmdb.open(
-            os.fsencode(path),  # a name need not be UTF-8
-            subdir=False,
+        self._lmdb: lmdb.Environment | None = open_growing(
+            path,
             map_size=map_size,
             mode=0o600,
             max_dbs=len(layout.tables) + 1,
