@@ -17,10 +17,10 @@ from rich.console import Console
 from rich.table import Table
 
 import convfind
-from convfind.errors import ProblemError
+from convfind.cli.epilogue_options import read_epilogue
 from convfind.handle import Handle
 from convfind.kit.composed import Composed
-from convfind.problem import Activation, ConvProblem
+from convfind.problem import ConvProblem
 from convfind.problem.text import Layer
 from convfind.runtime.backend import InvokeArgs
 from interleaved import prepared, samples_of, timer
@@ -48,25 +48,6 @@ class Cost:
         return Composed.suffix not in self.fused
 
 
-def with_steps(problem: ConvProblem, steps: str) -> ConvProblem:
-    """Return a problem with an epilogue: ``bias+relu``, ``bias+add+relu``, ``bias+silu+add``.
-
-    Raises:
-        ProblemError: a word is no step, or the steps come in an order that kernels do not have.
-    """
-    words = steps.split("+")
-    functions = [word for word in words if word not in ("bias", "add")]
-    order = [*(["bias"] if "bias" in words else []), *words[words.count("bias") :]]
-    if len(functions) > 1 or words != order or len(set(words)) < len(words):
-        raise ProblemError("epilogue", steps, "bias, then add and an activation, joined by +")
-    comes_last = bool(functions) and words[-1] == "add"
-    activation = Activation.parse(functions[0]) if functions else None
-    more: dict[str, Any] = {"add_last": comes_last} if comes_last else {}
-    return problem.with_epilogue(
-        bias="bias" in words, add="add" in words, activation=activation, **more
-    )
-
-
 def costs_of(
     handle: Handle,
     layer: Layer,
@@ -81,7 +62,7 @@ def costs_of(
     for layout in layouts:
         lies = convfind.Layout.of(problem.spatial_rank, channels_last=layout.endswith("C"))
         plain = replace(problem, x_layout=lies, w_layout=lies, y_layout=lies)
-        fused = with_steps(plain, steps)
+        fused = plain.with_epilogue(**read_epilogue(steps))
         bound = policy.get("constant_weights", False)
         found = [handle.find(one, mode="NORMAL", **policy).best for one in (plain, fused)]
         contestants = []

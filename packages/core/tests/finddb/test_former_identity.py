@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from convfind.device.target import Target
-from convfind.finddb import FindDb, FindEntry, database
+from convfind.finddb import FindDb, FindEntry, places
 
 Problem = Callable[[int], Any]
 Entry = Callable[..., FindEntry]
@@ -67,10 +67,9 @@ def test_what_others_write_under_either_identity_is_seen(
     entry: Entry,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(places, "_LOOK_SECONDS", -1.0)
     with FindDb.open(tmp_path) as db, FindDb.open(tmp_path) as writer:
         assert solvers(db, now, problem(1)) == []
-        monkeypatch.setattr(database, "_LOOK_SECONDS", 0.0)
-        db._known.clear()
         writer.store(target, problem(1), entry(a=1.0))
         assert solvers(db, now, problem(1)) == ["a"]
         writer.store(now, problem(1), entry(b=2.0))

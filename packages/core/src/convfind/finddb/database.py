@@ -7,14 +7,13 @@ from collections.abc import Container, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Self, TypeVar
 
 from convfind.device.target import Target
 from convfind.finddb.database_file import DatabaseFile, file_in
 from convfind.finddb.environment import Layout
 from convfind.finddb.key import (
     SCHEMA,
-    beginning_of_identity,
     database_key,
     database_keys,
     end_of_identity,
@@ -30,6 +29,7 @@ from convfind.finddb.merge import (
     merge_entries,
     reconsidered,
 )
+from convfind.finddb.places import PlaceFinder, Places
 from convfind.finddb.record import FindEntry, QuarantineRecord, TunedConfig
 from convfind.finddb.roster import ROSTER
 from convfind.finddb.table import CONFIG, FIND, QUARANTINE, Table
@@ -42,25 +42,7 @@ T = TypeVar("T")
 FILE_NAME = "finddb.lmdb"
 LAYOUT = Layout(tables=(FIND.name, CONFIG.name, QUARANTINE.name, ROSTER), schema=SCHEMA)
 
-
-#: Seconds for which it holds under which identities of a device a file has anything.
-_LOOK_SECONDS = 1.0
 _NOTHING: tuple[bytes, None] = (b"", None)
-
-
-class _Places(NamedTuple):
-    """Keys of a problem on a device: of the user's layer, and of each one below."""
-
-    user: tuple[bytes, ...]
-    shipped: tuple[tuple[bytes, ...], ...]
-
-
-class _Known(NamedTuple):
-    """Indices of a device's identities under which layers have anything, and until when."""
-
-    user: tuple[int, ...]
-    shipped: tuple[tuple[int, ...], ...]
-    until: float
 
 
 class FindDb:
@@ -76,7 +58,7 @@ class FindDb:
         self._user = UserLayer(user)
         self._system = tuple(system)
         self._as_one = lru_cache(maxsize=256)(self._united)
-        self._known: dict[tuple[str, tuple[str, ...]], _Known] = {}
+        self._finder = PlaceFinder(self._user, self._system)
 
     @classmethod
     def open(
@@ -112,7 +94,7 @@ class FindDb:
 
     def lookup(self, target: Target, problem: Problem) -> StoredEntry | None:
         """Everything recorded for a problem on a device, None where nothing is."""
-        return self._entry(self._places(FIND, target, problem))
+        return self._entry(self._finder.places(FIND, target, problem))
 
     def times(
         self, identity: str, problem: Problem, *, constant_weights: bool = False
@@ -121,7 +103,7 @@ class FindDb:
 
         With constant weights or without. Milliseconds; empty where nothing is recorded.
         """
-        stored = self._entry(self._same_key(identity_key(identity, problem)))
+        stored = self._entry(self._finder.same(identity_key(identity, problem)))
         found: dict[str, float] = {}
         for record in () if stored is None else stored.entry.records:  # fastest first
             if record.constant_weights == constant_weights:
@@ -135,7 +117,7 @@ class FindDb:
 
         With the file of each; None stands for a user's layer that is only in memory.
         """
-        places = self._places(FIND, target, problem)
+        places = self._finder.places(FIND, target, problem)
         user = self._user.file
         found = [(None if user is None else user.path, self._users(FIND, places.user))]
         for file, (key, sealed) in zip(self._system, self._sealed(FIND, places), strict=True):
@@ -221,7 +203,7 @@ class FindDb:
         self, target: Target, problem: Problem, solver_id: str, solver_version: int
     ) -> Config | None:
         """The tuned config of that very solver version, the user's before a shipped one."""
-        for configs in self._each(CONFIG, self._places(CONFIG, target, problem)):
+        for configs in self._each(CONFIG, self._finder.places(CONFIG, target, problem)):
             for tuned in configs:
                 if (tuned.solver, tuned.solver_version) == (solver_id, solver_version):
                     return Config(tuned.config)
@@ -260,7 +242,7 @@ class FindDb:
     def quarantined(self, target: Target, problem: Problem) -> tuple[QuarantineRecord, ...]:
         """Solvers that failed on the problem and device; the user's records hide shipped ones."""
         found: dict[tuple[str, int], QuarantineRecord] = {}
-        for records in self._each(QUARANTINE, self._places(QUARANTINE, target, problem)):
+        for records in self._each(QUARANTINE, self._finder.places(QUARANTINE, target, problem)):
             for record in records:
                 found.setdefault((record.solver, record.solver_version), record)
         return tuple(found.values())
@@ -319,44 +301,9 @@ class FindDb:
     ) -> None:
         self.close()
 
-    def _entry(self, places: _Places) -> StoredEntry | None:
+    def _entry(self, places: Places) -> StoredEntry | None:
         user, shipped = self._stored(FIND, places.user), self._sealed(FIND, places)
         return self._as_one(user, shipped) if user[1] or any([one[1] for one in shipped]) else None
-
-    def _places(self, table: Table[Any], target: Target, problem: Problem) -> _Places:
-        """Return the keys under which each layer may have a problem on a device."""
-        keys = database_keys(target, problem)
-        if len(keys) == 1:
-            return self._same_key(keys[0])
-        name = table.name, target.identities
-        known = self._known.get(name)
-        if known is None or time.monotonic() > known.until:
-            known = self._known[name] = self._look(table, target.identities)
-        return _Places(
-            tuple([keys[place] for place in known.user]),
-            tuple([tuple([keys[place] for place in places]) for places in known.shipped]),
-        )
-
-    def _same_key(self, key: bytes) -> _Places:
-        return _Places((key,), ((key,),) * len(self._system))
-
-    def _look(self, table: Table[Any], identities: Sequence[str]) -> _Known:
-        """Look where there is anything under former identities, and where only under them."""
-        user = [0] + [
-            place
-            for place, identity in enumerate(identities)
-            if place and next(self._user.items(table, beginning_of_identity(identity)), None)
-        ]
-        shipped = []
-        for file in self._system:
-            found = []
-            for place, identity in enumerate(identities):
-                start = beginning_of_identity(identity)
-                items = file.scan(table.name, start, 1)
-                if items and items[0][0].startswith(start):
-                    found.append(place)
-            shipped.append(tuple(found))
-        return _Known(tuple(user), tuple(shipped), time.monotonic() + _LOOK_SECONDS)
 
     def _united(
         self,
@@ -389,7 +336,7 @@ class FindDb:
                 return key, stored
         return keys[0], None
 
-    def _sealed(self, table: Table[T], places: _Places) -> tuple[tuple[bytes, bytes | None], ...]:
+    def _sealed(self, table: Table[T], places: Places) -> tuple[tuple[bytes, bytes | None], ...]:
         """Read the same of each of the layers that packages ship."""
         name, found = table.name, []
         for file, keys in zip(self._system, places.shipped, strict=True):
@@ -402,7 +349,7 @@ class FindDb:
             found.append(pair)
         return tuple(found)
 
-    def _each(self, table: Table[T], places: _Places) -> Iterator[T]:
+    def _each(self, table: Table[T], places: Places) -> Iterator[T]:
         """Yield what the layers hold under any of the keys, the user's first."""
         for key in places.user:
             own = self._user.get(table, key)
