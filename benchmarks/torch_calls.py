@@ -1,9 +1,10 @@
 """The host's time of one converted convolution in PyTorch, over that of PyTorch's own call.
 
     python benchmarks/torch_calls.py
+    python benchmarks/torch_calls.py --device cuda
 
 The convolution is so small that kernels take nothing. ``launch`` is the runtime's share of a call:
-the kernel enqueued, and waited for, by itself. Microseconds, medians of rounds in turns.
+the kernel enqueued, and on a CPU waited for, by itself. Microseconds, medians of rounds in turns.
 """
 
 from __future__ import annotations
@@ -33,15 +34,16 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=300, help="in a round")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     torch.manual_seed(0)
-    for name, calls in cases().items():
+    for name, calls in cases(given.device).items():
         times: dict[str, list[float]] = {key: [] for key in calls}
         for _ in range(given.rounds):
             for key, call in calls.items():
-                times[key].append(microseconds(call, given.calls))
+                times[key].append(microseconds(call, given.calls, given.device))
         found = {key: round(median(samples), 2) for key, samples in times.items()}
         found["over"] = round(found["converted"] - found["PyTorch"], 2)
         if given.json:
@@ -50,9 +52,9 @@ def main() -> None:
             print(f"{name:34}", *(f"{key} {us:8.2f}" for key, us in found.items()), flush=True)
 
 
-def cases() -> dict[str, dict[str, Callable[[], object]]]:
+def cases(device: str) -> dict[str, dict[str, Callable[[], object]]]:
     """Return what is timed in turns, by the name of the case."""
-    plain, x = nn.Conv2d(4, 4, 1), torch.randn(1, 4, 4, 4)
+    plain, x = nn.Conv2d(4, 4, 1).to(device), torch.randn(1, 4, 4, 4, device=device)
     ours = convfind_torch.convert(copy.deepcopy(plain), **QUICK)
     bound = convfind_torch.convert(copy.deepcopy(plain), **QUICK, constant_weights=True)
     others = ("direct-naive-bwd-data",)
@@ -123,14 +125,17 @@ def launch(module: nn.Module, x: torch.Tensor) -> Callable[[], object]:
 
     def call() -> object:
         convolution.enqueue(args)
-        device.synchronize()
+        if x.device.type == "cpu":
+            device.synchronize()
         return None
 
     return call
 
 
-def microseconds(call: Callable[[], object], calls: int) -> float:
-    """Return the mean time of one of so many calls in a row."""
+def microseconds(call: Callable[[], object], calls: int, device: str) -> float:
+    """Return the host's mean time of one of so many calls in a row."""
+    if device == "cuda":
+        torch.cuda.synchronize()
     began = time.perf_counter()
     for _ in range(calls):
         call()
