@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -61,3 +66,86 @@ def test_what_one_piece_raises_is_raised() -> None:
         pieces.side_by_side(fail, pieces.slices_of(9, 2))
     assert pieces.slices_of(5, 2) == [slice(0, 2), slice(2, 4), slice(4, 5)]
     assert pieces.slices_of(0, 2) == []
+
+
+def test_calls_share_their_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "usable_cpus", lambda: 2)
+    pieces.side_by_side(abs, range(2))
+    before = set(threading.enumerate())
+    met = threading.Barrier(2)
+
+    def meet(_: int) -> threading.Thread:
+        met.wait()  # passed where two threads work at once
+        return threading.current_thread()
+
+    workers = {one for _ in range(20) for one in pieces.side_by_side(meet, range(2))}
+    assert threading.current_thread() in workers
+    assert len(set(threading.enumerate()) - before) <= 1
+    assert len(workers) <= 1 + os.cpu_count()  # type: ignore[operator]
+
+
+def test_results_are_in_the_order_of_the_pieces_in_and_beside_other_calls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pieces, "usable_cpus", lambda: 5)
+
+    def inner(base: int) -> list[int]:
+        return pieces.side_by_side(lambda one: base + one, range(7))
+
+    def outer(base: int) -> list[list[int]]:
+        return pieces.side_by_side(inner, range(base, base + 90, 10))
+
+    with ThreadPoolExecutor(8) as callers:
+        found = list(callers.map(outer, range(0, 30_000, 1000)))
+    assert found == [
+        [list(range(start, start + 7)) for start in range(base, base + 90, 10)]
+        for base in range(0, 30_000, 1000)
+    ]
+
+
+def test_nothing_runs_after_a_call_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "usable_cpus", lambda: 4)
+    begun, is_over = [], threading.Event()
+
+    def work(piece: int) -> None:
+        begun.append((piece, is_over.is_set()))
+        if piece == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pieces.side_by_side(work, range(1000))
+    is_over.set()
+    pieces.side_by_side(abs, range(100))  # keeps the same threads busy
+    assert not any(late for _, late in begun)
+    assert len(begun) < 1000
+
+
+def test_a_thread_that_cannot_be_started_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    class NoThreads:
+        def submit(self, _: Callable[[], None]) -> None:
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(pieces, "usable_cpus", lambda: 4)
+    monkeypatch.setattr(pieces, "_pool", NoThreads)
+    assert pieces.side_by_side(abs, [-3, 2, -1]) == [3, 2, 1]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_fork_has_threads_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "usable_cpus", lambda: 2)
+    pieces.side_by_side(abs, range(100))  # a thread that the fork loses
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            met = threading.Barrier(2)
+
+            def meet(_: int) -> bool:
+                met.wait(30)
+                return threading.current_thread() is threading.main_thread()
+
+            status = sorted(pieces.side_by_side(meet, range(2))) != [False, True]
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import Generic, TypeVar
 
 from convfind.settings import usable_cpus
 
@@ -18,9 +21,74 @@ def slices_of(size: int, piece: int) -> list[slice]:
 
 
 def side_by_side(work: Callable[[T], R], pieces: Sequence[T]) -> list[R]:
-    """Return what work returns for each piece; threads of the call's own share them."""
+    """Return what work returns for each piece; this thread and others share them.
+
+    The other threads are the same ones in all calls, and are never waited for before they have
+    begun: calls from many threads, and from within work, only get less help.
+    """
     threads = min(len(pieces), usable_cpus())
     if threads < 2:
         return list(map(work, pieces))
-    with ThreadPoolExecutor(threads) as pool:  # none is left behind that a fork would lose
-        return list(pool.map(work, pieces))
+    shared = _Shared(work, pieces)
+    helpers: list[Future[None]] = []
+    try:
+        with suppress(RuntimeError):  # no thread can be started: this one does without
+            for _ in range(threads - 1):
+                helpers.append(_pool().submit(shared.take))
+        shared.take()
+    finally:
+        shared.end()
+        for helper in helpers:
+            if not helper.cancel():
+                helper.result()
+    return shared.outcome()
+
+
+class _Shared(Generic[T, R]):
+    """Pieces that threads take one after the other, and what becomes of them."""
+
+    def __init__(self, work: Callable[[T], R], pieces: Sequence[T]) -> None:
+        self._work = work
+        self._left = deque(enumerate(pieces))
+        self._results: dict[int, R] = {}
+        self._errors: dict[int, BaseException] = {}
+        self._is_over = False
+
+    def take(self) -> None:
+        """Work on pieces until none is left, or one has failed."""
+        while not self._is_over:
+            try:
+                place, piece = self._left.popleft()
+            except IndexError:
+                return
+            try:
+                self._results[place] = self._work(piece)
+            except BaseException as error:
+                self._errors[place] = error
+                self.end()
+
+    def end(self) -> None:
+        """Have nobody begin another piece."""
+        self._is_over = True
+
+    def outcome(self) -> list[R]:
+        """Return the results in the order of the pieces, or raise what the first one raised."""
+        if self._errors:
+            raise self._errors[min(self._errors)]
+        return [self._results[place] for place in range(len(self._results))]
+
+
+_pools: dict[str, ThreadPoolExecutor] = {}
+
+
+def _pool() -> ThreadPoolExecutor:
+    """Return this process's threads. They are started as they are needed, and end with it."""
+    pool = _pools.get("only")
+    if pool is None:
+        made = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="convfind-pieces")
+        pool = _pools.setdefault("only", made)  # without a lock that a fork might leave locked
+    return pool
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pools.clear)  # threads do not cross a fork
