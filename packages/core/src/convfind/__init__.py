@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from convfind.starting import begin_program as _begin_program
+
+_end_of_imports = _begin_program()  # before the others, which take a while
+
+# ruff: noqa: E402
 from typing import TYPE_CHECKING
 
 from convfind.device.target import DeviceKind, Target
@@ -109,3 +114,6 @@ def __getattr__(name: str) -> str:
         return version("convfind")
     msg = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(msg)
+
+
+_end_of_imports()

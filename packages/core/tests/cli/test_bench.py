@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -156,11 +157,15 @@ def test_layers_get_the_epilogue_of_the_options(
     assert "no epilogue" in shell(*words, "--direction", "bwd-weights", code=2).stderr
 
 
-def test_models_name_the_package_that_reads_them(shell: Any, tmp_path: Path) -> None:
-    path = tmp_path / "net.onnx"
-    path.write_bytes(b"")
-    stderr = shell("bench", path, code=1).stderr
-    assert "finddb-tools[tune]" in stderr
+def test_who_has_no_reader_of_a_file_is_told_what_to_install(
+    shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "net.onnx").write_bytes(b"")
+    (tmp_path / "layers.jsonl").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    assert "python -m pip install onnx" in shell("bench", tmp_path / "net.onnx", code=2).stderr
+    stderr = shell("bench", tmp_path / "layers.jsonl", code=1).stderr
+    assert "convfind-finddb-tools reads .jsonl files: python -m pip install" in stderr
 
 
 class Fused:

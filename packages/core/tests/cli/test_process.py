@@ -237,3 +237,95 @@ def test_the_log_level_comes_from_the_environment(environment: dict[str, str]) -
     assert "Traceback" in convfind(environment, "version").stderr
     environment["CONVFIND_LOG_LEVEL"] = "error"
     assert convfind(environment, "version").stderr == ""
+
+
+#: A module that convfind imports, in which the process gets Ctrl-C and time to end by it. A
+#: callback would lose an exception, and a library may turn it into another.
+INTERRUPTS = """
+    import os, signal, time, weakref
+
+    class Gone:
+        pass
+
+    gone = Gone()
+    weakref.finalize(gone, os.kill, os.getpid(), signal.SIGINT)
+    del gone
+    time.sleep(10)
+    os._exit(7)
+    """
+
+PROGRAM = {
+    "module": ["-m", "convfind"],
+    "joined": ["-mconvfind"],
+    "script": ["convfind"],
+}
+
+
+@pytest.mark.parametrize("start", PROGRAM)
+@pytest.mark.parametrize("module", ["msgspec", "lmdb", "click", "aaa_working"])
+def test_ctrl_c_in_the_first_imports_is_one_line(
+    environment: dict[str, str], tmp_path: Path, start: str, module: str
+) -> None:
+    (tmp_path / f"{module}.py").write_text(textwrap.dedent(INTERRUPTS))
+    script = "import sys\nfrom convfind.cli import main\nsys.exit(main())\n"
+    (tmp_path / "convfind").write_text(script)
+    done = subprocess.run(
+        [sys.executable, *PROGRAM[start], "version"],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
+
+
+def test_ctrl_c_between_imports_and_program_is_one_line(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    script = "import os, signal, convfind\nos.kill(os.getpid(), signal.SIGINT)\n"
+    (tmp_path / "convfind").write_text(script)
+    done = subprocess.run(
+        [sys.executable, "convfind"],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
+
+
+@pytest.mark.parametrize("start", [["-c", "import convfind"], ["other.py"], ["-m", "other"]])
+def test_other_programs_are_told_of_ctrl_c_as_ever(
+    environment: dict[str, str], tmp_path: Path, start: list[str]
+) -> None:
+    (tmp_path / "msgspec.py").write_text("import _thread\n_thread.interrupt_main()\n")
+    (tmp_path / "other.py").write_text("import convfind\n")
+    done = subprocess.run(
+        [sys.executable, *start],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert done.returncode == -signal.SIGINT
+    assert "KeyboardInterrupt" in done.stderr
+
+
+def test_who_ignores_ctrl_c_does_so_in_the_first_imports(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    code = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nos._exit(7)\n"
+    (tmp_path / "msgspec.py").write_text(code)
+    done = subprocess.run(
+        [sys.executable, "-m", "convfind", "version"],
+        env=environment,
+        check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )
+    assert done.returncode == 7

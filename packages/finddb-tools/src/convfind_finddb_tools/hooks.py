@@ -25,7 +25,7 @@ def convfind_register_heuristics(register: HeuristicRegistry) -> None:
 
 @hookimpl
 def convfind_register_layer_readers(register: LayerReaderRegistry) -> None:
-    """Add ONNX models and JSON Lines."""
+    """Add JSON Lines."""
     from convfind.plugins.layer_reader import LayerReader
 
     def read(path: Path, batch: int | None) -> tuple[Layer, ...]:
@@ -33,7 +33,7 @@ def convfind_register_layer_readers(register: LayerReaderRegistry) -> None:
 
         return layers_of(path, batch)
 
-    register.extend(LayerReader(suffix, read) for suffix in ("onnx", "jsonl"))
+    register.add(LayerReader("jsonl", read))
 
 
 @hookimpl

@@ -185,18 +185,14 @@ def test_onnx_model_with_symbols(tmp_path: Path) -> None:
     assert second.y_shape == (4, 4, 34, 32)
 
 
-def test_models_are_layers_for_bench(tmp_path: Path) -> None:
-    path = tmp_path / "net.onnx"
-    _model(path)
-    model = pytest.importorskip("onnx").load(path)
-    model.graph.input[0].type.tensor_type.shape.dim[2].dim_value = 32
-    pytest.importorskip("onnx").save(model, path)
+def test_json_lines_are_layers_for_bench(tmp_path: Path) -> None:
+    path = tmp_path / "layers.jsonl"
+    line = '{"problem": "conv -n 4 -c 3 -H 8 -W 8 -k 2 -y 3 -x 3 -F 1", "count": 2, "name": "%s"}'
+    path.write_text(f"{line % 'first'}\n{line % 'second'}\n")
     registry = Registry.build([hooks], load_entry_points=False)
-    layers = registry.layer_readers[".onnx"].read(path, 4)
-    assert [layer.problem for layer in layers] == [
-        found.problem for found in read_source(path, {}, 4).found
-    ]
-    assert [(layer.count, layer.comment) for layer in layers] == [(1, "first"), (1, "second")]
+    (layer,) = registry.layer_readers[".jsonl"].read(path, None)
+    assert layer.problem == read_source(path, {}, None).found[0].problem
+    assert (layer.count, layer.comment) == (4, "first, second")
 
 
 def test_damaged_onnx_model(tmp_path: Path) -> None:

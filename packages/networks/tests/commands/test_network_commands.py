@@ -16,8 +16,10 @@ from torch import nn
 
 import convfind_networks.hooks
 from convfind.cli import build_program
-from convfind.plugins.registry import Registry
+from convfind.plugins import hookimpl
+from convfind.plugins.registry import BackendRegistry, Registry, SolverRegistry
 from convfind.problem import ConvProblem
+from convfind.testing import MockBackend, mock_solvers
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 
@@ -132,3 +134,39 @@ def test_an_open_size_is_asked_for(model: Path) -> None:
 @pytest.mark.parametrize("size", ["batch", "batch=0", "batch=", "=4", "batch=a", "x=1,,2"])
 def test_a_size_that_is_none_is_refused(model: Path, size: str) -> None:
     assert "write DIMENSION=N" in run("network", "explain", model, "--set", size, code=2).output
+
+
+def test_bench_takes_models_without_the_package_of_tools(model: Path, tmp_path: Path) -> None:
+    registry = Registry.build([convfind_networks.hooks, Mocks()], load_entry_points=False)
+    words = ["bench", str(model), "--batch", "2", "--device", "mock:0", "--json"]
+    database = {"CONVFIND_USER_DB_PATH": str(tmp_path / "db")}
+    result = CliRunner().invoke(build_program(registry), words, env=database)
+    assert result.exit_code == 0, (result.output, result.exception)
+    (layer,) = json.loads(result.stdout)["layers"]
+    expected = ConvProblem.forward((2, 3, 8, 8), W.shape, padding=1)
+    assert (layer["problem"], layer["count"]) == (expected.key, 2)
+
+
+def test_bench_says_which_size_of_a_model_is_open(model: Path) -> None:
+    assert "--batch N" in run("bench", model, code=2).stderr
+
+
+def test_bench_refuses_models_without_convolutions(tmp_path: Path) -> None:
+    path = tmp_path / "relu.onnx"
+    made = onnx_model([helper.make_node("Relu", ["x"], ["y"])], {"x": (1, 3, 8, 8)})
+    path.write_bytes(made.SerializeToString())
+    assert "a model with convolutions; it has none" in run("bench", path, code=2).stderr
+
+
+class Mocks:
+    """A package with a device and solvers for it."""
+
+    @hookimpl
+    def convfind_register_backends(self, register: BackendRegistry) -> None:
+        """Add the device."""
+        register.add(MockBackend)
+
+    @hookimpl
+    def convfind_register_solvers(self, register: SolverRegistry) -> None:
+        """Add the solvers."""
+        register.extend(mock_solvers())

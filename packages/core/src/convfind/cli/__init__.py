@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from convfind.starting import INTERRUPTED, EndedAtOnce
+
 if TYPE_CHECKING:
     from convfind.cli.program import build_program
 
@@ -23,12 +25,12 @@ def __getattr__(name: str) -> Any:
 def main() -> NoReturn:
     """Run the program on the process's arguments, environment and installed plugins."""
     try:
-        # Imports and plugins take a while, in which it may be interrupted, too.
-        from convfind.cli.interruption import end_when_interrupted
-        from convfind.cli.program import main as run
+        with EndedAtOnce():
+            from convfind.cli.interruption import end_when_interrupted
+            from convfind.cli.program import main as run
 
         end_when_interrupted()
         run()
     except KeyboardInterrupt:
         print("error: interrupted", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)

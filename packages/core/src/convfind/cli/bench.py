@@ -70,10 +70,11 @@ def bench(
     """Find, verify, run and time every layer of FILE; exits 1 if any of them fails.
 
     FILE has a MIOpenDriver line a layer; "# x3" behind it says how often the network has the layer,
-    which the totals count. It may be an ONNX model, or another file that a package reads. Times are
-    the device's: from this find or an earlier one that the database remembers, or with --iterations
-    or --seconds from runs now, whose minimum, median and maximum are shown. The bound is the time
-    that peak arithmetic and bandwidth leave a direct convolution; others may be faster.
+    which the totals count. It may be an ONNX model, which needs the library onnx, or another file
+    that a package reads. Times are the device's: from this find or an earlier one that the database
+    remembers, or with --iterations or --seconds from runs now, whose minimum, median and maximum
+    are shown. The bound is the time that peak arithmetic and bandwidth leave a direct convolution;
+    others may be faster.
 
     \b
     Examples:

@@ -8,8 +8,7 @@ import socket
 import threading
 import time
 
-#: Exit code of a process that Ctrl-C ended.
-INTERRUPTED = 130
+from convfind.starting import INTERRUPTED
 
 #: Seconds for the program to end by itself: to close files and take back its progress bar.
 _GRACE = 0.7

@@ -8,19 +8,23 @@ from pathlib import Path
 
 import click
 
+from convfind.errors import ProblemError
 from convfind.install_hint import pip_install
 from convfind.plugins.registry import Registry
-from convfind.problem.text import Layer, read_layer_file
+from convfind.problem.onnx_model import read_onnx_model
+from convfind.problem.text import Layer, distinct_layers, read_layer_file
 from convfind.types import Direction
 
-#: The packages of this project that read models, by suffix.
-_PACKAGES = {".onnx": "convfind-finddb-tools[tune]", ".jsonl": "convfind-finddb-tools"}
+#: The packages of this project that read other files, by suffix.
+_PACKAGES = {".jsonl": "convfind-finddb-tools"}
 
 
 def read_layers(
     registry: Registry, file: Path, batch: int | None, directions: Sequence[Direction]
 ) -> tuple[Layer, ...]:
     """Read the layers of a file in the directions asked for, in their own without any.
+
+    A reader of a package comes before core's own.
 
     Raises:
         ClickException: a package that is not installed would read it.
@@ -34,9 +38,22 @@ def read_layers(
         raise click.ClickException(
             f"{package.partition('[')[0]} reads {file.suffix} files: {pip_install(package)}"
         )
+    elif file.suffix == ".onnx":
+        layers = _layers_of_model(file, batch)
     else:
         layers = read_layer_file(file)
     return tuple(_turned(layers, batch, directions))
+
+
+def _layers_of_model(file: Path, batch: int | None) -> tuple[Layer, ...]:
+    model = read_onnx_model(file, {}, batch)
+    if not model.found:
+        why = "it has none"
+        if model.refused:
+            name, reason = model.refused[0]
+            why = f"the first of {len(model.refused)} refused, node {name}: {reason}"
+        raise ProblemError("source", str(file), f"a model with convolutions; {why}")
+    return distinct_layers((problem, 1, name) for name, problem in model.found)
 
 
 def _turned(

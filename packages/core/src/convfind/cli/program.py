@@ -21,7 +21,6 @@ from convfind.cli.devices import devices
 from convfind.cli.doctor import doctor
 from convfind.cli.explain import explain
 from convfind.cli.find import find
-from convfind.cli.interruption import INTERRUPTED
 from convfind.cli.run import run
 from convfind.cli.solvers import solvers
 from convfind.cli.version import installed_version, version
@@ -30,6 +29,7 @@ from convfind.install_hint import pip_install
 from convfind.log import logger, show_messages
 from convfind.plugins.registry import Registry, default_registry
 from convfind.settings import Settings
+from convfind.starting import INTERRUPTED, EndedAtOnce
 
 #: Characters: room for many reasons of refusal, but not for a file that has one endless line.
 _LONGEST_MESSAGE = 4000
@@ -170,4 +170,6 @@ def main() -> NoReturn:
 
     with warnings.catch_warnings():
         warnings.showwarning = show
-        build_program(default_registry()).main()
+        with EndedAtOnce():  # plugins take a while to import
+            registry = default_registry()
+        build_program(registry).main()

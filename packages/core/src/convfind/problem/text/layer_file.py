@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,22 @@ class Layer:
     count: int  # how often the network has it
     comment: str
     line_number: int
+
+
+def distinct_layers(found: Iterable[tuple[ConvProblem, int, str]]) -> tuple[Layer, ...]:
+    """Unite convolutions of a network, each with its number of occurrences and its name or "".
+
+    The names of a layer are its comment.
+    """
+    counts: dict[ConvProblem, int] = {}
+    names: dict[ConvProblem, dict[str, None]] = {}
+    for problem, count, name in found:
+        counts[problem] = counts.get(problem, 0) + count
+        names.setdefault(problem, {})[name] = None
+    return tuple(
+        Layer(problem, count, ", ".join(filter(None, names[problem])), number)
+        for number, (problem, count) in enumerate(counts.items(), 1)
+    )
 
 
 def read_layer_file(path: str | Path) -> tuple[Layer, ...]:

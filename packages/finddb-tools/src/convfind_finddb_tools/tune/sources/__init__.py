@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from convfind.errors import ProblemError
+from convfind.problem.onnx_model import read_onnx_model
 from convfind_finddb_tools.tune.sources.json_problems import read_json_problems
-from convfind_finddb_tools.tune.sources.onnx_model import read_onnx_model
 from convfind_finddb_tools.tune.sources.text_problems import read_text_problems
-from convfind_finddb_tools.tune.workload import Reading
+from convfind_finddb_tools.tune.workload import Found, Reading, Refusal
 
 
 def read_source(path: Path, dims: Mapping[str, int], batch: int | None) -> Reading:
@@ -24,7 +24,10 @@ def read_source(path: Path, dims: Mapping[str, int], batch: int | None) -> Readi
         ProblemError: the file cannot be read, is malformed, or has no convolution.
     """
     if path.suffix == ".onnx":
-        reading = read_onnx_model(path, dims, batch)
+        model = read_onnx_model(path, dims, batch)
+        found = tuple(Found(problem, name=name) for name, problem in model.found)
+        refused = tuple(Refusal(f"node {name}", why) for name, why in model.refused)
+        reading = Reading(path.name, found, refused=refused)
     elif path.suffix == ".jsonl":
         reading = read_json_problems(path)
     else:

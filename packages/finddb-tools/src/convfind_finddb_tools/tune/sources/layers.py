@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from convfind.problem import ConvProblem
-from convfind.problem.text import Layer
+from convfind.problem.text import Layer, distinct_layers
 from convfind_finddb_tools.tune.sources import read_source
 
 
@@ -14,12 +13,5 @@ def layers_of(path: Path, batch: int | None) -> tuple[Layer, ...]:
 
     The names of its layers are the comment. Raises `ProblemError` as `read_source` does.
     """
-    counts: dict[ConvProblem, int] = {}
-    names: dict[ConvProblem, dict[str, None]] = {}
-    for found in read_source(path, {}, batch).found:
-        counts[found.problem] = counts.get(found.problem, 0) + found.count
-        names.setdefault(found.problem, {})[found.name] = None
-    return tuple(
-        Layer(problem, count, ", ".join(filter(None, names[problem])), number)
-        for number, (problem, count) in enumerate(counts.items(), 1)
-    )
+    found = read_source(path, {}, batch).found
+    return distinct_layers((one.problem, one.count, one.name) for one in found)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from convfind.arguments import shortened
 from convfind.errors import ProblemError
-from convfind.install_hint import pip_install
-from convfind.problem import ConvProblem
+from convfind.problem.conv_problem import ConvProblem
 from convfind.types import ConvMode
-from convfind_finddb_tools.tune.workload import Found, Reading, Refusal
 
 _OPERATORS = frozenset({"Conv", "FusedConv", "ConvTranspose", "ConvInteger"})
 _AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
@@ -23,7 +22,20 @@ _DTYPES = {1: "float32", 3: "int8", 10: "float16", 11: "float64", 16: "bfloat16"
 _Tensors = dict[str, tuple[int, tuple[int | str, ...]]]
 
 
-def read_onnx_model(path: Path, dims: Mapping[str, int], batch: int | None) -> Reading:
+@dataclass(frozen=True, slots=True)
+class OnnxConvolutions:
+    """The convolutions of a model in its order, with the names of their nodes.
+
+    Attributes:
+        found: the name and the forward problem of each node.
+        refused: the name of each node that convfind has no problem for, and why.
+    """
+
+    found: tuple[tuple[str, ConvProblem], ...]
+    refused: tuple[tuple[str, str], ...]
+
+
+def read_onnx_model(path: Path, dims: Mapping[str, int], batch: int | None) -> OnnxConvolutions:
     """Read the forward convolutions of a model, in sub-graphs and local functions too.
 
     Args:
@@ -39,7 +51,7 @@ def read_onnx_model(path: Path, dims: Mapping[str, int], batch: int | None) -> R
         onnx = import_module("onnx")
         inference, inliner = import_module("onnx.shape_inference"), import_module("onnx.inliner")
     except ImportError as exc:
-        command = pip_install("convfind-finddb-tools[tune]")
+        command = "python -m pip install onnx"
         raise ProblemError("source", str(path), f"no ONNX model without onnx: {command}") from exc
     try:
         model = onnx.load(str(path), load_external_data=False)
@@ -50,17 +62,17 @@ def read_onnx_model(path: Path, dims: Mapping[str, int], batch: int | None) -> R
     except Exception as exc:  # of several kinds, from the parser and the inference
         why = shortened(str(exc)) or type(exc).__name__
         raise ProblemError("source", str(path), f"a valid ONNX model ({why})") from exc
-    found: list[Found] = []
-    refused: list[Refusal] = []
+    found: list[tuple[str, ConvProblem]] = []
+    refused: list[tuple[str, str]] = []
     for node, tensors in _convolutions(model.graph, {}):
         label = node.name or next(iter(node.output), node.op_type)
         try:
-            found.append(Found(_problem(node, tensors, label), name=label))
+            found.append((label, _problem(node, tensors, label)))
         except ProblemError as exc:
             if exc.field.startswith("node "):
                 raise
-            refused.append(Refusal(f"node {label}", str(exc)))
-    return Reading(path.name, tuple(found), refused=tuple(refused))
+            refused.append((label, str(exc)))
+    return OnnxConvolutions(tuple(found), tuple(refused))
 
 
 def _fix_inputs(graph: Any, dims: Mapping[str, int], batch: int | None) -> None:
