@@ -206,14 +206,21 @@ def _table(done: Sequence[Compiled]) -> Table:
     numbers = ("registers", "stack", "spilled")
     table = new_table("kernel", "source", "solver", *numbers, right=numbers)
     for one in done:
-        first, others = one.solvers[0], len(one.solvers) - 1
         for kernel in one.kernels:
             table.add_row(
                 kernel.entry,
                 one.program.source.path.rpartition("/")[2],
-                f"{first} and {others} more" if others else first,
+                _named(one.solvers),
                 "-" if kernel.registers is None else str(kernel.registers),
                 str(kernel.stack),
                 str(kernel.spilled),
             )
     return table
+
+
+def _named(solvers: Sequence[str]) -> str:
+    """Return the first solver and the number of others; what checks results belongs to none."""
+    if not solvers:
+        return "checks"
+    others = len(solvers) - 1
+    return f"{solvers[0]} and {others} more" if others else solvers[0]

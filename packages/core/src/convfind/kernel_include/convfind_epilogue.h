@@ -127,8 +127,8 @@ CF_INLINE Epilogue cf_epilogue_of_first_only(Epilogue epilogue) {
 #endif
 
 // The z of a place of the result as a number, and of four places, read before what is stored in front of it: with CF_PASSES
-// the item may have written it. Kernels that store no result in between define CF_Z_IN_ORDER, and need fewer registers.
-#if CF_PASSES || defined(CF_Z_IN_ORDER)
+// the item may have written it.
+#if CF_PASSES
 #define CF_LOAD_OF_Z(dtype, from) CF_LOAD(dtype, from, 0)
 #define CF_LOAD4_OF_Z(array, from) CF_LOAD4(array, from)
 #else
@@ -152,12 +152,12 @@ CF_INLINE CF_NUMBER cf_bias_of(const Epilogue epilogue, const CF_LONG channel) {
 #endif
   return (CF_NUMBER)CF_LOAD(CF_BIAS, epilogue.bias, channel);
 }
-#define CF_BIASED(sum, channel, epilogue) \
-  CF_ADD_PRODUCT((epilogue).alpha, (CF_NUMBER)(sum), CF_BIAS_OF(epilogue, channel))
+#define CF_BIASED_BY(sum, bias, epilogue) CF_ADD_PRODUCT((epilogue).alpha, (CF_NUMBER)(sum), bias)
 #else
 #define CF_BIAS_OF(epilogue, channel) ((CF_NUMBER)0)
-#define CF_BIASED(sum, channel, epilogue) ((epilogue).alpha * (CF_NUMBER)(sum))
+#define CF_BIASED_BY(sum, bias, epilogue) ((epilogue).alpha * (CF_NUMBER)(sum))
 #endif
+#define CF_BIASED(sum, channel, epilogue) CF_BIASED_BY(sum, CF_BIAS_OF(epilogue, channel), epilogue)
 #ifdef CF_ACTIVATION
 #define CF_ACTIVATED(value, epilogue) cf_activated(value, epilogue)
 CF_INLINE CF_NUMBER cf_activated(const CF_NUMBER value, const Epilogue epilogue) {
@@ -189,6 +189,15 @@ CF_INLINE CF_NUMBER cf_activated(const CF_NUMBER value, const Epilogue epilogue)
 #define CF_ADD_PRODUCT_FLOAT64(a, b, c) CF_FMA(a, b, c)
 #define CF_ADD_PRODUCT_FLOAT32(a, b, c) CF_FMA(a, b, c)
 #define CF_ADD_PRODUCT_INT32(a, b, c) ((a) * (b) + (c))
+
+// The same where the kernel has read the z, before the activation or behind it, itself.
+#if defined(CF_Z)
+#define CF_FINISHED_WITH(value, z, epilogue) CF_ACTIVATED(CF_ADD_PRODUCT((epilogue).beta, z, value), epilogue)
+#elif defined(CF_Z_LAST)
+#define CF_FINISHED_WITH(value, z, epilogue) CF_ADD_PRODUCT((epilogue).beta_last, z, CF_ACTIVATED(value, epilogue))
+#else
+#define CF_FINISHED_WITH(value, z, epilogue) CF_ACTIVATED(value, epilogue)
+#endif
 
 // The result of a sum where CF_READS_RESULT is 0; `to` points to its place.
 #ifdef CF_Z

@@ -106,6 +106,24 @@ CF_INLINED void cf_store_pair(CF_GLOBAL float *to, const float first, const floa
   asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(cf_pair_FLOAT16(first, second)) : "memory")
 #define CF_STORE_SHARED_PAIR_BFLOAT16(address, first, second) \
   asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(cf_pair_BFLOAT16(first, second)) : "memory")
+// Loads two neighbouring elements of local memory as floats.
+#define CF_LOAD_SHARED_PAIR(dtype, to, address) CF_JOIN(cf_load_shared_pair_, dtype)(to, address)
+CF_INLINED void cf_load_shared_pair_FLOAT32(float to[2], const CF_UINT address) {
+  asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];" : "=f"(to[0]), "=f"(to[1]) : "r"(address) : "memory");
+}
+CF_INLINED void cf_load_shared_pair_FLOAT16(float to[2], const CF_UINT address) {
+  asm volatile(
+      "{ .reg .b16 l, h; ld.shared.v2.b16 {l, h}, [%2]; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h; }"
+      : "=f"(to[0]), "=f"(to[1])
+      : "r"(address)
+      : "memory");
+}
+CF_INLINED void cf_load_shared_pair_BFLOAT16(float to[2], const CF_UINT address) {
+  CF_UINT bits;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(bits) : "r"(address) : "memory");
+  to[0] = CF_AS_FLOAT(bits << 16);
+  to[1] = CF_AS_FLOAT(bits & 0xffff0000u);
+}
 // Stores 16 bytes of device memory, aligned to them.
 #define CF_STORE_4(pointer, from)                                                           \
   asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(pointer), "r"((from)[0]),     \

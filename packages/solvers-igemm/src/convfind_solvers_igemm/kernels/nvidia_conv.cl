@@ -350,7 +350,10 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
 #if WIDE
   if (WRITES_ROWS(epilogue)) {
     CF_BARRIER();  // no product reads a stage any more
-    put_sums(tiles, sums, result + first_channel, result_at, item, columns, epilogue);
+#if FETCHES_Z
+    fetch_z(tiles, Z_OF(result + first_channel, epilogue), result_at, item, columns);
+#endif
+    put_sums(tiles, sums, item, columns, epilogue);
     CF_WAVE_BARRIER();
     store_rows(result + first_channel, tiles, result_at, item, columns);
     return;

@@ -2,9 +2,6 @@
 #ifndef WIDE
 #define WIDE 0  // 1: channels last, whole pieces of them, TILE_N 64 or more: results are written 16 bytes at a time
 #endif
-#if WIDE
-#define CF_Z_IN_ORDER
-#endif
 #include "convfind_epilogue.h"
 #include "convfind_nvidia_tile.h"
 
@@ -70,25 +67,67 @@ CF_INLINED void store_columns(CF_GLOBAL RESULT_ELEMENT *to, const float *sums, c
 #define RESULT_PIECE(row, piece) \
   ((row) * RESULT_ROW + (((piece) ^ (RESULT_BYTES == 2 ? (row) & 7 : ((row) & 3) * 2)) << 4))
 
-#if PARTIAL
-#define RESULT_OF(to, channel, sum, epilogue) (sum)
+// Whether a z of its own comes to where its results will lie, row by row, before these are computed there.
+#if (defined(CF_Z) || defined(CF_Z_LAST)) && !PARTIAL
+#define FETCHES_Z 1
+#ifdef CF_Z
+#define Z_OF(to, epilogue) CF_Z_OF(to, epilogue)
 #else
-#define RESULT_OF(to, channel, sum, epilogue) CF_RESULT(RESULT_DTYPE, to, channel, sum, epilogue)
+#define Z_OF(to, epilogue) CF_Z_LAST_OF(to, epilogue)
 #endif
 
+CF_INLINED void fetch_z(const CF_UINT tile, CF_GLOBAL const RESULT_ELEMENT *z, CF_LOCAL_PTR const CF_LONG *result_at,
+                        const int item, const int columns) {
+  const int first = item / 32 * 16, lane = item % 32;
+  CF_UNROLL for (int i = 0; i < RESULT_ROW / 32; ++i) {
+    const int number = i * 32 + lane, row = first + number / (RESULT_ROW / 16), piece = number % (RESULT_ROW / 16);
+    const CF_LONG at = result_at[row];
+    const int is_there = at >= 0 && piece * PER_RESULT_PIECE < columns;
+    cf_copy_16(tile + RESULT_PIECE(row, piece), z + (is_there ? at + piece * PER_RESULT_PIECE : 0), is_there ? 16 : 0);
+  }
+  CF_COPIES_COMMIT();
+  CF_COPIES_WAIT(0);
+  CF_WAVE_BARRIER();
+}
+#else
+#define FETCHES_Z 0
+#endif
+
+#define PAIRS_AT_A_TIME (TILE_N > 192 ? 2 : 4)  // sums take half of TILE_N registers
+
 // What lies beyond the result becomes anything.
-CF_INLINED void put_sums(const CF_UINT tile, const float sums[SUMS], CF_GLOBAL const RESULT_ELEMENT *result,
-                         CF_LOCAL_PTR const CF_LONG *result_at, const int item, const int columns,
+CF_INLINED void put_sums(const CF_UINT tile, const float sums[SUMS], const int item, const int columns,
                          const Epilogue epilogue) {
-  CF_UNROLL for (int upper = 0; upper < 2; ++upper) {
-    const int row = OWN_ROW(item) + 8 * upper;
-    CF_GLOBAL const RESULT_ELEMENT *line = result + max(result_at[row], (CF_LONG)0);
-    CF_UNROLL for (int j = 0; j < TILE_N / 8; ++j) {
-      const int column = 8 * j + OWN_COLUMN(item), byte = column * RESULT_BYTES;
-      const int first = min(column, columns - 1), second = min(column + 1, columns - 1);
-      CF_STORE_SHARED_PAIR(RESULT_DTYPE, tile + RESULT_PIECE(row, byte / 16) + byte % 16,
-                           RESULT_OF(line + first, first, sums[4 * j + 2 * upper], epilogue),
-                           RESULT_OF(line + second, second, sums[4 * j + 2 * upper + 1], epilogue));
+  CF_UNROLL for (int j = 0; j < TILE_N / 8; j += PAIRS_AT_A_TIME) {
+    float results[2][PAIRS_AT_A_TIME][2];
+    CF_UINT to[2][PAIRS_AT_A_TIME];
+    CF_UNROLL for (int k = 0; k < PAIRS_AT_A_TIME; ++k) {
+      const int column = 8 * (j + k) + OWN_COLUMN(item), byte = column * RESULT_BYTES;
+      CF_UNROLL for (int upper = 0; upper < 2; ++upper) {
+        const int row = OWN_ROW(item) + 8 * upper;
+        to[upper][k] = tile + RESULT_PIECE(row, byte / 16) + byte % 16;
+#if FETCHES_Z
+        CF_LOAD_SHARED_PAIR(RESULT_DTYPE, results[upper][k], to[upper][k]);
+#endif
+      }
+    }
+    CF_UNROLL for (int k = 0; k < PAIRS_AT_A_TIME; ++k) {
+      CF_UNROLL for (int i = 0; i < 2; ++i) {
+        const int channel = min(8 * (j + k) + OWN_COLUMN(item) + i, columns - 1);
+        CF_UNROLL for (int upper = 0; upper < 2; ++upper) {
+          const float sum = sums[4 * (j + k) + 2 * upper + i];
+#if PARTIAL
+          results[upper][k][i] = sum;
+#else
+          const float value = CF_BIASED(sum, channel, epilogue);
+          results[upper][k][i] = CF_FINISHED_WITH(value, results[upper][k][i], epilogue);
+#endif
+        }
+      }
+    }
+    CF_UNROLL for (int k = 0; k < PAIRS_AT_A_TIME; ++k) {
+      CF_UNROLL for (int upper = 0; upper < 2; ++upper)
+        CF_STORE_SHARED_PAIR(RESULT_DTYPE, to[upper][k], results[upper][k][0], results[upper][k][1]);
     }
   }
 }
