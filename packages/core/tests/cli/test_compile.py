@@ -17,7 +17,8 @@ from convfind.errors import BackendUnavailableError, KernelBuildError
 from convfind.finddb import BinaryStore
 from convfind.problem import ConvProblem
 from convfind.runtime.backend import AheadCompiler
-from convfind.solver.kernel_spec import Program
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, Program
 from convfind.testing import MOCK_TARGET, MockBackend
 
 SHAPES = ("--x", "1,4,8,8", "--w", "4,4,3,3")
@@ -77,6 +78,16 @@ def test_a_table_shows_registers_and_spills(shell: Any, elsewhere: Elsewhere) ->
     assert "registers" in text
     assert "entry" in text
     assert "programs compiled" in text
+
+
+def test_programs_that_check_results_are_named_as_what_they_do(
+    shell: Any, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks = Program(KernelSource("convfind", "kit/kernels/epilogue_step.cl"), KernelLanguage.OPENCL_C)
+    monkeypatch.setattr(compile_command.oracle, "programs_for", lambda *_: [checks])
+    rows = shell("compile", "--target", "mock9", *SHAPES).stdout.splitlines()
+    (row,) = [line for line in rows if "epilogue_step.cl" in line]
+    assert row.split() == ["entry", "epilogue_step.cl", "checks", "40", "8", "8"]
 
 
 def test_a_device_that_is_here_compiles_for_itself_and_a_find_compiles_nothing(

@@ -135,6 +135,12 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
   CF_LOCAL Entry entries[MOST_TAPS];
 #endif
   const CF_UINT tiles = CF_SHARED(memory);
+#if WIDE && KEEPS_BIAS
+  CF_LOCAL float bias_at[TILE_N] __attribute__((aligned(16)));
+#define BIASES CF_SHARED(bias_at)
+#else
+#define BIASES 0
+#endif
 
   const int channel_tiles = (FUSED_CHANNELS + TILE_N - 1) / TILE_N;
   const int number = (int)CF_GROUP_ID(0), tile = DIVIDED(number, channel_tiles, by_channel_tiles);
@@ -155,6 +161,11 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
   if (first >= positions) return;
 
   const int item = (int)CF_LOCAL_ID(0);
+#if WIDE && KEEPS_BIAS
+  float own_biases[OWN_BIASES];
+  read_biases(own_biases, item, FUSED_CHANNELS - first_channel,
+              CF_EPILOGUE_FROM(whole, group * RESULT_CHANNELS + first_channel));
+#endif
   if (item < WINDOWS) {
     const int is_there = first + item < positions;
     const int position = is_there ? first + item : 0;
@@ -188,6 +199,9 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
     column_at[item] = ((at.d * RESULT_H + at.h) * RESULT_W + at.w) * RESULT_POSITION_STEP +
                       own % RESULT_CHANNELS * RESULT_CHANNEL_STEP;
   }
+#endif
+#if WIDE && KEEPS_BIAS
+  keep_biases(bias_at, own_biases, item);
 #endif
   source += (CF_LONG)group * SOURCE_CHANNELS * SOURCE_CHANNEL_STEP;
   filter += FILTER_STEP((group * FUSED_CHANNELS + first_channel) * FILTER_ROW);
@@ -353,7 +367,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
 #if FETCHES_Z
     fetch_z(tiles, Z_OF(result + first_channel, epilogue), result_at, item, columns);
 #endif
-    put_sums(tiles, sums, item, columns, epilogue);
+    put_sums(tiles, sums, BIASES, item, epilogue);
     CF_WAVE_BARRIER();
     store_rows(result + first_channel, tiles, result_at, item, columns);
     return;

@@ -93,10 +93,27 @@ CF_INLINED void fetch_z(const CF_UINT tile, CF_GLOBAL const RESULT_ELEMENT *z, C
 #define FETCHES_Z 0
 #endif
 
+// Whether the biases of a tile's columns lie in local memory, as floats: read while the first steps are fetched.
+#if defined(CF_BIAS) && !PARTIAL
+#define KEEPS_BIAS 1
+#define OWN_BIASES ((TILE_N + THREADS - 1) / THREADS)  // that an item reads
+CF_INLINED void read_biases(float own[OWN_BIASES], const int item, const int columns, const Epilogue epilogue) {
+  CF_UNROLL for (int i = 0; i < OWN_BIASES; ++i)
+    own[i] = CF_BIAS_OF(epilogue, min(item + i * THREADS, columns - 1));
+}
+CF_INLINED void keep_biases(CF_LOCAL_PTR float *bias_at, const float own[OWN_BIASES], const int item) {
+  CF_UNROLL for (int i = 0; i < OWN_BIASES; ++i) {
+    if (item + i * THREADS < TILE_N) bias_at[item + i * THREADS] = own[i];
+  }
+}
+#else
+#define KEEPS_BIAS 0
+#endif
+
 #define PAIRS_AT_A_TIME (TILE_N > 192 ? 2 : 4)  // sums take half of TILE_N registers
 
-// What lies beyond the result becomes anything.
-CF_INLINED void put_sums(const CF_UINT tile, const float sums[SUMS], const int item, const int columns,
+// What lies beyond the result becomes anything. `biases` is read where KEEPS_BIAS is 1.
+CF_INLINED void put_sums(const CF_UINT tile, const float sums[SUMS], const CF_UINT biases, const int item,
                          const Epilogue epilogue) {
   CF_UNROLL for (int j = 0; j < TILE_N / 8; j += PAIRS_AT_A_TIME) {
     float results[2][PAIRS_AT_A_TIME][2];
@@ -112,14 +129,17 @@ CF_INLINED void put_sums(const CF_UINT tile, const float sums[SUMS], const int i
       }
     }
     CF_UNROLL for (int k = 0; k < PAIRS_AT_A_TIME; ++k) {
+      float bias[2] = {0, 0};
+#if KEEPS_BIAS
+      CF_LOAD_SHARED_PAIR(FLOAT32, bias, biases + 4 * (8 * (j + k) + OWN_COLUMN(item)));
+#endif
       CF_UNROLL for (int i = 0; i < 2; ++i) {
-        const int channel = min(8 * (j + k) + OWN_COLUMN(item) + i, columns - 1);
         CF_UNROLL for (int upper = 0; upper < 2; ++upper) {
           const float sum = sums[4 * (j + k) + 2 * upper + i];
 #if PARTIAL
           results[upper][k][i] = sum;
 #else
-          const float value = CF_BIASED(sum, channel, epilogue);
+          const float value = CF_BIASED_BY(sum, bias[i], epilogue);
           results[upper][k][i] = CF_FINISHED_WITH(value, results[upper][k][i], epilogue);
 #endif
         }

@@ -20,8 +20,9 @@ _MOST_LINE_STAGES = 4
 _BESIDE_SUMS, _BESIDE_PARTS = 48, 64
 #: Local memory that each work-group takes beside its own.
 _RESERVED = 1024
-#: Bytes beside the tiles: for each row of a tile, and for the entries of GATHER_FLAT.
-_BESIDE_ROW = 24
+#: Bytes beside the tiles: for each row of a tile and each column's bias, and for the entries of
+#: GATHER_FLAT.
+_BESIDE_ROW, _BESIDE_COLUMN = 24, 4
 _BESIDE = 512
 
 
@@ -58,7 +59,8 @@ class MatrixTile:
         if splits and not packed:
             rows += self.tile_n * (4 if self.stages > 2 else 2)
         result = 4 * self.tile_m * self.tile_n
-        return max(rows * _ROW_BYTES, result) + self.tile_m * _BESIDE_ROW + _BESIDE
+        beside = self.tile_m * _BESIDE_ROW + self.tile_n * _BESIDE_COLUMN + _BESIDE
+        return max(rows * _ROW_BYTES, result) + beside
 
     def registers(self, *, splits: bool) -> int:
         """The most that an item may take, so that a unit has as many work-groups as fit its memory.
