@@ -83,7 +83,9 @@ def test_a_table_shows_registers_and_spills(shell: Any, elsewhere: Elsewhere) ->
 def test_programs_that_check_results_are_named_as_what_they_do(
     shell: Any, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checks = Program(KernelSource("convfind", "kit/kernels/epilogue_step.cl"), KernelLanguage.OPENCL_C)
+    checks = Program(
+        KernelSource("convfind", "kit/kernels/epilogue_step.cl"), KernelLanguage.OPENCL_C
+    )
     monkeypatch.setattr(compile_command.oracle, "programs_for", lambda *_: [checks])
     rows = shell("compile", "--target", "mock9", *SHAPES).stdout.splitlines()
     (row,) = [line for line in rows if "epilogue_step.cl" in line]
