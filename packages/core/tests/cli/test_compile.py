@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from convfind.checking import oracle
 from convfind.cli import compile as compile_command
 from convfind.cli.compile import programs_for
 from convfind.device.kernel_figures import KernelFigures
@@ -86,7 +87,7 @@ def test_programs_that_check_results_are_named_as_what_they_do(
     checks = Program(
         KernelSource("convfind", "kit/kernels/epilogue_step.cl"), KernelLanguage.OPENCL_C
     )
-    monkeypatch.setattr(compile_command.oracle, "programs_for", lambda *_: [checks])
+    monkeypatch.setattr(oracle, "programs_for", lambda *_: [checks])
     rows = shell("compile", "--target", "mock9", *SHAPES).stdout.splitlines()
     (row,) = [line for line in rows if "epilogue_step.cl" in line]
     assert row.split() == ["entry", "epilogue_step.cl", "checks", "40", "8", "8"]
