@@ -184,7 +184,7 @@ def _kill(device: str | None, kills: int, generator: random.Random) -> None:
     click.echo(f"damaged  {', '.join(damage) or 'nothing'}")
     click.echo(f"failed   {len(failed)} finds{''.join(f'{chr(10)}  {one}' for one in failed[:5])}")
     click.echo(f"left     {len(left)} processes")
-    if lost or damage or left:
+    if lost or damage or left or not stored:  # where nothing was stored nothing could be lost
         raise SystemExit(1)
 
 

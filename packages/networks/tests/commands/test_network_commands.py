@@ -136,9 +136,12 @@ def test_a_size_that_is_none_is_refused(model: Path, size: str) -> None:
     assert "write DIMENSION=N" in run("network", "explain", model, "--set", size, code=2).output
 
 
-def test_bench_takes_models_without_the_package_of_tools(model: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [("--batch", "2"), ("--set", "batch=2")], ids=" ".join)
+def test_bench_takes_models_without_the_package_of_tools(
+    model: Path, tmp_path: Path, size: tuple[str, str]
+) -> None:
     registry = Registry.build([convfind_networks.hooks, Mocks()], load_entry_points=False)
-    words = ["bench", str(model), "--batch", "2", "--device", "mock:0", "--json"]
+    words = ["bench", str(model), *size, "--device", "mock:0", "--json"]
     database = {"CONVFIND_USER_DB_PATH": str(tmp_path / "db")}
     result = CliRunner().invoke(build_program(registry), words, env=database)
     assert result.exit_code == 0, (result.output, result.exception)

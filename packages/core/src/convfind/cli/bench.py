@@ -20,7 +20,12 @@ from convfind.cli.layer_result import LayerResult, csv_text, layer_json, table_o
 from convfind.cli.layer_source import read_layers
 from convfind.cli.memory_order import run_in_memory_order
 from convfind.cli.policy_options import takes_policy
-from convfind.cli.problem_options import batch_option, direction_option, directions_of
+from convfind.cli.problem_options import (
+    batch_option,
+    dims_option,
+    direction_option,
+    directions_of,
+)
 from convfind.cli.progress import ProgressBar
 from convfind.cli.retiming import retime
 from convfind.cli.roof import Roof, peak_options
@@ -39,6 +44,7 @@ Retime = Callable[[Handle, ConvProblem, Solution], Measurement]
 @click.command(cls=Command)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @batch_option
+@dims_option
 @direction_option
 @takes_epilogue
 @takes_policy
@@ -57,6 +63,7 @@ def bench(
     app: App,
     file: Path,
     batch: int | None,
+    dims: dict[str, int],
     direction: str | None,
     with_epilogue: Callable[[ConvProblem], ConvProblem],
     device: str | None,
@@ -87,7 +94,7 @@ def bench(
         raise click.UsageError("--csv and --json are two forms of one output; give one")
     layers = [
         replace(layer, problem=with_epilogue(layer.problem))
-        for layer in read_layers(app.registry, file, batch, directions_of(direction))
+        for layer in read_layers(app.registry, file, batch, directions_of(direction), dims)
     ]
 
     def timed(handle: Handle, problem: ConvProblem, best: Solution) -> Measurement:

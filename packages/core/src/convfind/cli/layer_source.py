@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,11 +20,15 @@ _PACKAGES = {".jsonl": "convfind-finddb-tools"}
 
 
 def read_layers(
-    registry: Registry, file: Path, batch: int | None, directions: Sequence[Direction]
+    registry: Registry,
+    file: Path,
+    batch: int | None,
+    directions: Sequence[Direction],
+    dims: Mapping[str, int],
 ) -> tuple[Layer, ...]:
     """Read the layers of a file in the directions asked for, in their own without any.
 
-    A reader of a package comes before core's own.
+    A reader of a package comes before core's own. ``dims``: sizes of a model's dimensions by name.
 
     Raises:
         ClickException: a package that is not installed would read it.
@@ -39,14 +43,14 @@ def read_layers(
             f"{package.partition('[')[0]} reads {file.suffix} files: {pip_install(package)}"
         )
     elif file.suffix == ".onnx":
-        layers = _layers_of_model(file, batch)
+        layers = _layers_of_model(file, batch, dims)
     else:
         layers = read_layer_file(file)
     return tuple(_turned(layers, batch, directions))
 
 
-def _layers_of_model(file: Path, batch: int | None) -> tuple[Layer, ...]:
-    model = read_onnx_model(file, {}, batch)
+def _layers_of_model(file: Path, batch: int | None, dims: Mapping[str, int]) -> tuple[Layer, ...]:
+    model = read_onnx_model(file, dims, batch)
     if not model.found:
         why = "it has none"
         if model.refused:

@@ -117,6 +117,29 @@ def batch_option(function: Function) -> Function:
     )(function)
 
 
+def _dims(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, int]:
+    dims = {}
+    for value in values:
+        name, _, size = value.partition("=")
+        if not name or not size.isdecimal() or int(size) < 1:
+            msg = f"{value!r} is no size; write NAME=N, such as batch=16"
+            raise click.BadParameter(msg, context, parameter)
+        dims[name] = int(size)
+    return dims
+
+
+dims_option = click.option(
+    "--set",
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="NAME=N",
+    callback=_dims,
+    help="Size of a symbolic dimension of an ONNX model; repeatable.",
+)
+
 layers_option = click.option(
     "--layers",
     metavar="FILE",

@@ -11,7 +11,12 @@ from typing import Any
 import click
 
 from convfind.cli.app import App
-from convfind.cli.problem_options import batch_option, direction_option, directions_of
+from convfind.cli.problem_options import (
+    batch_option,
+    dims_option,
+    direction_option,
+    directions_of,
+)
 from convfind_finddb_tools.cli.options import PATH
 from convfind_finddb_tools.tune.sources import read_source
 from convfind_finddb_tools.tune.sources.torch_module import read_torch_module
@@ -21,19 +26,6 @@ Function = Callable[..., Any]
 
 _SHOWN = 5  # refused convolutions of each source
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-
-
-def _dims(
-    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
-) -> dict[str, int]:
-    dims = {}
-    for value in values:
-        name, _, size = value.partition("=")
-        if not name or not size.isdecimal() or int(size) < 1:
-            msg = f"{value!r} is no size; write NAME=N, such as batch=16"
-            raise click.BadParameter(msg, context, parameter)
-        dims[name] = int(size)
-    return dims
 
 
 def seconds(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
@@ -53,13 +45,10 @@ _OPTIONS = (
         "--torch", "modules", multiple=True, metavar="MODULE:FACTORY", help="A module of PyTorch."
     ),
     click.option("--backward", is_flag=True, help="With --torch: its gradients too."),
-    click.option(
-        "--set", "--dim", "dims", multiple=True, metavar="NAME=N", callback=_dims,
-        help="Size of a symbolic dimension of an ONNX model; repeatable.",
-    ),
+    dims_option,
     batch_option,
     direction_option,
-)  # fmt: skip
+)
 
 
 def takes_workload(*, required: bool = True) -> Callable[[Function], Function]:

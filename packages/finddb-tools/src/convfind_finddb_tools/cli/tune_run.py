@@ -11,6 +11,7 @@ import click
 from convfind.cli.app import App, Command, new_table
 from convfind.errors import FindDbError
 from convfind.settings import parse_size
+from convfind.starting import INTERRUPTED
 from convfind.types import Algorithm
 from convfind_finddb_tools.cli.options import PATH, chosen_database
 from convfind_finddb_tools.cli.tune_options import seconds, takes_workload
@@ -24,7 +25,6 @@ from convfind_finddb_tools.tune.workload import Workload, update_workload, workl
 
 _SHOWN = 10
 _BUDGET_SPENT = 3
-_INTERRUPTED = 130
 
 
 def _size(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
@@ -173,7 +173,7 @@ def _remember(database: Path, workload: Workload) -> None:
 
 def _exit_code(summary: Summary) -> int:
     if summary.stopped == "interrupted":
-        return _INTERRUPTED
+        return INTERRUPTED
     if summary.failed or summary.quarantined:
         return 1
     return _BUDGET_SPENT if summary.stopped else 0
