@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from quick_finds import QUICK, assert_close
+from torch import nn
 
+import convfind_torch
 from convfind.errors import LaunchError
 from convfind.types import Direction
 from convfind_torch import comparison
@@ -18,7 +22,8 @@ from convfind_torch.engine import Engine
 from convfind_torch.geometry import Geometry
 from convfind_torch.layer import Layer
 from convfind_torch.options import Options
-from convfind_torch.places import open_place
+from convfind_torch.place import Place
+from convfind_torch.places import HostPlace, open_place
 
 GEOMETRY = Geometry.of(2, 1, 0, 1, False, 0, 1)
 COMPARING: dict[str, Any] = {**QUICK, "keep_faster": True}
@@ -105,6 +110,35 @@ def test_a_transposed_call_is_compared_by_itself() -> None:
     assert second.comparison is not None
     assert first.comparison.pytorch_ms == 1e-6
     assert second.comparison.pytorch_ms > 1e-6
+
+
+@pytest.mark.parametrize(("pytorch_ms", "is_left"), [(0.5, True), (2.0, False)])
+def test_where_calls_are_asynchronous_recording_gradients_is_compared_too(
+    monkeypatch: pytest.MonkeyPatch, pytorch_ms: float, is_left: bool
+) -> None:
+    asked = list[list[torch.Tensor]]()
+
+    def timed(place: Place, *functions: Callable[[], torch.Tensor], replayed: bool = False) -> Any:
+        asked.append([function() for function in functions])
+        is_whole = len(asked) > 3
+        return [1.0] * 3, [pytorch_ms if is_whole else 2.0] * 3
+
+    monkeypatch.setattr(HostPlace, "is_asynchronous", True)
+    monkeypatch.setattr(comparison, "in_turns", timed)
+    plain = nn.Conv2d(3, 5 if is_left else 7, 3)  # routes are remembered for the whole process
+    several = ("direct-naive-fwd", "direct-naive-bwd-data", "direct-naive-bwd-weights")
+    ours = convfind_torch.convert(copy.deepcopy(plain), **{**COMPARING, "solvers": several})
+    seen, x = list[torch.Tensor](), torch.randn(2, 3, 6, 6, requires_grad=True)
+    x.register_hook(seen.append)
+    for _ in range(3):
+        ours(x).square().sum().backward()
+    whole = asked.pop()
+    assert len(asked) == 3
+    torch.testing.assert_close(*whole, atol=1e-4, rtol=1e-4)  # both gradients of x, by ones
+    assert len(seen) == 3  # the caller's hooks do not see what is compared
+    torch.testing.assert_close(seen[2], seen[0], atol=1e-3, rtol=1e-3)
+    lines = [one for one in convfind_torch.report(ours).lines if "gradients" in one.problem]
+    assert [one.where for one in lines] == (["pytorch"] if is_left else [])
 
 
 def test_without_a_comparison_convfind_computes() -> None:

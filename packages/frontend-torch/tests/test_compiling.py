@@ -131,6 +131,48 @@ def test_an_unknown_option_is_refused_by_name() -> None:
         compile_graph(graph, [torch.randn(1)], options={"rest": "eager", "background": True})
 
 
+def test_graphs_hold_operators_that_record_nothing() -> None:
+    from functorch.compile import aot_function, make_boxed_func
+
+    from convfind_torch.operators import CONVOLUTION
+    from convfind_torch.options import Options
+
+    graphs, word = list[Any](), Options.of(**QUICK).word
+
+    def kept(graph: torch.fx.GraphModule, _: Any) -> Any:
+        graphs.append(graph)
+        return make_boxed_func(graph)
+
+    def convolved(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = CONVOLUTION(x, w, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, word)
+        return y
+
+    x, w = torch.randn(2, 3, 6, 6, requires_grad=True), torch.randn(4, 3, 3, 3, requires_grad=True)
+    aot_function(convolved, kept, kept)(x, w).sum().backward()
+    called = {str(node.target) for graph in graphs for node in graph.graph.nodes}
+    assert "convfind.convolution_forward.default" in called
+    assert "convfind.convolution.default" not in called
+    exact_x, exact_w = x.detach().double().requires_grad_(), w.detach().double().requires_grad_()
+    torch.conv2d(exact_x, exact_w, padding=1).sum().backward()
+    assert_close(x.grad, exact_x.grad, torch.float32)
+    assert_close(w.grad, exact_w.grad, torch.float32)
+
+
+def test_an_operators_gradients_have_gradients() -> None:
+    from convfind_torch.operators import CONVOLUTION
+    from convfind_torch.options import Options
+
+    options = Options.of(**{**QUICK, "solvers": None}).word
+    x = torch.randn(1, 2, 4, 4, dtype=torch.float64, requires_grad=True)
+    w = torch.randn(2, 2, 3, 3, dtype=torch.float64, requires_grad=True)
+    b = torch.randn(2, dtype=torch.float64, requires_grad=True)
+
+    def convolved(*given: torch.Tensor) -> Any:
+        return CONVOLUTION(*given, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, options)
+
+    assert torch.autograd.gradgradcheck(convolved, (x, w, b))
+
+
 def test_operators_pass_pytorchs_checks() -> None:
     from convfind_torch.operators import CONVOLUTION
     from convfind_torch.options import Options

@@ -312,3 +312,38 @@ def test_every_device_has_its_own_place() -> None:
             got = functional.conv2d(x.to(at), w.to(at))
             assert got.device.index == at
             torch.testing.assert_close(got.cpu(), right, atol=1e-2, rtol=1e-2)
+
+
+def test_a_training_graph_replays_as_cuda_graphs() -> None:
+    torch.compiler.reset()
+    model, x = convolutional().train(), image(8)
+    options = {**QUICK, "cuda_graphs": True}
+    ours = torch.compile(copy.deepcopy(model), backend="convfind", options=options)
+    for _ in range(4):  # warm-up, capture, replays
+        for one in (model, ours):
+            one.zero_grad()
+            torch.compiler.cudagraph_mark_step_begin()
+            one(x).square().sum().backward()
+    for got, right in zip(ours.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(got.grad, right.grad, atol=1e-2, rtol=1e-2)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
+        torch.compiler.cudagraph_mark_step_begin()
+        ours(x).square().sum().backward()
+    assert not [event for event in seen.key_averages() if "convfind" in event.key]
+
+
+def test_replayed_work_is_timed_without_the_hosts_share() -> None:
+    import time
+
+    place = engine().place(image())
+    assert not isinstance(place, str)
+    numbers = torch.randn(1 << 20, device="cuda")
+
+    def work() -> None:
+        for _ in range(10):
+            time.sleep(1e-3)
+            numbers.mul_(1)
+
+    place.milliseconds(work)
+    assert place.milliseconds(work) > 9
+    assert place.milliseconds(work, replayed=True) < 5

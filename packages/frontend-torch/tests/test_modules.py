@@ -8,6 +8,7 @@ import gc
 import io
 import weakref
 from collections import OrderedDict
+from typing import Any
 
 import pytest
 import torch
@@ -205,7 +206,8 @@ def test_calls_that_are_left_to_pytorch_are_counted() -> None:
 
 def test_gradients_that_are_all_left_to_pytorch_are_its_own_operators() -> None:
     plain = nn.Conv2d(3, 4, 3)
-    model = convert(copy.deepcopy(plain), mode="FAST", solvers=("direct-naive-bwd-data",))
+    options: Any = {"solvers": ("direct-naive-bwd-data",), "keep_faster": False}
+    model = convert(copy.deepcopy(plain), mode="FAST", **options)
     names = []
     for _ in range(2):
         x = image()

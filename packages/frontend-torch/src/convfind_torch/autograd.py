@@ -45,6 +45,12 @@ class Convolution(torch.autograd.Function):
         return (*found, None, None)
 
 
+def recorded(call: Call) -> torch.Tensor:
+    """Compute a forward call, and record its gradients."""
+    y: torch.Tensor = Convolution.apply(call.x, call.w, call.b, call.geometry, call.layer)
+    return y
+
+
 def gradients(
     dy: torch.Tensor,
     x: torch.Tensor,

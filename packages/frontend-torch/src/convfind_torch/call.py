@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from itertools import compress
 from typing import NamedTuple
 
 import torch
@@ -100,6 +101,26 @@ class Call(NamedTuple):
         """Compute it by PyTorch's own operator, which records its gradients."""
         return torch.convolution(self.x, self.w, self.b, *self.geometry)
 
+    def with_gradients(
+        self, compute: Callable[[Call], torch.Tensor], needs: tuple[bool, bool]
+    ) -> torch.Tensor:
+        """Compute it and the gradients of x and w that are needed; return one of those.
+
+        Nothing of the caller's is touched: tensors are other objects, and hooks do not see them.
+        """
+        x, w = (
+            one.detach().requires_grad_(needed)
+            for one, needed in zip((self.x, self.w), needs, strict=True)
+        )
+        b = None if self.b is None else self.b.detach()
+        with torch.autograd.graph.saved_tensors_hooks(_itself, _itself):
+            y = compute(self._replace(x=x, w=w, b=b))
+            return torch.autograd.grad(y, tuple(compress((x, w), needs)), torch.ones_like(y))[0]
+
     def __str__(self) -> str:
         shapes = f"{tuple(self.x.shape)} by {tuple(self.w.shape)}"
         return f"{self.direction.short} {shapes}, {self.x.dtype}"
+
+
+def _itself(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor

@@ -47,11 +47,16 @@ def open_comparisons() -> FindDb:
 
 
 def recorded(
-    database: FindDb, place: Place, solution: Solution, problem: ConvProblem
+    database: FindDb,
+    place: Place,
+    solution: Solution,
+    problem: ConvProblem,
+    *,
+    replayed: bool = False,
 ) -> Comparison | None:
     """Return what was measured with these versions of PyTorch and solver; None if nothing was."""
     stored = database.lookup(place.handle.target, problem.plain())
-    driver = _driver(place)
+    driver = _driver(place, replayed)
     records = {
         record.solver: record.time_ms
         for record in (() if stored is None else stored.entry.records)
@@ -69,9 +74,22 @@ def measured(
     problem: ConvProblem,
     ours: Callable[[], torch.Tensor],
     pytorch: Callable[[], torch.Tensor],
+    *,
+    replayed: bool = False,
 ) -> Comparison:
-    """Time two functions that compute the same, in turns, and record it."""
-    return record(database, place, solution, problem, *in_turns(place, ours, pytorch))
+    """Time two functions that compute the same, in turns, and record it.
+
+    Args:
+        database: where to.
+        place: the device.
+        solution: what convfind's function runs.
+        problem: what both compute.
+        ours: computes it by convfind.
+        pytorch: computes it by PyTorch.
+        replayed: calls are replayed later, so that the host's time does not count.
+    """
+    times = in_turns(place, ours, pytorch, replayed=replayed)
+    return record(database, place, solution, problem, *times, replayed=replayed)
 
 
 def record(
@@ -81,6 +99,8 @@ def record(
     problem: ConvProblem,
     ours: Sequence[float],
     pytorch: Sequence[float],
+    *,
+    replayed: bool = False,
 ) -> Comparison:
     """Record milliseconds of convfind's and of PyTorch's calls."""
     records = tuple(
@@ -92,7 +112,7 @@ def record(
             time_ms=median(times),
             spread_ms=_spread(times),
             samples=len(times),
-            driver=_driver(place),
+            driver=_driver(place, replayed),
             created=int(time.time()),
             constant_weights=solution.constant_weights,
         )
@@ -109,7 +129,11 @@ def median_of(ours: Sequence[float], pytorch: Sequence[float]) -> Comparison:
 
 
 def in_turns(
-    place: Place, first: Callable[[], torch.Tensor], second: Callable[[], torch.Tensor]
+    place: Place,
+    first: Callable[[], torch.Tensor],
+    second: Callable[[], torch.Tensor],
+    *,
+    replayed: bool = False,
 ) -> tuple[list[float], list[float]]:
     """Return milliseconds of two functions, each called warm, after the other.
 
@@ -117,25 +141,25 @@ def in_turns(
     that one of the functions may have sent to sleep, and its own may spin into the other.
     """
     for function in (first, second):
-        _sample(place, function)
+        _sample(place, function, replayed)
     began, firsts, seconds = time.perf_counter(), list[float](), list[float]()
     while len(firsts) < _FEWEST or (
         len(firsts) < _SAMPLES and time.perf_counter() - began < _ENOUGH
     ):
-        firsts.append(_sample(place, first))
-        seconds.append(_sample(place, second))
+        firsts.append(_sample(place, first, replayed))
+        seconds.append(_sample(place, second, replayed))
     return firsts, seconds
 
 
-def _sample(place: Place, function: Callable[[], torch.Tensor]) -> float:
+def _sample(place: Place, function: Callable[[], torch.Tensor], replayed: bool) -> float:
     """Return milliseconds of a call, of as many in a row as a device needs to be kept busy."""
     calls = place.calls_in_a_sample
-    place.synchronize()
-    began = time.perf_counter()
-    for _ in range(calls):
-        torch.relu_(function())
-    place.synchronize()
-    return (time.perf_counter() - began) * 1e3 / calls
+
+    def work() -> None:
+        for _ in range(calls):
+            torch.relu_(function())
+
+    return place.milliseconds(work, replayed=replayed) / calls
 
 
 def _own_name(problem: ConvProblem, name: str) -> str:
@@ -143,13 +167,14 @@ def _own_name(problem: ConvProblem, name: str) -> str:
     return f"{name}+transposed" if problem.mode is ConvMode.TRANSPOSE else name
 
 
-def _driver(place: Place) -> str:
+def _driver(place: Place, replayed: bool) -> str:
     """Return what makes a comparison void when it changes."""
     target = place.handle.target
     if target.kind is DeviceKind.CPU:
         return f"torch {torch.__version__}|{torch.get_num_threads()}|{target.driver}"
     how = "benchmark" if torch.backends.cudnn.benchmark else "heuristics"
-    return f"torch {torch.__version__}|{how}, {place.calls_in_a_sample} calls|{target.driver}"
+    calls = f"{place.calls_in_a_sample} {'replayed ' if replayed else ''}calls"
+    return f"torch {torch.__version__}|{how}, {calls}|{target.driver}"
 
 
 def _spread(times: Sequence[float]) -> float:

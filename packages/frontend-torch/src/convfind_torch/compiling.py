@@ -48,7 +48,10 @@ def compile_graph(
             compiler; ``"inductor"``, always that; ``"eager"``, PyTorch's operators. And
             ``background``: True lets a plan serve by estimates at once, while finds and the
             comparison with PyTorch's own graph run in a thread; the better one of the two takes
-            over between two calls.
+            over between two calls. And ``cuda_graphs``: True lets PyTorch's compiler replay its
+            kernels and convfind's as CUDA graphs, which takes the host's time away; as with its
+            ``mode="reduce-overhead"``, results are valid until the next call. Plans are such
+            graphs anyway.
 
     Raises:
         SettingsError: an unknown option or an illegal value; names the legal ones.
@@ -69,7 +72,7 @@ def compile_graph(
     except NoPlan as refused:
         # Convolutions one by one, between PyTorch's operators, would lose its fusions, too.
         run = (
-            compiled_by_inductor(graph, example_inputs)
+            compiled_by_inductor(graph, example_inputs, cuda_graphs=chosen.cuda_graphs)
             if refused.is_slower
             else _with_convolutions(graph, example_inputs, chosen, rest)
         )
@@ -128,7 +131,7 @@ def _with_convolutions(
     """Compile a graph by PyTorch, its convolutions replaced."""
     _replace_convolutions(graph, example_inputs, options)
     if rest != "eager":
-        return compiled_by_inductor(graph, example_inputs)
+        return compiled_by_inductor(graph, example_inputs, cuda_graphs=options.cuda_graphs)
     eager: Any = torch._dynamo.lookup_backend("aot_eager")
     run: Callable[..., Any] = eager(graph, list(example_inputs))
     return run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import lru_cache
 from itertools import compress
 from threading import RLock
@@ -102,11 +102,18 @@ class Engine:
                         self._routes.put(key, route)
         return route
 
-    def is_left(self, call: Call, needs: tuple[bool, bool]) -> bool:
+    def is_left(
+        self, call: Call, needs: tuple[bool, bool], recorded: Callable[[Call], torch.Tensor]
+    ) -> bool:
         """Return whether a forward call is PyTorch's, and so are the gradients that it needs.
 
         Then PyTorch's own operator records them at a fraction of the cost. True from the first call
         on that finds all of this decided; counts the gradients' calls, too.
+
+        Args:
+            call: the forward call.
+            needs: whether x and w want gradients.
+            recorded: computes such a call, and records gradients that are convfind's.
         """
         layer, form = call.layer, call.form
         left = layer.left.get((form, needs))
@@ -116,11 +123,47 @@ class Engine:
             routes = [route for one in forms if (route := layer.known.get(one)) is not None]
             if len(routes) < len(forms):
                 return False
-            left = () if any(route.is_ours for route in routes) else tuple(routes)
+            ours = next((route.way for route in routes if route.is_ours), None)
+            if ours is None:
+                left = tuple(routes)
+            elif not (ours.place.is_asynchronous and any(needs) and layer.options.keep_faster):
+                left = ()
+            elif ours.place.is_capturing:
+                return False
+            else:
+                counts = [route.calls for route in routes]
+                left = self._slower_with_gradients(call, needs, ours.place, recorded)
+                for route, calls in zip(routes, counts, strict=True):
+                    route.calls = calls
             layer.leave((form, needs), left)
         for route in left:
             route.calls += 1
         return bool(left)
+
+    def _slower_with_gradients(
+        self,
+        call: Call,
+        needs: tuple[bool, bool],
+        place: Place,
+        recorded: Callable[[Call], torch.Tensor],
+    ) -> tuple[Route, ...]:
+        """Return a route to PyTorch where it is faster with all that recording gradients costs.
+
+        Each of the kernels was compared without that, and small ones do not pay for it.
+        """
+        found = comparison.median_of(
+            *comparison.in_turns(
+                place,
+                lambda: call.with_gradients(recorded, needs),
+                lambda: call.with_gradients(Call.pytorch_with_gradients, needs),
+            )
+        )
+        if found.gain > 1:
+            return ()
+        reason = "PyTorch's own is faster with its gradients"
+        route = Route(f"{call.problem.key} with gradients", reason, comparison=found)
+        self.note(call.layer, route)
+        return (route,)
 
     def note(self, layer: Layer, route: Route) -> None:
         """Keep a route of a layer for the report."""
@@ -180,16 +223,16 @@ class Engine:
     def _compare(self, route: Route, call: Call) -> None:
         way, database = route.way, self.comparisons
         assert way is not None
-        known = comparison.recorded(database, way.place, way.convolution.solution, way.problem)
+        given = (database, way.place, way.convolution.solution, way.problem)
+        replayed = call.layer.options.cuda_graphs
+        known = comparison.recorded(*given, replayed=replayed)
         if known is None:
             tensors = call.tensors
             bound = self._bound(way, call)
             if bound is not None:
                 del tensors["w"]
             known = comparison.measured(
-                *(database, way.place, way.convolution.solution, way.problem),
-                lambda: way.run(tensors, bound),
-                call.pytorch,
+                *given, lambda: way.run(tensors, bound), call.pytorch, replayed=replayed
             )
         route.comparison, route.reason = known, "faster than PyTorch's own"
         if known.gain <= 1:

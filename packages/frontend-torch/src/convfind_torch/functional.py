@@ -13,7 +13,7 @@ import torch
 from torch.nn.parameter import Parameter
 
 from convfind.types import Direction
-from convfind_torch.autograd import Convolution
+from convfind_torch.autograd import recorded
 from convfind_torch.call import Call
 from convfind_torch.engine import engine
 from convfind_torch.geometry import Geometry, per_axis
@@ -228,9 +228,9 @@ def eagerly(
     needs = x.requires_grad, w.requires_grad
     if torch.is_grad_enabled() and (any(needs) or (b is not None and b.requires_grad)):
         call = Call(Direction.FORWARD, x, w, None, b, geometry, layer)
-        if engine().is_left(call, needs):
+        if engine().is_left(call, needs, recorded):
             return call.pytorch_with_gradients()
-        return Convolution.apply(x, w, b, geometry, layer)
+        return recorded(call)
     constant = layer.options.policy.constant_weights and not torch.is_grad_enabled()
     return engine().compute(Call(Direction.FORWARD, x, w, None, b, geometry, layer, constant))
 

@@ -9,9 +9,14 @@ import torch
 
 
 def compiled_by_inductor(
-    graph: torch.fx.GraphModule, examples: Sequence[Any]
+    graph: torch.fx.GraphModule, examples: Sequence[Any], *, cuda_graphs: bool = False
 ) -> Callable[..., Any]:
     """Compile a graph for inputs like these; from any thread, one at a time.
+
+    Args:
+        graph: what Dynamo captured.
+        examples: its inputs.
+        cuda_graphs: let it replay its kernels as CUDA graphs, as ``mode="reduce-overhead"`` does.
 
     Raises whatever PyTorch's compiler does, for instance where no C++ compiler is installed.
     """
@@ -19,6 +24,7 @@ def compiled_by_inductor(
     from torch._inductor.compile_fx import compile_fx
 
     compiler: Any = compile_fx
+    changes = {"triton.cudagraphs": True} if cuda_graphs else None
     with compile_lock:
-        run: Callable[..., Any] = compiler(graph, list(examples))
+        run: Callable[..., Any] = compiler(graph, list(examples), config_patches=changes)
     return run

@@ -5,7 +5,7 @@ Eager code does not use them: their dispatch costs more than the function of aut
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -82,40 +82,79 @@ def _fake_weight_gradient(
     return dy.new_empty(w.shape).contiguous(memory_format=memory_format(x, w))
 
 
-def _remember(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    x, w, _, *ctx.arguments = inputs
-    ctx.save_for_backward(x, w)
+class _Recorded(torch.autograd.Function):
+    """The convolution with its gradients, made of operators that record nothing themselves."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None, *arguments: Any
+    ) -> torch.Tensor:
+        ctx.arguments = arguments
+        ctx.save_for_backward(x, w)
+        return _unrecorded(x, w, b, *arguments)
+
+    @staticmethod
+    def backward(ctx: Any, dy: torch.Tensor) -> Any:
+        x, w = ctx.saved_tensors
+        if torch.is_grad_enabled():  # gradients of gradients: PyTorch's formula
+            mask, sizes = list(ctx.needs_input_grad[:3]), list(w.shape[:1])
+            sizes = [dy.shape[1]] if mask[2] else []
+            found = torch.ops.aten.convolution_backward(
+                *(dy, x, w, sizes or None, *ctx.arguments[:6], mask)
+            )
+            return (*found, *[None] * len(ctx.arguments))
+        needs, given = ctx.needs_input_grad, (dy, x, w, *ctx.arguments)
+        dx = DATA_GRADIENT(*given) if needs[0] else None
+        dw = WEIGHT_GRADIENT(*given) if needs[1] else None
+        db = dy.sum((0, *range(2, dy.dim()))) if needs[2] else None
+        return (dx, dw, db, *[None] * len(ctx.arguments))
 
 
-def _backward(ctx: Any, dy: torch.Tensor) -> Any:
-    x, w = ctx.saved_tensors
-    needs, given = ctx.needs_input_grad, (dy, x, w, *ctx.arguments)
-    dx = DATA_GRADIENT(*given) if needs[0] else None
-    dw = WEIGHT_GRADIENT(*given) if needs[1] else None
-    db = dy.sum((0, *range(2, dy.dim()))) if needs[2] else None
-    return (dx, dw, db, *[None] * len(ctx.arguments))
+def _unrecorded(*given: Any) -> torch.Tensor:
+    with torch._C._AutoDispatchBelowAutograd():
+        y: torch.Tensor = FORWARD(*given)
+    return y
 
 
-_define = torch.library.custom_op
-CONVOLUTION = _define(
-    "convfind::convolution",
-    _convolution,
-    mutates_args=(),
-    schema=f"(Tensor x, Tensor w, Tensor? b, {_GEOMETRY}) -> Tensor",
+def _recorded(*given: Any) -> torch.Tensor:
+    """Compute, and record gradients where they are wanted.
+
+    Traced graphs get the operators below it: a function of autograd around each of their calls
+    would cost more than small kernels.
+    """
+    return _Recorded.apply(*given) if torch.is_grad_enabled() else _unrecorded(*given)
+
+
+#: Not `torch.library.custom_op`, which surrounds each call with checks that cost more than kernels.
+_LIBRARY = torch.library.Library("convfind", "FRAGMENT")
+
+
+def _defined(name: str, schema: str, run: Callable[..., Any], fake: Callable[..., Any]) -> Any:
+    """Define an operator that computes eagerly, and without data tells shape and strides."""
+    _LIBRARY.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
+    _LIBRARY.impl(name, run, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"convfind::{name}", fake, lib=_LIBRARY)
+    return getattr(torch.ops.convfind, name).default
+
+
+FORWARD = _defined(
+    "convolution_forward",
+    f"(Tensor x, Tensor w, Tensor? b, {_GEOMETRY}) -> Tensor",
+    *(_convolution, _fake_convolution),
 )
-DATA_GRADIENT = _define(
-    "convfind::convolution_data_gradient",
-    _data_gradient,
-    mutates_args=(),
-    schema=f"(Tensor dy, Tensor x, Tensor w, {_GEOMETRY}) -> Tensor",
+DATA_GRADIENT = _defined(
+    "convolution_data_gradient",
+    f"(Tensor dy, Tensor x, Tensor w, {_GEOMETRY}) -> Tensor",
+    *(_data_gradient, _fake_data_gradient),
 )
-WEIGHT_GRADIENT = _define(
-    "convfind::convolution_weight_gradient",
-    _weight_gradient,
-    mutates_args=(),
-    schema=f"(Tensor dy, Tensor x, Tensor w, {_GEOMETRY}) -> Tensor",
+WEIGHT_GRADIENT = _defined(
+    "convolution_weight_gradient",
+    f"(Tensor dy, Tensor x, Tensor w, {_GEOMETRY}) -> Tensor",
+    *(_weight_gradient, _fake_weight_gradient),
 )
-CONVOLUTION.register_fake(_fake_convolution)
-DATA_GRADIENT.register_fake(_fake_data_gradient)
-WEIGHT_GRADIENT.register_fake(_fake_weight_gradient)
-CONVOLUTION.register_autograd(_backward, setup_context=_remember)
+CONVOLUTION = _defined(
+    "convolution",
+    f"(Tensor x, Tensor w, Tensor? b, {_GEOMETRY}) -> Tensor",
+    *(_convolution, _fake_convolution),
+)
+_LIBRARY.impl("convolution", _recorded, "Autograd")

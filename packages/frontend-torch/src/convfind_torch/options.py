@@ -59,10 +59,11 @@ class Options:
 
     policy: Policy = field(default_factory=_environment)
     keep_faster: bool = True  # time PyTorch's own once, and leave it where it is faster
+    cuda_graphs: bool = False  # calls are replayed: only the device's time counts
     _hash: int = field(init=False, repr=False, compare=False)  # asked for at every call
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.policy, self.keep_faster)))
+        object.__setattr__(self, "_hash", hash((self.policy, self.keep_faster, self.cuda_graphs)))
 
     def __hash__(self) -> int:
         return self._hash
@@ -73,6 +74,7 @@ class Options:
         mode: Mode | None = None,
         *,
         keep_faster: bool = True,
+        cuda_graphs: bool = False,
         **find: Unpack[FindKeywords],
     ) -> Self:
         """Return options from keywords.
@@ -81,6 +83,8 @@ class Options:
             mode: how to find, as `Handle.find` takes it; None for the environment's mode.
             keep_faster: time PyTorch's own convolution once for each problem, and keep it where it
                 is faster. False: convfind computes whatever it can.
+            cuda_graphs: calls are replayed in CUDA graphs, so that convolutions are compared by
+                the device's time alone.
             **find: what else `Handle.find` takes, such as ``time_budget``, in seconds. With
                 ``constant_weights`` weights are packed once where no gradient is computed: a change
                 of a parameter is noticed by its version, one through ``.data`` may not be.
@@ -96,7 +100,7 @@ class Options:
         policy = policy.with_changes(**fields)
         if enforce is not None:
             policy = policy.enforced(FindEnforce.parse(enforce, "enforce"))
-        return cls(policy, keep_faster)
+        return cls(policy, keep_faster, cuda_graphs)
 
     @property
     def word(self) -> str:
@@ -104,7 +108,7 @@ class Options:
         names = sorted(POLICY_FIELDS - {"enforce"})
         policy = {name: getattr(self.policy, name) for name in names}
         fields = {**policy, "mode": self.policy.mode.name}
-        return json.dumps([fields, self.keep_faster], default=sorted)
+        return json.dumps([fields, self.keep_faster, self.cuda_graphs], default=sorted)
 
     @classmethod
     def from_word(cls, word: str) -> Options:
@@ -114,5 +118,5 @@ class Options:
 
 @lru_cache(maxsize=64)
 def _of_word(word: str) -> Options:
-    fields, keep_faster = json.loads(word)
-    return Options(Policy().with_changes(**fields), keep_faster)
+    fields, keep_faster, cuda_graphs = json.loads(word)
+    return Options(Policy().with_changes(**fields), keep_faster, cuda_graphs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -21,6 +22,9 @@ class Place(ABC):
 
     #: Calls of a sample when two functions are compared: as many as hide what happens around them.
     calls_in_a_sample = 1
+
+    #: True where calls return before they are computed, so that the host's time may be hidden.
+    is_asynchronous = False
 
     def __init__(self, handle: Handle) -> None:
         self.handle = handle
@@ -65,6 +69,14 @@ class Place(ABC):
     @abstractmethod
     def synchronize(self) -> None:
         """Wait for all that PyTorch and convfind have enqueued."""
+
+    def milliseconds(self, work: Callable[[], object], *, replayed: bool = False) -> float:
+        """Return milliseconds of work; where it is replayed later, of the device alone."""
+        self.synchronize()
+        began = time.perf_counter()
+        work()
+        self.synchronize()
+        return (time.perf_counter() - began) * 1e3
 
     def bind(self, solution: convfind.Solution, w: torch.Tensor) -> Convolution:
         """Fix weights: what a solver packs of them is packed here, once."""
