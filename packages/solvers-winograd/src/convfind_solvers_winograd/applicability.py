@@ -40,11 +40,11 @@ def judge(
     # The results of a weight gradient's transform are the taps of the window.
     taps = transform.m if direction is Direction.BACKWARD_WEIGHTS else transform.r
     windows, others = _windows(taps, axes)
-    if problem.filter not in windows:
+    if problem.filter[-2:] not in windows:
         return others
     if transform.spread and set(problem.stride) != {2}:
         return Rejected(Reason.STRIDE, "is for stride 2")
-    if max(problem.dilation) > MOST_DILATION:
+    if max(problem.dilation[-2:]) > MOST_DILATION:
         return Rejected(Reason.DILATION, f"is for a dilation of at most {MOST_DILATION}")
     if problem.has_idle_taps:
         return Rejected(Reason.PADDING, "taps that meet nothing but zeros")

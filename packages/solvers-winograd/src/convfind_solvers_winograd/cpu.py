@@ -48,6 +48,7 @@ class CpuSolver(TunableSolver):
     algorithm = Algorithm.WINOGRAD
     is_dynamic = True
     backends = ("opencl",)
+    kernels = ""  # end of the name of the file, behind that of the transform
 
     def __init__(
         self,
@@ -122,16 +123,16 @@ class CpuSolver(TunableSolver):
         """Rows and columns of results behind a tile; in weight gradients of y."""
         of_y = self.direction is Direction.BACKWARD_WEIGHTS
         size = self.transform.r if of_y else self.transform.m
-        height, width = problem.filter
+        height, width = problem.filter[-2:]
         return size if height > 1 else 1, size if width > 1 else 1
 
     def program(self, problem: ConvProblem, **defines: DefineValue) -> Program:
         """Return the kernels of the transform along the axes of a problem's filters."""
-        along_h, along_w = (taps > 1 for taps in problem.filter)
+        along_h, along_w = (taps > 1 for taps in problem.filter[-2:])
         return Program(
             KernelSource(
                 "convfind_solvers_winograd",
-                f"kernels/cpu_{self.transform.name}.cl",
+                f"kernels/cpu_{self.transform.name}{self.kernels}.cl",
             ),
             KernelLanguage.OPENCL_C,
             make_defines(
@@ -139,7 +140,7 @@ class CpuSolver(TunableSolver):
                 ALONG_H=along_h,
                 ALONG_W=along_w,
                 HALF=problem.dtype is DataType.FLOAT16,
-                DILATED=max(problem.dilation) > 1,
+                DILATED=max(problem.dilation[-2:]) > 1,
                 MOST_DILATION=MOST_DILATION,
                 **defines,
             ),

@@ -53,14 +53,17 @@ class PlaneGeometry:
 
 @lru_cache(maxsize=64)
 def plane_geometry(problem: ConvProblem) -> PlaneGeometry:
-    """Return the convolution that computes a plain problem of two axes, or has its weights."""
+    """Return the convolution that computes a plain problem of two axes, or has its weights.
+
+    Of three axes it is that of the last two, for one plane of an image and one of a filter.
+    """
     k, c = problem.w_shape[0] // problem.groups, problem.w_shape[1]
-    w_k, w_c, _, w_tap = problem.strides("w")
-    x_rows, x_columns = problem.x_shape[2:]
-    y_rows, y_columns = problem.y_shape[2:]
-    rows, columns = problem.filter
-    down, right = problem.dilation
-    above, left = problem.padding
+    w_k, w_c, *_, w_tap = problem.strides("w")
+    x_rows, x_columns = problem.x_shape[-2:]
+    y_rows, y_columns = problem.y_shape[-2:]
+    rows, columns = problem.filter[-2:]
+    down, right = problem.dilation[-2:]
+    above, left = problem.padding[-2:]
     outer = (problem.x_shape[0], problem.groups)
     window = ((rows, columns), (down, right))
     if problem.direction is Direction.BACKWARD_DATA:

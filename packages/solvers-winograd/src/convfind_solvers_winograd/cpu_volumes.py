@@ -1,0 +1,215 @@
+"""Winograd convolution of volumes on CPUs: transformed planes, summed up as channels are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
+from convfind.kit.plane_geometry import PlaneGeometry
+from convfind.kit.register_tile import TRANSFORMED
+from convfind.kit.sizes import round_up
+from convfind.problem import ConvProblem
+from convfind.solver.config import Config
+from convfind.solver.kernel_spec import KernelSpec
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32, i64
+from convfind.solver.search_space import Constraint, Parameter, SearchSpace
+from convfind.types import Direction
+from convfind_solvers_winograd.cook_toom import Transform
+from convfind_solvers_winograd.cpu import (
+    ITEMS_PER_CORE,
+    MOST_PRIVATE,
+    TRANSFORM_COST,
+    VECTOR,
+    CpuSolver,
+)
+from convfind_solvers_winograd.geometry import count_tiles, geometry
+
+_TILES = (2, 3, 4, 6, 8)
+_PLANES = (1, 2, 4, 8, 16)
+
+
+@dataclass(frozen=True, slots=True)
+class _Depth:
+    """Planes of data, of results and of a filter; those before the first element of the data."""
+
+    size: int
+    out: int
+    taps: int
+    dilation: int
+    padding: int
+
+    @property
+    def more(self) -> int:
+        """Planes of data that a run of results needs beside as many as it has."""
+        return (self.taps - 1) * self.dilation
+
+
+class CpuVolumeSolver(CpuSolver):
+    """Forward, or a data gradient, in three axes of which the last two are transformed."""
+
+    kernels = "_volumes"
+
+    def __init__(self, transform: Transform, direction: Direction, *, channels_last: bool) -> None:
+        """Take the variant."""
+        super().__init__(transform, direction, channels_last=channels_last)
+        self.domain = replace(self.domain, ranks=(3,))
+        self.solver_id = self.solver_id.replace("-cpu-", "-3d-cpu-")
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the transformed weights."""
+        return self._packed(problem, target, self.default_config(problem, target))
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """Products of whole vectors, transforms, and memory with the transformed weights."""
+        shape, depth = geometry(problem), _depth(problem)
+        config = self.default_config(problem, target)
+        planes = min(config.integer("planes"), depth.out)
+        width = TRANSFORMED.of(target)[1] * VECTOR
+        channels, filters = round_up(shape.channels, VECTOR), round_up(shape.filters, VECTOR)
+        data = channels * (planes + depth.more) / planes
+        work = shape.channels * round_up(shape.filters, width)
+        work += TRANSFORM_COST * (data + filters) / depth.taps
+        packed = self._packed(problem, target, config)
+        return self.index(problem, target, work, problem.traffic + packed / 2)
+
+    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
+        """Blocks of tiles, planes, channels and filters."""
+        rows, _ = TRANSFORMED.of(target)
+        depth = _depth(problem)
+        return SearchSpace(
+            (
+                Parameter("tiles", tuple(rows * n for n in _TILES), "results of a block"),
+                Parameter("planes", _PLANES, "planes of results of a block"),
+                Parameter("channels", (16, 32, 64, 128), "block of the reduction"),
+                Parameter("filters", (32, 64, 128), "block of filters"),
+            ),
+            (
+                Constraint(
+                    "private memory",
+                    lambda config: self._private_bytes(config, depth, rows) <= MOST_PRIVATE,
+                    f"a work-item has {MOST_PRIVATE} bytes",
+                ),
+            ),
+        )
+
+    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+        """Blocks that leave room for each other in a level-2 cache."""
+        shape, depth = geometry(problem), _depth(problem)
+        rows, _ = TRANSFORMED.of(target)
+        return Config(
+            tiles=4 * rows,
+            planes=max(n for n in _PLANES if n <= min(depth.out, 8)),
+            channels=64 if shape.channels > 32 else 32 if shape.channels > 16 else 16,
+            filters=64 if shape.filters > 32 else 32,
+        )
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> Recipe:
+        """A launch that transforms weights before the run, and one for the rest."""
+        shape, depth = geometry(problem), _depth(problem)
+        config = config or self.default_config(problem, target)
+        rows, vectors = TRANSFORMED.of(target)
+        planes, block = config.integer("planes"), config.integer("channels")
+        across = _across(config)
+        epilogue = Epilogue.of(problem)
+        program = self.program(
+            problem,
+            MR=rows,
+            VECTORS=vectors,
+            TILES=_results(config, rows),
+            SLOTS=_slots(config, depth, rows),
+            CHANNELS=block,
+            FILTERS=config.integer("filters"),
+            **epilogue.defines,
+        )
+        in_plane = count_tiles(replace(shape, images=1), self.tile(problem))
+        blocks = shape.images * -(-depth.out // planes) * -(-in_plane // across)
+        share, strip = _cut(shape, blocks, config, target.compute_units)
+        weights = (*map(i64, shape.weight_steps), i32(int(shape.flipped)))
+        fused = Launch(
+            KernelSpec(program, "winograd_cpu_volumes"),
+            (
+                BufferArg(shape.source),
+                BufferArg(Memory.PACKED),
+                BufferArg(shape.result),
+                *map(i32, (shape.images, shape.groups, shape.channels, shape.filters)),
+                *map(i32, (depth.size, *shape.size, depth.out, *shape.out)),
+                *map(i32, (depth.padding, *shape.padding, depth.dilation, *shape.dilation)),
+                i32(depth.taps),
+                *epilogue.arguments,
+                *map(i32, (across, planes, share, strip)),
+            ),
+            (-(-blocks // share), -(-shape.filters // strip), shape.groups),
+            (1, 1, 1),
+        )
+        panels = -(-shape.filters // (vectors * VECTOR))
+        pack = Launch(
+            KernelSpec(program, "winograd_cpu_pack_volumes"),
+            (
+                BufferArg(Memory.W),
+                BufferArg(Memory.PACKED),
+                *map(i32, (shape.filters, shape.channels, depth.taps)),
+                *weights,
+            ),
+            (panels, -(-shape.channels // block) * depth.taps, shape.groups),
+            (1, 1, 1),
+        )
+        return Recipe(
+            self.solver_id,
+            (fused,),
+            prepare=(pack,),
+            packed=self._packed(problem, target, config),
+            config=config,
+        )
+
+    def _packed(self, problem: ConvProblem, target: Target, config: Config) -> int:
+        shape, block = geometry(problem), config.integer("channels")
+        filters = round_up(shape.filters, TRANSFORMED.of(target)[1] * VECTOR)
+        places = -(-shape.channels // block) * (block + 1) * _depth(problem).taps
+        return shape.groups * filters * places * self.filter_points * 4
+
+    def _private_bytes(self, config: Config, depth: _Depth, rows: int) -> int:
+        floats = _slots(config, depth, rows) * config.integer("channels")
+        floats += _results(config, rows) * config.integer("filters")
+        return self.points * floats * 4
+
+
+def _depth(problem: ConvProblem) -> _Depth:
+    size, out = problem.x_shape[2], problem.y_shape[2]
+    taps, dilation, padding = problem.filter[0], problem.dilation[0], problem.padding[0]
+    if problem.direction is Direction.BACKWARD_DATA:
+        return _Depth(out, size, taps, dilation, (taps - 1) * dilation - padding)
+    return _Depth(size, out, taps, dilation, padding)
+
+
+def _across(config: Config) -> int:
+    """Return the tiles of each plane of a block."""
+    return max(1, config.integer("tiles") // config.integer("planes"))
+
+
+def _results(config: Config, rows: int) -> int:
+    """Return the tiles of results that a block has room for.
+
+    A product of whole register tiles may begin anywhere and reach behind the last.
+    """
+    return round_up(_across(config) * config.integer("planes"), rows) + rows
+
+
+def _slots(config: Config, depth: _Depth, rows: int) -> int:
+    """Return the tiles of data that a block has room for."""
+    return _across(config) * (config.integer("planes") + depth.more) + rows
+
+
+def _cut(shape: PlaneGeometry, blocks: int, config: Config, cores: int) -> tuple[int, int]:
+    """Return blocks and filters of a work-item: enough items for all cores."""
+    wanted = 1 if cores == 1 else -(-ITEMS_PER_CORE * cores // shape.groups)
+    if blocks >= wanted:
+        return -(-blocks // wanted), round_up(shape.filters, config.integer("filters"))
+    strips = min(-(-wanted // blocks), -(-shape.filters // 32))
+    return 1, round_up(-(-shape.filters // strips), 32)
