@@ -24,15 +24,18 @@ from convfind.reasons import Reason
 from convfind.runtime.backend import Device, InvokeArgs
 from convfind.settings import Settings
 from convfind.solver.applicability import Rejected
-from convfind.testing import MOCK_TARGET, MockBackend, check_solver
+from convfind.testing import MOCK_TARGET, MockBackend, check_solver, fused
 from convfind.types import AccuracyClass, DataType, Direction, Layout
 from convfind_solvers_winograd import hooks
 from convfind_solvers_winograd.cpu import CpuSolver
+from convfind_solvers_winograd.cpu_volumes import CpuVolumeSolver
 from convfind_solvers_winograd.solver_list import solvers
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
-SOLVERS = {s.solver_id: s for s in solvers() if isinstance(s, CpuSolver)}
+CPU_SOLVERS = [s for s in solvers() if isinstance(s, CpuSolver)]
+SOLVERS = {s.solver_id: s for s in CPU_SOLVERS if not isinstance(s, CpuVolumeSolver)}
+VOLUMES = {s.solver_id: s for s in CPU_SOLVERS if isinstance(s, CpuVolumeSolver)}
 _OF_PLANES = {s.transform for s in SOLVERS.values() if s.axes == 2}
 #: Transforms that take long to compile.
 _MANY_POINTS = 64
@@ -65,11 +68,18 @@ DILATED = (
     "winograd-f4x3-cpu-nhwc-bwd-data-inline",
     "winograd-f3x4-cpu-nchw-bwd-weights",
 )
+LAYOUTS = {
+    (4, True): Layout.NHWC,
+    (4, False): Layout.NCHW,
+    (5, True): Layout.NDHWC,
+    (5, False): Layout.NCDHW,
+}
 CPU = replace(MOCK_TARGET, backend="opencl", kind=DeviceKind.CPU, identity="")
 
 
 def each(ids: Collection[str]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("solver", [SOLVERS[name] for name in ids], ids=list(ids))
+    named = [(SOLVERS | VOLUMES)[name] for name in ids]
+    return pytest.mark.parametrize("solver", named, ids=list(ids))
 
 
 def windows(solver: CpuSolver) -> list[tuple[int, int]]:
@@ -82,7 +92,7 @@ def windows(solver: CpuSolver) -> list[tuple[int, int]]:
 def problem_for(solver: CpuSolver, x: tuple[int, ...], filters: int, **options: Any) -> ConvProblem:
     """A problem that a solver takes, unless the options say otherwise."""
     groups = options.get("groups", 1)
-    options.setdefault("layout", Layout.NHWC if solver.channels_last else Layout.NCHW)
+    options.setdefault("layout", LAYOUTS[len(x), solver.channels_last])
     options.setdefault("accuracy", AccuracyClass.RELAXED)
     options.setdefault("stride", 2 if solver.transform.spread else 1)
     w = (filters, x[1] // groups, *options.pop("window", windows(solver)[0]))
@@ -130,6 +140,56 @@ def test_stride_2(solver: CpuSolver, convfind_device: Device) -> None:
     report = check_solver(solver, on_cpu(convfind_device), shapes=shapes, every_variant=False)
     assert report.ok, str(report)
     assert len(report.problems) == len(shapes)
+
+
+def volume(solver: CpuSolver, x: tuple[int, ...], filters: int, **options: Any) -> ConvProblem:
+    return problem_for(solver, x, filters, **{"window": (3, 3, 3), **options})
+
+
+@each(("winograd-f4x3-3d-cpu-nhwc-fwd", "winograd-f4x3-3d-cpu-nchw-bwd-data"))
+def test_volumes(solver: CpuSolver, convfind_device: Device) -> None:
+    shapes = [
+        volume(solver, (1, 16, 6, 8, 8), 16, padding=1),
+        volume(solver, (2, 5, 7, 9, 7), 3, padding=1),
+        volume(solver, (1, 1, 3, 3, 3), 1),
+        volume(solver, (2, 70, 5, 11, 13), 70, padding=(1, 2, 0)),
+        volume(solver, (1, 70, 9, 5, 31), 6, padding=((2, 0), (0, 2), (3, 1)), beta=2.0),
+        volume(solver, (2, 12, 4, 11, 10), 8, padding=1, groups=4, alpha=0.5),
+        volume(solver, (1, 3, 4, 4, 4), 2, padding=9),  # whole planes of results meet zeros alone
+        volume(solver, (1, 20, 20, 9, 10), 18, padding=2, dilation=2),
+        volume(solver, (1, 20, 3, 9, 10), 18, window=(1, 3, 3), padding=(0, 1, 1)),
+        volume(solver, (2, 33, 17, 14, 15), 40, window=(2, 3, 3), dilation=(16, 1, 1)),
+        volume(solver, (1, 40, 21, 14, 15), 33, window=(5, 3, 3), padding=(2, 1, 1)),
+    ]
+    shapes += [fused(problem) for problem in shapes[1:3]]
+    report = check_solver(solver, on_cpu(convfind_device), shapes=shapes, every_variant=False)
+    assert report.ok, str(report)
+    assert len(report.problems) == len(shapes)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"window": (3, 1, 3)}, Reason.FILTER_SIZE),
+        ({"window": (18, 3, 3)}, Reason.FILTER_SIZE),
+        ({"dilation": (9, 1, 1)}, Reason.FILTER_SIZE),
+        ({"stride": (2, 1, 1)}, Reason.STRIDE),
+    ],
+)
+def test_volumes_that_are_refused(options: dict[str, Any], reason: Reason) -> None:
+    solver = VOLUMES["winograd-f4x3-3d-cpu-nhwc-fwd"]
+    answer = solver.takes(volume(solver, (1, 16, 20, 16, 16), 16, **options), CPU)
+    assert isinstance(answer, Rejected)
+    assert answer.reason is reason
+
+
+@each(VOLUMES)
+def test_the_default_config_of_volumes_is_legal(solver: CpuSolver) -> None:
+    for channels, planes, apart in ((1, 1, 1), (16, 3, 1), (33, 17, 8), (512, 64, 1)):
+        x = (1, channels, planes + 2 * apart, 16, 16)
+        problem = volume(solver, x, channels, dilation=(apart, 1, 1))
+        config = solver.default_config(problem, CPU)
+        assert config in solver.search_space(problem, CPU)
 
 
 @each(("winograd-f2x3-cpu-nhwc-fwd-inline", "winograd-f2x3-cpu-nchw-bwd-data-inline"))

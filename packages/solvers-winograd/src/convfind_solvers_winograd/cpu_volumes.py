@@ -10,6 +10,8 @@ from convfind.kit.plane_geometry import PlaneGeometry
 from convfind.kit.register_tile import TRANSFORMED
 from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import KernelSpec
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32, i64
@@ -27,6 +29,11 @@ from convfind_solvers_winograd.geometry import count_tiles, geometry
 
 _TILES = (2, 3, 4, 6, 8)
 _PLANES = (1, 2, 4, 8, 16)
+_DEFAULT_PLANES = 8
+#: Data and sums of a block: most of a level-2 cache, weights pass by.
+_BLOCK_BYTES = 750 << 10
+#: Planes beyond the first that a filter reaches: a block has the data of all of them.
+_MOST_REACH = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +63,15 @@ class CpuVolumeSolver(CpuSolver):
         self.domain = replace(self.domain, ranks=(3,))
         self.solver_id = self.solver_id.replace("-cpu-", "-3d-cpu-")
 
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take filters of the transform's size in the last two axes, and few planes of them."""
+        answer = super().applicability(problem, target)
+        if answer and _depth(problem).more > _MOST_REACH:
+            return Rejected(
+                Reason.FILTER_SIZE, f"is for filters that reach over {_MOST_REACH + 1} planes"
+            )
+        return answer
+
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the transformed weights."""
         return self._packed(problem, target, self.default_config(problem, target))
@@ -68,8 +84,8 @@ class CpuVolumeSolver(CpuSolver):
         width = TRANSFORMED.of(target)[1] * VECTOR
         channels, filters = round_up(shape.channels, VECTOR), round_up(shape.filters, VECTOR)
         data = channels * (planes + depth.more) / planes
-        work = shape.channels * round_up(shape.filters, width)
-        work += TRANSFORM_COST * (data + filters) / depth.taps
+        transforms = TRANSFORM_COST * (data + filters) / depth.taps
+        work = shape.channels * round_up(shape.filters, width) + transforms
         packed = self._packed(problem, target, config)
         return self.index(problem, target, work, problem.traffic + packed / 2)
 
@@ -97,12 +113,17 @@ class CpuVolumeSolver(CpuSolver):
         """Blocks that leave room for each other in a level-2 cache."""
         shape, depth = geometry(problem), _depth(problem)
         rows, _ = TRANSFORMED.of(target)
-        return Config(
-            tiles=4 * rows,
-            planes=max(n for n in _PLANES if n <= min(depth.out, 8)),
-            channels=64 if shape.channels > 32 else 32 if shape.channels > 16 else 16,
-            filters=64 if shape.filters > 32 else 32,
-        )
+        configs = [
+            Config(
+                tiles=rows * n,
+                planes=max(n for n in _PLANES if n <= min(depth.out, _DEFAULT_PLANES)),
+                channels=64 if shape.channels > 32 else 32 if shape.channels > 16 else 16,
+                filters=64 if shape.filters > 32 else 32,
+            )
+            for n in _TILES
+        ]
+        fitting = [c for c in configs if self._private_bytes(c, depth, rows) <= _BLOCK_BYTES]
+        return max(fitting or configs[:1], key=lambda config: config.integer("tiles"))
 
     def solution(
         self,
