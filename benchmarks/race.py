@@ -21,8 +21,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Protocol
 
 import click
 import msgspec
@@ -34,7 +33,7 @@ from convfind.find.immediate import estimate
 from convfind.find.known import known
 from convfind.find.race import COMPILED_MARGIN, DECLINED_MARGIN, READY_MARGIN, Race
 from convfind.find.screening import Screening, screen
-from convfind.finddb import FindDb, FindEntry, FindRecord
+from convfind.finddb import BinaryStore, FindDb, FindEntry, FindRecord
 from convfind.plugins.registry import Registry
 from convfind.policy import Policy
 from convfind.problem import ConvProblem
@@ -206,9 +205,7 @@ def _of_target(file: Path) -> Session:
 
 def _session(target: Target, registry: Registry) -> Session:
     """A session in which nothing can run, with an empty database."""
-    device: Any = SimpleNamespace(target=target)
-    kernels: Any = SimpleNamespace(is_ready=lambda program: False)
-    return Session(device, registry, FindDb.open(None), kernels)
+    return Session.elsewhere(target, registry, BinaryStore.open(None))
 
 
 def _times(sources: tuple[Path, ...]) -> Times:

@@ -9,21 +9,30 @@ from typing import Any
 
 import pytest
 
+import convfind
 from convfind.checking import oracle
 from convfind.cli import compile as compile_command
 from convfind.cli.compile import programs_for
 from convfind.device.kernel_figures import KernelFigures
 from convfind.device.target import Target
 from convfind.errors import BackendUnavailableError, KernelBuildError
+from convfind.find.common_networks import Use, common_networks
 from convfind.finddb import BinaryStore
+from convfind.kit.composed import Composed
 from convfind.problem import ConvProblem
 from convfind.runtime.backend import AheadCompiler
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, Program
 from convfind.testing import MOCK_TARGET, MockBackend
+from convfind.testing.solvers import mock_solvers
+from convfind.types import Direction
 
 SHAPES = ("--x", "1,4,8,8", "--w", "4,4,3,3")
 THERE = replace(MOCK_TARGET, arch="mock9", identity="")
+
+
+def as_it_is(problem: ConvProblem) -> ConvProblem:
+    return problem
 
 
 class Elsewhere:
@@ -103,6 +112,60 @@ def test_a_device_that_is_here_compiles_for_itself_and_a_find_compiles_nothing(
     found = shell.json("find", *SHAPES, "--mode", "normal")
     assert found["measured"] > 1
     assert shell.backend.counters.compiles == before + 1
+
+
+def test_without_a_problem_it_is_what_finds_of_common_networks_begin_with(shell: Any) -> None:
+    command = ("compile", "-n", "1")
+    made = shell.json(*command, code=1)  # one of the mock solvers never builds
+    assert made["programs"] > 1
+    assert made["known"] == 0
+    assert len(made["failed"]) == 1
+    again = shell.json("compile", code=1)
+    assert (again["programs"], again["known"]) == (1, made["programs"] - 1)
+    assert (
+        f"0 of 1 programs compiled, {again['known']} were there" in shell("compile", code=1).stdout
+    )
+    before = shell.backend.counters.compiles
+    handle = convfind.open("mock:0", registry=shell.registry(), settings=shell.settings)
+    with handle:
+        for network in common_networks([Use([as_it_is], [1])]):
+            handle.compile_ahead(network)
+    assert shell.backend.counters.compiles <= before + 4, "the one that does not build, each time"
+
+
+def test_programs_of_common_networks_have_the_solvers_that_launch_them(
+    shell: Any, elsewhere: Elsewhere
+) -> None:
+    document = shell.json("compile", "--target", "mock9", "-n", "1")
+    named = {solver for kernel in document["kernels"] for solver in kernel["solvers"]}
+    assert named
+    solvers = {solver.solver_id for solver in mock_solvers()}
+    assert {name.removesuffix(Composed.suffix) for name in named} <= solvers
+    assert document["known"] == 0
+
+
+def test_options_without_sizes_are_wishes_for_the_layers_of_common_networks(
+    shell: Any, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[ConvProblem] = []
+
+    def noted(networks: Any, session: Any, policy: Any) -> Any:
+        asked.extend(problem for network in networks for problem in network)
+        return {}
+
+    monkeypatch.setattr(compile_command, "programs_of_networks", noted)
+    target = ("compile", "--target", "mock9")
+    shell(*target, "--dtype", "float16", "--layout", "NHWC", "-n", "3", "--direction", "bwd-data")
+    assert {one.x_shape[0] for one in asked} == {3}
+    assert {(one.dtype.value, one.w_layout.value) for one in asked} == {("float16", "NHWC")}
+    assert {one.direction for one in asked} == {Direction.BACKWARD_DATA}
+    asked.clear()
+    shell(*target, "--epilogue", "bias+silu")
+    assert {(one.direction, one.bias, str(one.activation)) for one in asked} == {
+        (Direction.FORWARD, True, "silu")
+    }
+    refused = shell(*target, "--stride", "2", code=2)
+    assert "--x and --w is missing" in refused.stderr
 
 
 def test_layers_of_a_file_are_compiled_together(

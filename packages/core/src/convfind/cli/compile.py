@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any
@@ -14,13 +14,22 @@ import convfind
 from convfind.checking import oracle
 from convfind.cli.app import App, ProblemCommand, new_table
 from convfind.cli.policy_options import device_option
-from convfind.cli.problem_options import PROBLEM_HELP, layers_option, takes_problems
+from convfind.cli.problem_options import (
+    PROBLEM_HELP,
+    Wish,
+    layers_option,
+    takes_problems_or_wish,
+)
 from convfind.cli.progress import ProgressBar
 from convfind.device.kernel_figures import KernelFigures
 from convfind.device.target import Target
 from convfind.errors import BackendUnavailableError, KernelBuildError, SettingsError
+from convfind.find.ahead import programs_of_networks
+from convfind.find.common_networks import Network, Use, common_networks, usual_uses
 from convfind.finddb import BinaryStore
+from convfind.heuristics.installed import installed_models
 from convfind.plugins.registry import Registry
+from convfind.policy import Policy
 from convfind.problem import ConvProblem
 from convfind.runtime.backend import AheadCompiler
 from convfind.runtime.session import Session
@@ -41,22 +50,28 @@ class Compiled:
 @click.command(
     "compile",
     cls=ProblemCommand,
-    help="Compile the kernels of problems ahead of the first find.\n"
+    help="Compile the kernels of problems, or of common networks, ahead of the first find.\n"
     + PROBLEM_HELP
     + """
-Every solver that takes a problem is compiled in its default configuration. The binaries go to the
-cache of this user. With --target they are for a device that need not be here: a machine with the
-same compiler and that very device takes them from the cache. The table has the registers of each
-kernel and the bytes that it spills, where the compiler tells.
+Every solver that takes a problem is compiled in its default configuration. Without any problem it
+is the kernels with which finds of common networks begin (ResNet-50, VGG-16, MobileNet-V2 and
+EfficientNet-B0 at several batch sizes, in training, and fused with bias and ReLU); --direction,
+--batch, --dtype, --layout and --epilogue make it those of other forms of their layers.
+
+The binaries go to the cache of this user. With --target they are for a device that need not be
+here: a machine with the same compiler and that very device takes them from the cache. The table has
+the registers of each kernel and the bytes that it spills, where the compiler tells.
 
 \b
 Examples:
+  convfind compile --device opencl:cpu
+  convfind compile --target sm_90 --dtype float16 --layout NHWC
   convfind compile --target sm_90 --layers layers.txt -n 64
   convfind compile --target gfx90a:sramecc+:xnack- --x 1,64,14,14 --w 64,64,3,3
   convfind compile --device opencl:cpu --x 1,64,14,14 --w 64,64,3,3
 """,
 )
-@takes_problems
+@takes_problems_or_wish
 @layers_option
 @device_option
 @click.option("--target", metavar="ARCH", help="As the device names itself: sm_90, gfx942.")
@@ -64,7 +79,7 @@ Examples:
 @click.pass_obj
 def compile_ahead(
     app: App,
-    problems: tuple[ConvProblem, ...],
+    problems: tuple[ConvProblem, ...] | Wish,
     device: str | None,
     target: str | None,
     compute_units: int | None,
@@ -73,15 +88,58 @@ def compile_ahead(
     if target is not None and device is not None:
         raise click.UsageError("--target is for a device that is not here: leave out --device")
     if target is not None:
-        done = compiled_for(app, problems, compiler_for(app.registry, target, compute_units))
+        done = _compiled(app, problems, compiler_for(app.registry, target, compute_units))
     elif compute_units is not None:
         raise click.UsageError("--compute-units belongs to --target")
     else:
         with convfind.open(device, registry=app.registry, settings=app.settings) as handle:
-            done = compiled_for(app, problems, _Here(handle.session))
+            done = _compiled(app, problems, _Here(handle.session))
     failed = [one for one in done if one.failure]
     if failed:
         raise click.ClickException(f"{len(failed)} of {len(done)} programs do not build")
+
+
+def _compiled(
+    app: App, problems: tuple[ConvProblem, ...] | Wish, compiler: AheadCompiler
+) -> Sequence[Compiled]:
+    """Compile the programs of problems; of common networks, those that the cache lacks."""
+    folder = None if app.settings.disable_binary_cache else app.settings.user_db_path
+    store = BinaryStore.open(folder)
+    if not isinstance(problems, Wish):
+        return compiled_for(
+            app, programs_for(app.registry, problems, compiler.target), compiler, store
+        )
+    programs = _of_common_networks(app, problems, compiler.target, store)
+    key = compiler.target.compiler
+    missing = {
+        program: solvers
+        for program, solvers in programs.items()
+        if store.get(program.key(key)) is None
+    }
+    return compiled_for(app, missing, compiler, store, len(programs) - len(missing))
+
+
+def _of_common_networks(
+    app: App, wish: Wish, target: Target, store: BinaryStore
+) -> Mapping[Program, Sequence[str]]:
+    """Return what finds of common networks begin with, with the solvers of each program."""
+    uses = usual_uses()
+    if wish.forms:
+        batches = {batch: None for use in uses for batch in use.batches}
+        uses = (Use(wish.forms, tuple(batches)),)
+    if wish.batch is not None:
+        uses = tuple(use._replace(batches=(wish.batch,)) for use in uses)
+    models = installed_models(app.settings.user_db_path)
+    session = Session.elsewhere(target, app.registry, store, models)
+    networks = tuple(common_networks(uses, **wish.options))
+
+    def one_by_one() -> Iterator[Network]:
+        for number, network in enumerate(networks):
+            progress("choose kernels", number, len(networks), "")
+            yield network
+
+    with ProgressBar() as progress:
+        return programs_of_networks(one_by_one(), session, Policy())
 
 
 class _Here:
@@ -121,15 +179,22 @@ def compiler_for(registry: Registry, arch: str, compute_units: int | None) -> Ah
 
 
 def compiled_for(
-    app: App, problems: Sequence[ConvProblem], compiler: AheadCompiler
+    app: App,
+    wanted: Mapping[Program, Sequence[str]],
+    compiler: AheadCompiler,
+    store: BinaryStore,
+    known: int = 0,
 ) -> Sequence[Compiled]:
-    """Compile what the problems' solvers launch, store it, print what the compiler told."""
-    folder = None if app.settings.disable_binary_cache else app.settings.user_db_path
-    store, target = BinaryStore.open(folder), compiler.target
-    wanted = programs_for(app.registry, problems, target)
+    """Compile programs, store them, print what the compiler told.
+
+    Args:
+        wanted: the solvers of each program.
+        known: how many others need not be compiled.
+    """
+    target = compiler.target
 
     def compiled(program: Program) -> Compiled:
-        solvers = wanted[program]
+        solvers = tuple(wanted[program])
         try:
             binary = compiler.compile(program)
         except KernelBuildError as error:
@@ -151,9 +216,9 @@ def compiled_for(
             raise
     in_order = tuple(done[program] for program in wanted)
     if app.json:
-        app.emit(_document(target, in_order))
+        app.emit(_document(target, in_order, known))
     else:
-        _print(app, target, in_order)
+        _print(app, target, in_order, known)
     return in_order
 
 
@@ -173,11 +238,12 @@ def programs_for(
     return {program: tuple(solvers) for program, solvers in found.items()}
 
 
-def _document(target: Target, done: Sequence[Compiled]) -> dict[str, Any]:
+def _document(target: Target, done: Sequence[Compiled], known: int) -> dict[str, Any]:
     return {
         "target": target.identity,
         "driver": target.driver,
         "programs": len(done),
+        "known": known,
         "failed": {str(one.program.source): one.failure for one in done if one.failure},
         "kernels": [
             {
@@ -194,12 +260,15 @@ def _document(target: Target, done: Sequence[Compiled]) -> dict[str, Any]:
     }
 
 
-def _print(app: App, target: Target, done: Sequence[Compiled]) -> None:
+def _print(app: App, target: Target, done: Sequence[Compiled], known: int) -> None:
     built = [one for one in done if not one.failure]
     if any(one.kernels for one in built):
         app.print(_table(built))
     failures = (f"{one.program.source}: {one.failure}" for one in done if one.failure)
-    app.print(f"{target.identity}: {len(built)} of {len(done)} programs compiled", *failures)
+    others = f", {known} were there" if known else ""
+    app.print(
+        f"{target.identity}: {len(built)} of {len(done)} programs compiled{others}", *failures
+    )
 
 
 def _table(done: Sequence[Compiled]) -> Table:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -148,12 +149,58 @@ layers_option = click.option(
 )
 
 
+#: Options that say something about a convolution without its sizes.
+_FORMS = ("dtype", "y_dtype", "layout", "deterministic", "allow_tf32", "accuracy")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """The wishes of options for convolutions whose sizes were not given.
+
+    Attributes:
+        options: of `ConvProblem.forward`, by name.
+        forms: what makes each form that is wished for from a forward convolution; none where
+            neither a direction nor an epilogue was given.
+        batch: None where it was not given.
+    """
+
+    options: Mapping[str, Any]
+    forms: tuple[Callable[[ConvProblem], ConvProblem], ...]
+    batch: int | None
+
+    @classmethod
+    def of(
+        cls,
+        options: Mapping[str, Any],
+        directions: Sequence[Direction],
+        batch: int | None,
+        with_epilogue: Callable[[ConvProblem], ConvProblem],
+    ) -> Wish:
+        """Read the options; ``with_epilogue`` returns a problem itself where there is none."""
+
+        def in_direction(direction: Direction) -> Callable[[ConvProblem], ConvProblem]:
+            return lambda problem: with_epilogue(problem.with_direction(direction))
+
+        any_problem = ConvProblem.forward(x=(1, 1, 1), w=(1, 1, 1))
+        if not directions and with_epilogue(any_problem) is not any_problem:
+            directions = (Direction.FORWARD,)
+        return cls(options, tuple(map(in_direction, directions)), batch)
+
+
 def takes_problems(function: Function) -> Function:
     """Add the argument and the options; the command receives ``problems``, at least one.
 
     One with `layers_option` may get them from a file.
     """
+    return _taking(function)
 
+
+def takes_problems_or_wish(function: Function) -> Function:
+    """Do the same for a command that can do without problems: then ``problems`` is a `Wish`."""
+    return _taking(function, may_wish=True)
+
+
+def _taking(function: Function, *, may_wish: bool = False) -> Function:
     def command(
         problem: str | None,
         direction: str | None,
@@ -165,6 +212,9 @@ def takes_problems(function: Function) -> Function:
         # By identity: a 0 equals False, and has to be refused.
         given = {n: value for n, value in geometry.items() if not (value is None or value is False)}
         layers = others.pop("layers", None)
+        if may_wish and problem is None and layers is None and given.keys() <= set(_FORMS):
+            wish = Wish.of(given, directions_of(direction), batch, with_epilogue)
+            return function(problems=wish, **others)
         if layers is None:
             problems = read_problems(problem, given, directions_of(direction))
         elif problem is not None or given:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from convfind.checking.oracle import programs_for
 from convfind.find.budget import Budget
@@ -56,6 +56,41 @@ def first_programs(
     They are in the order in which they are worth it. Finds that follow know the solvers that are
     left out. A problem counts as often as it is given.
     """
+    fields, chosen = _opening(problems, session, policy)
+    for problem, field in fields.items() if len(fields) > 1 else ():
+        session.favoured[problem] = frozenset(
+            name for name, one in field.contenders.items() if one.programs <= chosen.keys()
+        )
+    return chosen
+
+
+def programs_of_networks(
+    networks: Iterable[Sequence[Problem]], session: Session, policy: Policy
+) -> dict[Program, tuple[str, ...]]:
+    """Return what finds of each network begin with, and check with; the solvers of each program.
+
+    Problems that the session has recorded are left out.
+    """
+    found: dict[Program, dict[str, None]] = {}
+    checked: set[Problem] = set()
+    for problems in networks:
+        fields, chosen = _opening(problems, session, policy)
+        checked |= fields.keys()
+        for field in fields.values():
+            for solver_id, contender in field.contenders.items():
+                if contender.programs <= chosen.keys():
+                    for program in contender.programs:
+                        found.setdefault(program, {})[solver_id] = None
+    checks = programs_for(checked, session.target, session.registry) if policy.verify else ()
+    for program in checks:
+        found.setdefault(program, {})
+    return {program: tuple(solvers) for program, solvers in found.items()}
+
+
+def _opening(
+    problems: Iterable[Problem], session: Session, policy: Policy
+) -> tuple[dict[Problem, Field], dict[Program, None]]:
+    """Return the fields of those problems that finds measure here, and the programs they get."""
     fields: dict[Problem, Field] = {}
     for problem, count in Counter(problem.plain() for problem in problems).items():
         decision = decide(problem, session, policy)
@@ -65,9 +100,4 @@ def first_programs(
             usual = [one for one in candidates if not one.is_last_resort]
             lineup = Lineup.of(usual, problem, session, policy)
             fields[problem] = lineup.field(count, races=policy.races)
-    chosen = worthwhile(list(fields.values()), session.kernels.is_ready)
-    for problem, field in fields.items() if len(fields) > 1 else ():
-        session.favoured[problem] = frozenset(
-            name for name, one in field.contenders.items() if one.programs <= chosen.keys()
-        )
-    return chosen
+    return fields, worthwhile(list(fields.values()), session.kernels.is_ready)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from convfind.device.target import Target
     from convfind.find.isolation.child import Child
-    from convfind.finddb import FindDb
+    from convfind.finddb import BinaryStore, FindDb
     from convfind.heuristics import Heuristic
     from convfind.plugins.registry import Registry
     from convfind.problem.contract import Problem
@@ -36,6 +37,25 @@ class Session:
     child: Child | None = None  # where candidates may run; None where it cannot open the device
     #: Solvers, by plain problem, whose programs a network of it is worth.
     favoured: dict[Problem, frozenset[str]] = field(default_factory=dict)
+
+    @classmethod
+    def elsewhere(
+        cls,
+        target: Target,
+        registry: Registry,
+        store: BinaryStore,
+        models: tuple[Heuristic, ...] = (),
+    ) -> Session:
+        """Return a session of a device that need not be here, in which nothing can run.
+
+        Nothing is recorded in it. What solvers are expected to do, and which of their programs are
+        in the store, it says as the device's own would.
+        """
+        from convfind.finddb import FindDb
+        from convfind.runtime.kernel_cache import KernelCache
+
+        device = cast("Device", SimpleNamespace(target=target))
+        return cls(device, registry, FindDb.open(None), KernelCache(device, store, 1), models)
 
     @property
     def heuristics(self) -> tuple[Heuristic, ...]:
