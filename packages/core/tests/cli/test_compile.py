@@ -115,15 +115,15 @@ def test_a_device_that_is_here_compiles_for_itself_and_a_find_compiles_nothing(
 
 
 def test_without_a_problem_it_is_what_finds_of_common_networks_begin_with(shell: Any) -> None:
-    command = ("compile", "-n", "1")
+    command = ("compile", "-n", "1", "--direction", "fwd")
     made = shell.json(*command, code=1)  # one of the mock solvers never builds
     assert made["programs"] > 1
     assert made["known"] == 0
     assert len(made["failed"]) == 1
-    again = shell.json("compile", code=1)
+    again = shell.json(*command, code=1)
     assert (again["programs"], again["known"]) == (1, made["programs"] - 1)
     assert (
-        f"0 of 1 programs compiled, {again['known']} were there" in shell("compile", code=1).stdout
+        f"0 of 1 programs compiled, {again['known']} were there" in shell(*command, code=1).stdout
     )
     before = shell.backend.counters.compiles
     handle = convfind.open("mock:0", registry=shell.registry(), settings=shell.settings)

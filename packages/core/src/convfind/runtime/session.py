@@ -48,8 +48,8 @@ class Session:
     ) -> Session:
         """Return a session of a device that need not be here, in which nothing can run.
 
-        Nothing is recorded in it. What solvers are expected to do, and which of their programs are
-        in the store, it says as the device's own would.
+        Nothing is recorded in it. Forecasts, and which programs are in the store, are the same as
+        in a session of the device itself.
         """
         from convfind.finddb import FindDb
         from convfind.runtime.kernel_cache import KernelCache
