@@ -16,10 +16,10 @@ from convfind.cli.compile import programs_for
 from convfind.device.kernel_figures import KernelFigures
 from convfind.device.target import Target
 from convfind.errors import BackendUnavailableError, KernelBuildError
-from convfind.find.common_networks import Use, common_networks
 from convfind.finddb import BinaryStore
 from convfind.kit.composed import Composed
 from convfind.problem import ConvProblem
+from convfind.problem.common_networks import Use, common_networks
 from convfind.runtime.backend import AheadCompiler
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, Program

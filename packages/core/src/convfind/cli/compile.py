@@ -25,12 +25,12 @@ from convfind.device.kernel_figures import KernelFigures
 from convfind.device.target import Target
 from convfind.errors import BackendUnavailableError, KernelBuildError, SettingsError
 from convfind.find.ahead import programs_of_networks
-from convfind.find.common_networks import Network, Use, common_networks, usual_uses
 from convfind.finddb import BinaryStore
 from convfind.heuristics.installed import installed_models
 from convfind.plugins.registry import Registry
 from convfind.policy import Policy
 from convfind.problem import ConvProblem
+from convfind.problem.common_networks import Network, Use, common_networks, usual_uses
 from convfind.runtime.backend import AheadCompiler
 from convfind.runtime.session import Session
 from convfind.solver import asking

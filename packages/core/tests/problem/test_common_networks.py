@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from convfind.find.common_networks import Use, common_networks, usual_uses
 from convfind.problem import ConvProblem
+from convfind.problem.common_networks import Use, common_networks, usual_uses
 from convfind.types import DataType, Direction, Layout
 
 
