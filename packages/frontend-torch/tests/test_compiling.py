@@ -131,6 +131,40 @@ def test_an_unknown_option_is_refused_by_name() -> None:
         compile_graph(graph, [torch.randn(1)], options={"rest": "eager", "background": True})
 
 
+@pytest.mark.parametrize("is_slower", [True, False])
+def test_where_calls_are_asynchronous_a_graph_keeps_what_pytorch_does_faster(
+    monkeypatch: pytest.MonkeyPatch, is_slower: bool
+) -> None:
+    from convfind_torch import comparison
+    from convfind_torch.places import HostPlace
+
+    asked = list[list[torch.Tensor]]()
+
+    def timed(place: Any, *functions: Any, replayed: bool = False) -> Any:
+        asked.append([function() for function in functions])
+        return [1.0] * 3, [0.5 if is_slower and len(asked) > 3 else 2.0] * 3
+
+    monkeypatch.setattr(HostPlace, "is_asynchronous", True)
+    monkeypatch.setattr(comparison, "in_turns", timed)
+    channels = 4 if is_slower else 5  # routes are remembered for the whole process
+    model, other = nn.Conv2d(2, channels, 3), nn.Conv2d(2, channels, 3)
+    other.load_state_dict(model.state_dict())
+    several = ("direct-naive-fwd", "direct-naive-bwd-weights", "direct-naive-bwd-data")
+    options = {**QUICK, "rest": "eager", "keep_faster": True, "solvers": several}
+    run = torch.compile(other, backend="convfind", options=options)
+    x = torch.randn(3, 2, 5, 5, requires_grad=True)
+    for _ in range(2):
+        run(x).square().sum().backward()
+    torch.testing.assert_close(*asked.pop(), atol=1e-4, rtol=1e-4)  # with gradients
+    assert len(asked) == 3
+    lines = {line.problem: line for line in report().lines}
+    forward = next(line for key, line in lines.items() if key.startswith(f"fwd-3x2x5x5-{channels}"))
+    model(x).square().sum().backward()
+    assert model.weight.grad is not None
+    torch.testing.assert_close(other.weight.grad, 2 * model.weight.grad, atol=1e-3, rtol=1e-3)
+    assert forward.calls == (1 if is_slower else 3)
+
+
 def test_graphs_hold_operators_that_record_nothing() -> None:
     from functorch.compile import aot_function, make_boxed_func
 

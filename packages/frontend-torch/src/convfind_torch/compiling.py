@@ -12,9 +12,9 @@ from torch import nn
 
 from convfind.errors import SettingsError
 from convfind.policy import Mode
-from convfind_torch.functional import convolve, convolve_transposed, in_graph
+from convfind_torch.graph_modules import GraphConvolution, GraphModule, GraphTransposedConvolution
 from convfind_torch.inductor import compiled_by_inductor
-from convfind_torch.layer import anonymous
+from convfind_torch.leaving import is_left
 from convfind_torch.options import Options
 from convfind_torch.planning import NoPlan, planned
 from convfind_torch.sizes import planned_by_sizes
@@ -79,52 +79,6 @@ def compile_graph(
         return refused.route.counted(run)
 
 
-class _GraphModule(nn.Module):
-    """The node of a graph that stands for a call of PyTorch's."""
-
-    def __init__(self, rank: int, options: Options) -> None:
-        super().__init__()
-        self._rank = rank
-        self._layer = anonymous("torch.compile", options)
-
-
-class GraphConvolution(_GraphModule):
-    """A convolution in a graph, with the arguments of `torch.nn.functional.conv2d`."""
-
-    def forward(
-        self,
-        input: torch.Tensor,
-        weight: torch.Tensor,
-        bias: torch.Tensor | None = None,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
-    ) -> torch.Tensor:
-        """Compute the convolution."""
-        given = (input, weight, bias, stride, padding, dilation, groups)
-        return convolve(self._rank, *given, self._layer, in_graph)
-
-
-class GraphTransposedConvolution(_GraphModule):
-    """One with the arguments of `torch.nn.functional.conv_transpose2d`."""
-
-    def forward(
-        self,
-        input: torch.Tensor,
-        weight: torch.Tensor,
-        bias: torch.Tensor | None = None,
-        stride: Any = 1,
-        padding: Any = 0,
-        output_padding: Any = 0,
-        groups: int = 1,
-        dilation: Any = 1,
-    ) -> torch.Tensor:
-        """Compute the transposed convolution."""
-        given = (input, weight, bias, stride, padding, output_padding, groups, dilation)
-        return convolve_transposed(self._rank, *given, self._layer, in_graph)
-
-
 def _with_convolutions(
     graph: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options, rest: str
 ) -> Callable[..., Any]:
@@ -149,6 +103,8 @@ def _replace_convolutions(
     for number, node in enumerate(list(graph.graph.nodes)):
         if node.op != "call_function" or not (node.target in _CONVS or node.target in _TRANSPOSED):
             continue
+        if torch.is_grad_enabled() and is_left(node, _module(node.target, options)):
+            continue
         weight = node.kwargs["weight"] if len(node.args) < 2 else node.args[1]
         constant = weight in parameters and not torch.is_grad_enabled()
         policy = options.policy.with_changes(constant_weights=constant)
@@ -159,7 +115,7 @@ def _replace_convolutions(
     graph.recompile()
 
 
-def _module(target: Any, options: Options) -> nn.Module:
+def _module(target: Any, options: Options) -> GraphModule:
     if target in _CONVS:
         return GraphConvolution(_CONVS[target], options)
     return GraphTransposedConvolution(_TRANSPOSED[target], options)

@@ -156,6 +156,7 @@ class Engine:
                 place,
                 lambda: call.with_gradients(recorded, needs),
                 lambda: call.with_gradients(Call.pytorch_with_gradients, needs),
+                replayed=call.layer.options.cuda_graphs,
             )
         )
         if found.gain > 1:

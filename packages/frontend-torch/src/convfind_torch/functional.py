@@ -238,9 +238,9 @@ def eagerly(
 def in_graph(
     x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None, geometry: Geometry, layer: Layer
 ) -> torch.Tensor:
-    """Put an operator into the graph that is being made."""
+    """Put an operator into the graph that is being made; without one, compute."""
     arguments = [list(one) if isinstance(one, tuple) else one for one in geometry]
-    return CONVOLUTION(x, w, b, *arguments, layer.word)
+    return CONVOLUTION(x, w, b, *arguments, layer.word)  # type: ignore[no-any-return]
 
 
 Run = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None, Geometry, Layer], torch.Tensor]
@@ -294,7 +294,7 @@ def _batched(
     run: Run,
 ) -> torch.Tensor:
     """Convolve x, which may have no batch, in the type that autocast asks for."""
-    if torch.compiler.is_compiling():
+    if run is eagerly and torch.compiler.is_compiling():
         run = in_graph
     if torch.is_autocast_enabled(kind := "cpu" if x.is_cpu else x.device.type):
         dtype = torch.get_autocast_dtype(kind)
