@@ -8,6 +8,7 @@ import pytest
 from convfind.plugins.registry import default_registry
 from convfind.problem import ConvProblem
 from convfind.testing import assert_backend, check_solver
+from convfind.types import Direction
 from convfind_backend_cuda import CudaBackend
 from convfind_backend_cuda.device import CudaDevice
 
@@ -23,6 +24,25 @@ def test_solvers_keep_their_promises(gpu: CudaDevice, direction: str) -> None:
     assert len(taking) > 3
     for solver in taking:
         report = check_solver(solver, gpu, shapes=[problem], every_variant=False)
+        assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int8"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("size", [1, 3])
+def test_cublas_multiplies_wide_and_whole_numbers(
+    gpu: CudaDevice, dtype: str, layout: str, size: int
+) -> None:
+    problem = ConvProblem.forward(
+        x=(2, 8, 12, 12), w=(16, 8, size, size), padding=size // 2, dtype=dtype, layout=layout
+    )
+    registry, word = default_registry(), "pointwise" if size == 1 else "im2col"
+    for way in [Direction.FORWARD] if dtype == "int8" else Direction:
+        solver = registry.find_solver(f"cuda-gemm-{word}-{way.short}")
+        assert solver is not None
+        shapes = [problem.with_direction(way)]
+        assert solver.takes(shapes[0], gpu.target)
+        report = check_solver(solver, gpu, shapes=shapes, every_variant=False)
         assert report.ok, str(report)
 
 

@@ -109,3 +109,10 @@ def test_products_are_the_convolution(solver: Solver, layout: str) -> None:
 
 def _directed(way: Direction, layout: str) -> ConvProblem:
     return problem_of(DataType.FLOAT32, layout=layout).with_direction(way)
+
+
+def test_matrices_that_an_int_does_not_count_are_refused() -> None:
+    problem = ConvProblem.forward(x=(1, 1, 2**16, 2**16), w=(1, 1, 1, 1))
+    answer = POINTWISE[0].takes(problem, TARGET)
+    assert isinstance(answer, Rejected)
+    assert answer.reason is Reason.SIZE_LIMIT

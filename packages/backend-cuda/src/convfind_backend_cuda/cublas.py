@@ -24,12 +24,14 @@ _INSTALL = "install it with: pip install nvidia-cublas"
 _NO_TRANSPOSE, _TRANSPOSE = 0, 1
 _DATATYPES = {
     DataType.FLOAT32: 0,
+    DataType.FLOAT64: 1,
     DataType.FLOAT16: 2,
     DataType.INT8: 3,
     DataType.INT32: 10,
     DataType.BFLOAT16: 14,
 }
-_SUM_FLOAT32, _SUM_INT32, _SUM_TF32 = 68, 72, 77
+_SUM_FLOAT32, _SUM_TF32 = 68, 77
+_SUMS = {DataType.FLOAT64: 70, DataType.INT32: 72}
 _USUAL_ALGORITHM = -1
 #: Sums of parts are never rounded to 16 bits on the way.
 _NO_REDUCED_PRECISION = 16
@@ -129,11 +131,12 @@ class CuBlas:
 
     def product(self, gemm: LibraryGemm) -> Product:
         """Prepare a product. cuBLAS counts by columns, so it computes the transpose: b * a."""
-        integer = gemm.c.dtype is DataType.INT32
-        alpha = gemm_scale(gemm.alpha, integer=integer)
-        beta = gemm_scale(gemm.beta, integer=integer)
+        alpha = gemm_scale(gemm.alpha, gemm.c.dtype)
+        beta = gemm_scale(gemm.beta, gemm.c.dtype)
         kind, result = _DATATYPES[gemm.a.dtype], _DATATYPES[gemm.c.dtype]
-        usual = _SUM_TF32 if gemm.allow_tf32 and gemm.a.dtype is DataType.FLOAT32 else _SUM_FLOAT32
+        sums = _SUMS.get(gemm.c.dtype, _SUM_FLOAT32)
+        if gemm.allow_tf32 and gemm.a.dtype is DataType.FLOAT32:
+            sums = _SUM_TF32
         shape = (
             _TRANSPOSE if gemm.trans_b else _NO_TRANSPOSE,
             _TRANSPOSE if gemm.trans_a else _NO_TRANSPOSE,
@@ -144,7 +147,7 @@ class CuBlas:
             (kind, gemm.a.row, gemm.a.stride),
             (result, gemm.c.row, gemm.c.stride),
         )
-        end = (gemm.batch, _SUM_INT32 if integer else usual, _USUAL_ALGORITHM)
+        end = (gemm.batch, sums, _USUAL_ALGORITHM)
         scales = byref(alpha), byref(beta)
         call = self._library.cublasGemmStridedBatchedEx
         queue = self._queue

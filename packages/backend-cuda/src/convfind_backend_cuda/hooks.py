@@ -20,9 +20,12 @@ def convfind_register_backends(register: BackendRegistry) -> None:
 @hookimpl
 def convfind_register_solvers(register: SolverRegistry) -> None:
     """Register the GEMM solvers in their order of preference."""
+    from convfind.backend_kit.library_gemm.solver import DTYPES
     from convfind.backend_kit.library_gemm.solvers import library_gemm_solvers
     from convfind.types import DataType
 
-    # cuBLAS multiplies int8 only in multiples of four rows and columns.
-    types = (DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16)
-    register.extend(library_gemm_solvers("cuda", features=["cublas"], dtypes=types))
+    register.extend(
+        library_gemm_solvers(
+            "cuda", features=["cublas"], dtypes=(*DTYPES, DataType.FLOAT64), int8_multiple=4
+        )
+    )

@@ -137,8 +137,8 @@ class RocBlas:
         """Make a product ready. rocBLAS counts by columns, so it computes the transpose: b * a."""
         integer = gemm.c.dtype is DataType.INT32
         compute = _DATATYPES[DataType.INT32 if integer else DataType.FLOAT32]
-        alpha = gemm_scale(gemm.alpha, integer=integer)
-        beta = gemm_scale(gemm.beta, integer=integer)
+        alpha = gemm_scale(gemm.alpha, gemm.c.dtype)
+        beta = gemm_scale(gemm.beta, gemm.c.dtype)
         kind = _DATATYPES[gemm.a.dtype]
         result = _DATATYPES[gemm.c.dtype]
         left, right, into = (

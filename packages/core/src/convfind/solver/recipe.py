@@ -117,9 +117,9 @@ class LibraryGemm:
     """Matrix products by the runtime's own library: ``c = alpha * op(a) * op(b) + beta * c``.
 
     op(a) is m x k and op(b) is k x n; a matrix with ``trans`` set is stored transposed. ``a`` and
-    ``b`` have the same type; the result's type may be wider, and sums are always float32 (int32
-    for int8). With a beta of 0 the result is never read. Backends without such a library raise
-    `LaunchError` when they make an invoker.
+    ``b`` have the same type; the result's type may be wider, and sums are float32 (int32 for int8,
+    float64 for float64). With a beta of 0 the result is never read. Backends without such a library
+    raise `LaunchError` when they make an invoker.
     """
 
     m: int

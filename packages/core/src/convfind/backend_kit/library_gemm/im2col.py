@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from convfind.backend_kit.library_gemm.products import library_gemms
 from convfind.backend_kit.library_gemm.solver import GemmSolver, sums_apart, weight_steps
 from convfind.device.target import Target
-from convfind.kit.gemm_lowering.columns import col2im, im2col
+from convfind.kit.gemm_lowering.columns import col2im, column_sums, im2col
 from convfind.kit.gemm_lowering.plan import Plan, Split, plan
 from convfind.kit.gemm_lowering.product import Chunk, Gemm, Shape, gemm_of
 from convfind.problem import ConvProblem
@@ -76,7 +76,7 @@ class Im2colSolver(GemmSolver):
                 yield from library_gemms(gemm, problem, result)
         elif self.direction is Direction.BACKWARD_DATA:
             for chunk, gathering in col2im(problem, target, cut):
-                yield from library_gemms(product(chunk), problem, DataType.FLOAT32)
+                yield from library_gemms(product(chunk), problem, column_sums(problem.dtype))
                 yield gathering
         else:
             products = (
@@ -88,8 +88,8 @@ class Im2colSolver(GemmSolver):
 def _shape(problem: ConvProblem) -> Shape:
     """The shape, with columns of the type of x; those of the data gradient are not yet rounded."""
     is_sum = problem.direction is Direction.BACKWARD_DATA
-    bytes_each = 4 if is_sum else problem.dtype.numpy.itemsize
-    return replace(Shape.of(problem), column_bytes=bytes_each)
+    dtype = column_sums(problem.dtype) if is_sum else problem.dtype
+    return replace(Shape.of(problem), column_bytes=dtype.numpy.itemsize)
 
 
 def _plan(problem: ConvProblem, limit: int | None) -> Plan:

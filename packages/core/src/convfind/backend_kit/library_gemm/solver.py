@@ -13,15 +13,16 @@ from convfind.kit.epilogue import Epilogue
 from convfind.kit.gemm_lowering.product import Gemm, round_up, size_refusal, whole_gemm
 from convfind.problem import ConvProblem
 from convfind.problem.traits import FIRST_TRAITS, Trait
+from convfind.reasons import Reason
 from convfind.solver import Domain, Solver
-from convfind.solver.applicability import APPLICABLE, Applicability
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Step, i64
+from convfind.solver.recipe import BufferArg, Launch, LibraryGemm, Memory, Step, i64
 from convfind.types import Algorithm, DataType, Direction
 
-#: Types that the library multiplies; sums are float32, of int8 int32.
+#: Types that libraries multiply; sums are float32, of int8 int32, of float64 float64.
 DTYPES = (DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16, DataType.INT8)
 _NARROW = (DataType.FLOAT16, DataType.BFLOAT16)
 #: FLOP that a device does while it moves a byte.
@@ -39,6 +40,7 @@ class Library:
     backend: str
     features: frozenset[str]  # of targets that have it
     dtypes: tuple[DataType, ...]  # that it multiplies
+    int8_multiple: int = 1  # of bytes: rows and beginnings of matrices of int8
 
 
 class GemmSolver(Solver):
@@ -59,12 +61,26 @@ class GemmSolver(Solver):
         self.solver_id = f"{library.backend}-gemm-{self.variant}-{direction.short}"
         self.backends = (library.backend,)
         self.direction = direction
+        self._multiple = library.int8_multiple
         domain = Domain(dtypes=library.dtypes, traits=self.traits, features=library.features)
         self.domain = domain.oriented(direction)
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take matrices that the library can count."""
-        return size_refusal(problem) or APPLICABLE
+        """Take matrices that the library can count, and reads where they lie."""
+        refusal = size_refusal(problem)
+        if refusal is None and problem.dtype is DataType.INT8 and self._multiple > 1:
+            refusal = self._misplaced(problem, target)
+        return APPLICABLE if refusal is None else refusal
+
+    def _misplaced(self, problem: ConvProblem, target: Target) -> Rejected | None:
+        """Refuse matrices whose rows do not begin at multiples of what the library wants."""
+        for step in self.solution(problem, target).steps:
+            if isinstance(step, LibraryGemm):
+                for matrix in (step.a, step.b):
+                    if any(n % self._multiple for n in (matrix.row, matrix.offset, matrix.stride)):
+                        detail = f"rows of int8 must begin at multiples of {self._multiple} bytes"
+                        return Rejected(Reason.CHANNELS, detail)
+        return None
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The share of time that arithmetic takes, times the part of the tiles that is filled."""

@@ -12,15 +12,21 @@ from convfind.types import DataType, Direction
 
 
 def library_gemm_solvers(
-    backend: str, *, features: Iterable[str] = (), dtypes: tuple[DataType, ...] = DTYPES
+    backend: str,
+    *,
+    features: Iterable[str] = (),
+    dtypes: tuple[DataType, ...] = DTYPES,
+    int8_multiple: int = 1,
 ) -> list[Solver]:
     """Return the solvers of all directions, in order of preference.
 
     Args:
         backend: the backend's name, with which the solvers' ids begin.
         features: features of targets that have the library.
-        dtypes: types that the library multiplies; sums are float32, or int32 for int8.
+        dtypes: types that the library multiplies; sums are float32, int32 for int8, and float64
+            for float64.
+        int8_multiple: bytes that rows and beginnings of matrices of int8 are multiples of.
     """
-    library = Library(backend, frozenset(features), dtypes)
+    library = Library(backend, frozenset(features), dtypes, int8_multiple)
     kinds = (PointwiseSolver, Im2colSolver)
     return [kind(library, direction) for kind in kinds for direction in Direction]

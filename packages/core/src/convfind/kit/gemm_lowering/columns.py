@@ -10,7 +10,7 @@ from convfind.kit.epilogue import Epilogue
 from convfind.kit.gemm_lowering.plan import Plan
 from convfind.kit.gemm_lowering.product import LARGEST, Chunk, ceil_div, round_up
 from convfind.problem import ConvProblem
-from convfind.solver.defines import make_defines
+from convfind.solver.defines import DefineValue, make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import Argument, BufferArg, Launch, Memory, i32
@@ -29,7 +29,12 @@ _CPU_MACROS: Mapping[str, Mapping[str, int]] = {
 
 
 #: How im2col knows a type: it copies bits.
-_COPIED = {2: "BFLOAT16", 1: "INT8"}
+_COPIED = {8: "FLOAT64", 2: "BFLOAT16", 1: "INT8"}
+
+
+def column_sums(dtype: DataType) -> DataType:
+    """Return the type of the columns of a gradient with respect to data, which are added up."""
+    return DataType.FLOAT64 if dtype is DataType.FLOAT64 else DataType.FLOAT32
 
 
 def im2col(problem: ConvProblem, target: Target, plan: Plan, chunk: Chunk) -> Launch:
@@ -58,7 +63,9 @@ def im2col(problem: ConvProblem, target: Target, plan: Plan, chunk: Chunk) -> La
 
 
 def col2im(problem: ConvProblem, target: Target, plan: Plan) -> Iterator[tuple[Chunk, Launch]]:
-    """Yield the chunks that x depends on, and the launch that adds their float32 columns to x.
+    """Yield the chunks that x depends on, and the launch that adds their columns to x.
+
+    Columns have the type of `column_sums`.
 
     Every element of x is visited and multiplied by beta at its first visit.
     """
@@ -83,6 +90,7 @@ def _col2im(
     channels = problem.x_shape[1]
     name = "col2im_last" if shape.channels_last else "col2im_first"
     block, run = _macros(name, target)
+    epilogue = Epilogue(beta=problem.beta, arithmetic=column_sums(problem.dtype))
     elements = ceil_div(end - first, block)
     if shape.channels_last:
         sizes: tuple[Argument, ...] = (i32(channels), i32(shape.groups))
@@ -93,10 +101,10 @@ def _col2im(
     arguments = (
         *(BufferArg(Memory.WORKSPACE, plan.columns), BufferArg(Memory.X), *sizes, *_part(chunk)),
         *(i32(first), i32(end - first), i32(visited)),
-        *(*Epilogue(beta=problem.beta).arguments, *_window(problem)),
+        *(*epilogue.arguments, *_window(problem)),
     )
-    narrow = None if problem.dtype is DataType.FLOAT32 else problem.dtype.name
-    return _launch(name, target, items, arguments, narrow)
+    dtype = None if problem.dtype is DataType.FLOAT32 else problem.dtype.name
+    return _launch(name, target, items, arguments, dtype, epilogue.defines)
 
 
 def _part(chunk: Chunk) -> tuple[Argument, ...]:
@@ -129,11 +137,12 @@ def _launch(
     items: tuple[int, int, int],
     arguments: tuple[Argument, ...],
     dtype: str | None,
+    more: Mapping[str, DefineValue] | None = None,
 ) -> Launch:
     """Return a launch; ``dtype`` is the kernel's DTYPE where that is not its default."""
     on_cpu = target.kind is DeviceKind.CPU
     macros = _CPU_MACROS[name] if on_cpu else {}
-    defines = make_defines(macros, {"DTYPE": dtype} if dtype else {})
+    defines = make_defines(macros, {"DTYPE": dtype} if dtype else {}, more or {})
     source = KernelSource(__package__, f"kernels/{name}.cl")
     group = (1, 1, 1) if on_cpu else _work_group(items, target.max_work_group)
     most = (LARGEST, _MOST_ITEMS, _MOST_ITEMS)

@@ -8,7 +8,7 @@
 #endif
 #include "window.h"
 
-CF_KERNEL ITEMS void col2im_first(CF_GLOBAL const float *CF_RESTRICT columns,
+CF_KERNEL ITEMS void col2im_first(CF_GLOBAL const CF_NUMBER *CF_RESTRICT columns,
                                   CF_GLOBAL ELEMENT *CF_RESTRICT x, const int channels,
                                   const int image, const int images, const int start,
                                   const int positions, const int first, const int elements,
@@ -19,7 +19,7 @@ CF_KERNEL ITEMS void col2im_first(CF_GLOBAL const float *CF_RESTRICT columns,
   const int count = BLOCK == 1 ? 1 : min(BLOCK, elements - begin);
   FOR_EACH(n, 2, images)
   FOR_EACH(c, 1, channels) {
-    CF_GLOBAL const float *from =
+    CF_GLOBAL const CF_NUMBER *from =
         columns + ((CF_LONG)n * channels + c) * f_d * f_h * f_w * positions;
     CF_GLOBAL ELEMENT *to =
         x + ((CF_LONG)(image + n) * channels + c) * x_d * x_h * x_w + first + begin;
@@ -28,7 +28,7 @@ CF_KERNEL ITEMS void col2im_first(CF_GLOBAL const float *CF_RESTRICT columns,
     int d = (first + begin) / x_w / x_h;
     for (int done = 0; done < count;) {
       const int width = BLOCK == 1 ? 1 : min(x_w - w, count - done);
-      float sum[BLOCK];
+      CF_NUMBER sum[BLOCK];
       for (int i = 0; i < width; ++i) sum[i] = 0.0f;
       for (int tap_d = 0; tap_d < f_d; ++tap_d) {
         const int out_d = output_index(d + pad_d - tap_d * dilation_d, stride_d, y_d);
@@ -42,7 +42,7 @@ CF_KERNEL ITEMS void col2im_first(CF_GLOBAL const float *CF_RESTRICT columns,
             const int offset = tap_w * dilation_w - pad_w - w;
             const int low = max(least, ceil_quotient(-offset, stride_w));
             const int high = min(end, ceil_quotient(width - offset, stride_w));
-            CF_GLOBAL const float *source =
+            CF_GLOBAL const CF_NUMBER *source =
                 from + (CF_LONG)((tap_d * f_h + tap_h) * f_w + tap_w) * positions + line;
             if (BLOCK == 1) {
               if (low < high) sum[0] += source[low];

@@ -11,7 +11,7 @@
 #endif
 #include "window.h"
 
-CF_KERNEL ITEMS void col2im_last(CF_GLOBAL const float *CF_RESTRICT columns,
+CF_KERNEL ITEMS void col2im_last(CF_GLOBAL const CF_NUMBER *CF_RESTRICT columns,
                                  CF_GLOBAL ELEMENT *CF_RESTRICT x, const int channels,
                                  const int groups, const int image, const int images,
                                  const int start, const int positions, const int first,
@@ -28,7 +28,7 @@ CF_KERNEL ITEMS void col2im_last(CF_GLOBAL const float *CF_RESTRICT columns,
     const int group = unit / runs;
     const int channel = unit % runs * RUN;
     const int width = RUN == 1 ? 1 : min(RUN, group_channels - channel);
-    CF_GLOBAL const float *from =
+    CF_GLOBAL const CF_NUMBER *from =
         columns + ((CF_LONG)n * positions * groups + group) * depth + channel;
     CF_GLOBAL ELEMENT *to = x + (CF_LONG)(image + n) * x_d * x_h * x_w * channels +
                           group * group_channels + channel;
@@ -36,7 +36,7 @@ CF_KERNEL ITEMS void col2im_last(CF_GLOBAL const float *CF_RESTRICT columns,
       const int w = pixel % x_w;
       const int h = pixel / x_w % x_h;
       const int d = pixel / x_w / x_h;
-      float sum[RUN];
+      CF_NUMBER sum[RUN];
       for (int i = 0; i < width; ++i) sum[i] = 0.0f;
       for (int tap_d = 0; tap_d < f_d; ++tap_d) {
         const int out_d = output_index(d + pad_d - tap_d * dilation_d, stride_d, y_d);
@@ -49,7 +49,7 @@ CF_KERNEL ITEMS void col2im_last(CF_GLOBAL const float *CF_RESTRICT columns,
             const int position = (out_d * y_h + out_h) * y_w + out_w - start;
             if (out_w < 0 || position < 0 || position >= positions) continue;
             const int tap = (tap_d * f_h + tap_h) * f_w + tap_w;
-            CF_GLOBAL const float *source =
+            CF_GLOBAL const CF_NUMBER *source =
                 from + (CF_LONG)position * groups * depth + (CF_LONG)tap * group_channels;
             for (int i = 0; i < width; ++i) sum[i] += source[i];
           }

@@ -1,0 +1,108 @@
+"""The GEMM fallback: which types and matrices it takes, and products of float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from convfind.checking.random_data import random_data
+from convfind.checking.reference import reference_convolution
+from convfind.device.target import DeviceKind, Target
+from convfind.plugins.registry import default_registry
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.runtime.backend import InvokeArgs
+from convfind.solver import Solver
+from convfind.solver.applicability import Rejected
+from convfind.solver.recipe import Launch, LibraryGemm
+from convfind.testing.mock_backend import MockDevice
+from convfind.types import DataType, Direction
+
+TARGET = Target(
+    *("cuda", "a gpu", DeviceKind.GPU, "NVIDIA", "CUDA", "sm_90", 132, "1"),
+    features=frozenset({"cublas", "fp64"}),
+    max_work_group=1024,
+)
+
+
+def solver(word: str) -> Solver:
+    found = default_registry().find_solver(f"cuda-gemm-{word}")
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("way", list(Direction))
+def test_floating_types_have_a_solver_in_each_direction(
+    dtype: str, size: int, way: Direction
+) -> None:
+    problem = ConvProblem.forward(x=(2, 6, 5, 5), w=(8, 6, size, size), dtype=dtype)
+    word = "pointwise" if size == 1 else "im2col"
+    assert solver(f"{word}-{way.short}").takes(problem.with_direction(way), TARGET)
+
+
+@pytest.mark.parametrize(
+    ("channels", "size", "layout", "width", "is_taken"),
+    [
+        (8, 1, "NHWC", 5, True),
+        (6, 1, "NHWC", 5, False),  # rows of 6 bytes
+        (8, 1, "NCHW", 4, True),
+        (8, 1, "NCHW", 5, False),  # rows of 25 bytes
+        (8, 3, "NHWC", 5, True),
+        (4, 3, "NHWC", 5, True),
+        (3, 3, "NHWC", 5, False),
+    ],
+)
+def test_int8_wants_rows_of_whole_words(
+    channels: int, size: int, layout: str, width: int, is_taken: bool
+) -> None:
+    problem = ConvProblem.forward(
+        x=(2, channels, width, width), w=(8, channels, size, size), dtype="int8", layout=layout
+    )
+    one = solver(("pointwise" if size == 1 else "im2col") + "-fwd")
+    answer = one.takes(problem, TARGET)
+    assert bool(answer) == is_taken
+    if isinstance(answer, Rejected):
+        assert answer.reason is Reason.CHANNELS
+        assert "multiples of 4 bytes" in answer.detail
+
+
+def test_columns_of_float64_are_added_up_in_float64() -> None:
+    problem = ConvProblem.forward(x=(2, 6, 5, 5), w=(8, 6, 3, 3), dtype="float64")
+    steps = (
+        solver("im2col-bwd-data")
+        .solution(problem.with_direction(Direction.BACKWARD_DATA), TARGET)
+        .steps
+    )
+    (gemm,) = (step for step in steps if isinstance(step, LibraryGemm))
+    (gathering,) = (step for step in steps if isinstance(step, Launch))
+    assert gemm.c.dtype is DataType.FLOAT64
+    defines = dict(gathering.kernel.program.defines)
+    assert (defines["DTYPE"], defines["CF_ARITHMETIC"]) == ("FLOAT64", "FLOAT64")
+
+
+@pytest.mark.parametrize("way", list(Direction))
+def test_products_of_float64_are_the_convolution(way: Direction) -> None:
+    problem = ConvProblem.forward(x=(2, 6, 5, 5), w=(8, 6, 1, 1), dtype="float64", layout="NHWC")
+    problem = problem.with_direction(way)
+    reads = random_data(problem, 1)
+    device = MockDevice(TARGET)
+    buffers = {
+        name: device.upload(np.ascontiguousarray(array))
+        for name, array in zip(way.reads, reads, strict=True)
+    }
+    buffers[way.writes] = device.allocate(problem.nbytes(way.writes))
+    steps = solver(f"pointwise-{way.short}").solution(problem, TARGET).steps
+    device.invoker(steps, {})(InvokeArgs(**buffers))
+    expected = reference_convolution(problem, *reads)
+    result = np.empty(expected.shape, np.float64)
+    device.read(buffers[way.writes], result)
+    np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_matrices_that_an_int_does_not_count_are_refused() -> None:
+    problem = ConvProblem.forward(x=(1, 1, 2**16, 2**16), w=(1, 1, 1, 1))
+    answer = solver("pointwise-fwd").takes(problem, TARGET)
+    assert isinstance(answer, Rejected)
+    assert answer.reason is Reason.SIZE_LIMIT
