@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -155,3 +155,96 @@ def test_steps_at_addresses_keep_their_invoker_and_nothing_of_a_call(
     assert kept() is not None
     del run
     assert kept() is None  # at once: there is no ring of references
+
+
+def test_the_calling_thread_computes_where_that_takes_less_time(
+    device: OpenCLDevice, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("convfind_backend_opencl.addressed.perf_counter", lambda: clock[0])
+    for alone, together in ((1e-5, 2e-5), (2e-5, 1e-5), (1e-3, 2e-3)):
+        run = addressed(device, affine(runner))
+        if run.is_local is not None:
+            pytest.skip("the calling thread does not compute alone here")
+        here, there = run._run_here, run._run
+        ran: list[str] = []
+
+        def timed_here(
+            given: Sequence[int],
+            here: Callable[..., None] = here,
+            time: float = alone,
+            ran: list[str] = ran,
+        ) -> None:
+            here(given)
+            ran.append("alone")
+            clock[0] += time
+
+        def timed_there(
+            given: Sequence[int],
+            queue: object,
+            finish: object,
+            there: Callable[..., None] = there,
+            device: OpenCLDevice = device,
+            time: float = together,
+            ran: list[str] = ran,
+        ) -> None:
+            there(given, queue, finish)
+            if queue is device.queue:
+                ran.append("together")
+                clock[0] += time
+
+        monkeypatch.setattr(run, "_run_here", timed_here)
+        monkeypatch.setattr(run, "_run", timed_there)
+        for at in range(14):
+            x, y = numbers(at), numbers(-1)
+            run(addresses(x, y))
+            assert np.array_equal(y, np.full(64, 2 * at + 1, np.float32))
+        assert run.is_local == (alone < together < 5e-4)
+        if together > 5e-4:
+            assert ran.count("alone") == 1, "long kernels are worth other threads"
+        else:
+            assert ran[-4:] == ["alone" if run.is_local else "together"] * 4
+
+
+def test_a_calling_thread_that_computes_comes_after_what_is_under_way(
+    device: OpenCLDevice, runner: Runner
+) -> None:
+    run = addressed(device, affine(runner))
+    if run.is_local is not None:
+        pytest.skip("the calling thread does not compute alone here")
+    run.is_local = True
+    first, then = numbers(3), numbers()
+    buffer, between = device.upload(first), device.wrap_output(then)
+    assert between is not None
+    twice = affine(runner)
+    for at in range(20):
+        first[:] = at
+        y = numbers()
+        for _ in range(5):
+            twice(InvokeArgs(x=buffer, y=between))  # nobody waits for it
+        run(addresses(then, y))
+        assert np.array_equal(y, np.full(64, 2 * (2 * at + 1) + 1, np.float32))
+
+
+def test_an_argument_that_is_refused_half_way_is_set_by_the_next_call(
+    device: OpenCLDevice, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = addressed(device, affine(runner))
+    for is_local in (False, True):
+        if is_local and run._local is None:
+            continue
+        run.is_local = is_local
+        x, y = numbers(2), numbers()
+        run(addresses(x, y))
+        (launch,) = run._launches
+        with monkeypatch.context() as patch:
+
+            def refusing(queue: object) -> None:
+                raise LaunchError("out of resources")
+
+            patch.setattr(launch, "enqueue", refusing)
+            other = numbers(7)
+            with pytest.raises(LaunchError, match="out of resources"):
+                run(addresses(other, y))
+        run(addresses(x, y))
+        assert np.array_equal(y, np.full(64, 5, np.float32))

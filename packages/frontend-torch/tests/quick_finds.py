@@ -6,6 +6,9 @@ from typing import Any
 
 import torch
 
+from convfind_torch.layer import Layer
+from convfind_torch.place import AddressedRun
+
 #: One solver for each direction, which takes every type and layout.
 NAIVE = ("direct-naive-fwd", "direct-naive-bwd-data", "direct-naive-bwd-weights")
 QUICK: dict[str, Any] = {"mode": "FAST", "solvers": NAIVE, "keep_faster": False}
@@ -30,3 +33,9 @@ def assert_close(got: torch.Tensor | None, right: torch.Tensor | None, dtype: to
         got, right = got.detach().double(), right.detach().double()
         error = (got - right).abs().max() / right.abs().max().clamp(min=1)
         assert float(error) <= TOLERANCE[dtype]
+
+
+def addressed(layer: Layer) -> bool:
+    """Return whether all kernels of a layer run at the addresses of tensors."""
+    ways = [route.way for route in layer.routes]
+    return all(way is not None and isinstance(way.ready, AddressedRun) for way in ways)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import struct
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 pytest.importorskip("cuda.bindings", reason="cuda-bindings is not installed")
 pytest.importorskip("convfind_backend_cuda", reason="convfind-backend-cuda is not installed")
@@ -18,14 +21,17 @@ sys.path.append(str(Path(__file__).parents[2] / "backend-cuda" / "tests"))
 from cuda_standin import TARGET, StandinDriver, standin
 
 import convfind
+import convfind_torch
 from convfind.handle.convolution import Convolution
 from convfind.problem import ConvProblem
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch
 from convfind_backend_cuda.device import CudaDevice
-from convfind_torch.device_place import DevicePlace, in_place
-from convfind_torch.route import Way
+from convfind_torch.device_place import DevicePlace, DeviceRun, in_place
+from convfind_torch.engine import Engine
+from convfind_torch.modules import layer_of
+from convfind_torch.route import Route, Way
 
 PROGRAM = Program(KernelSource("convfind", "kernel_include/convfind_kernel.h"))
 PROBLEM = ConvProblem.forward(x=(2, 3, 8, 8), w=(4, 3, 3, 3))
@@ -128,12 +134,103 @@ def test_kernels_of_a_captured_call_stay_loaded(
     assert list(place._captured.values()) == [run.convolution]
 
 
+def test_a_captured_call_takes_no_addresses_of_the_moment(
+    driver: StandinDriver, kernel: Kernel, place: DevicePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, given = way(place), tensors()
+    assert isinstance(run.ready, DeviceRun)
+    y = run.run(given)
+    monkeypatch.setattr(place, "_asked", lambda: True)
+    again = run.run(given)
+    assert run.convolution in place._captured.values()
+    assert kernel.launches[1][:2] == kernel.launches[0][:2]
+    torch.testing.assert_close(again, y)
+    monkeypatch.setattr(place, "_asked", lambda: False)
+    torch.testing.assert_close(run.run(given), y)
+
+
+class Bound:
+    """Weights bound as a backend binds them: a copy of them on the device."""
+
+    def __init__(self, of: Way) -> None:
+        self.way, self.count = of, 0
+
+    def __call__(self, solution: Any, w: torch.Tensor) -> Convolution:
+        self.count += 1
+        device: Any = self.way.place.handle.session.device
+        kept = device.upload(w.detach().numpy())
+        return replace(self.way.convolution, bound={"w": kept})
+
+
+@pytest.fixture
+def bound(place: DevicePlace, kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> Bound:
+    """Let every convolution of the process be the kernel's, on the device of the stand-in."""
+    engine, made = Engine(), way(place)
+
+    def found(self: Engine, place: DevicePlace, problem: ConvProblem, call: Any) -> Route:
+        assert problem == PROBLEM
+        return Route(problem.key, "a kernel", made)
+
+    monkeypatch.setattr(Engine, "_found", found)
+    monkeypatch.setattr(engine, "place", lambda tensor: place)
+    for module in ("autograd", "functional"):
+        monkeypatch.setattr(f"convfind_torch.{module}.engine", lambda: engine)
+    binding = Bound(made)
+    monkeypatch.setattr(place, "bind", binding)
+    return binding
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_quick_calls_launch_kernels_and_do_nothing_else(
+    driver: StandinDriver, kernel: Kernel, bound: Bound, constant: bool
+) -> None:
+    plain, x = nn.Conv2d(3, 4, 3, bias=False), torch.randn(2, 3, 8, 8)
+    model = convfind_torch.convert(
+        copy.deepcopy(plain), mode="FAST", keep_faster=False, constant_weights=constant
+    )
+    with torch.no_grad():
+        for _ in range(2):
+            model(x)
+        (quick,) = layer_of(model).quick.values()
+        assert isinstance(quick.kernels.run, DeviceRun)
+        assert (quick.bound is not None) == constant
+        assert bound.count == constant
+        for _ in range(3):
+            driver.journal.clear()
+            x = torch.randn_like(x)
+            torch.testing.assert_close(model(x), plain(x))
+            assert [entry[0] for entry in driver.journal] == ["launch"]
+            assert kernel.launches[-1][0] == x.data_ptr()
+            is_read_in_place = kernel.launches[-1][1] == model.weight.data_ptr()
+            assert is_read_in_place != constant
+        assert bound.count == constant
+        for one in (model, plain):
+            one.weight.mul_(2)
+        for _ in range(3):
+            torch.testing.assert_close(model(x), plain(x))
+        assert bound.count == 2 * constant
+
+
+def test_bound_weights_of_a_captured_call_are_read_where_they_lie(
+    kernel: Kernel, bound: Bound, place: DevicePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = nn.Conv2d(3, 4, 3, bias=False)
+    convfind_torch.convert(model, mode="FAST", keep_faster=False, constant_weights=True)
+    x = torch.randn(2, 3, 8, 8)
+    with torch.no_grad():
+        for _ in range(3):
+            model(x)
+        assert kernel.launches[-1][1] != model.weight.data_ptr()
+        monkeypatch.setattr(place, "_asked", lambda: True)
+        model(x)
+    assert kernel.launches[-1][1] == model.weight.data_ptr()
+
+
 def test_nothing_is_found_while_a_graph_is_captured(
     place: DevicePlace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     from convfind.types import Direction
     from convfind_torch.call import Call
-    from convfind_torch.engine import Engine
     from convfind_torch.geometry import Geometry
     from convfind_torch.layer import Layer
     from convfind_torch.options import Options

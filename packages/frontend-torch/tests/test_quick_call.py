@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from quick_finds import QUICK
+from quick_finds import QUICK, addressed
 from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -43,8 +43,7 @@ def hastened(plain: nn.Module, x: torch.Tensor, **options: Any) -> nn.Module:
         for _ in range(3):
             model(x)
     layer = layer_of(model)
-    ways = [route.way for route in layer.routes]
-    if not all(way is not None and isinstance(way.ready, HostRun) for way in ways):
+    if not addressed(layer):
         pytest.skip("kernels of this device take no addresses")
     assert layer.quick
     return model
@@ -299,23 +298,33 @@ def test_a_solver_that_fails_is_left_for_pytorch() -> None:
         raise LaunchError("out of resources")
 
     layer = layer_of(model)
-    (shape, quick), *_ = layer.quick.items()
-    layer.quick[shape] = replace(quick, run=failing)  # type: ignore[arg-type]
-    quick.way.ready = failing
+    (form, quick), *_ = layer.quick.items()
+    kernels = replace(quick.kernels, run=failing)  # type: ignore[arg-type]
+    layer.quick[form] = replace(quick, kernels=kernels)
+    quick.kernels.way.ready = failing
     same(model, plain, x)
     (line,) = report(model).lines
     assert line.where == "pytorch"
     assert line.reason == "out of resources"
 
 
-def test_a_forked_process_leaves_calls_to_pytorch() -> None:
+def test_a_forked_process_leaves_calls_to_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     plain, x = module(), image()
     model = hastened(plain, x)
-    (quick,) = layer_of(model).quick.values()
-    with torch.no_grad():
-        other = replace(quick, process=os.getpid() + 1)
-        assert other.result(x, model.weight, model.bias, quick.how) is None
-        assert quick.result(x, model.weight, model.bias, quick.how) is not None
+    process, ran = os.getpid(), []
+    run = HostRun.__call__
+
+    def noted(self: Any, tensors: Any, out: torch.Tensor) -> None:
+        ran.append(self)
+        run(self, tensors, out)
+
+    monkeypatch.setattr(HostRun, "__call__", noted)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: process + 1)
+        same(model, plain, x)
+        assert not ran
+    same(model, plain, x)
+    assert len(ran) == 3
 
 
 @CONSTANT
@@ -359,7 +368,7 @@ def test_memory_goes_with_what_it_belongs_to(constant: bool) -> None:
     storages = [StorageWeakRef(one.untyped_storage()) for one in (x, y, model.weight)]
     (quick,) = layer_of(model).quick.values()
     gone = [weakref.ref(one) for one in (model.weight, model, layer_of(model))]
-    kernels = weakref.ref(quick.run)
+    kernels = weakref.ref(quick.kernels.run)
     del x, y, model, quick
     gc.collect()
     assert [one() for one in gone] == [None] * 3

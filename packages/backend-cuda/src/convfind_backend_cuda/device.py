@@ -8,8 +8,10 @@ from cuda.bindings import driver
 
 from convfind.backend_kit.borrowed import Borrowed
 from convfind.backend_kit.device import Bytes, QueueDevice
+from convfind.backend_kit.pointed import Point
 from convfind.backend_kit.pool import most_idle
 from convfind.device.target import Target
+from convfind.runtime.backend import DeviceBuffer, Invoker
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Step
 from convfind_backend_cuda import interop
@@ -65,6 +67,15 @@ class CudaDevice(QueueDevice[CudaBuffer]):
         self.check_usable()
         with self.queue.context:
             return ReplayedInvoker(self, steps, loaded)
+
+    def addressed(
+        self, invoker: Invoker, fixed: Mapping[str, DeviceBuffer], sizes: Mapping[str, int]
+    ) -> Point | None:
+        """Return what enqueues steps on the device's memory by its addresses."""
+        self.check_usable()
+        if not isinstance(invoker, CudaInvoker):
+            return None
+        return invoker.addressed({name: self._own(one) for name, one in fixed.items()}, sizes)
 
     def trim(self) -> None:
         """Give idle memory back to the driver, and so to other libraries; waits for the device."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from convfind.backend_kit.invoker import BoundSteps
+from convfind.backend_kit.pointed import Point, PointedSteps
 from convfind.backend_kit.ready import ReadyFill, ReadyGemm
 from convfind.errors import LaunchError
 from convfind.runtime.backend import InvokeArgs
@@ -52,6 +53,21 @@ class CudaInvoker(BoundSteps[ReadyLaunch | ReadyFill | ReadyGemm]):
     def __call__(self, args: InvokeArgs) -> None:
         """Enqueue the steps in order."""
         self.bind(args)
+        self._enqueue_on_stream()
+
+    def addressed(self, fixed: Mapping[str, CudaBuffer], sizes: Mapping[str, int]) -> Point:
+        """Return what enqueues the steps on memory at addresses. Raises `LaunchError`."""
+        steps = PointedSteps(self._steps, fixed, sizes)
+
+        def run(addresses: Sequence[int]) -> None:
+            self._bound = None  # the next call with buffers binds all of them
+            steps.point(addresses)
+            self._enqueue_on_stream()
+
+        return run
+
+    def _enqueue_on_stream(self) -> None:
+        """Enqueue the steps with what they are bound to, on the stream of the moment."""
         queue = self._queue
         queue.follow()
         if queue.context.is_only:

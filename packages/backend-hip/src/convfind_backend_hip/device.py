@@ -8,8 +8,10 @@ from hip import hip
 
 from convfind.backend_kit.borrowed import Borrowed
 from convfind.backend_kit.device import Bytes, QueueDevice
+from convfind.backend_kit.pointed import Point
 from convfind.backend_kit.pool import most_idle
 from convfind.device.target import Target
+from convfind.runtime.backend import DeviceBuffer, Invoker
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Step
 from convfind_backend_hip import interop
@@ -64,6 +66,15 @@ class HipDevice(QueueDevice[HipBuffer]):
     def prepare(self, steps: Sequence[Step], loaded: Mapping[Program, object]) -> HipInvoker:
         """Make steps ready to run."""
         return HipInvoker(self, steps, loaded)
+
+    def addressed(
+        self, invoker: Invoker, fixed: Mapping[str, DeviceBuffer], sizes: Mapping[str, int]
+    ) -> Point | None:
+        """Return what enqueues steps on the device's memory by its addresses."""
+        self.check_usable()
+        if not isinstance(invoker, HipInvoker):
+            return None
+        return invoker.addressed({name: self._own(one) for name, one in fixed.items()}, sizes)
 
     def library(self) -> RocBlas:
         """rocBLAS on this device's stream. Raises `BackendUnavailableError` where it is missing."""

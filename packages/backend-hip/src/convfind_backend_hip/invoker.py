@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hip import hip
 
 from convfind.backend_kit.invoker import BoundSteps
+from convfind.backend_kit.pointed import Point, PointedSteps
 from convfind.backend_kit.ready import ReadyFill, ReadyGemm
 from convfind.errors import LaunchError
 from convfind.runtime.backend import InvokeArgs
@@ -52,6 +53,18 @@ class HipInvoker(BoundSteps[ReadyLaunch | ReadyFill | ReadyGemm]):
         self.bind(args)
         for step in self._steps:
             step.enqueue()
+
+    def addressed(self, fixed: Mapping[str, HipBuffer], sizes: Mapping[str, int]) -> Point:
+        """Return what enqueues the steps on memory at addresses. Raises `LaunchError`."""
+        steps = PointedSteps(self._steps, fixed, sizes)
+
+        def run(addresses: Sequence[int]) -> None:
+            self._bound = None  # the next call with buffers binds all of them
+            steps.point(addresses)
+            for step in self._steps:
+                step.enqueue()
+
+        return run
 
     def timed(self, args: InvokeArgs) -> float:
         """Run the steps, wait, and return milliseconds from first start to last end."""

@@ -15,6 +15,7 @@ from convfind.backend_kit.launching import (
     launch_name,
     loaded_program,
 )
+from convfind.backend_kit.pointed import AddressedMemory, Point
 from convfind.errors import LaunchError
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Launch
@@ -62,6 +63,10 @@ class ReadyLaunch:
     def bind(self, buffers: Mapping[str, AddressBuffer]) -> None:
         """Write the buffers' addresses into the arguments."""
         self._arguments.bind(buffers)
+
+    def pointed(self, memory: AddressedMemory) -> Point:
+        """Return what writes a call's addresses into the arguments. Raises `LaunchError`."""
+        return self._arguments.pointed(memory)
 
     def enqueue(self) -> None:
         """Enqueue the kernel."""

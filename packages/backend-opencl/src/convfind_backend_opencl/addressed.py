@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from statistics import median
+from time import perf_counter
 from typing import Any
 
 import pyopencl as cl
@@ -13,6 +15,11 @@ from convfind.backend_kit.launching import check_inside
 from convfind.errors import LaunchError
 from convfind_backend_opencl.eventless import EventlessLaunch
 from convfind_backend_opencl.memory import OpenCLBuffer
+
+#: Calls by each of two queues, before the quicker one is taken for good.
+_TRIES = 5
+#: Seconds beyond which several threads are worth being woken.
+_LONG = 5e-4
 
 
 class AddressedLaunch:
@@ -69,7 +76,8 @@ class AddressedSteps:
     """Launches on the host's memory, which a call sets, enqueues and waits for.
 
     Kernels of CPU runtimes take any address. So there is no buffer to make, to look up, or to keep,
-    which costs the host more than a small convolution takes.
+    which costs the host more than a small convolution takes. Nor need others be woken for that:
+    where the runtime can let the calling thread compute, the first calls try both.
     """
 
     def __init__(
@@ -78,6 +86,7 @@ class AddressedSteps:
         queue: cl.CommandQueue,
         take: Callable[[], bool],
         finish: Callable[[], object],
+        local: tuple[cl.CommandQueue, Callable[[], object]] | None = None,
     ) -> None:
         """Keep what calls need.
 
@@ -87,14 +96,51 @@ class AddressedSteps:
             take: is asked before a call whether another user has set arguments of the kernels since
                 it was asked last.
             finish: waits for the queue.
+            local: a queue whose commands the calling thread executes, and what waits for all that
+                was enqueued anywhere; None where there is none.
         """
         self._launches, self._queue = tuple(launches), queue
-        self._take, self._finish = take, finish
+        self._take, self._finish, self._local = take, finish, local
         self._none = (0,) * (1 + max((at for one in launches for _, at, _ in one.given), default=0))
         self._before: Sequence[int] = self._none
+        #: Whether the calling thread computes alone; None: that is being tried.
+        self.is_local = False if local is None else None
+        self._times: dict[bool, list[float]] = {False: [], True: []}
 
     def __call__(self, addresses: Sequence[int]) -> None:
         """Run on memory at these addresses, multiples of 64, and wait. Raises `LaunchError`."""
+        if self.is_local is None:
+            self._try(addresses)
+        elif self.is_local:
+            self._run_here(addresses)
+        else:
+            self._run(addresses, self._queue, self._finish)
+
+    def _try(self, addresses: Sequence[int]) -> None:
+        """Run by the queue that has run less often, and choose one when both have often enough."""
+        with_others, alone = self._times[False], self._times[True]
+        is_local = len(alone) < len(with_others)
+        began = perf_counter()
+        if is_local:
+            self._run_here(addresses)
+        else:
+            self._run(addresses, self._queue, self._finish)
+        self._times[is_local].append(perf_counter() - began)
+        if len(alone) == _TRIES:
+            self.is_local = median(alone) < median(with_others)
+        elif min(with_others) > _LONG and len(with_others) > 1:  # a first run is longer
+            self.is_local = False
+
+    def _run_here(self, addresses: Sequence[int]) -> None:
+        """Run in the calling thread, after what is under way on the device's queue."""
+        assert self._local is not None
+        queue, finish = self._local
+        finish()
+        self._run(addresses, queue, finish)
+
+    def _run(
+        self, addresses: Sequence[int], queue: cl.CommandQueue, finish: Callable[[], object]
+    ) -> None:
         launches, before = self._launches, self._before
         if self._take():
             before = self._none
@@ -104,9 +150,9 @@ class AddressedSteps:
         try:
             for one in launches:
                 one.point(addresses, before)
-                one.enqueue(self._queue)
+                one.enqueue(queue)
         finally:
-            self._finish()  # whatever happens: the memory may go now
+            finish()  # whatever happens: the memory may go now
         self._before = addresses
 
 

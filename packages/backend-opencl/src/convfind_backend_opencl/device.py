@@ -35,6 +35,9 @@ from convfind_backend_opencl.memory import (
     takes_host_pointers,
 )
 
+#: The property of a queue whose commands the calling thread executes, as Intel's extension says.
+_BY_CALLER = 1 << 31
+
 
 class OpenCLDevice(QueueDevice[OpenCLBuffer]):
     """An opened OpenCL device.
@@ -110,7 +113,8 @@ class OpenCLDevice(QueueDevice[OpenCLBuffer]):
         is_able = self._shares_host_memory and self._takes_host_pointers and can_point()
         if not is_able or not isinstance(invoker, OpenCLInvoker):
             return None
-        return invoker.addressed({name: self._own(one) for name, one in fixed.items()}, sizes)
+        own = {name: self._own(one) for name, one in fixed.items()}
+        return invoker.addressed(own, sizes, self._local_queue)
 
     def copy_in(self, buffer: OpenCLBuffer, data: Bytes) -> None:
         """Copy from the host."""
@@ -151,6 +155,17 @@ class OpenCLDevice(QueueDevice[OpenCLBuffer]):
             return self.queue
         with placed_workers(self.target):
             return cl.CommandQueue(self.context, self.queue.device, properties=profiling)
+
+    @cached_property
+    def _local_queue(self) -> cl.CommandQueue | None:
+        """A queue whose commands the calling thread executes; None where a runtime has none."""
+        native = self.queue.device
+        if "cl_intel_exec_by_local_thread" not in native.extensions.split():
+            return None
+        try:
+            return cl.CommandQueue(self.context, native, properties=_BY_CALLER)
+        except cl.Error:
+            return None
 
     @cached_property
     def _shares_host_memory(self) -> bool:

@@ -73,7 +73,10 @@ class OpenCLInvoker(BoundSteps["_ReadyLaunch | _ReadyFill"]):
             raise self._launch_error(exc) from exc
 
     def addressed(
-        self, fixed: Mapping[str, OpenCLBuffer], sizes: Mapping[str, int]
+        self,
+        fixed: Mapping[str, OpenCLBuffer],
+        sizes: Mapping[str, int],
+        local_queue: cl.CommandQueue | None = None,
     ) -> AddressedSteps | None:
         """Return the steps on memory at addresses; None where one of them needs a buffer."""
         launches = [
@@ -83,7 +86,8 @@ class OpenCLInvoker(BoundSteps["_ReadyLaunch | _ReadyFill"]):
             return None
         self._users += 1
         take = partial(self._taken, self._users)
-        return AddressedSteps(launches, self._queue, take, self._waited)
+        local = local_queue and (local_queue, partial(self._waited_here, local_queue))
+        return AddressedSteps(launches, self._queue, take, self._waited, local)
 
     def _taken(self, user: int) -> bool:
         """Note who sets the kernels' arguments now; True where that was another one before."""
@@ -96,6 +100,15 @@ class OpenCLInvoker(BoundSteps["_ReadyLaunch | _ReadyFill"]):
     def _waited(self) -> None:
         try:
             self._caller.wait(self._queue.finish)
+        except cl.Error as exc:
+            raise self._launch_error(exc) from exc
+        self._host_memory.passed()
+
+    def _waited_here(self, local_queue: cl.CommandQueue) -> None:
+        """Wait for all queues, where the calling thread has computed and nobody else is likely."""
+        try:
+            local_queue.finish()
+            self._queue.finish()
         except cl.Error as exc:
             raise self._launch_error(exc) from exc
         self._host_memory.passed()

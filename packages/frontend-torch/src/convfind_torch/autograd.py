@@ -12,6 +12,7 @@ from convfind_torch.engine import engine
 from convfind_torch.geometry import Geometry
 from convfind_torch.layer import Layer
 from convfind_torch.native import Gradients
+from convfind_torch.quick_call import Needs, QuickStep, is_quiet
 
 
 class Convolution(torch.autograd.Function):
@@ -25,29 +26,36 @@ class Convolution(torch.autograd.Function):
         b: torch.Tensor | None,
         geometry: Geometry,
         layer: Layer,
+        step: QuickStep | None,
     ) -> torch.Tensor:
-        """Compute the convolution."""
+        """Compute the convolution, by a step of its form where there is one."""
         ctx.save_for_backward(x, w)
-        ctx.given = (geometry, layer, None if b is None else list(b.shape))
+        ctx.given = (geometry, layer, None if b is None else list(b.shape), step)
+        if step is not None and step.y is not None:
+            y = step.y.result((x, w) if b is None else (x, w, b))
+            if y is not None:
+                return y
         return engine().compute(Call(Direction.FORWARD, x, w, None, b, geometry, layer))
 
     @staticmethod
     def backward(ctx: Any, dy: torch.Tensor) -> Any:
         """Compute the gradients that are needed."""
         x, w = ctx.saved_tensors
-        geometry, layer, bias_sizes = ctx.given
-        mask = tuple(ctx.needs_input_grad[:3])
-        if torch.is_grad_enabled():
-            # Gradients of gradients: PyTorch's formula.
+        geometry, layer, bias_sizes, step = ctx.given
+        mask = Needs(*ctx.needs_input_grad[:3])
+        is_many = torch._C._functorch.is_legacy_batchedtensor(dy)
+        if torch.is_grad_enabled() or is_many or not is_quiet():
+            # Gradients of gradients, those of many results at once, or watched ones.
             found = torch.ops.aten.convolution_backward(dy, x, w, bias_sizes, *geometry, list(mask))
         else:
-            found = gradients(dy, x, w, geometry, layer, mask)
-        return (*found, None, None)
+            found = gradients(dy, x, w, geometry, layer, mask, step)
+        return (*found, None, None, None)
 
 
-def recorded(call: Call) -> torch.Tensor:
-    """Compute a forward call, and record its gradients."""
-    y: torch.Tensor = Convolution.apply(call.x, call.w, call.b, call.geometry, call.layer)
+def recorded(step: QuickStep | None, call: Call) -> torch.Tensor:
+    """Compute a forward call, and record its gradients; by a step of its form if there is one."""
+    _, x, w, _, b, geometry, layer, _ = call
+    y: torch.Tensor = Convolution.apply(x, w, b, geometry, layer, step)
     return y
 
 
@@ -57,11 +65,18 @@ def gradients(
     w: torch.Tensor,
     geometry: Geometry,
     layer: Layer,
-    mask: tuple[bool, ...],
+    mask: Needs,
+    step: QuickStep | None = None,
 ) -> Gradients:
     """Compute the gradients of x, w and the bias that the mask asks for."""
+    dx = dw = db = None
+    if step is not None and step.is_of(dy, x, w, geometry):
+        dx, dw, db = step.gradients(dy, x, w, mask, geometry)
     given = (x, w, dy, None, geometry, layer)
-    dx = engine().compute(Call(Direction.BACKWARD_DATA, *given)) if mask[0] else None
-    dw = engine().compute(Call(Direction.BACKWARD_WEIGHTS, *given)) if mask[1] else None
-    db = dy.sum((0, *range(2, dy.dim()))) if mask[2] else None
+    if mask.x and dx is None:
+        dx = engine().compute(Call(Direction.BACKWARD_DATA, *given))
+    if mask.w and dw is None:
+        dw = engine().compute(Call(Direction.BACKWARD_WEIGHTS, *given))
+    if mask.b and db is None:
+        db = dy.sum((0, *range(2, dy.dim())))
     return dx, dw, db

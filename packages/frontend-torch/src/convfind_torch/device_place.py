@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from convfind.cached import RecentlyUsed
 from convfind.handle import Handle
 from convfind.handle.convolution import Convolution
 from convfind.runtime.backend import InvokeArgs
-from convfind_torch.place import Place
+from convfind_torch.place import AddressedRun, Place, Run
 
 #: Kernels expect addresses to be multiples of it; PyTorch's allocator gives more.
 _ALIGNMENT = 16
@@ -51,6 +51,12 @@ class DevicePlace(Place):
     def is_capturing(self) -> bool:
         """True where work becomes part of a graph of the caller's, and does not run."""
         return self._asked()
+
+    def ready(self, convolution: Convolution, reads: Sequence[str], result: str) -> Run:
+        """Return what computes a result: by the tensors' addresses where kernels take any."""
+        usual = super().ready(convolution, reads, result)
+        run = self.addressed(convolution, reads, result)
+        return usual if run is None else DeviceRun(self, run, usual, convolution.workspace_size)
 
     def run(
         self,
@@ -130,6 +136,38 @@ class DevicePlace(Place):
         trim = getattr(self.handle.session.device, "trim", None)
         if trim is not None:
             trim()
+
+
+class DeviceRun(AddressedRun):
+    """A prepared convolution on tensors of a GPU, by their addresses."""
+
+    __slots__ = ("__weakref__", "_at_addresses", "_lock", "_place", "_scratch", "_usual")
+
+    def __init__(
+        self,
+        place: DevicePlace,
+        at_addresses: Callable[[Sequence[int]], None],
+        usual: Run,
+        scratch: int,
+    ) -> None:
+        """Keep what enqueues at addresses, what runs anywhere, and the bytes of the workspace."""
+        self._place, self._lock = place, place.lock
+        self._at_addresses, self._usual, self._scratch = at_addresses, usual, scratch
+
+    def __call__(self, tensors: Sequence[torch.Tensor], out: torch.Tensor) -> None:
+        """Enqueue the computation of ``out`` from dense tensors in the problem's order."""
+        if self._place.is_capturing:  # the graph keeps kernels, and memory that is copied
+            return self._usual(tensors, out)
+        addresses = [one.data_ptr() for one in tensors]
+        addresses.append(out.data_ptr())
+        for address in addresses:
+            if address % _ALIGNMENT:
+                return self._usual(tensors, out)
+        if self._scratch:  # kept until the kernels are enqueued
+            scratch = torch.empty(self._scratch, dtype=torch.uint8, device=out.device)
+            addresses.append(scratch.data_ptr())
+        with self._lock:
+            self._at_addresses(addresses)
 
 
 class Addresses:

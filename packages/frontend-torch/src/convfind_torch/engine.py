@@ -107,38 +107,53 @@ class Engine:
     ) -> bool:
         """Return whether a forward call is PyTorch's, and so are the gradients that it needs.
 
-        Then PyTorch's own operator records them at a fraction of the cost. True from the first call
-        on that finds all of this decided; counts the gradients' calls, too.
+        True from the first call on that finds all of this decided.
 
         Args:
             call: the forward call.
             needs: whether x and w want gradients.
             recorded: computes such a call, and records gradients that are convfind's.
         """
+        return bool(self.left(call, needs, recorded))
+
+    def left(
+        self, call: Call, needs: tuple[bool, bool], recorded: Callable[[Call], torch.Tensor]
+    ) -> tuple[Route, ...] | None:
+        """Return the routes of a forward call and its gradients where all of them are PyTorch's.
+
+        Then PyTorch's own operator records them at a fraction of the cost.
+
+        Args:
+            call: the forward call.
+            needs: whether x and w want gradients.
+            recorded: computes such a call, and records gradients that are convfind's.
+
+        Returns:
+            None as long as not all of this is decided; no routes where one is convfind's.
+        """
         layer, form = call.layer, call.form
         left = layer.left.get((form, needs))
-        if left is None:
-            gradients = (Direction.BACKWARD_DATA, Direction.BACKWARD_WEIGHTS)
-            forms = [form, *(call.gradient(one).form for one in compress(gradients, needs))]
-            routes = [route for one in forms if (route := layer.known.get(one)) is not None]
-            if len(routes) < len(forms):
-                return False
-            ours = next((route.way for route in routes if route.is_ours), None)
-            if ours is None:
-                left = tuple(routes)
-            elif not (ours.place.is_asynchronous and any(needs) and layer.options.keep_faster):
-                left = ()
-            elif ours.place.is_capturing:
-                return False
-            else:
-                counts = [route.calls for route in routes]
-                left = self._slower_with_gradients(call, needs, ours.place, recorded)
-                for route, calls in zip(routes, counts, strict=True):
-                    route.calls = calls
-            layer.leave((form, needs), left)
-        for route in left:
-            route.calls += 1
-        return bool(left)
+        if left is not None:
+            return left
+        gradients = (Direction.BACKWARD_DATA, Direction.BACKWARD_WEIGHTS)
+        forms = [form, *(call.gradient(one).form for one in compress(gradients, needs))]
+        routes = [route for one in forms if (route := layer.known.get(one)) is not None]
+        if len(routes) < len(forms):
+            return None
+        ours = next((route.way for route in routes if route.is_ours), None)
+        if ours is None:
+            left = tuple(routes)
+        elif not (ours.place.is_asynchronous and any(needs) and layer.options.keep_faster):
+            left = ()
+        elif ours.place.is_capturing:
+            return None
+        else:
+            counts = [route.calls for route in routes]
+            left = self._slower_with_gradients(call, needs, ours.place, recorded)
+            for route, calls in zip(routes, counts, strict=True):
+                route.calls = calls
+        layer.leave((form, needs), left)
+        return left
 
     def _slower_with_gradients(
         self,

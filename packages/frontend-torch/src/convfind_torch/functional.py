@@ -7,6 +7,8 @@ function transforms. Inside ``torch.compile`` the functions are operators of the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,7 +22,15 @@ from convfind_torch.geometry import Geometry, per_axis
 from convfind_torch.layer import Layer, anonymous
 from convfind_torch.operators import CONVOLUTION
 from convfind_torch.options import current_options
-from convfind_torch.quick_call import QuickCall, are_plain, is_quiet
+from convfind_torch.quick_call import (
+    Needs,
+    QuickCall,
+    QuickStep,
+    are_plain,
+    form_of,
+    is_casting,
+    is_quiet,
+)
 from convfind_torch.route import Route
 
 Sizes = int | Sequence[int]
@@ -149,46 +159,25 @@ def _conv_transpose(
 def known_result(
     layer: Layer, x: Any, w: Any, b: Any, geometry: Geometry
 ) -> torch.Tensor | Route | None:
-    """Compute a module's call without gradients where its decision is known.
+    """Compute a module's call where its decision is known.
 
     Returns:
         The result; or a route by which PyTorch computes it; or None where nothing is known yet, or
         something around the call may change what it means, such as autocast.
     """
-    if torch.is_grad_enabled() or not layer.known:
+    if not layer.known or not are_plain(x, w, b) or is_casting(x):
         return None
-    if layer.quick and are_plain(x, w, b) and (quick := layer.quick.get(x.shape)) is not None:
-        y = quick.result(x, w, b, geometry)
+    form = form_of(x, w, b, geometry)
+    if torch.is_grad_enabled():
+        needs = Needs.of(x, w, b)
+        step = layer.steps.get((form, needs))
+        return None if step is None else _stepped(x, w, b, geometry, layer, step)
+    quick = layer.quick.get(form)
+    if quick is not None:
+        y = quick.result(x, w, b)
         if y is not None:
             return y
-    known = _known_call(layer, x, w, b, geometry)
-    if known is None:
-        return None
-    call, route = known
-    if not route.is_ours:
-        return route
-    y = engine().computed(call, route)
-    if x.is_cpu and (quick := _quick(call, route, geometry, y)) is not None:
-        layer.hasten(x.shape, quick)
-    return y
-
-
-def _quick(call: Call, route: Route, geometry: Geometry, y: torch.Tensor) -> QuickCall | None:
-    """Return what makes calls like one that was computed quick; None where there is no such way."""
-    way = route.way
-    if way is None:
-        return None
-    binding = engine().bound.binding(way, call.w) if call.constant else None
-    return QuickCall.of(call, route, geometry, y, binding)
-
-
-def _known_call(
-    layer: Layer, x: Any, w: Any, b: Any, geometry: Geometry
-) -> tuple[Call, Route] | None:
-    """Return a call and its route where that is known."""
-    if not _is_alone(x, w, b):
-        return None
-    if torch.is_autocast_enabled("cpu" if x.is_cpu else x.device.type):
+    if x.device != w.device or (b is not None and b.device != w.device):
         return None
     constant = layer.options.policy.constant_weights
     call = Call(Direction.FORWARD, x, w, None, b, geometry, layer, constant)
@@ -196,7 +185,40 @@ def _known_call(
     if route is None:
         return None
     route.calls += 1
-    return call, route
+    if not route.is_ours:
+        return route
+    y = engine().computed(call, route)
+    if (quick := _quick(call, route)) is not None:
+        layer.hasten(form, quick)
+    return y
+
+
+def _quick(call: Call, route: Route) -> QuickCall | None:
+    """Return what makes calls like one that was computed quick; None where there is no such way."""
+    way = route.way
+    if way is None:
+        return None
+    binding = engine().bound.binding(way, call.w) if call.constant else None
+    return QuickCall.of(call, route, binding)
+
+
+def _stepped(
+    x: torch.Tensor,
+    w: torch.Tensor,
+    b: torch.Tensor | None,
+    geometry: Geometry,
+    layer: Layer,
+    step: QuickStep,
+) -> torch.Tensor | Route:
+    """Compute a call with gradients by the step of its form; or return a route that is PyTorch's.
+
+    PyTorch's own operator records gradients at a fraction of the cost, where all are its own.
+    """
+    if step.left:
+        for route in step.left:
+            route.calls += 1
+        return step.left[0]
+    return recorded(step, Call(Direction.FORWARD, x, w, None, b, geometry, layer))
 
 
 def is_pytorchs(rank: int, x: Any, w: Any, b: Any) -> bool:
@@ -225,12 +247,20 @@ def eagerly(
     x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None, geometry: Geometry, layer: Layer
 ) -> torch.Tensor:
     """Compute now, and record gradients where they are wanted."""
-    needs = x.requires_grad, w.requires_grad
-    if torch.is_grad_enabled() and (any(needs) or (b is not None and b.requires_grad)):
+    needs = Needs.of(x, w, b)
+    if torch.is_grad_enabled() and any(needs):
+        key = form_of(x, w, b, geometry), needs
+        step = layer.steps.get(key)
         call = Call(Direction.FORWARD, x, w, None, b, geometry, layer)
-        if engine().is_left(call, needs, recorded):
-            return call.pytorch_with_gradients()
-        return recorded(call)
+        if step is None:
+            step = QuickStep.of(call, needs, layer.known)
+            left = None if step is None else engine().left(call, needs[:2], partial(recorded, step))
+            if step is None or left is None:  # not decided yet
+                return recorded(step, call)
+            step = replace(step, left=left)
+            layer.hasten_step(key, step)
+        y = _stepped(x, w, b, geometry, layer, step)
+        return call.pytorch_with_gradients() if isinstance(y, Route) else y
     constant = layer.options.policy.constant_weights and not torch.is_grad_enabled()
     return engine().compute(Call(Direction.FORWARD, x, w, None, b, geometry, layer, constant))
 

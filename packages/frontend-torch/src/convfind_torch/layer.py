@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from convfind_torch.options import Options
 
 if TYPE_CHECKING:
-    from convfind_torch.quick_call import QuickCall
+    from convfind_torch.quick_call import QuickCall, QuickStep
     from convfind_torch.route import Route
 
 
@@ -27,7 +27,8 @@ class Layer:
     word: str = field(init=False)  # the options in compiled graphs
     routes: dict[Route, None] = field(default_factory=dict)  # in order of their first calls
     known: dict[Hashable, Route] = field(default_factory=dict)  # by the form of a call
-    quick: dict[Hashable, QuickCall] = field(default_factory=dict)  # by x's shape
+    quick: dict[Hashable, QuickCall] = field(default_factory=dict)  # by all that it depends on
+    steps: dict[Hashable, QuickStep] = field(default_factory=dict)  # and by needs of gradients
     #: Routes of a call and its gradients where all are PyTorch's; none where one is convfind's.
     left: dict[Hashable, tuple[Route, ...]] = field(default_factory=dict)
 
@@ -46,11 +47,17 @@ class Layer:
             self.known.clear()
         self.known[form] = route
 
-    def hasten(self, shape: Hashable, call: QuickCall) -> None:
-        """Remember how a call with an x of this shape goes straight to the kernels."""
+    def hasten(self, form: Hashable, call: QuickCall) -> None:
+        """Remember how a call of a form goes straight to the kernels."""
         if len(self.quick) >= _MOST:
             self.quick.clear()
-        self.quick[shape] = call
+        self.quick[form] = call
+
+    def hasten_step(self, form: Hashable, step: QuickStep) -> None:
+        """Remember how a call of a form and its gradients go straight to the kernels."""
+        if len(self.steps) >= _MOST:
+            self.steps.clear()
+        self.steps[form] = step
 
     def leave(self, form: Hashable, routes: tuple[Route, ...]) -> None:
         """Remember whether a form is PyTorch's with the gradients that it needs."""

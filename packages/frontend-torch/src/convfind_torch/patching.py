@@ -18,6 +18,7 @@ from convfind_torch.engine import engine
 from convfind_torch.geometry import Geometry
 from convfind_torch.layer import Layer, anonymous
 from convfind_torch.options import Options
+from convfind_torch.quick_call import Needs
 
 
 @contextmanager
@@ -82,7 +83,7 @@ def _backward(layer: Layer) -> Callable[..., native.Gradients]:
         geometry = Geometry.of(x.dim() - 2, *given)
         if not _is_plain(x, w):
             return native.convolution_backward(dy, x, w, bias_sizes, geometry, tuple(mask))
-        return gradients(dy, x, w, geometry, layer, tuple(mask))
+        return gradients(dy, x, w, geometry, layer, Needs(*mask))
 
     return convolution_backward
 

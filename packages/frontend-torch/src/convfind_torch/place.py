@@ -17,6 +17,16 @@ from convfind.handle.convolution import Convolution
 Run = Callable[[Sequence[torch.Tensor], torch.Tensor], None]
 
 
+class AddressedRun(ABC):
+    """A prepared convolution on dense tensors, by their addresses."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def __call__(self, tensors: Sequence[torch.Tensor], out: torch.Tensor) -> None:
+        """Compute ``out`` from dense tensors in the problem's order."""
+
+
 class Place(ABC):
     """An open device, for one thread at a time: `lock` is held while it is used."""
 
@@ -59,6 +69,23 @@ class Place(ABC):
         return lambda tensors, out: self.run(
             convolution, dict(zip(reads, tensors, strict=True)), result, out
         )
+
+    def addressed(
+        self, convolution: Convolution, reads: Sequence[str], result: str
+    ) -> Callable[[Sequence[int]], None] | None:
+        """Return what runs a convolution at the addresses of its tensors, result and workspace.
+
+        None where its kernels need buffers.
+        """
+        problem, size = convolution.problem, convolution.workspace_size
+        operands = {
+            problem.plain_name(name): problem.operand(name).nbytes
+            for name in (*problem.reads, *problem.writes)
+        }
+        sizes = {name: operands[name] for name in (*reads, result)}
+        if size:
+            sizes["workspace"] = size
+        return convolution.device.addressed(convolution.invoker, convolution.bound, sizes)
 
     @abstractmethod
     def run_network(

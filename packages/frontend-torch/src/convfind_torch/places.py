@@ -21,7 +21,7 @@ from convfind.settings import Settings
 from convfind.types import DataType
 from convfind_torch.device_place import DevicePlace
 from convfind_torch.openmp import release_cores
-from convfind_torch.place import Place, Run
+from convfind_torch.place import AddressedRun, Place, Run
 
 Array = np.ndarray[Any, Any]
 
@@ -43,16 +43,9 @@ class HostPlace(Place):
 
     def ready(self, convolution: Convolution, reads: Sequence[str], result: str) -> Run:
         """Return what computes a result: by the tensors' addresses where kernels take any."""
-        problem, size = convolution.problem, convolution.workspace_size
-        operands = {
-            problem.plain_name(name): problem.operand(name).nbytes
-            for name in (*problem.reads, *problem.writes)
-        }
-        sizes = {name: operands[name] for name in (*reads, result)}
-        if size:
-            sizes["workspace"] = size
+        size = convolution.workspace_size
         usual = super().ready(convolution, reads, result)
-        run = convolution.device.addressed(convolution.invoker, convolution.bound, sizes)
+        run = self.addressed(convolution, reads, result)
         if run is None or size > _MOST_SCRATCH:
             return usual
         return HostRun(self, run, usual, size)
@@ -102,7 +95,7 @@ class HostPlace(Place):
         """Do nothing: on the host calls return when they are done."""
 
 
-class HostRun:
+class HostRun(AddressedRun):
     """A prepared convolution on tensors of the host, by their addresses."""
 
     __slots__ = ("__weakref__", "_at_addresses", "_lock", "_place", "_scratch", "_usual")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TypeVar
@@ -11,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from convfind.backend_kit.addressed import AddressBuffer
+from convfind.backend_kit.pointed import AddressedMemory, Point
 from convfind.errors import LaunchError
 from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, LocalArg, ScalarArg
@@ -152,6 +153,22 @@ class PackedArguments:
         for at, memory, offset in self.buffers:
             check_inside(self.name, memory, offset, buffers[memory].block.size)
             _ADDRESS.pack_into(self.data, at, buffers[memory].address + offset)
+
+    def pointed(self, memory: AddressedMemory) -> Point:
+        """Return what writes a call's addresses. Raises `LaunchError`, as `bind` does."""
+        words = memoryview(self.data)[: len(self.data) // _ADDRESS.size * _ADDRESS.size].cast("Q")
+        places: list[tuple[int, int, int]] = []
+        for at, name, offset in self.buffers:
+            place, size = memory.find(name)
+            check_inside(self.name, name, offset, size)
+            places.append((at // _ADDRESS.size, place, offset))
+        pointers = tuple(places)
+
+        def point(addresses: Sequence[int]) -> None:
+            for word, place, offset in pointers:
+                words[word] = addresses[place] + offset
+
+        return point
 
 
 def check_inside(name: str, memory: str, offset: int, size: int) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from convfind.backend_kit.addressed import AddressBuffer
 from convfind.backend_kit.launching import check_end
+from convfind.backend_kit.pointed import AddressedMemory, Point
 from convfind.solver.recipe import Fill, LibraryGemm, Matrix
 
 
@@ -27,6 +28,17 @@ class ReadyFill:
         buffer = buffers[fill.memory]
         check_end(self.name, fill.memory, fill.offset + fill.size, buffer.block.size)
         self._address = buffer.address + fill.offset
+
+    def pointed(self, memory: AddressedMemory) -> Point:
+        """Return what notes the address. Raises `LaunchError`, as `bind` does."""
+        fill = self._fill
+        place, size = memory.find(fill.memory)
+        check_end(self.name, fill.memory, fill.offset + fill.size, size)
+
+        def point(addresses: Sequence[int]) -> None:
+            self._address = addresses[place] + fill.offset
+
+        return point
 
     def enqueue(self) -> None:
         """Enqueue the fill."""
@@ -52,6 +64,19 @@ class ReadyGemm:
             check_end(self.name, matrix.memory, end, buffers[matrix.memory].block.size)
         a, b, c = (buffers[m.memory].address + m.offset for m in (gemm.a, gemm.b, gemm.c))
         self._addresses = a, b, c
+
+    def pointed(self, memory: AddressedMemory) -> Point:
+        """Return what notes the addresses. Raises `LaunchError`, as `bind` does."""
+        gemm = self._gemm
+        for matrix, end in matrix_ends(gemm):
+            check_end(self.name, matrix.memory, end, memory.find(matrix.memory)[1])
+        a, b, c = (memory.find(one.memory)[0] for one in (gemm.a, gemm.b, gemm.c))
+        at_a, at_b, at_c = gemm.a.offset, gemm.b.offset, gemm.c.offset
+
+        def point(addresses: Sequence[int]) -> None:
+            self._addresses = addresses[a] + at_a, addresses[b] + at_b, addresses[c] + at_c
+
+        return point
 
     def enqueue(self) -> None:
         """Enqueue the product."""

@@ -143,15 +143,17 @@ class Device(ABC):
     def addressed(
         self, invoker: Invoker, fixed: Mapping[str, DeviceBuffer], sizes: Mapping[str, int]
     ) -> Callable[[Sequence[int]], None] | None:
-        """Return what runs an invoker's steps on the host's memory by its addresses, and waits.
+        """Return what runs an invoker's steps on memory by its addresses.
 
-        None where kernels need buffers, as on most devices. Callers hold `lock`, as for an invoker.
+        On a CPU that is the host's memory, and a call waits. On a GPU it is the device's, and a
+        call enqueues. None where kernels need buffers. Callers hold `lock`, as for an invoker.
 
         Args:
             invoker: what `invoker` or `replayed` of this device returned.
             fixed: memory that is the same in every call, by name.
             sizes: bytes at each address of a call, by name. Calls give addresses in this order,
-                each a multiple of 64. That memory has to stay until the call returns.
+                each a multiple of 64 on a CPU and of 16 on a GPU. That memory has to stay until
+                the steps have finished.
 
         Raises:
             LaunchError: the steps use memory of another name, or more of it.
