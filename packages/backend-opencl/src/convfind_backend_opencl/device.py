@@ -163,7 +163,7 @@ class OpenCLDevice(QueueDevice[OpenCLBuffer]):
         if "cl_intel_exec_by_local_thread" not in native.extensions.split():
             return None
         try:
-            return cl.CommandQueue(self.context, native, properties=_BY_CALLER)
+            return cl.CommandQueue(self.context, native, properties=_BY_CALLER)  # type: ignore[arg-type]
         except cl.Error:
             return None
 

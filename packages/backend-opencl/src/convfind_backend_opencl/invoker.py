@@ -86,7 +86,9 @@ class OpenCLInvoker(BoundSteps["_ReadyLaunch | _ReadyFill"]):
             return None
         self._users += 1
         take = partial(self._taken, self._users)
-        local = local_queue and (local_queue, partial(self._waited_here, local_queue))
+        if local_queue is None:
+            return AddressedSteps(launches, self._queue, take, self._waited)
+        local = local_queue, partial(self._waited_here, local_queue)
         return AddressedSteps(launches, self._queue, take, self._waited, local)
 
     def _taken(self, user: int) -> bool:

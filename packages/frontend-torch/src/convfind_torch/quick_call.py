@@ -44,7 +44,7 @@ class ReadyWay:
             tensors: by the names that the problem reads, without such as are made dense.
         """
         way = route.way
-        if way is None:
+        if way is None or not way.place.is_usable:
             return None
         run = way.ready if run is None else run
         if not isinstance(run, AddressedRun):
