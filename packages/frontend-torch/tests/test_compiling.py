@@ -251,3 +251,45 @@ def test_memory_of_a_compiled_model_goes_with_it() -> None:
     gc.collect()
     assert weights() is None
     assert memory() is None
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_operators_of_graphs_go_straight_to_the_kernels(
+    monkeypatch: pytest.MonkeyPatch, constant: bool
+) -> None:
+    from convfind_torch.engine import Engine
+    from convfind_torch.operators import CONVOLUTION
+    from convfind_torch.options import Options
+
+    word = Options.of(**QUICK, constant_weights=constant).word
+    x = torch.randn(2, 3, 7, 5, requires_grad=True)
+    w = torch.randn(4, 3, 3, 3, requires_grad=True)
+    b = torch.randn(4, requires_grad=True)
+    tail = ([2, 1], [1, 0], [1, 1], False, [0, 0], 1)
+    usual = Engine.computed
+    counted: list[Any] = []
+
+    def noted(self: Engine, call: Any, route: Any) -> torch.Tensor:
+        counted.append(call.direction)
+        return usual(self, call, route)
+
+    monkeypatch.setattr(Engine, "computed", noted)
+    weigh = torch.randn(2, 4, 4, 3)
+    forms: list[Any] = [
+        lambda y: y * weigh,
+        lambda y: y,
+        lambda y: y * weigh.contiguous(memory_format=torch.channels_last),
+    ]
+    for at, form in enumerate([*forms, *forms]):
+        with torch.no_grad():
+            w.mul_(1.5)
+        got = torch.autograd.grad(form(CONVOLUTION(x, w, b, *tail, word)).sum(), (x, w, b))
+        y = torch.convolution(x, w, b, *tail)
+        right = torch.autograd.grad(form(y).sum(), (x, w, b))
+        for one, other in zip(got, right, strict=True):
+            torch.testing.assert_close(one, other, atol=1e-3, rtol=1e-3)
+        if at == 0:
+            counted.clear()
+    again = counted.count("forward")
+    assert again == (5 if constant else 0)
+    assert len(counted) == again

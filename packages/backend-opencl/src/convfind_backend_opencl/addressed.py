@@ -86,7 +86,7 @@ class AddressedSteps:
         queue: cl.CommandQueue,
         take: Callable[[], bool],
         finish: Callable[[], object],
-        local: tuple[cl.CommandQueue, Callable[[], object]] | None = None,
+        local: tuple[cl.CommandQueue, Callable[[], object], Callable[[], object]] | None = None,
     ) -> None:
         """Keep what calls need.
 
@@ -96,8 +96,8 @@ class AddressedSteps:
             take: is asked before a call whether another user has set arguments of the kernels since
                 it was asked last.
             finish: waits for the queue.
-            local: a queue whose commands the calling thread executes, and what waits for all that
-                was enqueued anywhere; None where there is none.
+            local: a queue whose commands the calling thread executes, what waits for the other
+                queue if need be, and what waits for this one; None where there is none.
         """
         self._launches, self._queue = tuple(launches), queue
         self._take, self._finish, self._local = take, finish, local
@@ -134,8 +134,8 @@ class AddressedSteps:
     def _run_here(self, addresses: Sequence[int]) -> None:
         """Run in the calling thread, after what is under way on the device's queue."""
         assert self._local is not None
-        queue, finish = self._local
-        finish()
+        queue, get_idle, finish = self._local
+        get_idle()
         self._run(addresses, queue, finish)
 
     def _run(

@@ -88,7 +88,7 @@ class OpenCLInvoker(BoundSteps["_ReadyLaunch | _ReadyFill"]):
         take = partial(self._taken, self._users)
         if local_queue is None:
             return AddressedSteps(launches, self._queue, take, self._waited)
-        local = local_queue, partial(self._waited_here, local_queue)
+        local = local_queue, self._get_idle, partial(self._waited_here, local_queue)
         return AddressedSteps(launches, self._queue, take, self._waited, local)
 
     def _taken(self, user: int) -> bool:
@@ -106,11 +106,15 @@ class OpenCLInvoker(BoundSteps["_ReadyLaunch | _ReadyFill"]):
             raise self._launch_error(exc) from exc
         self._host_memory.passed()
 
+    def _get_idle(self) -> None:
+        """Wait for what was enqueued before, if anything was."""
+        if not self._host_memory.is_idle:
+            self._waited()
+
     def _waited_here(self, local_queue: cl.CommandQueue) -> None:
-        """Wait for all queues, where the calling thread has computed and nobody else is likely."""
+        """Wait for a queue whose commands the calling thread executes; the other one is idle."""
         try:
             local_queue.finish()
-            self._queue.finish()
         except cl.Error as exc:
             raise self._launch_error(exc) from exc
         self._host_memory.passed()

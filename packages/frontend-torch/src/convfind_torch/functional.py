@@ -15,7 +15,7 @@ import torch
 from torch.nn.parameter import Parameter
 
 from convfind.types import Direction
-from convfind_torch.autograd import recorded
+from convfind_torch.autograd import Convolution, recorded
 from convfind_torch.call import Call
 from convfind_torch.engine import engine
 from convfind_torch.geometry import Geometry, per_axis
@@ -172,6 +172,10 @@ def known_result(
         needs = Needs.of(x, w, b)
         step = layer.steps.get((form, needs))
         return None if step is None else _stepped(x, w, b, geometry, layer, step)
+    left = layer.aside.get(form)
+    if left is not None:
+        left.calls += 1
+        return left
     quick = layer.quick.get(form)
     if quick is not None:
         y = quick.result(x, w, b)
@@ -186,20 +190,12 @@ def known_result(
         return None
     route.calls += 1
     if not route.is_ours:
+        layer.leave_aside(form, route)
         return route
     y = engine().computed(call, route)
-    if (quick := _quick(call, route)) is not None:
+    if (quick := QuickCall.of(call, route, engine().bound)) is not None:
         layer.hasten(form, quick)
     return y
-
-
-def _quick(call: Call, route: Route) -> QuickCall | None:
-    """Return what makes calls like one that was computed quick; None where there is no such way."""
-    way = route.way
-    if way is None:
-        return None
-    binding = engine().bound.binding(way, call.w) if call.constant else None
-    return QuickCall.of(call, route, binding)
 
 
 def _stepped(
@@ -218,7 +214,8 @@ def _stepped(
         for route in step.left:
             route.calls += 1
         return step.left[0]
-    return recorded(step, Call(Direction.FORWARD, x, w, None, b, geometry, layer))
+    y: torch.Tensor = Convolution.apply(x, w, b, geometry, layer, step)
+    return y
 
 
 def is_pytorchs(rank: int, x: Any, w: Any, b: Any) -> bool:
@@ -251,8 +248,8 @@ def eagerly(
     if torch.is_grad_enabled() and any(needs):
         key = form_of(x, w, b, geometry), needs
         step = layer.steps.get(key)
-        call = Call(Direction.FORWARD, x, w, None, b, geometry, layer)
         if step is None:
+            call = Call(Direction.FORWARD, x, w, None, b, geometry, layer)
             step = QuickStep.of(call, needs, layer.known)
             left = None if step is None else engine().left(call, needs[:2], partial(recorded, step))
             if step is None or left is None:  # not decided yet
@@ -260,7 +257,7 @@ def eagerly(
             step = replace(step, left=left)
             layer.hasten_step(key, step)
         y = _stepped(x, w, b, geometry, layer, step)
-        return call.pytorch_with_gradients() if isinstance(y, Route) else y
+        return torch.convolution(x, w, b, *geometry) if isinstance(y, Route) else y
     constant = layer.options.policy.constant_weights and not torch.is_grad_enabled()
     return engine().compute(Call(Direction.FORWARD, x, w, None, b, geometry, layer, constant))
 
@@ -270,7 +267,8 @@ def in_graph(
 ) -> torch.Tensor:
     """Put an operator into the graph that is being made; without one, compute."""
     arguments = [list(one) if isinstance(one, tuple) else one for one in geometry]
-    return CONVOLUTION(x, w, b, *arguments, layer.word)  # type: ignore[no-any-return]
+    y: torch.Tensor = CONVOLUTION(x, w, b, *arguments, layer.word)
+    return y
 
 
 Run = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None, Geometry, Layer], torch.Tensor]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from convfind_torch.options import Options
 
 if TYPE_CHECKING:
-    from convfind_torch.quick_call import QuickCall, QuickStep
+    from convfind_torch.quick_call import QuickCall, QuickStep, ReadyWay
     from convfind_torch.route import Route
 
 
@@ -28,7 +28,9 @@ class Layer:
     routes: dict[Route, None] = field(default_factory=dict)  # in order of their first calls
     known: dict[Hashable, Route] = field(default_factory=dict)  # by the form of a call
     quick: dict[Hashable, QuickCall] = field(default_factory=dict)  # by all that it depends on
+    aside: dict[Hashable, Route] = field(default_factory=dict)  # as quick, where PyTorch computes
     steps: dict[Hashable, QuickStep] = field(default_factory=dict)  # and by needs of gradients
+    gradients: dict[Hashable, ReadyWay] = field(default_factory=dict)  # of operators in graphs
     #: Routes of a call and its gradients where all are PyTorch's; none where one is convfind's.
     left: dict[Hashable, tuple[Route, ...]] = field(default_factory=dict)
 
@@ -53,11 +55,23 @@ class Layer:
             self.quick.clear()
         self.quick[form] = call
 
+    def leave_aside(self, form: Hashable, route: Route) -> None:
+        """Remember that PyTorch computes calls of a form."""
+        if len(self.aside) >= _MOST:
+            self.aside.clear()
+        self.aside[form] = route
+
     def hasten_step(self, form: Hashable, step: QuickStep) -> None:
         """Remember how a call of a form and its gradients go straight to the kernels."""
         if len(self.steps) >= _MOST:
             self.steps.clear()
         self.steps[form] = step
+
+    def hasten_gradient(self, form: Hashable, kernels: ReadyWay) -> None:
+        """Remember how a gradient of a form goes straight to the kernels."""
+        if len(self.gradients) >= _MOST:
+            self.gradients.clear()
+        self.gradients[form] = kernels
 
     def leave(self, form: Hashable, routes: tuple[Route, ...]) -> None:
         """Remember whether a form is PyTorch's with the gradients that it needs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -38,11 +39,9 @@ def is_left(node: torch.fx.Node, module: GraphModule) -> bool:
         return x
 
     module.run = decide
+    map_arg: Any = torch.fx.map_arg
     try:
-        module(
-            *torch.fx.map_arg(node.args, _random),  # type: ignore[no-untyped-call]
-            **torch.fx.map_arg(node.kwargs, _random),  # type: ignore[no-untyped-call]
-        )
+        module(*map_arg(node.args, _random), **map_arg(node.kwargs, _random))
     except _Unknown:
         return False
     return answers == [True]
@@ -65,8 +64,8 @@ def _random(node: torch.fx.Node) -> torch.Tensor:
     example = node.meta.get("example_value")
     if not isinstance(example, torch.Tensor) or not _are_fixed((*example.shape, *example.stride())):
         raise _Unknown
-    form = {"dtype": example.dtype, "device": example.device}
-    made = torch.empty_strided(example.shape, example.stride(), **form)  # type: ignore[call-overload]
+    form: dict[str, Any] = {"dtype": example.dtype, "device": example.device}
+    made = torch.empty_strided(example.shape, example.stride(), **form)
     random: torch.Tensor = made.normal_() if made.is_floating_point() else made.zero_()
     return random.requires_grad_(example.requires_grad)
 

@@ -16,6 +16,14 @@ from convfind_torch.engine import engine
 from convfind_torch.geometry import Geometry, memory_format, result_shape
 from convfind_torch.layer import anonymous
 from convfind_torch.options import Options
+from convfind_torch.quick_call import (
+    QuickCall,
+    ReadyWay,
+    are_plain,
+    are_plain_of_gradient,
+    form_of,
+    is_quiet,
+)
 
 _GEOMETRY = (
     "SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, "
@@ -26,19 +34,48 @@ _GEOMETRY = (
 def _convolution(
     x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None, *arguments: Any
 ) -> torch.Tensor:
-    return engine().compute(_call(Direction.FORWARD, x, w, None, b, arguments))
+    call = _call(Direction.FORWARD, x, w, None, b, arguments)
+    if not are_plain(x, w, b):
+        return engine().compute(call)
+    form = form_of(x, w, b, call.geometry)
+    quick = call.layer.quick.get(form)
+    y = None if quick is None else quick.result(x, w, b)
+    if y is None:
+        route = engine().route(call)
+        y = engine().computed(call, route)
+        quick = QuickCall.of(call, route, engine().bound)
+        if quick is not None and quick.bound is None:  # else weights would stay for ever
+            call.layer.hasten(form, quick)
+    return y
 
 
 def _data_gradient(
     dy: torch.Tensor, x: torch.Tensor, w: torch.Tensor, *arguments: Any
 ) -> torch.Tensor:
-    return engine().compute(_call(Direction.BACKWARD_DATA, x, w, dy, None, arguments))
+    return _gradient(_call(Direction.BACKWARD_DATA, x, w, dy, None, arguments), dy)
 
 
 def _weight_gradient(
     dy: torch.Tensor, x: torch.Tensor, w: torch.Tensor, *arguments: Any
 ) -> torch.Tensor:
-    return engine().compute(_call(Direction.BACKWARD_WEIGHTS, x, w, dy, None, arguments))
+    return _gradient(_call(Direction.BACKWARD_WEIGHTS, x, w, dy, None, arguments), dy)
+
+
+def _gradient(call: Call, dy: torch.Tensor) -> torch.Tensor:
+    x, w, layer = call.x, call.w, call.layer
+    if not (is_quiet() and are_plain_of_gradient(dy, x, w)):
+        return engine().compute(call)
+    form = call.direction.value, form_of(x, w, None, call.geometry)
+    kernels = layer.gradients.get(form)
+    gradient = None if kernels is None else kernels.gradient(dy, x, w)
+    if gradient is None:
+        route = engine().route(call)
+        gradient = engine().computed(call, route)
+        read = {"w": w} if call.direction is Direction.BACKWARD_DATA else {"x": x}
+        kernels = ReadyWay.of(route, None, read)
+        if kernels is not None:
+            layer.hasten_gradient(form, kernels)
+    return gradient
 
 
 def _call(

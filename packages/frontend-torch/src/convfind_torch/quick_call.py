@@ -14,7 +14,7 @@ from torch.nn.parameter import Parameter
 from convfind.errors import ConvfindError
 from convfind.types import Direction
 from convfind_torch import native
-from convfind_torch.bound_weights import Binding, Version
+from convfind_torch.bound_weights import BoundWeights, Version
 from convfind_torch.call import Call
 from convfind_torch.geometry import Geometry
 from convfind_torch.place import AddressedRun, Run
@@ -68,6 +68,12 @@ class ReadyWay:
         self.route.calls += 1
         return y
 
+    def gradient(self, dy: torch.Tensor, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor | None:
+        """Compute the gradient of x or w, from y's in any form; None as for `result`."""
+        dense = dy.contiguous(memory_format=self.way.format)
+        is_of_x = self.way.problem.direction is Direction.BACKWARD_DATA
+        return self.result((dense, w) if is_of_x else (x, dense))
+
 
 @dataclass(frozen=True, slots=True)
 class QuickCall:
@@ -81,8 +87,11 @@ class QuickCall:
     bound: tuple[ref[torch.Tensor], Version] | None  # weights that were packed
 
     @classmethod
-    def of(cls, call: Call, route: Route, binding: Binding | None) -> Self | None:
+    def of(cls, call: Call, route: Route, weights: BoundWeights) -> Self | None:
         """Return the kernels of a computed call; None where such a call copies something."""
+        if route.way is None:
+            return None
+        binding = weights.binding(route.way, call.w) if call.constant else None
         if call.constant and binding is None:
             return None
         run = None if binding is None else binding.run
@@ -164,16 +173,7 @@ class QuickStep:
 
     def is_of(self, dy: torch.Tensor, x: torch.Tensor, w: torch.Tensor, how: Geometry) -> bool:
         """Return whether a backward pass that `is_quiet` has tensors of this step's form."""
-        return (
-            type(dy) is torch.Tensor
-            and type(x) in _PLAIN
-            and type(w) in _PLAIN
-            and dy.layout is x.layout is w.layout is torch.strided
-            and dy.dtype is x.dtype
-            and dy.device == x.device
-            and not (dy.is_neg() or x.is_neg() or w.is_neg())
-            and self.form == form_of(x, w, None, how)
-        )
+        return are_plain_of_gradient(dy, x, w) and self.form == form_of(x, w, None, how)
 
     def gradients(
         self, dy: torch.Tensor, x: torch.Tensor, w: torch.Tensor, needs: Needs, how: Geometry
@@ -217,6 +217,19 @@ def are_plain(x: Any, w: Any, b: Any) -> bool:
         and x.layout is w.layout is torch.strided
         and not (x.is_neg() or w.is_neg())
         and (b is None or (b.layout is torch.strided and not b.is_neg()))
+    )
+
+
+def are_plain_of_gradient(dy: Any, x: Any, w: Any) -> bool:
+    """Return whether tensors of a gradient are plain ones in memory, of one type and device."""
+    return (
+        type(dy) is torch.Tensor
+        and type(x) in _PLAIN
+        and type(w) in _PLAIN
+        and dy.layout is x.layout is w.layout is torch.strided
+        and dy.dtype is x.dtype
+        and dy.device == x.device
+        and not (dy.is_neg() or x.is_neg() or w.is_neg())
     )
 
 
