@@ -83,6 +83,41 @@ def test_in_a_race_rounds_end_where_little_is_lost_on_average(slower: float) -> 
     assert rounds <= 12
 
 
+def test_in_a_race_who_has_lost_runs_no_more_rounds() -> None:
+    generator = random.Random(3)
+    racing = replace(PATIENT, mean_loss=0.0025)
+    lost = 0.0
+    runs = [0, 0, 0, 0]
+    for _ in range(200):
+        noise = (math.exp(generator.gauss(0.0, 0.03)) for _ in itertools.count())
+        found = settled(machine(noise, 1.0, 1.01, 1.25, 1.35), racing)
+        best = min(range(4), key=lambda place: found[place].median)
+        lost += (0.0, 0.01, 0.25, 0.35)[best] / 200
+        for place, measurement in enumerate(found):
+            runs[place] += len(measurement.samples)
+    assert lost <= 0.003
+    assert max(runs[2:]) <= 4 * 200, "they are out after three rounds, or four"
+    assert min(runs[:2]) >= 7 * 200, "these are close"
+    assert min(len(measurement.samples) for measurement in found) >= 3
+
+
+def test_the_time_of_who_is_left_alone_keeps_its_noise() -> None:
+    shaking = itertools.cycle([1.0, 1.0, 1.1, 1.1])
+    far, near = settled(machine(shaking, 2.0, 1.0), replace(PATIENT, mean_loss=0.0025))
+    assert (len(far.samples), len(near.samples)) == (3, 5)
+    assert near.spread > 0.05
+    assert far.median / near.median == pytest.approx(2.0, rel=0.1)
+
+
+def test_in_a_race_of_equals_drift_is_taken_out_though_others_are_out() -> None:
+    slower_and_slower = (1.0 + 0.004 * number for number in itertools.count())
+    racing = replace(PATIENT, mean_loss=0.0025)
+    found = settled(machine(slower_and_slower, 1.02, 1.0, 1.5), racing)
+    assert len(found[2].samples) == 3
+    assert found[1].spread < 5e-3
+    assert found[2].median / found[1].median == pytest.approx(1.5, rel=0.02)
+
+
 def test_samples_end_where_the_median_is_known() -> None:
     usual = Sampling(samples=60, seconds=60.0, final_seconds=0.0, width=0.01)
     assert len(measure(lambda: 1.0, None, replace(usual, width=0.0)).samples) == 60

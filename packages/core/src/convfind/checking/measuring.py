@@ -23,6 +23,8 @@ FINALIST_FACTOR = 1.3
 
 _MIN_SAMPLES = 3
 _MIN_ROUNDS = 5  # however long they take
+#: Rounds before a finalist is out, and how far behind it is in each before there are `_MIN_ROUNDS`.
+_LEAST_ROUNDS, _CLEARLY = 3, math.log(1.05)
 #: The loss of a final, as a share of the fastest finalist's time, except with this probability.
 _LOSS, _DOUBT = 0.01, 0.05
 
@@ -32,6 +34,8 @@ _NORMAL = NormalDist()
 _MEDIAN_ERROR = math.sqrt(math.pi / 2) / (2 * _NORMAL.inv_cdf(0.75))
 
 Sample = Callable[[], float]  # runs once and returns ms
+#: Samples in ms by the places of finalists, of those that ran.
+Round = dict[int, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,25 +121,32 @@ def measure_finalists(
     """Measure the front runners again in turns, until it is settled who loses next to nothing.
 
     Where several are as fast as each other, that is settled as soon as where one is the fastest.
-    A drift of the machine hits all samples of a round alike. It is taken out of them: each
-    sample counts relative to the mean of its round. The samples replace the earlier ones.
+    Where only the mean loss counts, who has lost to the leader runs no more rounds. A drift of the
+    machine hits all samples of a round alike. It is taken out of them: each sample counts relative
+    to the mean of its round. The samples replace the earlier ones.
 
     Returns:
         None where it ``is_over`` before there are rounds enough: then the earlier samples count.
     """
-    rounds: list[list[float]] = []
+    rounds: list[Round] = []
+    racing, lost = list(range(len(finalists))), 0.0
     deadline = time.perf_counter() + sampling.final_seconds
     while len(rounds) < sampling.samples:
         if is_over():
             break
         if len(rounds) >= _MIN_ROUNDS and time.perf_counter() > deadline:
             break
-        if len(rounds) >= _MIN_ROUNDS and _is_settled(rounds, sampling.mean_loss):
+        if len(rounds) >= _MIN_ROUNDS and _is_settled(rounds, racing, sampling.mean_loss - lost):
             break
-        rounds.append([sample() for sample in finalists])
+        if sampling.mean_loss and len(rounds) >= _LEAST_ROUNDS:
+            share = sampling.mean_loss / (len(finalists) - 1)
+            for one, loss in _beaten(rounds, racing, share):
+                racing.remove(one)
+                lost += loss
+        rounds.append({one: finalists[one]() for one in racing})
     if len(rounds) < _MIN_ROUNDS:
         return None
-    return [Measurement(samples) for samples in _without_drift(rounds)]
+    return [Measurement(samples) for samples in _without_drift(rounds, racing, len(finalists))]
 
 
 def expected_saving(behind: float, error: float) -> float:
@@ -149,15 +160,56 @@ def expected_saving(behind: float, error: float) -> float:
     return error * (_NORMAL.pdf(z) - z * _NORMAL.cdf(-z))
 
 
-def _without_drift(rounds: Sequence[Sequence[float]]) -> list[tuple[float, ...]]:
-    """Samples of each finalist as if all rounds were as fast as the typical one."""
-    means = [statistics.fmean(samples) for samples in rounds]
+def _without_drift(
+    rounds: Sequence[Round], racing: Sequence[int], finalists: int
+) -> list[tuple[float, ...]]:
+    """Samples of each finalist as if all rounds were as fast as the typical one.
+
+    How fast a round was those say that run in all of them, who are still ``racing``; one of them
+    alone cannot be told from the machine.
+    """
+    if len(racing) < 2:
+        return [tuple(row[one] for row in rounds if one in row) for one in range(finalists)]
+    means = [statistics.fmean(samples[one] for one in racing) for samples in rounds]
     typical = statistics.median(means)
     scales = [typical / mean if mean > 0 else 1.0 for mean in means]
     return [
-        tuple(sample * scale for sample, scale in zip(samples, scales, strict=True))
-        for samples in zip(*rounds, strict=True)
+        tuple(
+            samples[one] * scale
+            for samples, scale in zip(rounds, scales, strict=True)
+            if one in samples
+        )
+        for one in range(finalists)
     ]
+
+
+def _leader(rounds: Sequence[Round], racing: Sequence[int]) -> int:
+    """Return the fastest so far of those that are racing."""
+    samples = _without_drift(rounds, racing, max(racing) + 1)
+    return min(racing, key=lambda one: statistics.median(samples[one]))
+
+
+def _beaten(
+    rounds: Sequence[Round], racing: Sequence[int], share: float
+) -> list[tuple[int, float]]:
+    """Return who is out, and what the leader loses to each on average, which is a share at most.
+
+    After few rounds the quartiles may lie: then it was behind by `_CLEARLY` in each of them, too.
+    """
+    if min(sample for samples in rounds for sample in samples.values()) <= 0.0:
+        return []
+    best = _leader(rounds, racing)
+    found = []
+    for one in racing:
+        ahead = _ahead(rounds, best, one)
+        is_clear = len(rounds) >= _MIN_ROUNDS or min(ahead) >= _CLEARLY
+        if one != best and is_clear and (loss := _expected_loss(ahead)) <= share:
+            found.append((one, loss))
+    return found
+
+
+def _ahead(rounds: Sequence[Round], best: int, other: int) -> list[float]:
+    return [math.log(samples[other] / samples[best]) for samples in rounds]
 
 
 def _is_known(samples: Sequence[float], width: float) -> bool:
@@ -172,18 +224,18 @@ def _is_known(samples: Sequence[float], width: float) -> bool:
     return ordered[-outside] - ordered[outside - 1] <= width * statistics.median(ordered)
 
 
-def _is_settled(rounds: Sequence[Sequence[float]], mean_loss: float) -> bool:
+def _is_settled(rounds: Sequence[Round], racing: Sequence[int], mean_loss: float) -> bool:
     """Return whether the fastest so far loses no more than `_LOSS`, or so much on average."""
-    medians = [statistics.median(samples) for samples in _without_drift(rounds)]
-    best = medians.index(min(medians))
-    others = [other for other in range(len(medians)) if other != best]
-    if mean_loss and min(map(min, rounds)) > 0.0:
-        ahead = ([math.log(row[other] / row[best]) for row in rounds] for other in others)
-        if math.fsum(map(_expected_loss, ahead)) <= mean_loss:
-            return True
+    best = _leader(rounds, racing)
+    others = [other for other in racing if other != best]
+    counts = mean_loss > 0.0 and min(min(samples.values()) for samples in rounds) > 0.0
+    ahead = (_ahead(rounds, best, other) for other in others)
+    if counts and math.fsum(map(_expected_loss, ahead)) <= mean_loss:
+        return True
     enough = len(others) / _DOUBT
     return all(
-        _odds(sum(row[best] <= (1 + _LOSS) * row[other] for row in rounds), len(rounds)) >= enough
+        _odds(sum(samples[best] <= (1 + _LOSS) * samples[other] for samples in rounds), len(rounds))
+        >= enough
         for other in others
     )
 
