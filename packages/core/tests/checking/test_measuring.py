@@ -10,7 +10,13 @@ from dataclasses import replace
 
 import pytest
 
-from convfind.checking.measuring import Measurement, Sampling, measure, measure_finalists
+from convfind.checking.measuring import (
+    Measurement,
+    Sampling,
+    measure,
+    measure_briefly,
+    measure_finalists,
+)
 
 PATIENT = Sampling(samples=60, seconds=0.0, final_seconds=60.0)
 
@@ -81,6 +87,18 @@ def test_in_a_race_rounds_end_where_little_is_lost_on_average(slower: float) -> 
         rounds += len(fast.samples) / 200
     assert lost <= 0.0025
     assert rounds <= 12
+
+
+def test_in_a_first_round_who_is_far_behind_twice_runs_no_third_time() -> None:
+    def brief(best: float | None, *samples: float) -> Measurement:
+        rest = iter(samples[1:])
+        return measure_briefly(samples[0], lambda: next(rest), best)
+
+    assert brief(None, 9.0, 8.0, 7.0).samples == (9.0, 8.0, 7.0)
+    assert brief(1.0, 2.0, 1.4, 1.2).samples == (2.0, 1.4, 1.2), "the first is often slow"
+    assert not brief(1.0, 2.0, 1.4, 1.2).abandoned
+    assert brief(1.0, 2.0, 1.5).samples == (2.0, 1.5)
+    assert brief(1.0, 2.0, 1.5).abandoned
 
 
 def test_in_a_race_who_has_lost_runs_no_more_rounds() -> None:

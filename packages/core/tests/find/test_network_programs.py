@@ -8,7 +8,7 @@ import random
 import pytest
 
 from convfind.checking.measuring import expected_saving
-from convfind.find.known import Forecast
+from convfind.find.known import INDEX, Forecast
 from convfind.find.network_programs import Contender, Field, worthwhile
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import Program
@@ -93,3 +93,21 @@ def test_the_expected_saving_is_the_mean_of_what_is_saved(behind: float, error: 
     drawn = [max(0.0, -generator.gauss(behind, error)) for _ in range(200_000)]
     mean = sum(drawn) / len(drawn)
     assert expected_saving(behind, error) == pytest.approx(mean, rel=0.03, abs=1e-4)
+
+
+def test_a_second_solver_is_foreseen_where_all_rests_on_one_and_its_own_word() -> None:
+    def with_source(source: str, **times: float) -> Field:
+        return Field(
+            {
+                name: Contender(Forecast(time, 0.3, source), frozenset({program(name)}))
+                for name, time in times.items()
+            },
+            1,
+        )
+
+    only = {program("a"): None}
+    assert with_source(INDEX, a=1.0, b=5.0, c=9.0).second(only) == {program("b")}
+    assert with_source("model", a=1.0, b=5.0).second(only) == frozenset()
+    assert with_source(INDEX, a=1.0).second(only) == frozenset()
+    both = only | {program("c"): None}
+    assert with_source(INDEX, a=1.0, b=5.0, c=9.0).second(both) == frozenset()

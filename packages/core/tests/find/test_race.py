@@ -136,7 +136,7 @@ def test_a_solver_that_promises_too_much_does_not_keep_others_out(
     assert outrun(found) == {"slow"}
 
 
-def test_who_is_far_behind_has_three_samples_of_which_the_first_is_checked(
+def test_who_is_far_behind_has_two_samples_of_which_the_first_is_checked(
     bench: Any, problem: ConvProblem
 ) -> None:
     behind, close = Runner("behind", 500), Runner("close", 52)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from convfind.finddb import BinaryStore
+from convfind.finddb import BinaryStore, Gathered
 from convfind.finddb.binary_store import FILE_NAME
+from convfind.finddb.database_file import DatabaseFile
 from convfind.finddb.environment import Environment, Transaction
 
 OneWarning = Callable[[str], AbstractContextManager[None]]
@@ -36,6 +38,61 @@ def test_put_then_get(path: Path | None) -> None:
         assert store.get("long" * 500) == b"three"
         assert store.get("long" * 499 + "lang") is None
         assert store.health() == []
+
+
+@pytest.fixture
+def writes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files that were written, once for each transaction."""
+    found: list[str] = []
+    write = DatabaseFile.write
+
+    def noted(file: DatabaseFile, work: Any) -> bool:
+        found.append(file.path.name)
+        return write(file, work)
+
+    monkeypatch.setattr(DatabaseFile, "write", noted)
+    return found
+
+
+def test_several_binaries_are_one_transaction(tmp_path: Path, writes: list[str]) -> None:
+    with BinaryStore.open(tmp_path, limit=100_000) as store:
+        store.put_all([])
+        assert writes == []
+        big, small = bytes(200_000), bytes(40_000)
+        store.put_all([("big", big), ("a", small), ("b", small + b"1"), ("c", small + b"2")])
+        assert writes == [FILE_NAME]
+        assert store.get("big") is None, "over the limit"
+        assert store.get("a") is None, "evicted within the transaction"
+        assert store.get("b") == small + b"1"
+        assert store.get("c") == small + b"2"
+
+
+def _interrupted(store: BinaryStore, key: str, binary: bytes) -> None:
+    with Gathered(store) as gathered:
+        gathered.put(key, binary)
+        raise KeyboardInterrupt
+
+
+def test_gathered_binaries_are_stored_once_a_second_and_in_the_end(
+    path: Path | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    with BinaryStore.open(path) as store:
+        with Gathered(store) as gathered:
+            gathered.put("a", b"one")
+            now = 100.9
+            gathered.put("b", b"two")
+            assert store.get("a") is None
+            now = 101.1
+            gathered.put("c", b"three")
+            assert [store.get(key) for key in "abc"] == [b"one", b"two", b"three"]
+            gathered.put("d", b"four")
+            assert store.get("d") is None
+        assert store.get("d") == b"four"
+        with pytest.raises(KeyboardInterrupt):
+            _interrupted(store, "e", b"five")
+        assert store.get("e") == b"five"
 
 
 def test_binaries_outlive_the_process(tmp_path: Path, in_child: Callable[..., Any]) -> None:

@@ -61,6 +61,8 @@ class Sampling:
 USUAL = Sampling(samples=60, seconds=0.15, final_seconds=0.3)
 #: Samples that show who in a race is close to the best; the others race no further.
 FIRST_ROUND = 3
+#: How much faster than the first two of them the third might be.
+_FAR = 1.1
 #: Enough for a race's only finalist, whose time nobody's is compared with, ...
 ALONE_WIDTH, ALONE_SAMPLES = 0.04, 9
 #: ... and for several: a network's layers are won by so many finals that only the mean counts.
@@ -113,6 +115,18 @@ def measure(sample: Sample, best: float | None, sampling: Sampling) -> Measureme
     ):
         samples.append(sample())
     return Measurement(tuple(samples))
+
+
+def measure_briefly(first: float, sample: Sample, best: float | None) -> Measurement:
+    """Take the few samples that show who in a race is close to ``best`` ms, after the first one.
+
+    Who is far behind in both of the first two is no finalist, whatever the third would be.
+    """
+    samples = [first, sample()]
+    far = best is not None and min(samples) > FINALIST_FACTOR * _FAR * best
+    while not far and len(samples) < FIRST_ROUND:
+        samples.append(sample())
+    return Measurement(tuple(samples), abandoned=far)
 
 
 def measure_finalists(

@@ -25,7 +25,7 @@ from convfind.device.kernel_figures import KernelFigures
 from convfind.device.target import Target
 from convfind.errors import BackendUnavailableError, KernelBuildError, SettingsError
 from convfind.find.ahead import programs_of_networks
-from convfind.finddb import BinaryStore
+from convfind.finddb import BinaryStore, Gathered
 from convfind.heuristics.installed import installed_models
 from convfind.plugins.registry import Registry
 from convfind.policy import Policy
@@ -193,23 +193,24 @@ def compiled_for(
     """
     target = compiler.target
 
-    def compiled(program: Program) -> Compiled:
+    def compiled(program: Program) -> tuple[Compiled, bytes | None]:
         solvers = tuple(wanted[program])
         try:
             binary = compiler.compile(program)
         except KernelBuildError as error:
-            return Compiled(program, solvers, failure=str(error))
-        store.put(program.key(target.compiler), binary)
-        return Compiled(program, solvers, tuple(compiler.figures(program, binary)))
+            return Compiled(program, solvers, failure=str(error)), None
+        return Compiled(program, solvers, tuple(compiler.figures(program, binary))), binary
 
     threads = max(1, app.settings.compile_parallel_level)
     done: dict[Program, Compiled] = {}
-    with ProgressBar() as progress, ThreadPoolExecutor(threads) as pool:
+    with ProgressBar() as progress, Gathered(store) as stored, ThreadPoolExecutor(threads) as pool:
         jobs = [pool.submit(compiled, program) for program in wanted]
         try:
             for job in as_completed(jobs):
-                one = job.result()
+                one, binary = job.result()
                 done[one.program] = one
+                if binary is not None:
+                    stored.put(one.program.key(target.compiler), binary)
                 progress("compile", len(done), len(jobs), str(one.program.source))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)

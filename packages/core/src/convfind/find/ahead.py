@@ -100,4 +100,7 @@ def _opening(
             usual = [one for one in candidates if not one.is_last_resort]
             lineup = Lineup.of(usual, problem, session, policy)
             fields[problem] = lineup.field(count, races=policy.races)
-    return fields, worthwhile(list(fields.values()), session.kernels.is_ready)
+    chosen = worthwhile(list(fields.values()), session.kernels.is_ready)
+    for field in fields.values():
+        chosen |= dict.fromkeys(field.second(chosen))
+    return fields, chosen

@@ -133,9 +133,13 @@ class LocalBench:
         """Forget what has not begun to compile, and keep what nobody has run: others may."""
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
-        for program, job in self._jobs.items():
-            if job.done() and not job.cancelled() and job.exception() is None:
-                self._kernels.store(program, job.result())
+        self._kernels.store_all(
+            {
+                program: job.result()
+                for program, job in self._jobs.items()
+                if job.done() and not job.cancelled() and job.exception() is None
+            }
+        )
         self._jobs.clear()
 
     def _begun(self, program: Program) -> Future[Any]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from convfind.checking.measuring import expected_saving
-from convfind.find.known import Forecast
+from convfind.find.known import INDEX, Forecast
 from convfind.solver.kernel_spec import Program
 
 #: The share of a problem's time that a program for it alone has to save, and of how many problems'
@@ -33,7 +33,7 @@ class Contender(NamedTuple):
 
 
 class Field(NamedTuple):
-    """The contenders of one problem by solver id, and how often the network has it."""
+    """The contenders of one problem by solver id, in order, and how often the network has it."""
 
     contenders: Mapping[str, Contender]
     weight: int
@@ -42,6 +42,17 @@ class Field(NamedTuple):
         """Return the best forecast of a solver whose programs are ready."""
         known = (one.forecast for one in self.contenders.values() if one.programs <= ready.keys())
         return min((one for one in known if one is not None), default=None)
+
+    def second(self, chosen: Mapping[Program, None]) -> Programs:
+        """Return the programs of who runs beside the only one that can, on whose word all rests.
+
+        A race has a second solver run there, whatever the network is worth.
+        """
+        able = [one for one in self.contenders.values() if one.programs <= chosen.keys()]
+        if len(able) != 1 or able[0].forecast is None or able[0].forecast.source != INDEX:
+            return frozenset()
+        others = (one for one in self.contenders.values() if one is not able[0])
+        return next((one.programs for one in others), frozenset())
 
 
 def worthwhile(fields: Sequence[Field], is_ready: Callable[[Program], bool]) -> dict[Program, None]:

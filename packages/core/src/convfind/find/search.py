@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, as_completed
 from typing import Any, TypeGuard
 
-from convfind.checking.measuring import FIRST_ROUND, QUICK, USUAL, Measurement, measure
+from convfind.checking.measuring import QUICK, USUAL, measure, measure_briefly
 from convfind.device.target import DeviceKind
 from convfind.errors import DeviceError, KernelBuildError
 from convfind.find.bench import KNOWN, Bench, Candidate
@@ -240,8 +240,7 @@ class Search:
         """
         candidate = self._checked(trial)
         first = candidate.confirm(trial.solver) if self.policy.verify else candidate.sample()
-        others = [candidate.sample() for _ in range(1, FIRST_ROUND)]
-        trial.measurement = Measurement((first, *others))
+        trial.measurement = measure_briefly(first, candidate.sample, self._outcome.best_ms)
 
     def _fail(self, trial: Trial, error: BaseException) -> None:
         """Refuse a trial; what it may have done to the tensors is undone for the others."""

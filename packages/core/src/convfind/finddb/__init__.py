@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from convfind.finddb.binary_store import BinaryStore
+from convfind.finddb.binary_store import BinaryStore, Gathered
 from convfind.finddb.database import FindDb
 from convfind.finddb.degradation import FindDbWarning
 from convfind.finddb.merge import StoredEntry
@@ -14,6 +14,7 @@ __all__ = [
     "FindDbWarning",
     "FindEntry",
     "FindRecord",
+    "Gathered",
     "QuarantineRecord",
     "StoredEntry",
     "TunedConfig",

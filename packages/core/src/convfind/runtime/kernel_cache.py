@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
 from convfind.cached import RecentlyUsed
 from convfind.errors import KernelBuildError
-from convfind.finddb import BinaryStore
+from convfind.finddb import BinaryStore, Gathered
 from convfind.runtime.backend import Device
 from convfind.solver import asking
 from convfind.solver.kernel_spec import Program
@@ -66,21 +66,24 @@ class KernelCache:
     ) -> tuple[Loaded, Failures]:
         """Load programs; ``done`` is called after each. Failures are returned, not raised.
 
-        Programs that are not begun when it ``is_over`` are neither loaded nor failures.
+        Programs that are not begun when it ``is_over`` are neither loaded nor failures. What is
+        compiled is stored a few programs at a time.
         """
         wanted = list(dict.fromkeys(programs))
         known = {program: self.known(program) for program in wanted}
         ready: Loaded = {program: one for program, one in known.items() if one is not None}
         failures: Failures = {}
         missing = [program for program in wanted if program not in ready]
-        for program, job in self._compiled(missing, is_over):
-            try:
-                ready[program] = self.take(program, job.result())
-            except KernelBuildError as error:
-                # Without the frames that it came through, which would keep the memory of callers.
-                failures[program] = error.with_traceback(None)
-            if done is not None:
-                done()
+        with Gathered(self._store) as store:
+            for program, job in self._compiled(missing, is_over):
+                try:
+                    ready[program] = self._fitted(program, job.result())
+                    store.put(self._key(program), job.result())
+                except KernelBuildError as error:
+                    # Without the frames it came through, which would keep the memory of callers.
+                    failures[program] = error.with_traceback(None)
+                if done is not None:
+                    done()
         return ready, failures
 
     def known(self, program: Program) -> object | None:
@@ -106,9 +109,7 @@ class KernelCache:
 
     def take(self, program: Program, binary: bytes) -> object:
         """Load, keep and store a program that `compile` has made. Raises `KernelBuildError`."""
-        with _told_as_failure(program):
-            loaded = self._device.load(program, binary)
-        self._loaded.put(program, loaded)
+        loaded = self._fitted(program, binary)
         self.store(program, binary)
         return loaded
 
@@ -143,9 +144,7 @@ class KernelCache:
 
     def accept(self, binaries: Binaries) -> None:
         """Store binaries compiled by another process of the same user, never from a file."""
-        for key, binary in binaries:
-            if self._store.get(key) is None:
-                self._store.put(key, binary)
+        self._store.put_all((key, one) for key, one in binaries if self._store.get(key) is None)
 
     def stored(self, program: Program) -> Binaries:
         """Return a program that was compiled before, by key; nothing where it was not."""
@@ -163,6 +162,10 @@ class KernelCache:
         """Store a program that `compile` has made, for whoever needs it."""
         self._store.put(self._key(program), binary)
 
+    def store_all(self, binaries: Mapping[Program, bytes]) -> None:
+        """Store programs that `compile` has made; the disk is waited for once."""
+        self._store.put_all((self._key(program), one) for program, one in binaries.items())
+
     def close(self) -> None:
         """Forget what is loaded, and end other processes that compile."""
         self._loaded.clear()
@@ -175,6 +178,13 @@ class KernelCache:
 
     def _key(self, program: Program) -> str:
         return program.key(self._device.target.compiler)
+
+    def _fitted(self, program: Program, binary: bytes) -> object:
+        """Load a compiled program, and keep it. Raises `KernelBuildError`."""
+        with _told_as_failure(program):
+            loaded = self._device.load(program, binary)
+        self._loaded.put(program, loaded)
+        return loaded
 
     def _load_stored(self, program: Program) -> object | None:
         try:
