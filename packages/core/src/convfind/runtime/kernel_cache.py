@@ -66,8 +66,8 @@ class KernelCache:
     ) -> tuple[Loaded, Failures]:
         """Load programs; ``done`` is called after each. Failures are returned, not raised.
 
-        Programs that are not begun when it ``is_over`` are neither loaded nor failures. What is
-        compiled is stored a few programs at a time.
+        Programs that are not begun when it ``is_over`` are neither loaded nor failures.
+        Compiled programs are stored several at a time.
         """
         wanted = list(dict.fromkeys(programs))
         known = {program: self.known(program) for program in wanted}
