@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from devices_for_tests import as_gpu
 
+from convfind.checking import workbench
+from convfind.checking.draws import timed_draw
 from convfind.checking.guards import poisoned
 from convfind.checking.workbench import Workbench
 from convfind.errors import VerificationError
@@ -60,3 +62,26 @@ def test_no_result_of_a_candidate_is_read_back(
     far.device.write(y.buffer, np.append(poisoned(y.guard), np.full(4, 1, np.uint8)))
     with pytest.raises(VerificationError, match="right at first, and wrong when it was timed"):
         bench.check_again(place, solver)
+
+
+@pytest.mark.parametrize(("memory", "drawn"), [(1 << 34, 1), (1 << 17, 0)])
+def test_a_gpu_draws_the_timed_tensors_once_and_only_where_they_fit(
+    convfind_device: Device, monkeypatch: pytest.MonkeyPatch, memory: int, drawn: int
+) -> None:
+    features = convfind_device.target.features - {"unified-memory"}
+    gpu = as_gpu(convfind_device, compute_units=8, features=features, global_memory=memory)
+    kernels = KernelCache(gpu, BinaryStore.open(None), 1)
+    far = Session(gpu, default_registry(), FindDb.open(None), kernels)
+    draws: list[Any] = []
+
+    def noted(problem: Any, seed: int) -> Any:
+        draws.append(problem)
+        return timed_draw(problem, seed)
+
+    monkeypatch.setattr(workbench, "timed_draw", noted)
+    problem = ConvProblem.forward(x=(2, 8, 40, 40), w=(16, 8, 3, 3), padding=1)
+    bench = Workbench(problem, far, constant_weights=False)
+    bench.make_ready(verify=True)
+    bench.make_ready(verify=True)
+    assert len(draws) == drawn
+    assert (bench.sets[0] is bench.first) == (not drawn)

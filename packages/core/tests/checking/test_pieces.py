@@ -149,3 +149,48 @@ def test_a_fork_has_threads_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
         finally:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 5), (1500, 1500)])
+def test_a_copy_is_equal_and_shares_nothing(shape: tuple[int, ...]) -> None:
+    array = np.random.default_rng(1).random(shape).astype(np.float32)
+    copy = pieces.copied(array)
+    assert copy.shape == array.shape
+    assert copy.dtype == array.dtype
+    assert np.array_equal(copy, array)
+    assert not np.shares_memory(copy, array)
+
+
+def test_a_copy_of_an_array_with_gaps_has_its_values() -> None:
+    array = np.arange(60.0).reshape(6, 10).T[::2]
+    assert np.array_equal(pieces.copied(array), array)
+
+
+def test_begun_work_is_done_beside_and_its_errors_are_raised() -> None:
+    started = threading.Event()
+
+    def work() -> int:
+        started.set()
+        return threading.get_ident()
+
+    begun = pieces.Begun(work)
+    assert started.wait(60)
+    assert begun.result() != threading.get_ident()
+
+    def fail() -> None:
+        raise MemoryError("no room")
+
+    with pytest.raises(MemoryError, match="no room"):
+        pieces.Begun(fail).result()
+
+
+def test_begun_work_that_no_thread_had_time_for_is_done_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with ThreadPoolExecutor(1) as busy:
+        monkeypatch.setattr(pieces, "_pool", lambda: busy)
+        leave = threading.Event()
+        busy.submit(leave.wait)
+        begun = pieces.Begun(threading.get_ident)
+        assert begun.result() == threading.get_ident()
+        leave.set()

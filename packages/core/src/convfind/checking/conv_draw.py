@@ -16,6 +16,7 @@ from convfind.checking.accuracy import (
 )
 from convfind.checking.checksum import Checksum, loosened
 from convfind.checking.draw import Array, Assistant, Draw, Results, no_assistant
+from convfind.checking.pieces import Begun
 from convfind.checking.random_data import Distribution, random_operands
 from convfind.checking.reference import (
     Right,
@@ -64,9 +65,11 @@ class ConvDraw(Draw):
 
     def make_ready(self, assistant: Assistant = no_assistant) -> bool:
         """Compute the reference, and the magnitude of small results."""
+        checks = self._is_large and assistant is not no_assistant
+        checksum = Begun(lambda: self._plain_checksum) if checks else None
         convolved = self._by_device(assistant)
-        if convolved is not None and self._adds_up(*convolved):
-            self._right = self._with_epilogue(convolved[0])
+        if convolved is not None and checksum is not None:
+            self._believe(*convolved, checksum.result())
         _ = self.right, self._magnitude
         return self.right.is_rounded
 
@@ -139,18 +142,29 @@ class ConvDraw(Draw):
 
     def _by_device(self, assistant: Assistant) -> tuple[Array, Solver] | None:
         """The result of a large problem without its epilogue as a device computes it, and who."""
-        if self.problem.macs <= _HOST_REFERENCE_MACS:
+        if not self._is_large:
             return None
         found = assistant(self.problem.without_epilogue())
         return None if found is None else (found[0][self._writes], found[1])
 
-    def _adds_up(self, convolved: Array, oracle: Solver) -> bool:
-        """Return whether a device is believed, as far as anybody: if NumPy's checksum says so."""
+    def _believe(self, convolved: Array, oracle: Solver, checksum: Checksum) -> None:
+        """Take a device's result for right, as far as anybody's: if NumPy's checksum says so."""
+        bound = bound_of(oracle, self.problem.without_epilogue())
+        if checksum.allows(checksum.error_of(convolved), bound):
+            self._right = self._with_epilogue(convolved)
+
+    @cached_property
+    def _plain_checksum(self) -> Checksum:
+        """The checksum of the problem without its epilogue."""
         plain = self.problem.without_epilogue()
+        if plain is self.problem:
+            return self.checksum
         first, second, before, _ = self._tensors
-        is_plain = plain is self.problem
-        checksum = self.checksum if is_plain else Checksum(plain, first, second, before, None)
-        return checksum.allows(checksum.error_of(convolved), bound_of(oracle, plain))
+        return Checksum(plain, first, second, before, None)
+
+    @property
+    def _is_large(self) -> bool:
+        return self.problem.macs > _HOST_REFERENCE_MACS
 
     def _with_epilogue(self, convolved: Array) -> Right:
         _, _, before, bias = self._tensors

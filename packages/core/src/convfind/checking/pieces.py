@@ -7,12 +7,18 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+import numpy as np
 
 from convfind.settings import usable_cpus
 
 T = TypeVar("T")
 R = TypeVar("R")
+Array = np.ndarray[Any, Any]
+
+#: Elements that one thread copies.
+_COPIED_AT_ONCE = 1 << 20
 
 
 def slices_of(size: int, piece: int) -> list[slice]:
@@ -42,6 +48,36 @@ def side_by_side(work: Callable[[T], R], pieces: Sequence[T]) -> list[R]:
             if not helper.cancel():
                 helper.result()
     return shared.outcome()
+
+
+class Begun(Generic[R]):
+    """Work that another thread does meanwhile; this one does it where no other had time."""
+
+    def __init__(self, work: Callable[[], R]) -> None:
+        self._work = work
+        self._job: Future[R] | None = None
+        with suppress(RuntimeError):  # no thread can be started: this one does without
+            self._job = _pool().submit(work)
+
+    def result(self) -> R:
+        """Return what the work returns, or raise what it raises; waits for it."""
+        if self._job is None or self._job.cancel():
+            return self._work()
+        return self._job.result()
+
+
+def copied(array: Array) -> Array:
+    """Return a copy; of a large array threads copy pieces, each on fresh pages of its own."""
+    if not array.flags.c_contiguous:
+        return array.copy()
+    copy = np.empty_like(array)
+    source, target = array.reshape(-1), copy.reshape(-1)
+
+    def fill(piece: slice) -> None:
+        target[piece] = source[piece]
+
+    side_by_side(fill, slices_of(source.size, _COPIED_AT_ONCE))
+    return copy
 
 
 class _Shared(Generic[T, R]):

@@ -16,6 +16,7 @@ from convfind.checking.draws import first_draw, timed_draw
 from convfind.checking.fingerprints import Fingerprints
 from convfind.checking.guards import Guarded, behind_guards
 from convfind.checking.oracle import oracle_for
+from convfind.checking.pieces import Begun, copied
 from convfind.checking.tensor_set import LEAST_GUARD, TensorSet, has_contents
 from convfind.device.target import DeviceKind
 from convfind.errors import VerificationError
@@ -49,6 +50,7 @@ class Workbench:
         self._device = session.device
         self._constant_weights = constant_weights
         self._turn = 0
+        self._timed: Begun[Draw] | None = None
 
     def make_ready(self, *, verify: bool) -> None:
         """Draw and upload data, and compute what is right, before anybody's kernel has run.
@@ -57,7 +59,11 @@ class Workbench:
             DeviceError: the device has no memory for the tensors.
             MemoryError: the host has none.
         """
-        _ = self.sets
+        if not verify:
+            _ = self.sets
+        elif self._is_on_gpu and self._copies and self._timed is None:
+            # The host draws these while the device computes what is right for the first.
+            self._timed = Begun(self._timed_draw)
         if verify:
             _ = self._readback
             is_right = self.first.draw.make_ready(self._assistant(self.first))
@@ -120,16 +126,23 @@ class Workbench:
 
         Where so few fit the device's memory that there is no room for others, the first ones.
         """
+        copies = self._copies
+        if not copies:
+            return (self.first,)
+        draw = self._timed_draw() if self._timed is None else self._timed.result()
+        return tuple(TensorSet(self._device, draw, self.fingerprints) for _ in range(copies))
+
+    @property
+    def _copies(self) -> int:
         traffic = max(int(self._problem.traffic), 1)
         target = self._session.target
         copies = min(_MOST_SETS, 1 + _CACHE_TURNS * target.cache // traffic)
         if target.global_memory:
             copies = min(copies, target.global_memory // (4 * traffic) - 1)
-        if copies < 1:
-            return (self.first,)
-        seed = int(np.random.default_rng().integers(2**32))
-        draw = timed_draw(self._problem, seed)
-        return tuple(TensorSet(self._device, draw, self.fingerprints) for _ in range(copies))
+        return max(copies, 0)
+
+    def _timed_draw(self) -> Draw:
+        return timed_draw(self._problem, int(np.random.default_rng().integers(2**32)))
 
     def next_set(self) -> TensorSet:
         """The copy that was used longest ago, whichever candidate used it.
@@ -179,15 +192,17 @@ class Workbench:
         """Return who computes on the device, if it is a GPU, what is right for some tensors."""
 
         def compute(problem: Problem) -> tuple[Results, Solver] | None:
-            if self._session.target.kind is not DeviceKind.GPU:
-                return None
             try:
                 return self._by_last_resort(problem, place)
             except asking.FAILURES:
                 place.restore()
                 return None  # NumPy is slow here, and always right
 
-        return compute
+        return compute if self._is_on_gpu else no_assistant
+
+    @property
+    def _is_on_gpu(self) -> bool:
+        return self._session.target.kind is DeviceKind.GPU
 
     def _by_last_resort(self, problem: Problem, place: TensorSet) -> tuple[Results, Solver] | None:
         """Run a last resort, summing in double precision, that leaves its tensors as they are."""
@@ -200,7 +215,7 @@ class Workbench:
         place.check_reads()
         candidate.check_memory()
         results = place.outcome(self._readback)
-        return {name: result.copy() for name, result in results.items()}, solver
+        return {name: copied(result) for name, result in results.items()}, solver
 
 
 @dataclass(frozen=True, slots=True)
