@@ -224,17 +224,38 @@ class Fused(MockFused):
         return self._microseconds
 
 
+PLAIN = ConvProblem.forward(x=(2, 4, 6, 6), w=(8, 4, 3, 3), padding=1)
+FUSED = ConvProblem.forward(x=(2, 4, 6, 6), w=(8, 4, 3, 3), padding=1, bias=True)
+
+
 def test_a_fused_problem_is_run_by_the_best_three_of_the_plain_one(bench: Any) -> None:
-    field = [Fused(f"fused-{rank}", 40 + 10 * rank) for rank in range(12)]
-    plain = ConvProblem.forward(x=(2, 4, 6, 6), w=(8, 4, 3, 3), padding=1)
-    fused = ConvProblem.forward(x=(2, 4, 6, 6), w=(8, 4, 3, 3), padding=1, bias=True)
-    full = bench.open("mock-static", extra=field).find(plain)
+    field = [Fused(f"fused-{rank}", 40 + 2 * rank) for rank in range(12)]
+    full = bench.open("mock-static", extra=field).find(PLAIN)
     assert full.measured == 12
-    found = bench.open("mock-static", extra=field).find(fused)
+    found = bench.open("mock-static", extra=field).find(FUSED)
     assert found.measured == 3
     assert [one.solver for one in found.solutions] == ["fused-0", "fused-1", "fused-2"]
     assert outrun(found) == {one.solver_id for one in field[3:]}
-    assert "not among the best 3 of the plain problem" in found.rejected["fused-9"].detail
+    why = "not among the best of the plain problem: fused-0 and fused-1 and fused-2"
+    assert why in found.rejected["fused-9"].detail
+
+
+def test_a_fused_problem_is_not_run_by_who_is_far_behind_without_the_epilogue(bench: Any) -> None:
+    field = [Fused("first", 40), Fused("near", 48), Fused("far", 52)]
+    assert bench.open("mock-static", extra=field).find(PLAIN).measured == 3
+    found = bench.open("mock-static", extra=field).find(FUSED)
+    assert [one.solver for one in found.solutions] == ["first", "near"]
+    assert outrun(found) == {"far"}
+
+
+def test_who_has_no_epilogue_inside_shuts_nobody_out_who_has(bench: Any) -> None:
+    field = [Runner("quick", 30), Fused("inside", 50), Runner("slow", 65)]
+    assert bench.open("mock-static", extra=field).find(PLAIN).measured == 3
+    found = bench.open("mock-static", extra=field).find(FUSED)
+    assert found.best.solver == "inside"
+    tried = found.rejected["quick+epilogue"]
+    assert tried.reason is Reason.LAUNCH_FAILED, "the mock device has no such step"
+    assert outrun(found) == {"slow+epilogue"}
 
 
 def test_without_a_record_of_the_plain_problem_a_fused_one_is_raced_as_any(bench: Any) -> None:

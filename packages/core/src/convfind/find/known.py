@@ -23,8 +23,11 @@ from convfind.problem.contract import Problem
 from convfind.runtime.session import Session
 from convfind.solver import Solver, asking, versioned_id
 
-#: So many of the plain problem's best solvers are candidates for one with an epilogue.
+#: So many of the plain problem's best solvers at most are candidates for one with an epilogue, ...
 PLAIN_BEST = 3
+#: ... unless without an epilogue they take this many times as long as one that has it inside, whose
+#: time hardly grows by it.
+_BEHIND = 1.25
 
 #: The source whose word is each solver's own.
 INDEX: Final = "index"
@@ -81,8 +84,15 @@ def known(problem: Problem, session: Session, solvers: Sequence[Solver], policy:
     indices, failures = _indices(problem, session, solvers)
     if fallback is not Fallback.GEMM:
         sources.append(Source(INDEX, _INDEX, indices))
+    return Known(combined(sources), _best_plain(plain), failures)
+
+
+def _best_plain(plain: Mapping[str, float]) -> tuple[str, ...]:
+    """Return who may be the fastest with an epilogue, by times without it."""
     best = sorted(plain, key=plain.__getitem__)[:PLAIN_BEST]
-    return Known(combined(sources), tuple(best), failures)
+    inside = [plain[solver] for solver in best if Composed.suffix not in solver]
+    limit = _BEHIND * min(inside or (plain[solver] for solver in best), default=0.0)
+    return tuple(solver for solver in best if plain[solver] <= limit)
 
 
 def combined(sources: Sequence[Source]) -> dict[str, Forecast]:

@@ -94,7 +94,8 @@ class Race:
     def _why_not(self, solver: Solver, best: Forecast, scale: float) -> str | None:
         name = solver.solver_id
         if self.is_out(solver):
-            return f"it is not among the best {len(self._plain_best)} of the plain problem"
+            names = " and ".join(self._plain_best)
+            return f"it is not among the best of the plain problem: {names}"
         forecast = self._forecasts.get(name)
         if forecast is None or self._plain_best:
             return None
