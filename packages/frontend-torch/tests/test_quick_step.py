@@ -19,6 +19,7 @@ from torch.utils.checkpoint import checkpoint
 from convfind.errors import LaunchError
 from convfind_torch import convert, native, report
 from convfind_torch.modules import layer_of
+from convfind_torch.options import Options
 from convfind_torch.places import HostRun
 
 KINDS = [nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d]
@@ -453,3 +454,50 @@ def test_hooks_see_each_call_and_each_gradient() -> None:
 def test_copies_and_saved_models_begin_anew() -> None:
     model = hastened(module(), image())
     assert not layer_of(copy.deepcopy(model)).steps
+
+
+@pytest.mark.parametrize("kind", [nn.Conv2d, nn.ConvTranspose2d])
+@pytest.mark.parametrize("constant", [False, True])
+def test_calls_in_autocasts_types_go_straight_to_the_kernels(
+    monkeypatch: pytest.MonkeyPatch, kind: type[nn.Module], constant: bool
+) -> None:
+    plain, x = module(kind), image()
+    model = hastened(plain, x)
+    layer_of(model).options = Options.of(**QUICK, constant_weights=constant)
+
+    def results() -> Grads:
+        x.grad = None
+        model.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            y = model(x)
+            with torch.no_grad():
+                again = model(x)
+        y.float().cos().sum().backward()
+        return [y, again, x.grad, *(one.grad for one in model.parameters())]
+
+    for _ in range(3):
+        results()
+
+    def usual(*_: object) -> None:
+        raise AssertionError("the usual way")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("convfind_torch.engine.Engine.compute", usual)
+        patch.setattr("convfind_torch.engine.Engine.computed", usual)
+        got = results()
+    x.grad = None
+    with torch.autocast("cpu", torch.bfloat16):
+        right = plain(x)
+    right.float().cos().sum().backward()
+    exact = [right, right, x.grad, *(one.grad for one in plain.parameters())]
+    for one, other in zip(got, exact, strict=True):
+        assert one is not None
+        assert other is not None
+        assert one.dtype is other.dtype
+        torch.testing.assert_close(one, other, atol=0.3, rtol=0.05)
+    with torch.no_grad():
+        model.weight.mul_(-2)
+        plain.weight.mul_(-2)
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        torch.testing.assert_close(model(x), plain(x), atol=0.1, rtol=0.05)
+        assert model(x[0]).shape == plain(x[0]).shape

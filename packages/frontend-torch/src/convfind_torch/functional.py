@@ -165,8 +165,23 @@ def known_result(
         The result; or a route by which PyTorch computes it; or None where nothing is known yet, or
         something around the call may change what it means, such as autocast.
     """
-    if not layer.known or not are_plain(x, w, b) or is_casting(x):
+    if not layer.known or not are_plain(x, w, b):
         return None
+    if not is_casting(x):
+        return _known_result(layer, x, w, b, geometry)
+    if not _has_autocast(x) or x.dim() != w.dim() or not _are_together(x, w, b):
+        return None
+    x, w, b = _autocast(x, w, b, layer)
+    y = _known_result(layer, x, w, b, geometry)
+    if isinstance(y, Route):
+        return torch.convolution(x, w, b, *geometry)
+    return eagerly(x, w, b, geometry, layer) if y is None else y
+
+
+def _known_result(
+    layer: Layer, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None, geometry: Geometry
+) -> torch.Tensor | Route | None:
+    """Compute a call of plain tensors as `known_result` does, in their own types."""
     form = form_of(x, w, b, geometry)
     if torch.is_grad_enabled():
         needs = Needs.of(x, w, b)
@@ -181,7 +196,7 @@ def known_result(
         y = quick.result(x, w, b)
         if y is not None:
             return y
-    if x.device != w.device or (b is not None and b.device != w.device):
+    if not _are_together(x, w, b):
         return None
     constant = layer.options.policy.constant_weights
     call = Call(Direction.FORWARD, x, w, None, b, geometry, layer, constant)
@@ -196,6 +211,14 @@ def known_result(
     if (quick := QuickCall.of(call, route, engine().bound)) is not None:
         layer.hasten(form, quick)
     return y
+
+
+def _has_autocast(x: torch.Tensor) -> bool:
+    return x.is_floating_point() and (x.is_cpu or x.is_cuda)
+
+
+def _are_together(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> bool:
+    return x.device == w.device and (b is None or b.device == w.device)
 
 
 def _stepped(
@@ -324,13 +347,20 @@ def _batched(
     """Convolve x, which may have no batch, in the type that autocast asks for."""
     if run is eagerly and torch.compiler.is_compiling():
         run = in_graph
-    if torch.is_autocast_enabled(kind := "cpu" if x.is_cpu else x.device.type):
-        dtype = torch.get_autocast_dtype(kind)
-        x, b = _cast(x, dtype), None if b is None else _cast(b, dtype)
-        w = _cast(w, dtype) if run is in_graph else _cast_weights(w, dtype, layer)
+    if torch.is_autocast_enabled("cpu" if x.is_cpu else x.device.type):
+        x, w, b = _autocast(x, w, b, None if run is in_graph else layer)
     if x.dim() == rank + 1:
         return run(x.unsqueeze(0), w, b, geometry, layer).squeeze(0)
     return run(x, w, b, geometry, layer)
+
+
+def _autocast(
+    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None, layer: Layer | None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    """Return tensors in the type that autocast asks for; a layer may keep its weights in it."""
+    dtype = torch.get_autocast_dtype("cpu" if x.is_cpu else x.device.type)
+    w = _cast(w, dtype) if layer is None else _cast_weights(w, dtype, layer)
+    return _cast(x, dtype), w, None if b is None else _cast(b, dtype)
 
 
 def _cast(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
