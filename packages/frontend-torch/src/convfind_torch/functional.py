@@ -214,11 +214,11 @@ def _known_result(
 
 
 def _has_autocast(x: torch.Tensor) -> bool:
-    return x.is_floating_point() and (x.is_cpu or x.is_cuda)
+    return bool(x.is_floating_point() and (x.is_cpu or x.is_cuda))
 
 
 def _are_together(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> bool:
-    return x.device == w.device and (b is None or b.device == w.device)
+    return bool(x.device == w.device and (b is None or b.device == w.device))
 
 
 def _stepped(
