@@ -236,8 +236,11 @@ def test_tensor_cores_only_where_there_are_some(solver: Tuned) -> None:
         assert config in solver.search_space(problem, other)
 
 
-def test_tf32_is_one_product_where_it_is_allowed() -> None:
+def test_tf32_is_one_product_where_it_is_allowed_and_precise_enough() -> None:
+    """Larger tiles would exceed the bound: F(3, 6) did, by up to 1.35, on an H200."""
     for solver in ORDINARY:
+        transform = solver.transform
+        is_small = (transform.m, transform.r) in {(2, 3), (4, 3), (6, 3), (3, 4)}
         for allowed in (False, True):
             problem = problem_for(solver, (64, 64, 56, 56), 64, padding=1, allow_tf32=allowed)
             (program,) = {
@@ -245,8 +248,9 @@ def test_tf32_is_one_product_where_it_is_allowed() -> None:
                 for program in solver.solution(problem, H200).programs
                 if any(word in program.source.path for word in ("mma", "held"))
             }
-            if allowed or program.source.path.endswith("gpu_product_mma.cl"):
-                assert dict(program.defines)["PRODUCTS"] == (1 if allowed else 3)
+            is_one = allowed and is_small
+            if is_one or program.source.path.endswith("gpu_product_mma.cl"):
+                assert dict(program.defines)["PRODUCTS"] == (1 if is_one else 3)
 
 
 def test_hopper_multiplies_rows_along_the_sum() -> None:

@@ -26,6 +26,8 @@ STRIDED = _EITHER.without(Trait.DILATION)
 MOST_DILATION = 16
 #: From this growth of rounding errors on, the problem must accept to lose bits.
 _RELAXED_GROWTH = 10.0
+#: From this part of a plain sum's bound on, products must not be rounded to TF32.
+_TF32_GROWTH = 3.2
 #: The roundings of a single product: data, filter, product and result.
 _ROUNDED = 4
 
@@ -70,6 +72,17 @@ def error_factor(transform: Transform, axes: int = 2) -> float:
     for the rounding of the transforms themselves, which weighs where there are few channels.
     """
     return 1.0 + (transform.growth / sqrt(transform.r)) ** axes
+
+
+def multiplies_in_tf32(problem: ConvProblem, transform: Transform) -> bool:
+    """Say whether products rounded to TF32 are allowed, and precise enough behind a transform.
+
+    The bound allows a plain sum's error of TF32 times `error_factor`. A transform makes the
+    roundings of its own factors grow by the growth along both axes; measured on an H200, 0.25 to
+    0.32 of that is what errors are relative to the roundings that the bound counts.
+    """
+    grown = transform.growth**2
+    return problem.allow_tf32 and grown <= _TF32_GROWTH * error_factor(transform)
 
 
 def error_bound(transform: Transform, problem: ConvProblem, axes: int = 2) -> float:

@@ -85,7 +85,7 @@ class FusedMmaSolver(OneLaunchSolver):
         program = Program(
             KernelSource("convfind_solvers_winograd", "kernels/gpu_fused_mma.cl"),
             KernelLanguage.SHARED,
-            make_defines(epilogue.defines, PRODUCTS=tensor_core_products(problem)),
+            make_defines(epilogue.defines, PRODUCTS=tensor_core_products(problem, self.transform)),
         )
         fused = Launch(
             KernelSpec(program, "winograd_gpu_fused"),

@@ -13,6 +13,8 @@ from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, ScalarArg, i32, i64
 from convfind.solver.search_space import Constraint, Parameter
+from convfind_solvers_winograd.applicability import multiplies_in_tf32
+from convfind_solvers_winograd.cook_toom import Transform
 
 #: The depth of a sum is a multiple of it, other sizes of `ROW_UNIT`: what is read at a time.
 DEPTH_UNIT = 16
@@ -25,9 +27,9 @@ _NVIDIA_LOCAL_MEMORY = 96 * 1024
 STAGES = 3
 
 
-def tensor_core_products(problem: ConvProblem) -> int:
+def tensor_core_products(problem: ConvProblem, transform: Transform) -> int:
     """Return PRODUCTS of gpu_mma.h: how many make one as precise as the problem wants."""
-    return 1 if problem.allow_tf32 else 3
+    return 1 if multiplies_in_tf32(problem, transform) else 3
 
 
 @dataclass(frozen=True, slots=True)

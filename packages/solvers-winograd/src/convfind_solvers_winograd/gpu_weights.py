@@ -357,7 +357,7 @@ def _multiplied(
         *(tile, a, b, sums),
         parts=sizes.parts,
         add=add,
-        products=tensor_core_products(sizes.problem),
+        products=tensor_core_products(sizes.problem, sizes.transform),
         spans=sizes.transform.n,
         ends=tuple(map(i32, (sizes.problem.groups, *sizes.cover.ends[:3]))),
     )

@@ -10,6 +10,7 @@ from convfind.solver.defines import DefineValue, make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, ScalarArg, i32
+from convfind_solvers_winograd.applicability import multiplies_in_tf32
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.gpu_product import Tile
 from convfind_solvers_winograd.gpu_weights_cover import Cover
@@ -42,9 +43,10 @@ STREAM_RATES = {
 def stream_tiles(problem: ConvProblem, transform: Transform, target: Target) -> list[Tile]:
     """Return those that a problem may have on a device.
 
-    Split floats must be precise enough; where TF32 is allowed, other products are quicker.
+    Split floats must be precise enough; where one product of TF32 is enough, that is quicker.
     """
-    if problem.allow_tf32 or problem.reduction < _SHORTEST[transform.m, transform.r]:
+    is_short = problem.reduction < _SHORTEST[transform.m, transform.r]
+    if is_short or multiplies_in_tf32(problem, transform):
         return []
     return [tile for tile in STREAM_RATES if tile.fits(target)]
 

@@ -9,6 +9,8 @@ from convfind.solver.defines import DefineValue, make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, i32, i64
+from convfind_solvers_winograd.applicability import multiplies_in_tf32
+from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.gpu_product import RATES, SPLIT_UNIT, Tile
 from convfind_solvers_winograd.gpu_sizes import ConvSizes
 
@@ -23,12 +25,12 @@ _LOCAL_MEMORY = 224 * 1024
 _FEWEST_STAGES, _MOST_STAGES = 3, 6
 
 
-def splits(problem: ConvProblem, *, channels_last: bool) -> bool:
+def splits(problem: ConvProblem, transform: Transform, *, channels_last: bool) -> bool:
     """Say whether the data's rows run along the sum, and split floats are precise enough.
 
-    Where TF32 is allowed, one product of `gpu_product_mma.cl` is enough instead.
+    Where TF32 is, too, one product of `gpu_product_mma.cl` is enough instead.
     """
-    if not channels_last or problem.allow_tf32:
+    if not channels_last or multiplies_in_tf32(problem, transform):
         return False
     return problem.reduction >= _SHORTEST[max(problem.filter)]
 
