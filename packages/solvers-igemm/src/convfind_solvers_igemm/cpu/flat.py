@@ -11,7 +11,7 @@ from convfind_solvers_igemm.cpu.conv import ChannelsLast, Costs
 from convfind_solvers_igemm.cpu.geometry import Geometry
 
 #: The level-1 cache holds a block of a panel beside the positions of a tile.
-_DEPTH = 320
+_DEPTH = 384
 
 
 class ChannelsLastFlatForward(ChannelsLast):

@@ -13,6 +13,7 @@
 
 #define CHUNK 96              // positions that are computed before others are read, at most: multiple of 4 * MR
 #define CACHED_FLOATS 65536   // of them that stay in the level-2 cache
+#define FEW 64                // positions that are one chunk, however many floats they have
 
 // Positions of the next of so many that are left: tiles are about as high as each other.
 INLINE int next_height(int left) {
@@ -35,8 +36,10 @@ INLINE void tile(const int height, const int rows, const bool first, const bool 
 #pragma unroll
   for (int i = 0; i < rows; i++) {
     __global float *to = y + (long)min(i, height - 1) * filters;
-    PREFETCH(to);
-    PREFETCH_Z(to, epilogue);
+    if (last) {
+      PREFETCH(to);
+      PREFETCH_Z(to, epilogue);
+    }
 #pragma unroll
     for (int j = 0; j < VECTORS; j++)
       sum[i][j] = first ? (float16)(0.0f) : vload16(min(i, height - 1) * VECTORS + j, sums);
@@ -178,7 +181,9 @@ __kernel ONE_ITEM void igemm_cpu_flat(__global const float *restrict x, __global
   const int k0 = get_global_id(1) * strip, k1 = min(filters, k0 + strip);
   const int blocks = max(1, (channels + DEPTH - 1) / DEPTH), block = (channels + blocks - 1) / blocks;
   float sums[CHUNK * NR] __attribute__((aligned(64)));
-  const int chunk = clamp(CACHED_FLOATS / max(1, channels) / MR * MR, 4 * MR, CHUNK);
+  // A second chunk would read the weights again, which come from farther away than a few positions do.
+  const int cached = clamp(CACHED_FLOATS / max(1, channels) / MR * MR, 4 * MR, CHUNK);
+  const int chunk = end - begin <= FEW ? FEW : cached;
   for (int from = begin; from < end; from += chunk) {
     const int behind = min(end, from + chunk);
     // Of the weights, which are in no cache before the first chunk; one tile reads them in order anyway.
