@@ -204,6 +204,28 @@ def test_a_nan_stays_one_and_infinity_does_what_it_should(
     assert result[0, 1] == (6.0 if activation == "CLIP" else np.inf)
 
 
+@pytest.mark.parametrize("activation", ["SIGMOID", "SILU", "GELU_TANH", "MISH"])
+def test_exponentials_of_vectors_are_right_from_end_to_end(
+    device: OpenCLDevice, activation: str
+) -> None:
+    if device.target.kind.value != "cpu":
+        pytest.skip("vectors are for CPUs")
+    case = Case(alpha=1.0, beta=0.0, has_bias=False, has_z=False, activation=activation)
+    sums = np.linspace(-95.0, 95.0, ROWS * 256).astype(np.float32).reshape(ROWS, 256)
+    sums[0, :8] = (np.nan, np.inf, -1e30, 0.0, 1e-30, -1e-30, 88.4, -88.4)
+    zeros = np.zeros_like(sums)
+    result = run(device, "along_channels", case, sums, zeros[0], zeros)
+    assert np.isnan(result[0, 0])
+    assert result[0, 1] == (1.0 if activation == "SIGMOID" else np.inf)
+    with np.errstate(over="ignore", invalid="ignore"):
+        expected = case.expected(sums, zeros[0], zeros)
+    within = np.isfinite(sums)
+    np.testing.assert_allclose(result[within], expected[within], rtol=2e-6, atol=1e-6)
+    tiny = within & (sums < -2.0) & (sums > -80.0)
+    if activation in ("SIGMOID", "SILU"):
+        np.testing.assert_allclose(result[tiny], expected[tiny], rtol=4e-7)
+
+
 @pytest.mark.parametrize("has_z", [False, True])
 @pytest.mark.parametrize("has_bias", [False, True])
 @pytest.mark.parametrize("activation", [None, "LEAKY"])

@@ -57,6 +57,9 @@
 #define CF_MATH_FLOAT32(function) function##f
 #define CF_MATH_FLOAT64(function) function
 #endif
+#ifndef CF_EXP
+#define CF_EXP(x) CF_MATH(exp)(x)  // in activations: a kernel may bring one of its own
+#endif
 #define CF_LITERAL(number) CF_JOIN(CF_LITERAL_, CF_ARITHMETIC)(number)
 #define CF_LITERAL_FLOAT32(number) number##f
 #define CF_LITERAL_FLOAT64(number) number
@@ -72,9 +75,9 @@
 #define CF_BODY_OF_CLIP(type) return CF_BETWEEN(type, a, x, b);
 #define CF_BODY_OF_LEAKY(type) return x < (type)(0) ? a * x : x;
 #define CF_BODY_OF_ELU(type) return x > (type)(0) ? x : a * CF_MATH(expm1)(x);
-#define CF_BODY_OF_SIGMOID(type) return 1 / (1 + CF_MATH(exp)(-x));
+#define CF_BODY_OF_SIGMOID(type) return 1 / (1 + CF_EXP(-x));
 #define CF_BODY_OF_TANH(type) return b * CF_MATH(tanh)(a * x);
-#define CF_BODY_OF_SILU(type) return x / (1 + CF_MATH(exp)(-x));
+#define CF_BODY_OF_SILU(type) return x / (1 + CF_EXP(-x));
 #define CF_BODY_OF_HARD_SWISH(type)            \
   const type factor = x / 6 + CF_LITERAL(0.5); \
   return x * CF_BETWEEN(type, 0, factor, 1);
@@ -84,10 +87,10 @@
 #define CF_BODY_OF_GELU_ERF(type) return CF_LITERAL(0.5) * x * CF_MATH(erfc)(CF_LITERAL(-0.70710678118654752) * x);
 // (1 + tanh(t)) / 2 is the sigmoid of 2 t.
 #define CF_BODY_OF_GELU_TANH(type) \
-  return x / (1 + CF_MATH(exp)(CF_LITERAL(-1.5957691216057308) * x * (1 + CF_LITERAL(0.044715) * x * x)));
+  return x / (1 + CF_EXP(CF_LITERAL(-1.5957691216057308) * x * (1 + CF_LITERAL(0.044715) * x * x)));
 // With e = exp(x) the factor is (e^2 + 2 e) / (e^2 + 2 e + 2), which above 20 is 1.
 #define CF_BODY_OF_MISH(type)                                 \
-  const type e = CF_MATH(exp)(CF_BETWEEN(type, x, x, 20));    \
+  const type e = CF_EXP(CF_BETWEEN(type, x, x, 20));          \
   return x * (e * (e + 2) / (e * (e + 2) + 2));
 #define CF_BODY_OF_SOFTPLUS(type) \
   const type t = a * x;           \
