@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -85,3 +87,20 @@ def test_a_gpu_draws_the_timed_tensors_once_and_only_where_they_fit(
     bench.make_ready(verify=True)
     assert len(draws) == drawn
     assert (bench.sets[0] is bench.first) == (not drawn)
+
+
+def test_memory_goes_with_the_workbench(convfind_device: Device) -> None:
+    """At once: until the collector comes by, the tensors of several problems would pile up."""
+    gpu = as_gpu(convfind_device, compute_units=8)
+    kernels = KernelCache(gpu, BinaryStore.open(None), 1)
+    session = Session(gpu, default_registry(), FindDb.open(None), kernels)
+    problem = ConvProblem.forward(x=(2, 8, 40, 40), w=(16, 8, 3, 3), padding=1)
+    bench = Workbench(problem, session, constant_weights=False)
+    bench.make_ready(verify=True)
+    gone = weakref.ref(bench.sets[0].draw), weakref.ref(bench)
+    gc.disable()
+    try:
+        del bench
+        assert [one() for one in gone] == [None, None]
+    finally:
+        gc.enable()

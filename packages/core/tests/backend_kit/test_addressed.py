@@ -56,6 +56,34 @@ def test_another_library_uses_the_memory_in_place() -> None:
     assert array.tolist() == [[1, 2, 3], [4, 5, 6]]
 
 
+def test_memory_that_the_collector_finds_in_a_circle_is_freed_once() -> None:
+    class Holder:
+        """Somebody who holds a buffer, and so himself."""
+
+    pool = HostPool()
+    holder: Any = Holder()
+    holder.itself, holder.buffer = holder, buffer_of(pool, 1000)
+    address = holder.buffer.address
+    del holder
+    gc.collect()
+    assert pool.freed == []
+    again = buffer_of(pool, 1000)
+    assert again.address == address
+    del again
+    pool.clear()
+    assert pool.freed == [address]
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_pool_does_not_hold_what_came_back(is_shared: bool) -> None:
+    pool = HostPool()
+    buffer = buffer_of(pool, 1000)
+    address, buffer.block.is_shared = buffer.address, is_shared
+    del buffer
+    pool.clear()
+    assert pool.freed == [address]
+
+
 @pytest.mark.parametrize(("stream", "held_back"), [(None, []), (7, []), (8, [8]), (-1, [])])
 def test_memory_that_other_streams_read_is_not_reused(
     stream: int | None, held_back: list[int]

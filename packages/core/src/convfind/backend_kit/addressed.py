@@ -113,7 +113,9 @@ class AddressPool(BufferPool[AddressBlock]):
 
     def give(self, block: AddressBlock) -> None:
         """Take memory back, unless work on other streams may still use it."""
-        if not block.is_shared:
+        if block.is_shared:
+            self.forget(block)
+        else:
             super().give(block)
 
     def clear(self) -> None:

@@ -29,6 +29,9 @@ class BufferPool(ABC, Generic[BlockT]):
         self._lock = Lock()
         self._idle: list[BlockT] = []  # longest idle first
         self._returned: deque[BlockT] = deque()
+        # By serial, and held: where the collector finds a buffer in a circle, it finalises all that
+        # only the circle holds, and so would free the very memory that the buffer gives back.
+        self._used: dict[int, BlockT] = {}
 
     @abstractmethod
     def create(self, size: int) -> BlockT:
@@ -40,6 +43,11 @@ class BufferPool(ABC, Generic[BlockT]):
 
     def take(self, size: int) -> BlockT:
         """Return memory of at least ``size`` bytes with undefined contents."""
+        block = self._found(size)
+        self._used[block.serial] = block
+        return block
+
+    def _found(self, size: int) -> BlockT:
         capacity = size_class(size)
         if self._largest is not None:
             if size > self._largest:
@@ -62,12 +70,17 @@ class BufferPool(ABC, Generic[BlockT]):
 
     def give(self, block: BlockT) -> None:
         """Take memory back. Called by finalisers, so at any moment, even inside another method."""
+        self.forget(block)
         self._returned.append(block)
         if self._lock.acquire(blocking=False):
             try:
                 self._sort_in()
             finally:
                 self._lock.release()
+
+    def forget(self, block: BlockT) -> None:
+        """Let memory that was taken go its own way."""
+        self._used.pop(block.serial, None)
 
     def clear(self) -> None:
         """Free everything idle."""

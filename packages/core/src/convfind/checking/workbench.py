@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ class Workbench:
             _ = self.sets
         elif self._is_on_gpu and self._copies and self._timed is None:
             # The host draws these while the device computes what is right for the first.
-            self._timed = Begun(self._timed_draw)
+            self._timed = Begun(_timed_draw(self._problem))
         if verify:
             _ = self._readback
             is_right = self.first.draw.make_ready(self._assistant(self.first))
@@ -129,7 +130,7 @@ class Workbench:
         copies = self._copies
         if not copies:
             return (self.first,)
-        draw = self._timed_draw() if self._timed is None else self._timed.result()
+        draw = _timed_draw(self._problem)() if self._timed is None else self._timed.result()
         return tuple(TensorSet(self._device, draw, self.fingerprints) for _ in range(copies))
 
     @property
@@ -140,9 +141,6 @@ class Workbench:
         if target.global_memory:
             copies = min(copies, target.global_memory // (4 * traffic) - 1)
         return max(copies, 0)
-
-    def _timed_draw(self) -> Draw:
-        return timed_draw(self._problem, int(np.random.default_rng().integers(2**32)))
 
     def next_set(self) -> TensorSet:
         """The copy that was used longest ago, whichever candidate used it.
@@ -216,6 +214,11 @@ class Workbench:
         candidate.check_memory()
         results = place.outcome(self._readback)
         return {name: copied(result) for name, result in results.items()}, solver
+
+
+def _timed_draw(problem: Problem) -> Callable[[], Draw]:
+    """Return what draws; it does not hold the workbench, whose memory would outlive its use."""
+    return partial(timed_draw, problem, int(np.random.default_rng().integers(2**32)))
 
 
 @dataclass(frozen=True, slots=True)
