@@ -1,4 +1,4 @@
-"""The records that packages of solvers ship: layers measured, and each family's results packed.
+"""The records that packages of solvers ship: layers measured, and each package's results packed.
 
     python benchmarks/system_databases.py measure LAYERS... --device opencl:nvidia --to measured
     python benchmarks/system_databases.py pack measured --identity H200 --name h200
@@ -27,13 +27,14 @@ from convfind_finddb_tools.entry import own_entries
 from convfind_finddb_tools.removal import remove
 
 _PACKAGES = Path(__file__).parents[1] / "packages"
-#: The packages by the algorithm of their solvers.
-_FAMILIES = {
-    "gemm": "backend-opencl/src/convfind_backend_opencl",
-    "implicit-gemm": "solvers-igemm/src/convfind_solvers_igemm",
-    "winograd": "solvers-winograd/src/convfind_solvers_winograd",
-    "direct": "solvers-direct/src/convfind_solvers_direct",
-    "fft": "solvers-fft/src/convfind_solvers_fft",
+#: The packages that ship records, by the distributions whose solvers these are of.
+_DISTRIBUTIONS = {
+    "convfind-backend-cuda": "backend-cuda/src/convfind_backend_cuda",
+    "convfind-backend-opencl": "backend-opencl/src/convfind_backend_opencl",
+    "convfind-solvers-igemm": "solvers-igemm/src/convfind_solvers_igemm",
+    "convfind-solvers-winograd": "solvers-winograd/src/convfind_solvers_winograd",
+    "convfind-solvers-direct": "solvers-direct/src/convfind_solvers_direct",
+    "convfind-solvers-fft": "solvers-fft/src/convfind_solvers_fft",
 }
 _PATH = click.Path(path_type=Path)
 
@@ -89,14 +90,25 @@ def _problems(file: Path, batch: int | None) -> list[ConvProblem]:
 @click.option("--identity", required=True, help="A part of the device's, as in the database.")
 @click.option("--name", required=True, help="Of the packs, without the suffix.")
 def pack(database: Path, identity: str, name: str) -> None:
-    """Write each family's results in DATABASE into its package: of solvers as they are now."""
+    """Write results in DATABASE into the packages of their solvers, as these are now."""
     _remove_outdated(database)
-    for algorithm, package in _FAMILIES.items():
+    for distribution, package in _DISTRIBUTIONS.items():
+        if not _has_records(database, distribution):
+            continue
         folder = _PACKAGES / package / "databases"
         folder.mkdir(exist_ok=True)
-        words = ["db", "pack", str(database), "--device", identity, "--algorithm", algorithm]
+        words = ["db", "pack", str(database), "--device", identity, "--package", distribution]
         if code := _convfind(*words, "--output", str(folder / f"{name}.lmdb")):
             sys.exit(code)
+
+
+def _has_records(database: Path, distribution: str) -> bool:
+    with Snapshot(database) as snapshot:
+        return any(
+            one.record is not None and one.record.package.partition(" ")[0] == distribution
+            for entry in own_entries(snapshot)
+            for one in entry.results
+        )
 
 
 def _remove_outdated(database: Path) -> None:

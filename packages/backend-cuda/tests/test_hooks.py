@@ -9,8 +9,11 @@ import sys
 import pytest
 from cuda.bindings.driver import CUresult
 
+from convfind.device.target import DeviceKind, Target
 from convfind.errors import BackendUnavailableError, DeviceError, LaunchError
+from convfind.finddb import FindDb
 from convfind.plugins.registry import default_registry
+from convfind.problem import ConvProblem
 from convfind_backend_cuda import CudaBackend, cublas
 from convfind_backend_cuda.errors import checked, failure
 
@@ -32,6 +35,25 @@ def test_the_backend_and_its_solvers_are_registered() -> None:
     assert {"cuda-gemm-pointwise-fwd", "cuda-gemm-im2col-bwd-weights"} <= {
         solver.solver_id for solver in registry.solvers
     }
+
+
+def test_records_of_an_h200_are_shipped_by_all_packages_that_win_there() -> None:
+    registry = default_registry()
+    cuda = [path for path in registry.system_databases() if path.name == "h200-cuda.lmdb"]
+    assert len(cuda) == 4
+    target = Target(
+        *("cuda", "NVIDIA H200", DeviceKind.GPU, "NVIDIA", "CUDA", "sm_90", 132, "NVRTC 13.0")
+    )
+    problem = ConvProblem.forward(x=(64, 64, 56, 56), w=(64, 64, 3, 3), padding=1, layout="NHWC")
+    with FindDb.open(None, cuda) as database:
+        stored = database.lookup(target, problem)
+    assert stored is not None
+    families = {record.package.partition(" ")[0] for record in stored.entry.records}
+    assert families >= {"convfind-backend-cuda", "convfind-solvers-igemm"}
+    for record in stored.entry.records:
+        solver = registry.find_solver(record.solver)
+        assert solver is not None
+        assert record.solver_version == solver.version
 
 
 def test_registering_imports_no_cuda() -> None:

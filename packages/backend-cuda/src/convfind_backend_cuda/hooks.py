@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from convfind.plugins import hookimpl
@@ -29,3 +30,9 @@ def convfind_register_solvers(register: SolverRegistry) -> None:
             "cuda", features=["cublas"], dtypes=(*DTYPES, DataType.FLOAT64), int8_multiple=4
         )
     )
+
+
+@hookimpl
+def convfind_system_databases() -> list[Path]:
+    """Name what was measured of the GEMM solvers on devices and packed into the package."""
+    return sorted((Path(__file__).parent / "databases").glob("*.lmdb"))
