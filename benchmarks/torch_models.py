@@ -6,11 +6,11 @@
 
 Peers: eager in both memory formats, and PyTorch's compiler, for inference with freezing. Convfind:
 ``torch.compile(backend="convfind")`` for inference, ``convfind_torch.convert`` for training, on a
-GPU also the compiler, in both memory formats on a CPU and channels last on a GPU. Medians in ms,
-model by model; what is measured is written at once, also after an interrupt. Finds take most of a
-first run: each form of a model gets a budget for them, and what was found is in the database of the
-next form and the next run. ``table`` is the rows that a GPU is judged by, as many as the minutes
-allow.
+GPU also the compiler, which replays CUDA graphs in one of its forms, as PyTorch's does, in both
+memory formats on a CPU and channels last on a GPU. Medians in ms, model by model; what is measured
+is written at once, also after an interrupt. Finds take most of a first run: each form of a model
+gets a budget for them, and what was found is in the database of the next form and the next run.
+``table`` is the rows that a GPU is judged by, as many as the minutes allow.
 """
 
 from __future__ import annotations
@@ -196,11 +196,16 @@ def _training(model: nn.Module, x: torch.Tensor, row: Row, given: argparse.Names
             runs[f"convfind {word}"] = _step(converted, image, row, given)
             if given.device == "cuda":
                 find = {"time_budget": each, **({"mode": given.mode} if given.mode else {})}
-                compiled = torch.compile(copy.deepcopy(own), backend="convfind", options=find)
-                runs[f"convfind compiled {word}"] = _step(compiled, image, row, given)
+                for name, graphs in (("compiled", False), ("replayed", True)):
+                    options = {**find, "cuda_graphs": graphs}
+                    compiled = torch.compile(
+                        copy.deepcopy(own), backend="convfind", options=options
+                    )
+                    runs[f"convfind {name} {word}"] = _step(compiled, image, row, given)
     if given.device == "cuda":
-        compiled = torch.compile(copy.deepcopy(model).train())
-        runs["compiled"] = _step(compiled, x, row, given)
+        for name, mode in (("compiled", "default"), ("replayed", "reduce-overhead")):
+            compiled = torch.compile(copy.deepcopy(model).train(), mode=mode)
+            runs[name] = _step(compiled, x, row, given)
     return runs
 
 
@@ -257,7 +262,7 @@ def _interleaved(runs: Runs, given: argparse.Namespace, row: Row) -> dict[str, l
     """Return milliseconds of each; fewer where time or the user's patience ends."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     try:
-        for _ in range(2):  # finds, compilers, caches
+        for _ in range(3):  # finds, compilers, caches, recordings of graphs
             for name, run in runs.items():
                 seconds = _timed(run, given.device) / 1e3
                 print(f"{row}, {name}: warm-up took {seconds:.1f} s", file=sys.stderr, flush=True)
