@@ -83,7 +83,7 @@ class Engine:
         if route is None:
             route = self._shared(form, call)
             if route.is_final:
-                layer.know(form, route)
+                layer.known.put(form, route)
             if route not in layer.routes:
                 self.note(layer, route)
         route.calls += 1
@@ -152,7 +152,7 @@ class Engine:
             left = self._slower_with_gradients(call, needs, ours.place, recorded)
             for route, calls in zip(routes, counts, strict=True):
                 route.calls = calls
-        layer.leave((form, needs), left)
+        layer.left.put((form, needs), left)
         return left
 
     def _slower_with_gradients(

@@ -205,11 +205,11 @@ def _known_result(
         return None
     route.calls += 1
     if not route.is_ours:
-        layer.leave_aside(form, route)
+        layer.aside.put(form, route)
         return route
     y = engine().computed(call, route)
     if (quick := QuickCall.of(call, route, engine().bound)) is not None:
-        layer.hasten(form, quick)
+        layer.quick.put(form, quick)
     return y
 
 
@@ -278,7 +278,7 @@ def eagerly(
             if step is None or left is None:  # not decided yet
                 return recorded(step, call)
             step = replace(step, left=left)
-            layer.hasten_step(key, step)
+            layer.steps.put(key, step)
         y = _stepped(x, w, b, geometry, layer, step)
         return torch.convolution(x, w, b, *geometry) if isinstance(y, Route) else y
     constant = layer.options.policy.constant_weights and not torch.is_grad_enabled()

@@ -45,7 +45,7 @@ def _convolution(
         y = engine().computed(call, route)
         quick = QuickCall.of(call, route, engine().bound)
         if quick is not None and quick.bound is None:  # else weights would stay for ever
-            call.layer.hasten(form, quick)
+            call.layer.quick.put(form, quick)
     return y
 
 
@@ -74,7 +74,7 @@ def _gradient(call: Call, dy: torch.Tensor) -> torch.Tensor:
         read = {"w": w} if call.direction is Direction.BACKWARD_DATA else {"x": x}
         kernels = ReadyWay.of(route, None, read)
         if kernels is not None:
-            layer.hasten_gradient(form, kernels)
+            layer.gradients.put(form, kernels)
     return gradient
 
 
