@@ -74,15 +74,15 @@ def error_factor(transform: Transform, axes: int = 2) -> float:
     return 1.0 + (transform.growth / sqrt(transform.r)) ** axes
 
 
-def multiplies_in_tf32(problem: ConvProblem, transform: Transform) -> bool:
+def multiplies_in_tf32(problem: ConvProblem, transform: Transform, axes: int = 2) -> bool:
     """Say whether products rounded to TF32 are allowed, and precise enough behind a transform.
 
     The bound allows a plain sum's error of TF32 times `error_factor`. A transform makes the
-    roundings of its own factors grow by the growth along both axes; measured on an H200, 0.25 to
+    roundings of its own factors grow by the growth along its axes; measured on an H200, 0.25 to
     0.32 of that is what errors are relative to the roundings that the bound counts.
     """
-    grown = transform.growth**2
-    return problem.allow_tf32 and grown <= _TF32_GROWTH * error_factor(transform)
+    grown = transform.growth**axes
+    return problem.allow_tf32 and grown <= _TF32_GROWTH * error_factor(transform, axes)
 
 
 def error_bound(transform: Transform, problem: ConvProblem, axes: int = 2) -> float:

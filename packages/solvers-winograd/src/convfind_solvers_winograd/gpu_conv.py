@@ -56,7 +56,7 @@ class ConvSolver(GpuSolver, TunableSolver):
             lambda c: fits_channels(Tile.of(c), geometry(problem).channels),
             "filters that are held fit into local memory",
         )
-        split = splits(problem, self.transform, channels_last=self.channels_last)
+        split = splits(problem, self.transform, self.axes, channels_last=self.channels_last)
         return SearchSpace((*PARAMETERS, CHUNK), (*constraints(target, split=split), takes))
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
@@ -84,7 +84,7 @@ class ConvSolver(GpuSolver, TunableSolver):
             DILATED=max(problem.dilation) > 1,
             **Epilogue.of(problem).defines,
         )
-        products = tensor_core_products(problem, self.transform)
+        products = tensor_core_products(problem, self.transform, self.axes)
         steps: list[Launch] = []
         for first in range(0, sizes.shape.images, sizes.images):
             images = min(sizes.images, sizes.shape.images - first)
@@ -124,7 +124,7 @@ class ConvSolver(GpuSolver, TunableSolver):
             read = memory_seconds(sizes.region_bytes[1], target, BANDWIDTH_SHARE)
             return parts * (sizes.product.seconds(tile, 1, target.compute_units) + read)
 
-        split = splits(problem, self.transform, channels_last=self.channels_last)
+        split = splits(problem, self.transform, self.axes, channels_last=self.channels_last)
         channels = geometry(problem).channels
         found = (t for t in tiles(target, split=split) if fits_channels(t, channels))
         return min(((seconds(tile), tile) for tile in found), key=lambda choice: choice[0])

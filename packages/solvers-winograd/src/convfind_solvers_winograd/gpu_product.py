@@ -27,9 +27,9 @@ _NVIDIA_LOCAL_MEMORY = 96 * 1024
 STAGES = 3
 
 
-def tensor_core_products(problem: ConvProblem, transform: Transform) -> int:
+def tensor_core_products(problem: ConvProblem, transform: Transform, axes: int = 2) -> int:
     """Return PRODUCTS of gpu_mma.h: how many make one as precise as the problem wants."""
-    return 1 if multiplies_in_tf32(problem, transform) else 3
+    return 1 if multiplies_in_tf32(problem, transform, axes) else 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,12 +25,12 @@ _LOCAL_MEMORY = 224 * 1024
 _FEWEST_STAGES, _MOST_STAGES = 3, 6
 
 
-def splits(problem: ConvProblem, transform: Transform, *, channels_last: bool) -> bool:
+def splits(problem: ConvProblem, transform: Transform, axes: int, *, channels_last: bool) -> bool:
     """Say whether the data's rows run along the sum, and split floats are precise enough.
 
     Where TF32 is, too, one product of `gpu_product_mma.cl` is enough instead.
     """
-    if not channels_last or multiplies_in_tf32(problem, transform):
+    if not channels_last or multiplies_in_tf32(problem, transform, axes):
         return False
     return problem.reduction >= _SHORTEST[max(problem.filter)]
 
