@@ -21,7 +21,7 @@ _MOST = 512
 
 
 class Remembered(dict[Hashable, Kept]):
-    """What is known of forms. Forms without end are forgotten all at once."""
+    """Knowledge by the form of a call. Forms without end are forgotten all at once."""
 
     def put(self, form: Hashable, known: Kept) -> None:
         """Remember what is known of a form."""
