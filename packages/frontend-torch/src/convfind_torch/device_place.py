@@ -138,21 +138,10 @@ class DevicePlace(Place):
             trim()
 
 
-class DeviceRun(AddressedRun):
+class DeviceRun(AddressedRun[DevicePlace]):
     """A prepared convolution on tensors of a GPU, by their addresses."""
 
-    __slots__ = ("__weakref__", "_at_addresses", "_lock", "_place", "_scratch", "_usual")
-
-    def __init__(
-        self,
-        place: DevicePlace,
-        at_addresses: Callable[[Sequence[int]], None],
-        usual: Run,
-        scratch: int,
-    ) -> None:
-        """Keep what enqueues at addresses, what runs anywhere, and the bytes of the workspace."""
-        self._place, self._lock = place, place.lock
-        self._at_addresses, self._usual, self._scratch = at_addresses, usual, scratch
+    __slots__ = ()
 
     def __call__(self, tensors: Sequence[torch.Tensor], out: torch.Tensor) -> None:
         """Enqueue the computation of ``out`` from dense tensors in the problem's order."""

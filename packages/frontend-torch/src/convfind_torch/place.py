@@ -6,7 +6,7 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 
@@ -17,10 +17,24 @@ from convfind.handle.convolution import Convolution
 Run = Callable[[Sequence[torch.Tensor], torch.Tensor], None]
 
 
-class AddressedRun(ABC):
+PlaceT = TypeVar("PlaceT", bound="Place")
+
+
+class AddressedRun(ABC, Generic[PlaceT]):
     """A prepared convolution on dense tensors, by their addresses."""
 
-    __slots__ = ()
+    __slots__ = ("__weakref__", "_at_addresses", "_lock", "_place", "_scratch", "_usual")
+
+    def __init__(
+        self,
+        place: PlaceT,
+        at_addresses: Callable[[Sequence[int]], None],
+        usual: Run,
+        scratch: int,
+    ) -> None:
+        """Keep what runs at addresses, what runs anywhere, and the bytes of the workspace."""
+        self._place, self._lock = place, place.lock
+        self._at_addresses, self._usual, self._scratch = at_addresses, usual, scratch
 
     @abstractmethod
     def __call__(self, tensors: Sequence[torch.Tensor], out: torch.Tensor) -> None:

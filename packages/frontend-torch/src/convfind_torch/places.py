@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -95,21 +95,10 @@ class HostPlace(Place):
         """Do nothing: on the host calls return when they are done."""
 
 
-class HostRun(AddressedRun):
+class HostRun(AddressedRun[HostPlace]):
     """A prepared convolution on tensors of the host, by their addresses."""
 
-    __slots__ = ("__weakref__", "_at_addresses", "_lock", "_place", "_scratch", "_usual")
-
-    def __init__(
-        self,
-        place: HostPlace,
-        at_addresses: Callable[[Sequence[int]], None],
-        usual: Run,
-        scratch: int,
-    ) -> None:
-        """Keep what runs at addresses, what runs anywhere, and the bytes of the workspace."""
-        self._place, self._lock = place, place.lock
-        self._at_addresses, self._usual, self._scratch = at_addresses, usual, scratch
+    __slots__ = ()
 
     def __call__(self, tensors: Sequence[torch.Tensor], out: torch.Tensor) -> None:
         """Compute ``out`` from dense tensors in the problem's order, and wait."""

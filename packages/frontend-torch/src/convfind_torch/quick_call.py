@@ -31,7 +31,7 @@ class ReadyWay:
 
     route: Route
     way: Way
-    run: AddressedRun
+    run: AddressedRun[Any]
     y: tuple[Sequence[int], Sequence[int]]  # shape and strides
 
     @classmethod
