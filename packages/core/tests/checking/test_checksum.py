@@ -99,3 +99,18 @@ def test_int8_sums_are_compared_exactly() -> None:
     assert checksum.allows(checksum.error_of(right), error_bound(problem))
     right[0, 0, 0, 0] += 1
     assert not checksum.allows(checksum.error_of(right), error_bound(problem))
+
+
+@pytest.mark.parametrize("direction", [Direction.FORWARD, Direction.BACKWARD_DATA])
+def test_filters_may_add_up_to_nearly_nothing(direction: Direction) -> None:
+    forward = ConvProblem.forward((4, 1, 12, 12), (4, 1, 1, 1))
+    if direction is Direction.BACKWARD_DATA:
+        forward = ConvProblem.forward((4, 4, 12, 12), (1, 4, 1, 1))
+    problem = forward.with_direction(direction)
+    signs = np.random.default_rng(1).choice(np.array([-1.0, 1.0]), 4)
+    first, _ = random_data(problem, 8)
+    w = (signs * [0.7, -0.9, 0.6, -0.4 + 1e-3]).astype(np.float32).reshape(problem.w_shape)
+    checksum, right = result_of(problem, (first, w))
+    assert checksum.allows(checksum.error_of(right), error_bound(problem))
+    right[0, 0, 0, 0] += 0.5
+    assert not checksum.allows(checksum.error_of(right), error_bound(problem))

@@ -5,7 +5,9 @@ the sum of the filters gives (of backward-weights: the sum of the gradient's cha
 as many products as one channel. Nobody who computes a result knows the signs, so an error anywhere
 in it stays in the sum, where those of rounding grow by the square root of the channels, as the
 results do. Relative to the results the bounds are therefore those of `checking.accuracy`. Twice as
-much is allowed, and 10^(4/m) times as much for m sums, which may all be nearly 0 by chance.
+much is allowed, and 10^(4/m) times as much for m sums, which may all be nearly 0 by chance. So may
+sums of any number if those of the filters are few, one for each tap and channel that is read: then
+m counts these.
 
 The products are formed another way than in `checking.reference`: first those of each tap with all
 data, in one matrix product, then the sum of the taps, each of them moved to where it belongs.
@@ -92,7 +94,15 @@ class Checksum:
         own = ROUNDING_SPREAD * math.sqrt(added) * UNIT_ROUNDOFF[DataType.FLOAT64]
         if self._problem.dtype is DataType.INT8:
             own = 0.0
-        return check_error(error, loosened(bound, self._expected.size, own))
+        return check_error(error, _loosened(bound, self._independent, own))
+
+    @property
+    def _independent(self) -> int:
+        """How many of the numbers that chance makes are behind the sums: what is added up first."""
+        problem = self._problem
+        added_up = "y" if problem.direction is Direction.BACKWARD_WEIGHTS else "w"
+        each = math.prod(problem.shape(added_up)) * problem.groups // self._signs.size
+        return min(each, self._expected.size)
 
     @property
     def _is_backward_data(self) -> bool:
@@ -167,7 +177,7 @@ class Checksum:
         return (slice(image, image + images) for image in range(0, len(data), images))
 
 
-def loosened(bound: ErrorReport, count: int, more: float = 0.0) -> ErrorReport:
+def _loosened(bound: ErrorReport, count: int, more: float) -> ErrorReport:
     """Return a bound for so many numbers that may all be nearly 0 by chance."""
     few = 10.0 ** (4.0 / max(count, 1))
     return ErrorReport(

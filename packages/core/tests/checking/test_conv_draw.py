@@ -1,0 +1,53 @@
+"""A draw of a convolution: right results pass each check of any draw, wrong ones none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from convfind.checking.conv_draw import ConvDraw
+from convfind.checking.reference import reference_convolution
+from convfind.errors import VerificationError
+from convfind.problem import ConvProblem
+from convfind.runtime.tensors import tensor_view
+from convfind.testing.solvers import MockDynamic
+from convfind.types import DataType, Direction
+
+PLAIN = ConvProblem.forward((1, 1, 5, 5), (4, 1, 1, 1))
+
+
+def right_result(draw: ConvDraw, problem: ConvProblem) -> np.ndarray[Any, Any]:
+    """The right result, rounded once."""
+    first, second = (
+        tensor_view(problem, name, draw.memory[name]) for name in problem.direction.reads
+    )
+    writes = problem.direction.writes
+    before = tensor_view(problem, writes, draw.before[writes])
+    right = reference_convolution(problem, first, second, before)
+    return right.astype(problem.tensor_dtype(writes).numpy)
+
+
+@pytest.mark.parametrize("direction", Direction)
+@pytest.mark.parametrize("channels", [1, 2])
+def test_few_numbers_are_right_again(direction: Direction, channels: int) -> None:
+    forward = ConvProblem.forward((1, channels, 5, 5), (4, channels, 1, 1))
+    problem = forward.with_direction(direction)
+    for seed in range(300):
+        draw = ConvDraw(problem, seed, "uniform")
+        draw.make_ready_again()
+        draw.check_again({problem.direction.writes: right_result(draw, problem)}, MockDynamic())
+
+
+@pytest.mark.parametrize("dtype", [DataType.FLOAT32, DataType.FLOAT64])
+@pytest.mark.parametrize("beta", [0.0, 1.0])
+def test_small_errors_in_few_numbers_are_seen_again(dtype: DataType, beta: float) -> None:
+    problem = replace(PLAIN, dtype=dtype, y_dtype=dtype, beta=beta)
+    draw = ConvDraw(problem, 1, "uniform")
+    draw.make_ready_again()
+    wrong = right_result(draw, problem)
+    wrong[0, 2, 3, 3] += 1e-5
+    with pytest.raises(VerificationError, match="right at first, and wrong when it was timed"):
+        draw.check_again({"y": wrong}, MockDynamic())
