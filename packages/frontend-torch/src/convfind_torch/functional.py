@@ -15,22 +15,15 @@ import torch
 from torch.nn.parameter import Parameter
 
 from convfind.types import Direction
-from convfind_torch.autograd import Convolution, recorded
+from convfind_torch.autograd import recorded, stepped
 from convfind_torch.call import Call
+from convfind_torch.casting import autocast
 from convfind_torch.engine import engine
 from convfind_torch.geometry import Geometry, per_axis
 from convfind_torch.layer import Layer, anonymous
 from convfind_torch.operators import CONVOLUTION
 from convfind_torch.options import current_options
-from convfind_torch.quick_call import (
-    Needs,
-    QuickCall,
-    QuickStep,
-    are_plain,
-    form_of,
-    is_casting,
-    is_quiet,
-)
+from convfind_torch.quick_call import Needs, QuickStep, form_of, is_quiet
 from convfind_torch.route import Route
 
 Sizes = int | Sequence[int]
@@ -156,91 +149,6 @@ def _conv_transpose(
     return convolve_transposed(rank, x, w, b, *given, _layer("functional"))
 
 
-def known_result(
-    layer: Layer, x: Any, w: Any, b: Any, geometry: Geometry
-) -> torch.Tensor | Route | None:
-    """Compute a module's call where its decision is known.
-
-    Returns:
-        The result; or a route by which PyTorch computes it; or None where nothing is known yet, or
-        something around the call may change what it means, such as autocast.
-    """
-    if not layer.known or not are_plain(x, w, b):
-        return None
-    if not is_casting(x):
-        return _known_result(layer, x, w, b, geometry)
-    if not _has_autocast(x) or x.dim() != w.dim() or not _are_together(x, w, b):
-        return None
-    x, w, b = _autocast(x, w, b, layer)
-    y = _known_result(layer, x, w, b, geometry)
-    if isinstance(y, Route):
-        return torch.convolution(x, w, b, *geometry)
-    return eagerly(x, w, b, geometry, layer) if y is None else y
-
-
-def _known_result(
-    layer: Layer, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None, geometry: Geometry
-) -> torch.Tensor | Route | None:
-    """Compute a call of plain tensors as `known_result` does, in their own types."""
-    form = form_of(x, w, b, geometry)
-    if torch.is_grad_enabled():
-        needs = Needs.of(x, w, b)
-        step = layer.steps.get((form, needs))
-        return None if step is None else _stepped(x, w, b, geometry, layer, step)
-    left = layer.aside.get(form)
-    if left is not None:
-        left.calls += 1
-        return left
-    quick = layer.quick.get(form)
-    if quick is not None:
-        y = quick.result(x, w, b)
-        if y is not None:
-            return y
-    if not _are_together(x, w, b):
-        return None
-    constant = layer.options.policy.constant_weights
-    call = Call(Direction.FORWARD, x, w, None, b, geometry, layer, constant)
-    route = layer.known.get(call.form)
-    if route is None:
-        return None
-    route.calls += 1
-    if not route.is_ours:
-        layer.aside.put(form, route)
-        return route
-    y = engine().computed(call, route)
-    if (quick := QuickCall.of(call, route, engine().bound)) is not None:
-        layer.quick.put(form, quick)
-    return y
-
-
-def _has_autocast(x: torch.Tensor) -> bool:
-    return bool(x.is_floating_point() and (x.is_cpu or x.is_cuda))
-
-
-def _are_together(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> bool:
-    return bool(x.device == w.device and (b is None or b.device == w.device))
-
-
-def _stepped(
-    x: torch.Tensor,
-    w: torch.Tensor,
-    b: torch.Tensor | None,
-    geometry: Geometry,
-    layer: Layer,
-    step: QuickStep,
-) -> torch.Tensor | Route:
-    """Compute a call with gradients by the step of its form; or return a route that is PyTorch's.
-
-    PyTorch's own operator records gradients at a fraction of the cost, where all are its own.
-    """
-    if step.left:
-        for route in step.left:
-            route.calls += 1
-        return step.left[0]
-    y: torch.Tensor = Convolution.apply(x, w, b, geometry, layer, step)
-    return y
-
-
 def is_pytorchs(rank: int, x: Any, w: Any, b: Any) -> bool:
     """Return whether tensors, or what goes on around them, are not for convfind."""
     if torch.compiler.is_compiling():
@@ -279,7 +187,7 @@ def eagerly(
                 return recorded(step, call)
             step = replace(step, left=left)
             layer.steps.put(key, step)
-        y = _stepped(x, w, b, geometry, layer, step)
+        y = stepped(x, w, b, geometry, layer, step)
         return torch.convolution(x, w, b, *geometry) if isinstance(y, Route) else y
     constant = layer.options.policy.constant_weights and not torch.is_grad_enabled()
     return engine().compute(Call(Direction.FORWARD, x, w, None, b, geometry, layer, constant))
@@ -348,35 +256,10 @@ def _batched(
     if run is eagerly and torch.compiler.is_compiling():
         run = in_graph
     if torch.is_autocast_enabled("cpu" if x.is_cpu else x.device.type):
-        x, w, b = _autocast(x, w, b, None if run is in_graph else layer)
+        x, w, b = autocast(x, w, b, None if run is in_graph else layer)
     if x.dim() == rank + 1:
         return run(x.unsqueeze(0), w, b, geometry, layer).squeeze(0)
     return run(x, w, b, geometry, layer)
-
-
-def _autocast(
-    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None, layer: Layer | None
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """Return tensors in the type that autocast asks for; a layer may keep its weights in it."""
-    dtype = torch.get_autocast_dtype("cpu" if x.is_cpu else x.device.type)
-    w = _cast(w, dtype) if layer is None else _cast_weights(w, dtype, layer)
-    return _cast(x, dtype), w, None if b is None else _cast(b, dtype)
-
-
-def _cast(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return a tensor as autocast gives it to convolutions: float64 stays."""
-    if not tensor.is_floating_point() or tensor.dtype is torch.float64:
-        return tensor
-    return tensor.to(dtype)
-
-
-def _cast_weights(w: torch.Tensor, dtype: torch.dtype, layer: Layer) -> torch.Tensor:
-    """Return weights as autocast gives them, and those that may be kept once for all calls."""
-    constant = layer.options.policy.constant_weights and not torch.is_grad_enabled()
-    is_cast = w.dtype is not dtype and w.dtype is not torch.float64
-    if constant and is_cast and not (w.is_cuda and torch.cuda.is_current_stream_capturing()):
-        return engine().bound.cast(w, dtype)
-    return _cast(w, dtype)
 
 
 def _padded(

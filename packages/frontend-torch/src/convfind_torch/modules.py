@@ -9,8 +9,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from convfind.policy import FindKeywords, Mode
-from convfind_torch.functional import convolve, convolve_transposed, is_pytorchs, known_result
+from convfind_torch.functional import convolve, convolve_transposed, is_pytorchs
 from convfind_torch.geometry import Geometry
+from convfind_torch.known_calls import known_result
 from convfind_torch.layer import Layer
 from convfind_torch.options import Options, current_options
 

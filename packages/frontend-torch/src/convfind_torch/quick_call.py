@@ -242,10 +242,3 @@ def is_quiet() -> bool:
         and torch._C._get_tracing_state() is None
         and torch.autograd.forward_ad._current_level < 0
     )
-
-
-def is_casting(x: torch.Tensor) -> bool:
-    """Return whether autocast may give convolutions of a tensor another type, or is not known."""
-    if x.is_cpu:
-        return bool(torch.is_autocast_enabled("cpu"))
-    return not x.is_cuda or bool(torch.is_autocast_enabled("cuda"))
