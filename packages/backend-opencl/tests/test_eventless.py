@@ -58,6 +58,23 @@ def test_every_item_of_every_launch_runs(
     assert numbers(device, memory) == [5.0] * 64
 
 
+def test_a_launch_goes_to_the_queue_that_it_is_given(
+    device: OpenCLDevice, adding: tuple[cl.Kernel, cl.Buffer]
+) -> None:
+    kernel, memory = adding
+    launch = EventlessLaunch(kernel, (64,), (16,))
+    other = cl.CommandQueue(device.context, device.queue.device)
+    for queue in (other, device.queue, other, other):
+        launch.enqueue(queue)
+        queue.finish()
+    assert numbers(device, memory) == [4.0] * 64
+    del other
+    another = cl.CommandQueue(device.context, device.queue.device)
+    launch.enqueue(another)
+    another.finish()
+    assert numbers(device, memory) == [5.0] * 64
+
+
 def test_a_refused_launch_says_why(
     device: OpenCLDevice, adding: tuple[cl.Kernel, cl.Buffer]
 ) -> None:

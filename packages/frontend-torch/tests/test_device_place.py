@@ -31,6 +31,7 @@ from convfind_backend_cuda.device import CudaDevice
 from convfind_torch.device_place import DevicePlace, DeviceRun, in_place
 from convfind_torch.engine import Engine
 from convfind_torch.modules import layer_of
+from convfind_torch.quick_call import QuickCall
 from convfind_torch.route import Route, Way
 
 PROGRAM = Program(KernelSource("convfind", "kernel_include/convfind_kernel.h"))
@@ -173,7 +174,7 @@ def bound(place: DevicePlace, kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(Engine, "_found", found)
     monkeypatch.setattr(engine, "place", lambda tensor: place)
-    for module in ("autograd", "functional"):
+    for module in ("autograd", "casting", "functional", "known_calls"):
         monkeypatch.setattr(f"convfind_torch.{module}.engine", lambda: engine)
     binding = Bound(made)
     monkeypatch.setattr(place, "bind", binding)
@@ -192,6 +193,7 @@ def test_quick_calls_launch_kernels_and_do_nothing_else(
         for _ in range(2):
             model(x)
         (quick,) = layer_of(model).quick.values()
+        assert isinstance(quick, QuickCall)
         assert isinstance(quick.kernels.run, DeviceRun)
         assert (quick.bound is not None) == constant
         assert bound.count == constant

@@ -6,7 +6,7 @@ import copy
 import gc
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -19,7 +19,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from convfind.errors import LaunchError
-from convfind_torch import convert, report
+from convfind_torch import convert, places, report
 from convfind_torch.modules import layer_of
 from convfind_torch.places import HostRun
 from convfind_torch.quick_call import QuickCall
@@ -299,6 +299,7 @@ def test_a_solver_that_fails_is_left_for_pytorch() -> None:
 
     layer = layer_of(model)
     (form, quick), *_ = layer.quick.items()
+    assert isinstance(quick, QuickCall)
     kernels = replace(quick.kernels, run=failing)  # type: ignore[arg-type]
     layer.quick[form] = replace(quick, kernels=kernels)
     quick.kernels.way.ready = failing
@@ -306,6 +307,27 @@ def test_a_solver_that_fails_is_left_for_pytorch() -> None:
     (line,) = report(model).lines
     assert line.where == "pytorch"
     assert line.reason == "out of resources"
+
+
+@pytest.mark.parametrize("is_local", [None, False, True])
+def test_pytorchs_threads_stay_where_the_caller_computes_alone(
+    monkeypatch: pytest.MonkeyPatch, is_local: bool | None
+) -> None:
+    plain, x = module(), image()
+    model = hastened(plain, x)
+    (quick,) = layer_of(model).quick.values()
+    assert isinstance(quick, QuickCall)
+    run = quick.kernels.run
+    kernels, released = run._at_addresses, []
+
+    def at_addresses(addresses: Sequence[int]) -> None:
+        kernels(addresses)
+
+    at_addresses.is_local = is_local  # type: ignore[attr-defined]
+    monkeypatch.setattr(run, "_at_addresses", at_addresses)
+    monkeypatch.setattr(places, "release_cores", lambda: released.append(1))
+    same(model, plain, x)
+    assert len(released) == (0 if is_local else 3)
 
 
 def test_a_forked_process_leaves_calls_to_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,6 +389,7 @@ def test_memory_goes_with_what_it_belongs_to(constant: bool) -> None:
         y = model(x)
     storages = [StorageWeakRef(one.untyped_storage()) for one in (x, y, model.weight)]
     (quick,) = layer_of(model).quick.values()
+    assert isinstance(quick, QuickCall)
     gone = [weakref.ref(one) for one in (model.weight, model, layer_of(model))]
     kernels = weakref.ref(quick.kernels.run)
     del x, y, model, quick

@@ -40,10 +40,8 @@ class Layer:
     routes: dict[Route, None] = field(default_factory=dict)  # in order of their first calls
     #: Routes by the form of a call.
     known: Remembered[Route] = field(default_factory=Remembered)
-    #: Calls that go straight to the kernels, by all that they depend on.
-    quick: Remembered[QuickCall] = field(default_factory=Remembered)
-    #: The same where PyTorch computes.
-    aside: Remembered[Route] = field(default_factory=Remembered)
+    #: Calls that go straight to the kernels, by all that they depend on; a route is PyTorch's.
+    quick: Remembered[QuickCall | Route] = field(default_factory=Remembered)
     #: Calls with their gradients, also by whose are needed.
     steps: Remembered[QuickStep] = field(default_factory=Remembered)
     #: Gradients of operators in graphs.

@@ -10,7 +10,6 @@ from torch.nn import functional as F
 
 from convfind.policy import FindKeywords, Mode
 from convfind_torch.functional import convolve, convolve_transposed, is_pytorchs
-from convfind_torch.geometry import Geometry
 from convfind_torch.known_calls import known_result
 from convfind_torch.layer import Layer
 from convfind_torch.options import Options, current_options
@@ -29,7 +28,7 @@ class _Conv:
         is_plain = type(self.padding) is type(self.stride) is type(self.dilation) is tuple
         if is_plain and self.padding_mode == "zeros":  # no lists, which nothing is remembered by
             how = (self.stride, self.padding, self.dilation, False, (0,) * rank, self.groups)
-            known = known_result(layer, input, weight, bias, Geometry(*how))
+            known = known_result(layer, input, weight, bias, how)
             if isinstance(known, torch.Tensor):
                 return known
             if known is not None:
@@ -55,7 +54,7 @@ class _ConvTranspose:
         is_plain = type(self.padding) is type(self.stride) is type(self.dilation) is tuple
         if output_size is None and is_plain and type(self.output_padding) is tuple:
             how = (self.stride, self.padding, self.dilation, True, self.output_padding, self.groups)
-            known = known_result(layer_of(self), input, self.weight, self.bias, Geometry(*how))
+            known = known_result(layer_of(self), input, self.weight, self.bias, how)
             if isinstance(known, torch.Tensor):
                 return known
             if known is not None:

@@ -39,7 +39,7 @@ class HostPlace(Place):
     def __init__(self, handle: Handle) -> None:
         super().__init__(handle)
         self._memory = HostAddresses(handle.session.device)
-        self._scratch = np.empty(0, np.uint8)
+        self._scratch, self._scratch_address = np.empty(0, np.uint8), 0
 
     def ready(self, convolution: Convolution, reads: Sequence[str], result: str) -> Run:
         """Return what computes a result: by the tensors' addresses where kernels take any."""
@@ -56,7 +56,8 @@ class HostPlace(Place):
             whole = np.empty(size + _ALIGNMENT, np.uint8)
             begin = -whole.ctypes.data % _ALIGNMENT
             self._scratch = whole[begin : begin + size]
-        return int(self._scratch.ctypes.data)
+            self._scratch_address = int(self._scratch.ctypes.data)
+        return self._scratch_address
 
     def run(
         self,
@@ -110,7 +111,8 @@ class HostRun(AddressedRun[HostPlace]):
         with self._lock:
             if self._scratch:
                 addresses.append(self._place.scratch(self._scratch))
-            release_cores()
+            if not getattr(self._at_addresses, "is_local", False):
+                release_cores()  # others than this thread compute, too
             self._at_addresses(addresses)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
-from operator import not_
+from operator import attrgetter, not_
 from typing import Any, NamedTuple, Self
 
+import numpy as np
 import torch
 
 from convfind.device.target import DeviceKind
@@ -28,6 +29,8 @@ from convfind_torch.places import host_array, network_array, open_place
 from convfind_torch.route import Route
 
 Run = Callable[..., tuple[Any, ...]]
+
+_VERSION = attrgetter("_version")
 
 
 def planned(
@@ -215,20 +218,20 @@ class Watched:
         """Watch tensors as they are now. Raises `Unsuited` for such as count no changes."""
         if any(one.is_inference() for one in tensors):
             raise Unsuited("parameters that were made in inference mode count no changes")
-        self._places = [one.data_ptr() for one in tensors]
-        self._versions = [one._version for one in tensors]
+        self._places = [*map(torch.Tensor.data_ptr, tensors)]
+        self._versions = [*map(_VERSION, tensors)]
         # Changes through ``.data`` have no version: so the bits of an element, where they are near.
         self._elements = [
             _middle(one) for one in tensors if one.is_cpu and one.numel() and one.is_contiguous()
         ]
-        self._bits = [one.item() for one in self._elements]
+        self._bits = [*map(np.ndarray.item, self._elements)]
 
     def have_changed(self, tensors: Sequence[torch.Tensor]) -> bool:
         """Return whether tensors are no longer those that are watched, or not as they were."""
         return (
-            [one._version for one in tensors] != self._versions
-            or [one.data_ptr() for one in tensors] != self._places
-            or [one.item() for one in self._elements] != self._bits
+            [*map(_VERSION, tensors)] != self._versions
+            or [*map(torch.Tensor.data_ptr, tensors)] != self._places
+            or [*map(np.ndarray.item, self._elements)] != self._bits
         )
 
 

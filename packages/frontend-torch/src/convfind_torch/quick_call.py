@@ -197,8 +197,23 @@ class QuickStep:
 _GRADIENTS = (Direction.BACKWARD_DATA, Direction.BACKWARD_WEIGHTS)
 
 
-def form_of(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None, how: Geometry) -> Hashable:
-    """Return all that kernels which are at hand depend on, for tensors that `are_plain`."""
+def form_of(
+    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None, how: tuple[Any, ...]
+) -> Hashable:
+    """Return all that kernels which are at hand depend on, for tensors that `are_plain`.
+
+    Args:
+        x: the image.
+        w: the weights.
+        b: the bias, or None.
+        how: a `Geometry`, or its items.
+    """
+    if x.is_cpu and w.is_cpu and (b is None or b.is_cpu):  # one device, TF32 and streams nowhere
+        return (
+            *(x.shape, x.stride(), x.dtype, w.shape, w.stride(), w.dtype),
+            None if b is None else (b.shape, b.stride(), b.dtype),
+            *(how, native.deterministic(), os.getpid()),
+        )
     return (
         *(x.shape, x.stride(), x.dtype, x.device, w.shape, w.stride(), w.dtype, w.device),
         None if b is None else (b.shape, b.stride(), b.dtype, b.device),

@@ -147,6 +147,7 @@ class Device(ABC):
 
         On a CPU that is the host's memory, and a call waits. On a GPU it is the device's, and a
         call enqueues. None where kernels need buffers. Callers hold `lock`, as for an invoker.
+        It has an attribute ``is_local``, which is True, where the calling thread computes alone.
 
         Args:
             invoker: what `invoker` or `replayed` of this device returned.
