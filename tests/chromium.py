@@ -68,6 +68,9 @@ async function check(page, look) {
 </script>
 </html>
 """
+_EMPTY_INDEX = (
+    b'{"config": {"lang": ["en"], "separator": " ", "pipeline": [], "fields": {}}, "docs": []}'
+)
 
 
 class Look(StrEnum):
@@ -108,7 +111,13 @@ def check_pages(
     """
     checker = _CHECKER.replace("PAGES", json.dumps([*pages.items()])).replace("WIDTH", str(width))
     results: queue.SimpleQueue[Checked] = queue.SimpleQueue()
-    made = {"/_check/run.html": checker.encode(), "/_check/axe.js": axe.read_bytes()}
+    made = {
+        "/_check/run.html": checker.encode(),
+        "/_check/axe.js": axe.read_bytes(),
+        # Each page of the site would build its index of all words anew, for seconds.
+        "/search/search_index.json": _EMPTY_INDEX,
+        "/search/search_index.js": b"var __index = " + _EMPTY_INDEX,
+    }
     handler = partial(_Handler, folders, made, results)
     checked: list[Checked] = []
     with _served(handler) as port, _browser(port, width, scheme) as process:
@@ -190,6 +199,8 @@ def _browser(port: int, width: int, scheme: str) -> Iterator[subprocess.Popen[by
         words = [
             *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--mute-audio"),
             *("--disable-background-networking", "--no-first-run", f"--user-data-dir={profile}"),
+            # What a page asks of other hosts is refused at once, where it may time out otherwise.
+            "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
             f"--window-size={max(width, 500)},1700",
             f"--blink-settings=preferredColorScheme={_SCHEMES[scheme]}",
             *("--remote-debugging-port=0", f"http://127.0.0.1:{port}/_check/run.html"),
