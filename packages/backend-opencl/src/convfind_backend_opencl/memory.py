@@ -15,6 +15,7 @@ from convfind.backend_kit.pool import BufferPool
 from convfind.errors import DeviceError
 from convfind.solver.recipe import WORKSPACE_ALIGNMENT
 from convfind_backend_opencl.errors import opencl_errors, translated
+from convfind_backend_opencl.large_pages import in_large_pages
 from convfind_backend_opencl.target import is_nvidia
 
 #: Host arrays are used in place from this alignment on: kernels may read memory as ``float16``.
@@ -179,7 +180,10 @@ class OpenCLPool(BufferPool[Block]):
         device = self._queue.device
         limits = f"limit: {device.max_mem_alloc_size}, device memory: {device.global_mem_size}"
         with opencl_errors(f"allocation of {size} bytes ({limits})"):
-            memory = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, size)
+            if device.type & cl.device_type.CPU:
+                memory = in_large_pages(self._context, self._queue, size)
+            else:
+                memory = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, size)
             if not device.host_unified_memory:
                 # GPU drivers allocate at the first use; a failure belongs here and not into a
                 # launch.
