@@ -287,6 +287,24 @@ def test_a_saved_plan_gives_the_same_results(
     np.testing.assert_array_equal(loaded.run(inputs)["y"], plan.run(inputs)["y"])
 
 
+def test_a_loaded_plan_is_saved_as_it_was(plan: Plan, handle: Handle, tmp_path: Path) -> None:
+    from safetensors import safe_open
+
+    first, second = tmp_path / "a.plan", tmp_path / "b.plan"
+    plan.save(first)
+    Plan.load(first, handle).save(second)
+    with safe_open(str(first), "numpy") as one, safe_open(str(second), "numpy") as other:
+        assert one.metadata() == other.metadata()
+        np.testing.assert_array_equal(one.get_tensor("constants"), other.get_tensor("constants"))
+
+
+def test_weights_are_used_where_they_were_read(plan: Plan, handle: Handle, tmp_path: Path) -> None:
+    plan.save(tmp_path / "a.plan")
+    loaded = Plan.load(tmp_path / "a.plan", handle)
+    assert loaded.schedule.constants
+    assert getattr(loaded.memory["constants"], "read_only", False)
+
+
 def changed(path: Path, plan: Plan, change: Any) -> Path:
     """Save a plan whose document has been changed."""
     from safetensors import safe_open

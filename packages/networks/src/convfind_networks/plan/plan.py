@@ -16,6 +16,7 @@ from convfind.runtime.backend import DeviceBuffer, InvokeArgs, Invoker, TensorFo
 from convfind.runtime.tensors import DeviceTensor, to_host_array
 from convfind.solver.recipe import Recipe, Step
 from convfind_networks.errors import BindingError
+from convfind_networks.plan.host_memory import aligned
 from convfind_networks.plan.recipes import steps_of
 from convfind_networks.plan.schedule import ARENA, CONSTANTS, Place, Port, Schedule
 from convfind_networks.tensor_type import Array
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from convfind_networks.plan.explanation import PlanExplanation
     from convfind_networks.plan.profile import Profile
 
-#: Memory of the host must begin at a multiple of it for devices to use it in place.
-_HOST_ALIGNMENT = 64
 #: Bytes of an array that a plan keeps from one run to the next, at most: binding another one takes
 #: the host 0.1 ms, of which long runs do not notice.
 _MOST_KEPT = 2**22
@@ -223,7 +222,7 @@ class Plan:
         """Return memory of a small output that all runs write; None where no array can be it."""
         name = port.place.memory
         if name not in self._kept:
-            array = _aligned(port.type.nbytes).view(port.type.dtype).reshape(port.type.shape)
+            array = aligned(port.type.nbytes).view(port.type.dtype).reshape(port.type.shape)
             buffer = self.handle.session.device.wrap_output(array)
             if buffer is None:
                 return None
@@ -284,7 +283,7 @@ class Plan:
         if is_own and 0 < kind.nbytes <= _MOST_STAGED and (staged := self._staged(port)):
             memory[name] = staged.buffer
             return staged.array.copy
-        array = _aligned(kind.nbytes).view(kind.dtype).reshape(kind.shape)
+        array = aligned(kind.nbytes).view(kind.dtype).reshape(kind.shape)
         if not array.size:
             return lambda: array
         if is_own:
@@ -299,12 +298,6 @@ class Plan:
             return array
 
         return read
-
-
-def _aligned(nbytes: int) -> Array:
-    raw = np.empty(nbytes + _HOST_ALIGNMENT, np.uint8)
-    begin = -raw.ctypes.data % _HOST_ALIGNMENT
-    return raw[begin : begin + nbytes]
 
 
 def _is_c_order(form: TensorForm) -> bool:

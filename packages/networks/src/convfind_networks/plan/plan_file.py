@@ -7,6 +7,8 @@ tells a damaged file, which might compute something else; it does not tell who w
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,20 +21,23 @@ from convfind.errors import ConvfindError
 from convfind.find.solution import Solution
 from convfind.handle import Handle
 from convfind_networks.errors import PlanError
+from convfind_networks.plan.host_memory import aligned
 from convfind_networks.plan.problem_document import document_of, problem_of
 from convfind_networks.plan.recipes import recipe_of
 from convfind_networks.plan.schedule import CONSTANTS, Place, Port, Schedule, Task
-from convfind_networks.tensor_type import TensorType
+from convfind_networks.tensor_type import Array, TensorType
 
 if TYPE_CHECKING:
     from convfind.plugins.registry import Registry
-    from convfind.runtime.backend import DeviceBuffer
     from convfind_networks.plan.plan import Plan
 
 _FORMAT = 2
 _METADATA, _CHECKSUM = "convfind_plan", "convfind_checksum"
 #: NumPy's letters for kinds of numbers; V is what it has for those of ml_dtypes.
 _KINDS = "biufV"
+_CHECKSUM_BYTES = 16
+#: Bytes of the weights that are read at a time.
+_PIECE = 2**18
 
 
 class _SavedTask(msgspec.Struct, frozen=True):
@@ -82,7 +87,7 @@ def save_plan(plan: Plan, path: Path) -> None:
 
 def checksum_of(text: str, weights: np.ndarray[Any, Any]) -> str:
     """Return what tells whether the document or the weights of a plan have changed."""
-    checksum = blake2b(text.encode(), digest_size=16)
+    checksum = blake2b(text.encode(), digest_size=_CHECKSUM_BYTES)
     checksum.update(np.ascontiguousarray(weights).data)
     return checksum.hexdigest()
 
@@ -94,23 +99,30 @@ def load_plan(plan: type[Plan], path: Path, handle: Handle) -> Plan:
         PlanError: the file is missing or no plan, or the plan is for another device, or solvers
             are missing or differ from those that it was made with.
     """
-    saved, weights = _read(path)
+    file = _opened(path)
+    saved = file.saved
     if saved.device not in handle.target.identities:
         told = f"is for {saved.device}, and this is {handle.target.identity}"
         raise PlanError(f"plan {path} {told}; compile the network here")
-    try:
-        schedule = _schedule(saved, handle.registry)
-        _check_ports(schedule, handle.target.global_memory)
-        recipes = [_recipe(handle, task) for task in schedule.tasks]
-        constants: DeviceBuffer | None = None
-        if schedule.constants:
-            constants = handle.session.device.allocate(schedule.constants)
-            handle.session.device.write(constants, weights)
-        return plan.ready(handle, schedule, recipes, constants)
-    except PlanError as error:
-        raise PlanError(f"plan {path}: {_told(error)}") from error
-    except (ConvfindError, ValueError, TypeError, KeyError) as error:
-        raise PlanError(f"plan {path}: {_told(error)}; compile the network again") from error
+    with ThreadPoolExecutor(max_workers=1) as reader:
+        reading = reader.submit(file.weights)
+        try:
+            schedule = _schedule(saved, handle.registry)
+            _check_ports(schedule, handle.target.global_memory)
+            recipes = [_recipe(handle, task) for task in schedule.tasks]
+            handle.session.kernels.load_or_raise(one for each in recipes for one in each.programs)
+            # Memory that the device shares is used where it is.
+            weights = reading.result()
+            constants = handle.session.device.upload(weights) if weights.size else None
+            return plan.ready(handle, schedule, recipes, constants)
+        except Exception as error:
+            reading.result()  # says so where damage is behind whatever else is wrong
+            if isinstance(error, PlanError):
+                raise PlanError(f"plan {path}: {_told(error)}") from error
+            if isinstance(error, (ConvfindError, ValueError, TypeError, KeyError)):
+                told = _told(error)
+                raise PlanError(f"plan {path}: {told}; compile the network again") from error
+            raise
 
 
 def _told(error: Exception) -> str:
@@ -118,7 +130,40 @@ def _told(error: Exception) -> str:
     return shortened(" ".join(str(error).split()), 500)
 
 
-def _read(path: Path) -> tuple[_SavedSchedule, Any]:
+@dataclass(frozen=True)
+class _PlanFile:
+    """A plan's file: its document, and where its weights begin."""
+
+    path: Path
+    saved: _SavedSchedule
+    text: str
+    checksum: str | None
+    begin: int
+
+    def weights(self) -> Array:
+        """Read the weights. Raises `PlanError` where these or the document have changed.
+
+        They lie where devices that share the host's memory can use them.
+        """
+        weights = aligned(self.saved.constants)
+        checksum = blake2b(self.text.encode(), digest_size=_CHECKSUM_BYTES)
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.begin)
+                for at in range(0, weights.size, _PIECE):
+                    piece = weights[at : at + _PIECE]
+                    file.readinto(piece.data)
+                    checksum.update(piece.data)  # while it is in a cache
+        except OSError as error:
+            raise _unreadable(self.path, error) from error
+        if self.checksum != checksum.hexdigest():
+            told = "it is not as it was saved; compile again"
+            raise PlanError(f"plan {self.path} is damaged: {told}")
+        return weights
+
+
+def _opened(path: Path) -> _PlanFile:
+    """Read all but the weights. Raises `PlanError`."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -128,18 +173,31 @@ def _read(path: Path) -> tuple[_SavedSchedule, Any]:
                 raise PlanError(f"{path} is no plan; `convfind network compile` writes one")
             text = metadata[_METADATA]
             saved = msgspec.json.decode(text, type=_SavedSchedule)
-            weights = file.get_tensor(CONSTANTS)
+            weights = file.get_slice(CONSTANTS)
+            kind, shape = weights.get_dtype(), tuple(weights.get_shape())
+        begin = _begin(path)
     except OSError as error:
-        raise PlanError(f"cannot read plan {path}: {error.strerror or error}") from error
+        raise _unreadable(path, error) from error
     except (SafetensorError, msgspec.MsgspecError, ValueError) as error:
         raise PlanError(f"{path} is no plan: {_told(error)}") from error
     if saved.format != _FORMAT:
         raise PlanError(f"plan {path} has format {saved.format}, not {_FORMAT}; compile again")
-    if weights.dtype != np.uint8 or weights.shape != (saved.constants,):
+    if kind != "U8" or shape != (saved.constants,):
         raise PlanError(f"plan {path} is damaged: its weights are not {saved.constants} bytes")
-    if metadata.get(_CHECKSUM) != checksum_of(text, weights):
-        raise PlanError(f"plan {path} is damaged: it is not as it was saved; compile again")
-    return saved, weights
+    return _PlanFile(path, saved, text, metadata.get(_CHECKSUM), begin)
+
+
+def _begin(path: Path) -> int:
+    """Return the byte of a file of safetensors at which the weights begin."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = msgspec.json.decode(file.read(size), type=dict[str, Any])
+    offset: int = header[CONSTANTS]["data_offsets"][0]
+    return 8 + size + offset
+
+
+def _unreadable(path: Path, error: OSError) -> PlanError:
+    return PlanError(f"cannot read plan {path}: {error.strerror or error}")
 
 
 def _recipe(handle: Handle, task: Task) -> Any:
