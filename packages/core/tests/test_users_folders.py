@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from convfind.handle.opening import handle_for
 from convfind.plugins.registry import Registry
 from convfind.problem import ConvProblem
@@ -23,6 +25,7 @@ def test_the_default_database_lies_in_the_home_of_the_tests() -> None:
     assert settings.user_db_path.is_relative_to(Path(os.environ["HOME"]))
 
 
+@pytest.mark.slow
 def test_nothing_is_written_into_the_user_s_home(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()

@@ -114,6 +114,7 @@ def test_a_device_that_is_here_compiles_for_itself_and_a_find_compiles_nothing(
     assert shell.backend.counters.compiles == before + 1
 
 
+@pytest.mark.slow
 def test_without_a_problem_it_is_what_finds_of_common_networks_begin_with(shell: Any) -> None:
     command = ("compile", "-n", "1", "--direction", "fwd")
     made = shell.json(*command, code=1)  # one of the mock solvers never builds
@@ -133,6 +134,7 @@ def test_without_a_problem_it_is_what_finds_of_common_networks_begin_with(shell:
     assert shell.backend.counters.compiles <= before + 4, "the one that does not build, each time"
 
 
+@pytest.mark.slow
 def test_programs_of_common_networks_have_the_solvers_that_launch_them(
     shell: Any, elsewhere: Elsewhere
 ) -> None:

@@ -82,7 +82,16 @@ def test_every_command_has_an_example(command: str) -> None:
     assert EXAMPLES[command]
 
 
-@pytest.mark.parametrize("example", [one for some in EXAMPLES.values() for one in some])
+def in_its_tier(example: str) -> Any:
+    """An example; that of all layers of common networks is among the slow ones."""
+    names_layers = "layers.txt" in example or "--x" in example
+    is_slow = example.startswith("convfind compile") and not names_layers
+    return pytest.param(example, marks=[pytest.mark.slow] if is_slow else [])
+
+
+@pytest.mark.parametrize(
+    "example", [in_its_tier(one) for some in EXAMPLES.values() for one in some]
+)
 def test_every_example_succeeds(
     example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

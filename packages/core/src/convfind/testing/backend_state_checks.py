@@ -119,7 +119,8 @@ def invokers_keep_no_buffers_alive(bench: BackendBench) -> None:
     invoker(InvokeArgs(y=buffer))
     bench.device.synchronize()
     del buffer
-    gc.collect()
+    if gone() is not None:  # a circle of objects, perhaps
+        gc.collect()
     expect(gone() is None, "an invoker keeps the buffers of its last call")
 
 
