@@ -12,6 +12,7 @@ of all on a phone. With ``AXE_ALL_PAGES=1`` all of axe's rules are asked of all 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Mapping
@@ -63,6 +64,16 @@ def test_the_site(width: int, scheme: str) -> None:
     looks = {**dict.fromkeys(closely, Look.ALL), **dict.fromkeys(seen, look)}
     pages = {f"/{file.relative_to(SITE).as_posix()}": looks[file] for file in sorted(looks)}
     check({"/": SITE}, pages, width, scheme)
+
+
+@pytest.mark.skipif(not SITE.is_dir(), reason="the site is not built: `mkdocs build`")
+def test_pages_of_the_site_ask_no_other_host() -> None:
+    asks = re.compile(r'<(?:script|img|iframe)[^>]* src="https?:|<link[^>]* href="https?:')
+    for page in SITE.rglob("*.html"):
+        text = page.read_text()
+        scripts = re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
+        assert not asks.search(scripts), page
+        assert "document.write" in text, "search works from a folder, too"
 
 
 @pytest.fixture(scope="module")

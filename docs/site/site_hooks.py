@@ -21,6 +21,8 @@ from mkdocs.structure.files import File
 #: Documents at the root that have a place in the navigation.
 _ROOT_PAGES = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/RESULTS.md")
 _MARKER = re.compile(r"<!-- site: ([\w-]+)(?: ([\w./-]+))? -->")
+#: With this the theme's search works on pages that are read from a folder.
+_FOLDERS_SEARCH = '<script src="https://unpkg.com/iframe-worker/shim"></script>'
 _DIAGRAM = re.compile(r"!\[([^\]]+)\]\(([^)\s]+\.svg)\)")
 _TABLES: dict[str, Callable[[str], str]] = {
     "solvers": solver_tables.table,
@@ -65,12 +67,19 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
 def on_post_page(output: str, page: Any, config: Any) -> str:
     """Add what the theme leaves out."""
-    return accessible.completed(output)
+    return _completed(output)
 
 
 def on_post_template(output: str, template_name: str, config: Any) -> str:
     """Do the same for pages without a document."""
-    return accessible.completed(output) if template_name.endswith(".html") else output
+    return _completed(output) if template_name.endswith(".html") else output
+
+
+def _completed(output: str) -> str:
+    """Return a page that everybody can read, and that asks another host only from a folder."""
+    written = _FOLDERS_SEARCH.replace("/", "\\/")
+    asked = f"<script>if (location.protocol === 'file:') document.write('{written}')</script>"
+    return accessible.completed(output.replace(_FOLDERS_SEARCH, asked))
 
 
 def _drawn(path: Path, words: str) -> str:
