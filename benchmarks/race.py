@@ -96,7 +96,7 @@ def main(
     times = _times(sources)
     for file in layers:
         session = _of_device(device) if target is None else _of_target(target)
-        tally = _raced(list(_problems(file, batch)), session, policy, times)
+        tally = _raced(list(problems_of(file, batch)), session, policy, times)
         if tally.problems:
             click.echo(f"{file.stem:16} {tally}")
 
@@ -230,7 +230,7 @@ def _times(sources: tuple[Path, ...]) -> Times:
     return times
 
 
-def _problems(layers: Path, batch: int) -> Iterator[tuple[int, ConvProblem]]:
+def problems_of(layers: Path, batch: int) -> Iterator[tuple[int, ConvProblem]]:
     """Yield each layer in each direction, with how often the network has it."""
     counts: dict[str, int] = {}
     for layer in {layer.line_number: layer for layer in read_layer_file(layers)}.values():

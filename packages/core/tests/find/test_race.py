@@ -149,11 +149,11 @@ def test_who_is_far_behind_has_two_samples_of_which_the_first_is_checked(
     bench.backend.faults.launch = count
     found = bench.open("mock-static", extra=(FAST, close, behind)).find(problem)
     assert {one.solver: one.samples for one in found.solutions} == {
-        "fast": 5,
-        "close": 5,
+        "fast": 3,
+        "close": 3,
         "behind": 2,
     }
-    checked, confirmed, others, rounds, winner = 1, 1, 2, 5, 1
+    checked, confirmed, others, rounds, winner = 1, 1, 2, 3, 1
     assert runs == {
         500: checked + confirmed + 1,
         52: checked + confirmed + others + rounds,
@@ -241,7 +241,7 @@ def test_a_fused_problem_is_run_by_the_best_three_of_the_plain_one(bench: Any) -
 
 
 def test_a_fused_problem_is_not_run_by_who_is_far_behind_without_the_epilogue(bench: Any) -> None:
-    field = [Fused("first", 40), Fused("near", 48), Fused("far", 52)]
+    field = [Fused("first", 40), Fused("near", 43), Fused("far", 46)]
     assert bench.open("mock-static", extra=field).find(PLAIN).measured == 3
     found = bench.open("mock-static", extra=field).find(FUSED)
     assert [one.solver for one in found.solutions] == ["first", "near"]

@@ -9,6 +9,7 @@ import pytest
 from convfind.checking.workbench import Workbench
 from convfind.find.bench import LocalBench
 from convfind.problem import ConvProblem
+from convfind.problem.activation import Activation
 from convfind.runtime.backend import InvokeArgs
 
 
@@ -37,6 +38,17 @@ def test_candidates_share_the_turns_of_the_copies(
             candidate.sample()
     assert len({*used[:copies]}) == copies
     assert used == used[:copies] * len(candidates)
+
+
+def test_behind_an_activation_both_checks_are_on_what_is_timed(bench: Any) -> None:
+    problem = ConvProblem.forward(x=(2, 4, 6, 6), w=(8, 4, 3, 3), padding=1)
+    session = bench.open("mock-dynamic").session
+    plain = Workbench(problem, session, constant_weights=False)
+    assert plain.first.draw.seed != plain.sets[0].draw.seed
+    behind = problem.with_epilogue(activation=Activation("relu"))
+    fused, again = (Workbench(behind, session, constant_weights=False) for _ in range(2))
+    assert fused.first is fused.sets[0]
+    assert fused.first.draw.seed != again.first.draw.seed, "nobody knows it before"
 
 
 def test_what_was_compiled_for_nobody_is_kept(bench: Any, problem: ConvProblem) -> None:

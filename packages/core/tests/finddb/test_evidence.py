@@ -35,6 +35,7 @@ TAKEN = {
     "one that is less noisy": (record(3.0, 0.4), record(1.9, 0.6)),
     "a noisy one that is faster beyond doubt": (record(1.0, 0.5), QUIET),
     "a whole one for one of a candidate given up": (record(3.0), record(2.0, samples=2)),
+    "one of a candidate given up that is faster by far": (record(1.4, 0.0, samples=2), QUIET),
     "one of another driver, however noisy": (record(46.6, 0.6, driver="2"), QUIET),
     "one of other kernels": (record(46.6, 0.6, source_hash="other"), QUIET),
     "a faster config": (record(1.8, config={"tile": 8}), QUIET),
@@ -43,6 +44,7 @@ REFUSED = {
     "a noisy one": (BUSY, QUIET),
     "a noisy one that may be faster": (record(1.5, 0.5), QUIET),
     "one of a candidate given up": (record(46.6, samples=2), QUIET),
+    "one of a candidate given up that may be faster": (record(1.7, 0.0, samples=2), QUIET),
     "a noisier one for a noisy one": (record(46.6, 2.0), record(1.9, 0.3)),
     "a slower config": (record(2.4, config={"tile": 8}), QUIET),
 }

@@ -67,7 +67,7 @@ class ConvDraw(Draw):
 
     def make_ready(self, assistant: Assistant = no_assistant) -> bool:
         """Compute the reference, and the magnitude of small results."""
-        checks = self._is_large and assistant is not no_assistant
+        checks = is_large(self.problem) and assistant is not no_assistant
         checksum = Begun(lambda: self._plain_checksum) if checks else None
         convolved = self._by_device(assistant)
         if convolved is not None and checksum is not None:
@@ -151,7 +151,7 @@ class ConvDraw(Draw):
 
     def _by_device(self, assistant: Assistant) -> tuple[Array, Solver] | None:
         """The result of a large problem without its epilogue as a device computes it, and who."""
-        if not self._is_large:
+        if not is_large(self.problem):
             return None
         found = assistant(self.problem.without_epilogue())
         return None if found is None else (found[0][self._writes], found[1])
@@ -170,10 +170,6 @@ class ConvDraw(Draw):
             return self.checksum
         first, second, before, _ = self._tensors
         return Checksum(plain, first, second, before, None)
-
-    @property
-    def _is_large(self) -> bool:
-        return self.problem.macs > _HOST_REFERENCE_MACS
 
     def _with_epilogue(self, convolved: Array) -> Right:
         _, _, before, bias = self._tensors
@@ -200,3 +196,8 @@ class ConvDraw(Draw):
 
     def _view(self, name: str, memory: Array) -> Array:
         return tensor_view(self.problem, name, memory)
+
+
+def is_large(problem: ConvProblem) -> bool:
+    """Return whether a device, where there is one, computes a problem's reference."""
+    return problem.macs > _HOST_REFERENCE_MACS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from convfind.checking.conv_draw import ConvDraw
+from convfind.checking.conv_draw import ConvDraw, is_large
 from convfind.checking.draw import Draw
 from convfind.checking.referenced_draw import ReferencedDraw
 from convfind.problem import ConvProblem
@@ -25,3 +25,15 @@ def timed_draw(problem: Any, seed: int) -> Draw:
     if isinstance(problem, ConvProblem):
         return ConvDraw(problem, seed, "clipped")
     return ReferencedDraw(problem, seed)
+
+
+def is_checked_quickly(problem: Any, *, has_assistant: bool) -> bool:
+    """Return whether the results of another draw are checked without a whole reference for it.
+
+    Args:
+        problem: a plain problem.
+        has_assistant: whether a device computes references of large problems.
+    """
+    if not isinstance(problem, ConvProblem):
+        return False
+    return problem.activation is None and not (has_assistant and is_large(problem))

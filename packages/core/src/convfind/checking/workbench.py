@@ -13,7 +13,7 @@ from convfind.cached import cached_property
 from convfind.checking.accuracy import ErrorReport
 from convfind.checking.comparer import Comparer
 from convfind.checking.draw import Assistant, Draw, Results, no_assistant
-from convfind.checking.draws import first_draw, timed_draw
+from convfind.checking.draws import first_draw, is_checked_quickly, timed_draw
 from convfind.checking.fingerprints import Fingerprints
 from convfind.checking.guards import Guarded, behind_guards
 from convfind.checking.oracle import oracle_for
@@ -42,7 +42,8 @@ class Workbench:
 
     There are two draws. Candidates are checked on the first, the same in every find. They are timed
     on the second, which is new in every find, and what one more run on that writes is checked as
-    well: so nobody is right for some data or some runs only.
+    well: so nobody is right for some data or some runs only. Where that second check would take
+    a whole reference, too, both are on what is timed.
     """
 
     def __init__(self, problem: Problem, session: Session, *, constant_weights: bool) -> None:
@@ -62,7 +63,7 @@ class Workbench:
         """
         if not verify:
             _ = self.sets
-        elif self._is_on_gpu and self._copies and self._timed is None:
+        elif self._is_on_gpu and self._copies and self._has_two_draws and self._timed is None:
             # The host draws these while the device computes what is right for the first.
             self._timed = Begun(_timed_draw(self._problem))
         if verify:
@@ -119,6 +120,8 @@ class Workbench:
     @cached_property
     def first(self) -> TensorSet:
         """The tensors on which candidates are checked before anything is timed."""
+        if self._copies and not self._has_two_draws:
+            return self.sets[0]
         return TensorSet(self._device, first_draw(self._problem), self.fingerprints)
 
     @cached_property
@@ -141,6 +144,10 @@ class Workbench:
         if target.global_memory:
             copies = min(copies, target.global_memory // (4 * traffic) - 1)
         return max(copies, 0)
+
+    @property
+    def _has_two_draws(self) -> bool:
+        return is_checked_quickly(self._problem, has_assistant=self._is_on_gpu)
 
     def next_set(self) -> TensorSet:
         """The copy that was used longest ago, whichever candidate used it.
@@ -249,7 +256,7 @@ class Candidate:
 
     def pack(self, prepare: Invoker) -> None:
         """Pack the weights of each draw, once."""
-        for place in (self._bench.first, self._bench.sets[0]):
+        for place in {self._bench.first, self._bench.sets[0]}:
             prepare(self._args_of(place))
             memory = self._packed[place.draw].memory
             self._packed[place.draw] = _Packed(memory, self._contents(memory))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,7 +10,10 @@ from convfind.checking.measuring import (
     ALONE_SAMPLES,
     ALONE_WIDTH,
     FINALIST_FACTOR,
+    RACE_FACTOR,
     RACE_LOSS,
+    RACE_PATIENCE,
+    RACE_ROUNDS,
     Sampling,
     measure,
     measure_finalists,
@@ -28,24 +32,54 @@ def run_final(trials: Sequence[Trial], sampling: Sampling, budget: Budget, *, ra
         FinalistError: one of them fails.
     """
     measured = [trial for trial in trials if trial.measurement]
-    best = min(trial.median for trial in measured)
-    finalists = [
-        trial
-        for trial in measured
-        if trial.measurement and trial.measurement.least <= FINALIST_FACTOR * best
-    ]
+    finalists = _racing(measured) if races else _close(measured)
     if races:
-        sampling = replace(sampling, width=ALONE_WIDTH, mean_loss=RACE_LOSS)
+        sampling = replace(
+            sampling,
+            width=ALONE_WIDTH,
+            mean_loss=RACE_LOSS,
+            rounds=RACE_ROUNDS,
+            final_seconds=RACE_PATIENCE * sampling.final_seconds,
+        )
+    before = [trial.median for trial in finalists]
     if len(finalists) < 2:
         (winner,) = finalists
-        if races and winner.candidate and not budget.is_spent:
-            alone = replace(sampling, samples=ALONE_SAMPLES)
-            winner.measurement = measure(winner.sample_again, None, alone)
-        return
-    samples = [trial.sample_again for trial in finalists]
-    measurements = measure_finalists(samples, sampling, lambda: budget.is_spent)
-    if measurements is None:
-        return
-    for trial, measurement in zip(finalists, measurements, strict=True):
-        trial.measurement = measurement
-        logger.info("%s: %s among %d finalists", trial.solver.solver_id, trial, len(finalists))
+        if not (races and winner.candidate and not budget.is_spent):
+            return
+        alone = replace(sampling, samples=ALONE_SAMPLES)
+        winner.measurement = measure(winner.sample_again, None, alone)
+    else:
+        samples = [trial.sample_again for trial in finalists]
+        measurements = measure_finalists(samples, sampling, lambda: budget.is_spent)
+        if measurements is None:
+            return
+        for trial, measurement in zip(finalists, measurements, strict=True):
+            trial.measurement = measurement
+            logger.info("%s: %s among %d finalists", trial.solver.solver_id, trial, len(finalists))
+    _slow_down([trial for trial in measured if trial not in finalists], finalists, before)
+
+
+def _close(trials: Sequence[Trial]) -> list[Trial]:
+    """Return those whose fastest sample is close to the best median."""
+    best = min(trial.median for trial in trials)
+    return [trial for trial in trials if trial.least <= FINALIST_FACTOR * best]
+
+
+def _racing(trials: Sequence[Trial]) -> list[Trial]:
+    """Return those whose fastest sample is close to the fastest: medians of three say less."""
+    best = min(trial.least for trial in trials)
+    return [trial for trial in trials if trial.least <= RACE_FACTOR * best]
+
+
+def _slow_down(
+    others: Sequence[Trial], finalists: Sequence[Trial], before: Sequence[float]
+) -> None:
+    """Scale the times of who was in no final where the machine has become slower since.
+
+    Else the fastest of them could seem faster than the winner.
+    """
+    pairs = zip(finalists, before, strict=True)
+    factor = statistics.median(trial.median / time if time > 0 else 1.0 for trial, time in pairs)
+    for trial in others if factor > 1.0 else ():
+        assert trial.measurement is not None
+        trial.measurement = trial.measurement.scaled(factor)

@@ -25,9 +25,9 @@ from convfind.solver import Solver, asking, versioned_id
 
 #: So many of the plain problem's best solvers at most are candidates for one with an epilogue, ...
 PLAIN_BEST = 3
-#: ... unless without an epilogue they take this many times as long as one that has it inside, whose
-#: time hardly grows by it.
-_BEHIND = 1.25
+#: ... unless they would take this many times as long as one that has the epilogue inside, which
+#: hardly takes longer with it.
+_BEHIND = 1.1
 
 #: The source whose word is each solver's own.
 INDEX: Final = "index"
@@ -88,11 +88,11 @@ def known(problem: Problem, session: Session, solvers: Sequence[Solver], policy:
 
 
 def _best_plain(plain: Mapping[str, float]) -> tuple[str, ...]:
-    """Return who may be the fastest with an epilogue, by times without it."""
-    best = sorted(plain, key=plain.__getitem__)[:PLAIN_BEST]
+    """Return who may be the fastest with an epilogue, by times that follow from those without."""
+    best = sorted(plain, key=plain.__getitem__)
     inside = [plain[solver] for solver in best if Composed.suffix not in solver]
-    limit = _BEHIND * min(inside or (plain[solver] for solver in best), default=0.0)
-    return tuple(solver for solver in best if plain[solver] <= limit)
+    limit = _BEHIND * min(inside or plain.values(), default=0.0)
+    return tuple(solver for solver in best[:PLAIN_BEST] if plain[solver] <= limit)
 
 
 def combined(sources: Sequence[Source]) -> dict[str, Forecast]:
@@ -189,7 +189,10 @@ def _apart(
 def _plain_form(
     problem: Problem, session: Session, solvers: Sequence[Solver], records: _Records
 ) -> dict[str, float]:
-    """Times of the problem without its epilogue, by the solvers that take it with one."""
+    """Times of the problem without its epilogue, by the solvers that take it with one.
+
+    A step behind a solver costs as much of its time as their indices say.
+    """
     plain = without_epilogue(problem)
     if plain is problem:
         return {}
@@ -198,8 +201,20 @@ def _plain_form(
     for solver in solvers:
         name = f"{solver.solver_id.replace(Composed.suffix, '')}@{solver.version}"
         if name in recorded:
-            found[solver.solver_id] = recorded[name]
+            found[solver.solver_id] = recorded[name] * _cost_of_steps(problem, session, solver)
     return found
+
+
+def _cost_of_steps(problem: Problem, session: Session, solver: Solver) -> float:
+    """Return how many times as long a solver takes with a step of core's for the epilogue."""
+    if not isinstance(solver, Composed):
+        return 1.0
+    try:
+        alone = asking.wti(solver.inner, without_epilogue(problem), session.target)
+        whole = asking.wti(solver, problem, session.target)
+    except SolverError:
+        return 1.0  # told with the other indices
+    return alone / whole if alone and whole else 1.0
 
 
 def _models(

@@ -240,7 +240,7 @@ class Search:
         """
         candidate = self._checked(trial)
         first = candidate.confirm(trial.solver) if self.policy.verify else candidate.sample()
-        trial.measurement = measure_briefly(first, candidate.sample, self._outcome.best_ms)
+        trial.measurement = measure_briefly(first, candidate.sample, self._outcome.least_ms)
 
     def _fail(self, trial: Trial, error: BaseException) -> None:
         """Refuse a trial; what it may have done to the tensors is undone for the others."""

@@ -53,6 +53,12 @@ class Trial:
         assert self.measurement is not None
         return self.measurement.median
 
+    @property
+    def least(self) -> float:
+        """The fastest sample in ms, of a trial that was measured."""
+        assert self.measurement is not None
+        return self.measurement.least
+
     def sample_again(self) -> float:
         """Time a trial that was measured once more. Raises `FinalistError`."""
         assert self.candidate is not None
@@ -104,6 +110,11 @@ class SearchOutcome:
         """The least time so far."""
         times = [trial.measurement.median for trial in self.trials if trial.measurement]
         return min(times, default=None)
+
+    @property
+    def least_ms(self) -> float | None:
+        """The fastest sample so far."""
+        return min((trial.least for trial in self.trials if trial.measurement), default=None)
 
 
 def refusal(error: BaseException) -> Rejected:

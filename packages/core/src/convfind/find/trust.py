@@ -12,6 +12,7 @@ from convfind.find.recording import record
 from convfind.find.screening import Screening
 from convfind.find.search import Search
 from convfind.find.solution import Solution
+from convfind.finddb.evidence import assumed_spread
 from convfind.log import logger
 from convfind.problem.contract import Problem
 from convfind.reasons import Reason
@@ -58,7 +59,8 @@ def _slower(recorded: Sequence[Solution], now: Sequence[Solution], tolerance: fl
         found, then = again.get(solution.solver), solution.time_ms
         if found is None or found.time_ms is None or then is None:
             continue
-        if found.time_ms - found.spread > then * (1 + tolerance):
+        spread = assumed_spread(found.time_ms, found.spread, found.samples)
+        if found.time_ms - spread > then * (1 + tolerance):
             logger.info(
                 "%s: recorded %.4g ms, now %.4g: its problem is measured anew",
                 *(solution.solver, then, found.time_ms),

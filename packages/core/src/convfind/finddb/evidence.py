@@ -34,17 +34,27 @@ def noise(record: FindRecord) -> float:
     return max(record.spread_ms / record.time_ms, NOISY)
 
 
+def assumed_spread(time_ms: float, spread_ms: float, samples: int) -> float:
+    """Spread of a measurement: of too few samples to have one, that of a noisy measurement."""
+    return NOISY * time_ms if samples < _FEWEST_SAMPLES else spread_ms
+
+
 def supersedes(new: FindRecord, old: FindRecord, *, tuned_again: bool = False) -> bool:
     """Say whether a later record takes the place of one of the same solver.
 
     It does where another driver or other kernels made the old one void, where it is faster by more
-    than both spreads, and where it is no noisier. In that last case a slower time of another config
-    counts only if a new search chose it (``tuned_again``): else the old config is still better.
+    than both spreads, of which one that nobody knows is that of a noisy record, and where it is no
+    noisier. In that last case a slower time of another config counts only if a new search chose it
+    (``tuned_again``): else the old config is still better.
     """
     if (new.driver, new.source_hash) != (old.driver, old.source_hash):
         return True
-    if new.time_ms + new.spread_ms < old.time_ms - old.spread_ms:
+    if new.time_ms + _spread(new) < old.time_ms - _spread(old):
         return True
     if noise(new) > noise(old):
         return False
     return tuned_again or new.config == old.config or new.time_ms < old.time_ms
+
+
+def _spread(record: FindRecord) -> float:
+    return assumed_spread(record.time_ms, record.spread_ms, record.samples)

@@ -104,7 +104,7 @@ def spreads(report: DeviceReport) -> str | None:
     family: dict[str, str] = {}
     for layer in report.layers:
         for result in layer.best:
-            if result.record is not None and result.record.samples > 1:
+            if result.record is not None and result.record.samples > 2:  # of two there is none
                 share = 100 * result.record.spread_ms / result.time_ms
                 text = f"{share:.1f} %, {layer.label}, {result.record.samples} samples"
                 found[result.solver].append((share, text))

@@ -1,0 +1,57 @@
+"""The final of a search, and what becomes of the times of who is in none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from convfind.checking.measuring import USUAL, Measurement
+from convfind.find.budget import Budget
+from convfind.find.final import run_final
+from convfind.find.trial import Trial
+from convfind.testing.solvers import MockDynamic
+
+
+class Runner:
+    """Takes so many milliseconds from now on."""
+
+    def __init__(self, time_ms: float) -> None:
+        self._time_ms = time_ms
+
+    def sample(self) -> float:
+        return self._time_ms
+
+
+def trial(before: float, now: float) -> Trial:
+    recipe: Any = None
+    measurement = Measurement((before, before, before))
+    runner: Any = Runner(now)
+    return Trial(MockDynamic(), recipe, candidate=runner, measurement=measurement)
+
+
+@pytest.mark.parametrize("races", [True, False])
+def test_who_ran_before_the_machine_became_slower_is_not_the_fastest_for_it(races: bool) -> None:
+    first, second, behind = trial(1.0, 2.0), trial(1.1, 2.2), trial(1.5, 3.0)
+    run_final([first, second, behind], USUAL, Budget(None), races=races)
+    assert [one.median for one in (first, second, behind)] == pytest.approx([2.0, 2.2, 3.0])
+    assert min((first, second, behind), key=lambda one: one.median) is first
+
+
+def test_the_time_of_who_is_behind_the_only_finalist_follows_it() -> None:
+    first, behind = trial(1.0, 2.0), trial(1.5, 3.0)
+    run_final([first, behind], USUAL, Budget(None), races=True)
+    assert (first.median, behind.median) == (2.0, 3.0)
+
+
+def test_on_a_machine_that_became_faster_earlier_times_stay() -> None:
+    first, second, behind = trial(1.0, 0.5), trial(1.1, 0.55), trial(1.5, 0.75)
+    run_final([first, second, behind], USUAL, Budget(None), races=True)
+    assert behind.median == 1.5
+
+
+def test_in_a_race_who_is_close_by_the_fastest_samples_is_a_finalist() -> None:
+    first, lucky = trial(1.0, 1.0), trial(1.3, 0.9)
+    lucky.measurement = Measurement((1.9, 1.19, 1.8))
+    run_final([first, lucky], USUAL, Budget(None), races=True)
+    assert lucky.median == pytest.approx(0.9)
