@@ -91,7 +91,7 @@ class ConvDraw(Draw):
         if not check_error(error, bound):
             msg = (
                 f"error {error.max_error:.3g} (rms {error.rms_error:.3g}) exceeds the bound "
-                f"{bound.max_error:.3g} (rms {bound.rms_error:.3g})"
+                f"{bound.max_error:.3g} (rms {bound.rms_error:.3g}), with data of seed {self.seed}"
             )
             raise VerificationError(msg)
         return error
