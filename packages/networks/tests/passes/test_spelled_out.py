@@ -6,16 +6,19 @@ import itertools
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from networks_for_tests import assert_same_results, graph_of
 
-from convfind_networks import GraphBuilder, Value
+from convfind_networks import Graph, GraphBuilder, Value, optimize
 from convfind_networks.ops import (
     Activate,
     Activation,
     ActivationKind,
     Binary,
     BinaryFunction,
+    Convolution,
+    Geometry,
     Unary,
     UnaryFunction,
 )
@@ -179,3 +182,55 @@ def test_products_that_double_at_every_step_are_read_in_time() -> None:
 
     graph = graph_of(make, (1,))
     assert len(recognize_activations(graph).nodes) == 200
+
+
+def prelu(*slopes: float) -> Graph:
+    """Return PReLU of an image with one channel for each slope, or any number for one."""
+
+    def network(builder: GraphBuilder, x: Value) -> dict[str, Value]:
+        shape = (len(slopes), 1, 1) if len(slopes) > 1 else (1,)
+        return {"y": builder.add(Binary(BinaryFunction.PRELU), x, _numbers(builder, shape, slopes))}
+
+    return graph_of(network, (2, max(2, len(slopes)), 5, 4))
+
+
+def _numbers(builder: GraphBuilder, shape: tuple[int, ...], numbers: tuple[float, ...]) -> Value:
+    return builder.constant(np.array(numbers, np.float32).reshape(shape))
+
+
+@pytest.mark.parametrize("slopes", [(0.25,), (-1.5,), (3.0,), (0.0,), (0.25, 0.25, 0.25)])
+def test_prelu_with_one_slope_is_an_activation(slopes: tuple[float, ...]) -> None:
+    graph = prelu(*slopes)
+    result = remove_dead_code(recognize_activations(graph))
+    (node,) = result.nodes
+    assert node.op == Activate(Activation(ActivationKind.LEAKY_RELU, slopes[:1]))
+    assert_same_results(graph, result)
+
+
+@pytest.mark.parametrize("slopes", [(0.25, 0.5), (math.nan,), (math.inf, math.inf)])
+def test_prelu_with_slopes_of_channels_stays(slopes: tuple[float, ...]) -> None:
+    (node,) = recognize_activations(prelu(*slopes)).nodes
+    assert node.op == Binary(BinaryFunction.PRELU)
+
+
+def test_prelu_whose_slope_is_no_constant_stays() -> None:
+    def network(builder: GraphBuilder, x: Value) -> dict[str, Value]:
+        return {"y": builder.add(Binary(BinaryFunction.PRELU), x, x)}
+
+    (node,) = recognize_activations(graph_of(network, (2, 3, 5, 4))).nodes
+    assert node.op == Binary(BinaryFunction.PRELU)
+
+
+def test_prelu_is_inside_the_convolution_before_it() -> None:
+    def network(builder: GraphBuilder, x: Value) -> dict[str, Value]:
+        w = builder.constant(np.ones((4, 3, 1, 1), np.float32))
+        deep = builder.add(Convolution(Geometry.plain(2)), x, w)
+        slope = _numbers(builder, (1,), (0.25,))
+        return {"y": builder.add(Binary(BinaryFunction.PRELU), deep, slope)}
+
+    graph = graph_of(network, (2, 3, 5, 4))
+    result = optimize(graph)
+    (node,) = result.nodes
+    assert isinstance(node.op, Convolution)
+    assert node.op.epilogue.activation == Activation(ActivationKind.LEAKY_RELU, (0.25,))
+    assert_same_results(graph, result)

@@ -6,6 +6,8 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
+import numpy as np
+
 from convfind_networks.graph import Graph, GraphEditor, Node
 from convfind_networks.ops import (
     Activate,
@@ -25,7 +27,7 @@ _PRODUCTS = (Binary(BinaryFunction.MUL), Binary(BinaryFunction.DIV))
 
 
 def recognize_activations(graph: Graph) -> Graph:
-    """Recognise SiLU, hard-swish, hard-sigmoid, GELU, Mish, softplus, and ReLU as a maximum."""
+    """Recognise SiLU, hard-swish, hard-sigmoid, GELU, Mish, softplus, ReLU as a maximum, PReLU."""
     edit = GraphEditor(graph)
     for node in edit:
         if len(node.outputs) == 1 and edit.value(node.output).type.is_float:
@@ -60,6 +62,8 @@ class _Reader:
                 return self._of_product(self.product(node.output))
             case Binary(function=BinaryFunction.MAX | BinaryFunction.MIN, activation=None):
                 return self._bound(node)
+            case Binary(function=BinaryFunction.PRELU, activation=None):
+                return self._prelu(node)
             case Activate(activation=Activation(kind=ActivationKind.CLIP, numbers=(0, math.inf))):
                 return node.inputs[0], Activation(ActivationKind.RELU)
             case Unary(function=UnaryFunction.LOG):
@@ -147,6 +151,17 @@ class _Reader:
                     return before.inputs[0], Activation(ActivationKind.CLIP, (0.0, number))
             return x, Activation(ActivationKind.CLIP, (-math.inf, number))
         return None
+
+    def _prelu(self, node: Node) -> tuple[str, Activation] | None:
+        """Read PReLU with one slope for all channels, which convolutions can apply inside."""
+        x, name = node.inputs
+        slopes = self.edit.data(name)
+        if slopes is None or self.edit.value(x).type != self.edit.value(node.output).type:
+            return None
+        one = np.unique(slopes)
+        if one.size != 1 or not np.isfinite(one[0]):
+            return None
+        return x, Activation(ActivationKind.LEAKY_RELU, (float(one[0]),))
 
     def _softplus(self, node: Node) -> tuple[str, Activation] | None:
         above = self._plus(node.inputs[0], 1)
