@@ -6,8 +6,9 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
+from convfind.finddb.behind import Behind
 from convfind.finddb.change import Change
 from convfind.finddb.database_file import DatabaseFile, file_in
 from convfind.finddb.environment import Environment, Layout, Transaction
@@ -24,6 +25,9 @@ _PLACE = 8
 _MEMORY_LIMIT = 256 << 20
 _SOON = 1.0  # seconds
 
+#: Binaries by key, sealed and as they are.
+_Sealed: TypeAlias = dict[bytes, tuple[bytes, bytes]]
+
 _keeping = fork_safe_lock()  # guards what stores keep in memory
 
 
@@ -33,7 +37,8 @@ class BinaryStore:
     def __init__(self, file: DatabaseFile | None, limit: int) -> None:
         self._file = file
         self._limit = limit
-        self._kept: dict[bytes, bytes] = {}  # what did not reach the disk, oldest first
+        self._kept: dict[bytes, bytes] = {}  # what is not on disk, or not yet, oldest first
+        self._thread = Behind(self._store_behind)
 
     @classmethod
     def open(
@@ -74,7 +79,7 @@ class BinaryStore:
     def put_all(self, binaries: Iterable[tuple[str, bytes]]) -> None:
         """Store several binaries as `put` does one, in a single transaction.
 
-        The disk is waited for once, which takes a tenth of a second on some machines.
+        Where a disk is slow, nobody waits for it: a process that is killed may lose the last ones.
         """
         sealed = {}
         for key, binary in binaries:
@@ -82,9 +87,19 @@ class BinaryStore:
             one = seal(full, binary)
             if len(one) + _PLACE <= self._limit:
                 sealed[full] = one, binary
-        if not sealed:
-            return
+        if sealed and self._file and self._thread.takes(self._file.change_seconds):
+            self._keep({full: binary for full, (_, binary) in sealed.items()})
+            self._thread.put(sealed)
+        elif sealed:
+            self._store(sealed)
 
+    def _store_behind(self, waiting: Sequence[_Sealed]) -> None:
+        together: _Sealed = {}
+        for sealed in waiting:
+            together |= sealed
+        self._store(together)
+
+    def _store(self, sealed: _Sealed) -> None:
         def insert(environment: Environment, transaction: Transaction) -> None:
             for full, (one, _) in sealed.items():
                 self._insert(environment, transaction, stored_key(full), one)
@@ -92,14 +107,22 @@ class BinaryStore:
         is_stored = self._file is not None and self._file.write(insert)
         with _keeping:
             for full, (_, binary) in sealed.items():
+                if self._kept.get(full, binary) == binary:  # else a later one waits
+                    self._kept.pop(full, None)
+        if not is_stored:
+            self._keep({full: binary for full, (_, binary) in sealed.items()})
+
+    def _keep(self, binaries: dict[bytes, bytes]) -> None:
+        with _keeping:
+            for full, binary in binaries.items():
                 self._kept.pop(full, None)
-                if not is_stored:
-                    self._kept[full] = binary
+                self._kept[full] = binary
             while sum(map(len, self._kept.values())) > min(self._limit, _MEMORY_LIMIT):
                 self._kept.pop(next(iter(self._kept)))
 
     def health(self) -> Sequence[str]:
         """One line for each reason why the file is not fully used; looks at it first."""
+        self._thread.flush()
         if self._file is None:
             return []
         self._file.get(_TOTAL, b"bytes")
@@ -107,6 +130,7 @@ class BinaryStore:
 
     def close(self) -> None:
         """Let go of the file. A later use opens it again."""
+        self._thread.flush()
         if self._file is not None:
             self._file.close()
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+import msgspec
+
 from convfind.device.target import Target
 from convfind.finddb.database_file import DatabaseFile, file_in
 from convfind.finddb.environment import Layout
@@ -33,7 +35,7 @@ from convfind.finddb.places import PlaceFinder, Places
 from convfind.finddb.record import FindEntry, QuarantineRecord, TunedConfig
 from convfind.finddb.roster import ROSTER
 from convfind.finddb.table import CONFIG, FIND, QUARANTINE, Table
-from convfind.finddb.user_layer import Stored, UserLayer
+from convfind.finddb.user_layer import Stored, Update, UserLayer
 from convfind.problem.contract import Problem
 from convfind.solver.config import Config
 
@@ -42,7 +44,33 @@ T = TypeVar("T")
 FILE_NAME = "finddb.lmdb"
 LAYOUT = Layout(tables=(FIND.name, CONFIG.name, QUARANTINE.name, ROSTER), schema=SCHEMA)
 
+_encoder = msgspec.msgpack.Encoder()
 _NOTHING: tuple[bytes, None] = (b"", None)
+
+
+class _Note(msgspec.Struct, frozen=True, array_like=True):
+    """An entry that is to be stored, as a journal has it."""
+
+    key: bytes
+    entry: FindEntry
+    former: FindEntry | None  # under a former identity of the device
+    replace: bool
+    tuned_again: bool
+
+    def merged_with(self, old: FindEntry | None) -> FindEntry:
+        """Return what is to be stored where something may be there."""
+        return merge_entries(
+            old or self.former, self.entry, replace=self.replace, tuned_again=self.tuned_again
+        )
+
+
+def _replayed(note: bytes) -> Update | None:
+    """Return the change that a note is about; None where another version has written it."""
+    try:
+        found = msgspec.msgpack.decode(note, type=_Note)
+    except msgspec.MsgspecError:
+        return None
+    return Update(FIND, found.key, found.merged_with)
 
 
 class FindDb:
@@ -55,7 +83,7 @@ class FindDb:
     """
 
     def __init__(self, user: DatabaseFile | None, system: Sequence[DatabaseFile]) -> None:
-        self._user = UserLayer(user)
+        self._user = UserLayer(user, _replayed)
         self._system = tuple(system)
         self._as_one = lru_cache(maxsize=256)(self._united)
         self._finder = PlaceFinder(self._user, self._system)
@@ -147,16 +175,13 @@ class FindDb:
         """Add records to the user's database.
 
         A record that is there gives way only to one that supersedes it; see `merge_entries`, also
-        for ``replace`` and ``tuned_again``.
+        for ``replace`` and ``tuned_again``. Where a disk is slow, nobody waits for it: a process
+        that is killed leaves a journal to whoever opens the database next.
         """
-
         key, *former_keys = database_keys(target, problem)
         former = self._users(FIND, former_keys)
-
-        def change(old: FindEntry | None) -> FindEntry:
-            return merge_entries(old or former, entry, replace=replace, tuned_again=tuned_again)
-
-        self._user.update(FIND, key, change)
+        note = _Note(key, entry, former, replace, tuned_again)
+        self._user.store(FIND, key, note.merged_with, _encoder.encode(note))
 
     def remove(
         self, target: Target, problem: Problem, solvers: Container[str] | None = None
@@ -278,6 +303,7 @@ class FindDb:
     def health(self) -> Sequence[str]:
         """One line for each reason why a layer is not fully used; looks at every layer first."""
         files = [file for file in (self._user.file, *self._system) if file is not None]
+        self._user.flush()
         for file in files:
             file.get(FIND.name, b"?")
         if self._user.file is not None:
@@ -286,6 +312,7 @@ class FindDb:
 
     def close(self) -> None:
         """Let go of all files. A later use opens them again."""
+        self._user.close()
         for file in (self._user.file, *self._system):
             if file is not None:
                 file.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -62,6 +63,8 @@ class DatabaseFile:
         self._map_size = map_size
         self._environment: Environment | None = None
         self._given_up = False
+        #: Seconds that the last change took.
+        self.change_seconds = 0.0
 
     def get(self, table: str, key: bytes) -> bytes | None:
         """Read one value; None where it is missing or the file cannot be read."""
@@ -103,7 +106,9 @@ class DatabaseFile:
             if file_inode(self.path) != environment.inode:
                 discard(environment)  # deleted or replaced under us: go on with what is there now
                 raise EnvironmentClosed
+            began = time.monotonic()
             environment.write(lambda transaction: work(environment, transaction))
+            self.change_seconds = time.monotonic() - began
             return True
 
         return self._guarded(change, "write", writing=True) or False

@@ -27,7 +27,7 @@ class UseMarker:
         self._path = database.with_name(f"{database.name}-open-{self._process}-{next(_numbers)}")
         self._descriptor: int | None = None
         with suppress(OSError):
-            self._descriptor = _locked(self._path, os.O_CREAT | os.O_EXCL)
+            self._descriptor = locked(self._path, os.O_CREAT | os.O_EXCL)
 
     def remove(self) -> None:
         """Say that the use ended well. In a child the copy of its parent's only lets go."""
@@ -56,7 +56,7 @@ def markers_of(database: Path) -> Markers:
     left, held = [], 0
     for path in _markers(database):
         try:
-            descriptor = _locked(path)
+            descriptor = locked(path)
         except BlockingIOError:
             held += 1
             continue
@@ -76,7 +76,7 @@ def _markers(database: Path) -> Iterator[Path]:
         yield from (path for path in database.parent.iterdir() if path.name.startswith(prefix))
 
 
-def _locked(path: Path, flags: int = 0) -> int | None:
+def locked(path: Path, flags: int = 0) -> int | None:
     """Open and lock a file; None where the system has no such locks.
 
     Raises:
