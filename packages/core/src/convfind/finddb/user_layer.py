@@ -97,7 +97,12 @@ class UserLayer:
         """Replace a value by what ``change`` makes of it, None to remove it; may call it again."""
         self.flush()
         self._catch_up()
-        self._update([Update(table, key, change)])
+        update = Update(table, key, change)
+        self._update([update])
+        with _keeping:
+            waiting = self._soon.get(update.place)  # of another thread, which began before
+            if waiting is not None:
+                self._soon[update.place] = Kept(change(waiting.value))
 
     def store(
         self, table: Table[T], key: bytes, change: Callable[[T | None], T | None], note: bytes
