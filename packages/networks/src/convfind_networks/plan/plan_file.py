@@ -7,6 +7,7 @@ tells a damaged file, which might compute something else; it does not tell who w
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -35,9 +36,10 @@ _FORMAT = 2
 _METADATA, _CHECKSUM = "convfind_plan", "convfind_checksum"
 #: NumPy's letters for kinds of numbers; V is what it has for those of ml_dtypes.
 _KINDS = "biufV"
-_CHECKSUM_BYTES = 16
-#: Bytes of the weights that are read at a time.
-_PIECE = 2**18
+#: Bytes of the weights that are read or written at a time.
+_PIECE = 2**20
+#: Files of safetensors have their tensors from a multiple of it on.
+_HEADER_ALIGNMENT = 8
 
 
 class _SavedTask(msgspec.Struct, frozen=True):
@@ -73,23 +75,48 @@ class _SavedSchedule(msgspec.Struct, frozen=True):
 
 
 def save_plan(plan: Plan, path: Path) -> None:
-    """Write a plan to a file. Raises `OSError`."""
-    from safetensors.numpy import save
+    """Write a plan to a file. Raises `OSError`.
 
+    The weights come from the device in pieces, once for the checksum, which stands before them,
+    and once for the file, so that they take no memory of the host's.
+    """
     schedule = plan.schedule
-    weights = np.empty(schedule.constants, np.uint8)
-    if schedule.constants:
-        plan.handle.session.device.read(plan.memory[CONSTANTS], weights)
-    metadata = msgspec.json.encode(_saved(schedule)).decode()
-    checksum = checksum_of(metadata, weights)
-    path.write_bytes(save({CONSTANTS: weights}, {_METADATA: metadata, _CHECKSUM: checksum}))
+    text = msgspec.json.encode(_saved(schedule)).decode()
+    checksum = _new_checksum(text)
+    for piece in _pieces(plan):
+        checksum.update(piece.data)
+    metadata = {_METADATA: text, _CHECKSUM: checksum.hexdigest()}
+    size = schedule.constants
+    weights = {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}
+    header = msgspec.json.encode({"__metadata__": metadata, CONSTANTS: weights})
+    header += b" " * (-len(header) % _HEADER_ALIGNMENT)
+    with path.open("wb") as file:
+        file.write(len(header).to_bytes(8, "little"))
+        file.write(header)
+        for piece in _pieces(plan):
+            file.write(piece.data)
+
+
+def _pieces(plan: Plan) -> Iterator[Array]:
+    """Yield the weights; each piece lies where the one before has lain."""
+    size, read = plan.schedule.constants, plan.handle.session.device.read
+    memory = np.empty(min(size, _PIECE), np.uint8)
+    for at in range(0, size, _PIECE):
+        piece = memory[: size - at]
+        read(plan.memory[CONSTANTS], piece, at)
+        yield piece
 
 
 def checksum_of(text: str, weights: np.ndarray[Any, Any]) -> str:
     """Return what tells whether the document or the weights of a plan have changed."""
-    checksum = blake2b(text.encode(), digest_size=_CHECKSUM_BYTES)
+    checksum = _new_checksum(text)
     checksum.update(np.ascontiguousarray(weights).data)
     return checksum.hexdigest()
+
+
+def _new_checksum(text: str) -> blake2b:
+    """Return a checksum that has seen the document, and is to see the weights."""
+    return blake2b(text.encode(), digest_size=16)
 
 
 def load_plan(plan: type[Plan], path: Path, handle: Handle) -> Plan:
@@ -146,7 +173,7 @@ class _PlanFile:
         They lie where devices that share the host's memory can use them.
         """
         weights = aligned(self.saved.constants)
-        checksum = blake2b(self.text.encode(), digest_size=_CHECKSUM_BYTES)
+        checksum = _new_checksum(self.text)
         try:
             with self.path.open("rb") as file:
                 file.seek(self.begin)
