@@ -55,3 +55,10 @@ def test_in_a_race_who_is_close_by_the_fastest_samples_is_a_finalist() -> None:
     lucky.measurement = Measurement((1.9, 1.19, 1.8))
     run_final([first, lucky], USUAL, Budget(None), races=True)
     assert lucky.median == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize(("now", "found"), [(0.9, 0.9), (1.3, 1.7)])
+def test_who_seems_slow_runs_once_more_next_to_the_fastest(now: float, found: float) -> None:
+    first, disturbed = trial(1.0, 1.0), trial(1.7, now)
+    run_final([first, disturbed], USUAL, Budget(None), races=True)
+    assert disturbed.median == pytest.approx(found)

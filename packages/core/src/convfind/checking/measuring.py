@@ -20,8 +20,8 @@ ABANDON_FACTOR = 3.0
 #: Candidates whose fastest sample is within this factor of the best median are measured again,
 #: interleaved, before one wins.
 FINALIST_FACTOR = 1.3
-#: The same in a race, of the fastest sample of all.
-RACE_FACTOR = 1.2
+#: The same in a race, of the fastest sample of all, and up to where one more sample decides.
+RACE_FACTOR, DOUBT_FACTOR = 1.2, 1.8
 
 _MIN_SAMPLES = 3
 #: The loss of a final, as a share of the fastest finalist's time, except with this probability.
