@@ -149,11 +149,11 @@ def test_who_is_far_behind_has_two_samples_of_which_the_first_is_checked(
     bench.backend.faults.launch = count
     found = bench.open("mock-static", extra=(FAST, close, behind)).find(problem)
     assert {one.solver: one.samples for one in found.solutions} == {
-        "fast": 3,
-        "close": 3,
+        "fast": 5,
+        "close": 5,
         "behind": 2,
     }
-    checked, confirmed, others, rounds, winner = 1, 1, 2, 3, 1
+    checked, confirmed, others, rounds, winner = 1, 1, 2, 5, 1
     assert runs == {
         500: checked + confirmed + 1,
         52: checked + confirmed + others + rounds,

@@ -1,7 +1,7 @@
 """Timing a candidate: warm-up, samples of device time, median and spread, early abandonment.
 
 How many samples are taken follows from what they say: a final is settled once its winner loses no
-more than 1 % at 95 %, or in a race once it loses no more than 0.5 % on average; and the time of a
+more than 1 % at 95 %, or in a race once it loses no more than 0.25 % on average; and the time of a
 race's only finalist is known once an interval that has the median at 95 % is narrower than 4 %.
 Counts and seconds only bound that.
 """
@@ -24,6 +24,9 @@ FINALIST_FACTOR = 1.3
 RACE_FACTOR, DOUBT_FACTOR = 1.2, 1.8
 
 _MIN_SAMPLES = 3
+_MIN_ROUNDS = 5  # however long they take
+#: Rounds before a finalist is out, and how far behind it is in each before there are `_MIN_ROUNDS`.
+_LEAST_ROUNDS, _CLEARLY = 3, math.log(1.05)
 #: The loss of a final, as a share of the fastest finalist's time, except with this probability.
 _LOSS, _DOUBT = 0.01, 0.05
 
@@ -44,8 +47,7 @@ class Sampling:
     Attributes:
         samples: of one candidate at most, and rounds among all finalists.
         seconds: for one candidate.
-        final_seconds: for all rounds, ...
-        rounds: ... of which there are so many at least.
+        final_seconds: for all rounds.
         width: of the interval that has the median at 95 %, as a share of it, at which samples end.
         mean_loss: what the winner may lose on average, as a share of the fastest finalist's time,
             at which rounds end; with 0 they end where little is lost almost surely.
@@ -54,7 +56,6 @@ class Sampling:
     samples: int
     seconds: float
     final_seconds: float
-    rounds: int = 5
     width: float = 0.0
     mean_loss: float = 0.0
 
@@ -66,9 +67,10 @@ FIRST_ROUND = 3
 _FAR = 1.1
 #: Enough for a race's only finalist, whose time nobody's is compared with, ...
 ALONE_WIDTH, ALONE_SAMPLES = 0.04, 9
-#: ... and for several: a network's layers are won by so many finals that only the mean counts, and
-#: those that are hard to settle get the time that others leave.
-RACE_LOSS, RACE_ROUNDS, RACE_PATIENCE = 0.005, 3, 2.0
+#: ... and for several: a network's layers are won by so many finals that only the mean counts.
+RACE_LOSS = 0.0025
+#: Times the seconds that rounds have elsewhere: what easy finals leave, hard ones get.
+RACE_PATIENCE = 2.0
 QUICK = Sampling(samples=24, seconds=0.04, final_seconds=0.1)
 
 
@@ -128,7 +130,7 @@ def measure_briefly(first: float, sample: Sample, least: float | None) -> Measur
 
     The fastest sample of all so far is ``least`` ms: other work on a machine only makes samples
     slower, so a few are compared by the fastest of them. Who is far behind in both of the first two
-    is no finalist, whatever the third would be.
+    is no finalist by a third either.
     """
     samples = [first, sample()]
     far = least is not None and min(samples) > RACE_FACTOR * _FAR * least
@@ -156,19 +158,17 @@ def measure_finalists(
     while len(rounds) < sampling.samples:
         if is_over():
             break
-        is_enough = len(rounds) >= sampling.rounds
-        if is_enough and time.perf_counter() > deadline:
+        if len(rounds) >= _MIN_ROUNDS and time.perf_counter() > deadline:
             break
-        if is_enough and _is_settled(rounds, racing, sampling.mean_loss - lost):
+        if len(rounds) >= _MIN_ROUNDS and _is_settled(rounds, racing, sampling.mean_loss - lost):
             break
-        if is_enough and sampling.mean_loss:
+        if sampling.mean_loss and len(rounds) >= _LEAST_ROUNDS:
             share = sampling.mean_loss / (len(finalists) - 1)
             for one, loss in _beaten(rounds, racing, share):
-                if len(racing) > 2:
-                    racing.remove(one)
-                    lost += loss
+                racing.remove(one)
+                lost += loss
         rounds.append({one: finalists[one]() for one in racing})
-    if len(rounds) < sampling.rounds:
+    if len(rounds) < _MIN_ROUNDS:
         return None
     return [Measurement(samples) for samples in _without_drift(rounds, racing, len(finalists))]
 
@@ -189,8 +189,11 @@ def _without_drift(
 ) -> list[tuple[float, ...]]:
     """Samples of each finalist as if all rounds were as fast as the typical one.
 
-    How fast a round was those say that run in all of them, who are still ``racing``: two at least.
+    How fast a round was those say that run in all of them, who are still ``racing``; one of them
+    alone cannot be told from the machine.
     """
+    if len(racing) < 2:
+        return [tuple(row[one] for row in rounds if one in row) for one in range(finalists)]
     means = [statistics.fmean(samples[one] for one in racing) for samples in rounds]
     typical = statistics.median(means)
     scales = [typical / mean if mean > 0 else 1.0 for mean in means]
@@ -213,13 +216,18 @@ def _leader(rounds: Sequence[Round], racing: Sequence[int]) -> int:
 def _beaten(
     rounds: Sequence[Round], racing: Sequence[int], share: float
 ) -> list[tuple[int, float]]:
-    """Return who is out, and what the leader loses to each on average, which is a share at most."""
+    """Return who is out, and what the leader loses to each on average, which is a share at most.
+
+    After few rounds the quartiles may lie: then it was behind by `_CLEARLY` in each of them, too.
+    """
     if min(sample for samples in rounds for sample in samples.values()) <= 0.0:
         return []
     best = _leader(rounds, racing)
     found = []
     for one in racing:
-        if one != best and (loss := _expected_loss(_ahead(rounds, best, one))) <= share:
+        ahead = _ahead(rounds, best, one)
+        is_clear = len(rounds) >= _MIN_ROUNDS or min(ahead) >= _CLEARLY
+        if one != best and is_clear and (loss := _expected_loss(ahead)) <= share:
             found.append((one, loss))
     return found
 

@@ -14,7 +14,6 @@ from convfind.checking.measuring import (
     RACE_FACTOR,
     RACE_LOSS,
     RACE_PATIENCE,
-    RACE_ROUNDS,
     Sampling,
     measure,
     measure_finalists,
@@ -39,7 +38,6 @@ def run_final(trials: Sequence[Trial], sampling: Sampling, budget: Budget, *, ra
             sampling,
             width=ALONE_WIDTH,
             mean_loss=RACE_LOSS,
-            rounds=RACE_ROUNDS,
             final_seconds=RACE_PATIENCE * sampling.final_seconds,
         )
     before = [trial.median for trial in finalists]
