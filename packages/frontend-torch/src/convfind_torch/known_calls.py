@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -18,7 +18,7 @@ from convfind_torch.quick_call import Needs, QuickCall, are_plain, form_of
 from convfind_torch.route import Route
 
 #: A result; a route by which PyTorch computes it; or None.
-Known = torch.Tensor | Route | None
+Known: TypeAlias = torch.Tensor | Route | None
 
 
 def known_result(layer: Layer, x: Any, w: Any, b: Any, how: tuple[Any, ...]) -> Known:
