@@ -199,7 +199,7 @@ def _browser(port: int, width: int, scheme: str) -> Iterator[subprocess.Popen[by
         words = [
             *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--mute-audio"),
             *("--disable-background-networking", "--no-first-run", f"--user-data-dir={profile}"),
-            # What a page asks of other hosts is refused at once, where it may time out otherwise.
+            # Requests to other hosts are refused at once, where they may time out otherwise.
             "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
             f"--window-size={max(width, 500)},1700",
             f"--blink-settings=preferredColorScheme={_SCHEMES[scheme]}",

@@ -30,7 +30,7 @@ def in_large_pages(context: cl.Context, queue: cl.CommandQueue, size: int) -> cl
     whole = whole_pages(size, queue.device.max_mem_alloc_size)
     memory = cl.Buffer(context, cl.mem_flags.READ_WRITE, whole)
     address = _address(queue, memory)
-    # What lies before the buffer in its first large page gets one with it.
+    # Memory before the buffer in its first large page gets that one, too.
     begin = address // LARGE_PAGE * LARGE_PAGE
     end = (address + size) // LARGE_PAGE * LARGE_PAGE
     advise(begin, end - begin, mmap.MADV_HUGEPAGE)
