@@ -8,7 +8,7 @@ at most does not.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from convfind.runtime.backend import DeviceBuffer, Invoker
     from convfind.runtime.session import Session
 
+Sums: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
+
 _SOURCE = KernelSource("convfind.checking", "kernels/fingerprint.cl")
 _ITEMS = 256
 #: Work-groups for each compute unit, enough to wait for memory while others compute.
@@ -40,7 +42,7 @@ def items_on(target: Target) -> int:
 
 
 def groups_on(target: Target) -> int:
-    """Return the work-groups that add up memory on a target."""
+    """Return the work-groups that add up memory on a target, at most."""
     return _GROUPS * max(1, target.compute_units)
 
 
@@ -63,11 +65,11 @@ class Fingerprints:
         self._loaded = loaded
         (self._program,) = loaded
         self._items, self._groups = items_on(session.target), groups_on(session.target)
-        self._sums = np.empty(self._groups, np.uint64)
+        self._sums: Sums = np.empty(self._groups, np.uint64)
         self._sums_there = self._device.allocate(self._sums.nbytes)
         #: A secret from all who write into memory.
         self.seed = int(np.random.default_rng().integers(2**63))
-        self._invokers: dict[tuple[int, int], Invoker] = {}
+        self._invokers: dict[tuple[int, int], tuple[Invoker, Sums]] = {}
 
     @classmethod
     def on(cls, session: Session) -> Fingerprints | None:
@@ -89,20 +91,24 @@ class Fingerprints:
 
     def of(self, buffer: DeviceBuffer, size: int, offset: int = 0) -> int:
         """Return the fingerprint of so many bytes from an offset on, after all enqueued work."""
-        self._invoker(size, offset)(InvokeArgs(memory=buffer, sums=self._sums_there))
-        self._device.read(self._sums_there, self._sums)
-        return int(self._sums.sum(dtype=np.uint64))
+        invoker, sums = self._invoker(size, offset)
+        invoker(InvokeArgs(memory=buffer, sums=self._sums_there))
+        self._device.read(self._sums_there, sums)
+        return int(sums.sum(dtype=np.uint64))
 
-    def _invoker(self, size: int, offset: int) -> Invoker:
+    def _invoker(self, size: int, offset: int) -> tuple[Invoker, Sums]:
+        """Return what adds memory up, and where the sums of its work-groups go."""
         known = self._invokers.get((size, offset))
         if known is not None:
             return known
         words, rest = divmod(size, _WORD)
+        groups = min(self._groups, max(1, -(-words // self._items)))
         launch = Launch(
             KernelSpec(self._program, "fingerprint"),
             (BufferArg("memory", offset), BufferArg("sums"), i64(words), i32(rest), i64(self.seed)),
-            global_size=(self._groups * self._items, 1, 1),
+            global_size=(groups * self._items, 1, 1),
             local_size=(self._items, 1, 1),
         )
-        invoker = self._invokers[size, offset] = self._device.invoker([launch], self._loaded)
-        return invoker
+        made = self._device.invoker([launch], self._loaded), self._sums[:groups]
+        self._invokers[size, offset] = made
+        return made
