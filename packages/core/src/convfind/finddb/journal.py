@@ -13,7 +13,7 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-from convfind.finddb.use_marker import locked
+from convfind.finddb.file_lock import locked
 
 _HEAD = 8  # bytes: the size of a note, and its checksum
 _numbers = count()
@@ -32,21 +32,19 @@ class Journal:
         """Write a note; False where that cannot be, or no lock would say whose it is."""
         if self._process != os.getpid():
             self.forget()
-        written = size = 0
-        head = len(note).to_bytes(4, "big") + zlib.crc32(note).to_bytes(4, "big")
+        whole = len(note).to_bytes(4, "big") + zlib.crc32(note).to_bytes(4, "big") + note
         try:
-            if self._descriptor is None and not self._begin():
+            descriptor = self._begun()
+            if descriptor is None:
                 return False
-            assert self._descriptor is not None
-            size = os.fstat(self._descriptor).st_size
-            written = os.write(self._descriptor, head + note)
-            is_whole = written == len(head) + len(note)
+            size = os.fstat(descriptor).st_size
+            if os.write(descriptor, whole) == len(whole):
+                return True
         except OSError:
-            is_whole = False
-        if not is_whole and written:
-            with suppress(OSError):
-                os.ftruncate(self._descriptor or -1, size)
-        return is_whole
+            return False
+        with suppress(OSError):
+            os.ftruncate(descriptor, size)  # a torn note would hide those that follow
+        return False
 
     def clear(self) -> None:
         """Forget all notes: the database has what they say."""
@@ -66,13 +64,18 @@ class Journal:
             os.close(self._descriptor)
         self._process, self._path, self._descriptor = os.getpid(), None, None
 
-    def _begin(self) -> bool:
-        name = f"{self._database.name}-notes-{os.getpid()}-{next(_numbers)}"
-        path = self._database.with_name(name)
-        self._descriptor = locked(path, os.O_CREAT | os.O_EXCL | os.O_APPEND)
-        if self._descriptor is not None:
-            self._path = path
-        return self._descriptor is not None
+    def _begun(self) -> int | None:
+        """Return the file, made and locked; None where it cannot be locked."""
+        if self._descriptor is None:
+            name = f"{self._database.name}-notes-{os.getpid()}-{next(_numbers)}"
+            path = self._database.with_name(name)
+            descriptor = locked(path, os.O_CREAT | os.O_EXCL | os.O_APPEND)
+            if descriptor is not None and not os.fstat(descriptor).st_nlink:
+                os.close(descriptor)  # who found it before it was locked has removed it
+                return None
+            if descriptor is not None:
+                self._path, self._descriptor = path, descriptor
+        return self._descriptor
 
 
 def adopt(database: Path, take: Callable[[bytes], bool]) -> None:

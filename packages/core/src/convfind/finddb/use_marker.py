@@ -8,12 +8,13 @@ the file perhaps. Where files cannot be locked there are no markers, and nothing
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+
+from convfind.finddb.file_lock import locked
 
 _numbers = count()
 
@@ -74,24 +75,3 @@ def _markers(database: Path) -> Iterator[Path]:
     prefix = f"{database.name}-open-"
     with suppress(OSError):
         yield from (path for path in database.parent.iterdir() if path.name.startswith(prefix))
-
-
-def locked(path: Path, flags: int = 0) -> int | None:
-    """Open and lock a file; None where the system has no such locks.
-
-    Raises:
-        OSError: it cannot be opened or locked; `BlockingIOError` where another use has it locked.
-    """
-    if sys.platform == "win32":
-        return None
-    import fcntl
-
-    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BaseException:
-        os.close(descriptor)
-        if flags:
-            path.unlink(missing_ok=True)
-        raise
-    return descriptor
