@@ -121,14 +121,17 @@ def _in_turns(
     candidates = {name: _candidate(bench, problem, session, r) for name, r in records.items()}
     for candidate in candidates.values():
         candidate.sample()
-    table = [[one.sample() for one in candidates.values()] for _ in range(rounds)]
-    means = [statistics.fmean(row) for row in table]
+    order, table = [*candidates], []
+    for _ in range(rounds):
+        table.append({name: candidates[name].sample() for name in order})
+        order = [*order[1:], order[0]]  # nobody always runs behind the same one
+    means = [statistics.fmean(row.values()) for row in table]
     typical = statistics.median(means)
     return {
         name: statistics.median(
-            row[place] * typical / mean for row, mean in zip(table, means, strict=True)
+            row[name] * typical / mean for row, mean in zip(table, means, strict=True)
         )
-        for place, name in enumerate(candidates)
+        for name in candidates
     }
 
 
