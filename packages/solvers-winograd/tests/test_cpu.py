@@ -28,14 +28,17 @@ from convfind.testing import MOCK_TARGET, MockBackend, check_solver, fused
 from convfind.types import AccuracyClass, DataType, Direction, Layout
 from convfind_solvers_winograd import hooks
 from convfind_solvers_winograd.cpu import CpuSolver
+from convfind_solvers_winograd.cpu_groups import CpuGroupsSolver
 from convfind_solvers_winograd.cpu_volumes import CpuVolumeSolver
 from convfind_solvers_winograd.solver_list import solvers
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
 CPU_SOLVERS = [s for s in solvers() if isinstance(s, CpuSolver)]
-SOLVERS = {s.solver_id: s for s in CPU_SOLVERS if not isinstance(s, CpuVolumeSolver)}
+OF_FEW_SHAPES = CpuVolumeSolver | CpuGroupsSolver
+SOLVERS = {s.solver_id: s for s in CPU_SOLVERS if not isinstance(s, OF_FEW_SHAPES)}
 VOLUMES = {s.solver_id: s for s in CPU_SOLVERS if isinstance(s, CpuVolumeSolver)}
+GROUPS = {s.solver_id: s for s in CPU_SOLVERS if isinstance(s, CpuGroupsSolver)}
 _OF_PLANES = {s.transform for s in SOLVERS.values() if s.axes == 2}
 #: Transforms that take long to compile.
 _MANY_POINTS = 64
@@ -78,7 +81,7 @@ CPU = replace(MOCK_TARGET, backend="opencl", kind=DeviceKind.CPU, identity="")
 
 
 def each(ids: Collection[str]) -> pytest.MarkDecorator:
-    named = [(SOLVERS | VOLUMES)[name] for name in ids]
+    named = [(SOLVERS | VOLUMES | GROUPS)[name] for name in ids]
     return pytest.mark.parametrize("solver", named, ids=list(ids))
 
 
@@ -188,6 +191,52 @@ def test_the_default_config_of_volumes_is_legal(solver: CpuSolver) -> None:
     for channels, planes, apart in ((1, 1, 1), (16, 3, 1), (33, 17, 8), (512, 64, 1)):
         x = (1, channels, planes + 2 * apart, 16, 16)
         problem = volume(solver, x, channels, dilation=(apart, 1, 1))
+        config = solver.default_config(problem, CPU)
+        assert config in solver.search_space(problem, CPU)
+
+
+@each(GROUPS)
+def test_groups(solver: CpuSolver, convfind_device: Device) -> None:
+    shapes = [
+        problem_for(solver, (1, 48, 9, 7), 48, padding=1, groups=2),
+        problem_for(solver, (5, 120, 7, 7), 120, padding=1, groups=5),  # runs over several images
+        problem_for(solver, (1, 24, 3, 3), 24),  # fewer tiles than a register tile has
+        problem_for(solver, (1, 24, 10, 90), 24, padding=((0, 2), (3, 1)), alpha=0.5, beta=2.0),
+        problem_for(solver, (2, 16, 11, 13), 48, padding=(2, 0), groups=2),
+        problem_for(solver, (1, 96, 6, 6), 32, padding=3, groups=2),
+        problem_for(solver, (3, 40, 14, 14), 40, padding=1),
+        problem_for(solver, (2, 64, 8, 9), 64, padding=1),
+        problem_for(solver, (1, 24, 4, 4), 24, padding=9),
+    ]
+    shapes += [fused(problem) for problem in shapes[:3]]
+    shapes += [replace(problem, add_last=not problem.add_last) for problem in shapes[-3:-1]]
+    report = check_solver(solver, on_cpu(convfind_device), shapes=shapes, every_variant=False)
+    assert report.ok, str(report)
+    assert len(report.problems) == len(shapes)
+
+
+@pytest.mark.parametrize(
+    ("channels", "options", "reason"),
+    [
+        (20, {}, Reason.CHANNELS),
+        (72, {}, Reason.CHANNELS),
+        (24, {"dilation": 2}, Reason.DILATION),
+        (24, {"stride": 2}, Reason.STRIDE),
+        (24, {"window": (5, 5)}, Reason.FILTER_SIZE),
+    ],
+)
+def test_groups_that_are_refused(channels: int, options: dict[str, Any], reason: Reason) -> None:
+    solver = GROUPS["winograd-f4x3-cpu-nhwc-fwd-groups"]
+    x = (1, 2 * channels, 20, 20)
+    answer = solver.takes(problem_for(solver, x, 2 * channels, groups=2, **options), CPU)
+    assert isinstance(answer, Rejected)
+    assert answer.reason is reason
+
+
+@each(GROUPS)
+def test_the_default_config_of_groups_is_legal(solver: CpuSolver) -> None:
+    for channels, filters in ((8, 8), (24, 24), (64, 64), (8, 64), (64, 8)):
+        problem = problem_for(solver, (4, 4 * channels, 14, 14), 4 * filters, groups=4, padding=1)
         config = solver.default_config(problem, CPU)
         assert config in solver.search_space(problem, CPU)
 

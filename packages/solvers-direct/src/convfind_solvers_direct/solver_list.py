@@ -10,6 +10,7 @@ from convfind_solvers_direct.cpu.first_blocks_weights import CpuFirstBlocksWeigh
 from convfind_solvers_direct.cpu.first_phases import CpuFirstPhases
 from convfind_solvers_direct.cpu.first_phases_weights import CpuFirstPhasesWeights
 from convfind_solvers_direct.cpu.first_weights import CpuFirstWeights
+from convfind_solvers_direct.cpu.groups import CpuGroups
 from convfind_solvers_direct.cpu.narrow import CpuNarrow
 from convfind_solvers_direct.cpu.weights import CPU_WEIGHTS_SOLVERS
 from convfind_solvers_direct.gpu.bands import BandsConv
@@ -50,6 +51,7 @@ def solvers() -> list[Solver]:
             for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
             for solver in (CpuPlanes, CpuPixels)
         ),
+        CpuGroups(),
         *(solver() for solver in CPU_WEIGHTS_SOLVERS),
         UpsampledConv(),
         *(

@@ -22,6 +22,7 @@ from convfind_solvers_winograd.algorithms import (
     F8X3_UP2,
 )
 from convfind_solvers_winograd.cpu_conv import CpuConvSolver
+from convfind_solvers_winograd.cpu_groups import CpuGroupsSolver
 from convfind_solvers_winograd.cpu_volumes import CpuVolumeSolver
 from convfind_solvers_winograd.cpu_weights import CpuWeightsSolver
 from convfind_solvers_winograd.gpu_conv import ConvSolver
@@ -95,6 +96,10 @@ def cpu_solvers() -> list[Solver]:
         for transform, direction, ways in _CPU_STRIDED_VARIANTS
         for last in (False, True)
         for ahead in ways
+    ]
+    convolutions += [
+        CpuGroupsSolver(F4X3, direction)
+        for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
     ]
     convolutions += [
         CpuVolumeSolver(F4X3, direction, channels_last=last)

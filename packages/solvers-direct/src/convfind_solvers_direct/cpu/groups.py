@@ -1,0 +1,135 @@
+"""Groups of some channels on CPUs, channels last: forward."""
+
+from __future__ import annotations
+
+import math
+
+from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
+from convfind.kit.register_tile import has_many_registers
+from convfind.kit.throughput import cpu_index, fill
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.kernel_spec import KernelSpec
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.types import Direction
+from convfind_solvers_direct.cpu.solver import BALANCE, CpuSolver, items_wanted, program_of
+from convfind_solvers_direct.window import LARGEST, Window, window
+
+#: Channels of a vector.
+_LANES = 8
+#: A group with more channels or filters is a matrix product that others cut better.
+_MOST_CHANNELS = 64
+#: Room for the copied source of a block, in floats.
+_STRIP_FLOATS = 16384
+#: Results of a register tile by its vectors of filters: sums, weights and a value in 16 registers.
+_ROWS = {3: 4, 2: 6, 1: 8}
+#: The share of the peak that these tiles reach.
+_BEST_SHARE = {3: 0.75, 2: 0.7, 1: 0.6}
+
+
+class CpuGroups(CpuSolver):
+    """Vectors along filters, and some results at a time, wherever they lie in the image."""
+
+    direction = Direction.FORWARD
+    channels_last = True
+    solver_id = "direct-cpu-groups-nhwc-fwd"
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take groups of whole vectors of channels and filters."""
+        shape = window(problem)
+        if problem.groups == 1:
+            return Rejected(Reason.GROUPS, "channels must be in groups")
+        if shape.channels % _LANES or shape.filters % _LANES:
+            return Rejected(Reason.CHANNELS, "is for multiples of 8 channels and filters a group")
+        if max(shape.channels, shape.filters) > _MOST_CHANNELS:
+            return Rejected(
+                Reason.CHANNELS, f"is for at most {_MOST_CHANNELS} channels and filters a group"
+            )
+        if _floats(shape, 1, 1) > _STRIP_FLOATS:
+            return Rejected(Reason.SIZE_LIMIT, "the source under a result does not fit the cache")
+        image = max(math.prod(problem.x_shape[1:]), math.prod(problem.y_shape[1:]))
+        if max(image, *problem.padding, shape.images * math.prod(shape.out)) > LARGEST:
+            return Rejected(Reason.SIZE_LIMIT, f"{shape.images} images of {image} elements")
+        return APPLICABLE
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """The peak's share of whole tiles, and all tensors moved once."""
+        shape = window(problem)
+        vectors = _vectors(shape)
+        height, width = _block(shape, target)
+        filled = fill(height * width, _ROWS[vectors])
+        operations = problem.flops / (_BEST_SHARE[vectors] * filled) + BALANCE * problem.traffic
+        if has_many_registers(target):
+            operations *= 2  # half of a register of 16 is used
+        return cpu_index(problem, target, operations)
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the weights in order."""
+        return problem.nbytes("w")
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> Recipe:
+        """One launch that puts the weights in order, and one that computes."""
+        shape = window(problem)
+        vectors = _vectors(shape)
+        epilogue = Epilogue.of(problem)
+        program = program_of(
+            "cpu_groups",
+            shape,
+            MR=_ROWS[vectors],
+            VECTORS=vectors,
+            STRIP_FLOATS=_STRIP_FLOATS,
+            **epilogue.defines,
+        )
+        rows, columns = _block(shape, target)
+        blocks = shape.images * -(-shape.out[0] // rows) * -(-shape.out[1] // columns)
+        items = min(blocks, -(-items_wanted(target) // shape.groups))
+        share = -(-blocks // items)
+        compute = Launch(
+            KernelSpec(program, "direct_cpu_groups"),
+            (
+                BufferArg(shape.source),
+                BufferArg(Memory.PACKED),
+                BufferArg(shape.result),
+                *epilogue.arguments,
+                *map(i32, (shape.groups, *shape.size, *shape.out, *shape.padding)),
+                *map(i32, (rows, columns, blocks, share)),
+            ),
+            (-(-blocks // share), shape.groups),
+            (1, 1),
+        )
+        pack = Launch(
+            KernelSpec(program, "direct_cpu_groups_pack"),
+            (BufferArg(Memory.W), BufferArg(Memory.PACKED)),
+            (math.prod(shape.taps), shape.groups),
+            (1, 1),
+        )
+        return Recipe(self.solver_id, (compute,), prepare=(pack,), packed=problem.nbytes("w"))
+
+
+def _vectors(shape: Window) -> int:
+    return next(n for n in (3, 2, 1) if shape.filters % (n * _LANES) == 0)
+
+
+def _floats(shape: Window, rows: int, columns: int) -> int:
+    """Floats of the copied source of a block."""
+    return shape.span(rows, 0) * shape.span(columns, 1) * shape.channels
+
+
+def _block(shape: Window, target: Target) -> tuple[int, int]:
+    """Return rows and columns of a block that fits, with enough of them for all cores."""
+    height, width = shape.out
+    columns = next(n for n in range(width, 0, -1) if _floats(shape, 1, n) <= _STRIP_FLOATS)
+    columns = -(-width // -(-width // columns))
+    rows = next(n for n in range(height, 0, -1) if _floats(shape, n, columns) <= _STRIP_FLOATS)
+    wanted = -(-items_wanted(target) // (shape.groups * shape.images))
+    bands = max(-(-height // rows), min(wanted, height))
+    return -(-height // bands), columns

@@ -1,0 +1,162 @@
+"""Fused Winograd convolution of groups of few channels on CPUs, in vectors of 8 channels."""
+
+from __future__ import annotations
+
+from convfind.device.target import Target
+from convfind.kit.epilogue import Epilogue
+from convfind.kit.plane_geometry import PlaneGeometry
+from convfind.kit.register_tile import has_many_registers
+from convfind.problem import ConvProblem
+from convfind.problem.traits import Trait
+from convfind.reasons import Reason
+from convfind.solver.applicability import Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.kernel_spec import KernelSpec
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32, i64
+from convfind.solver.search_space import Constraint, Parameter, SearchSpace
+from convfind.types import Direction
+from convfind_solvers_winograd.cook_toom import Transform
+from convfind_solvers_winograd.cpu import ITEMS_PER_CORE, MOST_PRIVATE, CpuSolver
+from convfind_solvers_winograd.geometry import count_tiles, geometry
+
+#: Channels of a vector.
+_LANES = 8
+#: A group with more channels or filters has weights that no level-1 cache holds beside the data.
+_MOST_CHANNELS = 64
+_TILES = (8, 16, 24, 32, 48)
+#: Data and sums of a block of tiles: a part of a level-2 cache, where weights lie, too.
+_BLOCK_BYTES = 168 << 10
+#: The cost of transforms and copies, in products of a channel and a filter.
+_TRANSFORM_COST = 5.0
+#: Tiles of a register tile by its vectors of filters: sums, weights and a value in 16 registers.
+_ROWS = {3: 4, 2: 6, 1: 8}
+#: The time of their products, relative to that of three vectors.
+_SHORTER = {3: 1.0, 2: 1.25, 1: 1.1}
+
+
+class CpuGroupsSolver(CpuSolver):
+    """Forward, or a data gradient, channels last, of whole vectors of 8 channels in a group."""
+
+    kernels = "_groups"
+
+    def __init__(self, transform: Transform, direction: Direction) -> None:
+        """Take the variant."""
+        super().__init__(transform, direction, channels_last=True)
+        self.domain = self.domain.without(Trait.DILATION)
+        self.solver_id += "-groups"
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take groups of few channels and filters, both multiples of 8."""
+        answer = super().applicability(problem, target)
+        if not answer:
+            return answer
+        shape = geometry(problem)
+        if shape.channels % _LANES or shape.filters % _LANES:
+            return Rejected(Reason.CHANNELS, "is for multiples of 8 channels and filters a group")
+        if max(shape.channels, shape.filters) > _MOST_CHANNELS:
+            return Rejected(
+                Reason.CHANNELS, f"is for at most {_MOST_CHANNELS} channels and filters a group"
+            )
+        return answer
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of the transformed weights."""
+        return self._packed(geometry(problem))
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """Products, transforms, and memory with the transformed weights."""
+        shape = geometry(problem)
+        work = shape.channels * shape.filters + _TRANSFORM_COST * (shape.channels + shape.filters)
+        work *= _SHORTER[self._vectors(shape)]
+        if has_many_registers(target):
+            work *= 2  # half of a register of 16 is used
+        return self.index(problem, target, work, problem.traffic + self._packed(shape) / 2)
+
+    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
+        """Blocks of tiles."""
+        shape = geometry(problem)
+        return SearchSpace(
+            (Parameter("tiles", _TILES, "tiles at a time"),),
+            (
+                Constraint(
+                    "private memory",
+                    lambda config: (
+                        self._block_bytes(shape, config.integer("tiles")) <= MOST_PRIVATE
+                    ),
+                    f"a work-item has {MOST_PRIVATE} bytes",
+                ),
+            ),
+        )
+
+    def default_config(self, problem: ConvProblem, target: Target) -> Config:
+        """The most tiles that leave room in a level-2 cache, no fewer than a register tile's."""
+        shape = geometry(problem)
+        fitting = [n for n in _TILES if self._block_bytes(shape, n) <= _BLOCK_BYTES]
+        return Config(tiles=max(fitting, default=_TILES[0]))
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> Recipe:
+        """A launch that transforms weights before the run, and one for the rest."""
+        shape = geometry(problem)
+        config = config or self.default_config(problem, target)
+        room = config.integer("tiles")
+        vectors = self._vectors(shape)
+        epilogue = Epilogue.of(problem)
+        program = self.program(
+            problem,
+            CHANNELS=shape.channels,
+            FILTERS=shape.filters,
+            MR=_ROWS[vectors],
+            VECTORS=vectors,
+            TILES=room,
+            **epilogue.defines,
+        )
+        tiles = count_tiles(shape, self.tile(problem))
+        wanted = -(-ITEMS_PER_CORE * target.compute_units // shape.groups)
+        share = max(-(-tiles // wanted), room)
+        share = -(-share // room) * room
+        fused = Launch(
+            KernelSpec(program, "winograd_cpu_groups"),
+            (
+                BufferArg(shape.source),
+                BufferArg(Memory.PACKED),
+                BufferArg(shape.result),
+                *map(i32, (shape.images, shape.groups, *shape.size, *shape.out, *shape.padding)),
+                *epilogue.arguments,
+                i32(share),
+            ),
+            (-(-tiles // share), 1, shape.groups),
+            (1, 1, 1),
+        )
+        pack = Launch(
+            KernelSpec(program, "winograd_cpu_groups_pack"),
+            (
+                BufferArg(Memory.W),
+                BufferArg(Memory.PACKED),
+                *map(i64, shape.weight_steps),
+                i32(int(shape.flipped)),
+            ),
+            (shape.filters // _LANES, shape.channels // _LANES, shape.groups),
+            (1, 1, 1),
+        )
+        return Recipe(
+            self.solver_id,
+            (fused,),
+            prepare=(pack,),
+            packed=self._packed(shape),
+            config=config,
+        )
+
+    def _vectors(self, shape: PlaneGeometry) -> int:
+        return next(n for n in (3, 2, 1) if shape.filters % (n * _LANES) == 0)
+
+    def _packed(self, shape: PlaneGeometry) -> int:
+        return shape.groups * shape.channels * shape.filters * self.points * 4
+
+    def _block_bytes(self, shape: PlaneGeometry, tiles: int) -> int:
+        return self.points * tiles * (shape.channels + shape.filters) * 4
