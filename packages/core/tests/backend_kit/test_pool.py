@@ -53,10 +53,50 @@ def test_a_size_class_wastes_an_eighth_at_most(size: int) -> None:
 
 def test_memory_that_lies_idle_is_freed_before_an_allocation_fails() -> None:
     pool = HostPool(total=MIB, max_idle=MIB)
-    pool.give(pool.take(900 * KIB))
+    pool.give(pool.take(400 * KIB))
     assert pool.take(800 * KIB).size == 832 * KIB
     with pytest.raises(DeviceError, match="are left"):
         pool.take(800 * KIB)
+
+
+def test_a_block_up_to_half_as_large_again_is_used() -> None:
+    pool = HostPool(total=12 * MIB, max_idle=8 * MIB)
+    sizes = (2 * MIB, MIB + MIB // 2, MIB + MIB // 4)
+    larger = [pool.take(size) for size in sizes]
+    for block in larger:
+        pool.give(block)
+    assert pool.take(MIB) is larger[2]
+    assert pool.take(MIB) is larger[1]
+    assert pool.take(MIB).size == MIB
+    assert pool.idle == 2 * MIB
+
+
+def test_a_block_of_the_class_comes_before_a_larger_one_and_the_last_before_others() -> None:
+    pool = HostPool(total=8 * MIB, max_idle=8 * MIB)
+    blocks = [pool.take(size) for size in (MIB, MIB + MIB // 2, MIB)]
+    for block in blocks:
+        pool.give(block)
+    assert [pool.take(MIB) for _ in blocks] == [blocks[2], blocks[0], blocks[1]]
+
+
+def test_what_users_of_larger_blocks_leave_unused_counts_as_idle() -> None:
+    pool = HostPool(total=9 * MIB, max_idle=3 * MIB)
+    first, second = pool.take(3 * MIB), pool.take(3 * MIB)
+    pool.give(first)
+    assert pool.take(2 * MIB) is first
+    pool.give(second)
+    assert pool.idle == 0, "a MiB of the first block and three of the second are over three"
+    pool.give(first)
+    assert pool.idle == 3 * MIB
+
+
+def test_users_of_larger_blocks_never_leave_more_unused_than_may_be_idle() -> None:
+    pool = HostPool(total=24 * MIB, max_idle=4 * MIB)
+    taken = []
+    for _ in range(3):
+        pool.give(pool.take(3 * MIB))
+        taken.append(pool.take(2 * MIB).size)
+    assert taken == [3 * MIB, 3 * MIB, 2 * MIB]
 
 
 def test_no_block_is_larger_than_the_device_allows() -> None:

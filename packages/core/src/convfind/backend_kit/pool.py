@@ -13,11 +13,16 @@ from convfind.errors import DeviceError
 
 #: Memory that waits for reuse is at most this part of the device's.
 _IDLE_SHARE = 8
+#: An idle block of up to so many times the size serves where none of the class is idle: fresh pages
+#: cost a CPU's system three times what it takes to fill them.
+_LARGER = 1.5
 
 
 class BufferPool(ABC, Generic[BlockT]):
-    """Reuses memory by size classes. Idle memory is bounded; the longest idle goes first.
+    """Reuses memory by size classes, and blocks up to half as large again.
 
+    The larger ones serve where none of the class is idle. What is idle, and what their users leave
+    unused, is bounded; the longest idle goes first.
     Memory may return while commands that use it are under way: the queue works in order, so the
     commands of its next user come after them.
     """
@@ -32,6 +37,7 @@ class BufferPool(ABC, Generic[BlockT]):
         # By serial, and held: where the collector finds a buffer in a circle, it finalises all that
         # only the circle holds, and so would free the very memory that the buffer gives back.
         self._used: dict[int, BlockT] = {}
+        self._spare: dict[int, int] = {}  # bytes that users of larger blocks leave unused
 
     @abstractmethod
     def create(self, size: int) -> BlockT:
@@ -59,14 +65,37 @@ class BufferPool(ABC, Generic[BlockT]):
             capacity = min(capacity, self._largest)
         with self._lock:
             self._sort_in()
-            for index in range(len(self._idle) - 1, -1, -1):
-                if self._idle[index].size == capacity:
-                    return self._idle.pop(index)
+            block = self._idle_block(capacity)
+        if block is not None:
+            return block
         try:
             return self.create(capacity)
         except DeviceError:
             self.drain()
         return self.create(capacity)
+
+    def _idle_block(self, capacity: int) -> BlockT | None:
+        """Take an idle block of a class, or the smallest larger one; the one used last of those."""
+        best = None
+        for place in range(len(self._idle) - 1, -1, -1):
+            size = self._idle[place].size
+            if size == capacity:
+                return self._idle.pop(place)
+            limit = _LARGER * capacity if best is None else self._idle[best].size - 1
+            if capacity < size <= limit:
+                best = place
+        if best is None:
+            return None
+        spare = self._idle[best].size - capacity
+        if self._spared + spare > self._max_idle:
+            return None
+        block = self._idle.pop(best)
+        self._spare[block.serial] = spare
+        return block
+
+    @property
+    def _spared(self) -> int:
+        return sum(tuple(self._spare.values()))
 
     def give(self, block: BlockT) -> None:
         """Take memory back. Called by finalisers, so at any moment, even inside another method."""
@@ -81,6 +110,7 @@ class BufferPool(ABC, Generic[BlockT]):
     def forget(self, block: BlockT) -> None:
         """Let memory that was taken go its own way."""
         self._used.pop(block.serial, None)
+        self._spare.pop(block.serial, None)
 
     def clear(self) -> None:
         """Free everything idle."""
@@ -103,7 +133,7 @@ class BufferPool(ABC, Generic[BlockT]):
     def _sort_in(self) -> None:
         while self._returned:
             self._idle.append(self._returned.popleft())
-        excess = sum(block.size for block in self._idle) - self._max_idle
+        excess = sum(block.size for block in self._idle) + self._spared - self._max_idle
         while excess > 0 and self._idle:
             excess -= self._idle.pop(0).size
 
