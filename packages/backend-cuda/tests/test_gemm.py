@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import convfind_backend_cuda
 from convfind.checking.random_data import random_data
 from convfind.checking.reference import reference_convolution
+from convfind.device.model import DeviceModel
 from convfind.device.target import DeviceKind, Target
+from convfind.finddb import FindDb
 from convfind.plugins.registry import default_registry
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -66,6 +73,59 @@ def test_int8_wants_rows_of_whole_words(
     if isinstance(answer, Rejected):
         assert answer.reason is Reason.CHANNELS
         assert "multiples of 4 bytes" in answer.detail
+
+
+def test_times_are_expected_as_they_were_measured() -> None:
+    h200 = Target(
+        *("cuda", "NVIDIA H200", DeviceKind.GPU, "NVIDIA", "CUDA", "sm_90", 132, "1"),
+        features=TARGET.features,
+        max_work_group=1024,
+    )
+    peak = DeviceModel.of(h200).flops * h200.compute_units
+    shipped = Path(convfind_backend_cuda.__file__).parent / "databases" / "h200-cuda.lmdb"
+    errors = []
+    with FindDb.open(None, [shipped]) as database:
+        for problem in resnet_layers():
+            stored = database.lookup(h200, problem)
+            for record in () if stored is None else stored.entry.records:
+                if record.solver.startswith("cuda-gemm-"):
+                    index = default_registry().solver(record.solver).wti(problem, h200)
+                    assert index is not None
+                    expected_ms = 1e3 * problem.flops / (index * peak)
+                    errors.append(math.log(record.time_ms / expected_ms))
+    assert len(errors) > 100
+    assert abs(np.median(errors)) < math.log(1.25)
+    quarter, most = np.quantile(np.abs(errors), [0.75, 0.98])
+    assert quarter < math.log(1.7)
+    assert most < math.log(4)
+
+
+def resnet_layers() -> Iterator[ConvProblem]:
+    """Yield most of ResNet-50's layers at batch 64 in each direction and layout."""
+    for width, size in (56, 64), (28, 128), (14, 256), (7, 512):
+        for c, k, filter_size in (4 * size, size, 1), (size, 4 * size, 1), (size, size, 3):
+            for layout in "NCHW", "NHWC":
+                for tf32 in False, True:
+                    layer = ConvProblem.forward(
+                        x=(64, c, width, width),
+                        w=(k, c, filter_size, filter_size),
+                        padding=filter_size // 2,
+                        layout=layout,
+                        allow_tf32=tf32,
+                    )
+                    yield from (layer.with_direction(way) for way in Direction)
+
+
+def test_sums_over_images_one_after_the_other_are_expected_to_be_slow() -> None:
+    one = solver("pointwise-bwd-weights")
+
+    def index(layout: str) -> float:
+        problem = ConvProblem.forward(x=(64, 64, 56, 56), w=(64, 64, 1, 1), layout=layout)
+        found = one.wti(problem.with_direction(Direction.BACKWARD_WEIGHTS), TARGET)
+        assert found is not None
+        return found
+
+    assert 10 * index("NCHW") < index("NHWC")  # 64 products that wait for each other, and one
 
 
 def test_columns_of_float64_are_added_up_in_float64() -> None:

@@ -40,7 +40,7 @@ def test_the_backend_and_its_solvers_are_registered() -> None:
 def test_records_of_an_h200_are_shipped_by_all_packages_that_win_there() -> None:
     registry = default_registry()
     cuda = [path for path in registry.system_databases() if path.name == "h200-cuda.lmdb"]
-    assert len(cuda) == 4
+    assert len(cuda) == 5
     target = Target(
         *("cuda", "NVIDIA H200", DeviceKind.GPU, "NVIDIA", "CUDA", "sm_90", 132, "NVRTC 13.0")
     )

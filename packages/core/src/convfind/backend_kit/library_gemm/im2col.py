@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from convfind.backend_kit.library_gemm.cost import lowering_seconds, product_seconds
 from convfind.backend_kit.library_gemm.products import library_gemms
 from convfind.backend_kit.library_gemm.solver import GemmSolver, sums_apart, weight_steps
 from convfind.device.target import Target
@@ -46,10 +47,18 @@ class Im2colSolver(GemmSolver):
         """Bytes of the columns and of the sums of a narrow weight gradient."""
         return _plan(problem, limit).workspace
 
-    def _moved_bytes(self, problem: ConvProblem) -> int:
-        shape = _shape(problem)
-        columns = shape.images * shape.positions * shape.position_bytes
-        return problem.traffic + _COLUMN_PASSES * columns
+    def _seconds(self, problem: ConvProblem, target: Target) -> float:
+        cut, shape = _plan(problem, None), _shape(problem)
+        chunks = tuple(cut.chunks)
+        columns = BufferArg(Memory.WORKSPACE, cut.columns)
+        is_sum = self.direction is Direction.BACKWARD_WEIGHTS
+        products = sum(
+            product_seconds(gemm_of(problem, chunk, columns), problem, target, is_sum=is_sum)
+            for chunk in chunks
+        )
+        columns_bytes = shape.images * shape.positions * shape.position_bytes
+        moved = problem.traffic + _COLUMN_PASSES * columns_bytes
+        return products + lowering_seconds(moved, len(chunks), target)
 
     def solution(
         self,

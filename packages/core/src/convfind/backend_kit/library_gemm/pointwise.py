@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from convfind.backend_kit.library_gemm.cost import product_seconds
 from convfind.backend_kit.library_gemm.products import library_gemms
 from convfind.backend_kit.library_gemm.solver import GemmSolver, sums_apart, weight_steps
 from convfind.device.target import Target
@@ -45,3 +46,7 @@ class PointwiseSolver(GemmSolver):
             steps = tuple(library_gemms(replace(gemm, beta=problem.beta), problem, result))
         workspace = self.workspace_size(problem, target)
         return Recipe(self.solver_id, steps, workspace=workspace)
+
+    def _seconds(self, problem: ConvProblem, target: Target) -> float:
+        is_sum = self.direction is Direction.BACKWARD_WEIGHTS
+        return product_seconds(whole_gemm(problem), problem, target, is_sum=is_sum)

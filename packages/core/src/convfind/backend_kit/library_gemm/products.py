@@ -11,13 +11,18 @@ from convfind.solver.recipe import LibraryGemm, Matrix
 from convfind.types import DataType
 
 
+def is_one_call(gemm: Gemm) -> bool:
+    """Return whether one stride leads from each product to the next."""
+    return 1 in (gemm.inner, gemm.outer) or all(
+        operand.outer == gemm.inner * operand.inner for operand in (gemm.a, gemm.b, gemm.c)
+    )
+
+
 def library_gemms(gemm: Gemm, problem: ConvProblem, result: DataType) -> Iterator[LibraryGemm]:
     """Yield the calls for independent products, as few as their strides allow."""
     if gemm.inner == 1:
         yield _call(gemm, problem, result, gemm.outer, "outer")
-    elif gemm.outer == 1 or all(
-        operand.outer == gemm.inner * operand.inner for operand in (gemm.a, gemm.b, gemm.c)
-    ):
+    elif is_one_call(gemm):
         yield _call(gemm, problem, result, gemm.batch, "inner")
     elif gemm.outer < gemm.inner:
         for index in range(gemm.outer):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -10,7 +11,8 @@ from typing import ClassVar
 from convfind.backend_kit.library_gemm.products import summing_gemms
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
-from convfind.kit.gemm_lowering.product import Gemm, round_up, size_refusal, whole_gemm
+from convfind.kit.gemm_lowering.product import Gemm, round_up, size_refusal
+from convfind.kit.throughput import peak_seconds
 from convfind.problem import ConvProblem
 from convfind.problem.traits import FIRST_TRAITS, Trait
 from convfind.reasons import Reason
@@ -25,10 +27,6 @@ from convfind.types import Algorithm, DataType, Direction
 #: Types that libraries multiply; sums are float32, of int8 int32, of float64 float64.
 DTYPES = (DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16, DataType.INT8)
 _NARROW = (DataType.FLOAT16, DataType.BFLOAT16)
-#: FLOP that a device does while it moves a byte.
-_BALANCE = 15
-#: Share of the peak of a large product.
-_BEST_SHARE = 0.8
 _STORE_GROUP = 256
 _MOST_STORE_ITEMS = 2**20
 
@@ -83,14 +81,13 @@ class GemmSolver(Solver):
         return None
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """The share of time that arithmetic takes, times the part of the tiles that is filled."""
-        gemm = whole_gemm(problem)
-        fill = (gemm.m / round_up(gemm.m, 8)) * (gemm.n / round_up(gemm.n, 32))
-        busy = problem.flops / (problem.flops + _BALANCE * self._moved_bytes(problem))
-        return max(_BEST_SHARE * fill * busy, 0.02)
+        """Return the direct formula's time at the device's peak over that of all steps."""
+        seconds = self._seconds(problem, target)
+        return max(peak_seconds(problem.flops, target) / seconds, 0.002)
 
-    def _moved_bytes(self, problem: ConvProblem) -> int:
-        return problem.traffic
+    @abstractmethod
+    def _seconds(self, problem: ConvProblem, target: Target) -> float:
+        """Return the expected seconds of all steps."""
 
 
 def sums_apart(problem: ConvProblem) -> bool:
