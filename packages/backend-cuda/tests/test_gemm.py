@@ -54,8 +54,6 @@ def test_floating_types_have_a_solver_in_each_direction(
     [
         (8, 1, "NHWC", 5, True),
         (6, 1, "NHWC", 5, False),  # rows of 6 bytes
-        (8, 1, "NCHW", 4, True),
-        (8, 1, "NCHW", 5, False),  # rows of 25 bytes
         (8, 3, "NHWC", 5, True),
         (4, 3, "NHWC", 5, True),
         (3, 3, "NHWC", 5, False),
@@ -98,6 +96,18 @@ def test_times_are_expected_as_they_were_measured() -> None:
     quarter, most = np.quantile(np.abs(errors), [0.75, 0.98])
     assert quarter < math.log(1.7)
     assert most < math.log(4)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_int8_wants_sums_along_rows(size: int) -> None:
+    # cuBLAS 13 on an H200: not supported where channels come first, unless 16 rows or columns
+    # at most are left.
+    problem = ConvProblem.forward(
+        x=(2, 12, 30, 8), w=(48, 12, size, size), padding=size // 2, dtype="int8"
+    )
+    answer = solver(("pointwise" if size == 1 else "im2col") + "-fwd").takes(problem, TARGET)
+    assert isinstance(answer, Rejected)
+    assert "along rows" in answer.detail
 
 
 def resnet_layers() -> Iterator[ConvProblem]:

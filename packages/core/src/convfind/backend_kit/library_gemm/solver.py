@@ -71,9 +71,12 @@ class GemmSolver(Solver):
         return APPLICABLE if refusal is None else refusal
 
     def _misplaced(self, problem: ConvProblem, target: Target) -> Rejected | None:
-        """Refuse matrices whose rows do not begin at multiples of what the library wants."""
+        """Refuse matrices whose rows do not lie, or begin, where the library wants them."""
         for step in self.solution(problem, target).steps:
             if isinstance(step, LibraryGemm):
+                if step.trans_a or not step.trans_b:
+                    detail = "products of int8 want both matrices with their sums along rows"
+                    return Rejected(Reason.LAYOUT, detail)
                 for matrix in (step.a, step.b):
                     if any(n % self._multiple for n in (matrix.row, matrix.offset, matrix.stride)):
                         detail = f"rows of int8 must begin at multiples of {self._multiple} bytes"

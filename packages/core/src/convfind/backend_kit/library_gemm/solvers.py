@@ -25,7 +25,8 @@ def library_gemm_solvers(
         features: features of targets that have the library.
         dtypes: types that the library multiplies; sums are float32, int32 for int8, and float64
             for float64.
-        int8_multiple: bytes that rows and beginnings of matrices of int8 are multiples of.
+        int8_multiple: bytes that rows and beginnings of matrices of int8 are multiples of; above
+            1, sums must run along rows, too, as they do in tensors with channels last.
     """
     library = Library(backend, frozenset(features), dtypes, int8_multiple)
     kinds = (PointwiseSolver, Im2colSolver)
