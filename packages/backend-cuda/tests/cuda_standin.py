@@ -162,7 +162,7 @@ class StandinDriver:
             self.journal.append(("fill", size, stream))
             return 0
 
-        return self._do(run, stream or 0)
+        return self.do(run, stream or 0)
 
     # -- streams and events -----------------------------------------------------------------------
 
@@ -228,13 +228,16 @@ class StandinDriver:
         self.local_memory[function] = size
         return (self._status("cuFuncSetAttribute"),)
 
-    def _launch(self, config: int, function: int, _parameters: int, extra: int) -> int:
+    def _launch(self, config: int, function: int, parameters: int, extra: int | None) -> int:
+        assert not extra
         if status := self._status("cuLaunchKernelEx"):
             return int(status)
         name, given = self._functions[function], LaunchConfig.from_address(config)
-        words = (ctypes.c_void_p * 5).from_address(extra)
-        size = ctypes.c_size_t.from_address(words[3] or 0).value
-        data = ctypes.string_at(words[1] or 0, size)
+        arguments = self.kernels[name][0]
+        data = b""
+        addresses = (ctypes.c_void_p * len(arguments)).from_address(parameters)
+        for at, size in zip(addresses, arguments, strict=True):
+            data += bytes(-len(data) % size) + ctypes.string_at(at or 0, size)
         sizes = (*given.grid, *given.block)
 
         def run(stream: int, local: int = given.local_memory) -> int:
@@ -242,11 +245,11 @@ class StandinDriver:
             self.kernels[name][1](data)
             return 0
 
-        return self._do(run, given.stream or 0)
+        return self.do(run, given.stream or 0)
 
     # -- graphs -----------------------------------------------------------------------------------
 
-    def _do(self, run: Callable[[int], int], stream: int) -> int:
+    def do(self, run: Callable[[int], int], stream: int) -> int:
         """Run work on a stream, or note it where the stream records."""
         if stream in self._recording:
             self._recording[stream].append(run)

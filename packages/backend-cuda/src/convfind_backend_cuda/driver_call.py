@@ -38,7 +38,7 @@ class LaunchConfig(ctypes.Structure):
 
 @cache
 def launch_kernel() -> Callable[..., int]:
-    """Return cuLaunchKernelEx: configuration, function, None, extra."""
+    """Return cuLaunchKernelEx: configuration, function, addresses of arguments, None."""
     return _call("cuLaunchKernelEx", c_void_p, c_void_p, c_void_p, c_void_p)
 
 
