@@ -45,7 +45,9 @@ class DevicePlace(Place):
         self._memory = Addresses(handle.session.device)
         self._captured: dict[int, Convolution] = {}  # graphs need their kernels for ever
         built = torch.version.cuda is not None or torch.version.hip is not None
-        self._asked = torch.cuda.is_current_stream_capturing if built else _never
+        # The function that PyTorch's own calls, without the call around it.
+        quick = getattr(torch._C, "_cuda_isCurrentStreamCapturing", None)
+        self._asked = (quick or torch.cuda.is_current_stream_capturing) if built else _never
 
     @property
     def is_capturing(self) -> bool:

@@ -9,6 +9,9 @@ import torch
 
 from convfind_torch.geometry import Geometry
 
+#: Says how products of float32 are rounded, by device and operator; None in older PyTorch.
+_PRECISION = getattr(torch._C, "_get_fp32_precision_getter", None)
+
 Gradients = tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]
 
 
@@ -73,15 +76,13 @@ def allow_tf32(tensor: torch.Tensor) -> bool:
 
 def tf32_of_convolutions() -> bool:
     """Return what the program says of convolutions, in the words of PyTorch 2.9 or before."""
-    precision = getattr(torch._C, "_get_fp32_precision_getter", None)
-    if precision is None:
+    if _PRECISION is None:
         return bool(torch._C._get_cudnn_allow_tf32())
-    return bool(precision("cuda", "conv") == "tf32")
+    return bool(_PRECISION("cuda", "conv") == "tf32")
 
 
 def tf32_of_products() -> bool:
     """Return whether the program lets products of float32 matrices be rounded to TF32 on GPUs."""
-    precision = getattr(torch._C, "_get_fp32_precision_getter", None)
-    if precision is None:
+    if _PRECISION is None:
         return bool(torch._C._get_cublas_allow_tf32())
-    return bool(precision("cuda", "matmul") == "tf32")
+    return bool(_PRECISION("cuda", "matmul") == "tf32")
