@@ -60,6 +60,19 @@ def test_rows_of_fours_and_their_ends_are_right(check: Check, dtype: ElementType
     check(UnaryProblem(x=(3, 2, 11), function=UnaryFunction.NEG, dtype=dtype, strides=strides))
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_rows_of_eights_and_their_ends_are_right(check: Check, dtype: ElementType) -> None:
+    image = (2, 16, 8, 17)
+    for b in (image, (16, 1, 1), (17,)):
+        check(BinaryProblem(a=image, b=b, function=BinaryFunction.SUB, dtype=dtype))
+    check(UnaryProblem(x=(3, 5, 67), function=UnaryFunction.NEG, dtype=dtype))
+    check(UnaryProblem(x=(3, 24), function=UnaryFunction.SWISH, numbers=(1.5,), dtype=dtype))
+    for channels_last in (False, True):
+        check(BatchNormProblem(x=image, dtype=dtype, channels_last=channels_last))
+    strides = {"x": (400, 200, 1), "y": (440, 144, 1)}
+    check(UnaryProblem(x=(3, 2, 131), function=UnaryFunction.NEG, dtype=dtype, strides=strides))
+
+
 @pytest.mark.parametrize("function", OF_FLOATS)
 def test_functions_of_one_element_are_right(check: Check, function: UnaryFunction) -> None:
     check(UnaryProblem(x=(3, 5, 7), function=function))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -111,6 +112,26 @@ def test_layer_norms_are_right(check: Check, dtype: ElementType) -> None:
 @pytest.mark.parametrize("groups", [1, 3, 12])
 def test_group_norms_are_right(check: Check, groups: int, channels_last: bool) -> None:
     check(GroupNormProblem(x=(3, 12, 7, 11), groups=groups, channels_last=channels_last))
+
+
+@layouts
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(("channels", "height"), [(32, 7), (16, 8), (24, 9)])
+def test_group_norms_of_neighbours_in_fours_and_eights_are_right(
+    check: Check, dtype: str, channels: int, height: int, channels_last: bool
+) -> None:
+    how: dict[str, Any] = {"groups": 2, "dtype": dtype, "channels_last": channels_last}
+    check(GroupNormProblem(x=(2, channels, height, 96), **how))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("length", [40, 136, 1003, 5008])
+def test_norms_and_softmax_in_eights_are_right(check: Check, dtype: str, length: int) -> None:
+    row = (length,)
+    check(LayerNormProblem(x=(3, length), scale=row, bias=row, dtype=dtype))
+    check(LayerNormProblem(x=(3, length), scale=(1,), bias=row, dtype=dtype))
+    check(LayerNormProblem(x=row, scale=row, dtype=dtype))
+    check(SoftmaxProblem(x=(3, length), dtype=dtype))
 
 
 @layouts

@@ -58,11 +58,12 @@ def test_pooling_of_every_type_is_right(
 @functions
 @pytest.mark.parametrize("window", ["resnet", "same", "wild"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-def test_pooling_of_channels_in_fours_is_right(
-    check: Check, function: PoolingFunction, window: str, dtype: str
+@pytest.mark.parametrize("channels", [20, 24])
+def test_pooling_of_channels_in_fours_and_eights_is_right(
+    check: Check, function: PoolingFunction, window: str, dtype: str, channels: int
 ) -> None:
     how: dict[str, Any] = {**WINDOWS[window], "dtype": dtype, "channels_last": True}
-    check(PoolingProblem(x=(2, 20, 35, 33), function=function, **how), not_finite=False)
+    check(PoolingProblem(x=(2, channels, 35, 33), function=function, **how), not_finite=False)
 
 
 @layouts

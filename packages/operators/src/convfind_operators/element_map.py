@@ -13,9 +13,9 @@ from convfind_operators.launching import (
     arguments_of,
     grid,
     has_vectors,
-    in_fours,
     index_type,
     kernel,
+    neighbours,
     number,
     row_sizes,
     step_class,
@@ -72,9 +72,10 @@ class ElementMap:
             numbers = tuple(number(value, self.arithmetic) for value in self.activation.numbers)
         count, parts = walk.elements, 1
         if not vectors:
-            four = 4 if self.arithmetic is ElementType.FLOAT32 and in_fours(walk) else 1
+            four = neighbours(walk) if self.arithmetic is ElementType.FLOAT32 else 1
             count = walk.rows * -(-walk.length // four)
-            parts = min(_UNDER_WAY // (four * max(len(inputs), 1)) or 1, _MOST_PARTS)
+            under_way = _UNDER_WAY * (2 if four == 8 else 1)  # as many bytes of narrow numbers
+            parts = min(under_way // (four * max(len(inputs), 1)) or 1, _MOST_PARTS)
             group = grid(1, target)[1][0]
             if count < parts * group * target.compute_units:
                 parts = 1

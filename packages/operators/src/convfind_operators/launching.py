@@ -26,6 +26,8 @@ GROUP: Final = 256
 _MOST_ITEMS = 2**30
 #: Types of elements that GPUs load and store in fours.
 IN_FOURS: Final = (ElementType.FLOAT32, ElementType.FLOAT16, ElementType.BFLOAT16)
+#: A row of these, with a rest that is no load of 8, is worth loads of 8.
+_LEAST_IN_EIGHTS = 128
 
 
 def has_vectors(target: Target) -> bool:
@@ -81,17 +83,22 @@ def step_class(view: View) -> int:
     return view.steps[-1] if view.steps[-1] in (0, 1) else 2
 
 
-def in_fours(walk: Walk) -> bool:
-    """Whether each four elements of a row are one load on GPUs, or one number, in all tensors."""
-    return walk.length > 1 and all(
-        view.steps[-1] == 0
-        or (
-            view.steps[-1] == 1
-            and view.dtype in IN_FOURS
-            and not any(place % 4 for place in (view.start, *view.steps[:-1]))
-        )
-        for view in walk.views
-    )
+def neighbours(walk: Walk) -> int:
+    """Return how many elements of a row are one load on GPUs, or one number, in all tensors.
+
+    They are 8 of 16-bit types in a row that is long or a multiple, else 4, or 1.
+    """
+    if walk.length == 1:
+        return 1
+    moving = [view for view in walk.views if view.steps[-1]]
+    if any(view.steps[-1] != 1 or view.dtype not in IN_FOURS for view in moving):
+        return 1
+    places = [place for view in moving for place in (view.start, *view.steps[:-1])]
+    is_narrow = all(view.dtype.size == 2 for view in moving)
+    is_worth = not walk.length % 8 or walk.length >= _LEAST_IN_EIGHTS
+    if is_narrow and is_worth and not any(place % 8 for place in places):
+        return 8
+    return 1 if any(place % 4 for place in places) else 4
 
 
 def index_type(count: int) -> str:

@@ -16,8 +16,8 @@ from convfind_operators.launching import (
     arguments_of,
     grid,
     has_vectors,
-    in_fours,
     kernel,
+    neighbours,
     number,
     row_sizes,
     step_class,
@@ -170,9 +170,9 @@ def _team(walk: LineWalk, arithmetic: ElementType, target: Target) -> dict[str, 
     rows, length, line = walk.rows.rows, walk.rows.length, walk.more.elements
     group = min(GROUP, 1 << (target.max_work_group.bit_length() - 1))
     x, y = walk.rows.views[0], walk.rows.views[-1]
-    are_neighbours = x.steps[-1] == 1 and y.steps[-1] in (0, 1)
+    are_vectors = x.steps[-1] == 1 and y.steps[-1] in (0, 1)
     is_float = arithmetic is ElementType.FLOAT32
-    four = 4 if is_float and are_neighbours and in_fours(walk.rows) else 1
+    four = neighbours(walk.rows) if is_float and are_vectors else 1
     pieces = -(-length // four)
     if line == 1 and pieces <= group * (_MOST_HELD // four):
         widest = min(group, _power_of_two(pieces))
@@ -189,19 +189,23 @@ def _team(walk: LineWalk, arithmetic: ElementType, target: Target) -> dict[str, 
     group = min(_power_of_two(target.max_work_group + 1) // 2, widest)
     group = min(group, max(_LEAST_GROUP, _power_of_two(whole)))
     is_flat = length < group and whole < 2**31
-    is_in_fours = four > 1 and not length % four and not is_flat
+    is_in_fours = four > 1 and not length % four
+    # Views with one number for all lanes are not loaded in fours.
+    pairs = zip(walk.rows.views, walk.more.views, strict=True)
+    moving = tuple(more for row, more in pairs if row.steps[-1])
     return {
         "GROUP": group,
         "TEAM": group,
         "FLAT": is_flat,
-        "FOUR": four if is_in_fours and not any(map(_is_crooked, walk.more.views)) else 1,
+        "FOUR": four if is_in_fours and not _are_crooked(moving, four) else 1,
         "MORE_AXES": len(walk.more.sizes),
     }
 
 
-def _is_crooked(view: View) -> bool:
-    """Return whether fours do not begin at multiples of four elements everywhere along its axes."""
-    return view.dtype not in IN_FOURS or any(step % 4 for step in view.steps)
+def _are_crooked(views: tuple[View, ...], four: int) -> bool:
+    """Return whether loads of so many elements do not begin at multiples everywhere along axes."""
+    steps = (step for view in views for step in view.steps)
+    return any(view.dtype not in IN_FOURS for view in views) or any(step % four for step in steps)
 
 
 def _power_of_two(count: int) -> int:

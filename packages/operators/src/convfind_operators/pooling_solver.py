@@ -29,6 +29,8 @@ _LEAST_WINDOWS = 4
 #: Windows below each other that a work-item of a GPU may have, the loads that it may spell out, and
 #: the work-items that a core needs.
 _STRIPS, _MOST_LOADS, _BUSY = (4, 2), 64, 2048
+#: Results of a work-item of a GPU at a time, whose registers leave room for others.
+_MOST_KEPT = 16
 _LARGEST_AXIS = 2**30
 _MOST_ELEMENTS = 2**31
 
@@ -149,14 +151,7 @@ def _strips(problem: PoolingProblem, target: Target) -> Launch | None:
     """Some rows of y at once, of a column; None where the window is too large to be spelled out."""
     x, y, window = problem.operand("x"), problem.result, problem.window.in_3d()
     channels, is_last = problem.x[1], y.strides[1] == x.strides[1] == 1
-    is_aligned = not any(
-        step % 4
-        for one in (x, y)
-        for axis, step in enumerate(one.strides)
-        if axis != 1 and one.shape[axis] > 1
-    )
-    is_in_fours = is_last and is_aligned and not channels % 4 and problem.dtype in IN_FOURS
-    four = 4 if is_in_fours else 1
+    four = _channels_at_once(problem)
     rows = _in_3d(y.shape[2:])[1]
 
     def loads(strip: int) -> int:
@@ -165,14 +160,15 @@ def _strips(problem: PoolingProblem, target: Target) -> Launch | None:
     def items(strip: int) -> int:
         return y.elements // rows // four * -(-rows // strip)
 
-    fitting = [
+    strips = [
         strip
         for strip in _STRIPS
         if strip <= rows
+        and strip * four <= _MOST_KEPT
         and loads(strip) <= _MOST_LOADS
         and items(strip) >= target.compute_units * _BUSY
     ]
-    strip = max(fitting, default=1)
+    strip = max(strips, default=1)
     if loads(strip) > _MOST_LOADS:
         return None
     macros = {
@@ -193,6 +189,22 @@ def _strips(problem: PoolingProblem, target: Target) -> Launch | None:
         ),
         *grid(items(strip), target),
     )
+
+
+def _channels_at_once(problem: PoolingProblem) -> int:
+    """Return how many neighbouring channels a GPU loads at a time: 8, 4 or 1."""
+    x, y = problem.operand("x"), problem.result
+    if not y.strides[1] == x.strides[1] == 1 or problem.dtype not in IN_FOURS:
+        return 1
+    steps = (
+        step
+        for one in (x, y)
+        for axis, step in enumerate(one.strides)
+        if axis != 1 and one.shape[axis] > 1
+    )
+    places = [problem.x[1], *steps]
+    counts = (8, 4, 1) if problem.dtype.size == 2 else (4, 1)
+    return next(count for count in counts if not any(place % count for place in places))
 
 
 def _known(window: Window) -> dict[str, str | int]:

@@ -14,9 +14,9 @@ from convfind_operators.launching import (
     arguments_of,
     grid,
     has_vectors,
-    in_fours,
     index_type,
     kernel,
+    neighbours,
     number,
     row_sizes,
     streamed,
@@ -27,7 +27,7 @@ from convfind_operators.walk import View, Walk
 
 _MOST_AXES, _MOST_TAPS = 3, 32
 #: Rows that share weights at most, if so many work-items are left for a core.
-_MOST_ROWS, _ITEMS_PER_UNIT = 8, 4096
+_MOST_ROWS, _ITEMS_PER_UNIT = 32, 4096
 #: Columns of y that CPUs compute at a time, and of x in private memory, some of them beside those.
 _CHUNK, _BUFFER, _BESIDE = 256, 4096, 16
 _ROUNDINGS = {
@@ -65,7 +65,7 @@ class ResizeSolver(OperatorSolver):
         positions = math.prod(problem.sizes[resized.axis] for resized in problem.axes)
         lanes = 1
         if not vectors:
-            four = 4 if arithmetic is ElementType.FLOAT32 and _in_fours(problem, walk) else 1
+            four = _neighbours(problem, walk) if arithmetic is ElementType.FLOAT32 else 1
             macros |= {"FOUR": four, "WHOLE": not walk.length % four, "SINGLE": walk.length == 1}
             lanes = -(-walk.length // four)
         share = _share(positions * lanes, walk.rows, target)
@@ -160,10 +160,13 @@ def _share(places: int, rows: int, target: Target) -> int:
     return max(min(spare, rows, _MOST_ROWS), 1)
 
 
-def _in_fours(problem: ResizeProblem, walk: Walk) -> bool:
-    """Return whether lanes come in fours on GPUs, wherever along the resized axes they lie."""
-    steps = (one.strides[axis.axis] for one in problem.operands for axis in problem.axes)
-    return in_fours(walk) and not any(step % 4 for step in steps)
+def _neighbours(problem: ResizeProblem, walk: Walk) -> int:
+    """Return how many lanes come at a time on GPUs, wherever along the resized axes they lie."""
+    four = neighbours(walk)
+    steps = [one.strides[axis.axis] for one in problem.operands for axis in problem.axes]
+    return next(
+        count for count in (four, 4, 1) if count <= four and not any(s % count for s in steps)
+    )
 
 
 def _others(problem: ResizeProblem) -> Walk:

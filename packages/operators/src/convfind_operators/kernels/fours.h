@@ -1,12 +1,12 @@
-// Four neighbouring elements at a time on GPUs, between memory and private arrays of numbers: one load or store of 16 bytes,
-// or of 8. They begin at multiples of four elements.
+// Four or eight neighbouring elements at a time on GPUs, between memory and private arrays of numbers: one load or store of
+// 16 bytes, or of 8. They begin at multiples of as many elements.
 #ifndef OPERATORS_FOURS_H
 #define OPERATORS_FOURS_H
 
 #include "elements.h"
 
 #ifndef FOUR
-#define FOUR 1  // elements at a time: 4, where all tensors are of float32 and 16-bit types and lie so; otherwise 1
+#define FOUR 1  // elements at a time: 8, where all tensors are of 16-bit types and lie so; 4, of these and float32; otherwise 1
 #endif
 
 #if FOUR == 1
@@ -21,7 +21,30 @@
 #define LOAD_FOUR_FLOAT32(array, pointer) CF_LOAD4(array, pointer)
 #define STORE_FOUR_FLOAT32(pointer, array) CF_STORE4(pointer, array)
 
-#ifdef __OPENCL_VERSION__
+#if defined(__OPENCL_VERSION__) && FOUR == 8
+
+#define LOAD_FOUR_FLOAT16(array, pointer) LOAD_EIGHT_AS(array, vloada_half8(0, pointer))
+#define STORE_FOUR_FLOAT16(pointer, array) vstorea_half8_rte(EIGHT_OF(float8, , array), 0, pointer)
+#define LOAD_FOUR_BFLOAT16(array, pointer) \
+  LOAD_EIGHT_AS(array, as_float8(convert_uint8(*(const CF_GLOBAL ushort8 *)(pointer)) << 16))
+#define STORE_FOUR_BFLOAT16(pointer, array) (*(CF_GLOBAL ushort8 *)(pointer) = EIGHT_OF(ushort8, cf_bfloat16, array))
+#define EIGHT_OF(type, rounded, array)                                                                \
+  ((type)(rounded((array)[0]), rounded((array)[1]), rounded((array)[2]), rounded((array)[3]),         \
+          rounded((array)[4]), rounded((array)[5]), rounded((array)[6]), rounded((array)[7])))
+#define LOAD_EIGHT_AS(array, vector)  \
+  do {                                \
+    const float8 cf_eight = vector;   \
+    (array)[0] = cf_eight.s0;         \
+    (array)[1] = cf_eight.s1;         \
+    (array)[2] = cf_eight.s2;         \
+    (array)[3] = cf_eight.s3;         \
+    (array)[4] = cf_eight.s4;         \
+    (array)[5] = cf_eight.s5;         \
+    (array)[6] = cf_eight.s6;         \
+    (array)[7] = cf_eight.s7;         \
+  } while (0)
+
+#elif defined(__OPENCL_VERSION__)
 
 #define LOAD_FOUR_FLOAT16(array, pointer) LOAD_FOUR_AS(array, vloada_half4(0, pointer))
 #define STORE_FOUR_FLOAT16(pointer, array) \
@@ -43,8 +66,8 @@
 #else
 
 template <typename Element>
-struct alignas(4 * sizeof(Element)) Four {
-  Element at[4];
+struct alignas(FOUR * sizeof(Element)) Four {
+  Element at[FOUR];
 };
 
 #define LOAD_FOUR_FLOAT16(array, pointer) LOAD_FOUR_OF(FLOAT16, array, pointer)
@@ -54,12 +77,12 @@ struct alignas(4 * sizeof(Element)) Four {
 #define LOAD_FOUR_OF(dtype, array, pointer)                                        \
   do {                                                                             \
     const Four<CF_TYPE(dtype)> cf_four = *(const Four<CF_TYPE(dtype)> *)(pointer); \
-    for (int cf_e = 0; cf_e < 4; ++cf_e) (array)[cf_e] = CF_LOAD(dtype, cf_four.at, cf_e); \
+    for (int cf_e = 0; cf_e < FOUR; ++cf_e) (array)[cf_e] = CF_LOAD(dtype, cf_four.at, cf_e); \
   } while (0)
 #define STORE_FOUR_OF(dtype, pointer, array)                                                 \
   do {                                                                                       \
     Four<CF_TYPE(dtype)> cf_four;                                                            \
-    for (int cf_e = 0; cf_e < 4; ++cf_e) CF_STORE(dtype, cf_four.at, cf_e, (array)[cf_e]);   \
+    for (int cf_e = 0; cf_e < FOUR; ++cf_e) CF_STORE(dtype, cf_four.at, cf_e, (array)[cf_e]);   \
     *(Four<CF_TYPE(dtype)> *)(pointer) = cf_four;                                            \
   } while (0)
 
@@ -67,7 +90,7 @@ struct alignas(4 * sizeof(Element)) Four {
 
 #endif  // FOUR
 
-// The first `count` of them, which lie so only if they are four; what is behind them is `rest`, and not stored.
+// The first `count` of them, which lie so only if they are FOUR; what is behind them is `rest`, and not stored.
 #if FOUR == 1
 #define LOAD_FIRST(dtype, array, pointer, count, rest) LOAD_FOUR(dtype, array, pointer)
 #define STORE_FIRST(dtype, pointer, array, count) STORE_FOUR(dtype, pointer, array)

@@ -18,6 +18,15 @@
   })
 #endif
 
+// On GPUs a quotient is a branch for what is divided, of which zeros take the slow one; of what is divided by, few numbers do.
+#if WIDTH == 1
+#define SHARE_OF(x, whole) ((x) * (EACH(1) / (whole)))
+#define PER_ROOT(x, square) ((x) * CF_MATH(rsqrt)(square))
+#else
+#define SHARE_OF(x, whole) ((x) / (whole))
+#define PER_ROOT(x, square) ((x) / CF_MATH(sqrt)(square))
+#endif
+
 // One element.
 #define OF_IDENTITY(x) (x)
 #define OF_NEG(x) (-(x))
@@ -54,7 +63,7 @@
 #define OF_THRESHOLDED_RELU(x) ((x) > EACH(a) ? (x) : (x) != (x) ? (x) : EACH(0))
 #define OF_SELU(x) (EACH(b) * ((x) > EACH(0) ? (x) : EACH(a) * CF_MATH(expm1)(x)))
 #define OF_CELU(x) ((x) > EACH(0) ? (x) : EACH(a) * CF_MATH(expm1)((x) / EACH(a)))
-#define OF_SWISH(x) ((x) / (EACH(1) + CF_MATH(exp)(-EACH(a) * (x))))
+#define OF_SWISH(x) SHARE_OF(x, EACH(1) + CF_MATH(exp)(-EACH(a) * (x)))
 #define OF_SOFTSIGN(x) ((x) / (EACH(1) + CF_MATH(fabs)(x)))
 
 // Two.
@@ -88,7 +97,7 @@
 // Three, five.
 #define OF_WHERE(condition, a, b) ((condition) != EACH(0) ? (a) : (b))
 #define OF_BATCH_NORM(x, scale, bias, mean, variance) \
-  (((x) - (mean)) * ((scale) / CF_MATH(sqrt)((variance) + EACH(epsilon))) + (bias))
+  (((x) - (mean)) * PER_ROOT(scale, (variance) + EACH(epsilon)) + (bias))
 
 #ifdef CF_ACTIVATION
 CF_DEFINE_ACTIVATION(activation_of, VALUE)

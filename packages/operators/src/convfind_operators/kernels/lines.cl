@@ -98,6 +98,21 @@
       if (WHOLE || i < length)
 #define LEFT
 #define ELEMENT(rest) held[part * FOUR + e]
+#elif FOUR > 1 && FLAT
+// Lanes are whole FOURs. Steps to the next of them instead of a division for each.
+#define FOR_ELEMENTS                                                                                                \
+  for (int begin = LANE % (length / FOUR) * FOUR, m = LANE / (length / FOUR); m < more_0 * more_1 * more_2;         \
+       begin += GROUP % (length / FOUR) * FOUR, m += GROUP / (length / FOUR), m += begin >= length,                 \
+           begin -= begin >= length ? length : 0)                                                                   \
+    for (int m0 = MORE_AXES > 1 ? m % more_0 : m, m1 = MORE_AXES > 1 ? m / more_0 % more_1 : 0,                     \
+             m2 = MORE_AXES > 2 ? m / more_0 / more_1 : 0, once = 1;                                                \
+         once; once = 0)                                                                                            \
+      CF_UNROLL                                                                                                     \
+      for (int e = 0, i = begin; e < FOUR; ++e, ++i)
+#define LEFT                                         \
+  const int left = 1;                                \
+  if (e == 0) LOAD_FOUR(X_TYPE, four, AT(x));
+#define ELEMENT(rest) four[e]
 #elif FOUR > 1
 // Lines are whole FOURs.
 #define FOR_ELEMENTS                                                                        \
@@ -143,6 +158,20 @@
     const int begin = (part * TEAM + LANE) * FOUR;                                                          \
     LOAD_FIRST(X_TYPE, (held + part * FOUR), at_x + (WHOLE || begin < length ? begin : 0) * X_STEP, HELD_LEFT, 0); \
   }
+// Declares what neighbours of a part are multiplied by, or what is added, where that lies as they do.
+#if SCALED && SCALE_IS == 1
+#define SCALES_OF_PART OF_PART(scale, scales)
+#else
+#define SCALES_OF_PART
+#endif
+#if SHIFTED && BIAS_IS == 1
+#define BIASES_OF_PART OF_PART(bias, biases)
+#else
+#define BIASES_OF_PART
+#endif
+#define OF_PART(t, array) \
+  NUMBER array[FOUR];     \
+  LOAD_FIRST(X_TYPE, array, at_##t + (WHOLE || begin < length ? begin : 0), HELD_LEFT, 0);
 #endif
 // Declares `result`: what `what` of `element` comes to, of all elements of a line, in all lanes; `rest` stands for elements
 // beyond the line's end. The first part of a strip has to wait for all of them.
@@ -230,12 +259,13 @@
 #define SUM_OF_EXPONENTIALS(remembered)                                         \
   GATHERED(largest, MAX, NONE_OF_MAX, element)                                  \
   GATHERED(sum, ADD, NONE_OF_MAX, remembered(CF_MATH(exp)(element - largest)))
-#define SOFTMAX_OF_LINE SUM_OF_EXPONENTIALS(REMEMBERED)
+#define SOFTMAX_OF_LINE SUM_OF_EXPONENTIALS(REMEMBERED) SHARED_OUT
 #define LOG_SOFTMAX_OF_LINE SUM_OF_EXPONENTIALS(OF_IDENTITY) sum = CF_MATH(log)(sum);
 // Exponentials take the places of the elements where a line has some.
 #if HELD
 #define REMEMBERED(value) (held[part * FOUR + e] = (value))
-#define RESULT_OF_SOFTMAX (element / sum)
+#define SHARED_OUT sum = EACH(1) / sum;
+#define RESULT_OF_SOFTMAX (element * sum)
 #elif TILE
 #define REMEMBERED(value)               \
   ({                                    \
@@ -243,9 +273,11 @@
     vstore16(cf_value, 0, IN_TILE);     \
     cf_value;                           \
   })
+#define SHARED_OUT
 #define RESULT_OF_SOFTMAX (vload16(0, IN_TILE) / sum)
 #else
 #define REMEMBERED(value) (value)
+#define SHARED_OUT
 #define RESULT_OF_SOFTMAX (CF_MATH(exp)(element - largest) / sum)
 #endif
 #define NORM_OF_LINE                                                            \
@@ -262,14 +294,22 @@
 
 #if SCALED
 #define SCALE_PARAMETER CF_GLOBAL const CF_TYPE(X_TYPE) *scale, STEPS(scale), MORE(scale),
+#if HELD && SCALE_IS == 1
+#define MULTIPLIED(value) ((value) * scales[e])
+#else
 #define MULTIPLIED(value) ((value) * LOADED(scale, X_TYPE, SCALE_IS, 1))
+#endif
 #else
 #define SCALE_PARAMETER
 #define MULTIPLIED(value) (value)
 #endif
 #if SHIFTED
 #define BIAS_PARAMETER CF_GLOBAL const CF_TYPE(X_TYPE) *bias, STEPS(bias), MORE(bias),
+#if HELD && BIAS_IS == 1
+#define MOVED(value) ((value) + biases[e])
+#else
 #define MOVED(value) ((value) + LOADED(bias, X_TYPE, BIAS_IS, 0))
+#endif
 #else
 #define BIAS_PARAMETER
 #define MOVED(value) (value)
@@ -352,6 +392,8 @@ CF_KERNEL IN_GROUPS void operators_lines(CF_GLOBAL const CF_TYPE(X_TYPE) *x, STE
       for (int part = 0; part < HELD; ++part) {
         const int m0 = 0, m1 = 0, m2 = 0, left = 1, begin = (part * TEAM + LANE) * FOUR;
         NUMBER values[FOUR];
+        SCALES_OF_PART
+        BIASES_OF_PART
         CF_UNROLL
         for (int e = 0; e < FOUR; ++e) {
           const int i = WHOLE || begin + e < length ? begin + e : length - 1;

@@ -29,7 +29,58 @@
   ((row) >= (window) * STRIDE_H && ((row) - (window) * STRIDE_H) % GAP_H == 0 &&         \
    ((row) - (window) * STRIDE_H) / GAP_H < TAPS_H)
 
+// Sums become means: by one quotient for all of FOUR, except of whole numbers.
+#define MEANS_OF(sums, count) CF_JOIN(MEANS_OF_, CF_ARITHMETIC)(sums, count)
+#define MEANS_OF_FLOAT32(sums, count) \
+  const NUMBER share = 1 / count;     \
+  for (int e = 0; e < FOUR; ++e) sums[e] = sums[e] * share;
+#define MEANS_OF_FLOAT64(sums, count) MEANS_OF_FLOAT32(sums, count)
+#define MEANS_OF_INT32(sums, count) \
+  for (int e = 0; e < FOUR; ++e) sums[e] = sums[e] / count;
+#define MEANS_OF_INT64(sums, count) MEANS_OF_INT32(sums, count)
+#define MEANS_OF_UINT64(sums, count) MEANS_OF_INT32(sums, count)
+
 CF_INLINE int within(const int at, const int size) { return at < 0 ? 0 : at >= size ? size - 1 : at; }
+
+// Where neighbouring work-items have the same column, few of them are beside one that meets the padding.
+#define SPLIT (CHANNELS_LAST && AVERAGE)
+
+// Keeps what windows have of a plane. Without `inside`, which is known when this is compiled, some of it lies in the padding: it
+// is read at the border, and then does not count, so that no load waits for a branch.
+CF_INLINE void keep(NUMBER (*kept)[FOUR], CF_GLOBAL const CF_TYPE(DTYPE) *plane, const int h, const int w, const int x_h,
+                    const int x_w, const CF_LONG x_step_h, const CF_LONG x_step_w, const int inside) {
+  CF_LONG columns[TAPS_W];
+  int has_column[TAPS_W];
+  CF_UNROLL
+  for (int k = 0; k < TAPS_W; ++k) {
+    has_column[k] = inside || (w + k * GAP_W >= 0 && w + k * GAP_W < x_w);
+    columns[k] = (inside ? w + k * GAP_W : within(w + k * GAP_W, x_w)) * x_step_w;
+  }
+  CF_UNROLL
+  for (int j = 0; j < ROWS; ++j) {
+    int is_met = 0;
+    CF_UNROLL
+    for (int o = 0; o < STRIP; ++o) is_met |= IS_MET(j, o);
+    if (is_met) {
+      const int has_row = inside || (h + j >= 0 && h + j < x_h);
+      CF_GLOBAL const CF_TYPE(DTYPE) *const row = plane + (inside ? h + j : within(h + j, x_h)) * x_step_h;
+      NUMBER of_row[FOUR];
+      CF_UNROLL
+      for (int k = 0; k < TAPS_W; ++k) {
+        NUMBER next[FOUR];
+        LOAD_FOUR(DTYPE, next, row + columns[k]);
+        for (int e = 0; e < FOUR; ++e) {
+          const NUMBER counted = has_row && has_column[k] ? next[e] : (NUMBER)(NOTHING);
+          of_row[e] = k == 0 ? counted : KEPT(of_row[e], counted);
+        }
+      }
+      CF_UNROLL
+      for (int o = 0; o < STRIP; ++o)
+        if (IS_MET(j, o))
+          for (int e = 0; e < FOUR; ++e) kept[o][e] = KEPT(kept[o][e], of_row[e]);
+    }
+  }
+}
 
 // strips: of a column of y; all: of all columns, and of FOUR channels.
 CF_KERNEL void operators_pooling_strips(CF_GLOBAL const CF_TYPE(DTYPE) *x, CF_GLOBAL CF_TYPE(DTYPE) *y, STRIDES(x_step),
@@ -57,45 +108,21 @@ CF_KERNEL void operators_pooling_strips(CF_GLOBAL const CF_TYPE(DTYPE) *x, CF_GL
     const int d = out_d * stride_d - pad_d, h = first_h * STRIDE_H - pad_h, w = out_w * STRIDE_W - pad_w;
     const int first_d = first_tap(d, gap_d, 0), end_d = end_tap(d, gap_d, taps_d, x_d);
     CF_GLOBAL const CF_TYPE(DTYPE) *const from = x + n * x_step_n + c * x_step_c;
-    // What lies in the padding is read at the border, and then does not count: so no load waits for a branch.
-    CF_LONG columns[TAPS_W];
-    int has_column[TAPS_W];
-    CF_UNROLL
-    for (int k = 0; k < TAPS_W; ++k) {
-      has_column[k] = w + k * GAP_W >= 0 && w + k * GAP_W < x_w;
-      columns[k] = within(w + k * GAP_W, x_w) * x_step_w;
-    }
     NUMBER kept[STRIP][FOUR];
     CF_UNROLL
     for (int o = 0; o < STRIP; ++o)
       for (int e = 0; e < FOUR; ++e) kept[o][e] = NOTHING;
+#if SPLIT
+    const int is_inside = h >= 0 && h + ROWS <= x_h && w >= 0 && w + (TAPS_W - 1) * GAP_W < x_w;
+#endif
     for (int i = first_d; i < end_d; ++i) {
-      CF_UNROLL
-      for (int j = 0; j < ROWS; ++j) {
-        int is_met = 0;
-        CF_UNROLL
-        for (int o = 0; o < STRIP; ++o) is_met |= IS_MET(j, o);
-        if (is_met) {
-          const int has_row = h + j >= 0 && h + j < x_h;
-          CF_GLOBAL const CF_TYPE(DTYPE) *const row =
-              from + (d + i * gap_d) * x_step_d + within(h + j, x_h) * x_step_h;
-          NUMBER of_row[FOUR];
-          for (int e = 0; e < FOUR; ++e) of_row[e] = NOTHING;
-          CF_UNROLL
-          for (int k = 0; k < TAPS_W; ++k) {
-            NUMBER next[FOUR];
-            LOAD_FOUR(DTYPE, next, row + columns[k]);
-            for (int e = 0; e < FOUR; ++e) {
-              const NUMBER counted = has_row && has_column[k] ? next[e] : (NUMBER)(NOTHING);
-              of_row[e] = KEPT(of_row[e], counted);
-            }
-          }
-          CF_UNROLL
-          for (int o = 0; o < STRIP; ++o)
-            if (IS_MET(j, o))
-              for (int e = 0; e < FOUR; ++e) kept[o][e] = KEPT(kept[o][e], of_row[e]);
-        }
-      }
+      CF_GLOBAL const CF_TYPE(DTYPE) *const plane = from + (d + i * gap_d) * x_step_d;
+#if SPLIT
+      if (is_inside)
+        keep(kept, plane, h, w, x_h, x_w, x_step_h, x_step_w, 1);
+      else
+#endif
+        keep(kept, plane, h, w, x_h, x_w, x_step_h, x_step_w, 0);
     }
     CF_GLOBAL CF_TYPE(DTYPE) *const to =
         y + n * y_step_n + c * y_step_c + out_d * y_step_d + first_h * y_step_h + out_w * y_step_w;
@@ -105,7 +132,7 @@ CF_KERNEL void operators_pooling_strips(CF_GLOBAL const CF_TYPE(DTYPE) *x, CF_GL
 #if AVERAGE
         const int counted = COUNTED(d, d) * COUNTED(h, h + o * STRIDE_H) * COUNTED(w, w);
         const NUMBER count = divisor != 0 ? divisor : counted;
-        for (int e = 0; e < FOUR; ++e) kept[o][e] = kept[o][e] / count;
+        MEANS_OF(kept[o], count)
 #endif
         STORE_FOUR(DTYPE, to + o * y_step_h, kept[o]);
       }
