@@ -19,9 +19,19 @@ from convfind.backend_kit.launching import (
 )
 from convfind.backend_kit.ready import matrix_ends
 from convfind.errors import LaunchError
+from convfind.problem import Activation
 from convfind.runtime.backend import InvokeArgs
 from convfind.solver.kernel_spec import Program
-from convfind.solver.recipe import BufferArg, Fill, Launch, LibraryGemm, LocalArg, Matrix, Step
+from convfind.solver.recipe import (
+    BufferArg,
+    Fill,
+    GemmEpilogue,
+    Launch,
+    LibraryGemm,
+    LocalArg,
+    Matrix,
+    Step,
+)
 from convfind_example_backend.compiler import LoadedKernel
 from convfind_example_backend.memory import Bytes, NumpyBuffer
 
@@ -111,10 +121,18 @@ def _product(gemm: LibraryGemm) -> _ReadyStep:
         a = _matrices(args, gemm.a, gemm.batch, *a_shape)
         b = _matrices(args, gemm.b, gemm.batch, *b_shape)
         c = _matrices(args, gemm.c, gemm.batch, gemm.m, gemm.n)
-        product = np.float32(gemm.alpha) * np.matmul(
+        total = np.float32(gemm.alpha) * np.matmul(
             np.swapaxes(a, 1, 2) if gemm.trans_a else a, np.swapaxes(b, 1, 2) if gemm.trans_b else b
         )
-        c[...] = product if gemm.beta == 0 else product + np.float32(gemm.beta) * c
+        epilogue = gemm.epilogue or GemmEpilogue()
+        if gemm.beta:
+            z = _matrices(args, epilogue.z or gemm.c, gemm.batch, gemm.m, gemm.n)
+            total = total + np.float32(gemm.beta) * z
+        if epilogue.bias is not None:
+            total = total + _matrices(args, epilogue.bias, gemm.batch, 1, gemm.n)
+        if epilogue.activation:
+            total = Activation(epilogue.activation)(total)
+        c[...] = total
 
     ends = [(matrix.memory, end) for matrix, end in matrix_ends(gemm)]
     return _ReadyStep(f"product of {gemm.m} x {gemm.k} and {gemm.k} x {gemm.n}", ends, run)

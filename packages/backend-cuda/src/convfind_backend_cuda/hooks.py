@@ -24,10 +24,15 @@ def convfind_register_solvers(register: SolverRegistry) -> None:
     from convfind.backend_kit.library_gemm.solver import DTYPES
     from convfind.backend_kit.library_gemm.solvers import library_gemm_solvers
     from convfind.types import DataType
+    from convfind_backend_cuda.cublaslt import EPILOGUE
 
     register.extend(
         library_gemm_solvers(
-            "cuda", features=["cublas"], dtypes=(*DTYPES, DataType.FLOAT64), int8_multiple=4
+            "cuda",
+            features=["cublas"],
+            dtypes=(*DTYPES, DataType.FLOAT64),
+            int8_multiple=4,
+            epilogue=EPILOGUE,
         )
     )
 

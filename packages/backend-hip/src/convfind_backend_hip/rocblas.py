@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from convfind.backend_kit.library_gemm.scale import gemm_scale
+from convfind.backend_kit.ready import refuse_epilogue
 from convfind.backend_kit.status import RuntimeFailure, StatusAdvice
 from convfind.errors import BackendUnavailableError, DeviceError, LaunchError
 from convfind.log import logger
@@ -134,7 +135,11 @@ class RocBlas:
             _check(status, "destroy_handle", "closing rocBLAS")
 
     def product(self, gemm: LibraryGemm) -> Product:
-        """Make a product ready. rocBLAS counts by columns, so it computes the transpose: b * a."""
+        """Make a product ready. rocBLAS counts by columns, so it computes the transpose: b * a.
+
+        Raises `LaunchError` for an epilogue, which rocBLAS's products do not have.
+        """
+        refuse_epilogue(gemm)
         integer = gemm.c.dtype is DataType.INT32
         compute = _DATATYPES[DataType.INT32 if integer else DataType.FLOAT32]
         alpha = gemm_scale(gemm.alpha, gemm.c.dtype)

@@ -11,7 +11,7 @@ import pytest
 from convfind.backend_kit.addressed import AddressBlock, AddressBuffer
 from convfind.backend_kit.invoker import BoundSteps
 from convfind.backend_kit.launching import LaunchLimits, PackedArguments
-from convfind.backend_kit.ready import ReadyFill, ReadyGemm
+from convfind.backend_kit.ready import ReadyFill, ReadyGemm, refuse_epilogue
 from convfind.errors import LaunchError
 from convfind.runtime.backend import InvokeArgs
 from convfind.solver.kernel_source import KernelSource
@@ -19,6 +19,7 @@ from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import (
     BufferArg,
     Fill,
+    GemmEpilogue,
     Launch,
     LibraryGemm,
     LocalArg,
@@ -123,3 +124,29 @@ def test_matrices_end_inside_their_memory() -> None:
         short = {other: size - (other == name) for other, size in sizes.items()}
         with pytest.raises(LaunchError, match=f"of {name}, past the end of its"):
             ready.bind({other: buffer(0, size) for other, size in short.items()})
+
+
+def test_matrices_of_an_epilogue_end_inside_their_memory() -> None:
+    gemm = LibraryGemm(
+        *(2, 3, 4),
+        Matrix("x", DataType.FLOAT32, 4, stride=8),
+        Matrix("w", DataType.FLOAT32, 3, stride=12),
+        Matrix("y", DataType.FLOAT32, 3, stride=6),
+        batch=2,
+        epilogue=GemmEpilogue(
+            Matrix("bias", DataType.FLOAT16, 3, stride=3),
+            Matrix("z", DataType.FLOAT32, 3, offset=512, stride=6),
+        ),
+    )
+    calls: list[tuple[int, ...]] = []
+    ready = ReadyGemm(gemm, lambda *call: calls.append(call))
+    sizes = {"x": 4 * 16, "w": 4 * 24, "y": 4 * 12, "bias": 2 * 6, "z": 512 + 4 * 12}
+    ready.bind({name: buffer(1 << 20, size) for name, size in sizes.items()})
+    ready.enqueue()
+    assert calls == [(*(1 << 20,) * 4, (1 << 20) + 512)]
+    for name in sizes:
+        short = {other: size - (other == name) for other, size in sizes.items()}
+        with pytest.raises(LaunchError, match=f"of {name}, past the end of its"):
+            ready.bind({other: buffer(0, size) for other, size in short.items()})
+    with pytest.raises(LaunchError, match="in a step of its own"):
+        refuse_epilogue(gemm)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from convfind.errors import LaunchError
@@ -10,6 +12,7 @@ from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import (
     BufferArg,
     Fill,
+    GemmEpilogue,
     Launch,
     LibraryGemm,
     Matrix,
@@ -56,6 +59,23 @@ def test_memory_of_every_step_moves() -> None:
     assert moved[1] == Fill("arena", 1024, 4)
     assert isinstance(moved[2], LibraryGemm)
     assert [m.offset for m in (moved[2].a, moved[2].b, moved[2].c)] == [1024] * 3
+
+
+def test_matrices_of_an_epilogue_are_named_and_move() -> None:
+    bias, z = Matrix("bias", DataType.FLOAT32, 1), Matrix("z", DataType.FLOAT32, 1, offset=512)
+    for epilogue, names in (
+        (GemmEpilogue(bias, z, "relu"), ("x", "tokens", "y", "bias", "z")),
+        (GemmEpilogue(z=z), ("x", "tokens", "y", "z")),
+        (GemmEpilogue(activation="relu"), ("x", "tokens", "y")),
+    ):
+        gemm = replace(GEMM, epilogue=epilogue)
+        assert memory_names([gemm]) == names
+        moved = relocated(gemm, lambda name, at: (f"{name}_moved", at + 1024))
+        assert isinstance(moved, LibraryGemm)
+        assert memory_names([moved]) == tuple(f"{name}_moved" for name in names)
+        assert [m.offset for m in moved.matrices] == [m.offset + 1024 for m in gemm.matrices]
+        assert moved.epilogue is not None
+        assert moved.epilogue.activation == epilogue.activation
 
 
 def test_an_unbound_run_packs_behind_its_workspace() -> None:

@@ -46,8 +46,9 @@ class Composed(Completed):
         return bool(directions) and not solver.domain.traits >= EPILOGUE_TRAITS
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Ask the solver about the problem without its epilogue."""
-        if problem.traits & EPILOGUE_TRAITS <= self.inner.domain.traits:
+        """Ask the solver about the problem without its epilogue, unless it takes that inside."""
+        is_inside = problem.traits & EPILOGUE_TRAITS <= self.inner.domain.traits
+        if is_inside and self.inner.takes(problem, target):
             return Rejected(Reason.EPILOGUE, f"{self.inner.solver_id} needs no further step")
         return self.inner.takes(problem.without_epilogue(), target)
 

@@ -113,13 +113,31 @@ class Matrix:
 
 
 @dataclass(frozen=True, slots=True)
+class GemmEpilogue:
+    """Work of a library on its products before it stores them, where it can.
+
+    With it, they are ``c = activation(alpha * op(a) * op(b) + bias + beta * z)``.
+
+    Attributes:
+        bias: one row for each product of a batch, which is added to all of its rows; None for none.
+        z: what beta is the factor of, in the form and type of the result; None: the result itself.
+        activation: the word of an activation that has no numbers of its own; empty for none.
+    """
+
+    bias: Matrix | None = None
+    z: Matrix | None = None
+    activation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class LibraryGemm:
     """Matrix products by the runtime's own library: ``c = alpha * op(a) * op(b) + beta * c``.
 
     op(a) is m x k and op(b) is k x n; a matrix with ``trans`` set is stored transposed. ``a`` and
     ``b`` have the same type; the result's type may be wider, and sums are float32 (int32 for int8,
-    float64 for float64). With a beta of 0 the result is never read. Backends without such a library
-    raise `LaunchError` when they make an invoker.
+    float64 for float64). With a beta of 0 the result is never read. Backends without such a
+    library, or whose library has no epilogue where there is one, raise `LaunchError` when they make
+    an invoker.
     """
 
     m: int
@@ -135,6 +153,13 @@ class LibraryGemm:
     beta: float = 0.0
     allow_tf32: bool = False
     deterministic: bool = False  # the same bits in every run
+    epilogue: GemmEpilogue | None = None
+
+    @property
+    def matrices(self) -> tuple[Matrix, ...]:
+        """All matrices: a, b, c, and of an epilogue bias and z where it has them."""
+        more = () if self.epilogue is None else (self.epilogue.bias, self.epilogue.z)
+        return (self.a, self.b, self.c, *(matrix for matrix in more if matrix is not None))
 
 
 Step = Launch | Fill | LibraryGemm
@@ -157,7 +182,7 @@ def _memory_names_of(step: Step) -> tuple[str, ...]:
         return tuple(arg.memory for arg in step.arguments if isinstance(arg, BufferArg))
     if isinstance(step, Fill):
         return (step.memory,)
-    return step.a.memory, step.b.memory, step.c.memory
+    return tuple(matrix.memory for matrix in step.matrices)
 
 
 def relocated(step: Step, place: Callable[[str, int], tuple[str, int]]) -> Step:
@@ -178,7 +203,14 @@ def relocated(step: Step, place: Callable[[str, int], tuple[str, int]]) -> Step:
         memory, offset = place(step.memory, step.offset)
         return replace(step, memory=memory, offset=offset)
     a, b, c = map(moved_matrix, (step.a, step.b, step.c))
-    return replace(step, a=a, b=b, c=c)
+    epilogue = step.epilogue
+    if epilogue is not None:
+        bias, z = (
+            None if matrix is None else moved_matrix(matrix)
+            for matrix in (epilogue.bias, epilogue.z)
+        )
+        epilogue = replace(epilogue, bias=bias, z=z)
+    return replace(step, a=a, b=b, c=c, epilogue=epilogue)
 
 
 @dataclass(frozen=True, slots=True)

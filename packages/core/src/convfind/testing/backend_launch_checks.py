@@ -15,6 +15,7 @@ from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import (
     BufferArg,
     Fill,
+    GemmEpilogue,
     Launch,
     LibraryGemm,
     LocalArg,
@@ -296,6 +297,36 @@ def products_of_the_library_are_right(bench: BackendBench) -> None:
         refused(LaunchError, "a product past the end", invoker, short)
 
 
+def epilogues_of_the_library_are_right(bench: BackendBench) -> None:
+    """Bias, a tensor beside the result, and ReLU, each product of a batch with its own bias."""
+    generator = np.random.default_rng(4)
+    m, n, k, batch = 3, 4, 5, 2
+    a, b, z, bias = (
+        generator.integers(-3, 4, (batch, *shape)).astype(np.float32)
+        for shape in ((m, k), (k, n), (m, n), (1, n))
+    )
+    gemm = LibraryGemm(
+        *(m, n, k),
+        _matrix("x", a),
+        _matrix("w", b),
+        _matrix("y", z),
+        batch=batch,
+        alpha=2.0,
+        beta=-1.0,
+        epilogue=GemmEpilogue(_matrix("bias", bias), _matrix("z", z), "relu"),
+    )
+    try:
+        invoker = bench.device.invoker([gemm], {})
+    except (LaunchError, BackendUnavailableError) as error:
+        raise Unsupported(str(error)) from error
+    named = {"x": a, "w": b, "bias": bias, "z": z}
+    given = {name: bench.floats(values) for name, values in named.items()}
+    args = InvokeArgs(y=bench.device.allocate(z.nbytes), **given)
+    invoker(args)
+    expected = np.maximum(2 * (a @ b) + bias - z, 0)
+    expect_equal(bench.read(args.y, z.size).reshape(z.shape), expected, "a product with epilogue")
+
+
 def _matrix(name: str, values: Any, offset: int = 0) -> Matrix:
     _, rows, columns = values.shape
     return Matrix(name, DataType.FLOAT32, columns, offset, rows * columns)
@@ -323,4 +354,4 @@ KERNEL_CHECKS = (
     missing_and_foreign_operands_are_named,
     regions_outside_their_memory_are_refused,
 )
-LIBRARY_CHECKS = (products_of_the_library_are_right,)
+LIBRARY_CHECKS = (products_of_the_library_are_right, epilogues_of_the_library_are_right)

@@ -221,9 +221,7 @@ class MockDevice(Device):
             return
         if isinstance(step, LibraryGemm):
             self.counters.gemms += 1
-            places = [
-                _memory(BufferArg(m.memory, m.offset), args) for m in (step.a, step.b, step.c)
-            ]
+            places = [_memory(BufferArg(m.memory, m.offset), args) for m in step.matrices]
             run_gemm(step, *places)
             self.clock_ms += self.faults.slowdown
             return

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from convfind.errors import LaunchError
-from convfind.solver.recipe import LibraryGemm, Matrix
+from convfind.problem import Activation
+from convfind.solver.recipe import GemmEpilogue, LibraryGemm, Matrix
 from convfind.testing.tensors import Bytes
 from convfind.types import DataType
 
 
-def run_gemm(gemm: LibraryGemm, a: Bytes, b: Bytes, c: Bytes) -> None:
-    """Compute a batch of products on memory that begins at its matrices.
+def run_gemm(gemm: LibraryGemm, a: Bytes, b: Bytes, c: Bytes, *more: Bytes) -> None:
+    """Compute a batch of products on memory that begins at its matrices, in their order.
 
     Raises:
         LaunchError: a matrix exceeds its memory.
@@ -21,6 +22,13 @@ def run_gemm(gemm: LibraryGemm, a: Bytes, b: Bytes, c: Bytes) -> None:
     left = _matrices(gemm.a, a, gemm.batch, *_stored(gemm.m, gemm.k, gemm.trans_a))
     right = _matrices(gemm.b, b, gemm.batch, *_stored(gemm.k, gemm.n, gemm.trans_b))
     result = _matrices(gemm.c, c, gemm.batch, gemm.m, gemm.n)
+    epilogue = gemm.epilogue or GemmEpilogue()
+    rest = iter(more)
+    bias, z = None, result
+    if epilogue.bias is not None:
+        bias = _matrices(epilogue.bias, next(rest), gemm.batch, 1, gemm.n)
+    if epilogue.z is not None:
+        z = _matrices(epilogue.z, next(rest), gemm.batch, gemm.m, gemm.n)
     wide = np.int64 if gemm.c.dtype is DataType.INT32 else np.float64
     for member in range(gemm.batch):
         factors = [
@@ -29,7 +37,11 @@ def run_gemm(gemm: LibraryGemm, a: Bytes, b: Bytes, c: Bytes) -> None:
         ]
         total = gemm.alpha * (factors[0] @ factors[1])
         if gemm.beta:
-            total = total + gemm.beta * result[member].astype(wide)
+            total = total + gemm.beta * z[member].astype(wide)
+        if bias is not None:
+            total = total + bias[member].astype(wide)
+        if epilogue.activation:
+            total = Activation(epilogue.activation)(total)
         result[member] = total.astype(result.dtype)
 
 

@@ -81,8 +81,7 @@ class Im2colSolver(GemmSolver):
             result = DataType.INT32 if integer else problem.dtype
             for chunk in cut.chunks:
                 yield im2col(problem, target, cut, chunk)
-                gemm = replace(product(chunk), beta=problem.beta)
-                yield from library_gemms(gemm, problem, result)
+                yield from library_gemms(product(chunk).completing(problem), problem, result)
         elif self.direction is Direction.BACKWARD_DATA:
             for chunk, gathering in col2im(problem, target, cut):
                 yield from library_gemms(product(chunk), problem, column_sums(problem.dtype))

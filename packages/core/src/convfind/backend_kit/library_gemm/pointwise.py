@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from convfind.backend_kit.library_gemm.cost import product_seconds
 from convfind.backend_kit.library_gemm.products import library_gemms
@@ -21,6 +20,7 @@ class PointwiseSolver(GemmSolver):
     """One strided-batched product for forward and the data gradient."""
 
     variant = "pointwise"
+    fused = (Direction.FORWARD, Direction.BACKWARD_DATA)
     traits = GemmSolver.traits - {Trait.FILTER, Trait.STRIDE, Trait.PADDING}
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
@@ -43,7 +43,7 @@ class PointwiseSolver(GemmSolver):
         else:
             integer = problem.dtype is DataType.INT8
             result = DataType.INT32 if integer else problem.dtype
-            steps = tuple(library_gemms(replace(gemm, beta=problem.beta), problem, result))
+            steps = tuple(library_gemms(gemm.completing(problem), problem, result))
         workspace = self.workspace_size(problem, target)
         return Recipe(self.solver_id, steps, workspace=workspace)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from convfind.kit.gemm_lowering.product import Gemm, Operand
 from convfind.problem import ConvProblem
-from convfind.solver.recipe import LibraryGemm, Matrix
+from convfind.solver.recipe import GemmEpilogue, LibraryGemm, Matrix
 from convfind.types import DataType
 
 
@@ -52,11 +52,12 @@ def _call(
         stride = operand.outer if level == "outer" else operand.inner
         return Matrix(operand.memory.memory, dtype, operand.ld, start, stride if batch > 1 else 0)
 
+    c = matrix(gemm.c, result)
     return LibraryGemm(
         *(gemm.m, gemm.n, gemm.k),
         matrix(gemm.a, problem.dtype),
         matrix(gemm.b, problem.dtype),
-        matrix(gemm.c, result),
+        c,
         gemm.trans_a,
         gemm.trans_b,
         batch,
@@ -64,7 +65,22 @@ def _call(
         gemm.beta,
         allow_tf32=problem.allow_tf32,
         deterministic=problem.deterministic,
+        epilogue=_epilogue(gemm, c, batch),
     )
+
+
+def _epilogue(gemm: Gemm, c: Matrix, batch: int) -> GemmEpilogue | None:
+    """Return what else becomes of products, of which a batch is one for each group."""
+    rest = gemm.rest
+    bias = z = None
+    if rest.bias is not None:
+        bias = Matrix("bias", rest.bias, gemm.n, 0, gemm.n if batch > 1 else 0)
+    if rest.z is not None:
+        z = replace(c, memory="z")
+    activation = "" if rest.activation is None else rest.activation.kind.value
+    if bias is None and z is None and not activation:
+        return None
+    return GemmEpilogue(bias, z, activation)
 
 
 def _moved(gemm: Gemm, outer: int, inner: int) -> Gemm:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -13,8 +13,8 @@ from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.gemm_lowering.product import Gemm, round_up, size_refusal
 from convfind.kit.throughput import peak_seconds
-from convfind.problem import ConvProblem
-from convfind.problem.traits import FIRST_TRAITS, Trait
+from convfind.problem import ActivationKind, ConvProblem
+from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
 from convfind.reasons import Reason
 from convfind.solver import Domain, Solver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
@@ -26,9 +26,43 @@ from convfind.types import Algorithm, DataType, Direction
 
 #: Types that libraries multiply; sums are float32, of int8 int32, of float64 float64.
 DTYPES = (DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16, DataType.INT8)
+#: Parts of an epilogue that libraries may have; adding behind an activation is none of them.
+_EPILOGUE = EPILOGUE_TRAITS - {Trait.ADD_LAST}
 _NARROW = (DataType.FLOAT16, DataType.BFLOAT16)
 _STORE_GROUP = 256
 _MOST_STORE_ITEMS = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryEpilogue:
+    """Epilogues that a library has: work on its products before it stores them.
+
+    That is a tensor in the form of the result, a bias for each column of the row-major result, and
+    activations.
+    """
+
+    #: Activations without numbers, for each type of element that may have an epilogue.
+    activations: Mapping[DataType, tuple[ActivationKind, ...]]
+    #: Those of float32 where products may be rounded to TF32.
+    of_tf32: tuple[ActivationKind, ...] = ()
+    #: Types whose sums are rounded once where a bias and a tensor are added.
+    both: frozenset[DataType] = frozenset()
+
+    def obstacle(self, problem: ConvProblem) -> str:
+        """Return why a fused problem is more than the library does; empty where it is not."""
+        dtype, activation = problem.dtype, problem.activation
+        if dtype not in self.activations:
+            return f"the library's epilogues are for {', '.join(self.activations)}"
+        is_tf32 = problem.allow_tf32 and dtype is DataType.FLOAT32
+        known = self.of_tf32 if is_tf32 else self.activations[dtype]
+        if activation is not None and activation.kind not in known:
+            return f"the library applies {' and '.join(known) or 'no activation'} to such products"
+        if problem.bias and problem.beta and dtype not in self.both:
+            return "the library rounds such products before it adds both bias and tensor"
+        is_last = problem.tensor_layout(problem.direction.writes).channels_last
+        if problem.bias and not is_last:
+            return "the library adds a bias where the result's channels come last"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +73,7 @@ class Library:
     features: frozenset[str]  # of targets that have it
     dtypes: tuple[DataType, ...]  # that it multiplies
     int8_multiple: int = 1  # of bytes: rows and beginnings of matrices of int8
+    epilogue: LibraryEpilogue | None = None
 
 
 class GemmSolver(Solver):
@@ -49,6 +84,8 @@ class GemmSolver(Solver):
     #: Libraries may round a product to the type of the result before they add what lies there.
     result_roundings = 2
     variant: ClassVar[str]
+    #: Directions in which a product is the result, which may have an epilogue.
+    fused: ClassVar[tuple[Direction, ...]] = (Direction.FORWARD,)
     traits: ClassVar[frozenset[str]] = FIRST_TRAITS - {
         Trait.GAPS,
         Trait.MIXED_LAYOUTS,
@@ -60,11 +97,17 @@ class GemmSolver(Solver):
         self.backends = (library.backend,)
         self.direction = direction
         self._multiple = library.int8_multiple
-        domain = Domain(dtypes=library.dtypes, traits=self.traits, features=library.features)
+        self._epilogue = library.epilogue if direction in self.fused else None
+        traits = self.traits if self._epilogue is None else self.traits | _EPILOGUE
+        domain = Domain(dtypes=library.dtypes, traits=traits, features=library.features)
         self.domain = domain.oriented(direction)
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take matrices that the library can count, and reads where they lie."""
+        """Take matrices that the library can count, and reads where they lie, and its epilogues."""
+        if problem.is_fused and self._epilogue is not None:
+            obstacle = self._epilogue.obstacle(problem)
+            if obstacle:
+                return Rejected(Reason.EPILOGUE, obstacle)
         refusal = size_refusal(problem)
         if refusal is None and problem.dtype is DataType.INT8 and self._multiple > 1:
             refusal = self._misplaced(problem, target)
