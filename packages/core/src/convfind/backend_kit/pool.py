@@ -21,8 +21,8 @@ _LARGER = 1.5
 class BufferPool(ABC, Generic[BlockT]):
     """Reuses memory by size classes, and blocks up to half as large again.
 
-    The larger ones serve where none of the class is idle. What is idle, and what their users leave
-    unused, is bounded; the longest idle goes first.
+    The larger ones serve where none of the class is idle. Bytes that are idle, and those that their
+    users leave unused, are bounded; the longest idle go first.
     Memory may return while commands that use it are under way: the queue works in order, so the
     commands of its next user come after them.
     """

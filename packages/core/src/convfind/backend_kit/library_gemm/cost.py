@@ -15,7 +15,7 @@ from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
 from convfind.types import DataType
 
-#: What a call takes however small its products are. Calls that add to the same sum wait for each
+#: Seconds of a call however small its products are. Calls that add to the same sum wait for each
 #: other, and many calls are two kernels: one that splits the sums, and one that adds the parts up.
 _CALL = 20e-6
 _LAUNCH = 3e-6
