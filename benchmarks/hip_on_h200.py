@@ -71,7 +71,7 @@ def compared(hip: Handle, opencl: Handle, problem: ConvProblem, solver: Solver) 
     if solver.backends is not None:
         handles = [handle for handle in handles if handle.target.backend in solver.backends]
     candidates = [ready(handle, problem, solver, hip) for handle in handles]
-    errors = [candidate.verify(solver).max_error for candidate in candidates]
+    errors = [candidate.verify(solver).error.max_error for candidate in candidates]
     times: list[list[float]] = [[] for _ in candidates]
     for _ in range(ROUNDS):
         for candidate, found in zip(candidates, times, strict=True):

@@ -53,7 +53,7 @@ def test_no_result_of_a_candidate_is_read_back(
         read(buffer, array, offset)
 
     monkeypatch.setattr(far.device, "read", watched)
-    assert candidate.verify(solver).max_error < 1e-5
+    assert candidate.verify(solver).error.max_error < 1e-5
     candidate.sample()
     candidate.confirm(solver)
     result = problem.operand("y").nbytes

@@ -58,7 +58,25 @@ def test_in_a_race_who_is_close_by_the_fastest_samples_is_a_finalist() -> None:
 
 
 @pytest.mark.parametrize(("now", "found"), [(0.9, 0.9), (1.3, 1.7)])
-def test_who_seems_slow_runs_once_more_next_to_the_fastest(now: float, found: float) -> None:
+@pytest.mark.parametrize("samples", [3, 2])
+def test_who_seems_slow_runs_once_more_next_to_the_fastest(
+    now: float, found: float, samples: int
+) -> None:
     first, disturbed = trial(1.0, 1.0), trial(1.7, now)
+    disturbed.measurement = Measurement((1.7,) * samples)
     run_final([first, disturbed], USUAL, Budget(None), races=True)
     assert disturbed.median == pytest.approx(found)
+
+
+def test_the_sample_next_to_the_fastest_counts_with_the_others() -> None:
+    first, slow = trial(1.0, 1.0), trial(2.4, 1.5)
+    slow.measurement = Measurement((2.4, 2.6), abandoned=True)
+    run_final([first, slow], USUAL, Budget(None), races=True)
+    assert slow.measurement is not None
+    assert slow.measurement.samples == (2.4, 2.6, 1.5)
+
+
+def test_who_is_hopelessly_behind_does_not_run_again() -> None:
+    first, behind = trial(1.0, 1.0), trial(2.6, 0.5)
+    run_final([first, behind], USUAL, Budget(None), races=True)
+    assert behind.median == 2.6

@@ -122,6 +122,13 @@ class ErrorReport:
         return f"max {self.max_error:.2g}, rms {self.rms_error:.2g}"
 
 
+class Checked(NamedTuple):
+    """The errors of a run that was checked, and its milliseconds of device time."""
+
+    error: ErrorReport
+    time_ms: float
+
+
 INFINITE_ERROR = ErrorReport(math.inf, math.inf)
 
 

@@ -1,9 +1,8 @@
 """Timing a candidate: warm-up, samples of device time, median and spread, early abandonment.
 
 How many samples are taken follows from what they say: a final is settled once its winner loses no
-more than 1 % at 95 %, or in a race once it loses no more than 0.25 % on average; and the time of a
-race's only finalist is known once an interval that has the median at 95 % is narrower than 4 %.
-Counts and seconds only bound that.
+more than 1 % at 95 %, or in a race once it loses no more than 0.25 % on average. Counts and seconds
+only bound that.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ ABANDON_FACTOR = 3.0
 #: interleaved, before one wins.
 FINALIST_FACTOR = 1.3
 #: The same in a race, of the fastest sample of all, and up to where one more sample decides.
-RACE_FACTOR, DOUBT_FACTOR = 1.2, 1.8
+RACE_FACTOR, DOUBT_FACTOR = 1.2, 2.5
 
 _MIN_SAMPLES = 3
 _MIN_ROUNDS = 5  # however long they take
@@ -48,7 +47,6 @@ class Sampling:
         samples: of one candidate at most, and rounds among all finalists.
         seconds: for one candidate.
         final_seconds: for all rounds.
-        width: of the interval that has the median at 95 %, as a share of it, at which samples end.
         mean_loss: what the winner may lose on average, as a share of the fastest finalist's time,
             at which rounds end; with 0 they end where little is lost almost surely.
     """
@@ -56,7 +54,6 @@ class Sampling:
     samples: int
     seconds: float
     final_seconds: float
-    width: float = 0.0
     mean_loss: float = 0.0
 
 
@@ -66,7 +63,7 @@ FIRST_ROUND = 3
 #: How much faster than the first two of them the third might be.
 _FAR = 1.1
 #: Enough for a race's only finalist, whose time nobody's is compared with, ...
-ALONE_WIDTH, ALONE_SAMPLES = 0.04, 9
+ALONE_SAMPLES = 5
 #: ... and for several: a network's layers are won by so many finals that only the mean counts.
 RACE_LOSS = 0.0025
 #: Times the seconds that rounds have elsewhere: what easy finals leave, hard ones get.
@@ -117,22 +114,20 @@ def measure(sample: Sample, best: float | None, sampling: Sampling) -> Measureme
             return Measurement(tuple(samples), abandoned=True)
     deadline = time.perf_counter() + sampling.seconds
     while len(samples) < _MIN_SAMPLES or (
-        len(samples) < sampling.samples
-        and time.perf_counter() < deadline
-        and not _is_known(samples, sampling.width)
+        len(samples) < sampling.samples and time.perf_counter() < deadline
     ):
         samples.append(sample())
     return Measurement(tuple(samples))
 
 
-def measure_briefly(first: float, sample: Sample, least: float | None) -> Measurement:
-    """Take the few samples that show who in a race is close to the best, after the first one.
+def measure_briefly(checked: tuple[float, ...], sample: Sample, least: float | None) -> Measurement:
+    """Take the few samples that show who in a race is close to the best, after checked runs.
 
     The fastest sample of all so far is ``least`` ms: other work on a machine only makes samples
-    slower, so a few are compared by the fastest of them. Who is far behind in both of the first two
-    is no finalist by a third either.
+    slower, so a few are compared by the fastest of them. Who is far behind in all checked runs
+    waits for one more next to the fastest.
     """
-    samples = [first, sample()]
+    samples = list(checked)
     far = least is not None and min(samples) > RACE_FACTOR * _FAR * least
     while not far and len(samples) < FIRST_ROUND:
         samples.append(sample())
@@ -140,7 +135,10 @@ def measure_briefly(first: float, sample: Sample, least: float | None) -> Measur
 
 
 def measure_finalists(
-    finalists: Sequence[Sample], sampling: Sampling, is_over: Callable[[], bool] = lambda: False
+    finalists: Sequence[Sample],
+    sampling: Sampling,
+    is_over: Callable[[], bool] = lambda: False,
+    before: Sequence[float] = (),
 ) -> list[Measurement] | None:
     """Measure the front runners again in turns, until it is settled who loses next to nothing.
 
@@ -149,10 +147,16 @@ def measure_finalists(
     machine hits all samples of a round alike. It is taken out of them: each sample counts relative
     to the mean of its round. The samples replace the earlier ones.
 
+    Args:
+        finalists: what runs each of them once.
+        sampling: how long to go on.
+        is_over: whether to end at once.
+        before: the fastest sample of each before the final, which decides like one more round.
+
     Returns:
         None where it ``is_over`` before there are rounds enough: then the earlier samples count.
     """
-    rounds: list[Round] = []
+    rounds: list[Round] = [dict(enumerate(before))] if before else []
     racing, lost = list(range(len(finalists))), 0.0
     deadline = time.perf_counter() + sampling.final_seconds
     while len(rounds) < sampling.samples:
@@ -170,7 +174,8 @@ def measure_finalists(
         rounds.append({one: finalists[one]() for one in racing})
     if len(rounds) < _MIN_ROUNDS:
         return None
-    return [Measurement(samples) for samples in _without_drift(rounds, racing, len(finalists))]
+    own = rounds[1:] if before else rounds
+    return [Measurement(samples) for samples in _without_drift(own, racing, len(finalists))]
 
 
 def expected_saving(behind: float, error: float) -> float:
@@ -234,18 +239,6 @@ def _beaten(
 
 def _ahead(rounds: Sequence[Round], best: int, other: int) -> list[float]:
     return [math.log(samples[other] / samples[best]) for samples in rounds]
-
-
-def _is_known(samples: Sequence[float], width: float) -> bool:
-    """Return whether an interval of samples that has the median at 95 % is as narrow as that."""
-    count, tail, outside = len(samples), 0, 0
-    # By how many samples the interval may be narrowed at each end: a binomial distribution's tails.
-    while 2 * (tail := tail + math.comb(count, outside)) <= _DOUBT * 2**count:
-        outside += 1
-    if not outside or not width:
-        return False
-    ordered = sorted(samples)
-    return ordered[-outside] - ordered[outside - 1] <= width * statistics.median(ordered)
 
 
 def _is_settled(rounds: Sequence[Round], racing: Sequence[int], mean_loss: float) -> bool:

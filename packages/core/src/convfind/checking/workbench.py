@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from convfind.cached import cached_property
-from convfind.checking.accuracy import ErrorReport
+from convfind.checking.accuracy import Checked, ErrorReport
 from convfind.checking.comparer import Comparer
 from convfind.checking.draw import Assistant, Draw, Results, no_assistant
 from convfind.checking.draws import first_draw, is_checked_quickly, timed_draw
@@ -278,18 +278,18 @@ class Candidate:
 
     # -- checking ---------------------------------------------------------------------------------
 
-    def verify(self, solver: Solver) -> ErrorReport:
+    def verify(self, solver: Solver) -> Checked:
         """Run once and check everything that was written, or should not have been.
 
         Raises:
             VerificationError: the result is wrong, or something else was written.
             SolverError: the solver does not say what errors it may have.
         """
-        self.run_once()
+        milliseconds = self.run_once()
         self._bench.first.check_reads()
         report = self._bench.check(self._bench.first, solver)
         self.check_memory()
-        return report
+        return Checked(report, milliseconds)
 
     def confirm(self, solver: Solver) -> float:
         """Run once more, on what is timed, and check that; return milliseconds of device time.

@@ -14,7 +14,7 @@ from convfind.checking.workbench import Workbench
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from convfind.checking.accuracy import ErrorReport
+    from convfind.checking.accuracy import Checked
     from convfind.problem.contract import Problem
     from convfind.runtime.session import Session
     from convfind.solver import Solver
@@ -29,7 +29,7 @@ KNOWN.set_result(None)
 class Candidate(Protocol):
     """A recipe on the bench. Its methods raise what is a refusal of the solver."""
 
-    def verify(self, solver: Solver) -> ErrorReport:
+    def verify(self, solver: Solver) -> Checked:
         """Run once and check everything that was written, or should not have been.
 
         Raises:

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from convfind.checking.measuring import (
     ALONE_SAMPLES,
-    ALONE_WIDTH,
     DOUBT_FACTOR,
     FINALIST_FACTOR,
     RACE_FACTOR,
@@ -36,7 +35,6 @@ def run_final(trials: Sequence[Trial], sampling: Sampling, budget: Budget, *, ra
     if races:
         sampling = replace(
             sampling,
-            width=ALONE_WIDTH,
             mean_loss=RACE_LOSS,
             final_seconds=RACE_PATIENCE * sampling.final_seconds,
         )
@@ -49,7 +47,8 @@ def run_final(trials: Sequence[Trial], sampling: Sampling, budget: Budget, *, ra
         winner.measurement = measure(winner.sample_again, None, alone)
     else:
         samples = [trial.sample_again for trial in finalists]
-        measurements = measure_finalists(samples, sampling, lambda: budget.is_spent)
+        before_that = [trial.least for trial in finalists] if races else ()
+        measurements = measure_finalists(samples, sampling, lambda: budget.is_spent, before_that)
         if measurements is None:
             return
         for trial, measurement in zip(finalists, measurements, strict=True):
@@ -67,8 +66,9 @@ def _close(trials: Sequence[Trial]) -> list[Trial]:
 def _racing(trials: Sequence[Trial], budget: Budget) -> list[Trial]:
     """Return those whose fastest sample is close to the fastest: medians of three say less.
 
-    All samples of a trial may have met the same moment in which others used the machine. So one
-    that is not too far behind runs once more, next to the fastest: who is close then is one, too.
+    All samples of a trial may have met the same moment in which others used the machine, and those
+    of checked runs are slow. So one that is not too far behind runs once more, next to the fastest:
+    who is close then is one, too.
     """
     best = min(trials, key=lambda trial: trial.least)
     found = [trial for trial in trials if trial.least <= RACE_FACTOR * best.least]
@@ -78,8 +78,8 @@ def _racing(trials: Sequence[Trial], budget: Budget) -> list[Trial]:
         if trial not in found and trial.candidate and trial.least <= DOUBT_FACTOR * best.least
     ]
     if doubtful and best.candidate and not budget.is_spent:
-        mark = RACE_FACTOR * best.sample_again()
-        found += [trial for trial in doubtful if trial.sample_again() <= mark]
+        mark = RACE_FACTOR * best.sample_once_more()
+        found += [trial for trial in doubtful if trial.sample_once_more() <= mark]
     return found
 
 

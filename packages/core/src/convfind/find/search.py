@@ -215,7 +215,7 @@ class Search:
 
     def time(self, trial: Trial) -> None:
         """Check a candidate and time it. Raises what is a refusal of its solver."""
-        candidate = self._checked(trial)
+        candidate, _ = self._checked(trial)
         trial.measurement = measure(candidate.sample, self._outcome.best_ms, self._sampling)
 
     def confirm(self, trial: Trial) -> None:
@@ -223,24 +223,28 @@ class Search:
         if self.policy.verify and trial.candidate is not None:
             trial.candidate.confirm(trial.solver)
 
-    def _checked(self, trial: Trial) -> Candidate:
-        """Put a trial on the bench and check it. Raises what is a refusal of its solver."""
+    def _checked(self, trial: Trial) -> tuple[Candidate, float]:
+        """Put a trial on the bench and check it; return it, and the milliseconds of that run.
+
+        Raises what is a refusal of its solver.
+        """
         candidate = trial.candidate = self.bench.candidate(trial.recipe)
-        if self.policy.verify:
-            trial.error = candidate.verify(trial.solver).max_error
-        else:
-            candidate.run_once()
-        return candidate
+        if not self.policy.verify:
+            return candidate, candidate.run_once()
+        checked = candidate.verify(trial.solver)
+        trial.error = checked.error.max_error
+        return candidate, checked.time_ms
 
     def _time_briefly(self, trial: Trial) -> None:
         """Check a candidate twice and time it: few samples show who is close to the best.
 
-        The run that is confirmed is the first of them. It is often slow, as the host has just used
-        the caches, and cores of a CPU.
+        The runs that are checked are the first two of them. They are often slow, as the host has
+        just used the caches, and cores of a CPU, but hardly ever both.
         """
-        candidate = self._checked(trial)
-        first = candidate.confirm(trial.solver) if self.policy.verify else candidate.sample()
-        trial.measurement = measure_briefly(first, candidate.sample, self._outcome.least_ms)
+        candidate, first = self._checked(trial)
+        second = candidate.confirm(trial.solver) if self.policy.verify else candidate.sample()
+        samples = (first, second)
+        trial.measurement = measure_briefly(samples, candidate.sample, self._outcome.least_ms)
 
     def _fail(self, trial: Trial, error: BaseException) -> None:
         """Refuse a trial; what it may have done to the tensors is undone for the others."""

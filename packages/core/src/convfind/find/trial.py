@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from convfind.checking.measuring import Measurement
 from convfind.device.target import Target
@@ -58,6 +58,13 @@ class Trial:
         """The fastest sample in ms, of a trial that was measured."""
         assert self.measurement is not None
         return self.measurement.least
+
+    def sample_once_more(self) -> float:
+        """Time a trial once more; the sample counts with the earlier ones."""
+        assert self.measurement is not None
+        again = self.sample_again()
+        self.measurement = replace(self.measurement, samples=(*self.measurement.samples, again))
+        return again
 
     def sample_again(self) -> float:
         """Time a trial that was measured once more. Raises `FinalistError`."""

@@ -6,7 +6,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from convfind.checking.accuracy import ErrorReport
+    from convfind.checking.accuracy import Checked
     from convfind.find.isolation.bench import IsolatedBench
     from convfind.solver import Solver
     from convfind.solver.recipe import Recipe
@@ -26,10 +26,10 @@ class IsolatedCandidate:
         weakref.finalize(self, bench.forgotten.append, self._number).atexit = False
         bench.attempt(self._put)
 
-    def verify(self, solver: Solver) -> ErrorReport:
+    def verify(self, solver: Solver) -> Checked:
         """Run once and check everything that was written."""
-        report: ErrorReport = self._ask("verify")
-        return report
+        checked: Checked = self._ask("verify")
+        return checked
 
     def run_once(self) -> float:
         """Run once, without a check; return milliseconds of device time."""
