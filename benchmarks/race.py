@@ -7,9 +7,9 @@
 FOLDER is a user's database with `convfind bench FILE --mode normal` in it, for the same layers and
 device; a file is one that `convfind db export` wrote. Nothing runs: the layers of each file are
 raced as finds that begin with an empty database would, the candidates take the given times, what a
-race has compiled is ready in those that follow, and what it has measured is recorded for them. The
-first choice is what immediate mode would run in an empty database. With
---target the device need not be here, and its own models are left out: nobody has seen it.
+race has compiled is ready in those that follow, and what it has measured is recorded for them, and
+corrects their forecasts. The first choice is what immediate mode would run in an empty database.
+With --target the device need not be here, and its own models are left out: nobody has seen it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ import convfind
 from convfind.device.target import Target
 from convfind.find.ahead import first_programs
 from convfind.find.immediate import estimate
-from convfind.find.known import known
+from convfind.find.known import Known, known
+from convfind.find.lessons import learn
 from convfind.find.race import COMPILED_MARGIN, DECLINED_MARGIN, READY_MARGIN, Race
 from convfind.find.screening import Screening, screen
 from convfind.finddb import BinaryStore, FindDb, FindEntry, FindRecord
@@ -122,7 +123,9 @@ def _raced(
         }
         unknown = replace(session, database=FindDb.open(None))
         first = estimate(problem, unknown, policy, Screening(tuple(solvers))).solutions[0].solver
-        ran = _race(problem, session, policy, solvers, programs, took, tally.ready)
+        facts = known(problem, session, solvers, policy)
+        ran = _race(facts, session.favoured.get(problem), solvers, programs, took, tally.ready)
+        learn(session.lessons, problem, facts.uncorrected, ran)
         session.database.store(session.target, problem, _entry(solvers, ran))
         tally.programs |= frozenset().union(*programs.values())
         tally.problems += 1
@@ -137,23 +140,22 @@ def _raced(
 
 
 def _race(
-    problem: ConvProblem,
-    session: Session,
-    policy: Policy,
+    facts: Known,
+    favoured: frozenset[str] | None,
     solvers: list[Solver],
     programs: dict[str, frozenset[Program]],
     took: Mapping[str, float],
     ready: set[Program],
 ) -> dict[str, float]:
     """Return the times of those who run, by solver id; their programs are ready from now on."""
-    favoured = session.favoured.get(problem, programs)
 
     def margin(solver: Solver) -> float:
         if programs[solver.solver_id] <= ready:
             return READY_MARGIN
-        return COMPILED_MARGIN if solver.solver_id in favoured else DECLINED_MARGIN
+        is_favoured = favoured is None or solver.solver_id in favoured
+        return COMPILED_MARGIN if is_favoured else DECLINED_MARGIN
 
-    race = Race(known(problem, session, solvers, policy), margin)
+    race = Race(facts, margin)
     waiting, ran = race.order(solvers), dict[str, float]()
     while waiting:
         able, _ = race.contenders(waiting, ran)

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from convfind.device.target import DeviceKind, Target
 from convfind.errors import SolverError
 from convfind.find.advice import ask_heuristics
+from convfind.find.lessons import corrected
 from convfind.heuristics.neighbours import other_batches, other_sizes
 from convfind.kit.composed import Composed, without_epilogue
 from convfind.policy import Fallback, Policy
@@ -51,6 +52,11 @@ class Forecast(NamedTuple):
     error: float
     source: str
 
+    @property
+    def is_foreign(self) -> bool:
+        """True where it is a model's of another device, or the solver's own word."""
+        return self.source in (INDEX, SIBLINGS[1])
+
 
 class Source(NamedTuple):
     """Times of some solvers by id, on a scale of their own, and the error of their ratios."""
@@ -64,12 +70,14 @@ class Source(NamedTuple):
 class Known:
     """Forecasts by solver id, and the best of the plain problem where that is recorded.
 
-    Solvers that failed when they were asked are in ``failures``.
+    Solvers that failed when they were asked are in ``failures``, and forecasts before the lessons
+    of earlier finds in ``uncorrected``.
     """
 
     forecasts: Mapping[str, Forecast] = field(default_factory=dict)
     plain_best: tuple[str, ...] = ()
     failures: Mapping[str, SolverError] = field(default_factory=dict)
+    uncorrected: Mapping[str, Forecast] = field(default_factory=dict)
 
 
 def known(problem: Problem, session: Session, solvers: Sequence[Solver], policy: Policy) -> Known:
@@ -84,7 +92,9 @@ def known(problem: Problem, session: Session, solvers: Sequence[Solver], policy:
     indices, failures = _indices(problem, session, solvers)
     if fallback is not Fallback.GEMM:
         sources.append(Source(INDEX, _INDEX, indices))
-    return Known(combined(sources), _best_plain(plain), failures)
+    forecasts = combined(sources)
+    better = corrected(session.lessons, problem, forecasts)
+    return Known(better, _best_plain(plain), failures, forecasts)
 
 
 def _best_plain(plain: Mapping[str, float]) -> tuple[str, ...]:

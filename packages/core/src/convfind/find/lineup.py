@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from convfind.errors import SolverError
-from convfind.find.known import known
+from convfind.find.known import Forecast, known
 from convfind.find.network_programs import Contender, Field
 from convfind.find.race import COMPILED_MARGIN, DECLINED_MARGIN, READY_MARGIN, Race
 from convfind.find.trial import Trial, refusal
@@ -41,12 +41,14 @@ class Lineup:
         race: who of them can still win.
         order: their solvers, the most promising first.
         refused: the others.
+        forecasts: by solver id, as they were without lessons.
     """
 
     trials: Mapping[str, Trial]
     race: Race
     order: tuple[Solver, ...]
     refused: tuple[Refused, ...]
+    forecasts: Mapping[str, Forecast]
 
     @classmethod
     def of(
@@ -86,7 +88,7 @@ class Lineup:
 
         race = Race(facts, margin)
         order = race.order(trial.solver for trial in trials.values())
-        return cls(trials, race, tuple(order), tuple(refused))
+        return cls(trials, race, tuple(order), tuple(refused), facts.uncorrected)
 
     def field(self, weight: int, *, races: bool) -> Field:
         """Return who may run, and what is expected of them, before anything is measured.

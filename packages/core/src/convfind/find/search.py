@@ -14,6 +14,8 @@ from convfind.find.bench import KNOWN, Bench, Candidate
 from convfind.find.budget import Budget
 from convfind.find.final import run_final
 from convfind.find.isolation.choice import bench_for
+from convfind.find.known import Forecast
+from convfind.find.lessons import learn
 from convfind.find.lineup import Lineup, recorded_config
 from convfind.find.race import Race
 from convfind.find.recorded import outrun_id
@@ -115,14 +117,19 @@ class Search:
                 self._outcome.considered.add(versioned_id(solver))
 
     def _race(self, solvers: Sequence[Solver]) -> None:
-        self._measure_all(solvers)
+        forecasts = self._measure_all(solvers)
         self._tune_all()
         self._run_final()
+        if not self.policy.tune:  # forecasts are of default configs
+            learn(self.session.lessons, self.problem, forecasts, self._times)
 
-    def _measure_all(self, solvers: Sequence[Solver]) -> None:
+    def _measure_all(self, solvers: Sequence[Solver]) -> Mapping[str, Forecast]:
         """Compile and measure who can win, or everybody, as far as the budget goes.
 
         The most promising come first: they set the mark at which the others are abandoned.
+
+        Returns:
+            What was expected of them.
         """
         lineup = Lineup.of(
             *(solvers, self.problem, self.session, self.policy),
@@ -155,6 +162,7 @@ class Search:
                 self._put_off(solver)
         if solvers:
             self._progress("measure", len(solvers), len(solvers), "")
+        return lineup.forecasts
 
     def _measure_batch(self, trials: Sequence[Trial], race: Race, total: int) -> None:
         """Compile trials, and measure those that can still win when their turn comes.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     from convfind.device.target import Target
     from convfind.find.isolation.child import Child
+    from convfind.find.lessons import Lessons
     from convfind.finddb import BinaryStore, FindDb
     from convfind.heuristics import Heuristic
     from convfind.plugins.registry import Registry
@@ -37,6 +38,8 @@ class Session:
     child: Child | None = None  # where candidates may run; None where it cannot open the device
     #: Solvers, by plain problem, whose programs a network of it is worth.
     favoured: dict[Problem, frozenset[str]] = field(default_factory=dict)
+    #: How far forecasts were off in finds so far.
+    lessons: Lessons = field(default_factory=dict)
 
     @classmethod
     def elsewhere(

@@ -1,0 +1,124 @@
+"""Lessons: how far forecasts were off in a session's finds so far, and what follows for the next.
+
+Models of other devices and indices err alike from problem to problem: a solver that took longer
+than they said, beside the others, will do so again. A problem's own scale says nothing, so each
+time counts beside those of the other solvers that ran.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Hashable, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from convfind.find.known import Forecast
+    from convfind.problem.contract import Problem
+
+#: Logarithms of measured times over forecasts, by solver id, of one problem.
+Residuals = Mapping[str, float]
+#: Those of the problems of each field, the latest last.
+Lessons = MutableMapping[Hashable, tuple[Residuals, ...]]
+
+#: Problems of a field that count.
+_MOST: Final = 64
+#: Problems by which the first guess of a solver's bias, none, and of the error that is left, the
+#: forecast's, count. How they were chosen: ADR 0048.
+_NO_BIAS, _SAME_ERROR = 1.0, 2.0
+#: What other things than the solver change is never known better than this.
+_LEAST_ERROR = 0.1
+#: Turns in which biases and the problems' scales follow from each other.
+_TURNS = 6
+
+
+class _Lesson(NamedTuple):
+    """A solver's bias, of how many problems, and the sum of squares that is left."""
+
+    bias: float
+    problems: int
+    squares: float
+
+
+def learn(
+    lessons: Lessons,
+    problem: Problem,
+    forecasts: Mapping[str, Forecast],
+    times: Mapping[str, float],
+) -> None:
+    """Take note of the times in ms of a problem's solvers, which were forecast."""
+    if not _are_unsure(forecasts):
+        return
+    residuals = {
+        solver: math.log(time / forecasts[solver].time_ms)
+        for solver, time in times.items()
+        if solver in forecasts and time > 0
+    }
+    if len(residuals) > 1:
+        field = _field(problem)
+        lessons[field] = (*lessons.get(field, ())[1 - _MOST :], residuals)
+
+
+def corrected(
+    lessons: Lessons, problem: Problem, forecasts: Mapping[str, Forecast]
+) -> Mapping[str, Forecast]:
+    """Return forecasts without the biases that lessons know, and with the errors that are left."""
+    rows = lessons.get(_field(problem))
+    if not rows or not _are_unsure(forecasts):
+        return forecasts
+    known = _lessons(rows)
+    return {
+        solver: _corrected(forecast, known[solver]) if solver in known else forecast
+        for solver, forecast in forecasts.items()
+    }
+
+
+def _field(problem: Problem) -> Hashable:
+    """Return what problems have in common whose forecasts err alike."""
+    return problem.kind, problem.reads, problem.writes, problem.operand(problem.writes[0]).dtype
+
+
+def _are_unsure(forecasts: Mapping[str, Forecast]) -> bool:
+    """Return whether nothing measured on this device is behind any of the forecasts."""
+    return all(forecast.is_foreign for forecast in forecasts.values())
+
+
+def _corrected(forecast: Forecast, lesson: _Lesson) -> Forecast:
+    variance = _SAME_ERROR * forecast.error**2 + lesson.squares
+    variance /= _SAME_ERROR + lesson.problems
+    error = math.sqrt(variance * (1 + 1 / (_NO_BIAS + lesson.problems)))
+    return forecast._replace(
+        time_ms=forecast.time_ms * math.exp(lesson.bias),
+        error=min(forecast.error, max(error, _LEAST_ERROR)),
+    )
+
+
+def _lessons(rows: tuple[Residuals, ...]) -> dict[str, _Lesson]:
+    """Split residuals into a scale of each problem and a bias of each solver."""
+    biases = dict.fromkeys((solver for row in rows for solver in row), 0.0)
+    for _ in range(_TURNS):
+        scales = [_scale(row, biases) for row in rows]
+        off = _by_solver(rows, scales)
+        biases = {name: sum(each) / (len(each) + _NO_BIAS) for name, each in off.items()}
+    # One scale for so few solvers takes a part of their deviations with it.
+    parts = [len(row) / (len(row) - 1) for row in rows]
+    squares = dict.fromkeys(biases, 0.0)
+    for row, part in zip(rows, parts, strict=True):
+        scale = _scale(row, biases)
+        for solver, residual in row.items():
+            squares[solver] += part * (residual - scale - biases[solver]) ** 2
+    return {
+        solver: _Lesson(bias, len(off[solver]), squares[solver]) for solver, bias in biases.items()
+    }
+
+
+def _scale(row: Residuals, biases: Mapping[str, float]) -> float:
+    return statistics.fmean(residual - biases[solver] for solver, residual in row.items())
+
+
+def _by_solver(rows: tuple[Residuals, ...], scales: list[float]) -> dict[str, list[float]]:
+    off: dict[str, list[float]] = {}
+    for row, scale in zip(rows, scales, strict=True):
+        for solver, residual in row.items():
+            off.setdefault(solver, []).append(residual - scale)
+    return off
