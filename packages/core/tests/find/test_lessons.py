@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from convfind.find.known import INDEX, SIBLINGS, Forecast
-from convfind.find.lessons import Lessons, corrected, learn
+from convfind.find.lessons import Lessons, corrected, learn, well_known
 from convfind.problem import ConvProblem
 
 PROBLEM = ConvProblem.forward(x=(2, 4, 6, 6), w=(8, 4, 3, 3))
@@ -107,3 +107,14 @@ def test_the_latest_problems_count() -> None:
         learn(lessons, PROBLEM, forecasts(a=1.0, b=1.0), times)
     assert ratio(corrected(lessons, NEXT, forecasts(a=1.0, b=1.0))) < 0.6
     assert [len(rows) for rows in lessons.values()] == [64]
+
+
+def test_lessons_decide_about_who_ran_several_times_and_lately() -> None:
+    lessons = taught(2, a=1.0, b=2.0)
+    assert well_known(lessons, NEXT) == set()
+    learn(lessons, PROBLEM, forecasts(a=1.0, b=1.0, c=1.0), {"a": 1.0, "b": 2.0, "c": 1.0})
+    assert well_known(lessons, NEXT) == {"a", "b"}
+    for _ in range(4):
+        learn(lessons, PROBLEM, forecasts(a=1.0, b=1.0, c=1.0), {"a": 1.0, "c": 1.0})
+    assert well_known(lessons, NEXT) == {"a", "c"}, "b is given another chance"
+    assert well_known(lessons, NEXT.with_direction("backward-data")) == set()

@@ -343,10 +343,32 @@ def test_how_far_behind_a_solver_may_be(behind: float, ready: bool, runs: bool) 
     assert set(unable) == (set() if runs else {"slow"})
 
 
+@pytest.mark.parametrize(("ready", "known", "runs"), [(1, 1, False), (1, 0, True), (0, 1, True)])
+def test_lessons_decide_about_solvers_that_are_ready_and_well_known(
+    ready: int, known: int, runs: bool
+) -> None:
+    before = {"fast": Forecast(1.0, 0.2, "x"), "close": Forecast(1.05, 0.2, "x")}
+    lessons = {"fast": Forecast(1.0, 0.1, "x"), "close": Forecast(1.5, 0.1, "x")}
+    names = frozenset({"fast", "close"} if known else ())
+    facts = Known(lessons, uncorrected=before, well_known=names)
+    field = Race(facts, lambda solver: READY_MARGIN if ready else COMPILED_MARGIN)
+    able, _ = field.contenders([CLOSE], {"fast": 7.0})
+    assert able == ([CLOSE] if runs else [])
+
+
 def test_forecasts_are_brought_to_the_scale_of_what_was_measured() -> None:
     field = race({"fast": 1.0, "close": 1.05, "slow": 2.0})
     able, _ = field.contenders([CLOSE, SLOW], {"fast": 7.0})
     assert able == [CLOSE]
+
+
+def test_a_session_learns_who_promises_too_much(bench: Any, problem: ConvProblem) -> None:
+    handle = bench.open("mock-static", extra=(FAST, CLOSE, Runner("boaster", 150, 0.88)))
+    raced = [handle.find(problem.with_batch(batch)) for batch in (3, 5, 7, 11, 13)]
+    assert [found.measured for found in raced] == [3, 3, 3, 2, 2]
+    assert "predicted" in raced[-1].rejected["boaster"].detail
+    later = [handle.find(problem.with_batch(batch)).measured for batch in (17, 19, 23)]
+    assert 3 in later, "it is given another chance"
 
 
 def test_a_gpu_times_candidates_while_others_are_compiled(bench: Any, problem: ConvProblem) -> None:

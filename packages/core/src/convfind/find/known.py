@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from convfind.device.target import DeviceKind, Target
 from convfind.errors import SolverError
 from convfind.find.advice import ask_heuristics
-from convfind.find.lessons import corrected
+from convfind.find.lessons import corrected, well_known
 from convfind.heuristics.neighbours import other_batches, other_sizes
 from convfind.kit.composed import Composed, without_epilogue
 from convfind.policy import Fallback, Policy
@@ -70,14 +70,16 @@ class Source(NamedTuple):
 class Known:
     """Forecasts by solver id, and the best of the plain problem where that is recorded.
 
-    Solvers that failed when they were asked are in ``failures``, and forecasts before the lessons
-    of earlier finds in ``uncorrected``.
+    Solvers that failed when they were asked are in ``failures``. Forecasts as they were before the
+    lessons of earlier finds are in ``uncorrected``, and the solvers about which lessons decide are
+    those in ``well_known``.
     """
 
     forecasts: Mapping[str, Forecast] = field(default_factory=dict)
     plain_best: tuple[str, ...] = ()
     failures: Mapping[str, SolverError] = field(default_factory=dict)
     uncorrected: Mapping[str, Forecast] = field(default_factory=dict)
+    well_known: frozenset[str] = frozenset()
 
 
 def known(problem: Problem, session: Session, solvers: Sequence[Solver], policy: Policy) -> Known:
@@ -94,7 +96,8 @@ def known(problem: Problem, session: Session, solvers: Sequence[Solver], policy:
         sources.append(Source(INDEX, _INDEX, indices))
     forecasts = combined(sources)
     better = corrected(session.lessons, problem, forecasts)
-    return Known(better, _best_plain(plain), failures, forecasts)
+    lessons = well_known(session.lessons, problem)
+    return Known(better, _best_plain(plain), failures, forecasts, lessons)
 
 
 def _best_plain(plain: Mapping[str, float]) -> tuple[str, ...]:

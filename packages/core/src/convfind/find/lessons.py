@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Hashable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -21,10 +22,13 @@ Residuals = Mapping[str, float]
 #: Those of the problems of each field, the latest last.
 Lessons = MutableMapping[Hashable, tuple[Residuals, ...]]
 
+#: Problems of which a solver's lessons are, and the latest ones, one of which is among them, where
+#: they decide.
+_ENOUGH, _FRESH = 3, 4
 #: Problems of a field that count.
 _MOST: Final = 64
 #: Problems by which the first guess of a solver's bias, none, and of the error that is left, the
-#: forecast's, count. How they were chosen: ADR 0048.
+#: forecast's, count. How they were chosen: ADR 0049.
 _NO_BIAS, _SAME_ERROR = 1.0, 2.0
 #: What other things than the solver change is never known better than this.
 _LEAST_ERROR = 0.1
@@ -71,6 +75,18 @@ def corrected(
         solver: _corrected(forecast, known[solver]) if solver in known else forecast
         for solver, forecast in forecasts.items()
     }
+
+
+def well_known(lessons: Lessons, problem: Problem) -> frozenset[str]:
+    """Return the solvers about which lessons decide: of several problems, and of the latest ones.
+
+    Others run as without lessons. So nobody is out for long by lessons of problems that this one
+    does not resemble.
+    """
+    rows = lessons.get(_field(problem), ())
+    times = Counter(solver for row in rows for solver in row)
+    latest = {solver for row in rows[-_FRESH:] for solver in row}
+    return frozenset(solver for solver in latest if times[solver] >= _ENOUGH)
 
 
 def _field(problem: Problem) -> Hashable:

@@ -20,20 +20,27 @@ READY_MARGIN, COMPILED_MARGIN, DECLINED_MARGIN = 1.0, 0.5, -1.0
 Margin = Callable[[Solver], float]
 
 
+Forecasts = Mapping[str, Forecast]
+
+
 class Race:
     """Forecasts of one problem, brought to scale by what was measured.
 
-    A solver of which nothing is known can always win.
+    A solver of which nothing is known can always win. Lessons of earlier finds decide about the
+    order, and about solvers that they know well and that are ready: who is compiled follows from
+    what is worth it to a network, which is decided before there are any.
     """
 
     def __init__(self, known: Known, margin: Margin) -> None:
         self._forecasts = known.forecasts
+        self._uncorrected = known.uncorrected or known.forecasts
+        self._well_known = known.well_known
         self._plain_best = known.plain_best
         self._margin = margin
 
     def forecast(self, solver: Solver) -> Forecast | None:
         """Return what is expected of a solver; None where it runs whatever is expected."""
-        return None if self._plain_best else self._forecasts.get(solver.solver_id)
+        return None if self._plain_best else self._uncorrected.get(solver.solver_id)
 
     def is_out(self, solver: Solver) -> bool:
         """Return whether a solver does not run, whatever the others take."""
@@ -57,10 +64,16 @@ class Race:
             waiting: solvers in order.
             measured: times in ms by solver id, of all who ran.
         """
-        best, scale = self._best(waiting, measured)
+        by_lessons = self._best(self._forecasts, waiting, measured)
+        without = self._best(self._uncorrected, waiting, measured)
         able, unable = [], {}
         for solver in waiting:
-            why = None if best is None else self._why_not(solver, best, scale)
+            is_judged = (
+                solver.solver_id in self._well_known and self._margin(solver) >= READY_MARGIN
+            )
+            forecasts = self._forecasts if is_judged else self._uncorrected
+            best, scale = by_lessons if is_judged else without
+            why = None if best is None else self._why_not(solver, forecasts, best, scale)
             if why is None or (self._is_alone(best, measured) and solver is waiting[0]):
                 able.append(solver)
             else:
@@ -73,7 +86,7 @@ class Race:
         return best is not None and best.source == INDEX and len(measured) == 1
 
     def _best(
-        self, waiting: Sequence[Solver], measured: Mapping[str, float]
+        self, forecasts: Forecasts, waiting: Sequence[Solver], measured: Mapping[str, float]
     ) -> tuple[Forecast | None, float]:
         """Return the time to beat as a forecast, and the scale of the other forecasts.
 
@@ -81,22 +94,24 @@ class Race:
         expected.
         """
         if measured:
-            expected = {name: self._forecasts[name] for name in measured if name in self._forecasts}
+            expected = {name: forecasts[name] for name in measured if name in forecasts}
             if not expected:
                 return None, 1.0
             leader = min(expected, key=measured.__getitem__)
             scale = measured[leader] / expected[leader].time_ms
             return expected[leader]._replace(time_ms=min(measured.values())), scale
         favoured = [solver for solver in waiting if self._margin(solver) >= 0] or waiting
-        known = (self._forecasts.get(solver.solver_id) for solver in favoured)
+        known = (forecasts.get(solver.solver_id) for solver in favoured)
         return min((one for one in known if one is not None), default=None), 1.0
 
-    def _why_not(self, solver: Solver, best: Forecast, scale: float) -> str | None:
+    def _why_not(
+        self, solver: Solver, forecasts: Forecasts, best: Forecast, scale: float
+    ) -> str | None:
         name = solver.solver_id
         if self.is_out(solver):
             names = " and ".join(self._plain_best)
             return f"it is not among the best of the plain problem: {names}"
-        forecast = self._forecasts.get(name)
+        forecast = forecasts.get(name)
         if forecast is None or self._plain_best:
             return None
         error = max(forecast.error, best.error)
