@@ -35,7 +35,7 @@ def taught(count: int, *, noise: float = 0.0, **times: float) -> Lessons:
             name: scale * time * math.exp(generator.gauss(0.0, noise))
             for name, time in times.items()
         }
-        learn(lessons, PROBLEM, forecasts(**dict.fromkeys(times, 1.0)), measured)
+        learn(lessons, PROBLEM, forecasts(INDEX, 0.3, **dict.fromkeys(times, 1.0)), measured)
     return lessons
 
 
