@@ -30,7 +30,7 @@ _MOST: Final = 64
 #: Problems by which the first guess of a solver's bias, none, and of the error that is left, the
 #: forecast's, count. How they were chosen: ADR 0049.
 _NO_BIAS, _SAME_ERROR = 1.0, 2.0
-#: What other things than the solver change is never known better than this.
+#: No forecast's error is less: how fast a solver is depends on more than itself.
 _LEAST_ERROR = 0.1
 #: Turns in which biases and the problems' scales follow from each other.
 _TURNS = 6
