@@ -28,7 +28,7 @@ _ENOUGH, _FRESH = 3, 4
 #: Problems of a field that count.
 _MOST: Final = 64
 #: Problems by which the first guess of a solver's bias, none, and of the error that is left, the
-#: forecast's, count. How they were chosen: ADR 0049.
+#: forecast's, count. How they were chosen: ADR 0050.
 _NO_BIAS, _SAME_ERROR = 1.0, 2.0
 #: No forecast's error is less: how fast a solver is depends on more than itself.
 _LEAST_ERROR = 0.1
