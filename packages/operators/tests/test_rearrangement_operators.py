@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -69,6 +70,18 @@ def test_paddings_are_right(check: Check, mode: PadMode, channels_last: bool) ->
     how = {"mode": mode, "value": 1.5, "channels_last": channels_last}
     check(PadProblem(x=(3, 20, 11), begin=(0, 3, 2), end=(0, -2, 4), **how))  # type: ignore[arg-type]
     check(PadProblem(x=(1, 2, 3), begin=(1, 1, 2), end=(0, 0, 7), **how))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8"])
+def test_padding_around_neighbours_in_fours_and_eights_is_right(check: Check, dtype: str) -> None:
+    image: dict[str, Any] = {"channels_last": True, "dtype": dtype, "value": 3.0}
+    for channels in (4, 12, 16):
+        x = (2, channels, 7, 9)
+        check(PadProblem(x=x, begin=(0, 0, 1, 2), end=(0, 0, 2, 1), **image))
+        check(PadProblem(x=x, begin=(1, 4, -1, 2), end=(0, 8, 2, -3), **image))
+    for begin, end in ((8, 16), (-8, 12), (4, -20), (3, 5)):
+        check(PadProblem(x=(3, 20, 24), begin=(0, 3, begin), end=(0, -2, end), dtype=dtype))
+    check(PadProblem(x=(40, 300, 64), begin=(0, 1, 8), end=(0, 2, 8), dtype=dtype))
 
 
 @layouts

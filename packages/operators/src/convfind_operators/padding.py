@@ -15,6 +15,7 @@ from convfind_operators.launching import (
     has_vectors,
     index_type,
     kernel,
+    neighbours,
     number,
     row_sizes,
     streamed,
@@ -22,8 +23,8 @@ from convfind_operators.launching import (
 from convfind_operators.pad import PadProblem
 from convfind_operators.walk import MOST_AXES, View, Walk
 
-#: Elements of a work-item on GPUs that are loaded before the first is stored.
-_PARTS = 8
+#: Loads of a work-item on GPUs before its first store: of one element, and of several.
+_PARTS, _FEWER_PARTS = 8, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +100,17 @@ class Padding:
             "CF_ARITHMETIC": arithmetic.upper(),
             "OUTER": len(walk.sizes) - 1,
         }
-        division = Division.of(walk.rows, 1, target, walk.length)
+        division, count = Division.of(walk.rows, 1, target, walk.length), walk.rows
         if vectors:
             macros |= streamed(y.dtype, walk.elements, target)
             sizes: tuple[tuple[int, ...], tuple[int, ...]] = (division.global_size, (1, 1))
         else:
-            group = grid(1, target)[1][0]
-            parts = _PARTS if walk.elements >= _PARTS * group * target.compute_units else 1
-            macros |= {"PER_ITEM": parts, "GROUP": group, "INDEX": index_type(walk.elements)}
-            sizes = grid(-(-walk.elements // parts), target)
+            group, four = grid(1, target)[1][0], self._neighbours()
+            count = walk.elements // four
+            parts = _PARTS if four == 1 else _FEWER_PARTS
+            parts = parts if count >= parts * group * target.compute_units else 1
+            macros |= {"PER_ITEM": parts, "GROUP": group, "INDEX": index_type(count), "FOUR": four}
+            sizes = grid(-(-count // parts), target)
         missing = (0,) * (MOST_AXES - len(walk.sizes))
         arguments = (
             *arguments_of(x),
@@ -117,8 +120,14 @@ class Padding:
             *map(i32, (*self.begins[:-1], *missing)),
             *map(i32, (*self.ends[:-1], *missing)),
             *(i32(self.begins[-1]), i32(self.ends[-1])),
-            i64(walk.rows if vectors else walk.elements),
+            i64(count),
             i64(division.rows),
             number(self.value, arithmetic),
         )
         return Launch(kernel("pad", "operators_pad", target, macros), arguments, *sizes)
+
+    def _neighbours(self) -> int:
+        """Return how many elements GPUs move at a time: they lie in x together, or beside it."""
+        places = (self.walk.length, self.begins[-1], self.ends[-1])
+        four = neighbours(self.walk)
+        return next(one for one in (four, 4, 1) if one <= four and not any(p % one for p in places))

@@ -1,21 +1,21 @@
 // operators-pad: y = x with a number around it, in one pass over y.
 //
-// Along each axis x begins at an element of y, or before it. On CPUs a work-item has rows, elsewhere one element after the
-// other.
-#include "elements.h"
+// Along each axis x begins at an element of y, or before it. On CPUs a work-item has rows, elsewhere one FOUR after the other,
+// each of which is in x or beside it.
+#include "fours.h"
 #include "walk.h"
 
 #ifndef DTYPE
 #define DTYPE FLOAT32
 #endif
 #ifndef PER_ITEM
-#define PER_ITEM 8  // elements of a work-item that are loaded before the first is stored, a group's size apart
+#define PER_ITEM 8  // FOURs of a work-item that are loaded before the first is stored, a group's size apart
 #endif
 #ifndef GROUP
 #define GROUP 256  // work-items of a group
 #endif
 #ifndef INDEX
-#define INDEX CF_LONG  // counts elements of y, and what a launch has beyond them: CF_UINT where it can
+#define INDEX CF_LONG  // counts FOURs of y, and what a launch has beyond them: CF_UINT where it can
 #endif
 
 #define PER_AXIS(word) const int word##_0, const int word##_1, const int word##_2, const int word##_3, const int word##_4
@@ -23,29 +23,29 @@
 #define IS_ROW_INSIDE(row) \
   (IS_INSIDE(0, row) && IS_INSIDE(1, row) && IS_INSIDE(2, row) && IS_INSIDE(3, row) && IS_INSIDE(4, row))
 
-// begin, end: of x in y, along the rows' axes and in a row. all: rows on CPUs, elements elsewhere.
+// begin, end: of x in y, along the rows' axes and in a row. all: rows on CPUs, FOURs elsewhere.
 CF_KERNEL void operators_pad(CF_GLOBAL const CF_TYPE(DTYPE) *x, STEPS(x), CF_GLOBAL CF_TYPE(DTYPE) *y, STEPS(y), ROW_SIZES,
                              const int length, PER_AXIS(begin), PER_AXIS(end), const int begin, const int end,
                              const CF_LONG all, const CF_LONG per_item, const NUMBER value) {
 #if WIDTH == 1
   for (INDEX first = CF_GROUP_ID(0) * (PER_ITEM * GROUP) + CF_LOCAL_ID(0); first < all;
        first += PER_ITEM * CF_GLOBAL_SIZE(0)) {
-    NUMBER values[PER_ITEM];
+    NUMBER values[PER_ITEM][FOUR];
     CF_LONG places[PER_ITEM];
     CF_UNROLL
     for (int part = 0; part < PER_ITEM; ++part) {
-      const INDEX index = first + part * GROUP < all ? first + part * GROUP : all - 1;
-      const int i = index % length;
-      const Row row = ROW_OF(index / length);
+      const INDEX index = first + part * GROUP < all ? first + part * GROUP : all - 1, fours = length / FOUR;
+      const int i = index % fours * FOUR;
+      const Row row = ROW_OF(index / fours);
       const int is_inside = IS_ROW_INSIDE(row) && i >= begin && i < end;
       places[part] = ROW_START(y, row) + i;
       // The first of x is read, and not used, where there is none.
-      const NUMBER element = LOAD(DTYPE, x + (is_inside ? ROW_START(x, row) + i : 0));
-      values[part] = is_inside ? element : value;
+      LOAD_FOUR(DTYPE, values[part], x + (is_inside ? ROW_START(x, row) + i : 0));
+      for (int e = 0; e < FOUR; ++e) values[part][e] = is_inside ? values[part][e] : value;
     }
     CF_UNROLL
     for (int part = 0; part < PER_ITEM; ++part)
-      if (first + part * GROUP < all) STORE(DTYPE, y + places[part], values[part]);
+      if (first + part * GROUP < all) STORE_FOUR(DTYPE, y + places[part], values[part]);
   }
 #else
   const CF_LONG first = CF_GLOBAL_ID(0) * per_item;
