@@ -124,9 +124,11 @@ def test_group_norms_of_neighbours_in_fours_and_eights_are_right(
     check(GroupNormProblem(x=(2, channels, height, 96), **how))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("length", [40, 136, 1003, 5008])
-def test_norms_and_softmax_in_eights_are_right(check: Check, dtype: str, length: int) -> None:
+def test_norms_and_softmax_in_eights_are_right(
+    check: Check, dtype: ElementType, length: int
+) -> None:
     row = (length,)
     check(LayerNormProblem(x=(3, length), scale=row, bias=row, dtype=dtype))
     check(LayerNormProblem(x=(3, length), scale=(1,), bias=row, dtype=dtype))

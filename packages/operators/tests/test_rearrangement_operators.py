@@ -72,8 +72,12 @@ def test_paddings_are_right(check: Check, mode: PadMode, channels_last: bool) ->
     check(PadProblem(x=(1, 2, 3), begin=(1, 1, 2), end=(0, 0, 7), **how))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8"])
-def test_padding_around_neighbours_in_fours_and_eights_is_right(check: Check, dtype: str) -> None:
+@pytest.mark.parametrize(
+    "dtype", [ElementType.FLOAT32, ElementType.FLOAT16, ElementType.BFLOAT16, ElementType.INT8]
+)
+def test_padding_around_neighbours_in_fours_and_eights_is_right(
+    check: Check, dtype: ElementType
+) -> None:
     image: dict[str, Any] = {"channels_last": True, "dtype": dtype, "value": 3.0}
     for channels in (4, 12, 16):
         x = (2, channels, 7, 9)
