@@ -66,6 +66,19 @@ def test_pooling_of_channels_in_fours_and_eights_is_right(
     check(PoolingProblem(x=(2, channels, 35, 33), function=function, **how), not_finite=False)
 
 
+@functions
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_pooling_of_columns_in_fours_is_right(
+    check: Check, function: PoolingFunction, window: str, dtype: str
+) -> None:
+    width = 63 if window == "wild" else 33 if window == "ceil" else 32
+    how: dict[str, Any] = {**WINDOWS[window], "dtype": dtype, "function": function}
+    problem = PoolingProblem(x=(2, 3, 35, width), **how)
+    assert not problem.result.shape[-1] % 4
+    check(problem, not_finite=False)
+
+
 @layouts
 @functions
 def test_pooling_along_one_and_three_axes_is_right(

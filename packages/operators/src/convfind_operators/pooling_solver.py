@@ -148,14 +148,16 @@ def _rows(problem: PoolingProblem, target: Target, pitch: int = 1) -> Launch:
 
 
 def _strips(problem: PoolingProblem, target: Target) -> Launch | None:
-    """Some rows of y at once, of a column; None where the window is too large to be spelled out."""
+    """Some rows of y at once, of some columns or channels; None where windows are too large."""
     x, y, window = problem.operand("x"), problem.result, problem.window.in_3d()
     channels, is_last = problem.x[1], y.strides[1] == x.strides[1] == 1
-    four = _channels_at_once(problem)
+    four = _neighbours(problem, is_last=is_last)
     rows = _in_3d(y.shape[2:])[1]
 
+    across = window.size[2] if is_last else (four - 1) * window.stride[2] + window.reach(2)
+
     def loads(strip: int) -> int:
-        return ((strip - 1) * window.stride[1] + window.reach(1)) * window.size[2]
+        return ((strip - 1) * window.stride[1] + window.reach(1)) * across
 
     def items(strip: int) -> int:
         return y.elements // rows // four * -(-rows // strip)
@@ -191,19 +193,23 @@ def _strips(problem: PoolingProblem, target: Target) -> Launch | None:
     )
 
 
-def _channels_at_once(problem: PoolingProblem) -> int:
-    """Return how many neighbouring channels a GPU loads at a time: 8, 4 or 1."""
+def _neighbours(problem: PoolingProblem, *, is_last: bool) -> int:
+    """Return how many elements of y a work-item of a GPU stores at a time: channels, or columns."""
     x, y = problem.operand("x"), problem.result
-    if not y.strides[1] == x.strides[1] == 1 or problem.dtype not in IN_FOURS:
+    if problem.dtype not in IN_FOURS or not (is_last or x.strides[-1] == y.strides[-1] == 1):
         return 1
-    steps = (
-        step
-        for one in (x, y)
-        for axis, step in enumerate(one.strides)
-        if axis != 1 and one.shape[axis] > 1
-    )
-    places = [problem.x[1], *steps]
-    counts = (8, 4, 1) if problem.dtype.size == 2 else (4, 1)
+    # Channels are loaded at a time, too; columns one by one, as windows do not begin at multiples.
+    inner, moved = (1, (x, y)) if is_last else (len(y.shape) - 1, (y,))
+    places = [
+        y.shape[inner],
+        *(
+            step
+            for one in moved
+            for axis, step in enumerate(one.strides)
+            if axis != inner and one.shape[axis] > 1
+        ),
+    ]
+    counts = (8, 4, 1) if is_last and problem.dtype.size == 2 else (4, 1)
     return next(count for count in counts if not any(place % count for place in places))
 
 

@@ -1,6 +1,7 @@
 // operators-pooling: on GPUs, where the window is known when the kernel is compiled.
 //
-// A work-item has STRIP windows below each other, of one channel or of FOUR, and reads a row of x once for all of them.
+// A work-item has STRIP windows below each other, of FOUR channels, or of FOUR columns where channels come first, and reads an
+// element of x once for all of them.
 #ifndef TAPS_H
 #define TAPS_H 3  // of the window, with its stride and dilation
 #define TAPS_W 3
@@ -25,9 +26,10 @@
   const CF_LONG t##_n, const CF_LONG t##_c, const CF_LONG t##_d, const CF_LONG t##_h, const CF_LONG t##_w
 #define ROWS ((STRIP - 1) * STRIDE_H + (TAPS_H - 1) * GAP_H + 1)
 // Whether the row is one of the window's.
-#define IS_MET(row, window)                                                              \
-  ((row) >= (window) * STRIDE_H && ((row) - (window) * STRIDE_H) % GAP_H == 0 &&         \
-   ((row) - (window) * STRIDE_H) / GAP_H < TAPS_H)
+#define IS_MET(row, window) IS_IN(row, window, STRIDE_H, GAP_H, TAPS_H)
+#define IS_IN(at, window, stride, gap, taps)                                             \
+  ((at) >= (window) * (stride) && ((at) - (window) * (stride)) % (gap) == 0 &&           \
+   ((at) - (window) * (stride)) / (gap) < (taps))
 
 // Sums become means: by one quotient for all of FOUR, except of whole numbers.
 #define MEANS_OF(sums, count) CF_JOIN(MEANS_OF_, CF_ARITHMETIC)(sums, count)
@@ -42,19 +44,27 @@
 
 CF_INLINE int within(const int at, const int size) { return at < 0 ? 0 : at >= size ? size - 1 : at; }
 
+#if CHANNELS_LAST
+#define SPAN TAPS_W  // places along a row that the windows meet, and the column of each
+#define COLUMN(k) ((k) * GAP_W)
+#else
+#define SPAN ((FOUR - 1) * STRIDE_W + (TAPS_W - 1) * GAP_W + 1)
+#define COLUMN(k) (k)
+#endif
 // Where neighbouring work-items have the same column, few of them are beside one that meets the padding.
 #define SPLIT (CHANNELS_LAST && AVERAGE)
+#define LAST_COLUMN COLUMN(SPAN - 1)
 
 // Keeps what windows have of a plane. Without `inside`, which is known when this is compiled, some of it lies in the padding: it
 // is read at the border, and then does not count, so that no load waits for a branch.
 CF_INLINE void keep(NUMBER (*kept)[FOUR], CF_GLOBAL const CF_TYPE(DTYPE) *plane, const int h, const int w, const int x_h,
                     const int x_w, const CF_LONG x_step_h, const CF_LONG x_step_w, const int inside) {
-  CF_LONG columns[TAPS_W];
-  int has_column[TAPS_W];
+  CF_LONG columns[SPAN];
+  int has_column[SPAN];
   CF_UNROLL
-  for (int k = 0; k < TAPS_W; ++k) {
-    has_column[k] = inside || (w + k * GAP_W >= 0 && w + k * GAP_W < x_w);
-    columns[k] = (inside ? w + k * GAP_W : within(w + k * GAP_W, x_w)) * x_step_w;
+  for (int k = 0; k < SPAN; ++k) {
+    has_column[k] = inside || (w + COLUMN(k) >= 0 && w + COLUMN(k) < x_w);
+    columns[k] = (inside ? w + COLUMN(k) : within(w + COLUMN(k), x_w)) * x_step_w;
   }
   CF_UNROLL
   for (int j = 0; j < ROWS; ++j) {
@@ -65,8 +75,9 @@ CF_INLINE void keep(NUMBER (*kept)[FOUR], CF_GLOBAL const CF_TYPE(DTYPE) *plane,
       const int has_row = inside || (h + j >= 0 && h + j < x_h);
       CF_GLOBAL const CF_TYPE(DTYPE) *const row = plane + (inside ? h + j : within(h + j, x_h)) * x_step_h;
       NUMBER of_row[FOUR];
+#if CHANNELS_LAST
       CF_UNROLL
-      for (int k = 0; k < TAPS_W; ++k) {
+      for (int k = 0; k < SPAN; ++k) {
         NUMBER next[FOUR];
         LOAD_FOUR(DTYPE, next, row + columns[k]);
         for (int e = 0; e < FOUR; ++e) {
@@ -74,6 +85,25 @@ CF_INLINE void keep(NUMBER (*kept)[FOUR], CF_GLOBAL const CF_TYPE(DTYPE) *plane,
           of_row[e] = k == 0 ? counted : KEPT(of_row[e], counted);
         }
       }
+#else
+      NUMBER line[SPAN];
+      CF_UNROLL
+      for (int k = 0; k < SPAN; ++k) {
+        int is_read = 0;
+        CF_UNROLL
+        for (int e = 0; e < FOUR; ++e) is_read |= IS_IN(k, e, STRIDE_W, GAP_W, TAPS_W);
+        if (is_read) {
+          const NUMBER next = LOAD(DTYPE, row + columns[k]);
+          line[k] = has_row && has_column[k] ? next : (NUMBER)(NOTHING);
+        }
+      }
+      CF_UNROLL
+      for (int e = 0; e < FOUR; ++e) {
+        of_row[e] = line[e * STRIDE_W];
+        CF_UNROLL
+        for (int k = 1; k < TAPS_W; ++k) of_row[e] = KEPT(of_row[e], line[e * STRIDE_W + k * GAP_W]);
+      }
+#endif
       CF_UNROLL
       for (int o = 0; o < STRIP; ++o)
         if (IS_MET(j, o))
@@ -82,27 +112,31 @@ CF_INLINE void keep(NUMBER (*kept)[FOUR], CF_GLOBAL const CF_TYPE(DTYPE) *plane,
   }
 }
 
-// strips: of a column of y; all: of all columns, and of FOUR channels.
+// strips: of a column of y; all: of all columns and channels, of which each strip has FOUR.
 CF_KERNEL void operators_pooling_strips(CF_GLOBAL const CF_TYPE(DTYPE) *x, CF_GLOBAL CF_TYPE(DTYPE) *y, STRIDES(x_step),
                                         STRIDES(y_step), const int channels, const int strips, const CF_LONG all,
                                         WINDOW) {
   for (INDEX index = CF_GLOBAL_ID(0); index < all; index += CF_GLOBAL_SIZE(0)) {
     KNOWN_WINDOW
     INDEX rest = index;
-    const INDEX fours = channels / FOUR;
 #if CHANNELS_LAST
+    const INDEX fours = channels / FOUR;
     const int c = rest % fours * FOUR;
     rest /= fours;
-#endif
     const int out_w = rest % y_w;
     rest /= y_w;
+#else
+    const INDEX fours = y_w / FOUR;
+    const int out_w = rest % fours * FOUR;
+    rest /= fours;
+#endif
     const int first_h = rest % strips * STRIP;
     rest /= strips;
     const int out_d = rest % y_d;
     rest /= y_d;
 #if !CHANNELS_LAST
-    const int c = rest % fours * FOUR;
-    rest /= fours;
+    const int c = rest % channels;
+    rest /= channels;
 #endif
     const CF_LONG n = rest;
     const int d = out_d * stride_d - pad_d, h = first_h * STRIDE_H - pad_h, w = out_w * STRIDE_W - pad_w;
@@ -112,9 +146,7 @@ CF_KERNEL void operators_pooling_strips(CF_GLOBAL const CF_TYPE(DTYPE) *x, CF_GL
     CF_UNROLL
     for (int o = 0; o < STRIP; ++o)
       for (int e = 0; e < FOUR; ++e) kept[o][e] = NOTHING;
-#if SPLIT
-    const int is_inside = h >= 0 && h + ROWS <= x_h && w >= 0 && w + (TAPS_W - 1) * GAP_W < x_w;
-#endif
+    const int is_inside = h >= 0 && h + ROWS <= x_h && w >= 0 && w + LAST_COLUMN < x_w;
     for (int i = first_d; i < end_d; ++i) {
       CF_GLOBAL const CF_TYPE(DTYPE) *const plane = from + (d + i * gap_d) * x_step_d;
 #if SPLIT
@@ -132,7 +164,12 @@ CF_KERNEL void operators_pooling_strips(CF_GLOBAL const CF_TYPE(DTYPE) *x, CF_GL
 #if AVERAGE
         const int counted = COUNTED(d, d) * COUNTED(h, h + o * STRIDE_H) * COUNTED(w, w);
         const NUMBER count = divisor != 0 ? divisor : counted;
-        MEANS_OF(kept[o], count)
+        if (CHANNELS_LAST || FOUR == 1 || is_inside || divisor != 0) {
+          MEANS_OF(kept[o], count)
+        } else {
+          const int planes = COUNTED(d, d) * COUNTED(h, h + o * STRIDE_H);
+          for (int e = 0; e < FOUR; ++e) kept[o][e] = kept[o][e] / (NUMBER)(planes * COUNTED(w, w + e * STRIDE_W));
+        }
 #endif
         STORE_FOUR(DTYPE, to + o * y_step_h, kept[o]);
       }
