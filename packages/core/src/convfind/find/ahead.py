@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from convfind.checking.oracle import programs_for
+from convfind.device.target import DeviceKind
 from convfind.find.budget import Budget
 from convfind.find.decision import Action, decide
 from convfind.find.isolation.choice import is_isolated
@@ -100,7 +101,10 @@ def _opening(
             usual = [one for one in candidates if not one.is_last_resort]
             lineup = Lineup.of(usual, problem, session, policy)
             fields[problem] = lineup.field(count, races=policy.races)
-    chosen = worthwhile(list(fields.values()), session.kernels.is_ready)
+    # A CPU's compilers take the cores that are timed.
+    beside = session.target.kind is not DeviceKind.CPU
+    compilers = session.kernels.parallel_level if beside else 1
+    chosen = worthwhile(list(fields.values()), session.kernels.is_ready, compilers)
     for field in fields.values():
         chosen |= dict.fromkeys(field.second(chosen))
     return fields, chosen

@@ -19,6 +19,9 @@ from convfind.solver.kernel_spec import Program
 #: The share of a problem's time that a program for it alone has to save, and of how many problems'
 #: share at most is asked for where it is for a network of them. How they were chosen: ADR 0035.
 _WORTH, _SHARED_BY = 0.05, 16
+#: That share was chosen where so many programs are compiled at once. Where more are, each of them
+#: is worth it for less, down to where finds take longer by all the runs that follow.
+_COMPILERS, _MOST_COMPILERS = 2, 8
 #: Times its run, what it saves a problem that anybody can run at all.
 _NOBODY = 10.0
 
@@ -55,11 +58,16 @@ class Field(NamedTuple):
         return next((one.programs for one in others), frozenset())
 
 
-def worthwhile(fields: Sequence[Field], is_ready: Callable[[Program], bool]) -> dict[Program, None]:
+def worthwhile(
+    fields: Sequence[Field],
+    is_ready: Callable[[Program], bool],
+    compilers: int = _COMPILERS,
+) -> dict[Program, None]:
     """Return the programs, of all that contenders have, with which a network's finds begin.
 
     They are in order: those that are ready, those of solvers of which nothing is known, and then by
-    what they save. Every problem has somebody who can run.
+    what they save. Every problem has somebody who can run. The more ``compilers`` work side by
+    side, the less a program has to save.
     """
     contenders = [one for field in fields for one in field.contenders.values()]
     needed = dict.fromkeys(one for contender in contenders for one in contender.programs)
@@ -68,7 +76,8 @@ def worthwhile(fields: Sequence[Field], is_ready: Callable[[Program], bool]) -> 
         one for contender in contenders if contender.forecast is None for one in contender.programs
     )
     whole = sum(field.weight * _least(field) for field in fields)
-    enough = _WORTH * whole / max(1, min(len(fields), _SHARED_BY))
+    cheaper = max(1.0, min(compilers, _MOST_COMPILERS) / _COMPILERS)
+    enough = _WORTH * whole / max(1, min(len(fields), _SHARED_BY)) / cheaper
     while True:
         savings: dict[Programs, float] = {}
         for field in fields:
