@@ -159,6 +159,7 @@ def _race(
     waiting, ran = race.order(solvers), dict[str, float]()
     while waiting:
         able, _ = race.contenders(waiting, ran)
+        able = able or ([] if ran else waiting)
         if not able:
             break
         able = [one for one in able if programs[one.solver_id] <= ready] or able
