@@ -16,7 +16,11 @@ def test_the_conformance_kit_finds_nothing() -> None:
     except BackendUnavailableError as exc:
         pytest.skip(str(exc))
     report = assert_backend(backend)
-    left_out = {"results appear in wrapped arrays", "local memory may be an argument"}
+    left_out = {
+        "results appear in wrapped arrays",
+        "local memory may be an argument",
+        "epilogues of the library are right",
+    }
     if not all(target.has("rocblas") for target in targets):
         left_out.add("products of the library are right")
     assert set(report.skipped) == left_out

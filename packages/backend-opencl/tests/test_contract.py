@@ -12,7 +12,5 @@ from convfind_backend_opencl.backend import OpenCLBackend
 @pytest.mark.parametrize("number", NUMBERS)
 def test_the_conformance_kit_finds_nothing(number: int) -> None:
     report = assert_backend(OpenCLBackend(), numbers=[number])
-    assert list(report.skipped) in (
-        ["products of the library are right"],
-        ["results appear in wrapped arrays", "products of the library are right"],
-    )
+    of_library = {"products of the library are right", "epilogues of the library are right"}
+    assert set(report.skipped) - {"results appear in wrapped arrays"} == of_library
