@@ -11,6 +11,8 @@ import pytest
 from numpy.typing import NDArray
 from opencl_testing import Runner
 
+from convfind.checking.tensor_set import has_contents
+from convfind.device.target import DeviceKind
 from convfind.errors import DeviceError
 from convfind.runtime.backend import InvokeArgs
 from convfind.solver.recipe import BufferArg, Fill, Memory, f32
@@ -77,6 +79,38 @@ def test_a_closed_pool_keeps_nothing(device: OpenCLDevice) -> None:
     pool.close()
     pool.give(block)
     assert pool.idle == 0
+
+
+def test_a_cpus_memory_is_seen_in_place_after_all_that_was_enqueued(device: OpenCLDevice) -> None:
+    if device.target.kind is not DeviceKind.CPU:
+        pytest.skip("not a CPU")
+    buffer = device.upload(np.arange(64, dtype=np.uint8))
+    seen = device.seen(buffer)
+    assert seen is not None
+    with seen as memory:
+        assert np.array_equal(memory, np.arange(64))
+    other = device.allocate(3 * MIB)
+    device.fill(other, 7)
+    again = device.seen(other)
+    assert again is not None
+    with again as memory:
+        assert (memory.size, memory.min(), memory.max()) == (3 * MIB, 7, 7)
+    device.fill(other, 8)
+    later = device.seen(other)
+    assert later is not None
+    with later as memory:
+        assert memory.min() == 8
+
+
+@pytest.mark.parametrize("place", [0, 1 << 21, (5 << 20) + 3])
+def test_a_byte_that_changed_on_the_device_is_found(device: OpenCLDevice, place: int) -> None:
+    contents = np.random.default_rng(place).integers(0, 255, (5 << 20) + 4, np.uint8)
+    changed = contents.copy()
+    changed[place] ^= 1
+    buffer = device.upload(changed)
+    assert has_contents(device, buffer, changed)
+    assert not has_contents(device, buffer, contents)
+    assert has_contents(device, buffer, contents[place + 1 :], place + 1)
 
 
 def test_contents_arrive_and_come_back(device: OpenCLDevice) -> None:

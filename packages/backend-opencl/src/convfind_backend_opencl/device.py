@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -129,6 +130,11 @@ class OpenCLDevice(QueueDevice[OpenCLBuffer]):
             self._caller.wait(lambda: cl.enqueue_copy(self.queue, data, memory, src_offset=origin))
         self._host_memory.passed()
 
+    def seen(self, buffer: DeviceBuffer) -> AbstractContextManager[Bytes] | None:
+        """Return the bytes of memory in place on a CPU, whose memory is the host's."""
+        own = self._own(buffer)
+        return self._mapped(own) if own.size and self._shares_host_memory else None
+
     def set_bytes(self, buffer: OpenCLBuffer, byte: int) -> None:
         """Fill a buffer."""
         self._host_memory.is_idle = False
@@ -177,6 +183,26 @@ class OpenCLDevice(QueueDevice[OpenCLBuffer]):
     @cached_property
     def _takes_host_pointers(self) -> bool:
         return takes_host_pointers(self.queue.device)
+
+    @contextmanager
+    def _mapped(self, own: OpenCLBuffer) -> Iterator[Bytes]:
+        mapped: list[Any] = []
+
+        def add() -> None:
+            shape, dtype, flags = (own.size,), np.dtype(np.uint8), cl.map_flags.READ
+            memory, _ = cl.enqueue_map_buffer(
+                self.queue, own.native, flags, own.offset, shape, dtype
+            )
+            mapped.append(memory)
+
+        with opencl_errors(f"map of {own.size} bytes"):
+            self._caller.wait(add)
+        self._host_memory.passed()
+        (memory,) = mapped
+        try:
+            yield memory
+        finally:
+            memory.base.release(self.queue)
 
     def _in_place(self, array: np.ndarray[Any, Any], *, writable: bool) -> OpenCLBuffer:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from threading import RLock
 from types import SimpleNamespace
@@ -185,6 +186,14 @@ class Device(ABC):
     @abstractmethod
     def read(self, buffer: DeviceBuffer, array: np.ndarray[Any, Any], offset: int = 0) -> None:
         """Copy memory, from a byte offset, to a C-contiguous array, after all enqueued work."""
+
+    def seen(self, buffer: DeviceBuffer) -> AbstractContextManager[np.ndarray[Any, Any]] | None:
+        """Return the bytes of memory where the host sees them, after all enqueued work.
+
+        They are there while the context lasts, in which nothing may be enqueued that writes them.
+        None where memory has to be read.
+        """
+        return None
 
     @abstractmethod
     def fill(self, buffer: DeviceBuffer, byte: int) -> None:
