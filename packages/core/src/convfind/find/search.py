@@ -129,7 +129,7 @@ class Search:
         The most promising come first: they set the mark at which the others are abandoned.
 
         Returns:
-            What was expected of them.
+            The forecasts of those who start.
         """
         lineup = Lineup.of(
             *(solvers, self.problem, self.session, self.policy),
