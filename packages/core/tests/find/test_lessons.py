@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from convfind.find.known import INDEX, SIBLINGS, Forecast
-from convfind.find.lessons import Lessons, corrected, learn, well_known
+from convfind.find.lessons import corrected, learn, well_known
 from convfind.problem import ConvProblem
+from convfind.runtime.session import Lessons
 
 PROBLEM = ConvProblem.forward(x=(2, 4, 6, 6), w=(8, 4, 3, 3))
 NEXT = ConvProblem.forward(x=(2, 8, 5, 5), w=(16, 8, 1, 1))

@@ -10,17 +10,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Hashable, Mapping, MutableMapping
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from convfind.find.known import Forecast
     from convfind.problem.contract import Problem
-
-#: Logarithms of measured times over forecasts, by solver id, of one problem.
-Residuals = Mapping[str, float]
-#: Those of the problems of each field, the latest last.
-Lessons = MutableMapping[Hashable, tuple[Residuals, ...]]
+    from convfind.runtime.session import Lessons, Residuals
 
 #: Problems of which a solver's lessons are, and the latest ones, one of which is among them, where
 #: they decide.

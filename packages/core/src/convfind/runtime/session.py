@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 if TYPE_CHECKING:
     from convfind.device.target import Target
     from convfind.find.isolation.child import Child
-    from convfind.find.lessons import Lessons
     from convfind.finddb import BinaryStore, FindDb
     from convfind.heuristics import Heuristic
     from convfind.plugins.registry import Registry
@@ -18,6 +17,10 @@ if TYPE_CHECKING:
     from convfind.runtime.backend import Device
     from convfind.runtime.kernel_cache import KernelCache
 
+#: Logarithms of measured times over forecasts, by solver id, of one problem.
+Residuals: TypeAlias = Mapping[str, float]
+#: Those of the problems of each kind that err alike, the latest last.
+Lessons: TypeAlias = MutableMapping[Hashable, tuple[Residuals, ...]]
 #: Called with stage, number done, total and a label; stages are "compile", "measure", "tune".
 Progress = Callable[[str, int, int, str], None]
 
