@@ -111,6 +111,8 @@ def test_a_byte_that_changed_on_the_device_is_found(device: OpenCLDevice, place:
     assert has_contents(device, buffer, changed)
     assert not has_contents(device, buffer, contents)
     assert has_contents(device, buffer, contents[place + 1 :], place + 1)
+    with pytest.raises(DeviceError, match="buffer of"):
+        has_contents(device, buffer, contents[:9], buffer.size)
 
 
 def test_contents_arrive_and_come_back(device: OpenCLDevice) -> None:

@@ -125,6 +125,8 @@ def test_what_cannot_be_moved_is_refused() -> None:
         ConcatProblem(shapes=((2, 3), (3, 3)), axis=1)
     with pytest.raises(ProblemError, match="a part of"):
         SliceProblem(x=(4,), begin=(2,), count=(3,), step=(1,))
+    with pytest.raises(ProblemError, match="a finite number among int8"):
+        PadProblem(x=(4,), begin=(1,), end=(0,), value=float("nan"), dtype=ElementType.INT8)
 
 
 def test_padding_decomposes_into_as_many_moves_as_it_has_regions() -> None:

@@ -96,6 +96,11 @@ def test_what_is_refused(convfind_device: Device) -> None:
         (problem_of((1, 144, 9, 9), (48, 72, 3, 3)), target, Reason.CHANNELS),
         (problem_of((1, 128, 99, 99), (128, 64, 3, 3), dilation=40), target, Reason.SIZE_LIMIT),
         (problem_of((2**26, 16, 8, 8), (16, 8, 3, 3)), target, Reason.SIZE_LIMIT),
+        (
+            problem_of((1, 16, 3, 3), (16, 8, 1, 1), padding=((0, 2**33), (0, 0)), stride=2**31),
+            target,
+            Reason.SIZE_LIMIT,
+        ),
     ):
         answer = SOLVER.takes(problem, device)
         assert isinstance(answer, Rejected), problem

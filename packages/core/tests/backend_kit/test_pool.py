@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -114,6 +116,39 @@ def test_a_buffer_returns_its_block_when_nobody_uses_it() -> None:
     assert pool.idle == 0
     del buffer
     assert pool.take(KIB) is block
+
+
+def test_what_is_given_twice_serves_one_user() -> None:
+    pool = HostPool(total=MIB, max_idle=MIB)
+    block = pool.take(KIB)
+    pool.give(block)
+    pool.give(block)
+    assert pool.idle == block.size
+    assert pool.take(KIB) is block
+    assert pool.take(KIB) is not block
+
+
+def test_buffers_in_circles_come_back_whenever_the_collector_finds_them() -> None:
+    class Node:
+        buffer: KeptBuffer[HostBlock]
+        itself: object
+
+    def circle(size: int) -> None:
+        node = Node()
+        node.buffer, node.itself = KeptBuffer(pool.take(size), 1, pool), node
+
+    pool = HostPool(total=1 << 40, max_idle=1 << 40)
+    before = gc.get_threshold()
+    gc.set_threshold(50, 10, 10)
+    try:
+        for _ in range(300):
+            for size in (1200, 1000):  # the smaller ones in blocks of the larger ones
+                for _ in range(40):
+                    circle(size)
+    finally:
+        gc.set_threshold(*before)
+    gc.collect()
+    assert pool.idle == (1 << 40) - pool.total
 
 
 def test_buffers_overlap_where_they_share_a_byte() -> None:

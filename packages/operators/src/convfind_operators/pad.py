@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from convfind.checking.borders import PadMode, padded
+from convfind.errors import ProblemError
 from convfind_operators.operand import Array, Shape
 from convfind_operators.operator import shape_of, word
 from convfind_operators.rearrangement import OfOneTensor
@@ -31,6 +33,8 @@ class PadProblem(OfOneTensor):
         self._numbers("begin", "end")
         self._set("mode", word("mode", PadMode, self.mode))
         super().__post_init__()
+        if not (self.dtype.is_float or math.isfinite(self.value)):
+            raise ProblemError("value", self.value, f"a finite number among {self.dtype}")
 
     @property
     def shape_of_result(self) -> Shape:

@@ -95,11 +95,16 @@ class BufferPool(ABC, Generic[BlockT]):
 
     @property
     def _spared(self) -> int:
-        return sum(tuple(self._spare.values()))
+        # A copy: a collection on the way may give buffers back, and so change the dictionary.
+        return sum(self._spare.copy().values())
 
     def give(self, block: BlockT) -> None:
-        """Take memory back. Called by finalisers, so at any moment, even inside another method."""
-        self.forget(block)
+        """Take memory back. Called by finalisers, so at any moment, even inside another method.
+
+        What is not in use is not taken back again.
+        """
+        if not self.forget(block):
+            return
         self._returned.append(block)
         if self._lock.acquire(blocking=False):
             try:
@@ -107,10 +112,10 @@ class BufferPool(ABC, Generic[BlockT]):
             finally:
                 self._lock.release()
 
-    def forget(self, block: BlockT) -> None:
-        """Let memory that was taken go its own way."""
-        self._used.pop(block.serial, None)
+    def forget(self, block: BlockT) -> bool:
+        """Let memory that was taken go its own way; return whether it was in use."""
         self._spare.pop(block.serial, None)
+        return self._used.pop(block.serial, None) is not None
 
     def clear(self) -> None:
         """Free everything idle."""

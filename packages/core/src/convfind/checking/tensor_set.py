@@ -12,7 +12,7 @@ from convfind.checking.draw import Draw
 from convfind.checking.fingerprints import Fingerprints
 from convfind.checking.guards import POISON, Guarded, poisoned
 from convfind.checking.pieces import side_by_side, slices_of
-from convfind.errors import VerificationError
+from convfind.errors import DeviceError, VerificationError
 from convfind.runtime.backend import Device, DeviceBuffer, InvokeArgs
 from convfind.runtime.tensors import empty_memory, tensor_view
 
@@ -151,12 +151,17 @@ class TensorSet:
 def has_contents(device: Device, buffer: DeviceBuffer, contents: Array, offset: int = 0) -> bool:
     """Return whether device memory, from an offset on, has the bytes of an array.
 
-    Where the host does not see it, it is read in pieces, into memory that stays in a cache.
+    Where the host does not see it, it is read in pieces, into memory that stays in a cache. Raises
+    `DeviceError` where the buffer ends before the array.
     """
     expected = contents.reshape(-1).view(np.uint8)
     if (seen := device.seen(buffer)) is not None:
         with seen as memory:
-            return same_bytes(memory[offset : offset + expected.size], expected)
+            end = offset + expected.size
+            if end > memory.size:
+                msg = f"{end} bytes are to be compared with a buffer of {memory.size} bytes"
+                raise DeviceError(msg)
+            return same_bytes(memory[offset:end], expected)
     read = np.empty(min(expected.size, _READ), np.uint8)
     for piece in slices_of(expected.size, _READ):
         now = read[: piece.stop - piece.start]

@@ -7,6 +7,7 @@ which excludes that solver and affects no other.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from functools import lru_cache
 from numbers import Integral, Real
@@ -71,9 +72,15 @@ def workspace_size(
 
 
 def wti(solver: Solver, problem: Problem, target: Target) -> float | None:
-    """Ask for the weighted throughput index. Raises `SolverError`."""
+    """Ask for the weighted throughput index; 0 below what a float holds in full.
+
+    Times are its inverse, which is to be a number. Raises `SolverError`.
+    """
     index = _asked(solver, solver.wti, problem, target)
-    return None if index is None else _number(solver, "wti", index, least=0.0)
+    if index is None:
+        return None
+    asked = _number(solver, "wti", index, least=0.0)
+    return asked if asked >= sys.float_info.min else 0.0
 
 
 def error_bound(solver: Solver, problem: Problem) -> float:

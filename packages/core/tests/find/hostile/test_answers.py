@@ -69,6 +69,15 @@ def failing(method: str, what: Callable[[], Any], base: type[Solver] = MockDynam
     return cast(Solver, type("Failing", (base,), members)())
 
 
+@pytest.mark.parametrize("mode", ["NORMAL", "HYBRID", "FAST"])
+def test_an_index_that_is_next_to_nothing_ends_no_find(bench: Any, mode: str) -> None:
+    field = [failing("wti", lambda: 1e-310)]
+    handle = bench.open("mock-static", extra=field)
+    for width in range(6, 12):  # enough for a session to learn from
+        problem = ConvProblem.forward(x=(2, 4, width, width), w=(8, 4, 3, 3))
+        assert handle.find(problem, mode).solutions
+
+
 METHODS = ("applicability", "wti", "error_bound", "error_reach", "solution")
 
 

@@ -53,6 +53,8 @@ class CpuGroups(CpuSolver):
         image = max(math.prod(problem.x_shape[1:]), math.prod(problem.y_shape[1:]))
         if max(image, *problem.padding, shape.images * math.prod(shape.out)) > LARGEST:
             return Rejected(Reason.SIZE_LIMIT, f"{shape.images} images of {image} elements")
+        if max(map(shape.span, shape.out, (0, 1))) > LARGEST:
+            return Rejected(Reason.SIZE_LIMIT, "padded planes with more places than an int counts")
         return APPLICABLE
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
