@@ -128,8 +128,7 @@ class GemmSolver(Solver):
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """Return the direct formula's time at the device's peak over that of all steps."""
-        seconds = self._seconds(problem, target)
-        return max(peak_seconds(problem.flops, target) / seconds, 0.002)
+        return peak_seconds(problem.flops, target) / self._seconds(problem, target)
 
     @abstractmethod
     def _seconds(self, problem: ConvProblem, target: Target) -> float:
