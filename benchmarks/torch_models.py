@@ -240,7 +240,8 @@ def _compile_ahead(model: nn.Module, x: torch.Tensor, row: Row, given: argparse.
         model(x)
     place = engine().place(x)
     if not isinstance(place, str):
-        place.handle.compile_ahead(problems, given.mode)
+        mode = place.handle.mode_for_fixed_sizes(given.mode)
+        place.handle.compile_ahead(problems, mode)
 
 
 def _step(

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from convfind.device.target import DeviceKind
 from convfind.errors import SettingsError
 from convfind.policy import CheckHit, Fallback, FindMode, OnMiss, Order, Policy
 from convfind.types import Algorithm
@@ -124,3 +125,21 @@ def test_any_value_gives_a_policy_of_the_right_types_or_names_the_field(
         assert isinstance(getattr(policy, field), bool)
     assert 0 <= policy.tolerance < math.inf
     assert hash(policy) == hash(dataclasses.replace(policy))
+
+
+def test_fixed_sizes_on_gpus_have_kernels_for_one_size_raced_too() -> None:
+    given = Policy(time_budget=2, use_db=False, deny=frozenset({"a"}))
+    assert given.for_fixed_sizes(DeviceKind.GPU) == dataclasses.replace(
+        given, mode=FindMode.HYBRID, dynamic_only=False
+    )
+    assert Policy().for_fixed_sizes(DeviceKind.GPU) == Policy.for_mode("HYBRID")
+
+
+@pytest.mark.parametrize("kind", [DeviceKind.CPU, DeviceKind.ACCELERATOR])
+def test_fixed_sizes_elsewhere_are_found_as_usual(kind: DeviceKind) -> None:
+    assert Policy().for_fixed_sizes(kind) == Policy()
+
+
+@pytest.mark.parametrize("mode", [mode for mode in FindMode if mode is not FindMode.DYNAMIC_HYBRID])
+def test_fixed_sizes_change_no_other_mode(mode: FindMode) -> None:
+    assert Policy.for_mode(mode).for_fixed_sizes(DeviceKind.GPU) == Policy.for_mode(mode)

@@ -105,7 +105,7 @@ def test_the_first_name_wins_and_the_second_is_not_looked_at() -> None:
 def test_nothing_set_gives_the_defaults() -> None:
     settings = Settings.from_environment({variable.names[0]: " " for variable in VARIABLES})
     assert settings == Settings()
-    assert settings.find_mode is FindMode.DYNAMIC_HYBRID
+    assert settings.find_mode is None
     assert settings.find_enforce is FindEnforce.NONE
     assert settings.compile_parallel_level >= 1
     assert settings.user_db_path == platformdirs.user_data_path("convfind", appauthor=False)

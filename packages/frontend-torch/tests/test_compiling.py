@@ -11,9 +11,11 @@ import torch
 from quick_finds import QUICK, assert_close
 from torch import nn
 
+from convfind.device.target import DeviceKind
 from convfind.errors import SettingsError
-from convfind_torch import report
+from convfind_torch import compiling, report
 from convfind_torch.engine import engine
+from convfind_torch.options import Options
 
 # PyTorch warns of itself while it compiles.
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
@@ -117,6 +119,32 @@ def test_autocast_in_a_graph_computes_in_its_type() -> None:
         y, right = run(x), model(x)
     assert y.dtype is right.dtype is torch.bfloat16
     torch.testing.assert_close(y, right, atol=0.05, rtol=0.05)
+
+
+def test_fixed_sizes_may_have_kernels_of_their_own_and_symbolic_ones_may_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard: list[Options] = []
+
+    def noted(graph: Any, examples: Any, plan: Any) -> Any:
+        heard.append(plan.keywords["options"])
+        return graph
+
+    monkeypatch.delenv("CONVFIND_FIND_MODE", raising=False)
+    monkeypatch.delenv("MIOPEN_FIND_MODE", raising=False)
+    monkeypatch.setattr(compiling, "planned_by_sizes", noted)
+    torch._dynamo.reset()
+    with torch.inference_mode():
+        for given in ({}, {"mode": "DYNAMIC_HYBRID"}, {"dynamic_only": True}):
+            for is_symbolic in (False, True):
+                model = nn.Conv2d(3, 4, 1)
+                compiled = torch.compile(
+                    model, backend="convfind", options=given, dynamic=is_symbolic
+                )
+                compiled(torch.randn(2, 3, 6, 6))
+    modes = [one.policy_on(DeviceKind.GPU).mode.name for one in heard]
+    assert modes == ["HYBRID", *["DYNAMIC_HYBRID"] * 5]
+    assert {one.policy_on(DeviceKind.CPU).mode.name for one in heard} == {"DYNAMIC_HYBRID"}
 
 
 def test_an_unknown_option_is_refused_by_name() -> None:

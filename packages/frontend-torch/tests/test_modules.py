@@ -15,9 +15,14 @@ import torch
 from quick_finds import QUICK, assert_close
 from torch import nn
 
+from convfind.device.target import DeviceKind
 from convfind.errors import SettingsError
+from convfind.policy import FindMode
 from convfind_torch import convert, report, revert
+from convfind_torch.layer import anonymous
 from convfind_torch.modules import layer_of
+from convfind_torch.options import Options, current_options
+from convfind_torch.route import Route
 
 
 def network() -> nn.Sequential:
@@ -351,3 +356,33 @@ def test_cudnns_flags_of_speed_change_no_result_on_the_host() -> None:
         with torch.backends.cudnn.flags(enabled=True, benchmark=benchmark, allow_tf32=benchmark):
             torch.testing.assert_close(model(x), right, atol=0, rtol=0)
     assert not any("tf32" in line.problem.lower() for line in report(model).lines)
+
+
+def test_a_modules_first_sizes_count_as_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CONVFIND_FIND_MODE", raising=False)
+    monkeypatch.delenv("MIOPEN_FIND_MODE", raising=False)
+    layer = layer_of(convert(nn.Conv2d(3, 4, 1)))
+    assert layer.policy_on(DeviceKind.CPU).mode is FindMode.DYNAMIC_HYBRID
+    for form in range(12):
+        assert layer.policy_on(DeviceKind.GPU).mode is FindMode.HYBRID
+        layer.known.put(form, Route("a form", "met"))
+    assert layer.policy_on(DeviceKind.GPU).mode is FindMode.DYNAMIC_HYBRID
+    asked = layer_of(convert(nn.Conv2d(3, 4, 1), "dynamic_hybrid"))
+    assert asked.policy_on(DeviceKind.GPU).mode is FindMode.DYNAMIC_HYBRID
+
+
+def test_a_mode_of_the_environment_is_a_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MIOPEN_FIND_MODE", "DYNAMIC_HYBRID")
+    layer = layer_of(convert(nn.Conv2d(3, 4, 1)))
+    assert layer.policy_on(DeviceKind.GPU).mode is FindMode.DYNAMIC_HYBRID
+
+
+def test_what_the_functions_find_is_not_for_fixed_sizes() -> None:
+    assert anonymous("conv2d", current_options()).policy_on(DeviceKind.GPU).dynamic_only
+
+
+def test_options_in_graphs_say_whether_sizes_are_fixed() -> None:
+    for options in (Options(), Options().for_fixed_sizes()):
+        copied = Options.from_word(options.word)
+        assert copied == options
+        assert copied.policy_on(DeviceKind.GPU) == options.policy_on(DeviceKind.GPU)

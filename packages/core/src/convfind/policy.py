@@ -15,6 +15,7 @@ from typing import (
 )
 
 from convfind.arguments import similar
+from convfind.device.target import DeviceKind
 from convfind.errors import SettingsError
 from convfind.field_readers import NumberedWord, needs_no_reading, reader_of
 from convfind.types import Algorithm
@@ -140,6 +141,16 @@ class Policy:
             known = FindMode.parse(mode, "mode")
             changes = {**_NEUTRAL, **_MODE_FIELDS[known], **changes, "mode": known}
         return replace(self, **changes)
+
+    def for_fixed_sizes(self, kind: DeviceKind) -> Policy:
+        """Return the policy where nobody chose a mode and sizes are known not to change.
+
+        On GPUs kernels that are compiled for one size are raced, too: they are often faster, and
+        their compiling is worth it where the same sizes come again and again.
+        """
+        if kind is not DeviceKind.GPU or self.mode is not FindMode.DYNAMIC_HYBRID:
+            return self
+        return replace(self, mode=FindMode.HYBRID, dynamic_only=False)
 
     def enforced(self, enforce: FindEnforce) -> Policy:
         """Return the policy with enforcement applied."""

@@ -46,7 +46,7 @@ def _data_folder() -> Path:
 class Settings:
     """Settings from the environment; see `VARIABLES` for the meaning of each field."""
 
-    find_mode: FindMode = FindMode.DYNAMIC_HYBRID
+    find_mode: FindMode | None = None  # None: nobody chose one
     find_enforce: FindEnforce = FindEnforce.NONE
     compile_parallel_level: int = field(default_factory=usable_cpus)
     immediate_fallback: Fallback = Fallback.AI
@@ -84,7 +84,7 @@ class Settings:
     def policy(self) -> Policy:
         """The policy of a find for which the caller says nothing, without `find_enforce`."""
         return Policy.for_mode(
-            self.find_mode,
+            self.find_mode or FindMode.DYNAMIC_HYBRID,
             fallback=self.immediate_fallback,
             time_budget=self.find_time_budget,
             workspace_limit=self.workspace_limit,
@@ -192,7 +192,7 @@ VARIABLES = (
         ("CONVFIND_FIND_MODE", "MIOPEN_FIND_MODE"),
         "find_mode",
         _words(FindMode),
-        "DYNAMIC_HYBRID",
+        "DYNAMIC_HYBRID; HYBRID on GPUs where sizes are known not to change",
         "how finds use the database and measure",
         _parse_mode,
     ),

@@ -13,6 +13,7 @@ import pytest
 
 import convfind
 from convfind.checking.reference import reference_convolution
+from convfind.device.target import DeviceKind
 from convfind.errors import SettingsError, SolutionError, WorkspaceError
 from convfind.find.solution import TimeOrigin
 from convfind.handle import Handle
@@ -20,6 +21,7 @@ from convfind.handle.miopen_calls import FindOptions
 from convfind.handle.opening import handle_for
 from convfind.plugins import hookimpl
 from convfind.plugins.registry import Registry
+from convfind.policy import FindMode
 from convfind.problem import ConvProblem
 from convfind.runtime.backend import Invoker
 from convfind.settings import Settings
@@ -279,6 +281,18 @@ def test_find_mode_dynamic_hybrid(open_handle: Open) -> None:
     assert "mock-static" in found.rejected
     hit = handle.find(PROBLEM, 5)
     assert (hit.measured, len(hit.solutions)) == (0, 5)
+
+
+def test_the_mode_of_fixed_sizes(open_handle: Open, backend: MockBackend) -> None:
+    on_cpu = open_handle()
+    assert on_cpu.mode_for_fixed_sizes() is FindMode.DYNAMIC_HYBRID
+    backend.devices = (replace(MOCK_TARGET, identity="", kind=DeviceKind.GPU),)
+    on_gpu = open_handle()
+    assert on_gpu.mode_for_fixed_sizes() is FindMode.HYBRID
+    assert on_gpu.mode_for_fixed_sizes("fast") == "fast"
+    assert on_gpu.find(PROBLEM).mode == "DYNAMIC_HYBRID", "MIOpen's default is a find's own"
+    asked = open_handle({"MIOPEN_FIND_MODE": "DYNAMIC_HYBRID"})
+    assert asked.mode_for_fixed_sizes() is FindMode.DYNAMIC_HYBRID
 
 
 def test_compile_parallel_level() -> None:

@@ -41,7 +41,8 @@ def compile_graph(
     Args:
         graph: what Dynamo captured.
         example_inputs: its inputs, parameters among them.
-        mode: how to find, as `convfind.Handle.find` takes it; None for the environment's mode.
+        mode: how to find, as `convfind.Handle.find` takes it; None for the environment's mode,
+            else ``HYBRID`` on GPUs unless sizes are symbolic.
         options: what `Options.of` takes, and ``rest``, what computes everything that is no
             convolution: ``"plan"`` (the default), a plan of convfind-networks where it takes the
             whole graph, no gradient is wanted and PyTorch is not faster, otherwise PyTorch's
@@ -64,6 +65,8 @@ def compile_graph(
     if not isinstance(background, bool) or (background and rest != "plan"):
         raise SettingsError("background", background, 'True or False; True with rest="plan"')
     chosen = Options.of(**given)
+    if all(isinstance(one, torch.Tensor) for one in example_inputs):
+        chosen = chosen.for_fixed_sizes()
     if rest != "plan" or torch.is_grad_enabled():
         return _with_convolutions(graph, example_inputs, chosen, rest)
     try:

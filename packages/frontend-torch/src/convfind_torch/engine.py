@@ -215,7 +215,8 @@ class Engine:
 
     def _found(self, place: Place, problem: ConvProblem, call: Call) -> Route:
         """Find, prepare, and compare with PyTorch's own where that is asked for."""
-        policy = call.layer.options.policy.with_changes(constant_weights=call.constant)
+        allowed = call.layer.policy_on(place.handle.target.kind)
+        policy = allowed.with_changes(constant_weights=call.constant)
         with place.lock:
             fields = {name: getattr(policy, name) for name in _FIND_FIELDS}
             solution = place.handle.find(problem, policy.mode, **fields).best

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
+from convfind.device.target import DeviceKind
+from convfind.policy import Policy
 from convfind_torch.options import Options
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ Kept = TypeVar("Kept")
 
 #: Routes and forms that a layer remembers.
 _MOST = 512
+#: Forms of a module's calls up to which its sizes count as fixed; in training each has three.
+_MOST_FIXED = 12
 
 
 class Remembered(dict[Hashable, Kept]):
@@ -36,6 +40,7 @@ class Layer:
 
     name: str
     options: Options
+    is_shared: bool = False  # asks for many convolutions, not for a module's
     word: str = field(init=False)  # the options in compiled graphs
     routes: dict[Route, None] = field(default_factory=dict)  # in order of their first calls
     #: Routes by the form of a call.
@@ -52,20 +57,26 @@ class Layer:
     def __post_init__(self) -> None:
         self.word = self.options.word
 
+    def policy_on(self, kind: DeviceKind) -> Policy:
+        """Return what the next find on a kind of device may do."""
+        if self.is_shared or len(self.known) < _MOST_FIXED:
+            return self.options.policy_on(kind)
+        return self.options.policy
+
     def note(self, route: Route) -> None:
         """Keep a route for the report; of forms without end the last."""
         if len(self.routes) >= _MOST:
             del self.routes[next(iter(self.routes))]
         self.routes[route] = None
 
-    def __reduce__(self) -> tuple[type[Layer], tuple[str, Options]]:
-        return Layer, (self.name, self.options)
+    def __reduce__(self) -> tuple[type[Layer], tuple[str, Options, bool]]:
+        return Layer, (self.name, self.options, self.is_shared)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Layer:
-        return Layer(self.name, self.options)
+        return Layer(self.name, self.options, self.is_shared)
 
 
 @lru_cache(maxsize=64)
 def anonymous(name: str, options: Options) -> Layer:
     """Return the layer of callers without a module: the functions, and what is patched."""
-    return Layer(name, options)
+    return Layer(name, options, is_shared=True)

@@ -117,7 +117,8 @@ def convert(
 
     Args:
         model: a module; it may be a convolution itself, or converted already.
-        mode: how to find, as `convfind.Handle.find` takes it; None for the environment's mode.
+        mode: how to find, as `convfind.Handle.find` takes it; None for the environment's mode,
+            else ``HYBRID`` on GPUs for the first sizes that a module meets.
         keep_faster: time PyTorch's own convolution once for each problem, and keep it where it is
             faster.
         **find: what else ``Handle.find`` takes, such as ``time_budget``, in seconds. With
@@ -127,7 +128,7 @@ def convert(
     Raises:
         SettingsError: an unknown keyword or an illegal value; names the legal ones.
     """
-    options = Options.of(mode, keep_faster=keep_faster, **find)
+    options = Options.of(mode, keep_faster=keep_faster, **find).for_fixed_sizes()
     for name, module in model.named_modules():
         if type(module) in _CONVERTED:
             module.__class__ = _CONVERTED[type(module)]

@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Self, Unpack
 
+from convfind.device.target import DeviceKind
 from convfind.policy import POLICY_FIELDS, FindEnforce, FindKeywords, Mode, Policy
 from convfind.settings import Settings
 
@@ -48,6 +49,10 @@ def _default_options() -> Options:
     return Options()
 
 
+def _has_mode() -> bool:
+    return Settings.from_environment().find_mode is not None
+
+
 def _environment() -> Policy:
     settings = Settings.from_environment()
     return settings.policy.enforced(settings.find_enforce)
@@ -60,10 +65,13 @@ class Options:
     policy: Policy = field(default_factory=_environment)
     keep_faster: bool = True  # time PyTorch's own once, and leave it where it is faster
     cuda_graphs: bool = False  # calls are replayed: only the device's time counts
+    fixed_sizes: bool = False  # the same sizes come again and again, and nobody chose a mode
+    _is_chosen: bool = field(default=False, repr=False, compare=False)  # the policy's mode
     _hash: int = field(init=False, repr=False, compare=False)  # asked for at every call
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.policy, self.keep_faster, self.cuda_graphs)))
+        values = (self.policy, self.keep_faster, self.cuda_graphs, self.fixed_sizes)
+        object.__setattr__(self, "_hash", hash(values))
 
     def __hash__(self) -> int:
         return self._hash
@@ -100,7 +108,16 @@ class Options:
         policy = policy.with_changes(**fields)
         if enforce is not None:
             policy = policy.enforced(FindEnforce.parse(enforce, "enforce"))
-        return cls(policy, keep_faster, cuda_graphs)
+        is_chosen = mode is not None or "dynamic_only" in fields or _has_mode()
+        return cls(policy, keep_faster, cuda_graphs, _is_chosen=is_chosen)
+
+    def for_fixed_sizes(self) -> Options:
+        """Return the options of a caller that knows that its sizes do not change."""
+        return self if self._is_chosen else replace(self, fixed_sizes=True)
+
+    def policy_on(self, kind: DeviceKind) -> Policy:
+        """Return what finds on a kind of device may do."""
+        return self.policy.for_fixed_sizes(kind) if self.fixed_sizes else self.policy
 
     @property
     def word(self) -> str:
@@ -108,7 +125,8 @@ class Options:
         names = sorted(POLICY_FIELDS - {"enforce"})
         policy = {name: getattr(self.policy, name) for name in names}
         fields = {**policy, "mode": self.policy.mode.name}
-        return json.dumps([fields, self.keep_faster, self.cuda_graphs], default=sorted)
+        values = [fields, self.keep_faster, self.cuda_graphs, self.fixed_sizes]
+        return json.dumps(values, default=sorted)
 
     @classmethod
     def from_word(cls, word: str) -> Options:
@@ -118,5 +136,5 @@ class Options:
 
 @lru_cache(maxsize=64)
 def _of_word(word: str) -> Options:
-    fields, keep_faster, cuda_graphs = json.loads(word)
-    return Options(Policy().with_changes(**fields), keep_faster, cuda_graphs)
+    fields, *others = json.loads(word)
+    return Options(Policy().with_changes(**fields), *others)

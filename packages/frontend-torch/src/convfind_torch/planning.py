@@ -167,7 +167,8 @@ class GraphPlan:
         return made
 
     def _plan(self, tensors: Sequence[Any], promises: Promises, on_progress: Progress) -> Any:
-        exported, policy = self._exported, self.options.policy
+        exported = self._exported
+        policy = self.options.policy_on(self.place.handle.target.kind)
         constants: dict[str, Any] = {
             name: network_array(one.detach().cpu().contiguous()).copy()
             for name, one in compress(zip(exported.names, tensors, strict=True), exported.constant)

@@ -120,7 +120,8 @@ class Network:
         Args:
             handle: the device; it must stay open while the plan is in use.
             shapes: what the model leaves open; see the class.
-            mode: of the finds, as `Handle.find` takes it.
+            mode: of the finds, as `Handle.find` takes it; None for the environment's, else
+                ``HYBRID`` on GPUs: a plan's sizes do not change.
             channels_last: whether values lie so where they can; None: as the device wants it.
             allow_tf32: kinds of operations, such as ``("Convolution", "Linear")``, whose float32
                 factors may be rounded to TF32.

@@ -14,15 +14,21 @@ import pytest
 from networks_for_tests import graph_of
 from plans_for_tests import Layers, compiled, inputs_of
 
+from convfind.device.target import DeviceKind
 from convfind.handle import Handle
+from convfind.handle.opening import handle_for
+from convfind.plugins.registry import Registry
+from convfind.policy import FindMode
 from convfind.runtime.backend import InvokeArgs
 from convfind.runtime.tensors import DeviceTensor
+from convfind.settings import Settings
+from convfind.testing import MOCK_TARGET, MockBackend
 from convfind.types import DataType
 from convfind_networks import Graph, GraphBuilder, Value
 from convfind_networks.errors import BindingError, PlanError, UnsupportedError
 from convfind_networks.graph import TensorType
 from convfind_networks.ops import Identity, Reduce, ReduceFunction, Reshape, Transpose
-from convfind_networks.plan import Place, Plan, compile_graph, plan_file
+from convfind_networks.plan import Place, Plan, compile_graph, compiling, plan_file
 from convfind_networks.plan.plan_file import checksum_of
 
 safetensors = pytest.importorskip("safetensors")
@@ -197,6 +203,42 @@ def test_what_is_beyond_the_budget_is_estimated_and_said(handle: Handle, finds: 
     assert printed.startswith("\n".join(made.explain().lines))
     for task in made.schedule.tasks:
         assert any(line.startswith(task.node) for line in printed.splitlines())
+
+
+class Chosen(Exception):
+    """Ends a compilation at its finds; has their mode."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "mode", "expected"),
+    [
+        (DeviceKind.GPU, {}, None, FindMode.HYBRID),
+        (DeviceKind.CPU, {}, None, FindMode.DYNAMIC_HYBRID),
+        (DeviceKind.GPU, {"find_mode": FindMode.DYNAMIC_HYBRID}, None, FindMode.DYNAMIC_HYBRID),
+        (DeviceKind.GPU, {"find_mode": FindMode.FAST}, "normal", "normal"),
+    ],
+)
+def test_sizes_of_a_plan_do_not_change_and_what_is_asked_for_is_obeyed(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    graph: Graph,
+    kind: DeviceKind,
+    settings: dict[str, Any],
+    mode: str | None,
+    expected: FindMode | str,
+) -> None:
+    def noted(handle: Handle, problems: Any, mode: Any, **policy: Any) -> Any:
+        raise Chosen(mode)
+
+    monkeypatch.setattr(compiling, "find_all", noted)
+    backend = MockBackend(devices=(replace(MOCK_TARGET, identity="", kind=kind),))
+    configured = Settings(user_db_path=tmp_path, **settings)
+    with (
+        handle_for(backend.open(), Registry.build(), configured) as handle,
+        pytest.raises(Chosen) as chosen,
+    ):
+        compile_graph(handle, graph, mode)
+    assert chosen.value.args == (expected,)
 
 
 def test_layouts_follow_recorded_times_once_both_are_recorded(handle: Handle, finds: Any) -> None:

@@ -74,6 +74,7 @@ def _settings(app: App, diagnosis: Diagnosis) -> Settings | None:
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
         if field.name != "plugins":
+            value = settings.policy.mode if field.name == "find_mode" else value
             value = value.name if field.name in ("find_mode", "find_enforce") else value
             values[field.name] = str(value) if isinstance(value, Path) else value
     diagnosis.facts["settings"] = values

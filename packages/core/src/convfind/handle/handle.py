@@ -98,6 +98,18 @@ class Handle:
                 self.registry.check_solvers(name, getattr(policy, name) or ())
         return policy.enforced(enforce)
 
+    def mode_for_fixed_sizes(self, mode: Mode | None = None) -> Mode:
+        """Return the mode of finds for sizes that are known not to change, as in a network's plan.
+
+        It is the one that is given or that the environment sets; else ``HYBRID`` on GPUs, and the
+        usual one elsewhere.
+        """
+        if mode is not None:
+            return mode
+        if self._settings.find_mode is not None:
+            return self._settings.find_mode
+        return self._policy.for_fixed_sizes(self.target.kind).mode
+
     # -- finding ----------------------------------------------------------------------------------
 
     def find(

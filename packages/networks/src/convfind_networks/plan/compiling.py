@@ -38,6 +38,7 @@ def compile_graph(
 ) -> Plan:
     """Make a graph ready to run on a device; see `Network.compile`."""
     policy = {**policy, "constant_weights": True}  # they are packed beforehand
+    mode = handle.mode_for_fixed_sizes(mode)
     if autocast is not None:
         graph = narrowed(graph, autocast)
     graph = split_activations(decompose(graph))
