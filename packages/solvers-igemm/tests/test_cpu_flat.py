@@ -61,6 +61,10 @@ SHAPES = [
     problem_of(1, 90, (5, 21), 8, bias=True, activation="relu"),
     problem_of(1, 20, (13, 9), 40, bias=True, add=True, activation="silu"),
     problem_of(1, 48, (6, 5), 32, bias=True, add=True),
+    # among the channels of a larger tensor
+    problem_of(2, 20, (5, 7), 24, y_strides=(5 * 7 * 80, 1, 7 * 80, 80), bias=True),
+    problem_of(1, 500, (3, 11), 37, y_strides=(3 * 11 * 41, 1, 11 * 41, 41), beta=2.0),
+    problem_of(3, 12, (4,), 19, y_strides=(4 * 64, 1, 64), add=True, activation="relu"),
 ]
 
 

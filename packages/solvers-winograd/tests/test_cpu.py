@@ -215,6 +215,34 @@ def test_groups(solver: CpuSolver, convfind_device: Device) -> None:
     assert len(report.problems) == len(shapes)
 
 
+PITCHED = (
+    "winograd-f4x3-cpu-nhwc-fwd",
+    "winograd-f2x3-cpu-nhwc-fwd-inline",
+    "winograd-f4x3-cpu-nhwc-bwd-data-inline",
+    *GROUPS,
+)
+
+
+@each(PITCHED)
+def test_results_among_the_channels_of_a_larger_tensor(
+    solver: CpuSolver, convfind_device: Device
+) -> None:
+    def problem_of(*shape: int, filters: int, pitch: int, **options: Any) -> ConvProblem:
+        problem = problem_for(solver, shape, filters, padding=1, **options)
+        (_, _, height, width), name = problem.shape(problem.direction.writes), problem.writes[0]
+        steps = (height * width * pitch, 1, width * pitch, pitch)
+        return replace(problem, **{f"{name}_strides": steps})
+
+    shapes = [
+        problem_of(2, 16, 9, 7, filters=24, pitch=40),
+        problem_of(1, 64, 13, 6, filters=64, pitch=192, bias=True, activation="relu"),
+        problem_of(2, 48, 6, 6, filters=48, pitch=50, groups=2, add=True, beta=1.0),
+    ]
+    report = check_solver(solver, on_cpu(convfind_device), shapes=shapes, every_variant=False)
+    assert report.ok, str(report)
+    assert len(report.problems) == len(shapes)
+
+
 @pytest.mark.parametrize(
     ("channels", "options", "reason"),
     [

@@ -6,16 +6,19 @@ from dataclasses import replace
 from math import prod
 
 from convfind.device.target import Target
+from convfind.kit.pixel_pitch import has_only_pitch, result_pitch
 from convfind.kit.plane_geometry import Axes
 from convfind.kit.throughput import cpu_index
 from convfind.problem import ConvProblem
+from convfind.problem.traits import Trait
 from convfind.reasons import Reason
 from convfind.solver import TunableSolver
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.defines import DefineValue, make_defines
 from convfind.solver.domain import CPUS
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, Program
+from convfind.solver.recipe import ScalarArg, i32
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_winograd.applicability import (
     MOST_DILATION,
@@ -87,7 +90,19 @@ class CpuSolver(TunableSolver):
             > _LARGEST
         ):
             return Rejected(Reason.SIZE_LIMIT, f"an image of {largest} elements")
-        return APPLICABLE
+        return has_only_pitch(problem)
+
+    def take_pitch(self) -> None:
+        """Take results of channels last with gaps between pixels, too."""
+        if self.channels_last:
+            self.domain = replace(self.domain, traits=self.domain.traits | {Trait.GAPS})
+
+    def pitch(self, problem: ConvProblem) -> ScalarArg:
+        """Return the argument for the elements from one pixel of the result to the next.
+
+        Channels first it has no meaning.
+        """
+        return i32(result_pitch(problem) or 0)
 
     def error_bound(self, problem: ConvProblem) -> float:
         """The growth of errors by the transform."""

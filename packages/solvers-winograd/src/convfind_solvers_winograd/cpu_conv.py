@@ -68,6 +68,7 @@ class CpuConvSolver(CpuSolver):
         super().__init__(
             transform, direction, channels_last=channels_last, axes=axes, dtypes=dtypes
         )
+        self.take_pitch()
         self.packs_ahead = packs_ahead
         if not packs_ahead:
             self.solver_id += "-inline"
@@ -170,6 +171,7 @@ class CpuConvSolver(CpuSolver):
                 *epilogue.arguments,
                 *map(i32, (share, strip, memory.span)),
                 *weights,
+                self.pitch(problem),
             ),
             (-(-tiles // share), -(-shape.filters // strip), shape.groups),
             (1, 1, 1),

@@ -43,6 +43,7 @@ class CpuGroupsSolver(CpuSolver):
         """Take the variant."""
         super().__init__(transform, direction, channels_last=True)
         self.domain = self.domain.without(Trait.DILATION)
+        self.take_pitch()
         self.solver_id += "-groups"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
@@ -129,6 +130,7 @@ class CpuGroupsSolver(CpuSolver):
                 *map(i32, (shape.images, shape.groups, *shape.size, *shape.out, *shape.padding)),
                 *epilogue.arguments,
                 i32(share),
+                self.pitch(problem),
             ),
             (-(-tiles // share), 1, shape.groups),
             (1, 1, 1),

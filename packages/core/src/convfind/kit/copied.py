@@ -51,7 +51,7 @@ class Copied(Completed):
         """Ask the solver about the problem with packed tensors."""
         if COPIED_TRAITS.isdisjoint(problem.traits):
             return Rejected(Reason.LAYOUT, "all tensors are packed and of one layout: no copies")
-        if self.inner.domain.refusal(problem, target) is None:
+        if self.inner.takes(problem, target):
             return Rejected(Reason.LAYOUT, f"{self.inner.solver_id} needs no copies")
         return self.inner.takes(self.inside(problem), target)
 

@@ -64,6 +64,13 @@ _CASES: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
     ((2, 4, 6, 7), (5, 4, 3, 3), {"padding": 1, "y_strides": (2, 420, 60, 8)}),
     ((2, 4, 6, 7), (5, 4, 1, 1), {"x_strides": (256, 64, 8, 1), "y_strides": (300, 60, 8, 1)}),
     ((2, 4, 6, 7), (5, 4, 3, 3), {"w_strides": (40, 10, 3, 1)}),
+    # results among the channels of a larger tensor
+    (
+        (2, 8, 6, 7),
+        (24, 8, 3, 3),
+        {"padding": 1, "layout": "NHWC", "y_strides": (1680, 1, 280, 40)},
+    ),
+    ((2, 4, 6, 7), (5, 4, 1, 1), {"layout": "NHWC", "y_strides": (378, 1, 63, 9)}),
     ((2, 6, 8, 9), (4, 6, 3, 3), {"padding": 1, "alpha": 0.5, "beta": 2.0}),
     ((2, 6, 8, 9), (4, 6, 1, 1), {"alpha": 2.0, "beta": 1.0}),
     ((2, 6, 8, 9), (4, 6, 3, 3), {"padding": 1, "deterministic": True}),

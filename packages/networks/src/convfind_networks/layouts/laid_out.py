@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from convfind_networks.graph import Graph, Node, Value
 from convfind_networks.layouts.assignment import (
@@ -12,20 +13,40 @@ from convfind_networks.layouts.assignment import (
     LayoutPlan,
     has_layout,
     is_same_memory,
+    packed_strides,
     view_layouts,
 )
 from convfind_networks.ops import Identity, LayoutCopy, Op, Reshape
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Where a value lies in the pixels of a larger one: which one, and its first channel there."""
+
+    whole: str
+    channel: int
 
 
 @dataclass(frozen=True, eq=False)
 class LaidOut:
     """A graph, and which of its values lie channels-last; all others lie channels-first.
 
-    Constants may be put down in either layout and are in no set.
+    Constants may be put down in either layout and are in no set. Values ``within`` others have
+    no memory of their own; the others are within none.
     """
 
     graph: Graph
     channels_last: frozenset[str]
+    within: Mapping[str, Within] = field(default_factory=lambda: MappingProxyType({}))
+
+    def pixel_strides(self, name: str) -> tuple[int, ...] | None:
+        """Return the strides of a value that lies within another one, in elements; else None."""
+        place = self.within.get(name)
+        if place is None:
+            return None
+        images, _, *sizes = self.graph.values[name].shape
+        shape = (images, self.graph.values[place.whole].shape[1], *sizes)
+        return packed_strides(shape, channels_last=True)
 
 
 def lay_out(graph: Graph, plan: LayoutPlan) -> LaidOut:

@@ -48,6 +48,7 @@ def _strides(around: Surroundings, problem: Any, operands: Mapping[str, str]) ->
         value = operands[operand.name]
         if around.is_constant(value):
             continue
-        steps = packed_strides(operand.shape, channels_last=around.is_last(value))
+        packed = packed_strides(operand.shape, channels_last=around.is_last(value))
+        steps = around.laid_out.pixel_strides(value) or packed
         if steps != operand.strides:
             yield operand.name, steps

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from convfind.device.target import Target
@@ -69,7 +70,9 @@ def fuse_pairs(laid_out: LaidOut, calls: Mapping[Node, Call]) -> LaidOut:
         assert before is not None
         edit.replace([before, node], call.node)
     graph = edit.graph()
-    return LaidOut(graph, laid_out.channels_last & graph.values.keys())
+    return replace(
+        laid_out, graph=graph, channels_last=laid_out.channels_last & graph.values.keys()
+    )
 
 
 def _pair(graph: Graph, node: Node) -> Node | None:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from convfind_networks.graph import Graph, Node
+from convfind_networks.layouts import Within
 from convfind_networks.ops import Concat, Split
 
 
@@ -49,7 +51,11 @@ class _Shared:
 
 
 def blocks_of(
-    graph: Graph, *, view_alignment: int = 64, channels_last: Set[str] = frozenset()
+    graph: Graph,
+    *,
+    view_alignment: int = 64,
+    channels_last: Set[str] = frozenset(),
+    within: Mapping[str, Within] = MappingProxyType({}),
 ) -> tuple[tuple[Block, ...], Mapping[str, View]]:
     """Return the blocks of a graph's computed values, and where each value lies.
 
@@ -61,15 +67,19 @@ def blocks_of(
         graph: the graph; its nodes run in their order.
         view_alignment: what the offset of a value within its block must be a multiple of.
         channels_last: the values that lie so.
+        within: values that lie between the channels of others: their blocks are the others'.
     """
-    return _Sharing(graph, view_alignment, channels_last).result()
+    return _Sharing(graph, view_alignment, channels_last, within).result()
 
 
 class _Sharing:
-    def __init__(self, graph: Graph, alignment: int, channels_last: Set[str]) -> None:
+    def __init__(
+        self, graph: Graph, alignment: int, channels_last: Set[str], within: Mapping[str, Within]
+    ) -> None:
         self._graph = graph
         self._alignment = alignment
         self._channels_last = channels_last
+        self._within = within
         self._last_read = _last_reads(graph)
         self._of: dict[str, _Shared] = {}
         for name in graph.inputs:
@@ -94,6 +104,9 @@ class _Sharing:
         """Let a result share a block, or give it one of its own."""
         kind = self._graph.values[name].type
         last = max(self._last_read.get(name, step), step)
+        if name in self._of or name in self._within:
+            self._place_within(step, last, name, kind.dtype.itemsize)
+            return
         source, offset = self._source(step, node, name)
         if source is None:
             self._of[name] = _Shared(kind.nbytes, step, last, {name: 0})
@@ -102,6 +115,19 @@ class _Sharing:
         shared.views[name] = shared.views[source] + offset
         shared.last = max(shared.last, last)
         self._of[name] = shared
+
+    def _place_within(self, step: int, last: int, name: str, itemsize: int) -> None:
+        """Let a result lie between the channels of another, or where some of its own lie already.
+
+        The whole has memory from the first of its pieces on.
+        """
+        place = self._within.get(name, Within(name, 0))
+        if place.whole not in self._of:
+            nbytes = self._graph.values[place.whole].type.nbytes
+            self._of[place.whole] = _Shared(nbytes, step, last, {place.whole: 0})
+        shared = self._of[name] = self._of[place.whole]
+        shared.views[name] = shared.views[place.whole] + place.channel * itemsize
+        shared.last = max(shared.last, last)
 
     def _source(self, step: int, node: Node, name: str) -> tuple[str | None, int]:
         """Return the input in whose memory a result lies, and how far behind its beginning."""
@@ -118,6 +144,8 @@ class _Sharing:
             source = node.inputs[at] if at < len(node.inputs) else ""
             shared = self._of.get(source)
             if shared is None or shared.is_fixed or self._graph.values[source].type != wanted:
+                continue
+            if source in self._within:  # others lie between its channels
                 continue
             if (source in self._channels_last) != (name in self._channels_last):
                 continue

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from convfind_networks.graph import Graph
+from convfind_networks.layouts import Within
 from convfind_networks.memory.blocks import Block, View, blocks_of
 
 #: Offsets in the arena are multiples of it, for any device.
@@ -61,6 +62,7 @@ def plan_memory(
     alignment: int = ALIGNMENT,
     view_alignment: int = 64,
     channels_last: Set[str] = frozenset(),
+    within: Mapping[str, Within] = MappingProxyType({}),
     outputs_apart: bool = False,
 ) -> MemoryPlan:
     """Plan the memory of a graph whose nodes run in their order.
@@ -71,12 +73,15 @@ def plan_memory(
         alignment: what offsets of blocks are multiples of.
         view_alignment: what offsets of values within a block are multiples of.
         channels_last: the values that lie so.
+        within: values that lie between the channels of others.
         outputs_apart: outputs lie in memory of the caller's, where nothing else has to lie there.
 
     Returns:
         The plan. No plan can be smaller than its lower bound: what the node that needs most needs.
     """
-    blocks, views = blocks_of(graph, view_alignment=view_alignment, channels_last=channels_last)
+    blocks, views = blocks_of(
+        graph, view_alignment=view_alignment, channels_last=channels_last, within=within
+    )
     apart = _outputs_by_block(graph, blocks, views) if outputs_apart else {}
     temporary = [
         Block(f"workspace of {node.output}", size, step, step)

@@ -39,9 +39,9 @@ class Geometry:
         *,
         dtype: str = "float32",
         channels_last: bool = False,
-        **epilogue: Any,
+        **options: Any,
     ) -> ConvProblem:
-        """Return the convolution of tensors of these shapes, with these keywords for its epilogue.
+        """Return the convolution of tensors of these shapes, with more keywords for its result.
 
         Raises:
             GraphError: there is no such convolution.
@@ -60,7 +60,7 @@ class Geometry:
                 output_padding=self.output_padding or 0,
                 dtype=dtype,
                 layout=Layout.of(len(x) - 2, channels_last=channels_last),
-                **epilogue,
+                **options,
             )
         except (ProblemError, ValueError) as exc:
             raise GraphError(str(exc)) from exc

@@ -9,7 +9,7 @@ from convfind.handle import Handle
 from convfind.policy import Mode
 from convfind.runtime.session import Progress, silent
 from convfind_networks.graph import Graph
-from convfind_networks.layouts import channels_last_where_possible, lay_out
+from convfind_networks.layouts import channels_last_where_possible
 from convfind_networks.lowering import decompose, split_activations
 from convfind_networks.plan.draft import Draft
 from convfind_networks.plan.finding import find_all
@@ -47,7 +47,7 @@ def compile_graph(
         layouts = choose_layouts(posing, graph, handle.policy(mode, **policy))
     else:
         layouts = channels_last_where_possible(graph, prefer=channels_last)
-    laid_out = lay_out(graph, layouts)
+    laid_out = posing.laid_out(graph, layouts)
     calls = posing.calls(laid_out)
     pairs = posing.pairs(laid_out)
     found = find_all(

@@ -14,7 +14,7 @@ from convfind.find.solution import Solution
 from convfind.handle import Handle
 from convfind.solver.recipe import Recipe, memory_names
 from convfind_networks.graph import Node
-from convfind_networks.layouts import LaidOut
+from convfind_networks.layouts import LaidOut, Within
 from convfind_networks.lowering import Call, fuse_pairs
 from convfind_networks.memory import MemoryPlan, View, plan_memory
 from convfind_networks.ops import Concat, Split
@@ -56,6 +56,7 @@ class Draft:
             workspaces={one.call.node.output: one.workspace for one in solved},
             view_alignment=_ALIGNMENT,
             channels_last=self.laid_out.channels_last,
+            within=self.laid_out.within,
             outputs_apart=True,
         )
         placing = _Placing(self.laid_out, memory, solved)
@@ -130,6 +131,7 @@ class _Placing:
     def __init__(self, laid_out: LaidOut, memory: MemoryPlan, solved: Sequence[_Solved]) -> None:
         self.constants = Constants()
         self._graph = laid_out.graph
+        self._within = laid_out.within
         self._memory = memory
         self._in_place = {one: self._pieces_in_place(one.call) for one in solved}
         self.solved = [one for one in solved if not self._is_done(one)]
@@ -169,9 +171,20 @@ class _Placing:
         found, offset, begin = [], 0, self._memory.views.get(whole)
         for piece in pieces:
             view = self._memory.views.get(piece)
-            if begin and view == View(begin.block, begin.offset + offset):
+            is_there = begin and view == View(begin.block, begin.offset + offset)
+            if is_there and piece not in self._within:
                 found.append(names[piece])
             offset += self._graph.values[piece].type.nbytes
+        return frozenset(found) | self._nested_pieces(node, names)
+
+    def _nested_pieces(self, node: Node, names: Mapping[str, str]) -> frozenset[str]:
+        """Return the operands of a concatenation that lie between the channels of its result."""
+        whole = self._within.get(node.output, Within(node.output, 0))
+        found, channel = [], whole.channel
+        for piece in node.inputs:
+            if self._within.get(piece) == Within(whole.whole, channel):
+                found.append(names[piece])
+            channel += self._graph.values[piece].shape[1]
         return frozenset(found)
 
     def _is_done(self, solved: _Solved) -> bool:

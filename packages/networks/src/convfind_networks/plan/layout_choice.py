@@ -10,7 +10,6 @@ from convfind_networks.layouts import (
     assign_layouts,
     channels_last_where_possible,
     is_same_memory,
-    lay_out,
 )
 from convfind_networks.plan.posing import Posing
 
@@ -29,7 +28,7 @@ def choose_layouts(posing: Posing, graph: Graph, policy: Policy) -> LayoutPlan:
     times: dict[tuple[str, bool], float] = {}
     rate = 0.0  # bytes in a ms
     for last in (not preferred, preferred):  # the one that is less likely to be there comes first
-        laid_out = lay_out(graph, channels_last_where_possible(graph, prefer=last))
+        laid_out = posing.laid_out(graph, channels_last_where_possible(graph, prefer=last))
         for call in posing.calls(laid_out):
             if not call.problem.is_measured:
                 continue

@@ -9,7 +9,7 @@ from convfind.handle import Handle
 from convfind.problem import ConvProblem
 from convfind.types import DataType
 from convfind_networks.graph import Graph, Node
-from convfind_networks.layouts import LaidOut
+from convfind_networks.layouts import LaidOut, LayoutPlan, lay_out, nested
 from convfind_networks.lowering import Call, fusible_pairs, lower
 
 #: Types that matrix units multiply.
@@ -27,6 +27,14 @@ class Posing:
     #: Kinds of operations whose float32 factors may be rounded to TF32.
     allow_tf32: frozenset[str] = frozenset()
     deterministic: bool = False
+
+    def laid_out(self, graph: Graph, layouts: LayoutPlan) -> LaidOut:
+        """Return a graph in these layouts, its values where kernels are as quick to store them.
+
+        Only kernels for CPUs store pixels apart.
+        """
+        packed = lay_out(graph, layouts)
+        return nested(packed) if self.handle.target.kind is DeviceKind.CPU else packed
 
     def calls(self, laid_out: LaidOut) -> tuple[Call, ...]:
         """Return the calls that compute a graph, in order. Raises `UnsupportedError`."""

@@ -17,6 +17,7 @@ from convfind.solver.recipe import (
     relocated,
 )
 from convfind_networks.errors import PlanError
+from convfind_networks.layouts import PIECE_ALIGNMENT
 from convfind_networks.plan.schedule import CONSTANTS, Place, Task
 
 
@@ -55,11 +56,19 @@ def steps_of(task: Task, recipe: Recipe, sizes: Mapping[str, int]) -> tuple[Step
         if name in task.problem.writes and _is_read_only(place):
             raise PlanError(f"{task.node}: {name} is written, and {place.memory} must not be")
         end = place.offset + _size(task, recipe, name)
-        if place.offset % WORKSPACE_ALIGNMENT or not 0 <= place.offset <= end <= sizes.get(
+        if place.offset % _alignment(task, name) or not 0 <= place.offset <= end <= sizes.get(
             place.memory, -1
         ):
             raise PlanError(f"{task.node}: {name} lies outside of {place.memory}")
     return tuple(relocated(step, _in(task.places)) for step in steps)
+
+
+def _alignment(task: Task, name: str) -> int:
+    """Return what a place is a multiple of: more where it is not between others' channels."""
+    if name in ("workspace", "packed"):
+        return WORKSPACE_ALIGNMENT
+    operand = task.problem.operand(name)
+    return WORKSPACE_ALIGNMENT if operand.span == operand.elements else PIECE_ALIGNMENT
 
 
 def _is_empty(step: Step) -> bool:

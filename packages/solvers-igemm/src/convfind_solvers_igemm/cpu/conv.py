@@ -15,7 +15,7 @@ from convfind.solver.config import Config
 from convfind.solver.defines import Defines, make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.solver.recipe import Argument, BufferArg, Launch, Memory, Recipe, i32
 from convfind.types import Direction
 from convfind_solvers_igemm.blocking import Product, cut, packed_at_once
 from convfind_solvers_igemm.cpu.geometry import Geometry, geometry
@@ -110,6 +110,7 @@ class CpuProduct(CpuSolver):
                 *epilogue.arguments,
                 i32(pieces.positions // self._counted_in(product)),
                 i32(pieces.filters),
+                *self._more_arguments(problem),
             ),
             (
                 -(-product.positions // pieces.positions),
@@ -122,6 +123,10 @@ class CpuProduct(CpuSolver):
             return Recipe(self.solver_id, (compute,))
         packed = self._packed_bytes(shape, target)
         return Recipe(self.solver_id, (compute,), prepare=(pack,), packed=packed)
+
+    def _more_arguments(self, problem: ConvProblem) -> tuple[Argument, ...]:
+        """Arguments behind those that all kernels have."""
+        return ()
 
     def _packed_bytes(self, shape: Geometry, target: Target) -> int:
         width = self._panel_width(target)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from convfind.device.target import Target
+from convfind.kit.pixel_pitch import has_only_pitch, result_pitch
 from convfind.problem import ConvProblem
+from convfind.problem.traits import Trait
 from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.applicability import Applicability, Rejected
+from convfind.solver.recipe import Argument, i32
 from convfind.types import Direction
 from convfind_solvers_igemm.cpu.conv import ChannelsLast, Costs
 from convfind_solvers_igemm.cpu.geometry import Geometry
@@ -23,6 +28,7 @@ class ChannelsLastFlatForward(ChannelsLast):
 
     def __init__(self) -> None:
         super().__init__(Direction.FORWARD, "flat")
+        self.domain = replace(self.domain, traits=self.domain.traits | {Trait.GAPS})
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what is one row of pixels without neighbours."""
@@ -38,7 +44,12 @@ class ChannelsLastFlatForward(ChannelsLast):
             return Rejected(Reason.PADDING, "none only")
         if shape.size != shape.out or max(shape.stride) > 1:
             return Rejected(Reason.STRIDE, "1 only")
-        return APPLICABLE
+        return has_only_pitch(problem)
+
+    def _more_arguments(self, problem: ConvProblem) -> tuple[Argument, ...]:
+        pitch = result_pitch(problem)
+        assert pitch is not None
+        return (i32(pitch),)
 
     def _depth(self, shape: Geometry) -> int:
         return _DEPTH

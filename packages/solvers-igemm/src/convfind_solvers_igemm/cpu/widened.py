@@ -8,7 +8,7 @@ from dataclasses import replace
 from convfind.device.target import Target
 from convfind.kit.epilogue_step import epilogue_step
 from convfind.problem import ConvProblem
-from convfind.problem.traits import EPILOGUE_TRAITS
+from convfind.problem.traits import EPILOGUE_TRAITS, Trait
 from convfind.reasons import Reason
 from convfind.solver import Solver
 from convfind.solver.applicability import Applicability, Rejected
@@ -49,7 +49,7 @@ class CpuWidened(Solver):
     def __init__(self, inner: CpuSolver) -> None:
         """Take the float32 solver, which gives this one its id."""
         self.inner = inner
-        self.domain = replace(inner.domain.without(*EPILOGUE_TRAITS), dtypes=_NARROW)
+        self.domain = replace(inner.domain.without(*EPILOGUE_TRAITS, Trait.GAPS), dtypes=_NARROW)
         self.solver_id = f"{inner.solver_id}-widened"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:

@@ -28,14 +28,14 @@ typedef struct {
   int rows;
 } Coming;
 
-// `rows` positions, of which `height` exist and others are the last once more.
+// `rows` positions, of which `height` exist and others are the last once more; those of y are `pitch` apart.
 INLINE void tile(const int height, const int rows, const bool first, const bool last, int depth,
                  __global const float *x, int channels, __global const float *panel, float *sums, __global float *y,
-                 int filters, int columns, const Epilogue epilogue, Coming coming) {
+                 int pitch, int columns, const Epilogue epilogue, Coming coming) {
   float16 sum[MR][VECTORS];
 #pragma unroll
   for (int i = 0; i < rows; i++) {
-    __global float *to = y + (long)min(i, height - 1) * filters;
+    __global float *to = y + (long)min(i, height - 1) * pitch;
     if (last) {
       PREFETCH(to);
       PREFETCH_Z(to, epilogue);
@@ -78,14 +78,14 @@ INLINE void tile(const int height, const int rows, const bool first, const bool 
       for (int i = 0; i < rows; i++)
 #pragma unroll
         for (int j = 0; j < VECTORS; j++)
-          store_whole(sum[i][j], y + (long)i * filters + j * VEC, bias[j], epilogue);
+          store_whole(sum[i][j], y + (long)i * pitch + j * VEC, bias[j], epilogue);
       return;
     }
 #pragma unroll
     for (int i = 0; i < rows; i++)
 #pragma unroll
       for (int j = 0; j < VECTORS; j++) {
-        __global float *to = y + (long)i * filters + j * VEC;
+        __global float *to = y + (long)i * pitch + j * VEC;
         vstore16(result_of(sum[i][j], to, bias[j], epilogue), 0, to);
       }
     return;
@@ -99,49 +99,49 @@ INLINE void tile(const int height, const int rows, const bool first, const bool 
   for (int i = 0; i < height; i++)
 #pragma unroll 1
     for (int j = 0; j < VECTORS; j++)
-      store_part(rest[i * VECTORS + j], y + (long)i * filters + j * VEC, columns - j * VEC,
+      store_part(rest[i * VECTORS + j], y + (long)i * pitch + j * VEC, columns - j * VEC,
                  biases_of(epilogue, j * VEC, columns - j * VEC), epilogue);
 }
 
 INLINE void tile_of_height(int height, const bool first, const bool last, int depth, __global const float *x,
-                           int channels, __global const float *panel, float *sums, __global float *y, int filters,
+                           int channels, __global const float *panel, float *sums, __global float *y, int pitch,
                            int columns, const Epilogue epilogue, Coming coming) {
   if (height == MR)
-    tile(MR, MR, first, last, depth, x, channels, panel, sums, y, filters, columns, epilogue, coming);
+    tile(MR, MR, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
   else if (height == MR - 1)
-    tile(MR - 1, MR - 1, first, last, depth, x, channels, panel, sums, y, filters, columns, epilogue, coming);
+    tile(MR - 1, MR - 1, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
   else if (MR > 8 && height > 8)
-    tile(height, MR, first, last, depth, x, channels, panel, sums, y, filters, columns, epilogue, coming);
+    tile(height, MR, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
   else if (MR > 4 && height > 4)
-    tile(height, MR < 8 ? MR : 8, first, last, depth, x, channels, panel, sums, y, filters, columns, epilogue, coming);
+    tile(height, MR < 8 ? MR : 8, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
   else if (height > 1)
-    tile(height, 4, first, last, depth, x, channels, panel, sums, y, filters, columns, epilogue, coming);
+    tile(height, 4, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
   else
-    tile(1, 1, first, last, depth, x, channels, panel, sums, y, filters, columns, epilogue, coming);
+    tile(1, 1, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
 }
 
 // Calls of their own: what the kernel keeps in registers would push sums out of them.
 NOINLINE void multiply(int height, int depth, __global const float *x, int channels, __global const float *panel,
-                       __global float *y, int filters, int columns, const Epilogue epilogue, Ahead ahead) {
-  tile_of_height(height, true, true, depth, x, channels, panel, 0, y, filters, columns, epilogue,
+                       __global float *y, int pitch, int columns, const Epilogue epilogue, Ahead ahead) {
+  tile_of_height(height, true, true, depth, x, channels, panel, 0, y, pitch, columns, epilogue,
                  (Coming){ahead, panel, 0});
 }
 
 NOINLINE void multiply_asking(int height, int depth, __global const float *x, int channels,
-                              __global const float *panel, __global float *y, int filters, int columns,
+                              __global const float *panel, __global float *y, int pitch, int columns,
                               const Epilogue epilogue, Coming coming) {
-  tile_of_height(height, true, true, depth, x, channels, panel, 0, y, filters, columns, epilogue, coming);
+  tile_of_height(height, true, true, depth, x, channels, panel, 0, y, pitch, columns, epilogue, coming);
 }
 
 NOINLINE void multiply_part(int height, bool first, bool last, int depth, __global const float *x, int channels,
-                            __global const float *panel, float *sums, __global float *y, int filters, int columns,
+                            __global const float *panel, float *sums, __global float *y, int pitch, int columns,
                             const Epilogue epilogue, Coming coming) {
-  tile_of_height(height, first, last, depth, x, channels, panel, sums, y, filters, columns, epilogue, coming);
+  tile_of_height(height, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
 }
 
 // Half a vector of filters, which may be what is left of them, at `rows` positions.
 INLINE void half_tile(const int rows, int depth, __global const float *x, int channels, __global const float *panel,
-                      __global float *y, int filters, const Epilogue epilogue) {
+                      __global float *y, int pitch, const Epilogue epilogue) {
   float8 sum[2 * MR];
 #pragma unroll
   for (int i = 0; i < rows; i++) sum[i] = 0.0f;
@@ -152,30 +152,30 @@ INLINE void half_tile(const int rows, int depth, __global const float *x, int ch
   }
   const float16 bias = biases_of(epilogue, 0, 8);
 #pragma unroll
-  for (int i = 0; i < rows; i++) store_half(sum[i], y + (long)i * filters, bias, epilogue);
+  for (int i = 0; i < rows; i++) store_half(sum[i], y + (long)i * pitch, bias, epilogue);
 }
 
 NOINLINE void multiply_half(int count, int depth, __global const float *x, int channels, __global const float *panel,
-                            __global float *y, int filters, const Epilogue epilogue) {
+                            __global float *y, int pitch, const Epilogue epilogue) {
   for (int p = 0; p < count;) {
     __global const float *source = x + (long)p * channels;
-    __global float *to = y + (long)p * filters;
+    __global float *to = y + (long)p * pitch;
     const int rows = count - p >= 2 * MR ? 2 * MR : count - p >= MR ? MR : 1;
     if (rows == 2 * MR)
-      half_tile(2 * MR, depth, source, channels, panel, to, filters, epilogue);
+      half_tile(2 * MR, depth, source, channels, panel, to, pitch, epilogue);
     else if (rows == MR)
-      half_tile(MR, depth, source, channels, panel, to, filters, epilogue);
+      half_tile(MR, depth, source, channels, panel, to, pitch, epilogue);
     else
-      half_tile(1, depth, source, channels, panel, to, filters, epilogue);
+      half_tile(1, depth, source, channels, panel, to, pitch, epilogue);
     p += rows;
   }
 }
 
 // Global size: (runs of positions, runs of filters, 1); `share` positions and `strip` filters each, `strip` a multiple
-// of NR. All pixels are one row.
+// of NR. All pixels are one row; those of y are `pitch` apart.
 __kernel ONE_ITEM void igemm_cpu_flat(__global const float *restrict x, __global const float *restrict packed,
                                       __global float *restrict y, GEOMETRY, CF_EPILOGUE_PARAMETERS, const int share,
-                                      const int strip) {
+                                      const int strip, const int pitch) {
   const Epilogue epilogue = CF_EPILOGUE(y);
   const int begin = get_global_id(0) * share, end = min(o_w, begin + share);
   const int k0 = get_global_id(1) * strip, k1 = min(filters, k0 + strip);
@@ -193,8 +193,8 @@ __kernel ONE_ITEM void igemm_cpu_flat(__global const float *restrict x, __global
       const Epilogue own = CF_EPILOGUE_FROM(epilogue, k);
       __global const float *panel = packed + (long)(k / NR) * channels * NR;
       if (VECTORS == 1 && blocks == 1 && k1 - k == VEC / 2) {
-        multiply_half(behind - from, channels, x + (long)from * channels, channels, panel, y + (long)from * filters + k,
-                      filters, own);
+        multiply_half(behind - from, channels, x + (long)from * channels, channels, panel, y + (long)from * pitch + k,
+                      pitch, own);
         continue;
       }
       for (int b = 0; b < blocks; b++) {
@@ -203,18 +203,18 @@ __kernel ONE_ITEM void igemm_cpu_flat(__global const float *restrict x, __global
         for (int p = from; p < behind;) {
           const int height = next_height(behind - p);
           __global const float *source = x + (long)p * channels + c;
-          __global float *to = y + (long)p * filters + k;
+          __global float *to = y + (long)p * pitch + k;
           // What comes from far away is asked for where it is read first.
           const Coming coming = {
               {source + (long)height * channels, channels, k == k0 ? min(MR, end - p - height) : 0}, next, asked};
           next += depth / VEC * asked * NR;
           if (blocks == 1 && asked == 0)
-            multiply(height, depth, source, channels, panel, to, filters, k1 - k, own, coming.x);
+            multiply(height, depth, source, channels, panel, to, pitch, k1 - k, own, coming.x);
           else if (blocks == 1)
-            multiply_asking(height, depth, source, channels, panel, to, filters, k1 - k, own, coming);
+            multiply_asking(height, depth, source, channels, panel, to, pitch, k1 - k, own, coming);
           else
             multiply_part(height, b == 0, b + 1 == blocks, depth, source, channels, panel + (long)c * NR,
-                          sums + (p - from) * NR, to, filters, k1 - k, own, coming);
+                          sums + (p - from) * NR, to, pitch, k1 - k, own, coming);
           p += height;
         }
       }

@@ -85,12 +85,13 @@ __kernel ONE_ITEM void winograd_cpu_data(
 #endif
 
 // Global size: (runs of `share` tiles, runs of `strip` filters, groups); `strip` is a multiple of NR.
+// Channels last, pixels of y are `pitch` apart.
 __kernel ONE_ITEM void winograd_cpu_fused(
     __global const DATA *restrict x, __global const WEIGHT *restrict weights,
     __global ELEMENT *restrict y, const int images, const int groups, const int channels,
     const int filters, const int x_h, const int x_w, const int y_h, const int y_w, const int pad_h,
     const int pad_w, const int dilation_h, const int dilation_w, CF_EPILOGUE_PARAMETERS, const int share, const int strip, const int span, const long w_group,
-    const long w_filter, const long w_channel, const long w_tap, const int flipped) {
+    const long w_filter, const long w_channel, const long w_tap, const int flipped, const int pitch) {
   const Epilogue epilogue = CF_EPILOGUE(y);
   const int group = get_global_id(2);
   const Grid grid = grid_of(y_h, y_w, OUTPUTS, dilation_h, dilation_w);
@@ -99,13 +100,12 @@ __kernel ONE_ITEM void winograd_cpu_fused(
   const int k_first = get_global_id(1) * strip, k_end = min(filters, k_first + strip);
 #if CHANNELS_LAST
   const long x_pixel = (long)groups * channels, x_channel = 1;
-  const long y_pixel = (long)groups * filters, y_filter = 1;
+  const long y_pixel = pitch, y_filter = 1, y_image = (long)pitch * y_h * y_w;
 #else
   const long x_pixel = 1, x_channel = (long)x_h * x_w;
-  const long y_pixel = 1, y_filter = (long)y_h * y_w;
+  const long y_pixel = 1, y_filter = (long)y_h * y_w, y_image = (long)groups * filters * y_filter;
 #endif
   const long x_image = (long)groups * channels * x_h * x_w;
-  const long y_image = (long)groups * filters * y_h * y_w;
   const int blocks = (channels + CHANNELS - 1) / CHANNELS;
   const int apart = DATA_AHEAD ? span : TILES;  // vectors of tiles, from channels to channels
 

@@ -148,11 +148,12 @@ __kernel ONE_ITEM void winograd_cpu_groups_pack(__global const float *restrict w
   }
 }
 
-// Global size: (runs of `share` tiles, 1, groups).
+// Global size: (runs of `share` tiles, 1, groups). Pixels of y are `pitch` apart.
 __kernel ONE_ITEM void winograd_cpu_groups(__global const float *restrict x, __global const float *restrict packed,
                                            __global float *restrict y, const int images, const int groups,
                                            const int x_h, const int x_w, const int y_h, const int y_w, const int pad_h,
-                                           const int pad_w, CF_EPILOGUE_PARAMETERS, const int share) {
+                                           const int pad_w, CF_EPILOGUE_PARAMETERS, const int share,
+                                           const int pitch) {
   const Epilogue whole = CF_EPILOGUE(y);
   float rows[N * COLUMNS * CHANNELS] __attribute__((aligned(64)));
   float data[POINTS * V_STEP] __attribute__((aligned(64)));
@@ -160,7 +161,7 @@ __kernel ONE_ITEM void winograd_cpu_groups(__global const float *restrict x, __g
   const int group = get_global_id(2);
   const int down = (y_h + OUTPUTS - 1) / OUTPUTS, across = (y_w + OUTPUTS - 1) / OUTPUTS;
   const int first = get_global_id(0) * share, end = min(first + share, images * down * across);
-  const long x_pixel = (long)groups * CHANNELS, y_pixel = (long)groups * FILTERS;
+  const long x_pixel = (long)groups * CHANNELS, y_pixel = pitch;
   const Epilogue epilogue = CF_EPILOGUE_FROM(whole, group * FILTERS);
   x += group * CHANNELS;
   y += group * FILTERS;

@@ -1,0 +1,52 @@
+"""`result_pitch`: how far apart the pixels of a result lie whose channels come last."""
+
+from __future__ import annotations
+
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+
+#: Kernels count elements from pixel to pixel in 32 bits.
+_LARGEST = 2**30
+
+
+def result_pitch(problem: ConvProblem) -> int | None:
+    """Return the elements from one pixel of the result to the next, at least its channels.
+
+    That is what a result has which lies among the channels of a larger tensor. None where anything
+    else has gaps, or channels come first.
+    """
+    writes = problem.direction.writes
+    if any(name != writes and _has_gaps(problem, name) for name in ("x", "w", "y")):
+        return None
+    if not problem.tensor_layout(writes).channels_last:
+        return None
+    (batch, channels, *spatial), (image, channel, *steps) = (
+        problem.shape(writes),
+        problem.strides(writes),
+    )
+    pitch, pixels = None, 1
+    for size, step in reversed([(batch, image), *zip(spatial, steps, strict=True)]):
+        if size > 1:
+            pitch = pitch or step // pixels
+            if step != pitch * pixels:
+                return None
+        pixels *= size
+    return (pitch or channels) if channels == 1 or channel == 1 else None
+
+
+def has_only_pitch(problem: ConvProblem) -> Applicability:
+    """Take packed tensors, and a result with gaps between its pixels only."""
+    if problem.is_packed:
+        return APPLICABLE
+    pitch = result_pitch(problem)
+    if pitch is None:
+        return Rejected(Reason.NON_PACKED, "gaps between pixels of the result only")
+    if pitch > _LARGEST:
+        return Rejected(Reason.SIZE_LIMIT, f"pixels {pitch} elements apart")
+    return APPLICABLE
+
+
+def _has_gaps(problem: ConvProblem, name: str) -> bool:
+    given = {"x": problem.x_strides, "w": problem.w_strides, "y": problem.y_strides}
+    return given[name] is not None

@@ -1,0 +1,101 @@
+"""`nested`: values that are computed where they are concatenated to, between others' channels.
+
+Channels last, a concatenation of channels has its pieces side by side in every pixel. A piece
+whose pixels lie as far apart as those of the whole needs no copy; so does a concatenation that
+only grows from layer to layer, as in dense blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from convfind_networks.graph import Graph, Node
+from convfind_networks.layouts.assignment import has_layout, is_same_memory
+from convfind_networks.layouts.laid_out import LaidOut, Within
+from convfind_networks.ops import Activate, BatchNorm, Binary, Concat, Convolution, Unary
+
+#: Operations whose kernels read pixels that lie apart as quickly as packed ones.
+_READERS = (Activate, BatchNorm, Binary, Concat, Unary)
+#: Where a piece begins in a pixel is a multiple of so many bytes: devices have no nearer views.
+PIECE_ALIGNMENT = 128
+
+
+def nested(laid_out: LaidOut) -> LaidOut:
+    """Return the graph with all pieces nested that can be: those of large wholes, too."""
+    return replace(laid_out, within=_Nesting(laid_out).result())
+
+
+@dataclass(frozen=True)
+class _Nesting:
+    laid_out: LaidOut
+
+    @property
+    def graph(self) -> Graph:
+        return self.laid_out.graph
+
+    def result(self) -> Mapping[str, Within]:
+        found: dict[str, Within] = {}
+        readers: dict[str, list[Node]] = {}
+        for node in self.graph.nodes:
+            for name in node.inputs:
+                readers.setdefault(name, []).append(node)
+        outputs = set(self.graph.outputs.values())
+        # The last concatenations first: what they join lies where they lie.
+        for node in reversed(self.graph.nodes):
+            if not self._joins_channels(node):
+                continue
+            whole = found.get(node.output, Within(node.output, 0))
+            for name, channel in self._pieces(node):
+                place = replace(whole, channel=whole.channel + channel)
+                if (
+                    name not in found
+                    and name not in outputs
+                    and node.inputs.count(name) == 1
+                    and all(isinstance(one.op, _READERS) for one in readers[name])
+                    and self._can_be_written(name, place)
+                ):
+                    found[name] = place
+        return found
+
+    def _joins_channels(self, node: Node) -> bool:
+        value = self.graph.values[node.output]
+        return (
+            isinstance(node.op, Concat)
+            and node.op.axis == 1
+            and node.output in self.laid_out.channels_last
+            and has_layout(value)
+            and not is_same_memory(value)
+        )
+
+    def _pieces(self, node: Node) -> Iterator[tuple[str, int]]:
+        """Yield the pieces of a concatenation that lie as it does, and their first channels."""
+        channel = 0
+        for name in node.inputs:
+            if name in self.laid_out.channels_last:
+                yield name, channel
+            channel += self.graph.values[name].shape[1]
+
+    def _can_be_written(self, name: str, place: Within) -> bool:
+        """Tell whether kernels are as quick that write a piece there."""
+        node = self.graph.producers.get(name)
+        if node is None or place.channel * self.graph.values[name].dtype.itemsize % PIECE_ALIGNMENT:
+            return False
+        if isinstance(node.op, Concat):
+            return self._joins_channels(node)
+        return isinstance(node.op, Convolution) and self._stores_apart(node, node.op)
+
+    def _stores_apart(self, node: Node, op: Convolution) -> bool:
+        """Tell whether the kernels that are quickest for a convolution may store pixels apart.
+
+        What is added to a result lies as the result does.
+        """
+        window = self.graph.values[node.inputs[1]].shape[2:]
+        step = op.geometry
+        return (
+            (set(window) == {1} or window == (3, 3))
+            and set((*step.stride, *step.dilation)) == {1}
+            and step.groups == 1
+            and not step.transposed
+            and not op.epilogue.residual
+        )
