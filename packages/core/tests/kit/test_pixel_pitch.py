@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from convfind.kit.pixel_pitch import has_only_pitch, result_pitch
+from convfind.kit.pixel_pitch import has_only_pitch, result_pitch, without_gaps
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import Rejected
@@ -68,6 +68,11 @@ def test_other_gaps_are_refused(strides: dict[str, Any]) -> None:
     assert result_pitch(problem) is None
     assert isinstance(answer, Rejected)
     assert answer.reason is Reason.NON_PACKED
+
+
+def test_without_gaps_tensors_are_packed() -> None:
+    assert without_gaps(problem_of(y_strides=of_pixels(9))) == problem_of()
+    assert without_gaps(problem_of()) == problem_of()
 
 
 def test_a_pitch_that_kernels_cannot_count_is_refused() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.pixel_pitch import without_gaps
 from convfind.kit.plane_geometry import PlaneGeometry
 from convfind.kit.register_tile import TRANSFORMED
 from convfind.kit.sizes import round_up
@@ -91,7 +92,7 @@ class CpuConvSolver(CpuSolver):
         work = shape.channels * (round_up(shape.filters, width) + _WEIGHTS_COST * filters / runs)
         work += TRANSFORM_COST * (channels + filters)
         packed = self._memory(problem, target, self.default_config(problem, target), 0).packed
-        return self.index(problem, target, work, problem.traffic + packed / 2)
+        return self.index(problem, target, work, without_gaps(problem).traffic + packed / 2)
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Blocks of tiles, channels and filters."""

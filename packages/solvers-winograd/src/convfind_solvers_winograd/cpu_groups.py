@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.pixel_pitch import without_gaps
 from convfind.kit.plane_geometry import PlaneGeometry
 from convfind.kit.register_tile import has_many_registers
 from convfind.problem import ConvProblem
@@ -71,7 +72,9 @@ class CpuGroupsSolver(CpuSolver):
         work *= _SHORTER[self._vectors(shape)]
         if has_many_registers(target):
             work *= 2  # half of a register of 16 is used
-        return self.index(problem, target, work, problem.traffic + self._packed(shape) / 2)
+        return self.index(
+            problem, target, work, without_gaps(problem).traffic + self._packed(shape) / 2
+        )
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Blocks of tiles."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
@@ -45,6 +47,13 @@ def has_only_pitch(problem: ConvProblem) -> Applicability:
     if pitch > _LARGEST:
         return Rejected(Reason.SIZE_LIMIT, f"pixels {pitch} elements apart")
     return APPLICABLE
+
+
+def without_gaps(problem: ConvProblem) -> ConvProblem:
+    """Return the problem with packed tensors: its sizes are those of what is read and written."""
+    if problem.is_packed:
+        return problem
+    return replace(problem, x_strides=None, w_strides=None, y_strides=None)
 
 
 def _has_gaps(problem: ConvProblem, name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from convfind.device.target import Target
-from convfind.kit.pixel_pitch import has_only_pitch, result_pitch
+from convfind.kit.pixel_pitch import has_only_pitch, result_pitch, without_gaps
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
@@ -45,6 +45,10 @@ class ChannelsLastFlatForward(ChannelsLast):
         if shape.size != shape.out or max(shape.stride) > 1:
             return Rejected(Reason.STRIDE, "1 only")
         return has_only_pitch(problem)
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """The index of packed tensors: gaps are not written."""
+        return super().wti(without_gaps(problem), target)
 
     def _more_arguments(self, problem: ConvProblem) -> tuple[Argument, ...]:
         pitch = result_pitch(problem)
