@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -24,7 +24,7 @@ from convfind_networks import (
     evaluate,
     plan_memory,
 )
-from convfind_networks.layouts import lay_out
+from convfind_networks.layouts import LaidOut, lay_out, nested
 from convfind_networks.memory import Block
 from convfind_networks.memory.plan import lower_bound
 from convfind_networks.ops import (
@@ -54,7 +54,7 @@ def run_in_arena(
     graph: Graph,
     plan: MemoryPlan,
     inputs: Mapping[str, Any],
-    channels_last: Set[str] = frozenset(),
+    laid_out: LaidOut | None = None,
 ) -> dict[str, Any]:
     """Run a graph as a device would: every value lies where the plan says, and nowhere else."""
     arena = np.full(plan.nbytes, 0xFF, np.uint8)  # NaN, until something is written
@@ -73,8 +73,12 @@ def run_in_arena(
             at, offset = apart[view.block], view.offset
         elif offset is None:  # an input, or a part of one
             at, offset = given[view.block].reshape(-1).view(np.uint8), view.offset
+        strides = None if laid_out is None else laid_out.pixel_strides(name)
+        if strides is not None:
+            steps = tuple(step * value.dtype.itemsize for step in strides)
+            return np.ndarray(value.shape, value.dtype, at.data, offset, steps)
         part = at[offset : offset + value.type.nbytes].view(value.dtype)
-        if name not in channels_last:
+        if laid_out is None or name not in laid_out.channels_last:
             return part.reshape(value.shape)
         batch, channels, *image = value.shape
         return np.moveaxis(part.reshape(batch, *image, channels), -1, 1)
@@ -101,10 +105,15 @@ def planned(graph: Graph) -> MemoryPlan:
 
 def planned_channels_last(graph: Graph) -> MemoryPlan:
     """The same with values that lie channels-last where they can, and outputs apart."""
-    laid_out = lay_out(graph, channels_last_where_possible(graph))
-    plan = plan_memory(laid_out.graph, channels_last=laid_out.channels_last, outputs_apart=True)
+    laid_out = nested(lay_out(graph, channels_last_where_possible(graph)), alignment=16)
+    plan = plan_memory(
+        laid_out.graph,
+        channels_last=laid_out.channels_last,
+        within=laid_out.within,
+        outputs_apart=True,
+    )
     inputs = random_inputs(graph)
-    got = run_in_arena(laid_out.graph, plan, inputs, laid_out.channels_last)
+    got = run_in_arena(laid_out.graph, plan, inputs, laid_out)
     for name, array in evaluate(graph, inputs).items():
         np.testing.assert_allclose(got[name], array, rtol=1e-4, atol=1e-4)
     return plan
@@ -132,8 +141,13 @@ def test_light_models_need_little_more_than_the_lower_bound(path: Path) -> None:
 @pytest.mark.parametrize("path", LIGHT_MODELS, ids=lambda path: path.stem)
 def test_light_models_channels_last_need_the_lower_bound(path: Path) -> None:
     graph = Network.from_onnx(path).optimized()
-    laid_out = lay_out(graph, channels_last_where_possible(graph))
-    plan = plan_memory(laid_out.graph, channels_last=laid_out.channels_last, outputs_apart=True)
+    laid_out = nested(lay_out(graph, channels_last_where_possible(graph)))
+    plan = plan_memory(
+        laid_out.graph,
+        channels_last=laid_out.channels_last,
+        within=laid_out.within,
+        outputs_apart=True,
+    )
     assert plan.nbytes == plan.lower_bound
 
 
@@ -215,6 +229,19 @@ def test_inputs_are_never_written() -> None:
     plan = planned(graph)
     assert plan.nbytes == 1024
     assert plan.offset("x0") is None
+
+
+def test_a_chain_that_grows_channels_last_is_one_block() -> None:
+    def make(b: GraphBuilder, x: Value) -> Value:
+        y = b.add(Concat(1), x, conv(b, x, 8))
+        for _ in range(3):
+            y = b.add(Concat(1), y, conv(b, b.add(TANH, y), 8))
+        return conv(b, y)
+
+    plan = planned_channels_last(graph_of(make, (2, 16, 4, 4)))
+    largest = 2 * 4 * 4 * 48 * 4
+    assert max(one.block.nbytes for one in plan.placements) == largest
+    assert plan.nbytes < 2 * largest  # with what a layer reads, but no other concatenation
 
 
 def test_what_is_concatenated_is_computed_in_its_place() -> None:
@@ -373,9 +400,11 @@ def test_an_output_that_is_another_or_a_part_of_another_has_none() -> None:
 def test_channels_last_only_what_is_slowest_there_is_put_together_in_place() -> None:
     def make(axis: int) -> Graph:
         def tensors(b: GraphBuilder, x: Value) -> Value:
-            return b.add(RELU, b.add(Concat(axis), conv(b, x), conv(b, x)))
+            pieces = (b.add(TANH, conv(b, x)) for _ in range(2))
+            return b.add(RELU, b.add(Concat(axis), *pieces))
 
         return graph_of(tensors, X)
 
+    # activations do not store pixels apart
     sizes = {axis: planned_channels_last(make(axis)).nbytes for axis in (1, 2)}
     assert sizes[1] > sizes[2]

@@ -21,14 +21,20 @@ _READERS = (Activate, BatchNorm, Binary, Concat, Unary)
 PIECE_ALIGNMENT = 128
 
 
-def nested(laid_out: LaidOut) -> LaidOut:
-    """Return the graph with all pieces nested that can be: those of large wholes, too."""
-    return replace(laid_out, within=_Nesting(laid_out).result())
+def nested(laid_out: LaidOut, *, alignment: int = PIECE_ALIGNMENT) -> LaidOut:
+    """Return the graph with all pieces where they belong that may be computed there.
+
+    Args:
+        laid_out: the graph.
+        alignment: what the bytes in front of a piece in a pixel must be a multiple of.
+    """
+    return replace(laid_out, within=_Nesting(laid_out, alignment).result())
 
 
 @dataclass(frozen=True)
 class _Nesting:
     laid_out: LaidOut
+    alignment: int
 
     @property
     def graph(self) -> Graph:
@@ -79,7 +85,8 @@ class _Nesting:
     def _can_be_written(self, name: str, place: Within) -> bool:
         """Tell whether kernels are as quick that write a piece there."""
         node = self.graph.producers.get(name)
-        if node is None or place.channel * self.graph.values[name].dtype.itemsize % PIECE_ALIGNMENT:
+        before = place.channel * self.graph.values[name].dtype.itemsize
+        if node is None or before % self.alignment:
             return False
         if isinstance(node.op, Concat):
             return self._joins_channels(node)

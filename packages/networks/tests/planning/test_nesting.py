@@ -1,0 +1,153 @@
+"""Which pieces of concatenations are computed where they belong, channels last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from networks_for_tests import graph_of
+from plans_for_tests import Layers
+
+from convfind_networks import Value, channels_last_where_possible
+from convfind_networks.layouts import LaidOut, Within, lay_out, nested
+from convfind_networks.ops import Concat, Convolution, Epilogue, Geometry, LayoutCopy
+
+X = (2, 32, 5, 7)
+
+
+def nested_of(
+    make: Callable[[Layers, Value], Any], x: tuple[int, ...] = X, *, last: bool = True
+) -> LaidOut:
+    """Lay out a graph channels last, or first, and nest what can be."""
+    graph = graph_of(lambda b, x: make(Layers(b), x), x)
+    return nested(lay_out(graph, channels_last_where_possible(graph, prefer=last)))
+
+
+def join(make: Layers, *pieces: Value) -> Value:
+    return make.builder.add(Concat(1), *pieces)
+
+
+def places(laid_out: LaidOut) -> list[int]:
+    """Return the first channels of all values that lie within others, in order."""
+    names = [node.output for node in laid_out.graph.nodes]
+    return [laid_out.within[name].channel for name in names if name in laid_out.within]
+
+
+def test_both_pieces_of_a_fire_module_lie_in_the_whole() -> None:
+    def make(net: Layers, x: Value) -> Value:
+        narrow = net.relu(net.convolution(x, 16, size=1))
+        pieces = net.convolution(narrow, 64, size=1), net.convolution(narrow, 32)
+        return net.relu(join(net, *pieces))
+
+    laid_out = nested_of(make)
+    assert places(laid_out) == [0, 64]
+    (whole,) = {place.whole for place in laid_out.within.values()}
+    assert laid_out.graph.producers[whole].op == Concat(1)
+    name = next(iter(laid_out.within))
+    assert laid_out.pixel_strides(name) == (5 * 7 * 96, 1, 7 * 96, 96)
+    assert laid_out.pixel_strides(whole) is None
+
+
+def test_a_dense_block_is_one_tensor_from_its_first_concatenation_on() -> None:
+    def make(net: Layers, x: Value) -> Value:
+        for _ in range(4):
+            x = join(net, x, net.convolution(net.relu(net.norm(x)), 32))
+        return net.relu(x)
+
+    laid_out = nested_of(make)
+    # layers begin at 32, 64, ..; the concatenations before the last begin where it does
+    assert places(laid_out) == [32, 0, 64, 0, 96, 0, 128]
+    assert len({place.whole for place in laid_out.within.values()}) == 1
+
+
+def test_what_is_joined_within_a_piece_counts_from_the_whole() -> None:
+    def make(net: Layers, x: Value) -> Value:
+        a, b, c = (net.convolution(x, channels, size=1) for channels in (32, 64, 32))
+        return net.relu(join(net, a, join(net, b, c)))
+
+    assert sorted(places(nested_of(make))) == [0, 32, 32, 96]
+
+
+def test_channels_first_and_in_volumes_of_one_element_nothing_lies_apart() -> None:
+    def make(net: Layers, x: Value) -> Value:
+        return net.relu(join(net, net.convolution(x, 32), net.convolution(x, 32)))
+
+    assert places(nested_of(make)) == [0, 32]
+    assert not places(nested_of(make, last=False))
+    assert not places(nested_of(make, (2, 32, 1, 1)))
+
+
+def of_pieces(pieces: Callable[[Layers, Value], tuple[Value, ...]]) -> LaidOut:
+    return nested_of(lambda net, x: net.relu(join(net, *pieces(net, x))))
+
+
+def added(net: Layers, x: Value) -> Value:
+    """Return a convolution with a residual, which would have to lie as the result does."""
+    geometry = Geometry((1, 1), (0, 0), (0, 0), (1, 1))
+    op = Convolution(geometry, Epilogue(False, residual=True))
+    return net.builder.add(op, x, net.weights(32, 32, 1, 1), x)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        lambda net, x: x,
+        lambda net, x: net.convolution(x, 32, size=5),
+        lambda net, x: net.convolution(x, 32, groups=32),
+        lambda net, x: net.convolution(net.convolution(x, 32), 32, stride=2, padding=3, size=3),
+        added,
+        lambda net, x: net.relu(x),
+    ],
+)
+def test_pieces_that_others_compute_are_copied(piece: Callable[[Layers, Value], Value]) -> None:
+    def pieces(net: Layers, x: Value) -> tuple[Value, ...]:
+        first = piece(net, x)
+        return first, net.convolution(first, 32)
+
+    assert places(of_pieces(pieces)) == [32]
+
+
+def test_pieces_between_cache_lines_are_copied() -> None:
+    def pieces(net: Layers, x: Value) -> tuple[Value, ...]:
+        return tuple(net.convolution(x, channels, size=1) for channels in (32, 8, 24, 32))
+
+    assert places(of_pieces(pieces)) == [0, 32, 64]
+
+
+def test_a_piece_that_a_convolution_reads_too_is_copied() -> None:
+    def pieces(net: Layers, x: Value) -> tuple[Value, ...]:
+        first = net.convolution(x, 32)
+        return first, net.convolution(first, 32)
+
+    assert places(of_pieces(pieces)) == [32]
+
+
+def test_a_piece_that_is_joined_twice_lies_in_one_whole() -> None:
+    def twice(net: Layers, x: Value) -> tuple[Value, ...]:
+        one = net.convolution(x, 32)
+        return one, one
+
+    assert not places(of_pieces(twice))
+
+    def make(net: Layers, x: Value) -> dict[str, Value]:
+        one, other = net.convolution(x, 32), net.convolution(x, 64)
+        return {"a": net.relu(join(net, one, other)), "b": net.relu(join(net, other, one))}
+
+    laid_out = nested_of(make)
+    assert sorted(places(laid_out)) == [0, 64]
+    assert len({place.whole for place in laid_out.within.values()}) == 1
+
+
+def test_an_output_is_copied_into_what_it_is_a_piece_of() -> None:
+    def make(net: Layers, x: Value) -> dict[str, Value]:
+        one = net.convolution(x, 32)
+        two = net.convolution(x, 32)
+        return {"one": one, "both": net.relu(join(net, one, two))}
+
+    laid_out = nested_of(make)
+    copies = {node.output for node in laid_out.graph.nodes if isinstance(node.op, LayoutCopy)}
+    assert not copies & laid_out.within.keys()
+    outputs = set(laid_out.graph.outputs.values())
+    assert not outputs & laid_out.within.keys()
+    assert all(isinstance(place, Within) for place in laid_out.within.values())

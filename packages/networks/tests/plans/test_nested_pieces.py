@@ -1,0 +1,82 @@
+"""Plans whose concatenations are computed in place: right numbers, no copies, saved and loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from networks_for_tests import graph_of
+from plans_for_tests import Layers, compiled, inputs_of
+
+from convfind.device.target import DeviceKind
+from convfind.handle import Handle
+from convfind_networks import Graph, GraphBuilder, Value, evaluate
+from convfind_networks.ops import Concat
+from convfind_networks.passes import optimize
+from convfind_networks.plan import Plan
+
+pytest.importorskip("safetensors")
+
+
+def fire(net: Layers, x: Value) -> Value:
+    """Return two layers side by side, and one behind them."""
+    narrow = net.relu(net.convolution(x, 16, size=1))
+    pieces = net.relu(net.convolution(narrow, 64, size=1)), net.relu(net.convolution(narrow, 32))
+    return net.convolution(net.builder.add(Concat(1), *pieces), 24, size=1)
+
+
+def dense(net: Layers, x: Value) -> Value:
+    """Return layers each of which reads all before it."""
+    for _ in range(3):
+        y = net.convolution(net.relu(net.norm(x)), 16, size=1)
+        x = net.builder.add(Concat(1), x, net.convolution(net.relu(net.norm(y)), 32))
+    return net.relu(net.norm(x))
+
+
+def whole(net: Layers, x: Value) -> Value:
+    """Return an output whose pieces are computed in the caller's memory."""
+    return net.builder.add(Concat(1), net.convolution(x, 32), net.convolution(x, 64, size=1))
+
+
+def graph_for(make: Callable[[Layers, Value], Value]) -> Graph:
+    def tensors(builder: GraphBuilder, x: Value) -> Value:
+        return make(Layers(builder), x)
+
+    return optimize(graph_of(tensors, (3, 32, 9, 7)))
+
+
+def copied_pieces(plan: Plan) -> list[int]:
+    """Return how many pieces each concatenation copies."""
+    tasks = [task for task in plan.schedule.tasks if task.problem.kind == "concat"]
+    return [len(task.problem.reads) - len(task.in_place) for task in tasks]
+
+
+# How many pieces are copied where kernels store pixels apart; channels first all are.
+@pytest.mark.parametrize(
+    ("make", "copies", "all_copies"), [(fire, [], [2]), (dense, [1], [2, 2, 2]), (whole, [], [2])]
+)
+@pytest.mark.parametrize("last", [True, False])
+def test_pieces_are_computed_where_they_belong(
+    handle: Handle,
+    make: Callable[[Layers, Value], Value],
+    copies: list[int],
+    all_copies: list[int],
+    last: bool,
+    tmp_path: Path,
+) -> None:
+    graph = graph_for(make)
+    plan = compiled(handle, graph, channels_last=last)
+    if last and make is not whole:  # whose output is wanted channels first
+        is_cpu = handle.target.kind is DeviceKind.CPU
+        assert copied_pieces(plan) == (copies if is_cpu else all_copies)
+    elif not last:
+        assert copied_pieces(plan) == all_copies
+    inputs = inputs_of(graph)
+    (expected,) = evaluate(graph, inputs).values()
+    plan.save(tmp_path / "plan")
+    for one in (plan, Plan.load(tmp_path / "plan", handle)):
+        for _ in range(2):
+            (got,) = one.run(inputs).values()
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
