@@ -229,9 +229,11 @@ def test_results_among_the_channels_of_a_larger_tensor(
 ) -> None:
     def problem_of(*shape: int, filters: int, pitch: int, **options: Any) -> ConvProblem:
         problem = problem_for(solver, shape, filters, padding=1, **options)
-        (_, _, height, width), name = problem.shape(problem.direction.writes), problem.writes[0]
+        _, _, height, width = problem.shape(problem.direction.writes)
         steps = (height * width * pitch, 1, width * pitch, pitch)
-        return replace(problem, **{f"{name}_strides": steps})
+        if problem.direction is Direction.FORWARD:
+            return replace(problem, y_strides=steps)
+        return replace(problem, x_strides=steps)
 
     shapes = [
         problem_of(2, 16, 9, 7, filters=24, pitch=40),
