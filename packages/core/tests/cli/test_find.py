@@ -31,7 +31,7 @@ def test_the_document_has_the_documented_fields(shell: Any) -> None:
     document = shell.json("find", "--mode", "normal", *SHAPES)
     assert list(document) == [
         *("problem", "device", "mode", "origin", "solutions", "rejected"),
-        *("compiled", "measured", "elapsed_s"),
+        *("compiled", "measured", "elapsed_s", "in_doubt"),
     ]
     assert document["problem"] == KEY
     assert document["mode"] == "NORMAL"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 
 from convfind.find.budget import Budget
-from convfind.find.result import FindResult
+from convfind.find.result import FindOrigin, FindResult
+from convfind.handle import Handle
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.kernel_spec import Program
@@ -159,3 +161,81 @@ def test_a_batch_is_as_large_as_there_is_time_for(clock: list[float]) -> None:
     clock[0] += 7.0
     assert budget.is_spent
     assert budget.batch(64) == 1
+
+
+# -- threads ------------------------------------------------------------------------------------
+
+
+class Held:
+    """A find in a thread whose first run lasts until it is let go."""
+
+    def __init__(self, bench: Any, handle: Handle, problem: ConvProblem) -> None:
+        self._runs, self._may_end = threading.Event(), threading.Event()
+        bench.backend.faults.launch = self._wait
+        self.found: list[FindResult] = []
+        self._thread = threading.Thread(target=lambda: self.found.append(handle.find(problem)))
+
+    def _wait(self, _: Launch) -> bool:
+        self._runs.set()
+        self._may_end.wait()
+        return False
+
+    def __enter__(self) -> Held:
+        self._thread.start()
+        self._runs.wait()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._may_end.set()
+        self._thread.join()
+
+
+def test_a_find_whose_budget_ends_while_another_measures_answers_by_estimates(
+    bench: Any, problem: ConvProblem, caplog: pytest.LogCaptureFixture
+) -> None:
+    handle = bench.open(*NAMES)
+    other = problem.with_batch(3)
+    with Held(bench, handle, problem) as held, caplog.at_level(logging.WARNING, "convfind"):
+        found = handle.find(other, time_budget=0.01)
+        assert held.found == []
+    assert (found.origin, found.measured, found.compiled) == (FindOrigin.FALLBACK, 0, 0)
+    assert found.best.time_ms is None
+    assert "other finds took its time budget" in caplog.text
+    assert held.found[0].measured > 0
+    later = handle.find(other)
+    assert (later.origin, later.measured > 0) == (FindOrigin.MEASURED, True)
+
+
+def test_a_find_that_cannot_measure_in_time_has_what_is_recorded(
+    bench: Any, problem: ConvProblem
+) -> None:
+    other = problem.with_batch(3)
+    bench.open("mock-dynamic").find(other)
+    handle = bench.open(*NAMES)
+    with Held(bench, handle, problem):
+        found = handle.find(other, time_budget=0.01)
+    assert (found.origin, found.best.solver) == (FindOrigin.USER_DB, "mock-dynamic")
+
+
+def test_a_find_without_a_budget_waits_and_takes_what_others_found(
+    bench: Any, problem: ConvProblem
+) -> None:
+    handle = bench.open(*NAMES)
+    found: list[FindResult] = []
+    thread = threading.Thread(target=lambda: found.append(handle.find(problem)))
+    with Held(bench, handle, problem) as held:
+        thread.start()
+    thread.join()
+    assert sorted(one.origin for one in (*held.found, *found)) == ["measured", "user-db"]
+
+
+def test_a_listener_may_find_within_a_find(bench: Any, problem: ConvProblem) -> None:
+    handle = bench.open(*NAMES)
+    inner: list[FindResult] = []
+
+    def listen(stage: str, done: int, total: int, label: str) -> None:
+        if not inner:
+            inner.append(handle.find(problem.with_batch(3)))
+
+    assert handle.find(problem, on_progress=listen).measured > 0
+    assert inner[0].measured > 0

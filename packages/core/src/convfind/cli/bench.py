@@ -36,7 +36,7 @@ from convfind.handle import Handle
 from convfind.problem import ConvProblem
 from convfind.problem.text import Layer
 from convfind.solver import asking
-from convfind.text import noise_notes
+from convfind.text import doubt_notes, noise_notes
 
 Retime = Callable[[Handle, ConvProblem, Solution], Measurement]
 
@@ -184,6 +184,7 @@ def _print(
         f"{ahead.elapsed + sum(find.elapsed for find in finds):.1f} s in finds"
     )
     app.print(*noise_notes(sum(1 for result in results if result.best and result.best.is_noisy)))
+    app.print(*doubt_notes(sum(find.is_in_doubt for find in finds)))
     for result in results:
         if result.failure:
             where = f"line {result.layer.line_number}, {result.layer.problem.direction.short}"

@@ -15,7 +15,7 @@ from convfind.find.result import FindResult
 from convfind.handle import Handle
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.text import noise_notes
+from convfind.text import doubt_notes, noise_notes
 
 #: Refusals that are news: the others say what a solver was never made for.
 _FAILURES = frozenset(
@@ -79,6 +79,7 @@ def _print(app: App, result: FindResult) -> None:
         f"mode     {result.summary}",
     )
     app.print(result, *noise_notes(sum(one.is_noisy for one in result.solutions)))
+    app.print(*doubt_notes(result.is_in_doubt))
     failed = {name: why for name, why in result.rejected.items() if why.reason in _FAILURES}
     app.print(*(f"{solver}: {why}" for solver, why in failed.items()))
     others = len(result.rejected) - len(failed)

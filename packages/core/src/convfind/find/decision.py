@@ -11,6 +11,7 @@ from convfind.find.solution import Solution
 from convfind.policy import CheckHit, OnMiss, Policy
 from convfind.problem.contract import Problem
 from convfind.runtime.session import Session
+from convfind.solver import versioned_id
 
 _NOBODY = Screening(())
 
@@ -36,6 +37,11 @@ class Decision:
     is_measured: bool = True  # the kind of problem
 
     @property
+    def measures(self) -> bool:
+        """True where something runs."""
+        return self.action not in (Action.ANSWER, Action.ESTIMATE)
+
+    @property
     def checked(self) -> tuple[Solution, ...]:
         """The recorded solutions that are run again before they are trusted."""
         if self.action is not Action.CHECK:
@@ -55,6 +61,12 @@ class Decision:
         return tuple(solver.solver_id for solver in usual or candidates)
 
     @property
+    def is_in_doubt(self) -> bool:
+        """True where a find beside other work recorded what is known of those who may run."""
+        candidates = {versioned_id(solver) for solver in self.screening.candidates}
+        return not self.known.in_doubt.isdisjoint(candidates)
+
+    @property
     def reason(self) -> str:
         """Why the action is taken, in words."""
         if not self.is_measured:
@@ -68,6 +80,8 @@ class Decision:
         match self.action:
             case Action.CHECK:
                 return f"the policy checks {self.policy.check_hit.value} of what is recorded"
+            case Action.EXTEND if self.is_in_doubt:
+                return f"{', '.join(self.runs)} ran beside other work, and may be faster or slower"
             case Action.EXTEND:
                 return f"no search has decided about {', '.join(self.runs)}"
         if self.policy.on_miss is OnMiss.ESTIMATE:

@@ -13,6 +13,7 @@ from convfind.find.screening import Screening, quarantine_in_force, screen
 from convfind.find.solution import Solution, TimeOrigin
 from convfind.find.validity import has_other_kernels, why_config_is_unused
 from convfind.finddb import FindEntry, FindRecord, StoredEntry
+from convfind.finddb.evidence import doubtful
 from convfind.policy import Policy
 from convfind.problem.contract import Problem
 from convfind.reasons import Reason
@@ -30,6 +31,7 @@ class Recalled:
     solutions: tuple[Solution, ...] = ()
     rejected: dict[str, Rejected] = field(default_factory=dict)
     considered: frozenset[str] = frozenset()
+    in_doubt: frozenset[str] = frozenset()  # versioned ids, measured beside other work
 
     @property
     def answers(self) -> bool:
@@ -92,7 +94,7 @@ def _recalled(
         if not has_other_kernels(record, solver, problem, session, record.workspace):
             break
         solutions, considered = solutions[1:], considered - {versioned_id(solver)}
-    return Recalled(solutions, rejected, considered)
+    return Recalled(solutions, rejected, considered, doubtful(stored.entry))
 
 
 def _considered(entry: FindEntry, policy: Policy) -> frozenset[str]:

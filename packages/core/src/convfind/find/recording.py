@@ -7,29 +7,47 @@ from typing import TYPE_CHECKING
 
 from convfind.find.recorded import record_of
 from convfind.finddb import FindEntry, QuarantineRecord
+from convfind.finddb.evidence import in_doubt
 from convfind.policy import Policy
 from convfind.problem.contract import Problem
 from convfind.runtime.session import Session
+from convfind.solver import versioned_id
 from convfind.solver.applicability import Rejected
 
 if TYPE_CHECKING:
     from convfind.find.trial import SearchOutcome, Trial
 
 
-def record(problem: Problem, session: Session, policy: Policy, outcome: SearchOutcome) -> None:
-    """Record the outcome for a plain problem. Solutions that were not verified are not recorded."""
+def record(problem: Problem, session: Session, policy: Policy, outcome: SearchOutcome) -> bool:
+    """Record the outcome for a plain problem. Solutions that were not verified are not recorded.
+
+    Returns:
+        Whether the next find measures again, as other work may have decided this one.
+    """
     if not (policy.write_back and policy.verify and outcome.trials):
-        return
+        return False
+    doubted = _doubted(problem, session, outcome)
     entry = FindEntry(
         records=tuple(
             record_of(solution, trial.solver, trial.recipe.source_hash, session)
             for trial, solution in zip(outcome.trials, outcome.solutions, strict=True)
         ),
-        considered=tuple(sorted(outcome.considered)),
+        considered=tuple(sorted((outcome.considered - doubted) | set(map(in_doubt, doubted)))),
     )
     session.database.store(
         session.target, problem, entry, replace=policy.replace, tuned_again=policy.retune
     )
+    return bool(doubted)
+
+
+def _doubted(problem: Problem, session: Session, outcome: SearchOutcome) -> set[str]:
+    """Return whom the next find measures again: where the machine is always busy, only once."""
+    if not outcome.is_disturbed:
+        return set()
+    stored = session.database.lookup(session.target, problem)
+    before = () if stored is None else stored.entry.considered
+    names = {versioned_id(trial.solver) for trial in outcome.trials} & outcome.considered
+    return {name for name in names if name not in before and in_doubt(name) not in before}
 
 
 def quarantine(problem: Problem, session: Session, trial: Trial, why: Rejected) -> None:

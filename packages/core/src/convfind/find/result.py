@@ -38,6 +38,7 @@ class FindResult:
     measured: int = 0  # solutions that the device timed
     elapsed: float = 0.0  # seconds
     flops: float | None = None  # operations of the problem's direct formula
+    is_in_doubt: bool = False  # measured beside other work; the next find measures again
 
     @property
     def summary(self) -> str:
@@ -70,6 +71,7 @@ class FindResult:
             "compiled": self.compiled,
             "measured": self.measured,
             "elapsed_s": self.elapsed,
+            "in_doubt": self.is_in_doubt,
         }
 
     def __str__(self) -> str:

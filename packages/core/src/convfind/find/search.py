@@ -7,7 +7,13 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, as_completed
 from typing import Any, TypeGuard
 
-from convfind.checking.measuring import QUICK, USUAL, measure, measure_briefly
+from convfind.checking.measuring import (
+    QUICK,
+    USUAL,
+    are_disturbed,
+    measure,
+    measure_briefly,
+)
 from convfind.device.target import DeviceKind
 from convfind.errors import DeviceError, KernelBuildError
 from convfind.find.bench import KNOWN, Bench, Candidate
@@ -120,7 +126,11 @@ class Search:
         forecasts = self._measure_all(solvers)
         self._tune_all()
         self._run_final()
-        if not self.policy.tune:  # forecasts are of default configs
+        if self.policy.races:
+            timed = (trial.timed for trial in self._outcome.trials)
+            self._outcome.is_disturbed = are_disturbed(timed)
+        # Forecasts are of default configs, and what other work did to times is no lesson.
+        if not (self.policy.tune or self._outcome.is_disturbed):
             learn(self.session.lessons, self.problem, forecasts, self._times)
 
     def _measure_all(self, solvers: Sequence[Solver]) -> Mapping[str, Forecast]:
@@ -252,7 +262,7 @@ class Search:
         candidate, first = self._checked(trial)
         second = candidate.confirm(trial.solver) if self.policy.verify else candidate.sample()
         samples = (first, second)
-        trial.measurement = measure_briefly(samples, candidate.sample, self._outcome.least_ms)
+        trial.measurement = measure_briefly(samples, trial.sample, self._outcome.least_ms)
 
     def _fail(self, trial: Trial, error: BaseException) -> None:
         """Refuse a trial; what it may have done to the tensors is undone for the others."""

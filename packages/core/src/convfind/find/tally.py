@@ -27,9 +27,11 @@ class Tally:
         self._began = time.perf_counter()
         self._compiled_before = session.kernels.compiled
         self.measured = 0
+        self.is_in_doubt = False
 
     def answer(self, known: Recalled) -> FindResult:
         """Return what the database knows as the result."""
+        self.is_in_doubt = bool(known.in_doubt)
         return self.result(known.solutions, known.origin, known.rejected)
 
     def result(
@@ -55,7 +57,10 @@ class Tally:
             measured=self.measured,
             elapsed=time.perf_counter() - self._began,
             flops=self._problem.flops,
+            is_in_doubt=self.is_in_doubt,
         )
+        if result.is_in_doubt and self.measured:
+            logger.warning("%s: measured beside other work; its next find measures again", key)
         if logger.isEnabledFor(logging.INFO):
             logger.info("%s: %s", key, _summary(result))
         self._session.registry.find_finished(self._problem, self._session.target, result)

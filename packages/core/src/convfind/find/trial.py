@@ -41,6 +41,7 @@ class Trial:
     candidate: Candidate | None = None
     measurement: Measurement | None = None
     error: float | None = None
+    timed: list[float] = field(default_factory=list)  # ms of all runs that were only timed
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -66,11 +67,17 @@ class Trial:
         self.measurement = replace(self.measurement, samples=(*self.measurement.samples, again))
         return again
 
+    def sample(self) -> float:
+        """Time a trial that is on the bench. Raises what is a refusal of its solver."""
+        assert self.candidate is not None
+        took = self.candidate.sample()
+        self.timed.append(took)
+        return took
+
     def sample_again(self) -> float:
         """Time a trial that was measured once more. Raises `FinalistError`."""
-        assert self.candidate is not None
         try:
-            return self.candidate.sample()
+            return self.sample()
         except asking.FAILURES as error:
             raise FinalistError(self) from error
 
@@ -111,6 +118,7 @@ class SearchOutcome:
     solutions: tuple[Solution, ...] = ()
     rejected: dict[str, Rejected] = field(default_factory=dict)
     considered: set[str] = field(default_factory=set)
+    is_disturbed: bool = False  # other work on the machine may have decided
 
     @property
     def best_ms(self) -> float | None:

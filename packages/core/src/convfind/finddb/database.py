@@ -14,6 +14,7 @@ import msgspec
 from convfind.device.target import Target
 from convfind.finddb.database_file import DatabaseFile, file_in
 from convfind.finddb.environment import Layout
+from convfind.finddb.evidence import doubtful
 from convfind.finddb.key import (
     SCHEMA,
     database_key,
@@ -129,13 +130,18 @@ class FindDb:
     ) -> dict[str, float]:
         """The fastest time of each solver, by versioned id, on a device that may not be here.
 
-        With constant weights or without. Milliseconds; empty where nothing is recorded.
+        With constant weights or without. Milliseconds; empty where nothing is recorded. Times that
+        are in doubt are left out.
         """
         stored = self._entry(self._finder.same(identity_key(identity, problem)))
+        if stored is None:
+            return {}
         found: dict[str, float] = {}
-        for record in () if stored is None else stored.entry.records:  # fastest first
-            if record.constant_weights == constant_weights:
-                found.setdefault(f"{record.solver}@{record.solver_version}", record.time_ms)
+        doubted = doubtful(stored.entry)
+        for record in stored.entry.records:  # fastest first
+            name = f"{record.solver}@{record.solver_version}"
+            if record.constant_weights == constant_weights and name not in doubted:
+                found.setdefault(name, record.time_ms)
         return found
 
     def layers(

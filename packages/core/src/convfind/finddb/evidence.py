@@ -2,7 +2,8 @@
 
 Other work on a machine only makes samples slower, and shows in their spread. So a record gives
 way only to evidence as good as its own, or to a time that is faster beyond doubt; a measurement on
-a busy machine changes nothing about a quiet one.
+a busy machine changes nothing about a quiet one. Which solver is fastest is in doubt after a race
+whose samples show other work, until another one has measured it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from convfind.finddb.record import FindRecord
+    from convfind.finddb.record import FindEntry, FindRecord
 
 #: A measurement is noisy where its spread exceeds this share of its time.
 NOISY = 0.25
@@ -37,6 +38,20 @@ def noise(record: FindRecord) -> float:
 def assumed_spread(time_ms: float, spread_ms: float, samples: int) -> float:
     """Spread of a measurement: of too few samples to have one, that of a noisy measurement."""
     return NOISY * time_ms if samples < _FEWEST_SAMPLES else spread_ms
+
+
+def in_doubt(name: str) -> str:
+    """Return how a list of considered solvers names one whose times other work may have made.
+
+    No search has decided about it, until one lists it by its plain name.
+    """
+    return f"{name}?"
+
+
+def doubtful(entry: FindEntry) -> frozenset[str]:
+    """Return the versioned ids of the solvers in an entry that were measured beside other work."""
+    marked = {name[:-1] for name in entry.considered if name[-1:] == "?"}
+    return frozenset(marked.difference(entry.considered))
 
 
 def supersedes(new: FindRecord, old: FindRecord, *, tuned_again: bool = False) -> bool:

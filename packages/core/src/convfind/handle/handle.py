@@ -43,7 +43,8 @@ class Handle:
     """An open device with its database and caches.
 
     Prepared and bound convolutions may run in several threads, which take turns; `tensor`,
-    `to_numpy` and `synchronize` too. Everything else is for one thread at a time.
+    `to_numpy` and `synchronize` too, and finds that measure. Everything else is for one thread at a
+    time.
 
     A context manager: leaving it releases the device.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from threading import RLock
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, TypeAlias, cast
 
@@ -43,6 +44,8 @@ class Session:
     favoured: dict[Problem, frozenset[str]] = field(default_factory=dict)
     #: How far forecasts were off in finds so far.
     lessons: Lessons = field(default_factory=dict)
+    #: Whose find measures: those of several threads take turns, as one would disturb the other.
+    turn: RLock = field(default_factory=RLock, repr=False, compare=False)
 
     @classmethod
     def elsewhere(

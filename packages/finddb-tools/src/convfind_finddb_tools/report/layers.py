@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from convfind.errors import ConvfindError
+from convfind.finddb.evidence import in_doubt
 from convfind.finddb.record import QuarantineRecord
 from convfind.problem import ConvProblem
 from convfind.problem.text import parse_key
@@ -166,7 +167,8 @@ def device_reports(
             layer = Layer(entry, count, name, best, _before(entry, best, before), sources)
             report.layers.append(layer)
             measured = {f"{one.solver}@{_version(one)}" for one in entry.results}
-            report.without_result.update(set(entry.considered) - measured)
+            marked = set(map(in_doubt, measured))
+            report.without_result.update(set(entry.considered) - measured - marked)
         if report.layers:
             reports.append(report)
     return reports

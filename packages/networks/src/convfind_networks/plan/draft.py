@@ -89,9 +89,12 @@ class Draft:
 def _notes(found: Mapping[Any, FindResult]) -> tuple[str, ...]:
     measured = [problem for problem in found if problem.is_measured]
     estimated = sum(is_estimated(problem, found[problem]) for problem in measured)
-    if not estimated:
-        return ()
-    return (f"{estimated} of {len(measured)} problems are served by estimates: not measured yet",)
+    in_doubt = sum(found[problem].is_in_doubt for problem in measured)
+    said = (
+        (estimated, "are served by estimates: not measured yet"),
+        (in_doubt, "were measured beside other work: compile again, and they are measured again"),
+    )
+    return tuple(f"{count} of {len(measured)} problems {what}" for count, what in said if count)
 
 
 @dataclass(frozen=True, eq=False)
