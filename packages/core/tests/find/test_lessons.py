@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from convfind.device.target import Target
 from convfind.find.known import INDEX, SIBLINGS, Forecast
 from convfind.find.lessons import corrected, learn, well_known
 from convfind.problem import ConvProblem
 from convfind.runtime.session import Lessons
+from convfind.testing import MockSolver
 
 PROBLEM = ConvProblem.forward(x=(2, 4, 6, 6), w=(8, 4, 3, 3))
 NEXT = ConvProblem.forward(x=(2, 8, 5, 5), w=(16, 8, 1, 1))
@@ -119,3 +121,43 @@ def test_lessons_decide_about_who_ran_several_times_and_lately() -> None:
         learn(lessons, PROBLEM, forecasts(a=1.0, b=1.0, c=1.0), {"a": 1.0, "c": 1.0})
     assert well_known(lessons, NEXT) == {"a", "c"}, "b is given another chance"
     assert well_known(lessons, NEXT.with_direction("backward-data")) == set()
+
+
+def test_lessons_of_times_with_packing_say_nothing_of_those_without() -> None:
+    lessons, before = taught(9, a=1.0, b=2.0), forecasts(a=1.0, b=1.0)
+    assert corrected(lessons, NEXT, before, constant_weights=True) is before
+    assert well_known(lessons, NEXT, constant_weights=True) == set()
+    for _ in range(9):
+        learn(lessons, PROBLEM, before, {"a": 2.0, "b": 1.0}, constant_weights=True)
+    assert ratio(corrected(lessons, NEXT, before, constant_weights=True)) > 1.5
+    assert ratio(corrected(lessons, NEXT, before)) < 0.6
+    assert well_known(lessons, NEXT, constant_weights=True) == {"a", "b"}
+
+
+class Runner(MockSolver):
+    """Takes some microseconds, and expects a share of the device's peak."""
+
+    is_dynamic = True
+
+    def __init__(self, name: str, microseconds: int, index: float) -> None:
+        self.solver_id = name
+        self._microseconds = microseconds
+        self._index = index
+
+    @property
+    def microseconds(self) -> int:  # type: ignore[override]  # of each runner its own
+        return self._microseconds
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        return self._index
+
+
+def test_finds_with_constant_weights_have_lessons_of_their_own(bench: Any) -> None:
+    field = (Runner("fast", 50, 0.9), Runner("close", 52, 0.8))
+    handle = bench.open("mock-static", extra=field)
+    handle.find(PROBLEM)
+    before = dict(handle.session.lessons)
+    assert len(before) == 1
+    handle.find(NEXT, constant_weights=True)
+    assert {field: handle.session.lessons[field] for field in before} == before
+    assert len(handle.session.lessons) == 2

@@ -95,9 +95,10 @@ def known(problem: Problem, session: Session, solvers: Sequence[Solver], policy:
     if fallback is not Fallback.GEMM:
         sources.append(Source(INDEX, _INDEX, indices))
     forecasts = combined(sources)
-    better = corrected(session.lessons, problem, forecasts)
-    lessons = well_known(session.lessons, problem)
-    return Known(better, _best_plain(plain), failures, forecasts, lessons)
+    lessons, constant = session.lessons, policy.constant_weights
+    better = corrected(lessons, problem, forecasts, constant_weights=constant)
+    familiar = well_known(lessons, problem, constant_weights=constant)
+    return Known(better, _best_plain(plain), failures, forecasts, familiar)
 
 
 def _best_plain(plain: Mapping[str, float]) -> tuple[str, ...]:

@@ -45,8 +45,13 @@ def learn(
     problem: Problem,
     forecasts: Mapping[str, Forecast],
     times: Mapping[str, float],
+    *,
+    constant_weights: bool = False,
 ) -> None:
-    """Take note of the times in ms of a problem's solvers, which were forecast."""
+    """Take note of the times in ms of a problem's solvers, which were forecast.
+
+    Times with ``constant_weights``, which leave packing out, teach lessons of their own.
+    """
     if not _are_unsure(forecasts):
         return
     residuals = {
@@ -55,15 +60,19 @@ def learn(
         if solver in forecasts and time > 0
     }
     if len(residuals) > 1:
-        field = _field(problem)
+        field = _field(problem, constant_weights)
         lessons[field] = (*lessons.get(field, ())[1 - _MOST :], residuals)
 
 
 def corrected(
-    lessons: Lessons, problem: Problem, forecasts: Mapping[str, Forecast]
+    lessons: Lessons,
+    problem: Problem,
+    forecasts: Mapping[str, Forecast],
+    *,
+    constant_weights: bool = False,
 ) -> Mapping[str, Forecast]:
     """Return forecasts without the biases that lessons know, and with the errors that are left."""
-    rows = lessons.get(_field(problem))
+    rows = lessons.get(_field(problem, constant_weights))
     if not rows or not _are_unsure(forecasts):
         return forecasts
     known = _lessons(rows)
@@ -73,21 +82,24 @@ def corrected(
     }
 
 
-def well_known(lessons: Lessons, problem: Problem) -> frozenset[str]:
+def well_known(
+    lessons: Lessons, problem: Problem, *, constant_weights: bool = False
+) -> frozenset[str]:
     """Return the solvers about which lessons decide: of several problems, and of the latest ones.
 
     Others run as without lessons. So nobody is out for long by lessons of problems that this one
     does not resemble.
     """
-    rows = lessons.get(_field(problem), ())
+    rows = lessons.get(_field(problem, constant_weights), ())
     times = Counter(solver for row in rows for solver in row)
     latest = {solver for row in rows[-_FRESH:] for solver in row}
     return frozenset(solver for solver in latest if times[solver] >= _ENOUGH)
 
 
-def _field(problem: Problem) -> Hashable:
-    """Return what problems have in common whose forecasts err alike."""
-    return problem.kind, problem.reads, problem.writes, problem.operand(problem.writes[0]).dtype
+def _field(problem: Problem, constant_weights: bool) -> Hashable:
+    """Return what finds have in common whose forecasts err alike."""
+    dtype = problem.operand(problem.writes[0]).dtype
+    return problem.kind, problem.reads, problem.writes, dtype, constant_weights
 
 
 def _are_unsure(forecasts: Mapping[str, Forecast]) -> bool:

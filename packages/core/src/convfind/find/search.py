@@ -131,7 +131,8 @@ class Search:
             self._outcome.is_disturbed = are_disturbed(timed)
         # Forecasts are of default configs, and what other work did to times is no lesson.
         if not (self.policy.tune or self._outcome.is_disturbed):
-            learn(self.session.lessons, self.problem, forecasts, self._times)
+            lessons, constant = self.session.lessons, self.policy.constant_weights
+            learn(lessons, self.problem, forecasts, self._times, constant_weights=constant)
 
     def _measure_all(self, solvers: Sequence[Solver]) -> Mapping[str, Forecast]:
         """Compile and measure who can win, or everybody, as far as the budget goes.
