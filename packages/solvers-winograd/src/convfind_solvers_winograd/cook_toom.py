@@ -127,9 +127,13 @@ def cook_toom(m: int, r: int, points: Sequence[Fraction | int]) -> Transform:
     result = tuple(
         (*(point**i for point in values), last if i == m - 1 else Fraction(0)) for i in range(m)
     )
-    taps = tuple(
-        tuple(point**k / prod((point - other for other in rest), start=last) for k in range(r))
+    scales = [
+        prod((point - other for other in rest), start=last)
         for point, rest in zip(values, others, strict=True)
+    ]
+    taps = tuple(
+        tuple(point**k / scale for k in range(r))
+        for point, scale in zip(values, scales, strict=True)
     )
     data = tuple((*_polynomial(rest), Fraction(0)) for rest in others)
     infinity = tuple(last if k == r - 1 else Fraction(0) for k in range(r))
@@ -137,12 +141,16 @@ def cook_toom(m: int, r: int, points: Sequence[Fraction | int]) -> Transform:
 
 
 def _polynomial(roots: Sequence[Fraction]) -> tuple[Fraction, ...]:
-    """Coefficients, lowest first, of the product of (x - root)."""
-    coefficients = [Fraction(1)]
+    """Coefficients, lowest first, of the product of (x - root).
+
+    They are whole numbers over the product of the roots' denominators: fractions would take as long
+    as importing a package, at the start of each process that opens a device.
+    """
+    whole = [1]
     for root in roots:
-        shifted = [Fraction(0), *coefficients]
-        coefficients = [
-            high - root * low
-            for high, low in zip(shifted, [*coefficients, Fraction(0)], strict=True)
+        whole = [
+            root.denominator * high - root.numerator * low
+            for high, low in zip([0, *whole], [*whole, 0], strict=True)
         ]
-    return tuple(coefficients)
+    divisor = prod(root.denominator for root in roots)
+    return tuple(Fraction(one, divisor) for one in whole)
