@@ -35,6 +35,16 @@ def dense(net: Layers, x: Value) -> Value:
     return net.relu(net.norm(x))
 
 
+def lists(net: Layers, x: Value) -> Value:
+    """Return the same, spelled as PyTorch's models are: lists that grow."""
+    layers = [x]
+    for _ in range(3):
+        x = net.builder.add(Concat(1), *layers) if len(layers) > 1 else x
+        y = net.convolution(net.relu(net.norm(x)), 16, size=1)
+        layers.append(net.convolution(net.relu(net.norm(y)), 32))
+    return net.relu(net.norm(net.builder.add(Concat(1), *layers)))
+
+
 def whole(net: Layers, x: Value) -> Value:
     """Return an output whose pieces are computed in the caller's memory."""
     return net.builder.add(Concat(1), net.convolution(x, 32), net.convolution(x, 64, size=1))
@@ -55,7 +65,8 @@ def copied_pieces(plan: Plan) -> list[int]:
 
 # How many pieces are copied where kernels store pixels apart; channels first all are.
 @pytest.mark.parametrize(
-    ("make", "copies", "all_copies"), [(fire, [], [2]), (dense, [1], [2, 2, 2]), (whole, [], [2])]
+    ("make", "copies", "all_copies"),
+    [(fire, [], [2]), (dense, [1], [2, 2, 2]), (lists, [1], [2, 2, 2]), (whole, [], [2])],
 )
 @pytest.mark.parametrize("last", [True, False])
 def test_pieces_are_computed_where_they_belong(

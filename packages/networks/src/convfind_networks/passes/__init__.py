@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from convfind_networks.graph import Graph
 from convfind_networks.passes.canonical import canonicalize
+from convfind_networks.passes.concatenations import share_beginnings
 from convfind_networks.passes.constants import fold_constants
 from convfind_networks.passes.dead_code import remove_dead_code
 from convfind_networks.passes.duplicates import merge_duplicates
@@ -27,6 +28,7 @@ __all__ = [
     "recognize_activations",
     "remove_dead_code",
     "remove_identities",
+    "share_beginnings",
 ]
 
 #: In the order in which each one finds most to do.
@@ -41,6 +43,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     fold_scales,
     fuse_epilogues,
     remove_dead_code,
+    share_beginnings,
 )
 
 
