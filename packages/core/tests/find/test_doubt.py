@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from convfind.checking.measuring import are_disturbed
+from convfind.checking.disturbance import Disturbance, is_disturbed
 from convfind.find.decision import Action, decide
 from convfind.find.result import FindOrigin
 from convfind.find.solution import TimeOrigin
@@ -132,15 +132,40 @@ def test_one_line_says_so(
         assert all("beside other work" in one for one in said)
 
 
+def test_a_find_next_to_disturbed_ones_is_in_doubt_too(bench: Any, problem: ConvProblem) -> None:
+    handle = bench.open("mock-static", extra=(GOOD, OTHER))
+    for size in range(3, 6):
+        disturb(bench, busy)
+        handle.find(problem.with_batch(size))
+    disturb(bench, quiet)
+    assert handle.find(problem).is_in_doubt
+    assert (
+        not bench.open("mock-static", extra=(GOOD, OTHER)).find(problem.with_batch(9)).is_in_doubt
+    )
+
+
 def test_samples_are_compared_with_the_fastest_of_the_same_candidate() -> None:
-    assert not are_disturbed([[1.0, 1.1, 1.2], [4.0, 4.1, 4.4]])
-    assert are_disturbed([[1.0, 1.6, 1.7], [4.0, 4.1, 6.4]])
-    assert not are_disturbed([[1.0, 1.4, 1.7], [4.0, 4.1, 5.9]])
+    assert Disturbance.of([[1.0, 1.1, 1.2], [4.0, 4.1, 4.4]]) == (0, 4)
+    assert Disturbance.of([[1.0, 1.6, 1.7], [4.0, 4.1, 6.4]]) == (3, 4)
+    assert Disturbance.of([[1.0, 1.4, 1.7], [], [4.0, 4.1, 5.9], [3.0]]) == (1, 4)
+    assert Disturbance.of([[0.05, 9.0, 9.0, 9.0, 9.0]]) == (0, 0), "short runs scatter"
+    assert Disturbance.of([]) == (0, 0)
 
 
-def test_a_few_samples_and_short_runs_say_nothing() -> None:
-    assert not are_disturbed([])
-    assert not are_disturbed([[], [1.0]])
-    assert not are_disturbed([[1.0, 9.0, 9.0, 9.0]])
-    assert are_disturbed([[1.0, 9.0, 9.0, 9.0, 9.0]])
-    assert not are_disturbed([[0.05, 9.0, 9.0, 9.0, 9.0]])
+@pytest.mark.parametrize(
+    ("latest", "is_much"),
+    [
+        ([(2, 4)], True),
+        ([(3, 3)], False),  # too few samples to say so
+        ([(2, 5)], False),
+        ([(0, 0)], False),
+        ([(6, 12), (0, 4)], True),  # of the latest together
+        ([(6, 12), (0, 3)], False),
+        ([(6, 12), (0, 8)], False),
+        ([(0, 40), (2, 4)], True),
+    ],
+)
+def test_so_many_slow_samples_put_a_race_in_doubt(
+    latest: list[tuple[int, int]], is_much: bool
+) -> None:
+    assert is_disturbed([Disturbance(*one) for one in latest]) is is_much

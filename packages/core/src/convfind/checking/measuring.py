@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -69,10 +69,6 @@ RACE_LOSS = 0.0025
 #: Times the seconds that rounds have elsewhere: what easy finals leave, hard ones get.
 RACE_PATIENCE = 2.0
 QUICK = Sampling(samples=24, seconds=0.04, final_seconds=0.1)
-#: Samples so many times as slow as the fastest of their candidate met other work. A race in which
-#: they are more than this share was decided by chance, if there were samples enough to say so and
-#: candidates took longer than launches alone scatter, in ms. How they were chosen: ADR 0052.
-_DISTURBED, _TOO_MANY, _ENOUGH, _SHORT = 1.5, 0.4, 4, 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,25 +176,6 @@ def measure_finalists(
         return None
     own = rounds[1:] if before else rounds
     return [Measurement(samples) for samples in _without_drift(own, racing, len(finalists))]
-
-
-def are_disturbed(candidates: Iterable[Sequence[float]]) -> bool:
-    """Return whether other work on the machine may have decided which candidate was fastest.
-
-    Samples of one candidate are compared with its fastest alone, so that it does not matter how
-    far apart candidates are.
-
-    Args:
-        candidates: for each candidate the ms of runs that were only timed; checked runs are slow
-            by themselves.
-    """
-    slow = count = 0
-    for samples in candidates:
-        least = min(samples, default=0.0)
-        if least >= _SHORT:
-            count += len(samples) - 1
-            slow += sum(one > _DISTURBED * least for one in samples)
-    return count >= _ENOUGH and slow > _TOO_MANY * count
 
 
 def expected_saving(behind: float, error: float) -> float:

@@ -7,13 +7,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, as_completed
 from typing import Any, TypeGuard
 
-from convfind.checking.measuring import (
-    QUICK,
-    USUAL,
-    are_disturbed,
-    measure,
-    measure_briefly,
-)
+from convfind.checking.disturbance import Disturbance, is_disturbed
+from convfind.checking.measuring import QUICK, USUAL, measure, measure_briefly
 from convfind.device.target import DeviceKind
 from convfind.errors import DeviceError, KernelBuildError
 from convfind.find.bench import KNOWN, Bench, Candidate
@@ -127,8 +122,9 @@ class Search:
         self._tune_all()
         self._run_final()
         if self.policy.races:
-            timed = (trial.timed for trial in self._outcome.trials)
-            self._outcome.is_disturbed = are_disturbed(timed)
+            latest = self.session.disturbances
+            latest.append(Disturbance.of(trial.timed for trial in self._outcome.trials))
+            self._outcome.is_disturbed = is_disturbed(latest)
         # Forecasts are of default configs, and what other work did to times is no lesson.
         if not (self.policy.tune or self._outcome.is_disturbed):
             lessons, constant = self.session.lessons, self.policy.constant_weights

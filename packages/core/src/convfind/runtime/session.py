@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Hashable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from threading import RLock
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, TypeAlias, cast
+
+from convfind.checking.disturbance import LATEST, Disturbance
 
 if TYPE_CHECKING:
     from convfind.device.target import Target
@@ -44,6 +47,8 @@ class Session:
     favoured: dict[Problem, frozenset[str]] = field(default_factory=dict)
     #: How far forecasts were off in finds so far.
     lessons: Lessons = field(default_factory=dict)
+    #: How far other work on the machine disturbed the latest races.
+    disturbances: deque[Disturbance] = field(default_factory=lambda: deque(maxlen=LATEST))
     #: Whose find measures: those of several threads take turns, as one would disturb the other.
     turn: RLock = field(default_factory=RLock, repr=False, compare=False)
 
