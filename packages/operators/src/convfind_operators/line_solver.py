@@ -33,8 +33,11 @@ from convfind_operators.walk import View
 _LEAST_GROUP = 32
 #: Work-groups of a launch, which loop over what is beyond them.
 _MOST_GROUPS = 2**20
-#: Numbers of a line that a work-item of a GPU holds in registers.
-_MOST_HELD = 16
+#: Numbers of a line that a work-item of a GPU holds in registers: of one that its team shares, of a
+#: long one, whose team is a group, and of one that it has for itself.
+_MOST_HELD, _MOST_HELD_OF_LONG, _MOST_HELD_ALONE = 16, 64, 64
+#: Lines of so many more elements have the same program.
+_HELD_BY = 8
 #: Elements of a long line, for which a group is as large as it may be.
 _LONG, _LARGEST_GROUP = 2**14, 512
 #: Vectors of lanes that CPUs take at a time, of lines and in reductions: a page; and numbers in
@@ -142,12 +145,16 @@ def _launch(problem: Lines, operation: str, walk: LineWalk, target: Target) -> L
         if problem.gives_lines and arithmetic is ElementType.FLOAT32:
             macros |= streamed(y.dtype, rows * whole, target)
     elif walk.along:
-        team = _team(walk, arithmetic, target)
+        team = _team(walk, arithmetic, target, gives_lines=problem.gives_lines)
         macros |= team
         group = int(team["GROUP"])
         teams = group // int(team["TEAM"])
         sizes = (min(-(-rows // teams), _MOST_GROUPS) * group,), (group,)
     else:
+        if problem.gives_lines and arithmetic is ElementType.FLOAT32 and line <= _MOST_HELD_ALONE:
+            held = -(-line // _HELD_BY) * _HELD_BY
+            more_axes = len(walk.more.sizes)
+            macros |= {"TEAM": 1, "HELD": held, "WHOLE": held == line, "MORE_AXES": more_axes}
         sizes = grid(rows * length, target)
     arguments: list[Argument] = []
     for at, view in enumerate(walk.rows.views):
@@ -165,7 +172,9 @@ def _launch(problem: Lines, operation: str, walk: LineWalk, target: Target) -> L
     return Launch(kernel("lines", "operators_lines", target, macros), tuple(arguments), *sizes)
 
 
-def _team(walk: LineWalk, arithmetic: ElementType, target: Target) -> dict[str, int | str]:
+def _team(
+    walk: LineWalk, arithmetic: ElementType, target: Target, *, gives_lines: bool
+) -> dict[str, int | str]:
     """Return macros: how many work-items of a GPU share a line, and what they hold of it."""
     rows, length, line = walk.rows.rows, walk.rows.length, walk.more.elements
     group = min(GROUP, 1 << (target.max_work_group.bit_length() - 1))
@@ -181,23 +190,42 @@ def _team(walk: LineWalk, arithmetic: ElementType, target: Target) -> dict[str, 
             team *= 2
         held = -(-pieces // team)
         is_whole = length == held * team * four
-        return {"GROUP": group, "TEAM": team, "HELD": held, "FOUR": four, "WHOLE": is_whole}
+        return {
+            "GROUP": group,
+            "TEAM": team,
+            "HELD": held,
+            "FOUR": four,
+            "WHOLE": is_whole,
+            "MORE_AXES": 0,
+        }
     whole = line * length
-    # Work-items beyond the elements of a line would only wait. Where more of them share a long one,
-    # fewer lines are at work, which the cache then holds until they are read again.
-    widest = _LARGEST_GROUP if whole >= _LONG else GROUP
-    group = min(_power_of_two(target.max_work_group + 1) // 2, widest)
-    group = min(group, max(_LEAST_GROUP, _power_of_two(whole)))
-    is_flat = length < group and whole < 2**31
-    is_in_fours = four > 1 and not length % four
     # Views with one number for all lanes are not loaded in fours.
     pairs = zip(walk.rows.views, walk.more.views, strict=True)
     moving = tuple(more for row, more in pairs if row.steps[-1])
+    is_in_fours = four > 1 and not length % four and not _are_crooked(moving, four)
+    four = four if is_in_fours else 1
+    largest = _power_of_two(target.max_work_group + 1) // 2
+    if gives_lines and is_float and whole <= largest * _MOST_HELD_OF_LONG:
+        widest = min(largest, GROUP, max(_LEAST_GROUP, _power_of_two(whole // four)))
+        group = max(_power_of_two(-(-whole // _MOST_HELD_OF_LONG)), widest)
+        held = -(-whole // (group * four))
+        return {
+            "GROUP": group,
+            "TEAM": group,
+            "HELD": held,
+            "FOUR": four,
+            "WHOLE": whole == held * group * four,
+            "MORE_AXES": len(walk.more.sizes) if line > 1 else 0,
+        }
+    # Work-items beyond the elements of a line would only wait. Where more of them share a long one,
+    # fewer lines are at work, which the cache then holds until they are read again.
+    widest = _LARGEST_GROUP if whole >= _LONG else GROUP
+    group = min(largest, widest, max(_LEAST_GROUP, _power_of_two(whole)))
     return {
         "GROUP": group,
         "TEAM": group,
-        "FLAT": is_flat,
-        "FOUR": four if is_in_fours and not _are_crooked(moving, four) else 1,
+        "FLAT": length < group and whole < 2**31,
+        "FOUR": four,
         "MORE_AXES": len(walk.more.sizes),
     }
 

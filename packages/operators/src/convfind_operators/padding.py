@@ -9,6 +9,7 @@ from convfind.checking.borders import PadMode
 from convfind.device.target import Target
 from convfind.solver.recipe import Launch, i32, i64
 from convfind_operators.launching import (
+    GROUP,
     Division,
     arguments_of,
     grid,
@@ -23,8 +24,8 @@ from convfind_operators.launching import (
 from convfind_operators.pad import PadProblem
 from convfind_operators.walk import MOST_AXES, View, Walk
 
-#: Loads of a work-item on GPUs before its first store: of one element, and of several.
-_PARTS, _FEWER_PARTS = 8, 4
+#: Loads of a work-item on GPUs before its first store.
+_PARTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +101,18 @@ class Padding:
             "CF_ARITHMETIC": arithmetic.upper(),
             "OUTER": len(walk.sizes) - 1,
         }
-        division, count = Division.of(walk.rows, 1, target, walk.length), walk.rows
+        division, items = Division.of(walk.rows, 1, target, walk.length), walk.rows
         if vectors:
             macros |= streamed(y.dtype, walk.elements, target)
             sizes: tuple[tuple[int, ...], tuple[int, ...]] = (division.global_size, (1, 1))
         else:
-            group, four = grid(1, target)[1][0], self._neighbours()
-            count = walk.elements // four
-            parts = _PARTS if four == 1 else _FEWER_PARTS
-            parts = parts if count >= parts * group * target.compute_units else 1
-            macros |= {"PER_ITEM": parts, "GROUP": group, "INDEX": index_type(count), "FOUR": four}
-            sizes = grid(-(-count // parts), target)
+            four = self._neighbours()
+            fours = walk.length // four
+            is_worth = walk.rows * fours >= _PARTS * GROUP * target.compute_units
+            parts = min(_PARTS, walk.rows) if is_worth else 1
+            items = -(-walk.rows // parts) * fours
+            macros |= {"PER_ITEM": parts, "INDEX": index_type(items), "FOUR": four}
+            sizes = grid(items, target)
         missing = (0,) * (MOST_AXES - len(walk.sizes))
         arguments = (
             *arguments_of(x),
@@ -120,7 +122,8 @@ class Padding:
             *map(i32, (*self.begins[:-1], *missing)),
             *map(i32, (*self.ends[:-1], *missing)),
             *(i32(self.begins[-1]), i32(self.ends[-1])),
-            i64(count),
+            i32(walk.rows),
+            i64(items),
             i64(division.rows),
             number(self.value, arithmetic),
         )

@@ -28,7 +28,7 @@ _BUFFER, _SLACK = 4096, 2 * VECTOR
 _LEAST_WINDOWS = 4
 #: Windows below each other that a work-item of a GPU may have, the loads that it may spell out, and
 #: the work-items that a core needs.
-_STRIPS, _MOST_LOADS, _BUSY = (4, 2), 64, 2048
+_STRIP, _MOST_LOADS, _BUSY = 2, 64, 2048
 #: Results of a work-item of a GPU at a time, whose registers leave room for others.
 _MOST_KEPT = 16
 _LARGEST_AXIS = 2**30
@@ -162,17 +162,11 @@ def _strips(problem: PoolingProblem, target: Target) -> Launch | None:
     def items(strip: int) -> int:
         return y.elements // rows // four * -(-rows // strip)
 
-    strips = [
-        strip
-        for strip in _STRIPS
-        if strip <= rows
-        and strip * four <= _MOST_KEPT
-        and loads(strip) <= _MOST_LOADS
-        and items(strip) >= target.compute_units * _BUSY
-    ]
-    strip = max(strips, default=1)
-    if loads(strip) > _MOST_LOADS:
+    if loads(1) > _MOST_LOADS:
         return None
+    is_worth = rows >= _STRIP and items(_STRIP) >= target.compute_units * _BUSY
+    is_small = _STRIP * four <= _MOST_KEPT and loads(_STRIP) <= _MOST_LOADS
+    strip = _STRIP if is_worth and is_small else 1
     macros = {
         **_macros(problem, target),
         **_known(window),
@@ -181,6 +175,8 @@ def _strips(problem: PoolingProblem, target: Target) -> Launch | None:
         "STRIP": strip,
         "INDEX": index_type(items(strip)),
     }
+    if four > 1 and not is_last and _is_aligned(problem, four):
+        macros |= {"ALIGNED": 1, "PAD_W": window.padding[2]}
     return Launch(
         kernel("pooling_strips", "operators_pooling_strips", target, macros),
         (
@@ -198,19 +194,28 @@ def _neighbours(problem: PoolingProblem, *, is_last: bool) -> int:
     x, y = problem.operand("x"), problem.result
     if problem.dtype not in IN_FOURS or not (is_last or x.strides[-1] == y.strides[-1] == 1):
         return 1
-    # Channels are loaded at a time, too; columns one by one, as windows do not begin at multiples.
-    inner, moved = (1, (x, y)) if is_last else (len(y.shape) - 1, (y,))
-    places = [
-        y.shape[inner],
-        *(
-            step
-            for one in moved
-            for axis, step in enumerate(one.strides)
-            if axis != inner and one.shape[axis] > 1
-        ),
-    ]
-    counts = (8, 4, 1) if is_last and problem.dtype.size == 2 else (4, 1)
+    inner = 1 if is_last else len(y.shape) - 1
+    # Columns of x are loaded at a time only where that is of use.
+    places = [y.shape[inner], *_steps_beside(y, inner), *(_steps_beside(x, 1) if is_last else ())]
+    is_eight = problem.dtype.size == 2 and (is_last or _is_aligned(problem, 8))
+    counts = (8, 4, 1) if is_eight else (4, 1)
     return next(count for count in counts if not any(place % count for place in places))
+
+
+def _is_aligned(problem: PoolingProblem, four: int) -> bool:
+    """Return whether rows of x are so many columns at a time, each of which is inside or beside."""
+    x = problem.operand("x")
+    axis = len(x.shape) - 1
+    return not any(place % four for place in (x.shape[axis], *_steps_beside(x, axis)))
+
+
+def _steps_beside(operand: Operand, inner: int) -> tuple[int, ...]:
+    """Return the steps of the other axes, as far as they are met."""
+    return tuple(
+        step
+        for axis, step in enumerate(operand.strides)
+        if axis != inner and operand.shape[axis] > 1
+    )
 
 
 def _known(window: Window) -> dict[str, str | int]:

@@ -27,7 +27,9 @@ from convfind_operators.walk import View, Walk
 
 _MOST_AXES, _MOST_TAPS = 3, 32
 #: Rows that share weights at most, if so many work-items are left for a core.
-_MOST_ROWS, _ITEMS_PER_UNIT = 32, 4096
+_MOST_ROWS, _ITEMS_PER_UNIT = 64, 4096
+#: Elements that a work-item of a GPU loads before it stores the first that is made of them.
+_AT_ONCE = 32
 #: Columns of y that CPUs compute at a time, and of x in private memory, some of them beside those.
 _CHUNK, _BUFFER, _BESIDE = 256, 4096, 16
 _ROUNDINGS = {
@@ -68,6 +70,9 @@ class ResizeSolver(OperatorSolver):
             four = _neighbours(problem, walk) if arithmetic is ElementType.FLOAT32 else 1
             macros |= {"FOUR": four, "WHOLE": not walk.length % four, "SINGLE": walk.length == 1}
             lanes = -(-walk.length // four)
+            at_once = math.prod(map(problem.taps, problem.axes)) * four
+            if not has_vectors(target):
+                macros["PARTS"] = max(_AT_ONCE // at_once, 1)
         share = _share(positions * lanes, walk.rows, target)
         every = positions * lanes * -(-walk.rows // share)
         macros["INDEX"] = index_type(every)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Self
 
@@ -19,8 +20,9 @@ from convfind_operators.launching import (
 )
 from convfind_operators.walk import Walk
 
-#: Elements of a tile on GPUs, along each side of a square one, and work-groups of a launch.
-_AREA, _SIDE, _MOST_GROUPS = 1024, 32, 2**20
+#: Elements of a tile on GPUs, and of one of pairs where so many work-groups are left for a core;
+#: loads of a work-item, and work-groups of a launch, at most.
+_AREA, _LARGE_AREA, _GROUPS_PER_UNIT, _MOST_LOADS, _MOST_GROUPS = 1024, 4096, 8, 16, 2**20
 #: Fewer neighbours in x are not worth a tile.
 _LEAST_NEIGHBOURS = 8
 
@@ -55,14 +57,22 @@ class Transposition:
         """Return the launch."""
         x, y = self.rows.views
         vectors = has_vectors(target)
-        # A tile of a few channels is as much longer along the image.
-        tile = VECTOR if vectors else min(_SIDE, 1 << (self.rows.length - 1).bit_length())
-        along = VECTOR if vectors else _AREA // tile
-        group = min(GROUP, target.max_work_group // _SIDE * _SIDE)
+        group, pair = 1, 1
+        tile = along = VECTOR
+        if not vectors:
+            group = 1 << (min(GROUP, target.max_work_group).bit_length() - 1)
+            pair = self._pair()
+            elements = self.rows.elements * self.neighbours
+            is_large = (
+                pair > 1 and elements >= _LARGE_AREA * _GROUPS_PER_UNIT * target.compute_units
+            )
+            area = min(_LARGE_AREA if is_large else _AREA, group * pair * _MOST_LOADS)
+            # A tile of a few channels is as much longer along the image.
+            tile = min(math.isqrt(area), 1 << (self.rows.length - 1).bit_length())
+            along = area // tile
         macros: dict[str, int | str] = {
             "BYTES": x.dtype.size,
             "OUTER": len(self.rows.sizes) - 1,
-            **({} if vectors else {"GROUP": group, "TILE_A": along, "TILE_B": tile}),
         }
         strips = -(-self.rows.length // tile)
         every = self.rows.rows * strips
@@ -72,6 +82,7 @@ class Transposition:
         if vectors:
             sizes: tuple[tuple[int, ...], tuple[int, ...]] = (division.global_size, (1, 1))
         else:
+            macros |= {"GROUP": group, "TILE_A": along, "TILE_B": tile, "PAIR": pair}
             sizes = (min(tiles, _MOST_GROUPS) * group,), (group,)
         arguments = (
             *arguments_of(x),
@@ -85,3 +96,13 @@ class Transposition:
             i64(division.rows),
         )
         return Launch(kernel("transpose", "operators_transpose", target, macros), arguments, *sizes)
+
+    def _pair(self) -> int:
+        """Return how many neighbours GPUs load and store at a time: two of two bytes, or one."""
+        x, y = self.rows.views
+        places = (
+            *(self.neighbours, self.rows.length, self.step),
+            *(x.start, *x.steps),
+            *(y.start, *y.steps[:-1]),
+        )
+        return 2 if x.dtype.size == 2 and not any(place % 2 for place in places) else 1

@@ -94,8 +94,8 @@
   CF_UNROLL                                                                                 \
   for (int part = 0; part < HELD; ++part)                                                   \
     CF_UNROLL                                                                               \
-    for (int e = 0, i = (part * TEAM + LANE) * FOUR; e < FOUR; ++e, ++i)                    \
-      if (WHOLE || i < length)
+    for (int e = 0, flat = (part * TEAM + LANE) * FOUR; e < FOUR; ++e, ++flat)              \
+      if (WHOLE || flat < ALL_OF_LINE)
 #define LEFT
 #define ELEMENT(rest) held[part * FOUR + e]
 #elif FOUR > 1 && FLAT
@@ -148,15 +148,32 @@
 #ifndef ELEMENT
 #define ELEMENT(rest) LOADED(x, X_TYPE, X_IS, rest)
 #endif
-#if HELD || FOUR > 1
+#if HELD
+// Where an element of a line lies, by its number in the line.
+#if ALONG
+#define ALL_OF_LINE (MORE_AXES ? length * more_0 * more_1 * more_2 : length)
+#define PLACE(flat)                                                                      \
+  const int i = MORE_AXES ? (flat) % length : (flat), m = MORE_AXES ? (flat) / length : 0; \
+  IN_MORE
+#else
+#define ALL_OF_LINE (more_0 * more_1 * more_2)
+#define PLACE(flat)    \
+  const int m = (flat); \
+  IN_MORE
+#endif
+#define IN_MORE                                                                             \
+  const int m0 = MORE_AXES > 1 ? m % more_0 : m, m1 = MORE_AXES > 1 ? m / more_0 % more_1 : 0, \
+            m2 = MORE_AXES > 2 ? m / more_0 / more_1 : 0;
+#define PLACED(t, step) (at_##t + m0 * t##_m0 + m1 * t##_m1 + m2 * t##_m2 + i * (step))
 #define X_STEP (X_IS == 1 ? 1 : x_step)
 #define Y_STEP (Y_IS == 1 ? 1 : y_step)
-#define HELD_LEFT (WHOLE ? FOUR : length - begin)
-#define HOLD                                                                                                \
-  CF_UNROLL                                                                                                 \
-  for (int part = 0; part < HELD; ++part) {                                                                 \
-    const int begin = (part * TEAM + LANE) * FOUR;                                                          \
-    LOAD_FIRST(X_TYPE, (held + part * FOUR), at_x + (WHOLE || begin < length ? begin : 0) * X_STEP, HELD_LEFT, 0); \
+#define HELD_LEFT (WHOLE ? FOUR : ALL_OF_LINE - begin)
+#define HOLD                                                                                         \
+  CF_UNROLL                                                                                          \
+  for (int part = 0; part < HELD; ++part) {                                                          \
+    const int begin = (part * TEAM + LANE) * FOUR;                                                   \
+    PLACE(WHOLE || begin < ALL_OF_LINE ? begin : 0)                                                  \
+    LOAD_FIRST(X_TYPE, (held + part * FOUR), PLACED(x, X_STEP), HELD_LEFT, 0);                       \
   }
 // Declares what neighbours of a part are multiplied by, or what is added, where that lies as they do.
 #if SCALED && SCALE_IS == 1
@@ -171,7 +188,7 @@
 #endif
 #define OF_PART(t, array) \
   NUMBER array[FOUR];     \
-  LOAD_FIRST(X_TYPE, array, at_##t + (WHOLE || begin < length ? begin : 0), HELD_LEFT, 0);
+  LOAD_FIRST(X_TYPE, array, PLACED(t, 1), HELD_LEFT, 0);
 #endif
 // Declares `result`: what `what` of `element` comes to, of all elements of a line, in all lanes; `rest` stands for elements
 // beyond the line's end. The first part of a strip has to wait for all of them.
@@ -208,16 +225,24 @@
 #if !ALONG
 #define FOLD(result, how)
 #elif WIDTH == 1
-// Of a team: sixteen of it fold all numbers, then each folds those sixteen.
+// Of a team: sixteen of it fold all numbers, of a large one what 128 have folded, then each folds those sixteen.
 #define FOLD(result, how)                                                                          \
   if (TEAM > 1) {                                                                                  \
     CF_LOCAL_PTR NUMBER *const of_team = parts + (int)CF_LOCAL_ID(0) / TEAM * TEAM;                \
     CF_BARRIER();                                                                                  \
     of_team[LANE] = result;                                                                        \
     CF_BARRIER();                                                                                  \
+    if (TEAM > 256) {                                                                              \
+      if (LANE < 128) {                                                                            \
+        for (int other = LANE + 128; other < TEAM; other += 128) result = OF_##how(result, of_team[other]); \
+        of_team[LANE] = result;                                                                    \
+      }                                                                                            \
+      CF_BARRIER();                                                                                \
+    }                                                                                              \
     if (TEAM > 16) {                                                                               \
       if (LANE < 16) {                                                                             \
-        for (int other = LANE + 16; other < TEAM; other += 16) result = OF_##how(result, of_team[other]); \
+        for (int other = LANE + 16; other < (TEAM > 256 ? 128 : TEAM); other += 16) \
+          result = OF_##how(result, of_team[other]); \
         of_team[LANE] = result;                                                                    \
       }                                                                                            \
       CF_BARRIER();                                                                                \
@@ -390,17 +415,18 @@ CF_KERNEL IN_GROUPS void operators_lines(CF_GLOBAL const CF_TYPE(X_TYPE) *x, STE
 #if HELD && defined(LINES)
       CF_UNROLL
       for (int part = 0; part < HELD; ++part) {
-        const int m0 = 0, m1 = 0, m2 = 0, left = 1, begin = (part * TEAM + LANE) * FOUR;
+        const int left = 1, begin = (part * TEAM + LANE) * FOUR;
+        PLACE(WHOLE || begin < ALL_OF_LINE ? begin : 0)
         NUMBER values[FOUR];
         SCALES_OF_PART
         BIASES_OF_PART
         CF_UNROLL
         for (int e = 0; e < FOUR; ++e) {
-          const int i = WHOLE || begin + e < length ? begin + e : length - 1;
           const NUMBER element = held[part * FOUR + e];
           values[e] = MOVED(MULTIPLIED(OPERATION_JOINED(RESULT_OF_, OPERATION)));
         }
-        if (index < all && (WHOLE || begin < length)) STORE_FIRST(Y_TYPE, at_y + begin * Y_STEP, values, HELD_LEFT);
+        if ((!ALONG || index < all) && (WHOLE || begin < ALL_OF_LINE))
+          STORE_FIRST(Y_TYPE, PLACED(y, Y_STEP), values, HELD_LEFT);
       }
 #elif defined(LINES) && FOUR > 1
       NUMBER values[FOUR];

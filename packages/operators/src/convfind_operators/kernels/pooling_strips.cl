@@ -44,6 +44,14 @@
 
 CF_INLINE int within(const int at, const int size) { return at < 0 ? 0 : at >= size ? size - 1 : at; }
 
+#ifndef ALIGNED
+#define ALIGNED 0  // 1: rows of x are FOUR columns at a time, each inside or beside; PAD_W: the window's padding
+#endif
+#if ALIGNED  // blocks of FOUR columns that the windows meet
+#define FIRST_BLOCK (-((PAD_W + FOUR - 1) / FOUR))
+#define LAST_BLOCK ((SPAN - 1 - PAD_W + FOUR) / FOUR - 1)
+#endif
+
 #if CHANNELS_LAST
 #define SPAN TAPS_W  // places along a row that the windows meet, and the column of each
 #define COLUMN(k) ((k) * GAP_W)
@@ -54,6 +62,14 @@ CF_INLINE int within(const int at, const int size) { return at < 0 ? 0 : at >= s
 // Where neighbouring work-items have the same column, few of them are beside one that meets the padding.
 #define SPLIT (CHANNELS_LAST && AVERAGE)
 #define LAST_COLUMN COLUMN(SPAN - 1)
+
+// Whether a window meets the column at k of those that all may meet.
+CF_INLINE int is_column_met(const int k) {
+  int is_met = 0;
+  CF_UNROLL
+  for (int e = 0; e < FOUR; ++e) is_met |= k < SPAN && IS_IN(k, e, STRIDE_W, GAP_W, TAPS_W);
+  return is_met;
+}
 
 // Keeps what windows have of a plane. Without `inside`, which is known when this is compiled, some of it lies in the padding: it
 // is read at the border, and then does not count, so that no load waits for a branch.
@@ -87,16 +103,31 @@ CF_INLINE void keep(NUMBER (*kept)[FOUR], CF_GLOBAL const CF_TYPE(DTYPE) *plane,
       }
 #else
       NUMBER line[SPAN];
+#if ALIGNED
       CF_UNROLL
-      for (int k = 0; k < SPAN; ++k) {
-        int is_read = 0;
+      for (int block = FIRST_BLOCK; block <= LAST_BLOCK; ++block) {
+        const int column = w + PAD_W + block * FOUR, is_inside_row = has_row && column >= 0 && column < x_w;
+        CF_GLOBAL const CF_TYPE(DTYPE) *const first = row + (is_inside_row ? column : 0);
+        NUMBER next[FOUR];
+        int met = 0;
         CF_UNROLL
-        for (int e = 0; e < FOUR; ++e) is_read |= IS_IN(k, e, STRIDE_W, GAP_W, TAPS_W);
-        if (is_read) {
+        for (int e = 0; e < FOUR; ++e) met += is_column_met(PAD_W + block * FOUR + e);
+        if (2 * met >= FOUR) LOAD_FOUR(DTYPE, next, first);
+        CF_UNROLL
+        for (int e = 0; e < FOUR; ++e)
+          if (is_column_met(PAD_W + block * FOUR + e)) {
+            if (2 * met < FOUR) next[e] = LOAD(DTYPE, first + e);
+            line[PAD_W + block * FOUR + e] = is_inside_row ? next[e] : (NUMBER)(NOTHING);
+          }
+      }
+#else
+      CF_UNROLL
+      for (int k = 0; k < SPAN; ++k)
+        if (is_column_met(k)) {
           const NUMBER next = LOAD(DTYPE, row + columns[k]);
           line[k] = has_row && has_column[k] ? next : (NUMBER)(NOTHING);
         }
-      }
+#endif
       CF_UNROLL
       for (int e = 0; e < FOUR; ++e) {
         of_row[e] = line[e * STRIDE_W];
@@ -158,17 +189,21 @@ CF_KERNEL void operators_pooling_strips(CF_GLOBAL const CF_TYPE(DTYPE) *x, CF_GL
     }
     CF_GLOBAL CF_TYPE(DTYPE) *const to =
         y + n * y_step_n + c * y_step_c + out_d * y_step_d + first_h * y_step_h + out_w * y_step_w;
+#if AVERAGE
+    const int deep = COUNTED(d, d);
+    int across[FOUR];  // elements along a row that count for a window
+    for (int e = 0; e < FOUR; ++e) across[e] = e == 0 || !CHANNELS_LAST ? COUNTED(w, w + e * STRIDE_W) : across[0];
+#endif
     CF_UNROLL
     for (int o = 0; o < STRIP; ++o)
       if (first_h + o < y_h) {
 #if AVERAGE
-        const int counted = COUNTED(d, d) * COUNTED(h, h + o * STRIDE_H) * COUNTED(w, w);
-        const NUMBER count = divisor != 0 ? divisor : counted;
+        const int planes = deep * COUNTED(h, h + o * STRIDE_H);
+        const NUMBER count = divisor != 0 ? divisor : planes * across[0];
         if (CHANNELS_LAST || FOUR == 1 || is_inside || divisor != 0) {
           MEANS_OF(kept[o], count)
         } else {
-          const int planes = COUNTED(d, d) * COUNTED(h, h + o * STRIDE_H);
-          for (int e = 0; e < FOUR; ++e) kept[o][e] = kept[o][e] / (NUMBER)(planes * COUNTED(w, w + e * STRIDE_W));
+          for (int e = 0; e < FOUR; ++e) kept[o][e] = kept[o][e] / (NUMBER)(planes * across[e]);
         }
 #endif
         STORE_FOUR(DTYPE, to + o * y_step_h, kept[o]);

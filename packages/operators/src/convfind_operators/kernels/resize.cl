@@ -14,17 +14,20 @@
 #ifndef INDEX
 #define INDEX CF_LONG  // counts FOURs of y in some rows, and what a launch has beyond them: CF_UINT where it can
 #endif
-#if WIDTH == 1
-#define ARRAY(name) NUMBER name[FOUR]
-#define LOAD_TAP(array, pointer) LOAD_FIRST(DTYPE, array, pointer, left, 0)
-#define STORE_SUM(pointer, array) STORE_FIRST(DTYPE, pointer, array, left)
-#define EACH_OF_FOUR for (int e = 0; e < FOUR; ++e)
-#else
-#define ARRAY(name) VALUE name[1]
-#define LOAD_TAP(array, pointer) ((array)[0] = LOAD_STEPPED(DTYPE, pointer, 1, 1, left))
-#define STORE_SUM(pointer, array) STORE_STEPPED(DTYPE, pointer, 1, 1, left, (array)[0])
-#define EACH_OF_FOUR for (int e = 0; e < 1; ++e)
+#ifndef PARTS
+#define PARTS 1  // rows whose elements are all loaded before the first is stored, where rows share weights
 #endif
+#define ALL_TAPS (TAPS_D * TAPS_H * TAPS_W)
+#define TAP ((a * TAPS_H + b) * TAPS_W + c)
+#define PLACE_OF_TAP (d_at[a] + h_at[b] + w_at[c])
+#define WEIGHT_OF_TAP (d_weights[a] * h_weights[b] * w_weights[c])
+#define FOR_TAPS                        \
+  UNROLL_TAPS                           \
+  for (int a = 0; a < TAPS_D; ++a)      \
+    UNROLL_TAPS                         \
+    for (int b = 0; b < TAPS_H; ++b)    \
+      UNROLL_TAPS                       \
+      for (int c = 0; c < TAPS_W; ++c)
 
 // all: positions, lanes of FOUR and parts of the rows, of which each has `share`; rows: all of them.
 CF_KERNEL void operators_resize(CF_GLOBAL const CF_TYPE(DTYPE) *x, STEPS(x), CF_GLOBAL CF_TYPE(DTYPE) *y, STEPS(y),
@@ -52,40 +55,67 @@ CF_KERNEL void operators_resize(CF_GLOBAL const CF_TYPE(DTYPE) *x, STEPS(x), CF_
     const int outside_d = FOUND(3, d, TAPS_D, to_d), outside_h = FOUND(2, h, TAPS_H, to_h), outside_w = FOUND(1, w, TAPS_W, to_w);
     const int is_outside = outside_d || outside_h || outside_w;
     const CF_LONG place = to_d * d_y + to_h * h_y + to_w * w_y;
-    for (int number = begin; number < begin + share && number < rows; ++number) {
+    const int end = min(begin + share, rows);
+#if WIDTH == 1
+    for (int number = begin; number < end; number += PARTS) {
+#if PARTS > 1
+      NUMBER taps[PARTS][ALL_TAPS][FOUR];
+      CF_UNROLL
+      for (int part = 0; part < PARTS; ++part) {
+        // The last is read again where there are no more.
+        const Row row = ROW_OF(min(number + part, end - 1));
+        CF_GLOBAL const CF_TYPE(DTYPE) *const from = x + ROW_START(x, row) + i;
+        FOR_TAPS LOAD_FIRST(DTYPE, taps[part][TAP], from + PLACE_OF_TAP, left, 0);
+      }
+#define LOAD_TAP
+#define OF_TAP taps[part][TAP]
+#else
+#define LOAD_TAP   \
+  NUMBER tap[FOUR]; \
+  LOAD_FIRST(DTYPE, tap, x + ROW_START(x, row) + i + PLACE_OF_TAP, left, 0);
+#define OF_TAP tap
+#endif
+      CF_UNROLL
+      for (int part = 0; part < PARTS; ++part) {
+        const Row row = ROW_OF(min(number + part, end - 1));
+        NUMBER sums[FOUR];
+        for (int e = 0; e < FOUR; ++e) sums[e] = 0;
+        FOR_TAPS {
+          LOAD_TAP
+#if INTERPOLATION == 0
+          for (int e = 0; e < FOUR; ++e) sums[e] = OF_TAP[e];
+#else
+          const NUMBER weight = WEIGHT_OF_TAP;
+          // Infinity is not multiplied by zero.
+          for (int e = 0; e < FOUR; ++e) sums[e] += weight == 0 ? 0 : weight * OF_TAP[e];
+#endif
+        }
+        if (is_outside)
+          for (int e = 0; e < FOUR; ++e) sums[e] = outside;
+        if (number + part < end) STORE_FIRST(DTYPE, y + ROW_START(y, row) + place + i, sums, left);
+      }
+    }
+#else
+    for (int number = begin; number < end; ++number) {
       const Row row = ROW_OF(number);
       CF_GLOBAL const CF_TYPE(DTYPE) *const from = x + ROW_START(x, row);
       CF_GLOBAL CF_TYPE(DTYPE) *const to = y + ROW_START(y, row) + place;
-#if WIDTH > 1
       for (int i = 0; i < length; i += WIDTH) {
         const int left = min(length - i, WIDTH);
-#else
-      {
-#endif
-        ARRAY(sums);
 #if INTERPOLATION == 0
-        LOAD_TAP(sums, from + d_at[0] + h_at[0] + w_at[0] + i);
+        VALUE sum = LOAD_STEPPED(DTYPE, from + d_at[0] + h_at[0] + w_at[0] + i, 1, 1, left);
 #else
-        EACH_OF_FOUR sums[e] = EACH(0);
-        UNROLL_TAPS
-        for (int a = 0; a < TAPS_D; ++a)
-          UNROLL_TAPS
-          for (int b = 0; b < TAPS_H; ++b)
-            UNROLL_TAPS
-            for (int c = 0; c < TAPS_W; ++c) {
-              const NUMBER weight = d_weights[a] * h_weights[b] * w_weights[c];
-#if WIDTH > 1
-              if (weight == 0) continue;
+        VALUE sum = EACH(0);
+        FOR_TAPS {
+          const NUMBER weight = WEIGHT_OF_TAP;
+          if (weight == 0) continue;  // not to multiply infinity by it
+          sum += EACH(weight) * LOAD_STEPPED(DTYPE, from + PLACE_OF_TAP + i, 1, 1, left);
+        }
 #endif
-              ARRAY(taps);
-              LOAD_TAP(taps, from + d_at[a] + h_at[b] + w_at[c] + i);
-              // Infinity is not multiplied by zero.
-              EACH_OF_FOUR sums[e] += weight == 0 ? EACH(0) : EACH(weight) * taps[e];
-            }
-#endif
-        if (is_outside) EACH_OF_FOUR sums[e] = EACH(outside);
-        STORE_SUM(to + i, sums);
+        if (is_outside) sum = EACH(outside);
+        STORE_STEPPED(DTYPE, to + i, 1, 1, left, sum);
       }
     }
+#endif
   }
 }

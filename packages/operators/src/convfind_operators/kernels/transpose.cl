@@ -1,8 +1,8 @@
 // operators-copy: y = x where neighbours in x and neighbours in y lie along different axes, in tiles.
 //
 // `a` is the axis of neighbours in x, `b` that of neighbours in y; both have steps in the other tensor, and the rows' axes
-// are those outside. On CPUs a tile of 16 x 16 is transposed in registers; on GPUs a work-group takes 1024 elements
-// through local memory, as square as `b` is long, so that both tensors are met in order.
+// are those outside. On CPUs a tile of 16 x 16 is transposed in registers; on GPUs a work-group takes a tile
+// of them through local memory, as square as `b` is long, so that both tensors are met in order.
 #include "walk.h"
 
 #ifndef BYTES
@@ -18,9 +18,13 @@
 #define GROUP 256  // work-items of a group on GPUs: a multiple of 32
 #endif
 #ifndef TILE_A
-#define TILE_A 32  // elements of a tile along both axes on GPUs: powers of two, TILE_B at most 32
+#define TILE_A 32  // elements of a tile along both axes on GPUs: powers of two
 #define TILE_B 32
 #endif
+#ifndef PAIR
+#define PAIR 1  // 2: neighbours of two bytes are loaded and stored in pairs, which begin at multiples of four bytes
+#endif
+#define SHARE (TILE_A * TILE_B / (GROUP * PAIR))  // of a work-item
 
 #define ELEMENT CF_JOIN(ELEMENT_OF_, BYTES)
 #define ELEMENT_OF_1 unsigned char
@@ -96,24 +100,43 @@ CF_KERNEL void operators_transpose(CF_GLOBAL const ELEMENT *x, STEPS(x), CF_GLOB
       for (int i = 0; i < count_b; ++i) to[a * y_step + i] = from[i * x_step + a];
   }
 #else
-  CF_LOCAL ELEMENT tile[TILE_B][TILE_A + 32 / TILE_B];  // neither way of reading it has conflicts of banks
+  // Neither way of reading it has conflicts of banks: these are four bytes wide.
+  CF_LOCAL ELEMENT tile[TILE_B][TILE_A + (TILE_B < 32 ? 32 / TILE_B : 1)];
   const int across = (size_a + TILE_A - 1) / TILE_A, item = CF_LOCAL_ID(0);
   for (INDEX index = CF_GROUP_ID(0); index < all * across; index += CF_GLOBAL_SIZE(0) / GROUP) {
     const int a = index % across * TILE_A;
     const INDEX strip = index / across;
     const Row row = ROW_OF(strip / strips);
     const int b = strip % strips * TILE_B;
-    CF_GLOBAL const ELEMENT *const from = x + ROW_START(x, row);
-    CF_GLOBAL ELEMENT *const to = y + ROW_START(y, row);
+    CF_GLOBAL const ELEMENT *const from = x + ROW_START(x, row) + b * x_step + a;
+    CF_GLOBAL ELEMENT *const to = y + ROW_START(y, row) + a * y_step + b;
+    const int count_a = size_a - a, count_b = size_b - b;
     CF_BARRIER();
-    for (int i = item; i < TILE_A * TILE_B; i += GROUP) {
-      const int own_a = i % TILE_A, own_b = i / TILE_A;
-      if (a + own_a < size_a && b + own_b < size_b) tile[own_b][own_a] = from[(b + own_b) * x_step + a + own_a];
+    CF_UNROLL
+    for (int part = 0; part < SHARE; ++part) {
+      const int i = (part * GROUP + item) * PAIR, own_a = i % TILE_A, own_b = i / TILE_A;
+      if (own_a < count_a && own_b < count_b) {
+#if PAIR == 2
+        const CF_UINT two = *(CF_GLOBAL const CF_UINT *)(from + own_b * x_step + own_a);
+        tile[own_b][own_a] = two & 0xffff;
+        tile[own_b][own_a + 1] = two >> 16;
+#else
+        tile[own_b][own_a] = from[own_b * x_step + own_a];
+#endif
+      }
     }
     CF_BARRIER();
-    for (int i = item; i < TILE_A * TILE_B; i += GROUP) {
-      const int own_a = i / TILE_B, own_b = i % TILE_B;
-      if (a + own_a < size_a && b + own_b < size_b) to[(a + own_a) * y_step + b + own_b] = tile[own_b][own_a];
+    CF_UNROLL
+    for (int part = 0; part < SHARE; ++part) {
+      const int i = (part * GROUP + item) * PAIR, own_a = i / TILE_B, own_b = i % TILE_B;
+      if (own_a < count_a && own_b < count_b) {
+#if PAIR == 2
+        const CF_UINT low = tile[own_b][own_a], high = tile[own_b + 1][own_a];
+        *(CF_GLOBAL CF_UINT *)(to + own_a * y_step + own_b) = low | high << 16;
+#else
+        to[own_a * y_step + own_b] = tile[own_b][own_a];
+#endif
+      }
     }
   }
 #endif

@@ -34,6 +34,21 @@ CF_INLINE Row row_of(CF_UINT index, const int size_1, const int size_2, const in
   return row;
 }
 
+// The row behind one, by steps instead of divisions.
+#define NEXT_ROW(row) next_row(row, size_1, size_2, size_3, size_4)
+CF_INLINE Row next_row(Row row, const int size_1, const int size_2, const int size_3, const int size_4) {
+  const int sizes[5] = {0, size_1, size_2, size_3, size_4};
+  int carried = 1;
+  CF_UNROLL
+  for (int axis = OUTER - 1; axis > 0; --axis) {
+    row.at[axis] += carried;
+    carried = row.at[axis] == sizes[axis];
+    row.at[axis] = carried ? 0 : row.at[axis];
+  }
+  row.at[0] += carried;
+  return row;
+}
+
 // Elements from the beginning of a tensor to where the row begins.
 #if OUTER == 0
 #define ROW_START(t, row) (t##_start)
