@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from convfind.checking.conv_draw import ConvDraw
+from convfind.checking.conv_draw import ConvDraw, is_large
+from convfind.checking.draw import Assistant
 from convfind.checking.reference import reference_convolution
 from convfind.errors import VerificationError
 from convfind.problem import ConvProblem
@@ -51,3 +52,21 @@ def test_small_errors_in_few_numbers_are_seen_again(dtype: DataType, beta: float
     wrong[0, 2, 3, 3] += 1e-5
     with pytest.raises(VerificationError, match="right at first, and wrong when it was timed"):
         draw.check_again({"y": wrong}, MockDynamic())
+
+
+@pytest.mark.parametrize("direction", Direction)
+@pytest.mark.parametrize("groups", [1, 16])
+def test_a_device_is_believed_only_where_it_is_right(direction: Direction, groups: int) -> None:
+    forward = ConvProblem.forward((16, 64, 24, 24), (64, 64 // groups, 5, 5), groups=groups)
+    problem, writes = forward.with_direction(direction), direction.writes
+    assert is_large(problem)
+    by_host = ConvDraw(problem, 1, "uniform").right
+
+    def computed(factor: float) -> Assistant:
+        result = (by_host.result * factor).astype(np.float32)
+        return lambda one: ({writes: result}, MockDynamic())
+
+    for factor, is_right in ((1.0, True), (1.001, False)):
+        draw = ConvDraw(problem, 1, "uniform")
+        assert draw.make_ready(computed(factor)) is is_right
+        np.testing.assert_allclose(draw.right.result, by_host.result, rtol=1e-6, atol=1e-6)

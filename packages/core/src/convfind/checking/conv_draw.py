@@ -24,13 +24,15 @@ from convfind.checking.reference import (
     reference_magnitude,
     right_result,
 )
+from convfind.checking.sample import Sample
 from convfind.errors import VerificationError
 from convfind.problem import ConvProblem
 from convfind.runtime.tensors import tensor_view
 from convfind.solver import Solver, asking
 
-#: From so many multiply-accumulates on a device computes the reference faster than NumPy does.
-_HOST_REFERENCE_MACS = 2 * 10**9
+#: From so many multiply-accumulates on a GPU computes the reference faster than NumPy does, which
+#: takes 50 ns for one of a depthwise layer.
+_HOST_REFERENCE_MACS = 2 * 10**7
 #: Up to so many results the reference's largest value says little about rounding.
 _FEW_RESULTS = 4096
 #: Up to so many multiply-accumulates a small result is compared whole each time.
@@ -68,10 +70,10 @@ class ConvDraw(Draw):
     def make_ready(self, assistant: Assistant = no_assistant) -> bool:
         """Compute the reference, and the magnitude of small results."""
         checks = is_large(self.problem) and assistant is not no_assistant
-        checksum = Begun(lambda: self._plain_checksum) if checks else None
+        sampled = Begun(self._sampled) if checks else None
         convolved = self._by_device(assistant)
-        if convolved is not None and checksum is not None:
-            self._believe(*convolved, checksum.result())
+        if convolved is not None and sampled is not None:
+            self._believe(*convolved, *sampled.result())
         _ = self.right, self._magnitude
         return self.right.is_rounded
 
@@ -156,20 +158,24 @@ class ConvDraw(Draw):
         found = assistant(self.problem.without_epilogue())
         return None if found is None else (found[0][self._writes], found[1])
 
-    def _believe(self, convolved: Array, oracle: Solver, checksum: Checksum) -> None:
+    def _believe(
+        self, convolved: Array, oracle: Solver, sample: Sample, checksum: Checksum
+    ) -> None:
         """Take a device's result for right, as far as anybody's: if NumPy's checksum says so."""
         bound = bound_of(oracle, self.problem.without_epilogue())
-        if checksum.allows(checksum.error_of(convolved), bound):
+        if checksum.allows(checksum.error_of(sample.part(self._writes, convolved)), bound):
             self._right = self._with_epilogue(convolved)
 
-    @cached_property
-    def _plain_checksum(self) -> Checksum:
-        """The checksum of the problem without its epilogue."""
-        plain = self.problem.without_epilogue()
-        if plain is self.problem:
-            return self.checksum
+    def _sampled(self) -> tuple[Sample, Checksum]:
+        """A sample of the problem without its epilogue, and the checksum of that."""
+        sample = Sample.of(self.problem.without_epilogue())
+        one, other = self.problem.direction.reads
         first, second, before, _ = self._tensors
-        return Checksum(plain, first, second, before, None)
+        parts = (
+            *(sample.part(one, first), sample.part(other, second)),
+            sample.part(self._writes, before),
+        )
+        return sample, Checksum(sample.problem, *parts, None)
 
     def _with_epilogue(self, convolved: Array) -> Right:
         _, _, before, bias = self._tensors
