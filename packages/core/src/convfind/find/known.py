@@ -39,10 +39,12 @@ _RECORD, _PLAIN, _MODEL, _INDEX = 0.1, 0.1, 0.15, 0.3
 #: The same of a record of the layer at another size, for each doubling or halving: of the batch,
 #: and of both axes of images.
 _BATCH, _SIZE = 0.12, 0.2
-#: The same of a record, and of a model, where it is another device's: by its kinship.
-_SIBLING_RECORD = {"model": 0.17, "architecture": 0.17, "kind": 0.3}
-_KINSHIPS = ("model", "architecture", "kind")  # the closest first
-_SIBLING_MODEL = {"model": 0.25, "architecture": 0.25, "kind": 0.3}
+#: The same of a record, and of a model, where it is another device's: by its kinship. A twin is a
+#: GPU whose memory or clock alone is another: through CUDA an H200's ratios are an H100's within
+#: 0.04.
+_SIBLING_RECORD = {"twin": 0.05, "model": 0.17, "architecture": 0.17, "kind": 0.3}
+_KINSHIPS = ("twin", "model", "architecture", "kind")  # the closest first
+_SIBLING_MODEL = {"twin": 0.16, "model": 0.25, "architecture": 0.25, "kind": 0.3}
 
 
 class Forecast(NamedTuple):
@@ -289,13 +291,19 @@ def _relatives(session: Session) -> list[tuple[str, str]]:
 
 
 def _kinship(identity: str, target: Target) -> str | None:
-    """Say what another device has in common: model, architecture, or for CPUs their kind."""
+    """Say what another device has in common: all but memory and clock, model, architecture, kind.
+
+    CPUs alone have a kind.
+    """
     other = identity.split("|")
     if len(other) < 5 or identity in target.identities:
         return None
     # A GPU has one compiler behind all runtimes; for a CPU each runtime has its own.
     is_same_compiler = other[1] == target.platform or target.kind is DeviceKind.GPU
     if other[3] == target.arch and is_same_compiler:
+        is_gpu = target.kind is DeviceKind.GPU and other[1] == target.platform
+        if is_gpu and other[4] == str(target.compute_units):
+            return "twin"
         names = {name.split("|")[2] for name in target.identities}
         return "model" if other[2] in names else "architecture"
     if other[1] != target.platform:

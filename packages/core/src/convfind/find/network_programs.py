@@ -21,7 +21,7 @@ from convfind.solver.kernel_spec import Program
 _WORTH, _SHARED_BY = 0.05, 16
 #: That share was chosen where so many programs are compiled at once. Where more are, each of them
 #: is worth it for less, down to where finds take longer by all the runs that follow.
-_COMPILERS, _MOST_COMPILERS = 2, 8
+_COMPILERS, _MOST_COMPILERS = 2, 16
 #: Times its run, what it saves a problem that anybody can run at all.
 _NOBODY = 10.0
 

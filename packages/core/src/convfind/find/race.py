@@ -15,6 +15,8 @@ from convfind.solver.applicability import Rejected
 #: which it is necessary has to promise more. Whose programs are not worth it to a network has to be
 #: ahead, of what was measured, by more than the error. How they were chosen: ADR 0035.
 READY_MARGIN, COMPILED_MARGIN, DECLINED_MARGIN = 1.0, 0.5, -1.0
+#: By so much at least, however sure a forecast is: a small lead is worth no program to a network.
+_LEAST_LEAD = 0.17
 
 #: One of these, of a solver.
 Margin = Callable[[Solver], float]
@@ -115,6 +117,8 @@ class Race:
         if forecast is None or self._plain_best:
             return None
         error = max(forecast.error, best.error)
+        if self._margin(solver) < 0:
+            error = max(error, _LEAST_LEAD)
         behind = math.log(forecast.time_ms * scale / best.time_ms)
         if behind <= self._margin(solver) * error:
             return None
