@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from convfind.device.target import Target
+from convfind.device.target import DeviceKind, Target
 from convfind.errors import SettingsError
+from convfind.find.known import kinship
 from convfind.find.solution import TimeOrigin
 from convfind.finddb import FindEntry, FindRecord
 from convfind.handle.opening import handle_for
@@ -20,6 +21,7 @@ from convfind.problem import ConvProblem
 from convfind.settings import Settings
 from convfind.solver import Solver
 from convfind.testing import MockSolver, mock_solvers
+from convfind.testing.mock_backend import MOCK_TARGET
 from convfind.testing.solvers import MockHungry
 from convfind.types import Algorithm
 
@@ -199,3 +201,18 @@ def test_within_the_workspace_limit_a_last_resort_comes_before_what_does_not_fit
     handle = bench.open("mock-last-resort", extra=[HungryGemm()])
     found = handle.find(problem, "FAST", fallback="gemm", workspace_limit=0)
     assert [s.solver for s in found.solutions] == ["mock-last-resort", "mock-hungry-gemm"]
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        ({"name": "another memory"}, "twin"),
+        ({"platform": "another runtime"}, "model"),
+        ({"name": "another", "compute_units": 16}, "architecture"),
+        ({"arch": "another", "platform": "another runtime"}, None),
+        ({}, None),  # itself
+    ],
+)
+def test_a_gpu_of_as_many_units_is_a_twin(other: dict[str, Any], expected: str | None) -> None:
+    gpu = replace(MOCK_TARGET, identity="", kind=DeviceKind.GPU, compute_units=132)
+    assert kinship(replace(gpu, identity="", **other).identity, gpu) == expected

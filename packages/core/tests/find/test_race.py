@@ -11,7 +11,7 @@ import pytest
 
 from convfind.device.target import DeviceKind, Target
 from convfind.find.known import Forecast, Known, Source, combined
-from convfind.find.race import COMPILED_MARGIN, READY_MARGIN, Race
+from convfind.find.race import COMPILED_MARGIN, DECLINED_MARGIN, READY_MARGIN, Race
 from convfind.find.result import FindOrigin
 from convfind.finddb import FindEntry, FindRecord
 from convfind.problem import ConvProblem
@@ -390,3 +390,15 @@ def test_a_cpu_measures_who_is_ready_before_it_compiles(bench: Any, problem: Con
     assert (found.best.solver, found.compiled) == ("ready", 1)
     assert stages.index(("measure", "ready")) < stages.index(("compile", ""))
     assert stages.index(("compile", "")) < stages.index(("measure", "first"))
+
+
+@pytest.mark.parametrize(("lead", "runs"), [(0.9, False), (0.8, True)])
+def test_a_small_lead_is_worth_no_program_however_sure_it_is(lead: float, runs: bool) -> None:
+    times = {FAST.solver_id: 1.0, CLOSE.solver_id: lead}
+    forecasts = {name: Forecast(time, 0.05, "record") for name, time in times.items()}
+
+    def margin(solver: Solver) -> float:
+        return READY_MARGIN if solver is FAST else DECLINED_MARGIN
+
+    able, _ = Race(Known(forecasts), margin).contenders([CLOSE], {FAST.solver_id: 1.0})
+    assert able == ([CLOSE] if runs else [])

@@ -189,9 +189,9 @@ def _records(
             if found := times(here, other):
                 yield Source(name, error, found)
                 break
-    for identity, kinship in _relatives(session):
+    for identity, common in _relatives(session):
         if found := times(identity, problem):
-            yield Source(SIBLINGS[0], _SIBLING_RECORD[kinship], found)
+            yield Source(SIBLINGS[0], _SIBLING_RECORD[common], found)
             return
 
 
@@ -246,7 +246,7 @@ def _models(
     plain = without_epilogue(problem)
     ids = {solver.solver_id.replace(Composed.suffix, ""): solver.solver_id for solver in solvers}
     inner = [session.registry.solver(solver_id) for solver_id in ids]
-    for identity, kinship in _relatives(session):
+    for identity, common in _relatives(session):
         for heuristic in session.heuristics:
             is_asked = getattr(heuristic, "kind", "conv") == problem.kind
             if not is_asked or identity not in getattr(heuristic, "devices", ()):
@@ -254,7 +254,7 @@ def _models(
             times = heuristic.times_on(identity, plain, session.target, inner)  # type: ignore[attr-defined]
             if times:
                 named = {ids[solver]: time for solver, time in times.items()}
-                yield Source(SIBLINGS[1], _SIBLING_MODEL[kinship], named)
+                yield Source(SIBLINGS[1], _SIBLING_MODEL[common], named)
 
 
 def _indices(
@@ -285,12 +285,12 @@ def _relatives(session: Session) -> list[tuple[str, str]]:
         for identity in getattr(heuristic, "devices", ())
     )
     devices = dict.fromkeys((*by_models, *session.database.devices()))
-    kinships = {identity: _kinship(identity, target) for identity in devices}
-    found = [(identity, kinship) for identity, kinship in kinships.items() if kinship]
+    kinships = {identity: kinship(identity, target) for identity in devices}
+    found = [(identity, common) for identity, common in kinships.items() if common]
     return sorted(found, key=lambda one: _KINSHIPS.index(one[1]))
 
 
-def _kinship(identity: str, target: Target) -> str | None:
+def kinship(identity: str, target: Target) -> str | None:
     """Say what another device has in common: all but memory and clock, model, architecture, kind.
 
     CPUs alone have a kind.
