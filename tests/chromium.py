@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import re
 import shutil
 import subprocess
 import tempfile
@@ -129,21 +130,29 @@ def check_pages(
     return checked
 
 
-def showing_all_kinds(pages: Sequence[Path]) -> set[Path]:
+def showing_all_kinds(pages: Sequence[Path], sheets: Sequence[Path]) -> set[Path]:
     """Choose pages that show together what all show: each kind of element in each kind of parent.
 
-    A kind is a tag with its classes, which is what style sheets know elements by.
+    A kind is a tag with those of its classes that style sheets name, as far as these tell elements
+    apart.
     """
-    kinds = {page: _Kinds.of(page) for page in sorted(pages)}
+    styled = frozenset(re.findall(r"\.(-?[A-Za-z_][\w-]*)", "".join(s.read_text() for s in sheets)))
+    kinds = {page: _Kinds.of(page, styled) for page in sorted(pages)}
+    sizes = {page: page.stat().st_size for page in kinds}
     chosen: set[Path] = set()
     seen: set[tuple[str, str]] = set()
     while True:
         # The most that is new for the least to be looked at.
-        best = max(kinds, key=lambda page: len(kinds[page] - seen) / (1 + page.stat().st_size))
+        best = max(kinds, key=lambda page: len(kinds[page] - seen) / (1 + sizes[page]))
         if not kinds[best] - seen:
-            return chosen
+            break
         chosen.add(best)
         seen |= kinds[best]
+    for page in sorted(chosen, key=lambda page: -sizes[page]):
+        # Those that came later may show all that it does.
+        if kinds[page] <= set().union(*(kinds[other] for other in chosen - {page})):
+            chosen.remove(page)
+    return chosen
 
 
 class _Kinds(HTMLParser):
@@ -151,19 +160,22 @@ class _Kinds(HTMLParser):
 
     _WITHOUT_END = frozenset({"br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"})
 
-    def __init__(self) -> None:
+    def __init__(self, styled: frozenset[str]) -> None:
         super().__init__()
         self.found: set[tuple[str, str]] = set()
+        self._styled = styled
         self._open = [("", "")]
 
     @classmethod
-    def of(cls, page: Path) -> set[tuple[str, str]]:
-        parser = cls()
+    def of(cls, page: Path, styled: frozenset[str]) -> set[tuple[str, str]]:
+        parser = cls(styled)
         parser.feed(page.read_text())
         return parser.found
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        kind = f"{tag} {dict(attrs).get('class')}"
+        classes = (dict(attrs).get("class") or "").split()
+        named = [name for name in classes if name in self._styled]
+        kind = f"{tag} {named if classes else None}"
         self.found.add((self._open[-1][1], kind))
         if tag not in self._WITHOUT_END:
             self._open.append((tag, kind))

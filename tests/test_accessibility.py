@@ -57,7 +57,7 @@ def check(folders: Mapping[str, Path], pages: Mapping[str, Look], width: int, sc
 @EACH_LOOK
 def test_the_site(width: int, scheme: str) -> None:
     files = sorted(SITE.rglob("*.html"))
-    closely = files if ALL_PAGES else showing_all_kinds(files)
+    closely = files if ALL_PAGES else showing_all_kinds(files, sorted(SITE.rglob("*.css")))
     others = [file for file in files if file not in closely]
     # Pages stick out in narrow windows, and have one structure in both looks.
     look, seen = (Look.STRUCTURE, others[::8]) if scheme == "light" else (Look.WIDTH, others)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -37,9 +38,10 @@ MATRIX_DEVICES = [
 ]
 
 
-def cases() -> list[ConvProblem]:
-    """Return edge cases and what some solvers want: large filters, channels and rows in fours, one
-    channel a group behind a stride, few results of many channels.
+@cache
+def cases() -> tuple[ConvProblem, ...]:
+    """Return all kinds of edge cases and of what some solvers want: large filters, channels and
+    rows in fours, one channel a group behind a stride, few results of many channels.
     """
     large = (
         ConvProblem.create(way, (2, 3, 12, 13), (3, 1, 9, 9), groups=3, padding=4)
@@ -54,18 +56,17 @@ def cases() -> list[ConvProblem]:
         Direction.BACKWARD_DATA, (2, 3, 9, 14), (3, 1, 3, 3), groups=3, padding=1, stride=2
     )
     few = ConvProblem.create(Direction.BACKWARD_DATA, (2, 3, 9, 12), (20, 3, 5, 5), padding=2)
-    return [*edge_cases(), *large, fours, *rows, strided, few]
+    return tuple(
+        variant.plain()
+        for case in (*edge_cases(), *large, fours, *rows, strided, few)
+        for stated in (case, replace(case, accuracy=AccuracyClass.RELAXED))
+        for variant in variants(stated)
+    )
 
 
 def taken(solver: Solver, target: Target) -> list[ConvProblem]:
     """Return problems of all kinds that a solver takes."""
-    found = [
-        problem
-        for case in cases()
-        for stated in (case, replace(case, accuracy=AccuracyClass.RELAXED))
-        for variant in variants(stated)
-        if solver.takes(problem := variant.plain(), target)
-    ]
+    found = [problem for problem in cases() if solver.takes(problem, target)]
     most = MOST[target.arch] if solver.is_dynamic else 2
     return found[:: max(1, -(-len(found) // most))]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from functools import cache
 from zlib import crc32
 
 from convfind.errors import KernelBuildError
@@ -55,7 +56,10 @@ def check_solver(
     Returns:
         A report; ``report.ok`` is the verdict, and ``str(report)`` lists every failure.
     """
-    problems = tuple(_plain_problems(shapes, every_variant))
+    if shapes is None:
+        problems = _built_in_problems(every_variant=every_variant)
+    else:
+        problems = _plain_problems(shapes, every_variant=every_variant)
     report = isolated_report(solver, device.target, _checked_in_child, problems, seed)
     return _checked(device, solver, problems, seed) if report is None else report
 
@@ -141,10 +145,15 @@ def assert_solver(
     return report
 
 
+@cache
+def _built_in_problems(*, every_variant: bool) -> tuple[ConvProblem, ...]:
+    """Return the same problems for one solver after the other: a thousand take long to make."""
+    return _plain_problems(edge_cases(), every_variant=every_variant)
+
+
 def _plain_problems(
-    shapes: Iterable[ConvProblem] | None, every_variant: bool
-) -> dict[ConvProblem, None]:
+    shapes: Iterable[ConvProblem], *, every_variant: bool
+) -> tuple[ConvProblem, ...]:
     """Return distinct problems as a solver sees them, in order."""
-    given = edge_cases() if shapes is None else shapes
-    asked = itertools.chain.from_iterable(map(variants, given)) if every_variant else given
-    return dict.fromkeys(problem.plain() for problem in asked)
+    asked = itertools.chain.from_iterable(map(variants, shapes)) if every_variant else shapes
+    return tuple(dict.fromkeys(problem.plain() for problem in asked))
