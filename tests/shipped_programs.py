@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from convfind.types import AccuracyClass, DataType, Direction, Layout
 
 AMD_ARCHITECTURES = ("gfx900", "gfx906", "gfx908", "gfx90a", "gfx1030")
 NVIDIA_ARCHITECTURES = ("sm_80", "sm_90")
+#: In the names of macros: multiplying with instructions that some architectures have.
+_OWN = re.compile("MFMA|DP4A")
 FLOAT32, FLOAT16, BFLOAT16, INT8 = (
     *(DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16, DataType.INT8),
 )
@@ -113,11 +116,15 @@ def programs_of(target: Target) -> dict[str, set[Program]]:
     return found
 
 
-def shared_out(launched: Mapping[str, Collection[Program]]) -> dict[str, set[Program]]:
+def shared_out(
+    launched: Mapping[str, Collection[Program]], telling: Collection[str]
+) -> dict[str, set[Program]]:
     """Give each program to one of the architectures that launch it, and each kind to all of those.
 
     What an architecture changes, the size of waves and the instructions, it changes in every
-    program of a kind. The same answer in every process.
+    program of a kind. A kind without instructions of its own goes to the ``telling`` architectures
+    only: a kernel that does without too many registers there does so everywhere. The same answer in
+    every process.
     """
     ordered = sorted(set().union(*launched.values()), key=lambda program: program.key(""))
     shares: dict[str, set[Program]] = {arch: set() for arch in launched}
@@ -132,13 +139,18 @@ def shared_out(launched: Mapping[str, Collection[Program]]) -> dict[str, set[Pro
         kind = kind_of(program)
         give(program, min(takers, key=lambda arch: (given[arch, kind], len(shares[arch]))))
     for arch, program in product(launched, ordered):
-        if program in launched[arch] and not given[arch, kind_of(program)]:
+        is_due = arch in telling or has_own_instructions(program)
+        if is_due and program in launched[arch] and not given[arch, kind_of(program)]:
             give(program, arch)
     return shares
 
 
+def has_own_instructions(program: Program) -> bool:
+    """Say whether a program multiplies with instructions that not all architectures have."""
+    return any(value and _OWN.search(name) for name, value in program.defines)
+
+
 def kind_of(program: Program) -> Hashable:
     """A source with what decides about its instructions."""
-    words = ("TYPE", "MFMA", "DP4A")
-    macros = (macro for macro in program.defines if any(word in macro[0] for word in words))
+    macros = (m for m in program.defines if "TYPE" in m[0] or _OWN.search(m[0]))
     return (program.source, *macros)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -27,6 +28,9 @@ from convfind_backend_hip.device import HipDevice
 WAVE64, WAVE32 = "gfx90a:sramecc+:xnack-", "gfx1030"
 TARGET = Target(*("hip", "a gpu", DeviceKind.GPU, "AMD", "ROCm", WAVE64, 104, "1"))
 SOLVERS = list(default_registry().solvers_for(TARGET)[0])
+EVERY = pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.solver_id)
+#: What items of a wave do together, or is told of their number.
+OF_WAVES = re.compile(r"__shfl|__ballot|__any\b|__all\b|(?<!define )CF_WAVE_SIZE")
 #: Problems of a solver, fewer for waves of 32. Solvers' own packages run more.
 MOST = {WAVE64: 4, WAVE32: 2}
 #: The bfloat16 instructions of gfx908 are its own.
@@ -71,6 +75,16 @@ def taken(solver: Solver, target: Target) -> list[ConvProblem]:
     return found[:: max(1, -(-len(found) // most))]
 
 
+def is_the_same(solver: Solver, problem: ConvProblem, target: Target, other: Target) -> bool:
+    """Say whether a solver does the same on two devices, whatever the size of their waves."""
+    if not solver.takes(problem, other):
+        return False
+    solution = solver.solution(problem, target)
+    return solution == solver.solution(problem, other) and not any(
+        OF_WAVES.search(program.source.text) for program in solution.programs
+    )
+
+
 def products(dtype: DataType, layout: Layout) -> list[ConvProblem]:
     """Return problems that fill large tiles, in all directions."""
     shapes = (((2, 32, 9, 11), (48, 32, 3, 3)), ((3, 36, 6, 6), (40, 36, 1, 1)))
@@ -95,10 +109,35 @@ def device(
     request.node.funcargs.clear()
 
 
-@pytest.mark.parametrize("device", [WAVE64, WAVE32], indirect=True, ids=["wave64", "wave32"])
-@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.solver_id)
+@pytest.fixture(scope="session")
+def wave64(built: Standin) -> Target:
+    """The device of waves of 64 items."""
+    assert built.root
+    opened = HipBackend().open()
+    opened.close()
+    assert opened.target.arch == WAVE64
+    return opened.target
+
+
+@EVERY
+@pytest.mark.parametrize("device", [WAVE64], indirect=True, ids=["wave64"])
 def test_solvers(solver: Solver, device: HipDevice) -> None:
     assert_solver(solver, device, shapes=taken(solver, device.target), every_variant=False)
+
+
+@EVERY
+@pytest.mark.parametrize("device", [WAVE32], indirect=True, ids=["wave32"])
+def test_solvers_that_waves_of_32_make_a_difference_to(
+    solver: Solver, device: HipDevice, wave64: Target
+) -> None:
+    problems = [
+        problem
+        for problem in taken(solver, device.target)
+        if not is_the_same(solver, problem, device.target, wave64)
+    ]
+    if not problems:
+        pytest.skip("does the same on waves of 64")
+    assert_solver(solver, device, shapes=problems, every_variant=False)
 
 
 @pytest.mark.parametrize(("device", "dtype"), MATRIX_DEVICES, indirect=["device"])

@@ -47,7 +47,7 @@ def test_every_solver_takes_part() -> None:
 
 def test_every_program_is_compiled_and_every_kind_for_each() -> None:
     launched = launched_programs()
-    shares = shared_out(launched)
+    shares = shared_out(launched, NVIDIA_ARCHITECTURES)
     assert set().union(*shares.values()) == set().union(*launched.values())
     for arch, programs in launched.items():
         assert set(map(kind_of, shares[arch])) == set(map(kind_of, programs))
@@ -59,7 +59,7 @@ def test_every_kernel_compiles_and_none_spills(arch: str) -> None:
     from convfind_backend_cuda.target import absent
 
     compiler = Compiler(absent(arch))
-    programs = shared_out(launched_programs())[arch]
+    programs = shared_out(launched_programs(), NVIDIA_ARCHITECTURES)[arch]
 
     def compiled(program: Program) -> bytes:
         try:
