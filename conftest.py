@@ -110,21 +110,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave to PoCL every sixteenth case of a test where another runtime has all of them.
+    """Leave to PoCL every sixteenth case of a package where another runtime has all of them.
 
     It compiles ten times as long, and the same kernels for the same CPU.
     """
     if config.getoption("all_runtimes") or not any(_FASTER.search(item.name) for item in items):
         return
-    cases = Counter[tuple[str, str]]()
+    cases = Counter[Path]()
     kept: list[pytest.Item] = []
     left: list[pytest.Item] = []
     for item in items:
         path = item.path.as_posix()
         if _POCL.search(item.name) and not _WITH_ALL_RUNTIMES.search(path):
-            test = path, getattr(item, "originalname", item.name)
-            cases[test] += 1
-            if cases[test] % _SHARE_OF_POCL != 1:
+            cases[item.path.parent] += 1
+            if cases[item.path.parent] % _SHARE_OF_POCL != 1:
                 left.append(item)
                 continue
         kept.append(item)

@@ -46,6 +46,12 @@ LAYERS: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
     ((2, 18, 17, 19), (20, 18, 3, 1), {}),
     ((2, 18, 17, 19), (20, 18, 3, 3), {"padding": 1, "stride": 2}),
     ((2, 12, 17, 19), (20, 6, 4, 4), {"padding": 2, "groups": 2, "stride": 2}),
+    # small, for tiles of GPUs that are computed whole
+    ((2, 5, 7, 9), (6, 5, 3, 3), {"padding": 1}),
+    ((1, 3, 6, 9), (4, 3, 5, 5), {"padding": 2}),
+    ((1, 3, 14, 17), (3, 1, 9, 9), {"padding": 4, "groups": 3}),
+    ((2, 3, 13, 16), (8, 3, 7, 7), {"padding": 3, "stride": 2}),
+    ((2, 3, 13, 16), (36, 3, 3, 3), {"padding": 1}),
     # for GPUs
     ((2, 64, 28, 28), (64, 64, 3, 3), {"padding": 1}),
     ((4, 256, 56, 56), (256, 256, 3, 3), {"padding": 1}),
