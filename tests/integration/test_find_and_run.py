@@ -130,11 +130,13 @@ def test_two_devices_share_a_database_without_mixing_records(database: Path) -> 
         pytest.skip(f"one device only: {', '.join(names)}")
     settings = convfind.Settings(user_db_path=database)
     problem = convfind.ConvProblem.from_driver(LAYER)
+    # What a device compiles for a whole find is not the point, and takes one of them a minute.
+    solvers = ("direct-naive-fwd",)
     for name in names[:2]:
         with convfind.open(name, settings=settings) as handle:
-            assert handle.find(problem).origin == "measured"
+            assert handle.find(problem, solvers=solvers).origin == "measured"
     for name in names[:2]:
         with convfind.open(name, settings=settings) as handle:
-            found = handle.find(problem)
+            found = handle.find(problem, solvers=solvers)
             assert found.origin == "user-db"
             assert all(s.device == handle.target.identity for s in found.solutions)
