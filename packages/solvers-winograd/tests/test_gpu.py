@@ -98,7 +98,7 @@ def test_the_conformance_kit_finds_nothing(solver: GpuSolver, as_gpu: Device) ->
     shapes = [
         problem_for(solver, (2, 5, 9, 7), 3, padding=1),
         problem_for(solver, (1, 1, taps_of(solver), taps_of(solver)), 1),
-        problem_for(solver, (2, 70, 9, 13), 50, padding=(2, 0)),
+        problem_for(solver, (2, 20, 9, 13), 37, padding=(2, 0)),
         problem_for(solver, (1, 70, 5, 31), 70, padding=((0, 2), (3, 1)), alpha=0.5, beta=2.0),
         problem_for(solver, (2, 12, 11, 12), 8, padding=1, groups=4),
         problem_for(solver, (1, 3, 4, 4), 2, padding=9),

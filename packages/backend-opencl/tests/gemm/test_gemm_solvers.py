@@ -162,7 +162,7 @@ def test_a_solution_is_rebuilt_from_its_workspace(target: Target) -> None:
             solver = taker(turned, target)
             config = solver.default_config(turned, target)
             full = solver.workspace_size(turned, target)
-            for limit in (None, *(full * part // 23 for part in range(24))):
+            for limit in (None, *(full * part // 11 for part in range(12))):
                 found = solver.solution(turned, target, config, limit)
                 again = solver.solution(turned, target, config, found.total_workspace)
                 assert again == found
