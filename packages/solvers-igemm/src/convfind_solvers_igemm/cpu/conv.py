@@ -113,8 +113,9 @@ class CpuProduct(CpuSolver):
                 *self._more_arguments(problem),
             ),
             (
-                -(-product.positions // pieces.positions),
-                -(-shape.filters // pieces.filters),
+                *self._runs(
+                    -(-product.positions // pieces.positions), -(-shape.filters // pieces.filters)
+                ),
                 shape.groups * (shape.phases // self._joined(shape)),
             ),
             (1, 1, 1),
@@ -123,6 +124,10 @@ class CpuProduct(CpuSolver):
             return Recipe(self.solver_id, (compute,))
         packed = self._packed_bytes(shape, target)
         return Recipe(self.solver_id, (compute,), prepare=(pack,), packed=packed)
+
+    def _runs(self, positions: int, filters: int) -> tuple[int, int]:
+        """The first two global sizes: so many runs of positions and of filters."""
+        return positions, filters
 
     def _more_arguments(self, problem: ConvProblem) -> tuple[Argument, ...]:
         """Arguments behind those that all kernels have."""

@@ -50,6 +50,9 @@ class ChannelsLastFlatForward(ChannelsLast):
         """The index of packed tensors: gaps are not written."""
         return super().wti(without_gaps(problem), target)
 
+    def _runs(self, positions: int, filters: int) -> tuple[int, int]:
+        return filters, positions
+
     def _more_arguments(self, problem: ConvProblem) -> tuple[Argument, ...]:
         pitch = result_pitch(problem)
         assert pitch is not None

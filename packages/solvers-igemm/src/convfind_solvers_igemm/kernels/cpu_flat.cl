@@ -171,14 +171,14 @@ NOINLINE void multiply_half(int count, int depth, __global const float *x, int c
   }
 }
 
-// Global size: (runs of positions, runs of filters, 1); `share` positions and `strip` filters each, `strip` a multiple
-// of NR. All pixels are one row; those of y are `pitch` apart.
+// Global size: (runs of filters, runs of positions, 1), so that a core that takes work-items side by side has all
+// filters of its positions; `share` positions and `strip` filters each, `strip` a multiple of NR. All pixels are one row; those of y are `pitch` apart.
 __kernel ONE_ITEM void igemm_cpu_flat(__global const float *restrict x, __global const float *restrict packed,
                                       __global float *restrict y, GEOMETRY, CF_EPILOGUE_PARAMETERS, const int share,
                                       const int strip, const int pitch) {
   const Epilogue epilogue = CF_EPILOGUE(y);
-  const int begin = get_global_id(0) * share, end = min(o_w, begin + share);
-  const int k0 = get_global_id(1) * strip, k1 = min(filters, k0 + strip);
+  const int begin = get_global_id(1) * share, end = min(o_w, begin + share);
+  const int k0 = get_global_id(0) * strip, k1 = min(filters, k0 + strip);
   const int blocks = max(1, (channels + DEPTH - 1) / DEPTH), block = (channels + blocks - 1) / blocks;
   float sums[CHUNK * NR] __attribute__((aligned(64)));
   // A second chunk would read the weights again, which come from farther away than a few positions do.
