@@ -78,6 +78,7 @@ def test_a_look_is_what_the_layers_hold(
         by_name = dict(zip(LAYERS, [*shipped, db], strict=True))
         for name, which, entry, replace in changes:
             by_name[name].store(MOCK_TARGET, problems[which], entry, replace=replace)
+            by_name[name].health()  # on a slow disk a thread stores, and this waits for it
             for problem in problems.values():
                 found = db.lookup(MOCK_TARGET, problem)
                 assert found == decoded_anew(db, MOCK_TARGET, problem)
@@ -143,6 +144,7 @@ def test_what_was_damaged_after_a_look_is_a_miss(
 
     with FindDb.open(tmp_path) as db:
         db.store(target, problem(1), entry(a=1.0))
+        db.health()  # on a slow disk a thread stores, and this waits for it
         assert db.lookup(target, problem(1)) is not None
         assert db._user.file is not None
         assert db._user.file.write(spoil)
