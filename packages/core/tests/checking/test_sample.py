@@ -23,13 +23,11 @@ def test_results_of_a_sample_are_parts_of_the_result(
 ) -> None:
     problem = ConvProblem.forward(**sizes, layout=layout).with_direction(direction)  # type: ignore[arg-type]
     first, second = random_data(problem, 3)
-    names = direction.reads
-    writes = direction.writes
-    before = np.zeros_like(right_result(problem, first, second, None, None).result)
-    whole = right_result(problem, first, second, before, None).result
+    (one, other), writes = direction.reads, direction.writes
+    whole = right_result(problem, first, second).result
     sample = Sample.of(problem)
-    parts = [sample.part(name, one) for name, one in zip(names, (first, second), strict=True)]
-    expected = right_result(sample.problem, *parts, sample.part(writes, before), None).result
+    parts = sample.part(one, first), sample.part(other, second)
+    expected = right_result(sample.problem, *parts).result
     np.testing.assert_allclose(sample.part(writes, whole), expected, rtol=1e-6, atol=1e-6)
     is_whole = direction is Direction.BACKWARD_WEIGHTS and problem.groups == 1
     assert (sample.problem == problem) is is_whole

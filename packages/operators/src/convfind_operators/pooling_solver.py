@@ -28,7 +28,7 @@ _BUFFER, _SLACK = 4096, 2 * VECTOR
 _LEAST_WINDOWS = 4
 #: Windows below each other that a work-item of a GPU may have, the loads that it may spell out, and
 #: the work-items that a core needs.
-_STRIP, _MOST_LOADS, _BUSY = 2, 64, 2048
+_STRIPS, _ALIGNED_STRIPS, _MOST_LOADS, _BUSY = (4, 2), (2,), 64, 2048
 #: Results of a work-item of a GPU at a time, whose registers leave room for others.
 _MOST_KEPT = 16
 _LARGEST_AXIS = 2**30
@@ -162,11 +162,18 @@ def _strips(problem: PoolingProblem, target: Target) -> Launch | None:
     def items(strip: int) -> int:
         return y.elements // rows // four * -(-rows // strip)
 
-    if loads(1) > _MOST_LOADS:
+    is_aligned = four > 1 and not is_last and _is_aligned(problem, four)
+    strips = [
+        strip
+        for strip in (_ALIGNED_STRIPS if is_aligned else _STRIPS)
+        if strip <= rows
+        and strip * four <= _MOST_KEPT
+        and loads(strip) <= _MOST_LOADS
+        and items(strip) >= target.compute_units * _BUSY
+    ]
+    strip = max(strips, default=1)
+    if loads(strip) > _MOST_LOADS:
         return None
-    is_worth = rows >= _STRIP and items(_STRIP) >= target.compute_units * _BUSY
-    is_small = _STRIP * four <= _MOST_KEPT and loads(_STRIP) <= _MOST_LOADS
-    strip = _STRIP if is_worth and is_small else 1
     macros = {
         **_macros(problem, target),
         **_known(window),
@@ -175,7 +182,7 @@ def _strips(problem: PoolingProblem, target: Target) -> Launch | None:
         "STRIP": strip,
         "INDEX": index_type(items(strip)),
     }
-    if four > 1 and not is_last and _is_aligned(problem, four):
+    if is_aligned:
         macros |= {"ALIGNED": 1, "PAD_W": window.padding[2]}
     return Launch(
         kernel("pooling_strips", "operators_pooling_strips", target, macros),
@@ -203,8 +210,13 @@ def _neighbours(problem: PoolingProblem, *, is_last: bool) -> int:
 
 
 def _is_aligned(problem: PoolingProblem, four: int) -> bool:
-    """Return whether rows of x are so many columns at a time, each of which is inside or beside."""
+    """Return whether rows of x are loaded so many columns at a time, all of them inside or beside.
+
+    Windows side by side in float32 share their columns: that takes as long one by one.
+    """
     x = problem.operand("x")
+    if problem.dtype.size > 2 and problem.window.stride[-1] == 1:
+        return False
     axis = len(x.shape) - 1
     return not any(place % four for place in (x.shape[axis], *_steps_beside(x, axis)))
 

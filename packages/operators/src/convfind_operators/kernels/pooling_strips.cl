@@ -189,21 +189,17 @@ CF_KERNEL void operators_pooling_strips(CF_GLOBAL const CF_TYPE(DTYPE) *x, CF_GL
     }
     CF_GLOBAL CF_TYPE(DTYPE) *const to =
         y + n * y_step_n + c * y_step_c + out_d * y_step_d + first_h * y_step_h + out_w * y_step_w;
-#if AVERAGE
-    const int deep = COUNTED(d, d);
-    int across[FOUR];  // elements along a row that count for a window
-    for (int e = 0; e < FOUR; ++e) across[e] = e == 0 || !CHANNELS_LAST ? COUNTED(w, w + e * STRIDE_W) : across[0];
-#endif
     CF_UNROLL
     for (int o = 0; o < STRIP; ++o)
       if (first_h + o < y_h) {
 #if AVERAGE
-        const int planes = deep * COUNTED(h, h + o * STRIDE_H);
-        const NUMBER count = divisor != 0 ? divisor : planes * across[0];
+        const int counted = COUNTED(d, d) * COUNTED(h, h + o * STRIDE_H) * COUNTED(w, w);
+        const NUMBER count = divisor != 0 ? divisor : counted;
         if (CHANNELS_LAST || FOUR == 1 || is_inside || divisor != 0) {
           MEANS_OF(kept[o], count)
         } else {
-          for (int e = 0; e < FOUR; ++e) kept[o][e] = kept[o][e] / (NUMBER)(planes * across[e]);
+          const int planes = COUNTED(d, d) * COUNTED(h, h + o * STRIDE_H);
+          for (int e = 0; e < FOUR; ++e) kept[o][e] = kept[o][e] / (NUMBER)(planes * COUNTED(w, w + e * STRIDE_W));
         }
 #endif
         STORE_FOUR(DTYPE, to + o * y_step_h, kept[o]);
