@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from convfind.checking.disturbance import Disturbance, is_disturbed
 from convfind.find.decision import Action, decide
 from convfind.find.result import FindOrigin
 from convfind.find.solution import TimeOrigin
 from convfind.problem import ConvProblem
+from convfind.runtime.disturbance import Disturbance, is_disturbed
 from convfind.solver.recipe import Launch
 from convfind.testing import MockSolver
 

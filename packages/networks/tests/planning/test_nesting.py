@@ -10,7 +10,8 @@ from networks_for_tests import graph_of
 from plans_for_tests import Layers
 
 from convfind_networks import Value, channels_last_where_possible
-from convfind_networks.layouts import LaidOut, Within, lay_out, nested
+from convfind_networks.graph import Within
+from convfind_networks.layouts import LaidOut, lay_out, nested
 from convfind_networks.ops import Concat, Convolution, Epilogue, Geometry, LayoutCopy
 
 X = (2, 32, 5, 7)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, as_completed
 from typing import Any, TypeGuard
 
-from convfind.checking.disturbance import Disturbance, is_disturbed
 from convfind.checking.measuring import QUICK, USUAL, measure, measure_briefly
 from convfind.device.target import DeviceKind
 from convfind.errors import DeviceError, KernelBuildError
@@ -29,6 +28,7 @@ from convfind.log import logger
 from convfind.policy import Policy
 from convfind.problem.contract import Problem
 from convfind.reasons import Reason
+from convfind.runtime.disturbance import Disturbance, is_disturbed
 from convfind.runtime.session import Progress, Session
 from convfind.solver import Solver, TunableSolver, asking, versioned_id
 from convfind.solver.applicability import Rejected

@@ -9,7 +9,7 @@ from threading import RLock
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from convfind.checking.disturbance import LATEST, Disturbance
+from convfind.runtime.disturbance import LATEST, Disturbance
 
 if TYPE_CHECKING:
     from convfind.device.target import Target

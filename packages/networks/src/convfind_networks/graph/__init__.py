@@ -7,6 +7,7 @@ from convfind_networks.graph.editor import GraphEditor
 from convfind_networks.graph.graph import Graph
 from convfind_networks.graph.node import Node
 from convfind_networks.graph.value import Value
+from convfind_networks.graph.within import Within
 from convfind_networks.tensor_type import Array, TensorType, is_float
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "Node",
     "TensorType",
     "Value",
+    "Within",
     "is_float",
 ]

@@ -9,7 +9,7 @@ from convfind_networks.layouts.assignment import (
     is_same_memory,
     packed_strides,
 )
-from convfind_networks.layouts.laid_out import LaidOut, Within, lay_out
+from convfind_networks.layouts.laid_out import LaidOut, lay_out
 from convfind_networks.layouts.nesting import PIECE_ALIGNMENT, nested
 from convfind_networks.layouts.rule import channels_last_where_possible
 
@@ -18,7 +18,6 @@ __all__ = [
     "Copy",
     "LaidOut",
     "LayoutPlan",
-    "Within",
     "assign_layouts",
     "channels_last_where_possible",
     "is_same_memory",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from convfind_networks.graph import Graph, Node, Value
+from convfind_networks.graph import Graph, Node, Value, Within
 from convfind_networks.layouts.assignment import (
     Copy,
     LayoutPlan,
@@ -17,14 +17,6 @@ from convfind_networks.layouts.assignment import (
     view_layouts,
 )
 from convfind_networks.ops import Identity, LayoutCopy, Op, Reshape
-
-
-@dataclass(frozen=True, slots=True)
-class Within:
-    """Where a value lies in the pixels of a larger one: which one, and its first channel there."""
-
-    whole: str
-    channel: int
 
 
 @dataclass(frozen=True, eq=False)

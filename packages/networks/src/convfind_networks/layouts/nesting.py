@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from convfind_networks.graph import Graph, Node
+from convfind_networks.graph import Graph, Node, Within
 from convfind_networks.layouts.assignment import has_layout, is_same_memory
-from convfind_networks.layouts.laid_out import LaidOut, Within
+from convfind_networks.layouts.laid_out import LaidOut
 from convfind_networks.ops import Activate, BatchNorm, Binary, Concat, Convolution, Unary
 
 #: Operations whose kernels read pixels that lie apart as quickly as packed ones.

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from convfind_networks.graph import Graph, Node
-from convfind_networks.layouts import Within
+from convfind_networks.graph import Graph, Node, Within
 from convfind_networks.ops import Concat, Split
 
 

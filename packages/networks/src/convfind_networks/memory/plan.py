@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from convfind_networks.graph import Graph
-from convfind_networks.layouts import Within
+from convfind_networks.graph import Graph, Within
 from convfind_networks.memory.blocks import Block, View, blocks_of
 
 #: Offsets in the arena are multiples of it, for any device.

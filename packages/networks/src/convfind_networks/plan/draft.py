@@ -13,8 +13,8 @@ from convfind.find.result import FindResult
 from convfind.find.solution import Solution
 from convfind.handle import Handle
 from convfind.solver.recipe import Recipe, memory_names
-from convfind_networks.graph import Node
-from convfind_networks.layouts import LaidOut, Within
+from convfind_networks.graph import Node, Within
+from convfind_networks.layouts import LaidOut
 from convfind_networks.lowering import Call, fuse_pairs
 from convfind_networks.memory import MemoryPlan, View, plan_memory
 from convfind_networks.ops import Concat, Split
