@@ -244,6 +244,17 @@ def test_a_chain_that_grows_channels_last_is_one_block() -> None:
     assert plan.nbytes < 2 * largest  # with what a layer reads, but no other concatenation
 
 
+def test_a_slice_is_kept_while_pieces_reach_into_it_that_are_read_later() -> None:
+    def make(b: GraphBuilder, x: Value) -> dict[str, Value]:
+        pieces = [conv(b, x, 8) for _ in range(2)]
+        first, second = b.add_all(Split(0, (1, 1)), b.add(Concat(1), *pieces))
+        changed = conv(b, b.add(TANH, second))
+        return {"first": conv(b, first), "second": changed, "piece": b.add(TANH, pieces[0])}
+
+    plan = planned_channels_last(graph_of(make, (2, 16, 4, 4)))
+    assert max(one.block.nbytes for one in plan.placements) == 2 * 16 * 4 * 4 * 4
+
+
 def test_what_is_concatenated_is_computed_in_its_place() -> None:
     def make(b: GraphBuilder, x: Value) -> Value:
         parts = [conv(b, x, out) for out in (16, 32, 8)]

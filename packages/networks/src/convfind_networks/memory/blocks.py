@@ -157,13 +157,21 @@ class _Sharing:
         source = node.inputs[at]
         others = {*node.inputs[:at], *node.inputs[at + 1 :]}
         begin = shared.views[source]
-        end = begin + self._graph.values[source].type.nbytes
+        end = begin + self._reach(source)
         for value, offset in shared.views.items():
-            size = self._graph.values[value].type.nbytes
-            overlaps = offset < end and begin < offset + size
+            overlaps = offset < end and begin < offset + self._reach(value)
             if overlaps and (value in others or self._last_read.get(value, -1) > step):
                 return False
         return True
+
+    def _reach(self, name: str) -> int:
+        """Return the bytes from a value's first element to behind its last."""
+        kind = self._graph.values[name].type
+        place = self._within.get(name)
+        if place is None:
+            return kind.nbytes
+        whole = self._graph.values[place.whole].type
+        return whole.nbytes - (whole.shape[1] - kind.shape[1]) * kind.dtype.itemsize
 
     def _is_slowest(self, name: str, axis: int) -> bool:
         """Tell whether slices along an axis of a value lie one behind the other."""
