@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from devices_for_tests import as_written
 
 from convfind.checking.borders import PadMode
+from convfind.device.target import DeviceKind
 from convfind.errors import ProblemError
+from convfind.runtime.backend import Device
 from convfind_operators.element_type import ElementType
 from convfind_operators.joining import ConcatProblem, SplitProblem
 from convfind_operators.pad import PadProblem
@@ -21,6 +25,7 @@ from convfind_operators.rearrangement import (
     TileProblem,
     TransposeProblem,
 )
+from convfind_operators.testing import assert_operator
 
 Check = Callable[..., None]
 
@@ -41,6 +46,23 @@ def test_copies_into_the_other_layout_are_right(
 def test_transposes_are_right(check: Check, order: tuple[int, ...]) -> None:
     check(TransposeProblem(x=(33, 4, 50), order=order))
     check(TransposeProblem(x=(33, 4, 50), order=order, strides={"x": (400, 70, 1)}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", [1, 8, 32, 64, 128])
+@pytest.mark.parametrize("dtype", [ElementType.INT32, ElementType.INT16])
+def test_transposes_of_groups_of_any_size_are_right(
+    convfind_device: Device, dtype: ElementType, group: int
+) -> None:
+    if convfind_device.target.max_work_group < group:
+        pytest.skip(f"no groups of {group}")
+    target = replace(
+        convfind_device.target, kind=DeviceKind.GPU, max_work_group=group, compute_units=1
+    )
+    device = as_written(convfind_device)
+    for shape in ((3, 70, 66), (1, 200, 180)):
+        problem = TransposeProblem(x=shape, order=(0, 2, 1), dtype=dtype)
+        assert_operator(problem, device, target=target)
 
 
 @layouts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Self
 
@@ -67,8 +66,9 @@ class Transposition:
                 pair > 1 and elements >= _LARGE_AREA * _GROUPS_PER_UNIT * target.compute_units
             )
             area = min(_LARGE_AREA if is_large else _AREA, group * pair * _MOST_LOADS)
-            # A tile of a few channels is as much longer along the image.
-            tile = min(math.isqrt(area), 1 << (self.rows.length - 1).bit_length())
+            # A tile of a few channels is as much longer along the image; both are powers of two.
+            side = 1 << (area.bit_length() - 1) // 2
+            tile = min(side, 1 << (self.rows.length - 1).bit_length())
             along = area // tile
         macros: dict[str, int | str] = {
             "BYTES": x.dtype.size,
