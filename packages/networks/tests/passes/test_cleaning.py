@@ -105,6 +105,19 @@ def test_equal_operations_run_once() -> None:
     assert [node.op.kind for node in result.nodes] == ["Activate", "Binary", "Binary"]
 
 
+def test_what_has_several_results_may_read_an_identity_or_a_duplicate() -> None:
+    def make(b: GraphBuilder, x: Value) -> dict[str, Value]:
+        first, second = b.add(TANH, x), b.add(TANH, x)
+        pieces = b.add_all(Split(2, (1, 3)), b.add(Identity(), first))
+        others = b.add_all(Split(1, (1, 2)), second)
+        return {f"y{at}": b.add(TANH, one) for at, one in enumerate((*pieces, *others))}
+
+    graph = graph_of(make, X)
+    for clean in (remove_identities, merge_duplicates, optimize):
+        assert_same_results(graph, clean(graph))
+    assert [node.op.kind for node in optimize(graph).nodes].count("Activate") == 5
+
+
 def test_operations_on_other_constants_stay_apart() -> None:
     def make(b: GraphBuilder, x: Value) -> Value:
         one, two = (b.add(Binary(BinaryFunction.ADD), x, b.constant(n, np.float32)) for n in (1, 2))

@@ -77,7 +77,8 @@ class GraphEditor:
         result = node.output
         self._outputs = {k: name if v == result else v for k, v in self._outputs.items()}
         self._uses[name] += self._uses.pop(result, 0)
-        for reader in list(self._producers.values()):
+        # Those with several results are once each.
+        for reader in {one.output: one for one in self._producers.values()}.values():
             if result in reader.inputs:
                 inputs = tuple(name if one == result else one for one in reader.inputs)
                 self._rename(reader, inputs)
