@@ -13,7 +13,7 @@ from plans_for_tests import Layers, compiled, inputs_of
 from convfind.device.target import DeviceKind
 from convfind.handle import Handle
 from convfind_networks import Graph, GraphBuilder, Value, evaluate
-from convfind_networks.ops import Concat
+from convfind_networks.ops import Concat, Split
 from convfind_networks.passes import optimize
 from convfind_networks.plan import Plan
 
@@ -91,3 +91,18 @@ def test_pieces_are_computed_where_they_belong(
         for _ in range(2):
             (got,) = one.run(inputs).values()
             np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(6,), (4, 6), (6, 2, 3)])
+def test_vectors_are_joined_and_split(handle: Handle, shape: tuple[int, ...]) -> None:
+    axis = shape.index(6)
+
+    def tensors(builder: GraphBuilder, x: Value, y: Value) -> dict[str, Value]:
+        head, tail = builder.add_all(Split(axis, (2, 4)), x)
+        return {"joined": builder.add(Concat(axis), tail, y, head), "tail": tail}
+
+    graph = graph_of(tensors, shape, shape)
+    inputs = inputs_of(graph)
+    got, expected = compiled(handle, graph).run(inputs), evaluate(graph, inputs)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(got[name], value)

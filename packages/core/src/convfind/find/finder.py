@@ -8,6 +8,7 @@ Problem + Target -> decide: recall (database), screen
 from __future__ import annotations
 
 from dataclasses import replace
+from threading import TIMEOUT_MAX
 
 from convfind.find.budget import Budget
 from convfind.find.decision import Action, Decision, decide
@@ -38,7 +39,8 @@ def find(
     if not decision.measures:
         return _told(tally, plain, session, decision)
     if not session.turn.acquire(blocking=False):
-        if not session.turn.acquire(timeout=-1 if budget.left is None else budget.left):
+        left = budget.left
+        if not session.turn.acquire(timeout=-1 if left is None else min(left, TIMEOUT_MAX)):
             logger.warning(
                 "%s: other finds took its time budget; answered without measuring", problem.text
             )
