@@ -217,12 +217,17 @@ def test_a_find_that_cannot_measure_in_time_has_what_is_recorded(
     assert (found.origin, found.best.solver) == (FindOrigin.USER_DB, "mock-dynamic")
 
 
-def test_a_find_without_a_budget_waits_and_takes_what_others_found(
-    bench: Any, problem: ConvProblem
+@pytest.mark.parametrize("seconds", [None, 1e6, 1e15])  # more than operating systems can count
+def test_a_find_with_enough_time_waits_and_takes_what_others_found(
+    bench: Any, problem: ConvProblem, seconds: float | None
 ) -> None:
     handle = bench.open(*NAMES)
     found: list[FindResult] = []
-    thread = threading.Thread(target=lambda: found.append(handle.find(problem)))
+
+    def find() -> None:
+        found.append(handle.find(problem, time_budget=seconds))
+
+    thread = threading.Thread(target=find)
     with Held(bench, handle, problem) as held:
         thread.start()
     thread.join()

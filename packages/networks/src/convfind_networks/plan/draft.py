@@ -182,6 +182,8 @@ class _Placing:
 
     def _nested_pieces(self, node: Node, names: Mapping[str, str]) -> frozenset[str]:
         """Return the operands of a concatenation that lie between the channels of its result."""
+        if not isinstance(node.op, Concat) or self._within.keys().isdisjoint(node.inputs):
+            return frozenset()
         whole = self._within.get(node.output, Within(node.output, 0))
         found, channel = [], whole.channel
         for piece in node.inputs:
