@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from convfind.device.target import DeviceKind
 from convfind.errors import ProblemError
+from convfind.runtime.backend import Device
+from convfind.solver.recipe import Launch
 from convfind_operators import (
     ArgReductionProblem,
     CumulativeProductProblem,
@@ -25,6 +29,7 @@ from convfind_operators import (
 )
 from convfind_operators.resize import Coordinates, Interpolation, Rounding
 from convfind_operators.scatter import Combine
+from convfind_operators.solver_list import solver_of
 
 torch = pytest.importorskip("torch")
 
@@ -145,6 +150,18 @@ def test_wide_images_of_16_bits_are_resized_right(check: Check, dtype: ElementTy
     how: dict[str, Any] = {"interpolation": Interpolation.LINEAR, "dtype": dtype}
     for width in (100, 300, 1000):
         check(ResizeProblem(x=(1, 2, 3, 410), sizes=(1, 2, 5, width), **how))
+
+
+@pytest.mark.parametrize(("rows", "parts"), [(1, 1), (3, 2), (9, 8), (200, 8)])
+def test_work_items_of_gpus_load_no_more_rows_than_they_have(
+    convfind_device: Device, rows: int, parts: int
+) -> None:
+    target = replace(convfind_device.target, kind=DeviceKind.GPU, compute_units=1)
+    how: dict[str, Any] = {"interpolation": Interpolation.LINEAR}
+    problem = ResizeProblem(x=(rows, 150, 150), sizes=(rows, 301, 301), **how)
+    (launch,) = solver_of(problem, target).steps(problem, target)
+    assert isinstance(launch, Launch)
+    assert dict(launch.kernel.program.defines)["PARTS"] == parts
 
 
 def test_other_ways_to_resize_are_right(check: Check) -> None:

@@ -65,15 +65,16 @@ class ResizeSolver(OperatorSolver):
         kind, arithmetic = _coordinate(target), problem.dtype.arithmetic
         macros = _macros(problem, walk, target)
         positions = math.prod(problem.sizes[resized.axis] for resized in problem.axes)
-        lanes = 1
+        lanes = four = 1
         if not vectors:
             four = _neighbours(problem, walk) if arithmetic is ElementType.FLOAT32 else 1
             macros |= {"FOUR": four, "WHOLE": not walk.length % four, "SINGLE": walk.length == 1}
             lanes = -(-walk.length // four)
-            at_once = math.prod(map(problem.taps, problem.axes)) * four
-            if not has_vectors(target):
-                macros["PARTS"] = max(_AT_ONCE // at_once, 1)
         share = _share(positions * lanes, walk.rows, target)
+        if not has_vectors(target):
+            at_once = math.prod(map(problem.taps, problem.axes)) * four
+            # Not more than there are, which would be read again; of few numbers, for few programs.
+            macros["PARTS"] = max(min(_AT_ONCE // at_once, 1 << (share.bit_length() - 1)), 1)
         every = positions * lanes * -(-walk.rows // share)
         macros["INDEX"] = index_type(every)
         division = Division.of(every, 1, target, walk.length * share * 4)
