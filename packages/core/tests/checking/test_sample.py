@@ -11,8 +11,8 @@ from convfind.checking.reference import right_result
 from convfind.checking.sample import Sample
 from convfind.types import Direction, Layout
 
-GROUPED = {"x": (11, 24, 7, 6), "w": (36, 2, 3, 3), "groups": 12, "padding": 1}
-DENSE = {"x": (11, 6, 7, 6), "w": (4, 6, 3, 3), "stride": 2}
+GROUPED = {"x": (11, 24, 17, 16), "w": (36, 2, 3, 3), "groups": 12, "padding": 1}
+DENSE = {"x": (11, 6, 17, 16), "w": (4, 6, 3, 3), "stride": 2}
 
 
 @pytest.mark.parametrize("layout", [Layout.NCHW, Layout.NHWC])
@@ -34,10 +34,18 @@ def test_results_of_a_sample_are_parts_of_the_result(
 
 
 def test_samples_hold_the_first_and_the_last_and_others_each_time() -> None:
-    problem = ConvProblem.forward(x=(500, 4, 5, 5), w=(4, 4, 3, 3))
+    problem = ConvProblem.forward(x=(500, 4, 34, 5), w=(4, 4, 3, 3))
     drawn = [Sample.of(problem).images for _ in range(4)]
     for images in drawn:
         assert images is not None
         assert (images[0], images[-1]) == (0, 499)
         assert len(set(images)) == len(images) == 8
     assert len({tuple(images) for images in drawn if images is not None}) > 1
+
+
+def test_samples_of_small_images_have_more_of_them() -> None:
+    problem = ConvProblem.forward(x=(500, 4, 1, 2), w=(4, 4, 1, 1))
+    images = Sample.of(problem).images
+    assert images is not None
+    assert len(set(images)) == 128
+    assert Sample.of(problem.with_batch(100)).images is None

@@ -6,6 +6,7 @@ rightly, of which nobody knew which these would be, computes all of them so.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -16,8 +17,9 @@ from convfind.types import Direction
 
 Array = np.ndarray[Any, Any]
 
-#: Images or groups of a sample: the first, the last, and some between them.
-_COUNT = 8
+#: Images or groups of a sample: the first, the last, and some between them; more where images have
+#: so few positions that their sums say little.
+_COUNT, _POSITIONS = 8, 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +46,11 @@ class Sample:
         """
         batch = problem.x_shape[0]
         if problem.direction is not Direction.BACKWARD_WEIGHTS:
-            if batch <= _COUNT:
+            positions = math.prod(problem.shape(problem.direction.writes)[2:])
+            count = max(_COUNT, -(-_POSITIONS // max(positions, 1)))
+            if batch <= count:
                 return cls(problem)
-            return cls(problem.with_batch(_COUNT), images=_some_of(batch))
+            return cls(problem.with_batch(count), images=_some_of(batch, count))
         if problem.groups <= _COUNT:
             return cls(problem)
         channels = problem.x_shape[1] // problem.groups
@@ -60,7 +64,7 @@ class Sample:
             w_strides=None,
             y_strides=None,
         )
-        return cls(smaller, groups=_some_of(problem.groups), each=(channels, filters))
+        return cls(smaller, groups=_some_of(problem.groups, _COUNT), each=(channels, filters))
 
     def part(self, name: str, array: Array) -> Array:
         """Return what the sample has of a tensor, axes in the order of the layout."""
@@ -74,6 +78,7 @@ class Sample:
         return array.take(places, 0 if name == "w" else -1 if is_last else 1)
 
 
-def _some_of(count: int) -> Array:
-    between = np.random.default_rng().choice(np.arange(1, count - 1), _COUNT - 2, replace=False)
-    return np.array([0, *sorted(between), count - 1])
+def _some_of(all_of_them: int, count: int) -> Array:
+    between = np.arange(1, all_of_them - 1)
+    drawn = np.random.default_rng().choice(between, count - 2, replace=False)
+    return np.array([0, *sorted(drawn), all_of_them - 1])
