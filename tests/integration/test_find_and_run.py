@@ -43,6 +43,9 @@ def test_a_second_process_compiles_and_measures_nothing(tmp_path: Path) -> None:
     assert first["origin"] == "measured"
     assert first["measured"] > 0
     assert first["compiled"] > 0
+    if first["in_doubt"]:  # other work disturbed it: once more, and not again
+        first = _find(tmp_path)
+        assert first["origin"] == "measured"
     second = _find(tmp_path)
     assert second["origin"] == "user-db"
     assert (second["measured"], second["compiled"]) == (0, 0)

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,11 +35,17 @@ def test_the_python_example_computes_the_convolution() -> None:
 def test_the_second_find_from_the_shell_is_a_hit() -> None:
     (line,) = re.findall(r"^convfind find .*$", README, re.MULTILINE)
     command = [*shlex.split(line), "--device", "opencl:cpu", "--json"]
-    first, second = (
-        json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        for _ in range(2)
-    )
+
+    def find() -> Any:
+        return json.loads(
+            subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        )
+
+    first = find()
     assert first["origin"] == "measured"
     assert first["measured"] >= 1
+    if first["in_doubt"]:  # other work disturbed it: once more, and not again
+        first = find()
+    second = find()
     assert (second["origin"], second["compiled"], second["measured"]) == ("user-db", 0, 0)
     assert second["solutions"][0]["solver"] == first["solutions"][0]["solver"]
