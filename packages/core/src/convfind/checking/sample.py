@@ -1,7 +1,8 @@
 """`Sample`: some images or groups of a convolution, which say whether a device computes it rightly.
 
-Images of a result do not depend on each other, nor do groups: a kernel that computes some of them
-rightly, of which nobody knew which these would be, computes all of them so.
+Images of a result do not depend on each other, nor do groups, and nobody knows before which of them
+are looked at. A device that errs in others alone is believed: then it refuses candidates that are
+right, and accepts those alone that err as it does.
 """
 
 from __future__ import annotations
