@@ -14,24 +14,9 @@ from convfind.find.solution import TimeOrigin
 from convfind.problem import ConvProblem
 from convfind.runtime.disturbance import Disturbance, is_disturbed
 from convfind.solver.recipe import Launch
-from convfind.testing import MockSolver
+from convfind.testing.solvers import MockTimed
 
-
-class Runner(MockSolver):
-    """Takes some microseconds."""
-
-    is_dynamic = True
-
-    def __init__(self, name: str, microseconds: int) -> None:
-        self.solver_id = name
-        self._microseconds = microseconds
-
-    @property
-    def microseconds(self) -> int:  # type: ignore[override]  # of each runner its own
-        return self._microseconds
-
-
-GOOD, OTHER = Runner("good", 1000), Runner("other", 1500)
+GOOD, OTHER = MockTimed("good", 1000), MockTimed("other", 1500)
 
 
 def disturb(bench: Any, factor: Callable[[int, int], float]) -> None:

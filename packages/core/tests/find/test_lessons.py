@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from convfind.device.target import Target
 from convfind.find.known import INDEX, SIBLINGS, Forecast
 from convfind.find.lessons import corrected, learn, well_known
 from convfind.problem import ConvProblem
 from convfind.runtime.session import Lessons
-from convfind.testing import MockSolver
+from convfind.testing.solvers import MockTimed
 
 PROBLEM = ConvProblem.forward(x=(2, 4, 6, 6), w=(8, 4, 3, 3))
 NEXT = ConvProblem.forward(x=(2, 8, 5, 5), w=(16, 8, 1, 1))
@@ -134,26 +133,8 @@ def test_lessons_of_times_with_packing_say_nothing_of_those_without() -> None:
     assert well_known(lessons, NEXT, constant_weights=True) == {"a", "b"}
 
 
-class Runner(MockSolver):
-    """Takes some microseconds, and expects a share of the device's peak."""
-
-    is_dynamic = True
-
-    def __init__(self, name: str, microseconds: int, index: float) -> None:
-        self.solver_id = name
-        self._microseconds = microseconds
-        self._index = index
-
-    @property
-    def microseconds(self) -> int:  # type: ignore[override]  # of each runner its own
-        return self._microseconds
-
-    def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        return self._index
-
-
 def test_finds_with_constant_weights_have_lessons_of_their_own(bench: Any) -> None:
-    field = (Runner("fast", 50, 0.9), Runner("close", 52, 0.8))
+    field = (MockTimed("fast", 50, 0.9), MockTimed("close", 52, 0.8))
     handle = bench.open("mock-static", extra=field)
     handle.find(PROBLEM)
     before = dict(handle.session.lessons)

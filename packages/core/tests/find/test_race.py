@@ -20,29 +20,14 @@ from convfind.solver import Solver, versioned_id
 from convfind.solver.recipe import Launch
 from convfind.testing import MockSolver
 from convfind.testing.mock_backend import MOCK_TARGET
-from convfind.testing.solvers import MockFused
+from convfind.testing.solvers import MockFused, MockTimed
 
-
-class Runner(MockSolver):
-    """Takes some microseconds, and expects a share of the device's peak."""
-
-    is_dynamic = True
-
-    def __init__(self, name: str, microseconds: int, index: float | None = None) -> None:
-        self.solver_id = name
-        self._microseconds = microseconds
-        self._index = index
-
-    @property
-    def microseconds(self) -> int:  # type: ignore[override]  # of each runner its own
-        return self._microseconds
-
-    def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        return self._index
-
-
-FAST, CLOSE, SLOW = Runner("fast", 50, 0.9), Runner("close", 52, 0.8), Runner("slow", 500, 0.09)
-UNKNOWN = Runner("unknown", 40)
+FAST, CLOSE, SLOW = (
+    MockTimed("fast", 50, 0.9),
+    MockTimed("close", 52, 0.8),
+    MockTimed("slow", 500, 0.09),
+)
+UNKNOWN = MockTimed("unknown", 40)
 FIELD = (SLOW, CLOSE, FAST)
 
 
@@ -129,8 +114,12 @@ def test_where_the_favourites_fail_the_others_run(bench: Any, problem: ConvProbl
 def test_a_solver_that_promises_too_much_does_not_keep_others_out(
     bench: Any, problem: ConvProblem
 ) -> None:
-    boaster = Runner("boaster", 5000, 0.9)
-    modest = (Runner("modest", 50, 0.2), Runner("humble", 40, 0.19), Runner("slow", 90, 0.02))
+    boaster = MockTimed("boaster", 5000, 0.9)
+    modest = (
+        MockTimed("modest", 50, 0.2),
+        MockTimed("humble", 40, 0.19),
+        MockTimed("slow", 90, 0.02),
+    )
     found = bench.open("mock-static", extra=(boaster, *modest)).find(problem)
     assert found.best.solver == "humble"
     assert outrun(found) == {"slow"}
@@ -139,7 +128,7 @@ def test_a_solver_that_promises_too_much_does_not_keep_others_out(
 def test_who_is_far_behind_has_the_two_samples_of_checked_runs(
     bench: Any, problem: ConvProblem
 ) -> None:
-    behind, close = Runner("behind", 500), Runner("close", 52)
+    behind, close = MockTimed("behind", 500), MockTimed("close", 52)
     runs: Counter[Any] = Counter()
 
     def count(launch: Launch) -> bool:
@@ -164,7 +153,7 @@ def test_who_is_far_behind_has_the_two_samples_of_checked_runs(
 def test_who_has_nobody_to_run_against_is_not_timed_for_long(
     bench: Any, problem: ConvProblem
 ) -> None:
-    found = bench.open("mock-static", extra=(FAST, Runner("behind", 500))).find(problem)
+    found = bench.open("mock-static", extra=(FAST, MockTimed("behind", 500))).find(problem)
     assert found.best.solver == "fast"
     assert found.best.samples == 5
 
@@ -172,7 +161,7 @@ def test_who_has_nobody_to_run_against_is_not_timed_for_long(
 def test_programs_that_are_ready_run_where_others_would_not_be_compiled(
     bench: Any, problem: ConvProblem
 ) -> None:
-    near = Runner("near", 45, 0.7)
+    near = MockTimed("near", 45, 0.7)
     field = (FAST, CLOSE, near)
     assert outrun(bench.open("mock-static", extra=field).find(problem)) == {"near"}
     bench.open("mock-static", extra=[near]).find(problem.with_batch(3))
@@ -199,7 +188,7 @@ def recorded(bench: Any, problem: ConvProblem, times: dict[Solver, float]) -> No
 def test_the_record_of_another_batch_size_says_who_is_ahead(
     bench: Any, problem: ConvProblem
 ) -> None:
-    silent = (Runner("a", 50), Runner("b", 500), Runner("c", 400))
+    silent = (MockTimed("a", 50), MockTimed("b", 500), MockTimed("c", 400))
     recorded(bench, problem.with_batch(4), dict(zip(silent, (1.0, 9.0, 8.0), strict=True)))
     found = bench.open("mock-static", extra=silent).find(problem)
     assert (found.compiled, [one.solver for one in found.solutions]) == (1, ["a"])
@@ -249,7 +238,7 @@ def test_a_fused_problem_is_not_run_by_who_is_far_behind_without_the_epilogue(be
 
 
 def test_who_has_no_epilogue_inside_shuts_nobody_out_who_has(bench: Any) -> None:
-    field = [Runner("quick", 30), Fused("inside", 50), Runner("slow", 65)]
+    field = [MockTimed("quick", 30), Fused("inside", 50), MockTimed("slow", 65)]
     assert bench.open("mock-static", extra=field).find(PLAIN).measured == 3
     found = bench.open("mock-static", extra=field).find(FUSED)
     assert found.best.solver == "inside"
@@ -283,7 +272,7 @@ def test_a_network_leaves_out_programs_that_save_it_next_to_nothing(
 ) -> None:
     once = dataclasses.replace(problem, alpha=2.0)  # only the first problem knows `Single`
 
-    class Single(Runner):
+    class Single(MockTimed):
         def wti(self, other: ConvProblem, target: Target) -> float | None:
             return super().wti(other, target) if other.alpha == 2.0 else 0.01
 
@@ -363,7 +352,7 @@ def test_forecasts_are_brought_to_the_scale_of_what_was_measured() -> None:
 
 
 def test_a_session_learns_who_promises_too_much(bench: Any, problem: ConvProblem) -> None:
-    handle = bench.open("mock-static", extra=(FAST, CLOSE, Runner("boaster", 150, 0.88)))
+    handle = bench.open("mock-static", extra=(FAST, CLOSE, MockTimed("boaster", 150, 0.88)))
     raced = [handle.find(problem.with_batch(batch)) for batch in (3, 5, 7, 11, 13)]
     assert [found.measured for found in raced] == [3, 3, 3, 2, 2]
     assert "predicted" in raced[-1].rejected["boaster"].detail
@@ -380,7 +369,7 @@ def test_a_gpu_times_candidates_while_others_are_compiled(bench: Any, problem: C
 
 
 def test_a_cpu_measures_who_is_ready_before_it_compiles(bench: Any, problem: ConvProblem) -> None:
-    first, ready = Runner("first", 50, 0.9), Runner("ready", 40, 0.89)
+    first, ready = MockTimed("first", 50, 0.9), MockTimed("ready", 40, 0.89)
     handle = bench.open("mock-static", extra=(first, ready))
     handle.session.kernels.load_or_raise(ready.solution(problem, handle.target).programs)
     stages: list[tuple[str, str]] = []

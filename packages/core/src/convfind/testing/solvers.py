@@ -64,6 +64,26 @@ class MockSolver(Solver):
         return Launch(KernelSpec(program, self.entry), arguments, (1,), (1,))
 
 
+class MockTimed(MockSolver):
+    """Takes some microseconds, and expects a share of the device's peak, or says nothing of it."""
+
+    is_dynamic = True
+
+    def __init__(self, name: str, microseconds: int, index: float | None = None) -> None:
+        self.solver_id = name
+        self._microseconds = microseconds
+        self._index = index
+
+    @property
+    def microseconds(self) -> int:  # type: ignore[override]  # of each its own
+        """Microseconds of a run."""
+        return self._microseconds
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """Return that share."""
+        return self._index
+
+
 class MockDynamic(MockSolver):
     """One program for every problem."""
 
