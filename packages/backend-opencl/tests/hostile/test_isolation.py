@@ -30,7 +30,8 @@ from fatal_solvers import (
 from opencl_testing import NUMBERS
 
 import convfind
-from convfind.find.isolation import limits
+from convfind.errors import DeviceError
+from convfind.find.isolation import limits, process
 from convfind.find.result import FindOrigin
 from convfind.handle import Handle
 from convfind.plugins.registry import Registry
@@ -143,6 +144,45 @@ def test_a_child_that_somebody_kills_is_nobodys_fault(opened: Opened) -> None:
         killer.join()
         assert {"fatal-not", "opencl-gemm-pointwise-fwd"} == {s.solver for s in found.solutions}
     assert handle.database.quarantined(handle.target, PROBLEM) == ()
+
+
+def test_without_a_child_only_solvers_of_this_project_run(
+    opened: Opened, monkeypatch: Any, caplog: Any
+) -> None:
+    handle = opened(Pointwise(), WildAddress())
+    with monkeypatch.context() as broken:
+        broken.setattr(process, "_SERVER", "no_module_of_this_name")
+        found = find(handle)
+    assert {one.solver for one in found.solutions} == {"opencl-gemm-pointwise-fwd"}
+    for name in ("fatal-not", "fatal-address"):
+        assert found.rejected[name].reason is Reason.NO_CHILD
+        assert "exit status 1" in found.rejected[name].detail
+    assert "left out" in caplog.text
+    assert handle.database.quarantined(handle.target, PROBLEM) == ()
+    again = find(handle)  # by now there is one
+    assert {one.solver for one in again.solutions} == {"fatal-not", "opencl-gemm-pointwise-fwd"}
+    assert again.rejected["fatal-address"].reason is Reason.CRASHED
+
+
+def test_without_a_child_what_always_isolates_measures_nothing(
+    opened: Opened, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(process, "_SERVER", "no_module_of_this_name")
+    with pytest.raises(DeviceError, match=r"exit status 1.*isolate='never'") as error:
+        find(opened(Pointwise()), isolate="always")
+    assert "\n" not in str(error.value)
+
+
+def test_without_a_child_a_recorded_solution_stands_unchecked(
+    opened: Opened, monkeypatch: Any, caplog: Any
+) -> None:
+    handle = opened(Pointwise())
+    handle.find(PROBLEM, mode="normal", solvers=["fatal-not"])
+    kill(handle)
+    monkeypatch.setattr(process, "_SERVER", "no_module_of_this_name")
+    found = handle.find(PROBLEM, mode="trust_verify", solvers=["fatal-not"])
+    assert (found.best.solver, found.measured) == ("fatal-not", 0)
+    assert "left out" in caplog.text
 
 
 def kill(handle: Handle) -> None:

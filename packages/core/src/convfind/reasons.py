@@ -43,6 +43,7 @@ class Reason(StrEnum):
     BUDGET = "budget"
     OUTRUN = "outrun"
     LAST_RESORT = "last-resort"
+    NO_CHILD = "no-child"
     # It was tried and failed.
     BUILD_FAILED = "build-failed"
     LAUNCH_FAILED = "launch-failed"
@@ -90,6 +91,7 @@ _TEXT = {
     Reason.BUDGET: "not measured: the time budget of the find was used up",
     Reason.OUTRUN: "not measured: by all that is known it cannot win",
     Reason.LAST_RESORT: "not measured: a last resort, and another solver ran",
+    Reason.NO_CHILD: "not measured: no child process could be had to run it in",
     Reason.BUILD_FAILED: "its kernels do not build on this device",
     Reason.LAUNCH_FAILED: "its kernels do not run on this device",
     Reason.WRONG_RESULT: "its result was wrong",

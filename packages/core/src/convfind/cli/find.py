@@ -28,6 +28,7 @@ _FAILURES = frozenset(
         Reason.QUARANTINED,
         Reason.SOLVER_ERROR,
         Reason.BUDGET,
+        Reason.NO_CHILD,
     }
 )
 

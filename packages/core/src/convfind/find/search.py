@@ -71,10 +71,12 @@ class Search:
         """Measure the candidates; the last resorts only where nothing else ran.
 
         Raises:
-            DeviceError: the host has no memory for the tensors or for their reference.
+            DeviceError: the host has no memory for the tensors or for their reference, or no child
+                process can be had where the policy asks for one.
         """
-        self.bench: Bench = bench_for(
-            self.problem, self.session, self.policy, self._budget, screening.candidates
+        self.bench: Bench
+        self.bench, screening = bench_for(
+            self.problem, self.session, self.policy, self._budget, screening
         )
         try:
             return self._run(screening)
@@ -108,13 +110,13 @@ class Search:
     # -- stages -----------------------------------------------------------------------------------
 
     def _settle(self, rejected: Mapping[str, Rejected]) -> None:
-        """Take over what screening refused; refusals by the policy settle nothing."""
-        by_policy = (Reason.DENIED, Reason.NOT_DYNAMIC, Reason.QUARANTINED)
+        """Take over what was refused before; refusals by the policy, or for now, settle nothing."""
+        unsettled = (Reason.DENIED, Reason.NOT_DYNAMIC, Reason.QUARANTINED, Reason.NO_CHILD)
         for solver_id, why in rejected.items():
             logger.debug("%s: %s", solver_id, why)
             self._outcome.rejected[solver_id] = why
             solver = self.session.registry.find_solver(solver_id)
-            if solver is not None and why.reason not in by_policy:
+            if solver is not None and why.reason not in unsettled:
                 self._outcome.considered.add(versioned_id(solver))
 
     def _race(self, solvers: Sequence[Solver]) -> None:

@@ -19,6 +19,9 @@ from convfind.reasons import Reason
 from convfind.runtime.session import Session, silent
 from convfind.solver.applicability import Rejected
 
+#: Refusals that say nothing about a recorded solution.
+_NOT_RUN = (Reason.BUDGET, Reason.NO_CHILD)
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -42,7 +45,7 @@ def check(plain: Problem, session: Session, decision: Decision, budget: Budget) 
     search = Search(plain, session, replace(policy, tune=False), silent, configs, budget)
     outcome = search.run(Screening(solvers))
     record(plain, session, replace(policy, replace=True), outcome)
-    failed = {s for s, why in outcome.rejected.items() if why.reason is not Reason.BUDGET}
+    failed = {s for s, why in outcome.rejected.items() if why.reason not in _NOT_RUN}
     left = [solution for solution in known.solutions if solution.solver not in failed]
     return Check(
         holds=not failed and not _slower(chosen, outcome.solutions, policy.tolerance),
