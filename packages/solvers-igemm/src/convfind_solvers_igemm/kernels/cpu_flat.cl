@@ -9,6 +9,7 @@
 #define CHANNELS_LAST 1
 #define WIDTH NR
 #include "cpu_half.h"
+#include "cpu_steps.h"
 #include "cpu_pack.h"
 
 #define CHUNK 96              // positions that are computed before others are read, at most: multiple of 4 * MR
@@ -28,8 +29,23 @@ typedef struct {
   int rows;
 } Coming;
 
-// `rows` positions, of which `height` exist and others are the last once more; those of y are `pitch` apart.
-INLINE void tile(const int height, const int rows, const bool first, const bool last, int depth,
+// The product of one channel at each of `rows` positions by one row of weights.
+INLINE void add_product(float16 (*sum)[VECTORS], const int rows, const int height, __global const float *x,
+                        int channels, __global const float *panel) {
+  float16 right[VECTORS];
+#pragma unroll
+  for (int j = 0; j < VECTORS; j++) right[j] = vload16(j, panel);
+#pragma unroll
+  for (int i = 0; i < rows; i++) {
+    const float16 left = x[(long)min(i, height - 1) * channels];
+#pragma unroll
+    for (int j = 0; j < VECTORS; j++) sum[i][j] = fma(left, right[j], sum[i][j]);
+  }
+}
+
+// `rows` positions, of which `height` exist and others are the last once more; those of y are `pitch` apart. With
+// `steps`, so many channels are written out.
+INLINE void tile(const int height, const int rows, const int steps, const bool first, const bool last, int depth,
                  __global const float *x, int channels, __global const float *panel, float *sums, __global float *y,
                  int pitch, int columns, const Epilogue epilogue, Coming coming) {
   float16 sum[MR][VECTORS];
@@ -49,17 +65,13 @@ INLINE void tile(const int height, const int rows, const bool first, const bool 
     for (int i = 0; i < coming.rows; i++, coming.panel += NR)
 #pragma unroll
       for (int j = 0; j < VECTORS; j++) PREFETCH(coming.panel + j * VEC);
-    for (const int behind = min(depth, k + VEC); k < behind; k++) {
-      float16 right[VECTORS];
+    const int behind = min(depth, k + VEC);
+    const int times = steps > 1 ? (behind - k) / steps : 0;
+    k += times * steps;
+    for (int n = 0; n < times; n++, x += steps, panel += steps * NR)
 #pragma unroll
-      for (int j = 0; j < VECTORS; j++) right[j] = vload16(k * VECTORS + j, panel);
-#pragma unroll
-      for (int i = 0; i < rows; i++) {
-        const float16 left = x[(long)min(i, height - 1) * channels + k];
-#pragma unroll
-        for (int j = 0; j < VECTORS; j++) sum[i][j] = fma(left, right[j], sum[i][j]);
-      }
-    }
+      for (int s = 0; s < steps; s++) add_product(sum, rows, height, x + s, channels, panel + s * NR);
+    for (; k < behind; k++, x++, panel += NR) add_product(sum, rows, height, x, channels, panel);
   }
   if (!last) {
 #pragma unroll
@@ -107,17 +119,17 @@ INLINE void tile_of_height(int height, const bool first, const bool last, int de
                            int channels, __global const float *panel, float *sums, __global float *y, int pitch,
                            int columns, const Epilogue epilogue, Coming coming) {
   if (height == MR)
-    tile(MR, MR, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
+    tile(MR, MR, STEPS, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
   else if (height == MR - 1)
-    tile(MR - 1, MR - 1, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
+    tile(MR - 1, MR - 1, STEPS, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
   else if (MR > 8 && height > 8)
-    tile(height, MR, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
+    tile(height, MR, 1, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
   else if (MR > 4 && height > 4)
-    tile(height, MR < 8 ? MR : 8, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
+    tile(height, MR < 8 ? MR : 8, 1, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
   else if (height > 1)
-    tile(height, 4, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
+    tile(height, 4, 1, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
   else
-    tile(1, 1, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
+    tile(1, 1, 1, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
 }
 
 // Calls of their own: what the kernel keeps in registers would push sums out of them.
@@ -139,17 +151,24 @@ NOINLINE void multiply_part(int height, bool first, bool last, int depth, __glob
   tile_of_height(height, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
 }
 
+INLINE void add_half(float8 *sum, const int rows, __global const float *x, int channels,
+                     __global const float *panel) {
+  const float8 right = vload8(0, panel);
+#pragma unroll
+  for (int i = 0; i < rows; i++) sum[i] = fma((float8)(x[(long)i * channels]), right, sum[i]);
+}
+
 // Half a vector of filters, which may be what is left of them, at `rows` positions.
 INLINE void half_tile(const int rows, int depth, __global const float *x, int channels, __global const float *panel,
                       __global float *y, int pitch, const Epilogue epilogue) {
   float8 sum[2 * MR];
 #pragma unroll
   for (int i = 0; i < rows; i++) sum[i] = 0.0f;
-  for (int k = 0; k < depth; k++) {
-    const float8 right = vload8(k * (NR / 8), panel);
+  const int times = STEPS > 1 ? depth / STEPS : 0;
+  for (int n = 0; n < times; n++, x += STEPS, panel += STEPS * NR)
 #pragma unroll
-    for (int i = 0; i < rows; i++) sum[i] = fma((float8)(x[(long)i * channels + k]), right, sum[i]);
-  }
+    for (int s = 0; s < STEPS; s++) add_half(sum, rows, x + s, channels, panel + s * NR);
+  for (int k = times * STEPS; k < depth; k++, x++, panel += NR) add_half(sum, rows, x, channels, panel);
   const float16 bias = biases_of(epilogue, 0, 8);
 #pragma unroll
   for (int i = 0; i < rows; i++) store_half(sum[i], y + (long)i * pitch, bias, epilogue);
@@ -172,7 +191,8 @@ NOINLINE void multiply_half(int count, int depth, __global const float *x, int c
 }
 
 // Global size: (runs of filters, runs of positions, 1), so that a core that takes work-items side by side has all
-// filters of its positions; `share` positions and `strip` filters each, `strip` a multiple of NR. All pixels are one row; those of y are `pitch` apart.
+// filters of its positions; `share` positions and `strip` filters each, `strip` a multiple of NR. All pixels are one
+// row; those of y are `pitch` apart.
 __kernel ONE_ITEM void igemm_cpu_flat(__global const float *restrict x, __global const float *restrict packed,
                                       __global float *restrict y, GEOMETRY, CF_EPILOGUE_PARAMETERS, const int share,
                                       const int strip, const int pitch) {

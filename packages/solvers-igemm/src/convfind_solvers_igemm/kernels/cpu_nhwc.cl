@@ -16,6 +16,7 @@
 #include "cpu_half.h"
 #include "cpu_pack.h"
 #include "cpu_runs.h"
+#include "cpu_steps.h"
 
 #ifndef PACKED
 #define PACKED 1            // 0, 1
@@ -69,6 +70,23 @@ typedef struct {
   int rows;
 } Coming;
 
+// The product of one float of each window by one row of weights.
+INLINE void add_product(float16 (*sum)[VECTORS], const int rows_, const int vectors, const float *windows,
+                        PANEL_SPACE const float *panel) {
+  float16 right[VECTORS];
+#pragma unroll
+  for (int j = 0; j < vectors; j++) {
+    right[j] = vload16(j, panel);
+    if (PACKED && TILES == 1) PREFETCH(panel + PANEL_AHEAD * NR + j * VEC);
+  }
+#pragma unroll
+  for (int i = 0; i < rows_; i++) {
+    const float16 left = windows[i * PITCH];
+#pragma unroll
+    for (int j = 0; j < vectors; j++) sum[i][j] = fma(left, right[j], sum[i][j]);
+  }
+}
+
 // With `fills`, gaps are filled between products, so that neither waits for the other.
 INLINE void tile(const int rows_, const int vectors, const bool fills, int depth, const float *windows,
                  PANEL_SPACE const float *panel, __global float *y, const long *at, int rows, int columns,
@@ -90,20 +108,11 @@ INLINE void tile(const int rows_, const int vectors, const bool fills, int depth
     for (const int last = fills ? depth * (part + 1) / parts : depth; k < last;) {
       prefetch_lines(coming.x, k);
       for (int i = 0; TILES > 1 && i < coming.rows; i++, coming.panel += NR) PREFETCH(coming.panel);
-      for (const int end = min(last, k + VEC); k < end; k++) {
-        float16 right[VECTORS];
+      const int end = min(last, k + VEC), times = STEPS > 1 ? (end - k) / STEPS : 0;
+      for (int n = 0; n < times; n++, k += STEPS)
 #pragma unroll
-        for (int j = 0; j < vectors; j++) {
-          right[j] = vload16(k * VECTORS + j, panel);
-          if (PACKED && TILES == 1) PREFETCH(panel + (k + PANEL_AHEAD) * NR + j * VEC);
-        }
-#pragma unroll
-        for (int i = 0; i < rows_; i++) {
-          const float16 left = windows[i * PITCH + k];
-#pragma unroll
-          for (int j = 0; j < vectors; j++) sum[i][j] = fma(left, right[j], sum[i][j]);
-        }
-      }
+        for (int s = 0; s < STEPS; s++) add_product(sum, rows_, vectors, windows + k + s, panel + (k + s) * NR);
+      for (; k < end; k++) add_product(sum, rows_, vectors, windows + k, panel + k * NR);
     }
     if (fills) fill_gap(y + at[part], part, gaps, columns, epilogue);
   }
@@ -166,6 +175,12 @@ INLINE void tile_of_height(const int vectors, int depth, const float *windows,
     tile(4, vectors, false, depth, windows, panel, y, at, rows, columns, epilogue, coming, gaps, is_streamed);
 }
 
+INLINE void add_half(float8 *sum, const int rows_, const float *windows, PANEL_SPACE const float *panel) {
+  const float8 right = vload8(0, panel);
+#pragma unroll
+  for (int i = 0; i < rows_; i++) sum[i] = fma((float8)(windows[i * PITCH]), right, sum[i]);
+}
+
 // The same for half a vector of filters or less, and up to twice as many positions: as many sums, none in vain.
 INLINE void half_tile(const int rows_, int depth, const float *windows, PANEL_SPACE const float *panel,
                       __global float *y, const long *at, int rows, int columns, const Epilogue epilogue,
@@ -181,11 +196,11 @@ INLINE void half_tile(const int rows_, int depth, const float *windows, PANEL_SP
   for (int k = 0; k < depth;) {
     prefetch_lines(coming.x, k);
     for (int i = 0; TILES > 1 && i < coming.rows; i++, coming.panel += NR) PREFETCH(coming.panel);
-    for (const int end = min(depth, k + VEC); k < end; k++) {
-      const float8 right = vload8(k * (NR / HALF), panel);
+    const int end = min(depth, k + VEC), times = STEPS > 1 ? (end - k) / STEPS : 0;
+    for (int n = 0; n < times; n++, k += STEPS)
 #pragma unroll
-      for (int i = 0; i < rows_; i++) sum[i] = fma((float8)(windows[i * PITCH + k]), right, sum[i]);
-    }
+      for (int s = 0; s < STEPS; s++) add_half(sum, rows_, windows + k + s, panel + (k + s) * NR);
+    for (; k < end; k++) add_half(sum, rows_, windows + k, panel + k * NR);
   }
   const float16 bias = biases_of(epilogue, 0, columns);
   if (rows >= rows_ && columns == HALF) {

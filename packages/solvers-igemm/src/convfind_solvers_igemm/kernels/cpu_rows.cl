@@ -29,6 +29,7 @@
 #define WIDTH NR
 #define BLOCK(channels, taps) (JOINED ? (channels) : min(channels, DEPTH))
 #include "cpu_pack.h"
+#include "cpu_steps.h"
 #include "cpu_strip.h"
 
 #if CHANNELS_LAST
@@ -50,6 +51,23 @@ INLINE void store_row(float16 sum, __global float *y, long step, int count, int 
 }
 #endif
 
+// The product of one float of each window by one row of weights.
+INLINE void add_product(float16 (*sum)[VECTORS], const int rows_, const int vectors, const float *window,
+                        __global const float *panel) {
+  float16 right[VECTORS];
+#pragma unroll
+  for (int j = 0; j < vectors; j++) {
+    right[j] = vload16(j, panel);
+    PREFETCH(panel + 8 * NR + j * VEC);
+  }
+#pragma unroll
+  for (int i = 0; i < rows_; i++) {
+    const float16 left = window[i * PITCH];
+#pragma unroll
+    for (int j = 0; j < vectors; j++) sum[i][j] = fma(left, right[j], sum[i][j]);
+  }
+}
+
 INLINE void tile(const int rows_, const int vectors, const Strip *strip, int length,
                  const float *windows, __global const float *panel, float *part) {
   float16 sum[MR][VECTORS];
@@ -59,20 +77,12 @@ INLINE void tile(const int rows_, const int vectors, const Strip *strip, int len
     for (int j = 0; j < vectors; j++) sum[i][j] = 0.0f;
   for (int run = 0; run < strip->runs; run++) {
     const float *window = windows + strip->offset[run];
-    for (int k = 0; k < length; k++, panel += NR) {
-      float16 right[VECTORS];
+    const int times = STEPS > 1 ? length / STEPS : 0;
+    for (int n = 0; n < times; n++, window += STEPS, panel += STEPS * NR)
 #pragma unroll
-      for (int j = 0; j < vectors; j++) {
-        right[j] = vload16(j, panel);
-        PREFETCH(panel + 8 * NR + j * VEC);
-      }
-#pragma unroll
-      for (int i = 0; i < rows_; i++) {
-        const float16 left = window[i * PITCH + k];
-#pragma unroll
-        for (int j = 0; j < vectors; j++) sum[i][j] = fma(left, right[j], sum[i][j]);
-      }
-    }
+      for (int s = 0; s < STEPS; s++) add_product(sum, rows_, vectors, window + s, panel + s * NR);
+    for (int k = times * STEPS; k < length; k++, window++, panel += NR)
+      add_product(sum, rows_, vectors, window, panel);
   }
 #pragma unroll
   for (int i = 0; i < rows_; i++)
