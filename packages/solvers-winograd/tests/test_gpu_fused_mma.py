@@ -21,7 +21,7 @@ from convfind_solvers_winograd.gpu_fused_mma import FusedMmaSolver
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
-SOLVERS = [FusedMmaSolver(way) for way in (Direction.FORWARD, Direction.BACKWARD_DATA)]
+SOLVERS = [FusedMmaSolver(F4X3, way) for way in (Direction.FORWARD, Direction.BACKWARD_DATA)]
 each = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
 POINTS = F4X3.n**2
 

@@ -15,11 +15,12 @@ from convfind.runtime.backend import Device
 from convfind.solver.applicability import Rejected
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import Direction, Layout
+from convfind_solvers_winograd.algorithms import F4X3
 from convfind_solvers_winograd.gpu_narrow import MOST, NarrowSolver
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
-SOLVERS = [NarrowSolver(way) for way in (Direction.FORWARD, Direction.BACKWARD_DATA)]
+SOLVERS = [NarrowSolver(F4X3, way) for way in (Direction.FORWARD, Direction.BACKWARD_DATA)]
 each = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
 
 

@@ -23,11 +23,12 @@ from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Fill, Launch, Memory, ScalarArg
 from convfind.testing import assert_solver
 from convfind.types import Direction, Layout
+from convfind_solvers_winograd.algorithms import F4X3
 from convfind_solvers_winograd.gpu_pipelined import PipelinedSolver
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
-SOLVERS = [PipelinedSolver(way) for way in (Direction.FORWARD, Direction.BACKWARD_DATA)]
+SOLVERS = [PipelinedSolver(F4X3, way) for way in (Direction.FORWARD, Direction.BACKWARD_DATA)]
 each = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
 LARGE_CACHE = replace(H200, identity="", arch="sm_89", cache=72 << 20)
 EMULATED = {

@@ -18,9 +18,7 @@ from convfind.reasons import Reason
 from convfind.solver import Domain, Solver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.defines import make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.kernel_spec import KernelSpec
 from convfind.solver.recipe import (
     Argument,
     BufferArg,
@@ -31,6 +29,7 @@ from convfind.solver.recipe import (
     i64,
 )
 from convfind.types import Algorithm, DataType, Direction
+from convfind_solvers_direct.programs import GPU
 
 #: Share of the peak that is promised: behind everything else.
 _SHARE = 0.01
@@ -92,15 +91,13 @@ class NaiveSolver(Solver):
         arithmetic = problem.y_dtype if problem.dtype is DataType.INT8 else accumulator
         epilogue = Epilogue.of(problem, arithmetic)
         channels_last = problem.tensor_layout(self.direction.writes).channels_last
-        program = Program(
-            KernelSource("convfind_solvers_direct", f"kernels/naive_{self._stem}.cl"),
-            defines=make_defines(
-                epilogue.defines,
-                DTYPE=problem.dtype.upper(),
-                Y_DTYPE=problem.y_dtype.upper(),
-                ACCUMULATOR=accumulator.upper(),
-                CHANNELS_LAST=channels_last,
-            ),
+        program = GPU.program(
+            f"naive_{self._stem}",
+            epilogue.defines,
+            DTYPE=problem.dtype.upper(),
+            Y_DTYPE=problem.y_dtype.upper(),
+            ACCUMULATOR=accumulator.upper(),
+            CHANNELS_LAST=channels_last,
         )
         items = self._items(problem, channels_last)
         groups = _work_group(items, target.max_work_group)

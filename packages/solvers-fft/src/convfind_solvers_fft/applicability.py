@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log2, prod, sqrt
+from math import prod
 
 from convfind.kit.plane_geometry import plane_geometry
 from convfind.problem import ConvProblem
@@ -11,7 +11,6 @@ from convfind.reasons import Reason
 from convfind.solver import Domain
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.types import DataType
-from convfind_solvers_fft.codegen import SIZES
 from convfind_solvers_fft.geometry import LEAST_STEP
 
 #: The domain of all solvers of the family.
@@ -59,20 +58,3 @@ def largest_number(problem: ConvProblem) -> int:
     image = max(problem.elements(name) for name in "xy") // shape.images
     tiles = shape.images * prod(-(-size // LEAST_STEP) for size in shape.out)
     return max(image, tiles, *map(abs, shape.padding))
-
-
-def error_factor(problem: ConvProblem) -> float:
-    """Factor by which rounding errors may exceed those of plain summation.
-
-    An FFT of n numbers has an RMS error of 0.6 u sqrt(log2 n), relative to the numbers' RMS
-    (Schatzman, "Accuracy of the discrete Fourier transform and the fast Fourier transform", 1996).
-    Three of them, of n = tile squared, and the product's sums have independent errors. Where the
-    sum behind a result is long they are small beside those of plain summation; the factor is for
-    the shortest.
-    """
-    return 1.0 + 0.6 * sqrt(3 * 2 * log2(SIZES[-1]))
-
-
-def error_reach(problem: ConvProblem) -> int:
-    """How far an error spreads: to whatever shares data with the tile."""
-    return SIZES[-1] - 1

@@ -13,15 +13,14 @@ from convfind.device.target import Target
 from convfind.kit.throughput import cpu_index
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solver import TunableSolver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config, ConfigValue
 from convfind.solver.domain import CPUS
 from convfind.solver.search_space import Parameter, SearchSpace
-from convfind.types import Algorithm, Direction
-from convfind_solvers_fft.applicability import DOMAIN, error_factor, error_reach, largest_number
+from convfind_solvers_fft.applicability import DOMAIN, largest_number
 from convfind_solvers_fft.codegen import SIZES
 from convfind_solvers_fft.geometry import Tiling, useful_tilings
+from convfind_solvers_fft.solver import FftSolver
 
 VECTOR = 16
 #: The kernels count elements of an image and tiles in 32 bits.
@@ -33,25 +32,15 @@ def transform_operations(tile: int) -> float:
     return 2.5 * tile**2 * log2(tile**2)
 
 
-class CpuSolver(TunableSolver):
+class CpuSolver(FftSolver):
     """A float32 convolution in one direction and one family of layouts."""
 
-    kind: ClassVar[str]  # in the solver's id
     #: The share of the peak that other families reach on the problems that both take.
     direct_share: ClassVar[float]
-    algorithm = Algorithm.FFT
-    is_dynamic = True
+    domain = replace(DOMAIN, kinds=CPUS)
     backends = ("opencl",)
     own_parameters: ClassVar[tuple[Parameter, ...]] = ()
     own_defaults: ClassVar[Mapping[str, ConfigValue]] = MappingProxyType({})
-
-    def __init__(self, direction: Direction, *, channels_last: bool) -> None:
-        """Take the variant, which gives the solver its id."""
-        self.direction = direction
-        self.channels_last = channels_last
-        self.domain = replace(DOMAIN.oriented(direction, channels_last), kinds=CPUS)
-        layout = "nhwc" if channels_last else "nchw"
-        self.solver_id = f"fft-{self.kind}-{layout}-{direction.short}"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take sizes that the kernels can count, and filters that fit a tile."""
@@ -67,18 +56,6 @@ class CpuSolver(TunableSolver):
                 f" {self.direct_share}",
             )
         return APPLICABLE
-
-    def error_bound(self, problem: ConvProblem) -> float:
-        """The error bound of three transforms."""
-        return error_factor(problem)
-
-    def error_reach(self, problem: ConvProblem) -> int:
-        """A tile's."""
-        return error_reach(problem)
-
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of transformed weights, and of what a solver has beside."""
-        return self.solution(problem, target, workspace_limit=limit).total_workspace
 
     def wti(self, problem: ConvProblem, target: Target) -> float:
         """Direct operations over those that are expected to take as long."""

@@ -12,12 +12,12 @@ from convfind.kit.plane_geometry import plane_geometry
 from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solver import TunableSolver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.domain import GPUS
-from convfind.types import Algorithm, Direction
-from convfind_solvers_fft.applicability import DOMAIN, error_factor, error_reach, largest_number
+from convfind.types import Direction
+from convfind_solvers_fft.applicability import DOMAIN, largest_number
 from convfind_solvers_fft.geometry import Tiling, useful_tilings
+from convfind_solvers_fft.solver import FftSolver
 from convfind_solvers_fft.view import View, view_of_images, view_of_weights
 
 #: Its rows are 128 numbers: too many for AMD's older GPUs, which have 256 registers for all.
@@ -29,24 +29,14 @@ _BANDWIDTH_SHARE = 0.825
 _LAUNCH_SECONDS = 3e-6
 
 
-class GpuSolver(TunableSolver):
+class GpuSolver(FftSolver):
     """A float32 convolution in one direction and one family of layouts."""
 
-    kind: ClassVar[str]  # in the solver's id
     #: Tiles, and how many of them a work-group has.
     units: ClassVar[Mapping[int, int]]
     buffers = 1  # tiles that a unit has in local memory
-    algorithm = Algorithm.FFT
-    is_dynamic = True
+    domain = replace(DOMAIN, kinds=GPUS)
     backends = ("opencl", "hip", "cuda")
-
-    def __init__(self, direction: Direction, *, channels_last: bool) -> None:
-        """Take the variant, which gives the solver its id."""
-        self.direction = direction
-        self.channels_last = channels_last
-        self.domain = replace(DOMAIN.oriented(direction, channels_last), kinds=GPUS)
-        layout = "nhwc" if channels_last else "nchw"
-        self.solver_id = f"fft-{self.kind}-{layout}-{direction.short}"
 
     @property
     def sums_tiles(self) -> bool:
@@ -64,23 +54,11 @@ class GpuSolver(TunableSolver):
             return Rejected(Reason.SIZE_LIMIT, f"an image or a matrix of {largest} elements")
         return APPLICABLE
 
-    def error_bound(self, problem: ConvProblem) -> float:
-        """The error bound of three transforms."""
-        return error_factor(problem)
-
-    def error_reach(self, problem: ConvProblem) -> int:
-        """A tile's."""
-        return error_reach(problem)
-
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """Direct operations over the time of products, of memory and of launches."""
         tile = self._best_tile(problem, target)
         seconds = self._seconds(problem, target, tile)
         return peak_seconds(problem.flops, target) / seconds
-
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of transformed weights, and of what a solver has beside."""
-        return self.solution(problem, target, workspace_limit=limit).total_workspace
 
     def local_bytes(self, tile: int) -> int:
         """Local memory of a work-group that transforms."""

@@ -7,13 +7,11 @@ from types import MappingProxyType
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import NO_EPILOGUE, Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.applicability import Applicability
 from convfind.solver.config import Config
-from convfind.solver.defines import make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import (
     Argument,
     BufferArg,
@@ -28,6 +26,7 @@ from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind_solvers_fft.applicability import judge_dense
 from convfind_solvers_fft.geometry import Tiling, tiling_of
 from convfind_solvers_fft.gpu import GpuSolver
+from convfind_solvers_fft.programs import GPU
 from convfind_solvers_fft.view import View
 
 #: Real matrices of a point: products of complex numbers by three of real ones.
@@ -99,7 +98,7 @@ class Spectra:
 class GpuDenseSolver(GpuSolver):
     """A float32 convolution in one direction and one family of layouts."""
 
-    kind = "gpu"
+    prefix = "fft-gpu"
     units = MappingProxyType({16: 8, 24: 8, 32: 8})
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
@@ -134,20 +133,15 @@ class GpuDenseSolver(GpuSolver):
             tile=tile, tile_m=_side(rows), tile_n=_side(columns), chunk_mib=_DEFAULT_CHUNK
         )
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
+    def recipe(
+        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Recipe:
         """Weights to spectra; for each part of the tiles data, their product, and the result.
 
         The weight gradient: for each part data, y and their product, which add up; then the result.
         """
-        config = config or self.default_config(problem, target)
         tiling = tiling_of(problem, config.integer("tile"))
-        largest = self._part(problem, config, workspace_limit)
+        largest = self._part(problem, config, limit)
         whole = self._spectra(problem, tiling, largest)
         steps: list[Launch] = []
         for first in range(0, tiling.tiles, largest):
@@ -238,25 +232,21 @@ class GpuDenseSolver(GpuSolver):
     ) -> Launch:
         view, units = spectra.view, self.units[tiling.tile]
         buffers = (spectra.buffer, BufferArg(view.memory))
-        program = Program(
-            KernelSource("convfind_solvers_fft", "kernels/gpu_dense.cl"),
-            defines=make_defines(
-                epilogue.defines, TILE=tiling.tile, UNITS=units, CHANNELS_LAST=self.channels_last
-            ),
+        program = GPU.program(
+            "gpu_dense",
+            epilogue.defines,
+            TILE=tiling.tile,
+            UNITS=units,
+            CHANNELS_LAST=self.channels_last,
         )
         group = units * tiling.tile // 2
-        return Launch(
-            KernelSpec(program, entry),
-            (
-                *buffers,
-                *view.arguments,
-                *view.tiles(first, spectra.images),
-                *map(i32, (spectra.lines, spectra.pitch)),
-                i64(spectra.part),
-                *rest,
-            ),
-            (spectra.groups * spectra.lines * -(-spectra.pitch // units) * group,),
-            (group,),
+        groups = spectra.groups * spectra.lines * -(-spectra.pitch // units)
+        return Grid(program, entry, groups, group)(
+            *buffers,
+            *view.arguments,
+            *view.tiles(first, spectra.images),
+            *(spectra.lines, spectra.pitch, i64(spectra.part)),
+            *rest,
         )
 
     def _to_spectra(
@@ -277,30 +267,24 @@ class GpuDenseSolver(GpuSolver):
     ) -> Launch:
         left, right, rows, columns, depth, depth_last = self._operands(data, filters)
         tile_m, tile_n = config.integer("tile_m"), config.integer("tile_n")
-        program = Program(
-            KernelSource("convfind_solvers_fft", "kernels/gpu_product.cl"),
-            defines=make_defines(
-                TILE_M=tile_m,
-                TILE_N=tile_n,
-                TILE_K=_TILE_K,
-                THREADS_M=_THREADS[tile_m],
-                THREADS_N=_THREADS[tile_n],
-                DEPTH_LAST=depth_last,
-            ),
+        program = GPU.program(
+            "gpu_product",
+            TILE_M=tile_m,
+            TILE_N=tile_n,
+            TILE_K=_TILE_K,
+            THREADS_M=_THREADS[tile_m],
+            THREADS_N=_THREADS[tile_n],
+            DEPTH_LAST=depth_last,
         )
         matrices = data.points * _PARTS * data.groups
         threads = _threads(config)
-        return Launch(
-            KernelSpec(program, "fft_gpu_product"),
-            (
-                *(left.buffer, right.buffer, result.buffer),
-                *map(i32, (rows, columns, depth)),
-                *map(i32, (left.pitch, right.pitch, result.pitch)),
-                *map(i64, (left.matrix, right.matrix, result.matrix)),
-                i32(int(self.sums_tiles and first > 0)),
-            ),
-            (matrices * -(-rows // tile_m) * -(-columns // tile_n) * threads,),
-            (threads,),
+        groups = matrices * -(-rows // tile_m) * -(-columns // tile_n)
+        return Grid(program, "fft_gpu_product", groups, threads)(
+            *(left.buffer, right.buffer, result.buffer),
+            *(rows, columns, depth),
+            *(left.pitch, right.pitch, result.pitch),
+            *map(i64, (left.matrix, right.matrix, result.matrix)),
+            self.sums_tiles and first > 0,
         )
 
 

@@ -8,18 +8,17 @@ from types import MappingProxyType
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import NO_EPILOGUE, Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.applicability import Applicability
 from convfind.solver.config import Config
-from convfind.solver.defines import make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import Argument, BufferArg, Launch, Memory, Recipe, i32
 from convfind.solver.search_space import Parameter, SearchSpace
 from convfind_solvers_fft.applicability import judge_depthwise
 from convfind_solvers_fft.geometry import Tiling, tiling_of
 from convfind_solvers_fft.gpu import GpuSolver
+from convfind_solvers_fft.programs import GPU
 from convfind_solvers_fft.view import View
 
 #: Share of the peak that transforms of a size reached on an H200.
@@ -29,8 +28,8 @@ _TRANSFORM_SHARES = {16: 0.3, 24: 0.3, 32: 0.38, 48: 0.26, 64: 0.18}
 class GpuDepthwise(GpuSolver):
     """The common part of all directions."""
 
-    kind = "depthwise-gpu"
-    source: str  # file of the kernels
+    prefix = "fft-depthwise-gpu"
+    file: str  # of the kernels
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what has one channel and one filter in each group, else as `GpuSolver`."""
@@ -73,19 +72,18 @@ class GpuDepthwise(GpuSolver):
         entry: str,
         tile: int,
         groups: int,
-        *arguments: Argument,
+        *arguments: Argument | str | int,
         epilogue: Epilogue = NO_EPILOGUE,
     ) -> Launch:
         """Return a launch of so many work-groups."""
         units = self.units[tile]
-        program = Program(
-            KernelSource("convfind_solvers_fft", f"kernels/{self.source}"),
-            defines=make_defines(
-                epilogue.defines, TILE=tile, UNITS=units, CHANNELS_LAST=self.channels_last
-            ),
+        program = GPU.program(
+            *(self.file, epilogue.defines),
+            TILE=tile,
+            UNITS=units,
+            CHANNELS_LAST=self.channels_last,
         )
-        group = units * tile // 2
-        return Launch(KernelSpec(program, entry), arguments, (groups * group,), (group,))
+        return Grid(program, entry, groups, units * tile // 2)(*arguments)
 
     def _cost(self, problem: ConvProblem, tile: int) -> tuple[float, float, int]:
         transforms = problem.groups * (2 * tiling_of(problem, tile).tiles + 1)
@@ -97,17 +95,12 @@ class GpuDepthwiseSolver(GpuDepthwise):
     """A float32 depthwise convolution to x or y, in one family of layouts."""
 
     units = MappingProxyType({16: 8, 24: 8, 32: 8, 48: 4, 64: 2})
-    source = "gpu_depthwise.cl"
+    file = "gpu_depthwise"
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
+    def recipe(
+        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Recipe:
         """One launch for the weights, and one for all the rest."""
-        config = config or self.default_config(problem, target)
         tile = config.integer("tile")
         tiling, units = tiling_of(problem, tile), self.units[tile]
         data, weights, result = self.views(problem, tiling)

@@ -23,17 +23,12 @@ class GpuDepthwiseWeightsSolver(GpuDepthwise):
     #: A work-group has tiles of x and of y.
     buffers = 2
     units = MappingProxyType({16: 8, 24: 8, 32: 4, 48: 2, 64: 1})
-    source = "gpu_depthwise_weights.cl"
+    file = "gpu_depthwise_weights"
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
+    def recipe(
+        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Recipe:
         """One launch for the sums of runs of tiles, one for those of all, one for the weights."""
-        config = config or self.default_config(problem, target)
         tile = config.integer("tile")
         tiling, units = tiling_of(problem, tile), self.units[tile]
         data, gradient, weights = self.views(problem, tiling)
@@ -41,7 +36,7 @@ class GpuDepthwiseWeightsSolver(GpuDepthwise):
         turns = tiling.tiles if self.channels_last else -(-tiling.tiles // units)
         run_bytes = channels * spectra_bytes(units, tile)
         runs = min(turns, -(-_GROUPS_PER_UNIT * target.compute_units // channels))
-        runs, share = even_parts(turns, parts_within(workspace_limit, runs, run_bytes))
+        runs, share = even_parts(turns, parts_within(limit, runs, run_bytes))
         sums = BufferArg(Memory.WORKSPACE)
         summed = self.launch(
             "fft_gpu_depthwise_sum",

@@ -9,15 +9,14 @@ from convfind.device.target import Target
 from convfind.kit.pixel_pitch import has_only_pitch, result_pitch
 from convfind.kit.plane_geometry import Axes
 from convfind.kit.throughput import cpu_index
+from convfind.kit.variant import TunableVariant
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
-from convfind.solver import TunableSolver
 from convfind.solver.applicability import Applicability, Rejected
-from convfind.solver.defines import DefineValue, make_defines
+from convfind.solver.defines import DefineValue
 from convfind.solver.domain import CPUS
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelLanguage, Program
+from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import ScalarArg, i32
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_winograd.applicability import (
@@ -30,6 +29,7 @@ from convfind_solvers_winograd.applicability import (
 )
 from convfind_solvers_winograd.cook_toom import Spread, Transform
 from convfind_solvers_winograd.geometry import count_tiles, filled, geometry
+from convfind_solvers_winograd.programs import CPU
 
 VECTOR = 16
 #: Private memory of a work-item; more than this overruns stacks.
@@ -45,36 +45,35 @@ ITEMS_PER_CORE = 4
 _LARGEST = 2**30
 
 
-class CpuSolver(TunableSolver):
+class CpuSolver(TunableVariant):
     """A convolution by one transform, in one direction and one family of layouts, in float32."""
 
     algorithm = Algorithm.WINOGRAD
     is_dynamic = True
     backends = ("opencl",)
     kernels = ""  # end of the name of the file, behind that of the transform
+    takes_pitch = False  # results of channels last with gaps between pixels, too
 
     def __init__(
         self,
         transform: Transform,
-        direction: Direction,
+        direction: Direction | None = None,
         *,
-        channels_last: bool,
+        channels_last: bool | None = None,
         axes: int = 2,
         dtypes: tuple[DataType, ...] = (DataType.FLOAT32,),
     ) -> None:
         """Take the variant, which gives the solver its id; along one axis if ``axes`` is 1."""
         domain = STRIDED if transform.spread else UNSTRIDED
-        domain = domain.oriented(direction, channels_last)
         self.domain = replace(domain, kinds=CPUS, dtypes=dtypes)
+        size = f"f{transform.m}x{transform.r}"
+        size += "-s2" if transform.spread else "" if axes == 2 else "-1d"
+        self.prefix = f"winograd-{size}-cpu"
+        super().__init__(direction, channels_last=channels_last)
+        if self.takes_pitch and self.channels_last:
+            self.domain = replace(self.domain, traits=self.domain.traits | {Trait.GAPS})
         self.transform = transform
-        self.direction = direction
-        self.channels_last = channels_last
         self.axes = axes
-        layout = "nhwc" if channels_last else "nchw"
-        size = f"f{transform.m}x{transform.r}{'' if axes == 2 else '-1d'}"
-        if transform.spread:
-            size += "-s2"
-        self.solver_id = f"winograd-{size}-cpu-{layout}-{direction.short}"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take filters of the transform's size and stride."""
@@ -91,11 +90,6 @@ class CpuSolver(TunableSolver):
         ):
             return Rejected(Reason.SIZE_LIMIT, f"an image of {largest} elements")
         return has_only_pitch(problem)
-
-    def take_pitch(self) -> None:
-        """Take results of channels last with gaps between pixels, too."""
-        if self.channels_last:
-            self.domain = replace(self.domain, traits=self.domain.traits | {Trait.GAPS})
 
     def pitch(self, problem: ConvProblem) -> ScalarArg:
         """Return the argument for the elements from one pixel of the result to the next.
@@ -144,21 +138,14 @@ class CpuSolver(TunableSolver):
     def program(self, problem: ConvProblem, **defines: DefineValue) -> Program:
         """Return the kernels of the transform along the axes of a problem's filters."""
         along_h, along_w = (taps > 1 for taps in problem.filter[-2:])
-        return Program(
-            KernelSource(
-                "convfind_solvers_winograd",
-                f"kernels/cpu_{self.transform.name}{self.kernels}.cl",
-            ),
-            KernelLanguage.OPENCL_C,
-            make_defines(
-                CHANNELS_LAST=self.channels_last,
-                ALONG_H=along_h,
-                ALONG_W=along_w,
-                HALF=problem.dtype is DataType.FLOAT16,
-                DILATED=max(problem.dilation[-2:]) > 1,
-                MOST_DILATION=MOST_DILATION,
-                **defines,
-            ),
+        return CPU.program(
+            *(f"cpu_{self.transform.name}{self.kernels}", defines),
+            CHANNELS_LAST=self.channels_last,
+            ALONG_H=along_h,
+            ALONG_W=along_w,
+            HALF=problem.dtype is DataType.FLOAT16,
+            DILATED=max(problem.dilation[-2:]) > 1,
+            MOST_DILATION=MOST_DILATION,
         )
 
     def error_reach(self, problem: ConvProblem) -> int:

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.pixel_pitch import without_gaps
 from convfind.kit.plane_geometry import PlaneGeometry
 from convfind.kit.register_tile import TRANSFORMED
 from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
-from convfind.solver.kernel_spec import KernelSpec
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, i32, i64
+from convfind.solver.recipe import Memory, Recipe, align, i32, i64
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import DataType, Direction
 from convfind_solvers_winograd.cook_toom import Transform
@@ -51,6 +51,7 @@ class CpuConvSolver(CpuSolver):
     """Forward, or a data gradient."""
 
     version = 2
+    takes_pitch = True
 
     def __init__(
         self,
@@ -66,13 +67,12 @@ class CpuConvSolver(CpuSolver):
 
         The others have ``-inline`` at the end of their ids: work-items transform weights.
         """
+        if not packs_ahead:
+            self.form = "inline"
         super().__init__(
             transform, direction, channels_last=channels_last, axes=axes, dtypes=dtypes
         )
-        self.take_pitch()
         self.packs_ahead = packs_ahead
-        if not packs_ahead:
-            self.solver_id += "-inline"
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the transformed weights, and of transformed data where the limit has room."""
@@ -131,20 +131,15 @@ class CpuConvSolver(CpuSolver):
         tiles = rows * max(n for n in _TILES if n <= max(most, 1))
         return Config(tiles=tiles, channels=channels, filters=filters, data_ahead=0)
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
+    def recipe(
+        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Recipe:
         """Launches that transform weights and data, where that is ahead, and one for the rest."""
         shape = geometry(problem)
-        config = config or self.default_config(problem, target)
         rows, vectors = TRANSFORMED.of(target)
         unit, block = config.integer("tiles"), config.integer("channels")
         tiles = count_tiles(shape, self.tile(problem))
-        memory = self._memory(problem, target, config, workspace_limit)
+        memory = self._memory(problem, target, config, limit)
         epilogue = Epilogue.of(problem)
         program = self.program(
             problem,
@@ -161,44 +156,30 @@ class CpuConvSolver(CpuSolver):
         sizes = (*map(i32, (*shape.size, *shape.out, *shape.padding, *shape.dilation)),)
         weights = (*map(i64, shape.weight_steps), i32(int(shape.flipped)))
         share, strip = self._cut(shape, tiles, config, target.compute_units)
-        fused = Launch(
-            KernelSpec(program, "winograd_cpu_fused"),
-            (
-                BufferArg(Memory.WORKSPACE if memory.data else shape.source),
-                BufferArg(Memory.PACKED if self.packs_ahead else Memory.W),
-                BufferArg(shape.result),
-                *map(i32, (shape.images, shape.groups, shape.channels, shape.filters)),
-                *sizes,
-                *epilogue.arguments,
-                *map(i32, (share, strip, memory.span)),
-                *weights,
-                self.pitch(problem),
+        groups = (-(-tiles // share), -(-shape.filters // strip), shape.groups)
+        fused = Grid(program, "winograd_cpu_fused", groups)(
+            *(
+                Memory.WORKSPACE if memory.data else shape.source,
+                Memory.PACKED if self.packs_ahead else Memory.W,
+                shape.result,
             ),
-            (-(-tiles // share), -(-shape.filters // strip), shape.groups),
-            (1, 1, 1),
+            *(shape.images, shape.groups, shape.channels, shape.filters),
+            *sizes,
+            *epilogue.arguments,
+            *(share, strip, memory.span),
+            *weights,
+            self.pitch(problem),
         )
-        data = Launch(
-            KernelSpec(program, "winograd_cpu_data"),
-            (
-                BufferArg(shape.source),
-                BufferArg(Memory.WORKSPACE),
-                *map(i32, (shape.images, shape.groups, shape.channels)),
-                *sizes,
-                i32(memory.span),
-            ),
-            (-(-tiles // unit), blocks, shape.groups),
-            (1, 1, 1),
+        data = Grid(program, "winograd_cpu_data", (-(-tiles // unit), blocks, shape.groups))(
+            *(shape.source, Memory.WORKSPACE),
+            *(shape.images, shape.groups, shape.channels),
+            *sizes,
+            memory.span,
         )
-        pack = Launch(
-            KernelSpec(program, "winograd_cpu_pack"),
-            (
-                BufferArg(Memory.W),
-                BufferArg(Memory.PACKED),
-                *map(i32, (shape.filters, shape.channels)),
-                *weights,
-            ),
-            (-(-shape.filters // (vectors * VECTOR)), blocks, shape.groups),
-            (1, 1, 1),
+        work_groups = (-(-shape.filters // (vectors * VECTOR)), blocks, shape.groups)
+        pack = Grid(program, "winograd_cpu_pack", work_groups)(
+            *(Memory.W, Memory.PACKED, shape.filters, shape.channels),
+            *weights,
         )
         return Recipe(
             self.solver_id,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.pixel_pitch import without_gaps
 from convfind.kit.plane_geometry import PlaneGeometry
 from convfind.kit.register_tile import has_many_registers
@@ -12,8 +13,7 @@ from convfind.problem.traits import Trait
 from convfind.reasons import Reason
 from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.kernel_spec import KernelSpec
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32, i64
+from convfind.solver.recipe import Memory, Recipe, i64
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Direction
 from convfind_solvers_winograd.cook_toom import Transform
@@ -39,13 +39,14 @@ class CpuGroupsSolver(CpuSolver):
     """Forward, or a data gradient, channels last, of whole vectors of 8 channels in a group."""
 
     kernels = "_groups"
+    form = "groups"
+    channels_last = True
+    takes_pitch = True
 
     def __init__(self, transform: Transform, direction: Direction) -> None:
         """Take the variant."""
-        super().__init__(transform, direction, channels_last=True)
+        super().__init__(transform, direction)
         self.domain = self.domain.without(Trait.DILATION)
-        self.take_pitch()
-        self.solver_id += "-groups"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take groups of few channels and filters, both multiples of 8."""
@@ -98,16 +99,11 @@ class CpuGroupsSolver(CpuSolver):
         fitting = [n for n in _TILES if self._block_bytes(shape, n) <= _BLOCK_BYTES]
         return Config(tiles=max(fitting, default=_TILES[0]))
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
+    def recipe(
+        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Recipe:
         """A launch that transforms weights before the run, and one for the rest."""
         shape = geometry(problem)
-        config = config or self.default_config(problem, target)
         room = config.integer("tiles")
         vectors = self._vectors(shape)
         epilogue = Epilogue.of(problem)
@@ -124,30 +120,17 @@ class CpuGroupsSolver(CpuSolver):
         wanted = -(-ITEMS_PER_CORE * target.compute_units // shape.groups)
         share = max(-(-tiles // wanted), room)
         share = -(-share // room) * room
-        fused = Launch(
-            KernelSpec(program, "winograd_cpu_groups"),
-            (
-                BufferArg(shape.source),
-                BufferArg(Memory.PACKED),
-                BufferArg(shape.result),
-                *map(i32, (shape.images, shape.groups, *shape.size, *shape.out, *shape.padding)),
-                *epilogue.arguments,
-                i32(share),
-                self.pitch(problem),
-            ),
-            (-(-tiles // share), 1, shape.groups),
-            (1, 1, 1),
+        fused = Grid(program, "winograd_cpu_groups", (-(-tiles // share), 1, shape.groups))(
+            *(shape.source, Memory.PACKED, shape.result),
+            *(shape.images, shape.groups, *shape.size, *shape.out, *shape.padding),
+            *epilogue.arguments,
+            *(share, self.pitch(problem)),
         )
-        pack = Launch(
-            KernelSpec(program, "winograd_cpu_groups_pack"),
-            (
-                BufferArg(Memory.W),
-                BufferArg(Memory.PACKED),
-                *map(i64, shape.weight_steps),
-                i32(int(shape.flipped)),
-            ),
-            (shape.filters // _LANES, shape.channels // _LANES, shape.groups),
-            (1, 1, 1),
+        groups = (shape.filters // _LANES, shape.channels // _LANES, shape.groups)
+        pack = Grid(program, "winograd_cpu_groups_pack", groups)(
+            *(Memory.W, Memory.PACKED),
+            *map(i64, shape.weight_steps),
+            shape.flipped,
         )
         return Recipe(
             self.solver_id,

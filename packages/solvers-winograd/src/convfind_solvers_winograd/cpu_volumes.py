@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.plane_geometry import PlaneGeometry
 from convfind.kit.register_tile import TRANSFORMED
 from convfind.kit.sizes import round_up
@@ -13,8 +14,7 @@ from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.kernel_spec import KernelSpec
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32, i64
+from convfind.solver.recipe import Memory, Recipe, i32, i64
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Direction
 from convfind_solvers_winograd.cook_toom import Transform
@@ -125,16 +125,11 @@ class CpuVolumeSolver(CpuSolver):
         fitting = [c for c in configs if self._private_bytes(c, depth, rows) <= _BLOCK_BYTES]
         return max(fitting or configs[:1], key=lambda config: config.integer("tiles"))
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
+    def recipe(
+        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Recipe:
         """A launch that transforms weights before the run, and one for the rest."""
         shape, depth = geometry(problem), _depth(problem)
-        config = config or self.default_config(problem, target)
         rows, vectors = TRANSFORMED.of(target)
         planes, block = config.integer("planes"), config.integer("channels")
         across = _across(config)
@@ -153,33 +148,22 @@ class CpuVolumeSolver(CpuSolver):
         blocks = shape.images * -(-depth.out // planes) * -(-in_plane // across)
         share, strip = _cut(shape, blocks, config, target.compute_units)
         weights = (*map(i64, shape.weight_steps), i32(int(shape.flipped)))
-        fused = Launch(
-            KernelSpec(program, "winograd_cpu_volumes"),
-            (
-                BufferArg(shape.source),
-                BufferArg(Memory.PACKED),
-                BufferArg(shape.result),
-                *map(i32, (shape.images, shape.groups, shape.channels, shape.filters)),
-                *map(i32, (depth.size, *shape.size, depth.out, *shape.out)),
-                *map(i32, (depth.padding, *shape.padding, depth.dilation, *shape.dilation)),
-                i32(depth.taps),
-                *epilogue.arguments,
-                *map(i32, (across, planes, share, strip)),
-            ),
-            (-(-blocks // share), -(-shape.filters // strip), shape.groups),
-            (1, 1, 1),
+        groups = (-(-blocks // share), -(-shape.filters // strip), shape.groups)
+        fused = Grid(program, "winograd_cpu_volumes", groups)(
+            *(shape.source, Memory.PACKED, shape.result),
+            *(shape.images, shape.groups, shape.channels, shape.filters),
+            *(depth.size, *shape.size, depth.out, *shape.out),
+            *(depth.padding, *shape.padding, depth.dilation, *shape.dilation),
+            depth.taps,
+            *epilogue.arguments,
+            *(across, planes, share, strip),
         )
         panels = -(-shape.filters // (vectors * VECTOR))
-        pack = Launch(
-            KernelSpec(program, "winograd_cpu_pack_volumes"),
-            (
-                BufferArg(Memory.W),
-                BufferArg(Memory.PACKED),
-                *map(i32, (shape.filters, shape.channels, depth.taps)),
-                *weights,
-            ),
-            (panels, -(-shape.channels // block) * depth.taps, shape.groups),
-            (1, 1, 1),
+        work_groups = (panels, -(-shape.channels // block) * depth.taps, shape.groups)
+        pack = Grid(program, "winograd_cpu_pack_volumes", work_groups)(
+            *(Memory.W, Memory.PACKED),
+            *(shape.filters, shape.channels, depth.taps),
+            *weights,
         )
         return Recipe(
             self.solver_id,

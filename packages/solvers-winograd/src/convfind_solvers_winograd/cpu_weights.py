@@ -6,16 +6,15 @@ from dataclasses import dataclass
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import NO_EPILOGUE, Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.parts import parts_within
 from convfind.kit.register_tile import OUTER
 from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
-from convfind.solver.kernel_spec import KernelSpec
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32, i64
+from convfind.solver.recipe import Memory, Recipe, i64
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Direction
-from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.cpu import (
     ITEMS_PER_CORE,
     MOST_PRIVATE,
@@ -42,10 +41,7 @@ class _Cut:
 class CpuWeightsSolver(CpuSolver):
     """w from x and y. Parts of the sum are added up in a fixed order."""
 
-    def __init__(self, transform: Transform, *, channels_last: bool, axes: int = 2) -> None:
-        """Take the variant."""
-        direction = Direction.BACKWARD_WEIGHTS
-        super().__init__(transform, direction, channels_last=channels_last, axes=axes)
+    direction = Direction.BACKWARD_WEIGHTS
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the parts of w, one of them for each part of the tiles."""
@@ -90,17 +86,12 @@ class CpuWeightsSolver(CpuSolver):
             filters=block if shape.filters > 32 else 32,
         )
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
+    def recipe(
+        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Recipe:
         """One launch that computes, and, where there are parts, one that adds them up."""
         shape = geometry(problem)
-        config = config or self.default_config(problem, target)
-        cut = self._cut(problem, target, config, workspace_limit)
+        cut = self._cut(problem, target, config, limit)
         rows, vectors = OUTER.of(target)
         program = self.program(
             problem,
@@ -112,38 +103,24 @@ class CpuWeightsSolver(CpuSolver):
         )
         workspace = _workspace(problem, cut)
         epilogue = Epilogue.of(problem)
-        compute = Launch(
-            KernelSpec(program, "winograd_cpu_weights"),
-            (
-                BufferArg(Memory.X),
-                BufferArg(Memory.Y),
-                BufferArg(Memory.WORKSPACE if workspace else Memory.W),
-                *map(i32, (shape.images, shape.groups, shape.channels, shape.filters)),
-                *map(i32, (*shape.size, *shape.out, *shape.padding, *shape.dilation)),
-                *(NO_EPILOGUE if workspace else epilogue).arguments,
-                i32(cut.share),
-            ),
-            (
-                -(-shape.filters // cut.filters),
-                -(-shape.channels // cut.channels),
-                shape.groups * cut.parts,
-            ),
-            (1, 1, 1),
+        groups = (
+            -(-shape.filters // cut.filters),
+            -(-shape.channels // cut.channels),
+            shape.groups * cut.parts,
+        )
+        compute = Grid(program, "winograd_cpu_weights", groups)(
+            *(Memory.X, Memory.Y, Memory.WORKSPACE if workspace else Memory.W),
+            *(shape.images, shape.groups, shape.channels, shape.filters),
+            *(*shape.size, *shape.out, *shape.padding, *shape.dilation),
+            *(NO_EPILOGUE if workspace else epilogue).arguments,
+            cut.share,
         )
         if not workspace:
             return Recipe(self.solver_id, (compute,), config=config)
         elements = problem.elements("w")
-        add_up = Launch(
-            KernelSpec(program, "winograd_cpu_sum"),
-            (
-                BufferArg(Memory.WORKSPACE),
-                BufferArg(Memory.W),
-                i32(cut.parts),
-                i64(elements),
-                *epilogue.arguments,
-            ),
-            (-(-elements // VECTOR),),
-            (1,),
+        add_up = Grid(program, "winograd_cpu_sum", -(-elements // VECTOR))(
+            *(Memory.WORKSPACE, Memory.W, cut.parts, i64(elements)),
+            *epilogue.arguments,
         )
         return Recipe(self.solver_id, (compute, add_up), workspace=workspace, config=config)
 

@@ -8,17 +8,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from convfind.device.target import Target
+from convfind.kit.launching import Grid
 from convfind.kit.throughput import memory_seconds, peak_seconds
+from convfind.kit.variant import Variant
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
-from convfind.solver import Solver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.defines import DefineValue, make_defines
+from convfind.solver.defines import DefineValue
 from convfind.solver.domain import GPUS
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import Argument, BufferArg, Launch, Memory, align, i32
+from convfind.solver.kernel_spec import Program
+from convfind.solver.recipe import BufferArg, Memory, align
 from convfind.solver.search_space import Parameter
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_winograd.applicability import UNSTRIDED, error_bound, error_reach, judge
@@ -26,6 +26,7 @@ from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.geometry import geometry
 from convfind_solvers_winograd.gpu_product import SMALLEST
 from convfind_solvers_winograd.gpu_sizes import ConvSizes, FilterOrder
+from convfind_solvers_winograd.programs import GPU
 
 #: The kernels count elements of an image, of a matrix and of a point in 32 bits.
 _LARGEST = 2**30
@@ -37,7 +38,7 @@ CHUNK = Parameter("chunk_mib", (32, 64, 128, 256, 512, 1024), "most memory of a 
 DEFAULT_CHUNK = 512
 
 
-class GpuSolver(Solver):
+class GpuSolver(Variant):
     """A convolution by one transform, in one direction and one family of layouts."""
 
     algorithm = Algorithm.WINOGRAD
@@ -46,17 +47,19 @@ class GpuSolver(Solver):
     domain = replace(UNSTRIDED.without(Trait.DILATION), kinds=GPUS)
 
     def __init__(
-        self, transform: Transform, direction: Direction, *, channels_last: bool, axes: int = 2
+        self,
+        transform: Transform,
+        direction: Direction | None = None,
+        *,
+        channels_last: bool | None = None,
+        axes: int = 2,
     ) -> None:
         """Take the variant, which gives the solver its id; along one axis if ``axes`` is 1."""
-        self.domain = self.domain.oriented(direction, channels_last)
-        self.transform = transform
-        self.direction = direction
-        self.channels_last = channels_last
-        layout = "nhwc" if channels_last else "nchw"
-        self.axes = axes
         size = f"f{transform.m}x{transform.r}{'' if axes == 2 else '-1d'}"
-        self.solver_id = f"winograd-{size}-gpu-{layout}-{direction.short}"
+        self.prefix = f"winograd-{size}-gpu"
+        super().__init__(direction, channels_last=channels_last)
+        self.transform = transform
+        self.axes = axes
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take filters of the transform's size, on devices that have room for a tile."""
@@ -93,37 +96,14 @@ class GpuSolver(Solver):
 
     def _transforms(self, dtype: DataType = DataType.FLOAT32, /, **macros: DefineValue) -> Program:
         name = f"f{self.transform.m}x{self.transform.r}"
-        return Program(
-            KernelSource("convfind_solvers_winograd", f"kernels/gpu_{name}.cl"),
-            defines=make_defines(macros, CHANNELS_LAST=self.channels_last, DTYPE=dtype.upper()),
+        return GPU.program(
+            f"gpu_{name}", macros, CHANNELS_LAST=self.channels_last, DTYPE=dtype.upper()
         )
 
     @staticmethod
-    def _elementwise(kernel: KernelSpec, count: int, *arguments: Argument) -> Launch:
-        """Launch one work-item an element."""
-        groups = -(-count // _GROUP)
-        return Launch(kernel, arguments, (groups * _GROUP,), (_GROUP,))
-
-    def _transformed(
-        self,
-        kernel: KernelSpec,
-        source: BufferArg,
-        result: BufferArg,
-        images: tuple[int, int],
-        channels: tuple[int, int, int],
-        size: tuple[int, int],
-        padding: tuple[int, int],
-        tiles: tuple[int, int, int],
-        dilation: tuple[int, int] = (1, 1),
-    ) -> Launch:
-        """Launch TRANSFORM_TILES.
-
-        ``images`` are the first one and their number, ``channels`` are groups, channels of a group
-        and these filled up, ``tiles`` of an image's rows and columns, and all of them filled up.
-        """
-        count = channels[0] * channels[2] * tiles[2]
-        numbers = (*images, *channels[:2], *size, *padding, *tiles[:2], channels[2], tiles[2])
-        return self._elementwise(kernel, count, source, result, *map(i32, (*numbers, *dilation)))
+    def _elementwise(program: Program, entry: str, count: int) -> Grid:
+        """Return the grid of one work-item an element."""
+        return Grid(program, entry, -(-count // _GROUP), _GROUP)
 
 
 class OneLaunchSolver(GpuSolver):

@@ -7,12 +7,12 @@ from dataclasses import replace
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.throughput import memory_seconds
+from convfind.kit.variant import TunableVariant
 from convfind.problem import ConvProblem
-from convfind.solver import TunableSolver
 from convfind.solver.config import Config
 from convfind.solver.domain import GPUS
-from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, i32
+from convfind.solver.kernel_spec import Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align
 from convfind.solver.search_space import Constraint, SearchSpace
 from convfind_solvers_winograd.applicability import UNSTRIDED
 from convfind_solvers_winograd.geometry import geometry
@@ -37,7 +37,7 @@ from convfind_solvers_winograd.gpu_sizes import ConvSizes, FilterOrder, filter_l
 from convfind_solvers_winograd.gpu_wgmma import fits_channels, splits, wgmma_launch
 
 
-class ConvSolver(GpuSolver, TunableSolver):
+class ConvSolver(GpuSolver, TunableVariant):
     """A result from a source and the weights, transformed before the run where they are bound."""
 
     version = 2
@@ -64,17 +64,12 @@ class ConvSolver(GpuSolver, TunableSolver):
         _, tile = self._best(problem, target)
         return Config(tile.values, chunk_mib=DEFAULT_CHUNK)
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
+    def recipe(
+        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Recipe:
         """One launch for the weights; for each part of the batch: data, products, result."""
-        chosen = config or self.default_config(problem, target)
-        tile = Tile.of(chosen)
-        sizes = self._sizes(problem, tile, chosen.integer("chunk_mib"), workspace_limit)
+        tile = Tile.of(config)
+        sizes = self._sizes(problem, tile, config.integer("chunk_mib"), limit)
         (data, sums), workspace = regions(*sizes.region_bytes)
         along_h, along_w = sizes.along
         transforms = self._transforms(
@@ -104,7 +99,7 @@ class ConvSolver(GpuSolver, TunableSolver):
             prepare=(filter_launch(transforms, sizes),),
             workspace=workspace,
             packed=sizes.packed_bytes,
-            config=chosen,
+            config=config,
         )
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
@@ -155,16 +150,10 @@ class ConvSolver(GpuSolver, TunableSolver):
 
     def _data(self, transforms: Program, sizes: ConvSizes, first: int, data: BufferArg) -> Launch:
         shape = sizes.shape
-        return self._transformed(
-            KernelSpec(transforms, "winograd_gpu_data"),
-            BufferArg(shape.source),
-            data,
-            (first, sizes.images),
-            (shape.groups, shape.channels, sizes.channels),
-            shape.size,
-            shape.padding,
-            (*sizes.tiles_of_image, sizes.padded_tiles),
-            shape.dilation,
+        return self._elementwise(transforms, "winograd_gpu_data", sizes.data)(
+            *(shape.source, data, first, sizes.images, shape.groups, shape.channels),
+            *(*shape.size, *shape.padding, *sizes.tiles_of_image),
+            *(sizes.channels, sizes.padded_tiles, *shape.dilation),
         )
 
     def _result(
@@ -176,15 +165,12 @@ class ConvSolver(GpuSolver, TunableSolver):
         problem: ConvProblem,
     ) -> Launch:
         shape = sizes.shape
-        return self._elementwise(
-            KernelSpec(transforms, "winograd_gpu_result"),
-            sizes.sums,
-            sums,
-            BufferArg(shape.result),
+        return self._elementwise(transforms, "winograd_gpu_result", sizes.sums)(
+            *(sums, shape.result),
             *Epilogue.of(problem).arguments,
-            *map(i32, (first, sizes.images, shape.groups, shape.filters)),
-            *map(i32, (*shape.out, *sizes.tiles_of_image, sizes.filters, sizes.padded_tiles)),
-            *map(i32, shape.dilation),
+            *(first, sizes.images, shape.groups, shape.filters),
+            *(*shape.out, *sizes.tiles_of_image, sizes.filters, sizes.padded_tiles),
+            *shape.dilation,
         )
 
 

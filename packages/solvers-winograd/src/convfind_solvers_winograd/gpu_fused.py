@@ -6,22 +6,22 @@ from dataclasses import dataclass, fields, replace
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.sizes import round_up
+from convfind.kit.variant import TunableVariant
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solver import TunableSolver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.defines import make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.solver.kernel_spec import Program
+from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import DataType, Direction
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.gpu import OneLaunchSolver, index
 from convfind_solvers_winograd.gpu_product import local_memory
 from convfind_solvers_winograd.gpu_sizes import ConvSizes, filter_launch
+from convfind_solvers_winograd.programs import GPU
 
 #: Work-items of a group to which NVIDIA's compiler and AMD's older GPUs give all registers.
 _ITEMS_OF_MANY_REGISTERS = 256
@@ -95,8 +95,10 @@ _MEANINGS = {
 }
 
 
-class FusedSolver(OneLaunchSolver, TunableSolver):
+class FusedSolver(OneLaunchSolver, TunableVariant):
     """A result from a source and the weights; only these are transformed ahead."""
+
+    form = "fused"
 
     def __init__(
         self,
@@ -108,7 +110,6 @@ class FusedSolver(OneLaunchSolver, TunableSolver):
     ) -> None:
         """Take the variant."""
         super().__init__(transform, direction, channels_last=channels_last)
-        self.solver_id += "-fused"
         self.domain = replace(self.domain, dtypes=dtypes)
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
@@ -161,39 +162,30 @@ class FusedSolver(OneLaunchSolver, TunableSolver):
         """The first tile that fits."""
         return Config(next(t.values for t in self._tiles if t.fits(self.transform, target)))
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
+    def recipe(
+        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Recipe:
         """One launch for the weights, and one for all the rest."""
-        chosen = config or self.default_config(problem, target)
-        tile, sizes = FusedTile.of(chosen), self._sizes(problem)
+        tile, sizes = FusedTile.of(config), self._sizes(problem)
         shape = sizes.shape
         threads = tile.threads(self.transform)
         epilogue = Epilogue.of(problem)
-        fused = Launch(
-            KernelSpec(self._fused(tile, problem.dtype, epilogue), "winograd_gpu_fused"),
-            (
-                BufferArg(shape.source),
-                BufferArg(Memory.PACKED),
-                BufferArg(shape.result),
-                *epilogue.arguments,
-                *map(i32, (shape.images, shape.groups, shape.channels, shape.filters)),
-                *map(i32, (*shape.size, *shape.out, *shape.padding)),
-                *map(i32, (*sizes.tiles_of_image, sizes.channels, sizes.filters)),
-            ),
-            (self._blocks(tile, sizes) * threads,),
-            (threads,),
+        groups = self._blocks(tile, sizes)
+        fused = Grid(
+            self._fused(tile, problem.dtype, epilogue), "winograd_gpu_fused", groups, threads
+        )(
+            *(shape.source, Memory.PACKED, shape.result),
+            *epilogue.arguments,
+            *(shape.images, shape.groups, shape.channels, shape.filters),
+            *(*shape.size, *shape.out, *shape.padding),
+            *(*sizes.tiles_of_image, sizes.channels, sizes.filters),
         )
         return Recipe(
             self.solver_id,
             (fused,),
             prepare=(filter_launch(self._transforms(problem.dtype), sizes),),
             packed=sizes.packed_bytes,
-            config=chosen,
+            config=config,
         )
 
     @staticmethod
@@ -208,16 +200,10 @@ class FusedSolver(OneLaunchSolver, TunableSolver):
 
     def _fused(self, tile: FusedTile, dtype: DataType, epilogue: Epilogue) -> Program:
         macros = {name.upper(): value for name, value in tile.values.items()}
-        return Program(
-            KernelSource(
-                "convfind_solvers_winograd",
-                f"kernels/gpu_fused_f{self.transform.m}x{self.transform.r}.cl",
-            ),
-            KernelLanguage.SHARED,
-            make_defines(
-                macros,
-                epilogue.defines,
-                CHANNELS_LAST=self.channels_last,
-                DTYPE=dtype.upper(),
-            ),
+        return GPU.program(
+            f"gpu_fused_f{self.transform.m}x{self.transform.r}",
+            macros,
+            epilogue.defines,
+            CHANNELS_LAST=self.channels_last,
+            DTYPE=dtype.upper(),
         )

@@ -6,20 +6,17 @@ from dataclasses import replace
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
+from convfind.kit.variant import PlainVariant
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config
-from convfind.solver.defines import make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
-from convfind.types import Direction
-from convfind_solvers_winograd.algorithms import F4X3
+from convfind.solver.recipe import Memory, Recipe
 from convfind_solvers_winograd.geometry import geometry
 from convfind_solvers_winograd.gpu import OneLaunchSolver, index
 from convfind_solvers_winograd.gpu_product import tensor_core_products
 from convfind_solvers_winograd.gpu_sizes import ConvSizes, FilterOrder, filter_launch
+from convfind_solvers_winograd.programs import GPU
 
 #: The work-group of gpu_fused_mma.cl.
 _THREADS, _TILES, _FILTERS, _CHANNELS = 256, 32, 32, 8
@@ -31,7 +28,7 @@ _LONGEST = 512
 _STEP_SECONDS, _OTHER_SECONDS = 1.75e-6, 6.5e-6
 
 
-class FusedMmaSolver(OneLaunchSolver):
+class FusedMmaSolver(OneLaunchSolver, PlainVariant):
     """A result from a source and the weights, channels last; the weights are transformed ahead.
 
     For F(4, 3): 36 points of 32 tiles and 32 filters are as many sums as a unit's registers hold.
@@ -41,10 +38,8 @@ class FusedMmaSolver(OneLaunchSolver):
     domain = replace(OneLaunchSolver.domain, features=frozenset({"nv-ptx"}))
     filter_order = FilterOrder.FRAGMENTS
 
-    def __init__(self, direction: Direction) -> None:
-        """Take the direction."""
-        super().__init__(F4X3, direction, channels_last=True)
-        self.solver_id += "-fused-mma"
+    form = "fused-mma"
+    channels_last = True
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what the others take, where the kernel's tile fits: on sm_90 and later."""
@@ -71,35 +66,23 @@ class FusedMmaSolver(OneLaunchSolver):
         """Bytes of transformed weights."""
         return self._sizes(problem).packed_bytes
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch for the weights, and one for all the rest."""
         sizes = self._sizes(problem)
         shape = sizes.shape
         epilogue = Epilogue.of(problem)
-        program = Program(
-            KernelSource("convfind_solvers_winograd", "kernels/gpu_fused_mma.cl"),
-            KernelLanguage.SHARED,
-            make_defines(epilogue.defines, PRODUCTS=tensor_core_products(problem, self.transform)),
+        program = GPU.program(
+            "gpu_fused_mma",
+            epilogue.defines,
+            PRODUCTS=tensor_core_products(problem, self.transform),
         )
-        fused = Launch(
-            KernelSpec(program, "winograd_gpu_fused"),
-            (
-                BufferArg(shape.source),
-                BufferArg(Memory.PACKED),
-                BufferArg(shape.result),
-                *epilogue.arguments,
-                *map(i32, (shape.images, shape.groups, shape.channels, shape.filters)),
-                *map(i32, (*shape.size, *shape.out, *shape.padding)),
-                *map(i32, (*sizes.tiles_of_image, sizes.packed_channels, sizes.packed_filters)),
-            ),
-            (min(self._blocks(sizes), target.compute_units) * _THREADS,),
-            (_THREADS,),
+        groups = min(self._blocks(sizes), target.compute_units)
+        fused = Grid(program, "winograd_gpu_fused", groups, _THREADS)(
+            *(shape.source, Memory.PACKED, shape.result),
+            *epilogue.arguments,
+            *(shape.images, shape.groups, shape.channels, shape.filters),
+            *(*shape.size, *shape.out, *shape.padding),
+            *(*sizes.tiles_of_image, sizes.packed_channels, sizes.packed_filters),
         )
         transforms = self._transforms(FILTERS_IN_FRAGMENTS=1)
         return Recipe(

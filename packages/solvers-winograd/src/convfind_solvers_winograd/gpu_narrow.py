@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
+from convfind.kit.variant import PlainVariant
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config
-from convfind.solver.defines import DefineValue, make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
-from convfind.types import Direction
-from convfind_solvers_winograd.algorithms import F4X3
+from convfind.solver.defines import DefineValue
+from convfind.solver.recipe import Memory, Recipe
 from convfind_solvers_winograd.geometry import geometry
 from convfind_solvers_winograd.gpu import OneLaunchSolver, index
+from convfind_solvers_winograd.programs import GPU
 
 #: Points of so many channels or filters fit the registers of a work-item.
 MOST = 3
@@ -29,7 +27,7 @@ _RESIDENT = 2
 _FEW_CHANNELS_RATE, _FEW_FILTERS_RATE = 3.3e9, 0.9e9
 
 
-class NarrowSolver(OneLaunchSolver):
+class NarrowSolver(OneLaunchSolver, PlainVariant):
     """A result from a source and the weights, channels last.
 
     With few channels, the points of a filter stay in registers from tile to tile; with few filters,
@@ -38,10 +36,8 @@ class NarrowSolver(OneLaunchSolver):
 
     domain = OneLaunchSolver.domain.without(Trait.GROUPS)
 
-    def __init__(self, direction: Direction) -> None:
-        """Take the direction."""
-        super().__init__(F4X3, direction, channels_last=True)
-        self.solver_id += "-narrow"
+    form = "narrow"
+    channels_last = True
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what the others take, with few channels on one side."""
@@ -65,13 +61,7 @@ class NarrowSolver(OneLaunchSolver):
         """None."""
         return 0
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch."""
         sizes = self._sizes(problem)
         shape = sizes.shape
@@ -89,17 +79,11 @@ class NarrowSolver(OneLaunchSolver):
             macros = {"FILTERS": shape.filters}
             count = -(-sizes.tiles * _LANES // _THREADS)
             numbers = (shape.images, shape.channels, *numbers)
-        source = KernelSource("convfind_solvers_winograd", f"kernels/gpu_{name}.cl")
         epilogue = Epilogue.of(problem)
-        program = Program(source, defines=make_defines(macros, epilogue.defines))
-        main = Launch(
-            KernelSpec(program, f"winograd_gpu_{name}"),
-            (
-                *(BufferArg(shape.source), BufferArg(Memory.W), BufferArg(shape.result)),
-                *epilogue.arguments,
-                *map(i32, numbers),
-            ),
-            (count * _THREADS,),
-            (_THREADS,),
+        program = GPU.program(f"gpu_{name}", macros, epilogue.defines)
+        main = Grid(program, f"winograd_gpu_{name}", count, _THREADS)(
+            *(shape.source, Memory.W, shape.result),
+            *epilogue.arguments,
+            *numbers,
         )
         return Recipe(self.solver_id, (main,))

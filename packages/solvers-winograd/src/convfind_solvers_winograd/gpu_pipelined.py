@@ -8,19 +8,16 @@ from typing import ClassVar
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.register_limit import register_limit
+from convfind.kit.variant import PlainVariant
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config
-from convfind.solver.defines import make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Fill, Launch, Memory, Recipe, i32
-from convfind.types import Direction
-from convfind_solvers_winograd.algorithms import F4X3
+from convfind.solver.recipe import Fill, Memory, Recipe
 from convfind_solvers_winograd.gpu import OneLaunchSolver, index, regions
 from convfind_solvers_winograd.gpu_sizes import ConvSizes, filter_launch
+from convfind_solvers_winograd.programs import GPU
 
 #: The sizes of gpu_pipelined.cl: items of a work-group, tiles of a block, filters of a product,
 #: work-groups that transform a block's data, and its results, bytes of a block's counters, and
@@ -66,7 +63,7 @@ class Pipeline:
         return data, sums, _FIRST_COUNTERS + self.blocks * _COUNTERS
 
 
-class PipelinedSolver(OneLaunchSolver):
+class PipelinedSolver(OneLaunchSolver, PlainVariant):
     """A result from a source and the weights, channels last, by plain multiply-adds.
 
     Memory bounds the transforms and arithmetic the products: one after the other they use half of a
@@ -80,10 +77,8 @@ class PipelinedSolver(OneLaunchSolver):
     #: Where solvers for matrix units take less time: two thirds on an H100.
     outdone_on: ClassVar[tuple[str, ...]] = ("sm_90",)
 
-    def __init__(self, direction: Direction) -> None:
-        """Take the direction."""
-        super().__init__(F4X3, direction, channels_last=True)
-        self.solver_id += "-pipelined"
+    form = "pipelined"
+    channels_last = True
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what the others take, where rings fit the cache: on sm_80 and later."""
@@ -113,35 +108,25 @@ class PipelinedSolver(OneLaunchSolver):
         sizes = self._sizes(problem)
         return regions(*_pipeline(sizes, target).region_bytes)[1] + sizes.packed_bytes
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch for the weights; zeros for the counters, and one launch for all the rest."""
         sizes = self._sizes(problem)
         shape, pipeline = sizes.shape, _pipeline(sizes, target)
         (data, sums, counters), workspace = regions(*pipeline.region_bytes)
         epilogue = Epilogue.of(problem)
-        program = Program(
-            KernelSource("convfind_solvers_winograd", "kernels/gpu_pipelined.cl"),
-            KernelLanguage.SHARED,
-            make_defines(epilogue.defines, CHANNELS=sizes.channels, FILTERS=sizes.filters),
-            register_limit(target, _REGISTERS),
+        program = GPU.program(
+            "gpu_pipelined",
+            epilogue.defines,
+            CHANNELS=sizes.channels,
+            FILTERS=sizes.filters,
+            options=register_limit(target, _REGISTERS),
         )
-        launch = Launch(
-            KernelSpec(program, "winograd_gpu_pipelined"),
-            (
-                *(BufferArg(shape.source), BufferArg(Memory.PACKED), BufferArg(shape.result)),
-                *(data, sums, counters, *epilogue.arguments),
-                *map(i32, (shape.images, shape.groups, shape.channels, shape.filters)),
-                *map(i32, (*shape.size, *shape.out, *shape.padding, *sizes.tiles_of_image)),
-                *map(i32, (pipeline.ahead, pipeline.slots)),
-            ),
-            (pipeline.tickets * _THREADS,),
-            (_THREADS,),
+        launch = Grid(program, "winograd_gpu_pipelined", pipeline.tickets, _THREADS)(
+            *(shape.source, Memory.PACKED, shape.result),
+            *(data, sums, counters, *epilogue.arguments),
+            *(shape.images, shape.groups, shape.channels, shape.filters),
+            *(*shape.size, *shape.out, *shape.padding, *sizes.tiles_of_image),
+            *(pipeline.ahead, pipeline.slots),
         )
         zeros = Fill(Memory.WORKSPACE, counters.offset, pipeline.region_bytes[2])
         return Recipe(

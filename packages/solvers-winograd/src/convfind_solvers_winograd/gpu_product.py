@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from convfind.device.target import Target
 from convfind.kit.gpu_tile import GpuTile, TileRate, declarable_memory
+from convfind.kit.launching import Grid
 from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
-from convfind.solver.defines import DefineValue, make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, ScalarArg, i32, i64
+from convfind.solver.defines import DefineValue
+from convfind.solver.recipe import BufferArg, Launch, ScalarArg, i64
 from convfind.solver.search_space import Constraint, Parameter
 from convfind_solvers_winograd.applicability import multiplies_in_tf32
 from convfind_solvers_winograd.cook_toom import Transform
+from convfind_solvers_winograd.programs import GPU
 
 #: The depth of a sum is a multiple of it, other sizes of `ROW_UNIT`: what is read at a time.
 DEPTH_UNIT = 16
@@ -193,24 +193,12 @@ class Product:
             macros["SPANS"] = spans
         if tile.mma:
             macros |= {"PRODUCTS": products, "STAGES": STAGES}
-        program = Program(
-            KernelSource(
-                "convfind_solvers_winograd",
-                f"kernels/gpu_product{'_mma' if tile.mma else ''}.cl",
-            ),
-            KernelLanguage.SHARED,
-            make_defines(macros),
-        )
-        return Launch(
-            KernelSpec(program, "winograd_gpu_product"),
-            (
-                *(a.at, b.at, c),
-                *map(i32, (self.rows, self.columns, self.depth)),
-                *map(i32, (a.step, b.step, round_up(self.columns, ROW_UNIT))),
-                *map(i64, (a.matrix, b.matrix)),
-                *map(i32, (self.matrices, parts, int(add))),
-                *ends,
-            ),
-            (self.count(tile) * parts * tile.threads,),
-            (tile.threads,),
+        program = GPU.program(f"gpu_product{'_mma' if tile.mma else ''}", macros)
+        return Grid(program, "winograd_gpu_product", self.count(tile) * parts, tile.threads)(
+            *(a.at, b.at, c),
+            *(self.rows, self.columns, self.depth),
+            *(a.step, b.step, round_up(self.columns, ROW_UNIT)),
+            *map(i64, (a.matrix, b.matrix)),
+            *(self.matrices, parts, add),
+            *ends,
         )

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from enum import Enum
 from math import prod
 
+from convfind.kit.launching import Grid
 from convfind.kit.plane_geometry import PlaneGeometry
 from convfind.kit.sizes import round_up
-from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, i32, i64
+from convfind.solver.kernel_spec import Program
+from convfind.solver.recipe import Launch, Memory, i64
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.gpu_product import (
     DEPTH_UNIT,
@@ -128,19 +129,13 @@ def filter_launch(transforms: Program, sizes: ConvSizes) -> Launch:
     shape = sizes.shape
     group, filters, channels, tap = shape.weight_steps
     block_filters, block_channels, *_ = sizes.order.value
-    return Launch(
-        KernelSpec(transforms, "winograd_gpu_filter"),
-        (
-            BufferArg(Memory.W),
-            BufferArg(Memory.PACKED),
-            *map(i32, (shape.groups, shape.channels, shape.filters)),
-            *map(i32, (sizes.packed_channels, sizes.packed_filters)),
-            i64(group),
-            *map(i32, (filters, channels, tap, int(shape.flipped))),
-        ),
-        (
-            -(-sizes.packed_filters // block_filters) * _FILTER_GROUP,
-            sizes.packed_channels // block_channels * shape.groups,
-        ),
-        (_FILTER_GROUP, 1),
+    groups = (
+        -(-sizes.packed_filters // block_filters),
+        sizes.packed_channels // block_channels * shape.groups,
+    )
+    return Grid(transforms, "winograd_gpu_filter", groups, _FILTER_GROUP)(
+        *(Memory.W, Memory.PACKED),
+        *(shape.groups, shape.channels, shape.filters),
+        *(sizes.packed_channels, sizes.packed_filters, i64(group)),
+        *(filters, channels, tap, shape.flipped),
     )

@@ -8,13 +8,14 @@ from math import prod
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.sizes import round_up
 from convfind.kit.throughput import memory_seconds
+from convfind.kit.variant import TunableVariant
 from convfind.problem import ConvProblem
-from convfind.solver import TunableSolver
 from convfind.solver.config import Config
-from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, i32
+from convfind.solver.kernel_spec import Program
+from convfind.solver.recipe import Argument, BufferArg, Launch, Memory, Recipe, align, i32
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Direction
 from convfind_solvers_winograd.cook_toom import Transform
@@ -136,14 +137,11 @@ class _Sizes:
         return BLOCK_UNIT if self.tile else ROW_UNIT
 
 
-class WeightsSolver(GpuSolver, TunableSolver):
+class WeightsSolver(GpuSolver, TunableVariant):
     """w from x and y."""
 
+    direction = Direction.BACKWARD_WEIGHTS
     version = 2
-
-    def __init__(self, transform: Transform, *, channels_last: bool) -> None:
-        """Take the variant."""
-        super().__init__(transform, Direction.BACKWARD_WEIGHTS, channels_last=channels_last)
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of x and y of a part of the batch, and of the products."""
@@ -173,16 +171,11 @@ class WeightsSolver(GpuSolver, TunableSolver):
         _, tile, parts = self._best(problem, target)
         return _config(tile, parts)
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
+    def recipe(
+        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Recipe:
         """For each part of the batch x, y and products; then the result."""
-        chosen = config or self.default_config(problem, target)
-        sizes = self._sizes(problem, target, chosen, workspace_limit)
+        sizes = self._sizes(problem, target, config, limit)
         (x, y, sums), workspace = regions(*sizes.region_bytes)
         steps: list[Launch] = []
         for first in range(0, problem.x_shape[0], sizes.images):
@@ -195,10 +188,10 @@ class WeightsSolver(GpuSolver, TunableSolver):
             steps += (
                 self._tiles(part, first, Memory.X, x),
                 self._tiles(part, first, Memory.Y, y),
-                _multiplied(part, Tile.of(chosen), x, y, sums, add=first > 0),
+                _multiplied(part, Tile.of(config), x, y, sums, add=first > 0),
             )
         steps.append(self._result(sizes, sums))
-        return Recipe(self.solver_id, tuple(steps), workspace=workspace, config=chosen)
+        return Recipe(self.solver_id, tuple(steps), workspace=workspace, config=config)
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The time of products and their sums, of transforms and of launches."""
@@ -255,24 +248,15 @@ class WeightsSolver(GpuSolver, TunableSolver):
 
     def _tiles(self, sizes: _Sizes, first: int, memory: str, to: BufferArg) -> Launch:
         problem = sizes.problem
-        is_x = memory == Memory.X
-        channels = (sizes.channels, sizes.padded_channels)
-        if not is_x:
-            channels = (sizes.filters, sizes.padded_filters)
-        height, width = (problem.x_shape if is_x else problem.y_shape)[2:]
-        above, left = problem.padding if is_x else (0, 0)
-        numbers = (
-            *(first, sizes.images, problem.groups, channels[0]),
-            *(height, width, above, left, channels[1]),
-        )
-        return self._elementwise(
-            KernelSpec(
-                self._transforms(), "winograd_gpu_data" if is_x else "winograd_gpu_gradient"
-            ),
-            problem.groups * channels[1] * sizes.cover.tiles,
-            BufferArg(memory),
-            to,
-            *map(i32, numbers),
+        if memory == Memory.X:
+            entry, channels, padded = "winograd_gpu_data", sizes.channels, sizes.padded_channels
+        else:
+            entry, channels, padded = "winograd_gpu_gradient", sizes.filters, sizes.padded_filters
+        padding = problem.padding if memory == Memory.X else (0, 0)
+        count = problem.groups * padded * sizes.cover.tiles
+        return self._elementwise(self._transforms(), entry, count)(
+            *(memory, to, first, sizes.images, problem.groups, channels),
+            *(*problem.shape(memory)[2:], *padding, padded),
             *sizes.cover.arguments,
         )
 
@@ -289,44 +273,32 @@ class WeightsSolver(GpuSolver, TunableSolver):
             *(*problem.x_shape[2:], *problem.padding, *problem.y_shape[2:]),
             *(sizes.padded_channels, sizes.padded_filters, groups(sizes.channels)),
         )
-        return Launch(
-            KernelSpec(self._programs(sizes), "winograd_gpu_blocks"),
-            (
-                *(BufferArg(Memory.X), BufferArg(Memory.Y), x, y),
-                *map(i32, numbers),
-                *sizes.cover.arguments,
-            ),
-            ((groups(sizes.channels) + groups(sizes.filters)) * _BLOCK_GROUP,),
-            (_BLOCK_GROUP,),
+        work_groups = groups(sizes.channels) + groups(sizes.filters)
+        return Grid(self._programs(sizes), "winograd_gpu_blocks", work_groups, _BLOCK_GROUP)(
+            *(Memory.X, Memory.Y, x, y),
+            *numbers,
+            *sizes.cover.arguments,
         )
 
     def _result(self, sizes: _Sizes, sums: BufferArg) -> Launch:
         problem = sizes.problem
         group = _CHANNELS * self.transform.n
-        across = -(-sizes.channels // _CHANNELS) * group
+        across, program = -(-sizes.channels // _CHANNELS), self._programs(sizes)
         _, w_channel, _, w_tap = problem.strides("w")
-        where = (sums, BufferArg(Memory.W), *Epilogue.of(problem).arguments)
+        where: tuple[Argument | str, ...] = (sums, Memory.W, *Epilogue.of(problem).arguments)
         if sizes.tile:
             stream = sizes.stream
-            numbers = (
+            down = -(-sizes.filters // _OWN_FILTERS)
+            return Grid(program, "winograd_gpu_weights", (across, down, problem.groups), group)(
+                *where,
                 *(problem.groups, sizes.filters, sizes.channels, w_channel, w_tap),
                 *stream.share,
+                *stream.ends,
             )
-            return Launch(
-                KernelSpec(self._programs(sizes), "winograd_gpu_weights"),
-                (*where, *map(i32, numbers), *stream.ends),
-                (across, -(-sizes.filters // _OWN_FILTERS), problem.groups),
-                (group, 1, 1),
-            )
-        return Launch(
-            KernelSpec(self._programs(sizes), "winograd_gpu_weights"),
-            (
-                *where,
-                *map(i32, (sizes.parts, problem.w_shape[0], sizes.channels)),
-                *map(i32, (sizes.padded_channels, w_channel, w_tap)),
-            ),
-            (across, problem.w_shape[0]),
-            (group, 1),
+        return Grid(program, "winograd_gpu_weights", (across, problem.w_shape[0]), group)(
+            *where,
+            *(sizes.parts, problem.w_shape[0], sizes.channels),
+            *(sizes.padded_channels, w_channel, w_tap),
         )
 
     def _programs(self, sizes: _Sizes) -> Program:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from convfind.device.target import Target
+from convfind.kit.launching import Grid
 from convfind.problem import ConvProblem
-from convfind.solver.defines import DefineValue, make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.defines import DefineValue
 from convfind.solver.recipe import BufferArg, Launch, ScalarArg, i32
 from convfind_solvers_winograd.applicability import multiplies_in_tf32
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.gpu_product import Tile
 from convfind_solvers_winograd.gpu_weights_cover import Cover
+from convfind_solvers_winograd.programs import GPU
 
 #: Tiles of the image that a step of the kernel takes, and steps that stay together.
 _STEP, _TOGETHER = 32, 2
@@ -131,21 +131,16 @@ class Stream:
             "STAGES": STREAM_RATES[self.tile].stages,
             "SIZE": self.cover.transform.n,
         }
-        program = Program(
-            KernelSource("convfind_solvers_winograd", "kernels/gpu_weights_wgmma.cl"),
-            KernelLanguage.SHARED,
-            make_defines(macros),
-        )
+        program = GPU.program("gpu_weights_wgmma", macros)
         numbers = (
             *(self.groups, self.row_tiles, self.column_tiles),
             *(filled(self.rows), filled(self.columns)),
             *(*self.share, int(add)),
         )
-        return Launch(
-            KernelSpec(program, "winograd_gpu_product"),
-            (filters, channels, sums, *map(i32, numbers), *self.ends),
-            (self.work_groups * self.tile.threads,),
-            (self.tile.threads,),
+        return Grid(program, "winograd_gpu_product", self.work_groups, self.tile.threads)(
+            *(filters, channels, sums),
+            *numbers,
+            *self.ends,
         )
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
+from convfind.kit.launching import Grid
 from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
-from convfind.solver.defines import DefineValue, make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, i32, i64
+from convfind.solver.defines import DefineValue
+from convfind.solver.recipe import BufferArg, Launch, Memory, i64
 from convfind_solvers_winograd.applicability import multiplies_in_tf32
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.gpu_product import RATES, SPLIT_UNIT, Tile
 from convfind_solvers_winograd.gpu_sizes import ConvSizes
+from convfind_solvers_winograd.programs import GPU
 
 #: Small products in bfloat16 lose less than the rounding of plain sums from these lengths on, for
 #: filters of so many taps along an axis: points of the larger ones lose more.
@@ -52,27 +52,15 @@ def wgmma_launch(
     }
     if tile.holds:
         macros["BLOCKS"] = blocks
-    program = Program(
-        KernelSource(
-            "convfind_solvers_winograd",
-            f"kernels/gpu_product_{'held' if tile.holds else 'wgmma'}.cl",
-        ),
-        KernelLanguage.SHARED,
-        make_defines(macros),
-    )
+    program = GPU.program(f"gpu_product_{'held' if tile.holds else 'wgmma'}", macros)
     count = product.count(tile)
     groups = min(count, target.compute_units * RATES[tile].resident)
-    return Launch(
-        KernelSpec(program, "winograd_gpu_product"),
-        (
-            *(data, BufferArg(Memory.PACKED), sums),
-            i64(sizes.channels * sizes.padded_tiles),
-            *map(i32, (product.rows, product.columns, sizes.channels)),
-            *map(i32, (sizes.packed_filters, sizes.filters)),
-            *map(i32, divmod(count, groups) if tile.holds else (blocks, product.matrices)),
-        ),
-        (groups * tile.threads,),
-        (tile.threads,),
+    return Grid(program, "winograd_gpu_product", groups, tile.threads)(
+        *(data, Memory.PACKED, sums),
+        i64(sizes.channels * sizes.padded_tiles),
+        *(product.rows, product.columns, sizes.channels),
+        *(sizes.packed_filters, sizes.filters),
+        *(divmod(count, groups) if tile.holds else (blocks, product.matrices)),
     )
 
 

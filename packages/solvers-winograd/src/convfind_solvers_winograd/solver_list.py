@@ -135,7 +135,7 @@ def gpu_solvers() -> list[Solver]:
         for last in layouts
     ]
     special = [
-        solver(direction)
+        solver(F4X3, direction)
         for solver in (FusedMmaSolver, NarrowSolver, PipelinedSolver)
         for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
     ]

@@ -17,3 +17,8 @@ def even_parts(count: int, most: int) -> tuple[int, int]:
     """Divide so many pieces of work evenly: return the parts, at most so many, and their length."""
     length = ceil_div(count, most)
     return ceil_div(count, length), length
+
+
+def even_length(count: int, most: int) -> int:
+    """Return the length of pieces of so many elements: no more than most, and as even as can be."""
+    return ceil_div(count, ceil_div(count, most))

@@ -6,15 +6,13 @@ import math
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.register_tile import has_many_registers
 from convfind.kit.throughput import cpu_index
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config
-from convfind.solver.kernel_spec import KernelSpec
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32, i64
-from convfind.types import Direction
+from convfind.solver.recipe import Memory, Recipe, i64
 from convfind_solvers_direct.cpu.solver import (
     BALANCE,
     VECTOR,
@@ -39,13 +37,8 @@ _BUSY_SHARE = 0.6
 class CpuDirect(CpuSolver):
     """A float32 convolution with few channels a group in one direction and family of layouts."""
 
+    prefix = "direct-cpu"
     version = 2
-
-    def __init__(self, direction: Direction, form: str = "") -> None:
-        self.direction = direction
-        layout = "nhwc" if self.channels_last else "nchw"
-        self.solver_id = "-".join(filter(None, ("direct-cpu", layout, direction.short, form)))
-        super().__init__()
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take few channels a group."""
@@ -76,13 +69,7 @@ class CpuPlanes(CpuDirect):
 
     channels_last = False
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch, no workspace."""
         shape = window(problem)
         filters, rows, vectors = _planes_tile(shape, many_registers=has_many_registers(target))
@@ -99,22 +86,12 @@ class CpuPlanes(CpuDirect):
         sets = shape.images * shape.groups
         items = min(sets, items_wanted(target))
         share = -(-sets // items)
-        launch = Launch(
-            KernelSpec(program, "direct_cpu_planes"),
-            (
-                BufferArg(shape.source),
-                BufferArg(Memory.W),
-                BufferArg(shape.result),
-                *epilogue.arguments,
-                i64(sets),
-                i32(shape.groups),
-                *map(i32, (*shape.size, *shape.out, *shape.padding, shape.shift[0])),
-                i64(share),
-                i32(strip_rows(shape, rows)),
-                i32(row_floats(shape)),
-            ),
-            (-(-sets // share),),
-            (1,),
+        launch = Grid(program, "direct_cpu_planes", -(-sets // share))(
+            *(shape.source, Memory.W, shape.result),
+            *epilogue.arguments,
+            *(i64(sets), shape.groups),
+            *(*shape.size, *shape.out, *shape.padding, shape.shift[0]),
+            *(i64(share), strip_rows(shape, rows), row_floats(shape)),
         )
         return Recipe(self.solver_id, (launch,))
 
@@ -125,13 +102,7 @@ class CpuPixels(CpuDirect):
     version = 3
     channels_last = True
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch that puts the weights in order, and one that computes."""
         shape = window(problem)
         rows, columns = _pixels_tile(shape, many_registers=has_many_registers(target))
@@ -145,27 +116,17 @@ class CpuPixels(CpuDirect):
             **epilogue.defines,
         )
         channels = shape.groups * shape.channels
-        pack = Launch(
-            KernelSpec(program, "direct_cpu_pack"),
-            (BufferArg(Memory.W), BufferArg(Memory.PACKED), i32(channels)),
-            (-(-channels // VECTOR),),
-            (1,),
+        pack = Grid(program, "direct_cpu_pack", -(-channels // VECTOR))(
+            *(Memory.W, Memory.PACKED, channels)
         )
         bands = -(-(shape.out[0] + shape.shift[0]) // rows)
         wanted = min(bands, -(-items_wanted(target) // shape.images))
         strips = -(-bands // wanted)
-        compute = Launch(
-            KernelSpec(program, "direct_cpu_pixels"),
-            (
-                BufferArg(shape.source),
-                BufferArg(Memory.PACKED),
-                BufferArg(shape.result),
-                *epilogue.arguments,
-                *map(i32, (channels, *shape.size, *shape.out, *shape.padding, *shape.shift)),
-                i32(strips),
-            ),
-            (shape.images, -(-bands // strips)),
-            (1, 1),
+        compute = Grid(program, "direct_cpu_pixels", (shape.images, -(-bands // strips)))(
+            *(shape.source, Memory.PACKED, shape.result),
+            *epilogue.arguments,
+            *(channels, *shape.size, *shape.out, *shape.padding, *shape.shift),
+            strips,
         )
         return Recipe(self.solver_id, (compute,), prepare=(pack,), packed=_packed_bytes(shape))
 

@@ -7,15 +7,14 @@ from dataclasses import replace
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.register_tile import has_many_registers
 from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config
-from convfind.solver.kernel_spec import KernelSpec
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.solver.recipe import Memory, Recipe
 from convfind.types import Direction
 from convfind_solvers_direct.cpu.conv import row_floats
 from convfind_solvers_direct.cpu.solver import (
@@ -45,13 +44,9 @@ _MANY_SUMS, _FEW_SUMS, _FEW_PIXELS = (3, 8), (1, 6), 6
 class CpuFirst(CpuSolver):
     """Forward in one family of layouts; channels last filters are the vectors, else pixels."""
 
+    prefix = "direct-cpu-first"
     direction = Direction.FORWARD
     domain = CpuSolver.domain.without(Trait.GROUPS)
-
-    def __init__(self, *, channels_last: bool) -> None:
-        self.channels_last = channels_last
-        self.solver_id = f"direct-cpu-first-{'nhwc' if channels_last else 'nchw'}-fwd"
-        super().__init__()
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take few channels."""
@@ -76,13 +71,7 @@ class CpuFirst(CpuSolver):
         """Bytes of the weights in order."""
         return self._packed_bytes(window(problem), has_many_registers(target))
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch that puts the weights in order, and one that computes."""
         shape, many = window(problem), has_many_registers(target)
         tile = self._tile(shape, many)
@@ -96,30 +85,18 @@ class CpuFirst(CpuSolver):
             **epilogue.defines,
         )
         block = self._block(tile)
-        pack = Launch(
-            KernelSpec(program, "direct_cpu_first_pack"),
-            (BufferArg(Memory.W), BufferArg(Memory.PACKED), i32(shape.filters)),
-            (-(-shape.filters // block),),
-            (1,),
+        pack = Grid(program, "direct_cpu_first_pack", -(-shape.filters // block))(
+            *(Memory.W, Memory.PACKED, shape.filters)
         )
         band = self._band(shape, many)
         bands = -(-shape.out[0] // band)
         items = min(bands, -(-items_wanted(target) // shape.images))
         share = -(-bands // items)
-        compute = Launch(
-            KernelSpec(program, f"direct_cpu_first_{name}"),
-            (
-                BufferArg(Memory.X),
-                BufferArg(Memory.PACKED),
-                BufferArg(Memory.Y),
-                *epilogue.arguments,
-                *map(i32, (shape.filters, *shape.size, *shape.out, *shape.padding)),
-                i32(share),
-                i32(band),
-                i32(self._pitch(shape, many)),
-            ),
-            (shape.images, -(-bands // share)),
-            (1, 1),
+        compute = Grid(program, f"direct_cpu_first_{name}", (shape.images, -(-bands // share)))(
+            *(Memory.X, Memory.PACKED, Memory.Y),
+            *epilogue.arguments,
+            *(shape.filters, *shape.size, *shape.out, *shape.padding),
+            *(share, band, self._pitch(shape, many)),
         )
         packed = self._packed_bytes(shape, many)
         return Recipe(self.solver_id, (compute,), prepare=(pack,), packed=packed)

@@ -11,7 +11,7 @@ from convfind_solvers_direct.cpu.phases import Blocks, Phases
 class CpuFirstBlocksWeights(CpuFirstPhasesWeights):
     """w from x and y: blocks of the filter instead of phases of the image."""
 
-    solver_id = "direct-cpu-first-blocks-nhwc-bwd-weights"
+    prefix = "direct-cpu-first-blocks"
     version = 1
     domain = CpuFirstPhasesWeights.domain.without(Trait.STRIDE)
     cut = Blocks

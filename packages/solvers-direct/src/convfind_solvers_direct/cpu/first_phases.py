@@ -6,12 +6,11 @@ from dataclasses import replace
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.parts import even_parts
 from convfind.kit.register_tile import has_many_registers
 from convfind.problem import ConvProblem
-from convfind.solver.config import Config
-from convfind.solver.kernel_spec import KernelSpec
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, i32
+from convfind.solver.recipe import Memory, Recipe, align
 from convfind.types import Direction
 from convfind_solvers_direct.cpu.phases import BLOCK, FREQUENCIES, SIDE, Phases
 from convfind_solvers_direct.cpu.phases_solver import PhasesSolver
@@ -32,7 +31,7 @@ _MANY, _FEW = (14, 14, 2), (12, 6, 1)
 class CpuFirstPhases(PhasesSolver):
     """Forward with channels last: a layer of stride 1 over the phases of the image."""
 
-    solver_id = "direct-cpu-first-phases-nhwc-fwd"
+    prefix = "direct-cpu-first-phases"
     direction = Direction.FORWARD
 
     def error_reach(self, problem: ConvProblem) -> int:
@@ -45,13 +44,7 @@ class CpuFirstPhases(PhasesSolver):
         items, _ = _items(phases, target)
         return align(_work_bytes(phases, target, items)) + _packed_bytes(phases)
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch that transforms the weights, and one that computes."""
         shape = window(problem)
         phases = Phases(shape)
@@ -66,28 +59,15 @@ class CpuFirstPhases(PhasesSolver):
             VECTORS_AT_ONCE=vectors,
             **epilogue.defines,
         )
-        pack = Launch(
-            KernelSpec(program, "direct_cpu_first_phases_pack"),
-            (BufferArg(Memory.W), BufferArg(Memory.PACKED), i32(shape.filters)),
-            (phases.filters // VECTOR,),
-            (1,),
+        pack = Grid(program, "direct_cpu_first_phases_pack", phases.filters // VECTOR)(
+            *(Memory.W, Memory.PACKED, shape.filters)
         )
         items, share = _items(phases, target)
-        compute = Launch(
-            KernelSpec(program, "direct_cpu_first_phases"),
-            (
-                BufferArg(Memory.X),
-                BufferArg(Memory.PACKED),
-                BufferArg(Memory.Y),
-                BufferArg(Memory.WORKSPACE),
-                *epilogue.arguments,
-                *map(i32, (shape.filters, *shape.size, *shape.out, *shape.padding)),
-                i32(share),
-                i32(_BAND),
-                i32(phases.pitch),
-            ),
-            (shape.images, items),
-            (1, 1),
+        compute = Grid(program, "direct_cpu_first_phases", (shape.images, items))(
+            *(Memory.X, Memory.PACKED, Memory.Y, Memory.WORKSPACE),
+            *epilogue.arguments,
+            *(shape.filters, *shape.size, *shape.out, *shape.padding),
+            *(share, _BAND, phases.pitch),
         )
         return Recipe(
             self.solver_id,

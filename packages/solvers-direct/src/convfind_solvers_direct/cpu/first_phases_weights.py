@@ -7,15 +7,14 @@ from dataclasses import replace
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.parts import even_parts
 from convfind.kit.register_tile import has_many_registers
 from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config
-from convfind.solver.kernel_spec import KernelSpec
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, i32
+from convfind.solver.recipe import BufferArg, Memory, Recipe, align
 from convfind.types import Direction
 from convfind_solvers_direct.cpu.phases import BLOCK, FREQUENCIES, Phases
 from convfind_solvers_direct.cpu.phases_solver import PhasesSolver
@@ -43,7 +42,7 @@ _REST = 21.0
 class CpuFirstPhasesWeights(PhasesSolver):
     """w from x and y: sums of parts, added up by a second launch in a fixed order."""
 
-    solver_id = "direct-cpu-first-phases-nhwc-bwd-weights"
+    prefix = "direct-cpu-first-phases"
     direction = Direction.BACKWARD_WEIGHTS
     version = 2
 
@@ -78,17 +77,11 @@ class CpuFirstPhasesWeights(PhasesSolver):
         parts, _ = _parts(phases, target, limit)
         return _workspace(phases, target, parts)
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch for the parts, and one that adds them up."""
         shape = window(problem)
         phases = self.cut(shape)
-        parts, share = _parts(phases, target, workspace_limit)
+        parts, share = _parts(phases, target, limit)
         many = has_many_registers(target)
         program = program_of(
             "cpu_first_phases_weights",
@@ -99,32 +92,22 @@ class CpuFirstPhasesWeights(PhasesSolver):
             ROWS=_rows(phases, many),
             VECTORS_AT_ONCE=(_MANY if many else _FEW)[2],
         )
-        sums = Launch(
-            KernelSpec(program, "direct_cpu_first_phases_weights"),
-            (
-                BufferArg(Memory.X),
-                BufferArg(Memory.Y),
-                BufferArg(Memory.WORKSPACE),
+        sums = Grid(program, "direct_cpu_first_phases_weights", parts)(
+            *(
+                Memory.X,
+                Memory.Y,
+                Memory.WORKSPACE,
                 BufferArg(Memory.WORKSPACE, align(parts * _part_bytes(phases))),
-                *map(i32, (shape.images, shape.filters, *shape.size, *shape.out, *shape.padding)),
-                i32(share),
-                i32(phases.pitch),
             ),
-            (parts,),
-            (1,),
+            *(shape.images, shape.filters, *shape.size, *shape.out, *shape.padding),
+            *(share, phases.pitch),
         )
         numbers = shape.channels * math.prod(shape.taps)
-        add_up = Launch(
-            KernelSpec(program, "direct_cpu_first_phases_sum"),
-            (
-                BufferArg(Memory.WORKSPACE),
-                BufferArg(Memory.W),
-                *Epilogue.of(problem).arguments,
-                i32(shape.filters),
-                i32(parts),
-            ),
-            (-(-shape.filters // VECTOR), -(-numbers // VECTOR)),
-            (1, 1),
+        groups = (-(-shape.filters // VECTOR), -(-numbers // VECTOR))
+        add_up = Grid(program, "direct_cpu_first_phases_sum", groups)(
+            *(Memory.WORKSPACE, Memory.W),
+            *Epilogue.of(problem).arguments,
+            *(shape.filters, parts),
         )
         workspace = _workspace(phases, target, parts)
         return Recipe(self.solver_id, (sums, add_up), workspace=workspace)

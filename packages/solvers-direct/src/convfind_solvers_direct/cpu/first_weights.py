@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.parts import even_parts, parts_within
 from convfind.kit.register_tile import has_many_registers
 from convfind.kit.throughput import fill
@@ -13,9 +14,7 @@ from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config
-from convfind.solver.kernel_spec import KernelSpec
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.solver.recipe import Memory, Recipe
 from convfind.types import Direction
 from convfind_solvers_direct.cpu.first import judge_first
 from convfind_solvers_direct.cpu.solver import (
@@ -63,14 +62,13 @@ class _Tile:
 class CpuFirstWeights(CpuSolver):
     """w from x and y: sums of parts, added up by a second launch in a fixed order."""
 
+    prefix = "direct-cpu-first"
     direction = Direction.BACKWARD_WEIGHTS
     domain = CpuSolver.domain.without(Trait.GROUPS)
     version = 2
 
     def __init__(self, *, channels_last: bool) -> None:
-        self.channels_last = channels_last
-        self.solver_id = f"direct-cpu-first-{'nhwc' if channels_last else 'nchw'}-bwd-weights"
-        super().__init__()
+        super().__init__(channels_last=channels_last)
         if not channels_last:
             self.version = 1  # type: ignore[misc]  # version 2 fetches channels last ahead
 
@@ -98,19 +96,13 @@ class CpuFirstWeights(CpuSolver):
         shape = window(problem)
         return self._parts(shape, target, limit)[0] * self._part_bytes(shape, target)
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch for the parts, and one that adds them up."""
         shape = window(problem)
         tile = self._tile(shape, has_many_registers(target))
         block = tile.vectors * VECTOR
         blocks = -(-shape.filters // block)
-        parts, share = self._parts(shape, target, workspace_limit)
+        parts, share = self._parts(shape, target, limit)
         program = program_of(
             "cpu_first_weights",
             replace(shape, filters=1),
@@ -121,30 +113,16 @@ class CpuFirstWeights(CpuSolver):
             STRIP_FLOATS=_STRIP_FLOATS,
             TILE_FLOATS=_TILE_FLOATS,
         )
-        sums = Launch(
-            KernelSpec(program, "direct_cpu_first_weights"),
-            (
-                BufferArg(Memory.X),
-                BufferArg(Memory.Y),
-                BufferArg(Memory.WORKSPACE),
-                *map(i32, (shape.images, shape.filters, *shape.size, *shape.out, *shape.padding)),
-                *map(i32, (share, tile.band, tile.high, tile.wide, self._pitch(shape))),
-            ),
-            (parts,),
-            (1,),
+        sums = Grid(program, "direct_cpu_first_weights", parts)(
+            *(Memory.X, Memory.Y, Memory.WORKSPACE),
+            *(shape.images, shape.filters, *shape.size, *shape.out, *shape.padding),
+            *(share, tile.band, tile.high, tile.wide, self._pitch(shape)),
         )
         lines = shape.taps[0] * (1 if self.channels_last else shape.channels)
-        add_up = Launch(
-            KernelSpec(program, "direct_cpu_first_sum"),
-            (
-                BufferArg(Memory.WORKSPACE),
-                BufferArg(Memory.W),
-                *Epilogue.of(problem).arguments,
-                i32(shape.filters),
-                i32(parts),
-            ),
-            (blocks, lines),
-            (1, 1),
+        add_up = Grid(program, "direct_cpu_first_sum", (blocks, lines))(
+            *(Memory.WORKSPACE, Memory.W),
+            *Epilogue.of(problem).arguments,
+            *(shape.filters, parts),
         )
         workspace = parts * self._part_bytes(shape, target)
         return Recipe(self.solver_id, (sums, add_up), workspace=workspace)

@@ -6,14 +6,13 @@ import math
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.register_tile import has_many_registers
 from convfind.kit.throughput import cpu_index, fill
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config
-from convfind.solver.kernel_spec import KernelSpec
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.solver.recipe import Memory, Recipe
 from convfind.types import Direction
 from convfind_solvers_direct.cpu.solver import BALANCE, CpuSolver, items_wanted, program_of
 from convfind_solvers_direct.window import LARGEST, Window, window
@@ -35,7 +34,7 @@ class CpuGroups(CpuSolver):
 
     direction = Direction.FORWARD
     channels_last = True
-    solver_id = "direct-cpu-groups-nhwc-fwd"
+    prefix = "direct-cpu-groups"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take groups of whole vectors of channels and filters."""
@@ -72,13 +71,7 @@ class CpuGroups(CpuSolver):
         """Bytes of the weights in order."""
         return problem.nbytes("w")
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch that puts the weights in order, and one that computes."""
         shape = window(problem)
         vectors = _vectors(shape)
@@ -95,24 +88,14 @@ class CpuGroups(CpuSolver):
         blocks = shape.images * -(-shape.out[0] // rows) * -(-shape.out[1] // columns)
         items = min(blocks, -(-items_wanted(target) // shape.groups))
         share = -(-blocks // items)
-        compute = Launch(
-            KernelSpec(program, "direct_cpu_groups"),
-            (
-                BufferArg(shape.source),
-                BufferArg(Memory.PACKED),
-                BufferArg(shape.result),
-                *epilogue.arguments,
-                *map(i32, (shape.groups, *shape.size, *shape.out, *shape.padding)),
-                *map(i32, (rows, columns, blocks, share)),
-            ),
-            (-(-blocks // share), shape.groups),
-            (1, 1),
+        compute = Grid(program, "direct_cpu_groups", (-(-blocks // share), shape.groups))(
+            *(shape.source, Memory.PACKED, shape.result),
+            *epilogue.arguments,
+            *(shape.groups, *shape.size, *shape.out, *shape.padding),
+            *(rows, columns, blocks, share),
         )
-        pack = Launch(
-            KernelSpec(program, "direct_cpu_groups_pack"),
-            (BufferArg(Memory.W), BufferArg(Memory.PACKED)),
-            (math.prod(shape.taps), shape.groups),
-            (1, 1),
+        pack = Grid(program, "direct_cpu_groups_pack", (math.prod(shape.taps), shape.groups))(
+            *(Memory.W, Memory.PACKED)
         )
         return Recipe(self.solver_id, (compute,), prepare=(pack,), packed=problem.nbytes("w"))
 

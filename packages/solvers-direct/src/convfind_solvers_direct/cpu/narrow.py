@@ -6,15 +6,14 @@ from dataclasses import dataclass, replace
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.register_tile import has_many_registers
 from convfind.kit.throughput import cpu_index, fill
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config
-from convfind.solver.kernel_spec import KernelSpec
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.solver.recipe import Memory, Recipe
 from convfind.types import Direction
 from convfind_solvers_direct.cpu.first import judge_first
 from convfind_solvers_direct.cpu.solver import (
@@ -60,14 +59,11 @@ class CpuNarrow(CpuSolver):
     domain = CpuSolver.domain.without(Trait.GROUPS)
 
     def __init__(self, direction: Direction, *, channels_last: bool) -> None:
-        self.direction = direction
-        self.channels_last = channels_last
-        kind = "last" if direction is Direction.FORWARD else "first"
-        layout = "nhwc" if channels_last else "nchw"
-        self.solver_id = f"direct-cpu-{kind}-{layout}-{direction.short}"
-        super().__init__()
+        self.prefix = "direct-cpu-first"
         if direction is Direction.FORWARD:
+            self.prefix = "direct-cpu-last"
             self.domain = self.domain.without(Trait.STRIDE)
+        super().__init__(direction, channels_last=channels_last)
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take few result channels."""
@@ -94,13 +90,7 @@ class CpuNarrow(CpuSolver):
         """Bytes of the weights in order."""
         return problem.nbytes("w") if self.direction is Direction.FORWARD else 0
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch; forward another one before, that puts the weights in order."""
         shape = _as_gradient(problem)
         many = has_many_registers(target)
@@ -121,26 +111,20 @@ class CpuNarrow(CpuSolver):
         bands = -(-_places(shape)[0] * shape.stride[0] // rows)
         items = min(bands, -(-items_wanted(target) // shape.images))
         share = -(-bands // items)
-        launch = Launch(
-            KernelSpec(program, "direct_cpu_narrow"),
-            (
-                BufferArg(Memory.X if forward else Memory.Y),
-                BufferArg(Memory.PACKED if forward else Memory.W),
-                BufferArg(Memory.Y if forward else Memory.X),
-                *epilogue.arguments,
-                *map(i32, (shape.channels, *shape.size, *shape.out, *shape.padding)),
-                *map(i32, (share, bands, part.block, part.columns, part.pitch)),
+        launch = Grid(program, "direct_cpu_narrow", (shape.images, -(-bands // share)))(
+            *(
+                Memory.X if forward else Memory.Y,
+                Memory.PACKED if forward else Memory.W,
+                Memory.Y if forward else Memory.X,
             ),
-            (shape.images, -(-bands // share)),
-            (1, 1),
+            *epilogue.arguments,
+            *(shape.channels, *shape.size, *shape.out, *shape.padding),
+            *(share, bands, part.block, part.columns, part.pitch),
         )
         if not forward:
             return Recipe(self.solver_id, (launch,))
-        pack = Launch(
-            KernelSpec(program, "direct_cpu_narrow_pack"),
-            (BufferArg(Memory.W), BufferArg(Memory.PACKED), i32(shape.channels)),
-            (-(-shape.channels // VECTOR),),
-            (1,),
+        pack = Grid(program, "direct_cpu_narrow_pack", -(-shape.channels // VECTOR))(
+            *(Memory.W, Memory.PACKED, shape.channels)
         )
         packed = problem.nbytes("w")
         return Recipe(self.solver_id, (launch,), prepare=(pack,), packed=packed)

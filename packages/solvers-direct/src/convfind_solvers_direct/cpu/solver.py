@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from convfind.device.target import Target
 from convfind.kit.throughput import cpu_index
+from convfind.kit.variant import PlainVariant
 from convfind.problem import ConvProblem
 from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
-from convfind.solver import Domain, Solver
-from convfind.solver.defines import DefineValue, make_defines
+from convfind.solver import Domain
+from convfind.solver.defines import DefineValue
 from convfind.solver.domain import CPUS
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelLanguage, Program
-from convfind.types import Algorithm, DataType, Direction
+from convfind.solver.kernel_spec import Program
+from convfind.types import Algorithm, DataType
+from convfind_solvers_direct.programs import CPU
 from convfind_solvers_direct.window import Window
 
-PACKAGE = "convfind_solvers_direct"
 #: Floats of a vector.
 VECTOR = 16
 #: Work-items a core, so that cores that are slowed down get fewer.
@@ -27,11 +27,9 @@ _SOURCE_COST, _WEIGHT_COST = 20, 150
 _FIRST_RESULT_COST, _LAST_RESULT_COST = 75, 10
 
 
-class CpuSolver(Solver):
+class CpuSolver(PlainVariant):
     """A float32 convolution in one direction and family of layouts, on CPUs."""
 
-    direction: Direction
-    channels_last: bool
     algorithm = Algorithm.DIRECT
     is_dynamic = True
     backends = ("opencl",)
@@ -42,17 +40,10 @@ class CpuSolver(Solver):
         traits=FIRST_TRAITS - {Trait.GAPS} | EPILOGUE_TRAITS,
     )
 
-    def __init__(self) -> None:
-        self.domain = self.domain.oriented(self.direction, self.channels_last)
-
 
 def program_of(name: str, shape: Window, **macros: DefineValue) -> Program:
     """Return a program of a kernel file for CPUs."""
-    return Program(
-        KernelSource(PACKAGE, f"kernels/{name}.cl"),
-        KernelLanguage.OPENCL_C,
-        make_defines({**shape.macros, **macros}),
-    )
+    return CPU.program(name, {**shape.macros, **macros})
 
 
 def items_wanted(target: Target) -> int:

@@ -7,14 +7,14 @@ from abc import abstractmethod
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.parts import even_parts, parts_within
 from convfind.kit.register_tile import has_many_registers
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config
-from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, ScalarArg, i32, i64
+from convfind.solver.kernel_spec import Program
+from convfind.solver.recipe import Memory, Recipe, ScalarArg, i32, i64
 from convfind.types import Direction
 from convfind_solvers_direct.cpu.conv import STRIP_FLOATS, CpuDirect, row_floats, strip_rows
 from convfind_solvers_direct.cpu.solver import (
@@ -45,8 +45,7 @@ _Plan = tuple[int, tuple[int, ...], tuple[ScalarArg, ...]]
 class CpuWeights(CpuDirect):
     """w from x and y: sums of parts, added up by a second launch in a fixed order."""
 
-    def __init__(self, form: str = "") -> None:
-        super().__init__(Direction.BACKWARD_WEIGHTS, form)
+    direction = Direction.BACKWARD_WEIGHTS
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the parts: one at least."""
@@ -54,41 +53,21 @@ class CpuWeights(CpuDirect):
         parts, _, _ = self._plan(shape, target, limit)
         return parts * self._part_bytes(shape)
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch for the parts, and one that adds them up."""
         shape = window(problem)
-        parts, sizes, more = self._plan(shape, target, workspace_limit)
+        parts, sizes, more = self._plan(shape, target, limit)
         program = self._program(shape, target)
-        sums = Launch(
-            KernelSpec(program, "direct_cpu_weights"),
-            (
-                BufferArg(Memory.X),
-                BufferArg(Memory.Y),
-                BufferArg(Memory.WORKSPACE),
-                *map(i32, (shape.images, shape.groups, *shape.size, *shape.out, *shape.padding)),
-                *more,
-            ),
-            sizes,
-            tuple(1 for _ in sizes),
+        sums = Grid(program, "direct_cpu_weights", sizes)(
+            *(Memory.X, Memory.Y, Memory.WORKSPACE),
+            *(shape.images, shape.groups, *shape.size, *shape.out, *shape.padding),
+            *more,
         )
         runs = shape.groups * shape.channels if self.channels_last else problem.elements("w")
-        add_up = Launch(
-            KernelSpec(program, "direct_cpu_sum"),
-            (
-                BufferArg(Memory.WORKSPACE),
-                BufferArg(Memory.W),
-                *Epilogue.of(problem).arguments,
-                i32(shape.groups),
-                i32(parts),
-            ),
-            (-(-runs // VECTOR),),
-            (1,),
+        add_up = Grid(program, "direct_cpu_sum", -(-runs // VECTOR))(
+            *(Memory.WORKSPACE, Memory.W),
+            *Epilogue.of(problem).arguments,
+            *(shape.groups, parts),
         )
         workspace = parts * self._part_bytes(shape)
         return Recipe(self.solver_id, (sums, add_up), workspace=workspace)
@@ -176,9 +155,7 @@ class CpuGroupsWeights(CpuPixelsWeights):
     """Channels last, groups of 8: an element of y meets all source channels of its group."""
 
     version = 1
-
-    def __init__(self) -> None:
-        super().__init__("groups")
+    form = "groups"
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """As the solver of all groups; less where that one has the registers that it needs."""

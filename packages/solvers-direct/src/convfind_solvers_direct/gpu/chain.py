@@ -11,21 +11,20 @@ from typing import ClassVar
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.register_limit import UNIT_REGISTERS
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.defines import make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import DataType
-from convfind_solvers_direct.gpu.conv import PACKAGE, GpuDirect
+from convfind_solvers_direct.gpu.conv import GpuDirect
 from convfind_solvers_direct.gpu.lines import MOST_FLOATS
 from convfind_solvers_direct.gpu.wide import copies_past_registers
+from convfind_solvers_direct.programs import GPU
 from convfind_solvers_direct.window import Window, window
 
 #: Registers of an item for sums, a row of values and weights, and its multiply-adds, all of them
@@ -85,49 +84,34 @@ class ChainConv(GpuDirect):
             ),
         )
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
+    def recipe(
+        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Recipe:
         """One launch, no workspace."""
         shape = window(problem)
-        chosen = config or self.default_config(problem, target)
-        items, chain = chosen.integer("items"), chosen.integer("chain")
-        planes = self._share(shape, chosen).planes
+        items, chain = config.integer("items"), config.integer("chain")
+        planes = self._share(shape, config).planes
         epilogue = Epilogue.of(problem)
         macros = {
             **shape.macros,
-            **self._macros(shape, chosen),
+            **self._macros(shape, config),
             "ITEMS": items,
-            "ROWS": chosen.integer("rows"),
+            "ROWS": config.integer("rows"),
             "PLANES": planes,
-            "BUFFERS": _buffers(chosen),
+            "BUFFERS": _buffers(config),
             "ASYNC": copies_past_registers(target),
         }
-        program = Program(
-            KernelSource(PACKAGE, f"kernels/{self._file}.cl"),
-            defines=make_defines(macros, epilogue.defines),
-        )
+        program = GPU.program(self._file, macros, epilogue.defines)
         # Where no image follows, work-groups need not end where an image does.
         images, groups = shape.images, shape.groups
         line, lines = (images * groups, 1) if chain == 1 else (groups, images)
         runs = -(-line // planes)
-        launch = Launch(
-            KernelSpec(program, f"direct_{self._file}"),
-            (
-                BufferArg(shape.source),
-                BufferArg(Memory.W),
-                BufferArg(shape.result),
-                *epilogue.arguments,
-                *map(i32, (line, groups, lines, chain, runs)),
-            ),
-            (runs * -(-lines // chain) * items,),
-            (items,),
+        launch = Grid(program, f"direct_{self._file}", runs * -(-lines // chain), items)(
+            *(shape.source, Memory.W, shape.result),
+            *epilogue.arguments,
+            *(line, groups, lines, chain, runs),
         )
-        return Recipe(self.solver_id, (launch,), config=chosen)
+        return Recipe(self.solver_id, (launch,), config=config)
 
     def _judge_planes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
         """Judge what the solvers have in common."""

@@ -9,24 +9,24 @@ from typing import ClassVar
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.register_limit import register_limit
 from convfind.kit.throughput import memory_seconds, peak_seconds
+from convfind.kit.variant import TunableVariant
 from convfind.problem import ConvProblem
 from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
 from convfind.reasons import Reason
-from convfind.solver import Domain, TunableSolver
+from convfind.solver import Domain
 from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.defines import DefineValue, make_defines
+from convfind.solver.defines import DefineValue
 from convfind.solver.domain import GPUS
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, ScalarArg
+from convfind.solver.recipe import Memory, Recipe, ScalarArg
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
-from convfind.types import Algorithm, DataType, Direction
+from convfind.types import Algorithm, DataType
+from convfind_solvers_direct.programs import GPU
 from convfind_solvers_direct.window import Window, judge, window
 
-PACKAGE = "convfind_solvers_direct"
 #: Weights that an item keeps in registers.
 MOST_WEIGHTS = 81
 #: The same where hiprtc compiles: of more it spills some, and takes minutes over that.
@@ -40,11 +40,10 @@ ROWS = Parameter("rows", tuple(range(1, 17)), "rows of the result of an item")
 ITEMS = Parameter("items", (_FEWEST_ITEMS, 64, 128, 256), "of a work-group")
 
 
-class GpuDirect(TunableSolver):
+class GpuDirect(TunableVariant):
     """A convolution with few channels a group in one direction and one family of layouts."""
 
-    channels_last: ClassVar[bool]
-    prefix: ClassVar[str] = "direct-gpu"  # of the id
+    prefix = "direct-gpu"
     arithmetic_share: ClassVar[float] = 0.3  # of the peak, which window sums reach
     algorithm = Algorithm.DIRECT
     is_dynamic = True
@@ -55,12 +54,6 @@ class GpuDirect(TunableSolver):
         ranks=(1, 2),
         traits=FIRST_TRAITS - {Trait.GAPS} | EPILOGUE_TRAITS,
     )
-
-    def __init__(self, direction: Direction) -> None:
-        self.direction = direction
-        self.domain = self.domain.oriented(direction, self.channels_last)
-        layout = "nhwc" if self.channels_last else "nchw"
-        self.solver_id = f"{self.prefix}-{layout}-{direction.short}"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take few channels a group."""
@@ -92,44 +85,31 @@ class GpuConv(GpuDirect):
 
     _file: ClassVar[str]
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
+    def recipe(
+        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Recipe:
         """One launch, no workspace."""
-        chosen = config or self.default_config(problem, target)
         shape = window(problem)
         epilogue = Epilogue.of(problem)
         macros: dict[str, DefineValue] = {
             "DTYPE": problem.dtype.upper(),
             **shape.macros,
-            "UNROLLED": is_unrolled(shape, chosen, most_weights(target)),
-            "ROWS": chosen.integer("rows"),
-            "ITEMS": chosen.integer("items"),
-            **self._macros(shape, chosen),
+            "UNROLLED": is_unrolled(shape, config, most_weights(target)),
+            "ROWS": config.integer("rows"),
+            "ITEMS": config.integer("items"),
+            **self._macros(shape, config),
         }
-        program = Program(
-            KernelSource(PACKAGE, f"kernels/{self._file}.cl"),
-            defines=make_defines(macros, epilogue.defines),
-            options=register_limit(target) if self._is_squeezed(problem, chosen) else (),
+        program = GPU.program(
+            self._file,
+            macros,
+            epilogue.defines,
+            options=register_limit(target) if self._is_squeezed(problem, config) else (),
         )
-        sizes, groups = self._launch(shape, chosen)
-        launch = Launch(
-            KernelSpec(program, f"direct_{self._file}"),
-            (
-                BufferArg(shape.source),
-                BufferArg(Memory.W),
-                BufferArg(shape.result),
-                *epilogue.arguments,
-                *sizes,
-            ),
-            (groups[0] * chosen.integer("items"), *groups[1:]),
-            (chosen.integer("items"), *(1 for _ in groups[1:])),
+        sizes, groups = self._launch(shape, config)
+        launch = Grid(program, f"direct_{self._file}", groups, config.integer("items"))(
+            *(shape.source, Memory.W, shape.result), *epilogue.arguments, *sizes
         )
-        return Recipe(self.solver_id, (launch,), config=chosen)
+        return Recipe(self.solver_id, (launch,), config=config)
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Rows and columns of an item, and work-groups."""

@@ -10,21 +10,20 @@ from itertools import product
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.throughput import memory_seconds, peak_seconds
+from convfind.kit.variant import TunableVariant
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
-from convfind.solver import TunableSolver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.defines import make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_direct.cpu.first import judge_first
 from convfind_solvers_direct.gpu.conv import GpuDirect
+from convfind_solvers_direct.programs import GPU
 from convfind_solvers_direct.window import Window, window
 
 _DTYPES = (DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16)
@@ -80,18 +79,16 @@ def judge_first_on_gpu(
     return APPLICABLE
 
 
-class GpuFirst(TunableSolver):
+class GpuFirst(TunableVariant):
     """Forward in one family of layouts."""
 
+    prefix = "direct-gpu-first"
+    direction = Direction.FORWARD
+    domain = ONE_GROUP
     algorithm = Algorithm.DIRECT
     version = 2
     is_dynamic = True
     backends = ("opencl", "hip", "cuda")
-
-    def __init__(self, *, channels_last: bool) -> None:
-        self.channels_last = channels_last
-        self.domain = ONE_GROUP.oriented(Direction.FORWARD, channels_last)
-        self.solver_id = f"direct-gpu-first-{'nhwc' if channels_last else 'nchw'}-fwd"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take few channels whose tile fits."""
@@ -140,53 +137,39 @@ class GpuFirst(TunableSolver):
             ),
         )
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
+    def recipe(
+        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Recipe:
         """One launch, no workspace."""
         shape = window(problem)
-        chosen = config or self.default_config(problem, target)
         is_float = problem.dtype is DataType.FLOAT32
-        tile = self._tile(shape, chosen)
+        tile = self._tile(shape, config)
         if self.channels_last:
             stores_four = is_float and shape.filters % 4 == 0
         else:
-            stores_four = is_float and chosen.integer("columns") % 4 == 0
+            stores_four = is_float and config.integer("columns") % 4 == 0
         epilogue = Epilogue.of(problem)
         macros = {
             "DTYPE": problem.dtype.upper(),
             **{name: value for name, value in shape.macros.items() if "FILTERS" not in name},
-            **{name.upper(): value for name, value in chosen.items() if name != "run"},
+            **{name.upper(): value for name, value in config.items() if name != "run"},
             "CHANNELS_LAST": self.channels_last,
             "LEAD": tile.lead,
             "DEPTH": tile.depth,
-            "AHEAD": chosen.integer("run") > 1 and tile.copied <= _MOST_AHEAD,
+            "AHEAD": config.integer("run") > 1 and tile.copied <= _MOST_AHEAD,
             "STORES_FOUR": stores_four,
         }
-        program = Program(
-            KernelSource("convfind_solvers_direct", "kernels/gpu_first.cl"),
-            defines=make_defines(macros, epilogue.defines),
+        program = GPU.program("gpu_first", macros, epilogue.defines)
+        tiles = _tiles(shape, config)
+        blocks = -(-shape.filters // _block(config))
+        groups = blocks * -(-tiles // config.integer("run"))
+        launch = Grid(program, "direct_gpu_first", groups, _items(config))(
+            *(Memory.X, Memory.W, Memory.Y),
+            *epilogue.arguments,
+            *(shape.filters, *shape.size, *shape.out, *shape.padding),
+            *(tiles, config.integer("run")),
         )
-        tiles = _tiles(shape, chosen)
-        blocks = -(-shape.filters // _block(chosen))
-        launch = Launch(
-            KernelSpec(program, "direct_gpu_first"),
-            (
-                BufferArg(Memory.X),
-                BufferArg(Memory.W),
-                BufferArg(Memory.Y),
-                *epilogue.arguments,
-                *map(i32, (shape.filters, *shape.size, *shape.out, *shape.padding)),
-                *map(i32, (tiles, chosen.integer("run"))),
-            ),
-            (blocks * -(-tiles // chosen.integer("run")) * _items(chosen),),
-            (_items(chosen),),
-        )
-        return Recipe(self.solver_id, (launch,), config=chosen)
+        return Recipe(self.solver_id, (launch,), config=config)
 
     def _tile(self, shape: Window, config: Config) -> _Tile:
         """The part of the image and of the weights in local memory."""

@@ -9,24 +9,22 @@ from itertools import product
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.parts import even_parts, parts_within
 from convfind.kit.register_limit import ALL_REGISTERS, UNIT_REGISTERS, register_limit
 from convfind.kit.throughput import memory_seconds, peak_seconds
+from convfind.kit.variant import TunableVariant
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solver import TunableSolver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.defines import make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Algorithm, DataType, Direction
-from convfind_solvers_direct.gpu.conv import PACKAGE
 from convfind_solvers_direct.gpu.first import ONE_GROUP, judge_first_on_gpu
 from convfind_solvers_direct.gpu.sum import is_split, sum_of_parts
 from convfind_solvers_direct.gpu.wide import copies_past_registers
+from convfind_solvers_direct.programs import GPU
 from convfind_solvers_direct.window import Window, window
 
 #: Floats of a tile, which all devices have room for.
@@ -95,18 +93,16 @@ class _Blocking:
         return -(-self.items // _WAVE) * _WAVE
 
 
-class GpuFirstWeights(TunableSolver):
+class GpuFirstWeights(TunableVariant):
     """Backward-weights in one family of layouts."""
 
+    prefix = "direct-gpu-first"
+    direction = Direction.BACKWARD_WEIGHTS
+    domain = ONE_GROUP
     algorithm = Algorithm.DIRECT
     version = 1
     is_dynamic = False  # tiles follow the sizes of y
     backends = ("opencl", "hip", "cuda")
-
-    def __init__(self, *, channels_last: bool) -> None:
-        self.channels_last = channels_last
-        self.domain = ONE_GROUP.oriented(Direction.BACKWARD_WEIGHTS, channels_last)
-        self.solver_id = f"direct-gpu-first-{'nhwc' if channels_last else 'nchw'}-bwd-weights"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take few channels whose sums fit."""
@@ -161,24 +157,19 @@ class GpuFirstWeights(TunableSolver):
             ),
         )
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
+    def recipe(
+        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Recipe:
         """One launch for the parts, and one that adds them up."""
-        chosen = config or self.default_config(problem, target)
         shape = window(problem)
-        blocking = self.blocking(shape, chosen)
-        parts, per_part = self._parts(problem, chosen, workspace_limit)
+        blocking = self.blocking(shape, config)
+        parts, per_part = self._parts(problem, config, limit)
         has_parts = parts > 1
         x_width, y_width = self._widths(shape)
         macros = {
             "DTYPE": problem.dtype.upper(),
             **{name: value for name, value in shape.macros.items() if "FILTERS" not in name},
-            **{name.upper(): value for name, value in chosen.items() if name != "parts"},
+            **{name.upper(): value for name, value in config.items() if name != "parts"},
             "CHANNELS_LAST": self.channels_last,
             "FILTER_ITEMS": blocking.filter_items,
             "LINE_ITEMS": blocking.line_items,
@@ -188,31 +179,23 @@ class GpuFirstWeights(TunableSolver):
             "ASYNC": _runs_on(problem, target),
             "SPLIT": has_parts,
         }
-        program = Program(
-            KernelSource(PACKAGE, "kernels/gpu_first_weights.cl"),
-            defines=make_defines(macros),
-            options=register_limit(target, blocking.registers),
+        program = GPU.program(
+            "gpu_first_weights", macros, options=register_limit(target, blocking.registers)
         )
-        launch = Launch(
-            KernelSpec(program, "direct_gpu_first_weights"),
-            (
-                BufferArg(Memory.X),
-                BufferArg(Memory.Y),
-                BufferArg(Memory.WORKSPACE if has_parts else Memory.W),
-                *Epilogue.of(problem).arguments,
-                *map(i32, (shape.filters, *shape.size, *shape.out, *shape.padding)),
-                *map(i32, (_tiles(shape, chosen), per_part)),
-            ),
-            (_blocks(shape, chosen, blocking) * parts * blocking.items,),
-            (blocking.items,),
+        groups = _blocks(shape, config, blocking) * parts
+        launch = Grid(program, "direct_gpu_first_weights", groups, blocking.items)(
+            *(Memory.X, Memory.Y, Memory.WORKSPACE if has_parts else Memory.W),
+            *Epilogue.of(problem).arguments,
+            *(shape.filters, *shape.size, *shape.out, *shape.padding),
+            *(_tiles(shape, config), per_part),
         )
         if not has_parts:
-            return Recipe(self.solver_id, (launch,), config=chosen)
+            return Recipe(self.solver_id, (launch,), config=config)
         return Recipe(
             self.solver_id,
             (launch, sum_of_parts(problem, target, parts, *_SUM)),
             workspace=4 * parts * problem.elements("w"),
-            config=chosen,
+            config=config,
         )
 
     def blocking(self, shape: Window, config: Config) -> _Blocking:

@@ -6,21 +6,19 @@ import math
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.parts import even_parts, parts_within
 from convfind.kit.throughput import memory_seconds, peak_seconds
+from convfind.kit.variant import TunableVariant
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
-from convfind.solver import TunableSolver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.defines import make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Constraint, SearchSpace
-from convfind.types import Algorithm, Direction
-from convfind_solvers_direct.gpu.conv import PACKAGE, PLAIN_FLOAT32
+from convfind.types import Algorithm
+from convfind_solvers_direct.gpu.conv import PLAIN_FLOAT32
 from convfind_solvers_direct.gpu.last_tile import (
     ACROSS,
     COLUMNS,
@@ -42,6 +40,7 @@ from convfind_solvers_direct.gpu.last_tile import (
 )
 from convfind_solvers_direct.gpu.sum import sum_of_parts
 from convfind_solvers_direct.gpu.wide import copies_past_registers, zeros_before
+from convfind_solvers_direct.programs import GPU
 from convfind_solvers_direct.window import LARGEST, Window, window
 
 #: Results a position, and channels of the source from which on this pays.
@@ -54,18 +53,16 @@ _ARITHMETIC_SHARE, _BANDWIDTH_SHARE, _SHOWING, _LAUNCH_SECONDS = 0.7, 0.825, 0.3
 _SHARED_PARTS = 8
 
 
-class GpuLast(TunableSolver):
+class GpuLast(TunableVariant):
     """Forward or backward-data."""
 
+    prefix = "direct-gpu-last"
+    channels_last = False
+    domain = PLAIN_FLOAT32.without(Trait.GROUPS)
     algorithm = Algorithm.DIRECT
     version = 1
     is_dynamic = False  # how rows are copied and stored follows their length
     backends = ("opencl", "hip", "cuda")
-
-    def __init__(self, direction: Direction) -> None:
-        self.direction = direction
-        self.domain = PLAIN_FLOAT32.without(Trait.GROUPS).oriented(direction, False)
-        self.solver_id = f"direct-gpu-last-nchw-{direction.short}"
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take few results a position."""
@@ -131,52 +128,37 @@ class GpuLast(TunableSolver):
             ),
         )
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
+    def recipe(
+        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Recipe:
         """One launch for the parts, and where there are some, one that adds them up."""
         shape = window(problem)
-        chosen = config or self.default_config(problem, target)
-        parts, per_part = _parts(problem, chosen, workspace_limit)
+        parts, per_part = _parts(problem, config, limit)
         before = zeros_before(shape)
         epilogue = Epilogue.of(problem)
         macros = {
             **{name: value for name, value in shape.macros.items() if "CHANNELS" not in name},
-            **{name.upper(): value for name, value in chosen.items() if name != "parts"},
-            "ROLLED": is_rolled(shape, chosen),
+            **{name.upper(): value for name, value in config.items() if name != "parts"},
+            "ROLLED": is_rolled(shape, config),
             "LEAD": -before[1] % 4,
             "X_WIDTH": copied_at_a_time(shape),
             "ASYNC": copies_past_registers(target),
             "SPLIT": parts > 1,
             "STORES_FOUR": shape.out[1] % 4 == 0,
         }
-        program = Program(
-            KernelSource(PACKAGE, "kernels/gpu_last.cl"),
-            defines=make_defines(macros, epilogue.defines),
-        )
-        items = items_of(chosen)
-        launch = Launch(
-            KernelSpec(program, "direct_gpu_last"),
-            (
-                BufferArg(shape.source),
-                BufferArg(Memory.W),
-                BufferArg(Memory.WORKSPACE if parts > 1 else shape.result),
-                *epilogue.arguments,
-                *map(i32, (shape.images, shape.channels, *shape.size, *shape.out)),
-                *map(i32, (*before, per_part)),
-            ),
-            (parts * groups_of(shape, chosen) * items,),
-            (items,),
+        program = GPU.program("gpu_last", macros, epilogue.defines)
+        items = items_of(config)
+        launch = Grid(program, "direct_gpu_last", parts * groups_of(shape, config), items)(
+            *(shape.source, Memory.W, Memory.WORKSPACE if parts > 1 else shape.result),
+            *epilogue.arguments,
+            *(shape.images, shape.channels, *shape.size, *shape.out),
+            *(*before, per_part),
         )
         if parts == 1:
-            return Recipe(self.solver_id, (launch,), config=chosen)
+            return Recipe(self.solver_id, (launch,), config=config)
         adding = sum_of_parts(problem, target, parts, sharers=1 if parts < _SHARED_PARTS else 2)
         workspace = 4 * parts * _results(problem)
-        return Recipe(self.solver_id, (launch, adding), workspace=workspace, config=chosen)
+        return Recipe(self.solver_id, (launch, adding), workspace=workspace, config=config)
 
 
 def _usual_tile(shape: Window, target: Target) -> Config | None:

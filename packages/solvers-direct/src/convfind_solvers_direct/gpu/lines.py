@@ -6,17 +6,16 @@ import math
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.defines import make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
-from convfind_solvers_direct.gpu.conv import PACKAGE, PLAIN_FLOAT32, GpuDirect, most_weights
+from convfind_solvers_direct.gpu.conv import PLAIN_FLOAT32, GpuDirect, most_weights
 from convfind_solvers_direct.gpu.wide import copies_past_registers, zeros_before
+from convfind_solvers_direct.programs import GPU
 from convfind_solvers_direct.window import Window, window
 
 #: Floats of local memory that devices with 48 KiB have room for.
@@ -90,17 +89,12 @@ class LinesConv(GpuDirect):
             ),
         )
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
+    def recipe(
+        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Recipe:
         """One launch, no workspace."""
         shape = window(problem)
-        chosen = config or self.default_config(problem, target)
-        items, rows = chosen.integer("items"), min(chosen.integer("rows"), shape.out[0])
+        items, rows = config.integer("items"), min(config.integer("rows"), shape.out[0])
         above, before = zeros_before(shape)
         bands = -(-shape.out[0] // rows)
         epilogue = Epilogue.of(problem)
@@ -108,31 +102,21 @@ class LinesConv(GpuDirect):
             **shape.macros,
             "BEFORE": before,
             "ITEMS": items,
-            "BATCH": chosen.integer("batch"),
-            "STAGES": chosen.integer("stages"),
-            "UNROLL": chosen.integer("unroll"),
-            "GUARDED": chosen.integer("guarded"),
+            "BATCH": config.integer("batch"),
+            "STAGES": config.integer("stages"),
+            "UNROLL": config.integer("unroll"),
+            "GUARDED": config.integer("guarded"),
             "ASYNC": copies_past_registers(target),
         }
-        program = Program(
-            KernelSource(PACKAGE, "kernels/gpu_lines.cl"),
-            defines=make_defines(macros, epilogue.defines),
-        )
+        program = GPU.program("gpu_lines", macros, epilogue.defines)
         planes, fours = shape.images * shape.groups, shape.size[1] // 4
-        launch = Launch(
-            KernelSpec(program, "direct_gpu_lines"),
-            (
-                BufferArg(shape.source),
-                BufferArg(Memory.W),
-                BufferArg(shape.result),
-                *epilogue.arguments,
-                *map(i32, (planes, shape.groups, shape.size[0], shape.out[0], fours, above)),
-                *map(i32, (bands, rows)),
-            ),
-            (-(-planes * fours // items) * bands * items,),
-            (items,),
+        launch = Grid(program, "direct_gpu_lines", -(-planes * fours // items) * bands, items)(
+            *(shape.source, Memory.W, shape.result),
+            *epilogue.arguments,
+            *(planes, shape.groups, shape.size[0], shape.out[0], fours, above),
+            *(bands, rows),
         )
-        return Recipe(self.solver_id, (launch,), config=chosen)
+        return Recipe(self.solver_id, (launch,), config=config)
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
         if not (answer := judge_rows(shape, target)):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue, channel_of_place
+from convfind.kit.launching import Grid
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
-from convfind.solver.defines import make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, i32, i64
-from convfind_solvers_direct.gpu.conv import PACKAGE
+from convfind.solver.recipe import Launch, Memory, i64
+from convfind_solvers_direct.programs import GPU
 
 #: Items of a work-group, of which some share a result.
 _ITEMS, _SHARERS = 128, 8
@@ -33,22 +31,14 @@ def sum_of_parts(
     writes = problem.direction.writes
     size, items = problem.elements(writes), min(wanted_items, target.max_work_group)
     epilogue = Epilogue.of(problem)
-    program = Program(
-        KernelSource(PACKAGE, "kernels/gpu_sum.cl"),
-        defines=make_defines(
-            {"DTYPE": problem.dtype.upper(), "ITEMS": items, "SHARERS": sharers}, epilogue.defines
-        ),
+    program = GPU.program(
+        "gpu_sum",
+        {"DTYPE": problem.dtype.upper(), "ITEMS": items, "SHARERS": sharers},
+        epilogue.defines,
     )
-    return Launch(
-        KernelSpec(program, "direct_gpu_sum"),
-        (
-            BufferArg(Memory.WORKSPACE),
-            BufferArg(writes),
-            *epilogue.arguments,
-            i64(size),
-            i32(parts),
-            *channel_of_place(problem),
-        ),
-        (-(-size // (items // sharers)) * items,),
-        (items,),
+    return Grid(program, "direct_gpu_sum", -(-size // (items // sharers)), items)(
+        *(Memory.WORKSPACE, writes),
+        *epilogue.arguments,
+        *(i64(size), parts),
+        *channel_of_place(problem),
     )

@@ -24,13 +24,11 @@ class UpsampledConv(ChainConv):
     """
 
     prefix = "direct-gpu-upsampled"
+    direction = Direction.BACKWARD_DATA
     version = 1
     rows = Parameter("rows", (1, 2, 3, 4), "times the stride, of the result, of an item")
     _file = "gpu_upsampled"
     _other_registers = 12
-
-    def __init__(self) -> None:
-        super().__init__(Direction.BACKWARD_DATA)
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """Two waves, and the fewest rows an item."""

@@ -9,25 +9,24 @@ from typing import ClassVar
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.parts import even_parts, parts_within
 from convfind.kit.register_limit import register_limit
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config, ConfigValue
-from convfind.solver.defines import DefineValue, make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, ScalarArg, i32
+from convfind.solver.defines import DefineValue
+from convfind.solver.recipe import Memory, Recipe, ScalarArg
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Direction
 from convfind_solvers_direct.gpu.conv import (
     ITEMS,
     MOST_WEIGHTS,
-    PACKAGE,
     ROWS,
     GpuDirect,
     most_weights,
 )
 from convfind_solvers_direct.gpu.sum import is_split, sum_of_parts
+from convfind_solvers_direct.programs import GPU
 from convfind_solvers_direct.window import Window, window
 
 _PARTS = (*range(1, 16), *(part << i for i in range(8) for part in range(16, 32, 4)), 4096)
@@ -48,11 +47,9 @@ class Split:
 class GpuWeights(GpuDirect):
     """w from x and y: sums of parts, added up by a second launch in a fixed order."""
 
+    direction = Direction.BACKWARD_WEIGHTS
     version = 2
     _file: ClassVar[str] = "gpu_weights"
-
-    def __init__(self) -> None:
-        super().__init__(Direction.BACKWARD_WEIGHTS)
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the parts; none under a limit of 0."""
@@ -90,52 +87,40 @@ class GpuWeights(GpuDirect):
             (ROWS, ITEMS, parts, *self._parameters(shape)), (size, *self._constraints(shape))
         )
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
+    def recipe(
+        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Recipe:
         """One launch for the parts, and one that adds them up."""
-        chosen = config or self.default_config(problem, target)
         shape = window(problem)
-        parts, per_part = self._parts(problem, chosen, workspace_limit)
-        has_parts = is_split(problem, chosen, workspace_limit)
-        split, items = self._split(shape, chosen), chosen.integer("items")
+        parts, per_part = self._parts(problem, config, limit)
+        has_parts = is_split(problem, config, limit)
+        split, items = self._split(shape, config), config.integer("items")
         chunks = -(-shape.taps[0] // self._chunk(shape, target))
         macros: dict[str, DefineValue] = {
             "DTYPE": problem.dtype.upper(),
             **shape.macros,
             "SPLIT": has_parts,
-            **{name.upper(): value for name, value in chosen.items() if name != "parts"},
-            **self._macros(shape, chosen, target),
+            **{name.upper(): value for name, value in config.items() if name != "parts"},
+            **self._macros(shape, config, target),
             **({"STEPPED": True} if self._is_stepped(problem) else {}),
         }
-        program = Program(
-            KernelSource(PACKAGE, f"kernels/{self._file}.cl"),
-            defines=make_defines(macros),
+        program = GPU.program(
+            self._file,
+            macros,
             options=register_limit(target) if self._is_squeezed(problem, target) else (),
         )
-        launch = Launch(
-            KernelSpec(program, f"direct_{self._file}"),
-            (
-                BufferArg(Memory.X),
-                BufferArg(Memory.Y),
-                BufferArg(Memory.WORKSPACE if has_parts else Memory.W),
-                *Epilogue.of(problem).arguments,
-                *map(i32, (shape.images, shape.groups, *shape.size, *shape.out)),
-                *map(i32, (*shape.padding, per_part)),
-                *split.arguments,
-            ),
-            (split.groups * items, chunks, parts),
-            (items, 1, 1),
+        launch = Grid(program, f"direct_{self._file}", (split.groups, chunks, parts), items)(
+            *(Memory.X, Memory.Y, Memory.WORKSPACE if has_parts else Memory.W),
+            *Epilogue.of(problem).arguments,
+            *(shape.images, shape.groups, *shape.size, *shape.out),
+            *(*shape.padding, per_part),
+            *split.arguments,
         )
         if not has_parts:
-            return Recipe(self.solver_id, (launch,), config=chosen)
+            return Recipe(self.solver_id, (launch,), config=config)
         workspace = 4 * parts * problem.elements("w")
         launches = (launch, sum_of_parts(problem, target, parts))
-        return Recipe(self.solver_id, launches, workspace=workspace, config=chosen)
+        return Recipe(self.solver_id, launches, workspace=workspace, config=config)
 
     @abstractmethod
     def _macros(self, shape: Window, config: Config, target: Target) -> dict[str, DefineValue]:

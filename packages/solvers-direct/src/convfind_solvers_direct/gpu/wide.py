@@ -7,23 +7,21 @@ from dataclasses import dataclass
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.defines import make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind_solvers_direct.gpu.conv import (
     MOST_WEIGHTS,
-    PACKAGE,
     PLAIN_FLOAT32,
     GpuDirect,
     most_weights,
 )
 from convfind_solvers_direct.gpu.planes_tile import reciprocal
+from convfind_solvers_direct.programs import GPU
 from convfind_solvers_direct.window import Window, window
 
 #: Floats of local memory that devices with 48 KiB have room for.
@@ -165,54 +163,39 @@ class WideConv(GpuDirect):
             and _fits(shape, config)
         )
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
+    def recipe(
+        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Recipe:
         """One launch, no workspace."""
         shape = window(problem)
-        chosen = config or self.default_config(problem, target)
-        tile = wide_tile(shape, chosen)
+        tile = wide_tile(shape, config)
         assert tile is not None
-        items, chain = chosen.integer("items"), chosen.integer("chain")
+        items, chain = config.integer("items"), config.integer("chain")
         epilogue = Epilogue.of(problem)
         macros = {
             **shape.macros,
-            "ROWS": chosen.integer("rows"),
+            "ROWS": config.integer("rows"),
             "ITEMS": items,
-            "RESULTS": chosen.integer("results"),
+            "RESULTS": config.integer("results"),
             "COPIES": tile.copies if tile.copies <= 8 else -(-tile.copies // 4) * 4,
             "LEAD": tile.lead,
-            "STAGES": _stages(shape, chosen),
+            "STAGES": _stages(shape, config),
             "KEPT": -(-tile.kept // 64) * 64 if shape.channels > 1 else 4,
             "ASYNC": copies_past_registers(target),
             "TILE_FLOATS": -(-tile.floats // 512) * 512,
         }
-        program = Program(
-            KernelSource(PACKAGE, "kernels/gpu_wide.cl"),
-            defines=make_defines(macros, epilogue.defines),
-        )
+        program = GPU.program("gpu_wide", macros, epilogue.defines)
         runs, chains = -(-shape.groups // tile.run), -(-shape.images // chain)
         dividers = (shape.size[1] // 4, tile.rows)
-        launch = Launch(
-            KernelSpec(program, "direct_gpu_wide"),
-            (
-                BufferArg(shape.source),
-                BufferArg(Memory.W),
-                BufferArg(shape.result),
-                *epilogue.arguments,
-                *map(i32, (shape.images, shape.groups, *shape.size, *shape.out, tile.above)),
-                *map(i32, (4 * tile.before, 4 * tile.pitch, tile.run, chain, tile.bands)),
-                i32(tile.strips),
-                *(i32(reciprocal(divider)) for divider in dividers),
-            ),
-            (tile.bands * runs * chains * items,),
-            (items,),
+        launch = Grid(program, "direct_gpu_wide", tile.bands * runs * chains, items)(
+            *(shape.source, Memory.W, shape.result),
+            *epilogue.arguments,
+            *(shape.images, shape.groups, *shape.size, *shape.out, tile.above),
+            *(4 * tile.before, 4 * tile.pitch, tile.run, chain, tile.bands),
+            tile.strips,
+            *(reciprocal(divider) for divider in dividers),
         )
-        return Recipe(self.solver_id, (launch,), config=chosen)
+        return Recipe(self.solver_id, (launch,), config=config)
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
         most = most_weights(target)

@@ -14,19 +14,18 @@ from dataclasses import replace
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.defines import make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import AccuracyClass
-from convfind_solvers_direct.gpu.conv import PACKAGE, PLAIN_FLOAT32, GpuDirect
+from convfind_solvers_direct.gpu.conv import PLAIN_FLOAT32, GpuDirect
 from convfind_solvers_direct.gpu.wide import zeros_before
+from convfind_solvers_direct.programs import GPU
 from convfind_solvers_direct.window import Window, window
 
 _OLDEST = 80  # mma.sync with TF32, cp.async
@@ -117,46 +116,31 @@ class GroupsConv(GpuDirect):
         cuts = [int(bands) for bands in BANDS.values if int(bands) <= shape.out[0]]
         return config.replace(bands=min(cuts, key=seconds))
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
+    def recipe(
+        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Recipe:
         """One launch, no workspace."""
         shape = window(problem)
-        chosen = config or self.default_config(problem, target)
-        strips, band = _strips_of(shape, chosen), _band(shape, chosen)
+        strips, band = _strips_of(shape, config), _band(shape, config)
         epilogue = Epilogue.of(problem)
         macros = {
             **shape.macros,
-            "OCTETS": chosen.integer("octets"),
-            "BLOCKS": chosen.integer("blocks"),
-            "STAGES": chosen.integer("stages"),
-            "COPIES": chosen.integer("copies"),
+            "OCTETS": config.integer("octets"),
+            "BLOCKS": config.integer("blocks"),
+            "STAGES": config.integer("stages"),
+            "COPIES": config.integer("copies"),
             "PRODUCTS": _products(problem),
         }
-        program = Program(
-            KernelSource(PACKAGE, "kernels/nvidia_groups.cl"),
-            KernelLanguage.SHARED,
-            make_defines(macros, epilogue.defines),
-        )
+        program = GPU.program("nvidia_groups", macros, epilogue.defines)
         bands = -(-shape.out[0] // band)
-        launch = Launch(
-            KernelSpec(program, "direct_nvidia_groups"),
-            (
-                BufferArg(shape.source),
-                BufferArg(Memory.W),
-                BufferArg(shape.result),
-                *epilogue.arguments,
-                *map(i32, (shape.groups * shape.channels, *shape.size, *shape.out)),
-                *map(i32, (*zeros_before(shape), strips, -(-shape.out[1] // strips), bands, band)),
-            ),
-            (_work_groups(shape, chosen) * bands * _items(chosen),),
-            (_items(chosen),),
+        groups = _work_groups(shape, config) * bands
+        launch = Grid(program, "direct_nvidia_groups", groups, _items(config))(
+            *(shape.source, Memory.W, shape.result),
+            *epilogue.arguments,
+            *(shape.groups * shape.channels, *shape.size, *shape.out),
+            *(*zeros_before(shape), strips, -(-shape.out[1] // strips), bands, band),
         )
-        return Recipe(self.solver_id, (launch,), config=chosen)
+        return Recipe(self.solver_id, (launch,), config=config)
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
         if target.compute_capability < _OLDEST:

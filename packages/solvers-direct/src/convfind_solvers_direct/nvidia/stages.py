@@ -7,18 +7,17 @@ from dataclasses import replace
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.register_limit import UNIT_REGISTERS, register_limit
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.defines import make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
-from convfind_solvers_direct.gpu.conv import PACKAGE, PLAIN_FLOAT32, GpuDirect
+from convfind_solvers_direct.gpu.conv import PLAIN_FLOAT32, GpuDirect
 from convfind_solvers_direct.gpu.wide import zeros_before
+from convfind_solvers_direct.programs import GPU
 from convfind_solvers_direct.window import Window, window
 
 _OLDEST = 90  # bulk copies
@@ -106,56 +105,41 @@ class StagesConv(GpuDirect):
             ),
         )
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
+    def recipe(
+        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Recipe:
         """One launch, no workspace."""
         shape = window(problem)
-        chosen = config or self.default_config(problem, target)
         above, before = zeros_before(shape)
         names = ("planes", "rows", "buffers", "leave")
         epilogue = Epilogue.of(problem)
         macros = {
             **shape.macros,
-            **{name.upper(): chosen.integer(name) for name in names},
+            **{name.upper(): config.integer(name) for name in names},
             "BEFORE": before,
             "ABOVE": above,
             "HEIGHT": shape.size[0],
             "WIDTH": shape.size[1],
-            "ITEMS": _items(shape, chosen),
-            "TOGETHER": _together(shape, chosen),
+            "ITEMS": _items(shape, config),
+            "TOGETHER": _together(shape, config),
             "BETA": int(problem.beta != 0),
         }
-        registers = _registers(shape, chosen)
-        if problem.beta != 0 and not chosen.integer("teams"):
+        registers = _registers(shape, config)
+        if problem.beta != 0 and not config.integer("teams"):
             registers += _OLD_REGISTERS
-        program = Program(
-            KernelSource(PACKAGE, "kernels/nvidia_stages.cl"),
-            KernelLanguage.SHARED,
-            make_defines(macros, epilogue.defines),
-            register_limit(target, registers),
+        program = GPU.program(
+            "nvidia_stages", macros, epilogue.defines, options=register_limit(target, registers)
         )
-        units, stages = max(target.compute_units, 1), _stages(shape, chosen)
-        teams = min(chosen.integer("teams") * units or stages, stages)
-        places = _resident(shape, chosen, registers) * units
-        launch = Launch(
-            KernelSpec(program, "direct_nvidia_stages"),
-            (
-                BufferArg(shape.source),
-                BufferArg(Memory.W),
-                BufferArg(shape.result),
-                *epilogue.arguments,
-                *map(i32, (shape.images, shape.groups, stages // shape.groups, teams)),
-                *map(i32, (units, places, chosen.integer("stagger"))),
-            ),
-            (teams * _items(shape, chosen),),
-            (_items(shape, chosen),),
+        units, stages = max(target.compute_units, 1), _stages(shape, config)
+        teams = min(config.integer("teams") * units or stages, stages)
+        places = _resident(shape, config, registers) * units
+        launch = Grid(program, "direct_nvidia_stages", teams, _items(shape, config))(
+            *(shape.source, Memory.W, shape.result),
+            *epilogue.arguments,
+            *(shape.images, shape.groups, stages // shape.groups, teams),
+            *(units, places, config.integer("stagger")),
         )
-        return Recipe(self.solver_id, (launch,), config=chosen)
+        return Recipe(self.solver_id, (launch,), config=config)
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
         if target.compute_capability < _OLDEST:

@@ -8,18 +8,16 @@ from typing import ClassVar
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.register_tile import PRODUCT
 from convfind.kit.throughput import cpu_index, fill
 from convfind.problem import ConvProblem
-from convfind.solver.config import Config
 from convfind.solver.defines import Defines, make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import Argument, BufferArg, Launch, Memory, Recipe, i32
-from convfind.types import Direction
+from convfind.solver.recipe import Argument, Memory, Recipe
 from convfind_solvers_igemm.blocking import Product, cut, packed_at_once
 from convfind_solvers_igemm.cpu.geometry import Geometry, geometry
 from convfind_solvers_igemm.cpu.solver import CACHED_FLOATS, VECTOR, CpuSolver
+from convfind_solvers_igemm.programs import CPU
 
 #: The share of the peak in a long sum.
 _BEST_SHARE = 0.9
@@ -75,50 +73,32 @@ class CpuProduct(CpuSolver):
         positions, filters = (4, VECTOR) if self.channels_last else (VECTOR, 4)
         return _BEST_SHARE * fill(shape.positions, positions) * fill(shape.filters, filters)
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch that packs the weights, and one that computes."""
         shape = self._geometry(problem)
         epilogue = Epilogue.of(problem)
-        program = Program(
-            KernelSource("convfind_solvers_igemm", f"kernels/{self._kernel}.cl"),
-            KernelLanguage.OPENCL_C,
-            make_defines(dict(self._defines(shape, target)), epilogue.defines),
-        )
+        program = CPU.program(self._kernel, dict(self._defines(shape, target)), epilogue.defines)
         panels = -(-shape.filters // self._panel_width(target))
         at_once = packed_at_once(panels, shape.groups, target.compute_units)
-        pack = Launch(
-            KernelSpec(program, "igemm_cpu_pack"),
-            (BufferArg(Memory.W), BufferArg(Memory.PACKED), *shape.arguments, i32(at_once)),
-            (-(-panels // at_once), shape.groups),
-            (1, 1),
+        pack = Grid(program, "igemm_cpu_pack", (-(-panels // at_once), shape.groups))(
+            *(Memory.W, Memory.PACKED),
+            *shape.arguments,
+            at_once,
         )
         product = self._product(shape, target)
         pieces = cut(product, target.compute_units)
-        compute = Launch(
-            KernelSpec(program, f"igemm_{self._kernel}"),
-            (
-                BufferArg(shape.source),
-                BufferArg(Memory.PACKED if self.packs_ahead else Memory.W),
-                BufferArg(shape.result),
-                *shape.arguments,
-                *epilogue.arguments,
-                i32(pieces.positions // self._counted_in(product)),
-                i32(pieces.filters),
-                *self._more_arguments(problem),
+        groups = (
+            *self._runs(
+                -(-product.positions // pieces.positions), -(-shape.filters // pieces.filters)
             ),
-            (
-                *self._runs(
-                    -(-product.positions // pieces.positions), -(-shape.filters // pieces.filters)
-                ),
-                shape.groups * (shape.phases // self._joined(shape)),
-            ),
-            (1, 1, 1),
+            shape.groups * (shape.phases // self._joined(shape)),
+        )
+        compute = Grid(program, f"igemm_{self._kernel}", groups)(
+            *(shape.source, Memory.PACKED if self.packs_ahead else Memory.W, shape.result),
+            *shape.arguments,
+            *epilogue.arguments,
+            *(pieces.positions // self._counted_in(product), pieces.filters),
+            *self._more_arguments(problem),
         )
         if not self.packs_ahead:
             return Recipe(self.solver_id, (compute,))
@@ -194,12 +174,10 @@ class CpuProduct(CpuSolver):
 class ChannelsFirst(CpuProduct):
     """Vectors along positions, panels of MR filters."""
 
+    channels_last = False
     _kernel = "cpu_nchw"
     _costs = FIRST_COSTS
     _cached = 2**20
-
-    def __init__(self, direction: Direction, form: str = "") -> None:
-        super().__init__(direction, channels_last=False, form=form)
 
     def _depth(self, shape: Geometry) -> int:
         # Long sums read and write results less often.
@@ -220,11 +198,9 @@ class ChannelsFirst(CpuProduct):
 class ChannelsLast(CpuProduct):
     """Vectors along filters, panels of one or two vectors of them."""
 
+    channels_last = True
     _kernel = "cpu_nhwc"
     _costs = _LAST_COSTS
-
-    def __init__(self, direction: Direction, form: str = "") -> None:
-        super().__init__(direction, channels_last=True, form=form)
 
     def _depth(self, shape: Geometry) -> int:
         # A sum of one block never goes to memory and back; longer ones stay near in short blocks.
@@ -246,9 +222,7 @@ class ChannelsLastInline(ChannelsLast):
     """The same without workspace: each work-item packs its weights."""
 
     packs_ahead = False
-
-    def __init__(self, direction: Direction) -> None:
-        super().__init__(direction, "inline")
+    form = "inline"
 
 
 def _fills(shape: Geometry) -> bool:

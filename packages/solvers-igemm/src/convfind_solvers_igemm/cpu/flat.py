@@ -23,12 +23,11 @@ class ChannelsLastFlatForward(ChannelsLast):
     """y from x and w, channels last, 1x1 filters without steps or padding."""
 
     version = 2
+    form = "flat"
+    direction = Direction.FORWARD
+    domain = replace(ChannelsLast.domain, traits=ChannelsLast.domain.traits | {Trait.GAPS})
     _kernel = "cpu_flat"
     _costs = Costs(source=10.0, result=10.0, gathered=0.0)
-
-    def __init__(self) -> None:
-        super().__init__(Direction.FORWARD, "flat")
-        self.domain = replace(self.domain, traits=self.domain.traits | {Trait.GAPS})
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what is one row of pixels without neighbours."""

@@ -36,11 +36,12 @@ _LAST_COSTS = Costs(source=30.0, result=10.0, gathered=10.0)
 class CpuRows(CpuProduct):
     """Tiles of neighbouring positions in a row of y; windows small enough for the strip."""
 
+    form = "rows"
     _kernel = "cpu_rows"
 
     def __init__(self, direction: Direction, *, channels_last: bool) -> None:
         self._costs = _LAST_COSTS if channels_last else _FIRST_COSTS
-        super().__init__(direction, channels_last=channels_last, form="rows")
+        super().__init__(direction, channels_last=channels_last)
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what the other solvers take, if the pixels of a tile fit into the strip."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
+from convfind.kit.variant import PlainVariant
 from convfind.problem import ConvProblem
 from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
 from convfind.reasons import Reason
-from convfind.solver import Domain, Solver
+from convfind.solver import Domain
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.domain import CPUS
-from convfind.types import Algorithm, DataType, Direction
+from convfind.types import Algorithm, DataType
 from convfind_solvers_igemm.cpu.geometry import geometry
 
 #: Floats of a vector.
@@ -21,9 +22,10 @@ _LARGEST = 2**30
 _MOST_GROUPS = 2**15
 
 
-class CpuSolver(Solver):
+class CpuSolver(PlainVariant):
     """A float32 convolution in one direction and one family of layouts; one program for all."""
 
+    prefix = "igemm-cpu"
     algorithm = Algorithm.IMPLICIT_GEMM
     version = 4
     is_dynamic = True
@@ -33,14 +35,6 @@ class CpuSolver(Solver):
         dtypes=(DataType.FLOAT32,),
         traits=FIRST_TRAITS - {Trait.GAPS} | EPILOGUE_TRAITS,
     )
-
-    def __init__(self, direction: Direction, *, channels_last: bool, form: str = "") -> None:
-        """Take a direction, an order of channels, and the last word of the id, if it has one."""
-        self.direction = direction
-        self.channels_last = channels_last
-        layout = "nhwc" if channels_last else "nchw"
-        self.solver_id = "-".join(filter(None, ("igemm-cpu", layout, direction.short, form)))
-        self.domain = self.domain.oriented(direction, channels_last)
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take sizes that the kernels can count."""

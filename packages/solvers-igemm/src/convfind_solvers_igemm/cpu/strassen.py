@@ -11,7 +11,6 @@ from convfind.problem.traits import Trait
 from convfind.reasons import Reason
 from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.defines import Defines, make_defines
-from convfind.types import Direction
 from convfind_solvers_igemm.cpu.conv import FIRST_COSTS, ChannelsFirst, Costs
 from convfind_solvers_igemm.cpu.geometry import Geometry
 
@@ -39,12 +38,10 @@ class Strassen(ChannelsFirst):
     those half an image and half the filters away. No image has a part in another's results.
     """
 
+    form = "strassen"
     domain = ChannelsFirst.domain.without(Trait.FILTER, Trait.STRICT)
     _products: ClassVar[int] = 7
     _costs = _COSTS
-
-    def __init__(self, direction: Direction) -> None:
-        super().__init__(direction, "strassen")
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Ask for halves."""

@@ -6,20 +6,18 @@ from dataclasses import dataclass
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import NO_EPILOGUE, Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.register_tile import PRODUCT
 from convfind.kit.throughput import cpu_index, fill
 from convfind.problem import ConvProblem
-from convfind.solver.config import Config
-from convfind.solver.defines import make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.solver.kernel_spec import Program
+from convfind.solver.recipe import Launch, Memory, Recipe
 from convfind.types import Direction
 from convfind_solvers_igemm.blocking import Product, SplitCut, split_cut
 from convfind_solvers_igemm.cpu.geometry import Geometry, geometry
 from convfind_solvers_igemm.cpu.solver import CACHED_FLOATS, VECTOR, CpuSolver
+from convfind_solvers_igemm.programs import CPU
 
-_SOURCE = KernelSource("convfind_solvers_igemm", "kernels/cpu_bwd_weights.cl")
 _DEPTH = 256
 _BEST_SHARE = 0.8
 #: The cost of floats, in operations: of x and y, of sums, and gathered where
@@ -39,8 +37,7 @@ class _Plan:
 class CpuBackwardWeights(CpuSolver):
     """w from x and y. Splits of the sum are added up in a fixed order."""
 
-    def __init__(self, *, channels_last: bool) -> None:
-        super().__init__(Direction.BACKWARD_WEIGHTS, channels_last=channels_last)
+    direction = Direction.BACKWARD_WEIGHTS
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the sums that are not yet w: one w for each part of the positions."""
@@ -55,39 +52,30 @@ class CpuBackwardWeights(CpuSolver):
         workspace = self.workspace_size(problem, target)
         return weights_index(problem, target, operations, gathered, workspace)
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch that computes, and, where sums go through workspace, one that adds up."""
         shape = geometry(problem)
-        plan = self._plan(shape, target, workspace_limit)
+        plan = self._plan(shape, target, limit)
         rows, vectors = PRODUCT.of(target)
-        defines = make_defines(
-            CHANNELS_LAST=self.channels_last, MR=rows, VECTORS=vectors, DEPTH=_DEPTH
+        program = CPU.program(
+            "cpu_bwd_weights",
+            CHANNELS_LAST=self.channels_last,
+            MR=rows,
+            VECTORS=vectors,
+            DEPTH=_DEPTH,
         )
-        program = Program(_SOURCE, KernelLanguage.OPENCL_C, defines)
         pieces = plan.pieces.cut
         epilogue = Epilogue.of(problem)
-        compute = Launch(
-            KernelSpec(program, "igemm_cpu_bwd_weights"),
-            (
-                BufferArg(Memory.X),
-                BufferArg(Memory.Y),
-                BufferArg(Memory.WORKSPACE if plan.workspace else Memory.W),
-                *shape.arguments,
-                *(NO_EPILOGUE if plan.workspace else epilogue).arguments,
-                *map(i32, (pieces.filters, pieces.positions, plan.pieces.span)),
-            ),
-            (
-                -(-shape.filters // pieces.filters),
-                -(-shape.reduction // pieces.positions),
-                shape.groups * plan.pieces.parts,
-            ),
-            (1, 1, 1),
+        groups = (
+            -(-shape.filters // pieces.filters),
+            -(-shape.reduction // pieces.positions),
+            shape.groups * plan.pieces.parts,
+        )
+        compute = Grid(program, "igemm_cpu_bwd_weights", groups)(
+            *(Memory.X, Memory.Y, Memory.WORKSPACE if plan.workspace else Memory.W),
+            *shape.arguments,
+            *(NO_EPILOGUE if plan.workspace else epilogue).arguments,
+            *(pieces.filters, pieces.positions, plan.pieces.span),
         )
         if not plan.workspace:
             return Recipe(self.solver_id, (compute,))
@@ -127,15 +115,9 @@ def sum_of_parts(
     """Return the launch that adds up parts in workspace, with the epilogue of the weights."""
     filters = shape.groups * shape.filters
     share = -(-filters // (4 * target.compute_units))
-    return Launch(
-        KernelSpec(program, "igemm_cpu_sum"),
-        (
-            BufferArg(Memory.WORKSPACE),
-            BufferArg(Memory.W),
-            *map(i32, (filters, shape.channels, shape.taps, parts)),
-            *epilogue.arguments,
-            i32(share),
-        ),
-        (-(-filters // share),),
-        (1,),
+    return Grid(program, "igemm_cpu_sum", -(-filters // share))(
+        *(Memory.WORKSPACE, Memory.W),
+        *(filters, shape.channels, shape.taps, parts),
+        *epilogue.arguments,
+        share,
     )

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.parts import even_parts, parts_within
 from convfind.kit.register_tile import PRODUCT
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config
-from convfind.solver.defines import make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.solver.recipe import Memory, Recipe
 from convfind.types import Direction
 from convfind_solvers_igemm.cpu.geometry import geometry
 from convfind_solvers_igemm.cpu.solver import VECTOR, CpuSolver
 from convfind_solvers_igemm.cpu.weights import sum_of_parts, weights_index
+from convfind_solvers_igemm.programs import CPU
 
-_SOURCE = KernelSource("convfind_solvers_igemm", "kernels/cpu_bwd_weights_pointwise.cl")
 #: Positions at a time: what of both operands stays in the level-1 cache.
 _DEPTH = 48
 #: Filters of the smallest tile.
@@ -34,10 +31,10 @@ class ChannelsLastPointwiseBackwardWeights(CpuSolver):
     """w from x and y of 1x1 filters with stride 1, where the sums stay in the level-2 cache."""
 
     version = 1
+    form = "pointwise"
+    direction = Direction.BACKWARD_WEIGHTS
+    channels_last = True
     domain = CpuSolver.domain.without(Trait.FILTER, Trait.STRIDE, Trait.PADDING, Trait.GROUPS)
-
-    def __init__(self) -> None:
-        super().__init__(Direction.BACKWARD_WEIGHTS, channels_last=True, form="pointwise")
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take whole vectors of channels."""
@@ -64,28 +61,21 @@ class ChannelsLastPointwiseBackwardWeights(CpuSolver):
         workspace = self.workspace_size(problem, target)
         return weights_index(problem, target, problem.flops, 0.0, workspace)
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch that computes parts, and one that adds them up."""
         filters, channels = problem.w_shape[:2]
-        parts, span = _parts(problem, target, workspace_limit)
+        parts, span = _parts(problem, target, limit)
         rows, vectors = PRODUCT.of(target)
-        defines = make_defines(MR=rows // _FILTERS * _FILTERS, VECTORS=vectors, DEPTH=_DEPTH)
-        program = Program(_SOURCE, KernelLanguage.OPENCL_C, defines)
+        program = CPU.program(
+            "cpu_bwd_weights_pointwise",
+            MR=rows // _FILTERS * _FILTERS,
+            VECTORS=vectors,
+            DEPTH=_DEPTH,
+        )
         positions = geometry(problem).positions
-        compute = Launch(
-            KernelSpec(program, "igemm_cpu_bwd_weights_pointwise"),
-            (
-                *map(BufferArg, (Memory.X, Memory.Y, Memory.WORKSPACE)),
-                *map(i32, (channels, filters, positions, span)),
-            ),
-            (parts,),
-            (1,),
+        compute = Grid(program, "igemm_cpu_bwd_weights_pointwise", parts)(
+            *(Memory.X, Memory.Y, Memory.WORKSPACE),
+            *(channels, filters, positions, span),
         )
         epilogue = Epilogue.of(problem)
         add_up = sum_of_parts(program, geometry(problem), target, parts, epilogue)

@@ -6,23 +6,20 @@ import math
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.register_tile import PRODUCT
 from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config
-from convfind.solver.defines import make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.solver.recipe import Memory, Recipe
 from convfind.types import Direction
 from convfind_solvers_igemm.blocking import Product, SplitCut, split_cut
 from convfind_solvers_igemm.cpu.geometry import Geometry, geometry
 from convfind_solvers_igemm.cpu.solver import CACHED_FLOATS, VECTOR, CpuSolver
 from convfind_solvers_igemm.cpu.weights import weights_index
+from convfind_solvers_igemm.programs import CPU
 
-_SOURCE = KernelSource("convfind_solvers_igemm", "kernels/cpu_bwd_weights_rows.cl")
 _DEPTH = 256
 #: The cost of a float that is copied into a strip, in operations, and of one of a line.
 _STRIP_COST, _LINE_COST = 10, 30
@@ -35,8 +32,9 @@ _STRIP_FLOATS = 65536
 class ChannelsFirstRowsBackwardWeights(CpuSolver):
     """w from x and y, channels first, for windows that the strips have room for."""
 
-    def __init__(self) -> None:
-        super().__init__(Direction.BACKWARD_WEIGHTS, channels_last=False, form="rows")
+    form = "rows"
+    direction = Direction.BACKWARD_WEIGHTS
+    channels_last = False
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what the other solvers take, if what a row reads fits into the strips."""
@@ -67,55 +65,46 @@ class ChannelsFirstRowsBackwardWeights(CpuSolver):
         workspace = self.workspace_size(problem, target)
         return weights_index(problem, target, operations, copied, workspace)
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch that computes, and, where positions are split, one that adds up."""
         shape = geometry(problem)
-        cut = self._cut(shape, target, workspace_limit)
+        cut = self._cut(shape, target, limit)
         rows, vectors = PRODUCT.of(target)
-        defines = make_defines(MR=rows, VECTORS=vectors, DEPTH=_DEPTH)
-        program = Program(_SOURCE, KernelLanguage.OPENCL_C, defines)
+        program = CPU.program("cpu_bwd_weights_rows", MR=rows, VECTORS=vectors, DEPTH=_DEPTH)
         epilogue = Epilogue.of(problem)
         steps = [
-            Launch(
-                KernelSpec(program, "igemm_cpu_bwd_weights_rows"),
-                (
-                    *map(BufferArg, (Memory.X, Memory.Y, Memory.W, Memory.WORKSPACE)),
-                    *shape.arguments,
-                    *epilogue.arguments,
-                    *map(i32, (cut.cut.filters, cut.cut.positions, cut.span)),
-                ),
+            Grid(
+                program,
+                "igemm_cpu_bwd_weights_rows",
                 (
                     -(-shape.filters // cut.cut.filters),
                     -(-shape.channels // cut.cut.positions),
                     shape.groups * cut.parts,
                 ),
-                (1, 1, 1),
+            )(
+                *(Memory.X, Memory.Y, Memory.W, Memory.WORKSPACE),
+                *shape.arguments,
+                *epilogue.arguments,
+                *(cut.cut.filters, cut.cut.positions, cut.span),
             )
         ]
         if cut.parts > 1:
             sizes = (shape.groups, shape.channels, shape.filters, shape.taps, cut.parts)
             share = -(-shape.filters // (4 * target.compute_units))
             steps.append(
-                Launch(
-                    KernelSpec(program, "igemm_cpu_sum_tiles"),
-                    (
-                        *map(BufferArg, (Memory.WORKSPACE, Memory.W)),
-                        *map(i32, sizes),
-                        *epilogue.arguments,
-                        i32(share),
-                    ),
+                Grid(
+                    program,
+                    "igemm_cpu_sum_tiles",
                     (
                         -(-shape.filters // share),
                         -(-shape.channels // (vectors * VECTOR)),
                         shape.groups,
                     ),
-                    (1, 1, 1),
+                )(
+                    *(Memory.WORKSPACE, Memory.W),
+                    *sizes,
+                    *epilogue.arguments,
+                    share,
                 )
             )
         workspace = cut.parts * _part_bytes(shape, target)

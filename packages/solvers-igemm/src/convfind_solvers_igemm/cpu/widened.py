@@ -7,15 +7,14 @@ from dataclasses import replace
 
 from convfind.device.target import Target
 from convfind.kit.epilogue_step import epilogue_step
+from convfind.kit.launching import Grid
 from convfind.problem import ConvProblem
 from convfind.problem.traits import EPILOGUE_TRAITS, Trait
 from convfind.reasons import Reason
 from convfind.solver import Solver
 from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.defines import make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import (
     BufferArg,
     Launch,
@@ -28,14 +27,13 @@ from convfind.solver.recipe import (
 )
 from convfind.types import Algorithm, DataType
 from convfind_solvers_igemm.cpu.solver import CpuSolver
+from convfind_solvers_igemm.programs import CPU
 
 _NARROW = (DataType.FLOAT16, DataType.BFLOAT16, DataType.INT8)
 #: Sums of so many products of two int8 are whole numbers that a float32 holds exactly.
 _MOST_INT8_PRODUCTS = 2**24 // 2**14
 #: .. and of so many products of an int8 and a number from -8 to 8.
 _MOST_HALF_PRODUCTS = 2**24 // 2**10
-_SOURCE = KernelSource("convfind_solvers_igemm", "kernels/cpu_convert.cl")
-_HALVES = KernelSource("convfind_solvers_igemm", "kernels/cpu_halves.cl")
 
 
 class CpuWidened(Solver):
@@ -174,24 +172,18 @@ class CpuWidened(Solver):
 
         types = (problem.tensor_dtype("x"), DataType.FLOAT32)
         ends = (BufferArg(Memory.X), halves[0][Memory.X])
-        program = Program(
-            _HALVES,
-            KernelLanguage.OPENCL_C,
-            make_defines(TO=problem.tensor_dtype("y").upper()),
-        )
+        program = CPU.program("cpu_halves", TO=problem.tensor_dtype("y").upper())
         both_weights = (BufferArg(Memory.W), *(places[Memory.W] for places in halves))
         both_results = (*(places[Memory.Y] for places in halves), BufferArg(Memory.Y))
-        halve = KernelSpec(program, "igemm_cpu_halve")
-        join = KernelSpec(program, "igemm_cpu_join")
         return Recipe(
             self.solver_id,
             (
                 _convert(types, ends, problem.elements("x"), target),
                 *(step for places in halves for step in moved(inner.steps, places)),
-                _along(join, both_results, problem.elements("y"), target),
+                _along(program, "igemm_cpu_join", both_results, problem.elements("y"), target),
             ),
             prepare=(
-                _along(halve, both_weights, problem.elements("w"), target),
+                _along(program, "igemm_cpu_halve", both_weights, problem.elements("w"), target),
                 *(step for places in halves for step in moved(inner.prepare, places)),
             ),
             workspace=source + image + 2 * result,
@@ -211,12 +203,13 @@ def _convert(
     types: tuple[DataType, DataType], ends: tuple[BufferArg, BufferArg], size: int, target: Target
 ) -> Launch:
     """The launch that copies from one end and type to the other."""
-    defines = make_defines(FROM=types[0].upper(), TO=types[1].upper())
-    program = Program(_SOURCE, KernelLanguage.OPENCL_C, defines)
-    return _along(KernelSpec(program, "igemm_cpu_convert"), ends, size, target)
+    program = CPU.program("cpu_convert", FROM=types[0].upper(), TO=types[1].upper())
+    return _along(program, "igemm_cpu_convert", ends, size, target)
 
 
-def _along(kernel: KernelSpec, buffers: tuple[BufferArg, ...], size: int, target: Target) -> Launch:
+def _along(
+    program: Program, entry: str, buffers: tuple[BufferArg, ...], size: int, target: Target
+) -> Launch:
     """The launch of a kernel that walks ``size`` elements of each buffer."""
     share = max(4096, -(-size // (4 * target.compute_units)))
-    return Launch(kernel, (*buffers, i64(size), i64(share)), (-(-size // share),), (1,))
+    return Grid(program, entry, -(-size // share))(*buffers, i64(size), i64(share))

@@ -7,20 +7,21 @@ from typing import ClassVar
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue, channel_of_place
+from convfind.kit.launching import Grid
 from convfind.kit.parts import parts_within
 from convfind.kit.register_limit import ALL_REGISTERS, register_limit
 from convfind.kit.throughput import memory_seconds, peak_seconds
+from convfind.kit.variant import TunableVariant
 from convfind.problem import ConvProblem
 from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
 from convfind.reasons import Reason
-from convfind.solver import Domain, TunableSolver
+from convfind.solver import Domain
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.defines import Defines, DefineValue, make_defines
+from convfind.solver.defines import DefineValue
 from convfind.solver.domain import GPUS
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, ScalarArg, i32, i64
+from convfind.solver.kernel_spec import Program
+from convfind.solver.recipe import Launch, Memory, Recipe, ScalarArg, i64
 from convfind.solver.search_space import Constraint, SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_igemm.gpu.geometry import GpuGeometry, gpu_geometry, without_patches
@@ -38,8 +39,8 @@ from convfind_solvers_igemm.gpu.tiles import (
     seconds,
     uses_matrices,
 )
+from convfind_solvers_igemm.programs import GPU
 
-PACKAGE = "convfind_solvers_igemm"
 _SMALLEST = Tile(32, 32, 16, 8, 8)
 _SUM_GROUP = 64
 _MOST_GROUPS = 2**31 - 1
@@ -48,9 +49,10 @@ _BANDWIDTH_SHARE = 0.88
 _SUM_SECONDS = 5e-6
 
 
-class GpuSolver(TunableSolver):
+class GpuSolver(TunableVariant):
     """A convolution in one direction and one family of layouts."""
 
+    prefix = "igemm-gpu"
     version = 3
     algorithm = Algorithm.IMPLICIT_GEMM
     backends = ("opencl", "hip", "cuda")
@@ -60,15 +62,15 @@ class GpuSolver(TunableSolver):
         traits=FIRST_TRAITS - {Trait.GAPS} | EPILOGUE_TRAITS,
     )
 
-    def __init__(self, direction: Direction, *, channels_last: bool, fixed: bool) -> None:
+    def __init__(
+        self, direction: Direction | None = None, *, channels_last: bool, fixed: bool
+    ) -> None:
         """Take the variant, which gives the solver its id; ``fixed``: sizes are compiled in."""
-        self.direction = direction
-        self.channels_last = channels_last
         self.fixed = fixed
-        self.domain = self.domain.oriented(direction, channels_last)
         self.is_dynamic = not fixed
-        layout = "nhwc" if channels_last else "nchw"
-        self.solver_id = f"igemm-gpu-{layout}-{direction.short}" + ("-fixed" if fixed else "")
+        if fixed:
+            self.form = f"{self.form}-fixed".strip("-")
+        super().__init__(direction, channels_last=channels_last)
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take sizes that the kernels can count, on devices that have room for a tile."""
@@ -133,31 +135,21 @@ class GpuSolver(TunableSolver):
         peak = peak_seconds(problem.flops, target)
         return max(peak / max(arithmetic + memory / 4, memory), 0.02)
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
+    def recipe(
+        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Recipe:
         """One launch, and one that adds up the parts of a split sum."""
-        chosen = config or self.default_config(problem, target)
-        shape, tile = self._geometry(problem), Tile.of(chosen)
-        parts = _parts(problem, chosen, workspace_limit)
+        shape, tile = self._geometry(problem), Tile.of(config)
+        parts = _parts(problem, config, limit)
         program = self._program(problem, target, tile, split=parts > 1)
         writes = self.direction.writes
         launches = [
-            Launch(
-                KernelSpec(program, self._entry),
-                (
-                    *(BufferArg(memory) for memory in self._reads(shape)),
-                    BufferArg(writes if parts == 1 else Memory.WORKSPACE),
-                    *Epilogue.of(problem).arguments,
-                    *self._tiling(shape, tile, parts),
-                    *shape.arguments,
-                ),
-                (self._count(shape, tile) * parts * tile.threads,),
-                (tile.threads,),
+            Grid(program, self._entry, self._count(shape, tile) * parts, tile.threads)(
+                *(memory for memory in self._reads(shape)),
+                writes if parts == 1 else Memory.WORKSPACE,
+                *Epilogue.of(problem).arguments,
+                *self._tiling(shape, tile, parts),
+                *shape.arguments,
             )
         ]
         if parts > 1:
@@ -166,7 +158,7 @@ class GpuSolver(TunableSolver):
             self.solver_id,
             tuple(launches),
             workspace=_parts_bytes(problem, parts),
-            config=chosen,
+            config=config,
         )
 
     # -- what the directions differ in -----------------------------------------------------------
@@ -278,13 +270,9 @@ class GpuSolver(TunableSolver):
         }
         if self.fixed:
             macros |= {"FIXED": True, **shape.sizes}
-        defines: Defines = make_defines(macros)
         limit = self._most_registers(problem, target, tile)
-        return Program(
-            KernelSource(PACKAGE, f"kernels/{self._file}"),
-            defines=defines,
-            options=() if limit is None else register_limit(target, limit),
-        )
+        options = () if limit is None else register_limit(target, limit)
+        return GPU.program(self._file, macros, options=options)
 
     def _sum(
         self,
@@ -298,20 +286,11 @@ class GpuSolver(TunableSolver):
         # Parts of the weight gradient lie in the order in which it is computed.
         moved = self.direction is Direction.BACKWARD_WEIGHTS and not shape.channels_last
         group = min(_SUM_GROUP, target.max_work_group)
-        return Launch(
-            KernelSpec(program, "igemm_gpu_sum"),
-            (
-                BufferArg(Memory.WORKSPACE),
-                BufferArg(self.direction.writes),
-                *Epilogue.of(problem).arguments,
-                i64(size),
-                i32(parts),
-                i32(shape.source_channels),
-                i32(shape.taps if moved else 1),
-                *channel_of_place(problem),
-            ),
-            (-(-size // group) * group,),
-            (group,),
+        return Grid(program, "igemm_gpu_sum", -(-size // group), group)(
+            *(Memory.WORKSPACE, self.direction.writes),
+            *Epilogue.of(problem).arguments,
+            *(i64(size), parts, shape.source_channels, shape.taps if moved else 1),
+            *channel_of_place(problem),
         )
 
 

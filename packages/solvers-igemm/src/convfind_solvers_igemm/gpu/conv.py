@@ -46,7 +46,7 @@ class ConvSolver(GpuSolver):
     """A result from a source and the weights."""
 
     _entry = "igemm_gpu_conv"
-    _file = "gpu_conv.cl"
+    _file = "gpu_conv"
 
     def mixes_values(self, problem: ConvProblem) -> bool:
         """Where all phases are computed at once: what one of them reads meets others' zeros."""

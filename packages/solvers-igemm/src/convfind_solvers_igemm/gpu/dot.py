@@ -5,28 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 from convfind.device.target import Target
+from convfind.kit.launching import Grid
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.defines import DefineValue, make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.defines import DefineValue
 from convfind.solver.recipe import (
     WORKSPACE_ALIGNMENT,
-    BufferArg,
     Launch,
     Memory,
     Recipe,
     align,
-    i32,
     relocated,
 )
 from convfind.types import DataType, Direction
-from convfind_solvers_igemm.gpu.base import PACKAGE
 from convfind_solvers_igemm.gpu.conv import ConvSolver
 from convfind_solvers_igemm.gpu.geometry import GpuGeometry, gpu_geometry
 from convfind_solvers_igemm.gpu.tiles import Tile
+from convfind_solvers_igemm.programs import GPU
 
 _WORD = 4
 #: Words that a launch counts.
@@ -45,10 +42,8 @@ class DotSolver(ConvSolver):
 
     domain = replace(ConvSolver.domain, dtypes=(DataType.INT8,), features=frozenset({"dot4"}))
 
-    def __init__(self, *, channels_last: bool, fixed: bool) -> None:
-        """Take the variant."""
-        super().__init__(Direction.FORWARD, channels_last=channels_last, fixed=fixed)
-        self.solver_id = self.solver_id.replace("-fwd", "-fwd-dot4")
+    form = "dot4"
+    direction = Direction.FORWARD
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what the plain solver would, of words that a launch can count."""
@@ -61,21 +56,17 @@ class DotSolver(ConvSolver):
         """Bytes of packed tensors, and of the parts of split sums."""
         return self.solution(problem, target, workspace_limit=limit).total_workspace
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
+    def recipe(
+        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Recipe:
         """The launches of the plain solver on words, and before them those that pack."""
         if _has_words(problem):
-            return super().solution(problem, target, config, workspace_limit)
+            return super().recipe(problem, target, config, limit)
         x_bytes, w_bytes = align(_WORD * _words(problem, "x")), _WORD * _words(problem, "w")
-        if workspace_limit is not None:
-            room = (workspace_limit - w_bytes) // WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT
-            workspace_limit = max(room - x_bytes, 0)
-        plain = super().solution(problem, target, config, workspace_limit)
+        if limit is not None:
+            room = (limit - w_bytes) // WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT
+            limit = max(room - x_bytes, 0)
+        plain = super().recipe(problem, target, config, limit)
 
         def place(memory: str, offset: int) -> tuple[str, int]:
             if memory == Memory.WORKSPACE:
@@ -121,16 +112,7 @@ def _pack(problem: ConvProblem, name: str) -> Launch:
     """The launch that packs x or w."""
     spatial = problem.elements(name) // (problem.shape(name)[0] * problem.shape(name)[1])
     size, to = _words(problem, name), Memory.WORKSPACE if name == "x" else Memory.PACKED
-    program = Program(KernelSource(PACKAGE, "kernels/gpu_words.cl"), defines=make_defines({}))
-    return Launch(
-        KernelSpec(program, "igemm_gpu_words"),
-        (
-            BufferArg(name),
-            BufferArg(to),
-            i32(size),
-            i32(problem.w_shape[1]),
-            i32(1 if problem.x_layout.channels_last else spatial),
-        ),
-        (-(-size // _PACK_GROUP) * _PACK_GROUP,),
-        (_PACK_GROUP,),
+    program = GPU.program("gpu_words", {})
+    return Grid(program, "igemm_gpu_words", -(-size // _PACK_GROUP), _PACK_GROUP)(
+        *(name, to, size, problem.w_shape[1], 1 if problem.x_layout.channels_last else spatial)
     )

@@ -22,12 +22,9 @@ _SHORTEST = 256
 class WeightsSolver(GpuSolver):
     """w from x and y."""
 
+    direction = Direction.BACKWARD_WEIGHTS
     _entry = "igemm_gpu_weights"
-    _file = "gpu_weights.cl"
-
-    def __init__(self, *, channels_last: bool, fixed: bool) -> None:
-        """Take the variant."""
-        super().__init__(Direction.BACKWARD_WEIGHTS, channels_last=channels_last, fixed=fixed)
+    _file = "gpu_weights"
 
     def _reads(self, shape: GpuGeometry) -> tuple[str, str]:
         return Memory.X, Memory.Y

@@ -7,17 +7,17 @@ from dataclasses import replace
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.gpu_tile import TileRate
+from convfind.kit.launching import Grid
 from convfind.kit.register_limit import register_limit
 from convfind.kit.throughput import memory_seconds, peak_seconds
+from convfind.kit.variant import TunableVariant
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solver import TunableSolver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.defines import DefineValue, make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, i32, i64
+from convfind.solver.defines import DefineValue
+from convfind.solver.kernel_spec import Program
+from convfind.solver.recipe import BufferArg, Memory, Recipe, align, i32, i64
 from convfind.solver.search_space import SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_igemm.gpu.geometry import GpuGeometry, without_patches
@@ -62,8 +62,8 @@ from convfind_solvers_igemm.nvidia.tiles import (
     parameters,
     seconds,
 )
+from convfind_solvers_igemm.programs import GPU
 
-PACKAGE = "convfind_solvers_igemm"
 _ARCH = "sm_90"
 #: The share of the measured speed that gathering leaves.
 _EFFICIENCY = {PIECES: 1.0, EACH: 0.65, FLAT: 0.68, FLAT_PIECES: 0.9}
@@ -81,24 +81,23 @@ _PACK_SECONDS, _SUM_SECONDS = 4e-6, 6e-6
 _BANDWIDTH_SHARE = 0.825
 
 
-class MatrixConvSolver(TunableSolver):
+class MatrixConvSolver(TunableVariant):
     """A result from a source and the weights, in one family of layouts."""
 
+    prefix = "igemm-nvidia"
     version = 4
     algorithm = Algorithm.IMPLICIT_GEMM
     backends = ("opencl", "cuda")
+    domain = DOMAIN
 
     def __init__(self, direction: Direction, *, channels_last: bool, fixed: bool) -> None:
         """Take the variant, which gives the solver its id; ``fixed``: sizes are compiled in."""
-        self.direction = direction
-        self.channels_last = channels_last
         self.fixed = fixed
-        self.domain = DOMAIN.oriented(direction, channels_last)
+        self.is_dynamic = not fixed
+        self.form = "fixed" if fixed else ""
+        super().__init__(direction, channels_last=channels_last)
         if not channels_last:  # narrow types are read channels last
             self.domain = replace(self.domain, dtypes=(DataType.FLOAT32,))
-        self.is_dynamic = not fixed
-        layout = "nhwc" if channels_last else "nchw"
-        self.solver_id = f"igemm-nvidia-{layout}-{direction.short}" + ("-fixed" if fixed else "")
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take sums that are exact enough, and sizes that the kernels can count, on Hopper."""
@@ -179,41 +178,31 @@ class MatrixConvSolver(TunableSolver):
             needed += _PACK_SECONDS + memory_seconds(2 * filled, target, _BANDWIDTH_SHARE)
         return max(peak_seconds(problem.flops, target) / needed, 0.02)
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
+    def recipe(
+        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Recipe:
         """One launch; before it those that bring operands to its form, then that of a split sum."""
-        chosen = config or self.default_config(problem, target)
         problem = self._seen(problem)
-        shape, tile = geometry_of(problem), MatrixTile.of(chosen)
+        shape, tile = geometry_of(problem), MatrixTile.of(config)
         packed, filled = Filter(problem, shape), filled_bytes(problem, shape)
         before = align(filled)
-        parts = parts_of(problem, chosen, workspace_limit, before, packed.packed_bytes)
+        parts = parts_of(problem, config, limit, before, packed.packed_bytes)
         program = self._program(problem, target, shape, tile, splits_sum=parts > 1)
         product = MatrixProduct(shape, tile.lines == 1)
         position_tiles = -(-product.rows // tile.tile_m)
         channel_tiles = -(-product.columns // tile.tile_n)
         divisors = channel_tiles, position_tiles, shape.groups, *product.counts
-        launch = Launch(
-            KernelSpec(program, "igemm_nvidia_conv"),
-            (
-                BufferArg(Memory.WORKSPACE if filled else shape.source),
-                BufferArg(Memory.PACKED if packed.packed_bytes else Memory.W),
+        launch = Grid(program, "igemm_nvidia_conv", product.tiles(tile) * parts, tile.threads)(
+            *(
+                Memory.WORKSPACE if filled else shape.source,
+                Memory.PACKED if packed.packed_bytes else Memory.W,
                 BufferArg(shape.result) if parts == 1 else BufferArg(Memory.WORKSPACE, before),
-                *Epilogue.of(problem).arguments,
-                i32(position_tiles),
-                i32(packed.row),
-                i32(packed.tap),
-                *(i64(reciprocal(number)) for number in divisors),
-                *((i32(parts), i64(part_elements(problem))) if parts > 1 else ()),
-                *shape.arguments,
             ),
-            (product.tiles(tile) * parts * tile.threads,),
-            (tile.threads,),
+            *Epilogue.of(problem).arguments,
+            *(position_tiles, packed.row, packed.tap),
+            *(i64(reciprocal(number)) for number in divisors),
+            *((i32(parts), i64(part_elements(problem))) if parts > 1 else ()),
+            *shape.arguments,
         )
         return Recipe(
             self.solver_id,
@@ -225,7 +214,7 @@ class MatrixConvSolver(TunableSolver):
             prepare=(packed.launch(program),) if packed.packed_bytes else (),
             workspace=filled if parts == 1 else before + parts * part_bytes(problem),
             packed=packed.packed_bytes,
-            config=chosen,
+            config=config,
         )
 
     def _seen(self, problem: ConvProblem) -> ConvProblem:
@@ -261,11 +250,8 @@ class MatrixConvSolver(TunableSolver):
         if self.fixed:
             macros |= {"FIXED": True, **shape.sizes}
         limit = self._most_registers(problem, shape, tile)
-        return Program(
-            KernelSource(PACKAGE, "kernels/nvidia_conv.cl"),
-            KernelLanguage.SHARED,
-            make_defines(macros),
-            () if limit is None else register_limit(target, limit),
+        return GPU.program(
+            "nvidia_conv", macros, options=() if limit is None else register_limit(target, limit)
         )
 
     def _most_registers(

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.problem import ConvProblem
-from convfind.solver.defines import make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, ScalarArg, align, i32
+from convfind.solver.kernel_spec import Program
+from convfind.solver.recipe import BufferArg, Launch, Memory, align
 from convfind_solvers_igemm.gpu.geometry import Axes, GpuGeometry, gpu_geometry
+from convfind_solvers_igemm.programs import GPU
 
-PACKAGE = "convfind_solvers_igemm"
 _PIECE_BYTES = 16
 _FOLD_GROUP = 256
 #: ELEMENTS and SHARES of nvidia_fold.cl.
@@ -90,55 +90,30 @@ class Folding:
     @property
     def program(self) -> Program:
         """The program of both launches."""
-        return Program(
-            KernelSource(PACKAGE, "kernels/nvidia_fold.cl"),
-            KernelLanguage.SHARED,
-            make_defines({"DTYPE": self.problem.dtype.upper()}),
-        )
+        return GPU.program("nvidia_fold", {"DTYPE": self.problem.dtype.upper()})
 
     def launch(self) -> Launch:
         """The launch that folds x into the start of the workspace."""
         before = _axes(padding % step for padding, step in _zip(self.plain.padding, self.steps))
         in_position = self.pieces // self.shape.images // math.prod(self.shape.source_size)
         axes = (self.plain.source_size, self.shape.source_size, self.steps, self.kept, before)
-        return Launch(
-            KernelSpec(self.program, "igemm_nvidia_fold"),
-            (
-                BufferArg(Memory.X),
-                BufferArg(Memory.WORKSPACE),
-                i32(self.pieces),
-                i32(in_position),
-                i32(self.plain.source_channels),
-                *_arguments(*axes),
-            ),
-            (-(-self.pieces // _FOLD_GROUP) * _FOLD_GROUP,),
-            (_FOLD_GROUP,),
+        return Grid(self.program, "igemm_nvidia_fold", -(-self.pieces // _FOLD_GROUP), _FOLD_GROUP)(
+            *(Memory.X, Memory.WORKSPACE, self.pieces, in_position, self.plain.source_channels),
+            *chain(*axes),
         )
 
     def sum(self, parts: int) -> Launch:
         """The launch that adds up the parts behind the folded x."""
         problem, elements = self.problem, self.problem.elements("w")
         axes = (self.plain.window, self.shape.window, self.steps, self.kept)
-        return Launch(
-            KernelSpec(self.program, "igemm_nvidia_sum"),
-            (
-                BufferArg(Memory.WORKSPACE, self.folded_bytes),
-                BufferArg(Memory.W),
-                *Epilogue.of(problem).arguments,
-                i32(self.part_elements),
-                i32(parts),
-                i32(elements),
-                i32(self.plain.source_channels),
-                i32(self.shape.source_channels),
-                *_arguments(*axes),
-            ),
-            (-(-elements // _ELEMENTS) * _ELEMENTS * _SHARES,),
-            (_ELEMENTS * _SHARES,),
+        work_groups = -(-elements // _ELEMENTS)
+        return Grid(self.program, "igemm_nvidia_sum", work_groups, _ELEMENTS * _SHARES)(
+            *(BufferArg(Memory.WORKSPACE, self.folded_bytes), Memory.W),
+            *Epilogue.of(problem).arguments,
+            *(self.part_elements, parts, elements),
+            *(self.plain.source_channels, self.shape.source_channels),
+            *chain(*axes),
         )
-
-
-def _arguments(*axes: Axes) -> tuple[ScalarArg, ...]:
-    return tuple(i32(value) for values in axes for value in values)
 
 
 def _axes(values: Iterable[int]) -> Axes:

@@ -6,12 +6,13 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from convfind.kit.launching import Grid
 from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
 from convfind.solver import Domain
-from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, i32
+from convfind.solver.kernel_spec import Program
+from convfind.solver.recipe import Launch, Memory
 from convfind.types import DataType, Direction
 from convfind_solvers_igemm.gpu.geometry import Axes, GpuGeometry, gpu_geometry
 from convfind_solvers_igemm.nvidia.tiles import EXTRA_ROWS, MatrixTile
@@ -160,23 +161,20 @@ class Filter:
         else:
             piece = PIECE_BYTES // SIZES[self._problem.dtype]
             size = self.rows * self.row // (_TOGETHER if self.is_split else piece)
-        return Launch(
-            KernelSpec(program, "igemm_nvidia_pack"),
-            (
-                BufferArg(Memory.W),
-                BufferArg(Memory.PACKED),
-                i32(self.rows),
-                i32(self.row),
-                i32(self.tap),
-                i32(plain.result_channels),
-                i32(plain.source_channels),
-                i32(plain.taps),
-                i32(plain.window[2]),
-                i32(_folded(self._problem, plain)),
-                *(self._shape.arguments if self._fused else ()),
+        return Grid(program, "igemm_nvidia_pack", -(-size // _PACK_GROUP), _PACK_GROUP)(
+            *(
+                Memory.W,
+                Memory.PACKED,
+                self.rows,
+                self.row,
+                self.tap,
+                plain.result_channels,
+                plain.source_channels,
+                plain.taps,
+                plain.window[2],
+                _folded(self._problem, plain),
             ),
-            (round_up(size, _PACK_GROUP),),
-            (_PACK_GROUP,),
+            *(self._shape.arguments if self._fused else ()),
         )
 
 
@@ -233,19 +231,16 @@ def fill(problem: ConvProblem, program: Program, shape: GpuGeometry) -> Launch:
     plain = gpu_geometry(problem)
     folded = _folded(problem, plain)
     pieces = filled_bytes(problem, shape) // PIECE_BYTES
-    return Launch(
-        KernelSpec(program, "igemm_nvidia_fill"),
-        (
-            BufferArg(shape.source),
-            BufferArg(Memory.WORKSPACE),
-            i32(pieces),
-            i32(folded * plain.source_channels),
-            i32(shape.source_size[2] * plain.groups),
-            i32(plain.source_size[2] * plain.groups * plain.source_channels),
-            i32(plain.padding[2] % folded * plain.source_channels),
-        ),
-        (round_up(pieces, _PACK_GROUP),),
-        (_PACK_GROUP,),
+    return Grid(program, "igemm_nvidia_fill", -(-pieces // _PACK_GROUP), _PACK_GROUP)(
+        *(
+            shape.source,
+            Memory.WORKSPACE,
+            pieces,
+            folded * plain.source_channels,
+            shape.source_size[2] * plain.groups,
+            plain.source_size[2] * plain.groups * plain.source_channels,
+            plain.padding[2] % folded * plain.source_channels,
+        )
     )
 
 

@@ -6,17 +6,17 @@ from collections.abc import Iterable
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue, channel_of_place
+from convfind.kit.launching import Grid
 from convfind.kit.parts import parts_within
 from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
-from convfind.solver.kernel_spec import KernelSpec, Program
+from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import (
     WORKSPACE_ALIGNMENT,
     BufferArg,
     Launch,
     Memory,
-    i32,
     i64,
 )
 from convfind.solver.search_space import Parameter
@@ -112,16 +112,9 @@ def moved_bytes(problem: ConvProblem, parts: int) -> int:
 def add_parts(problem: ConvProblem, program: Program, offset: int, parts: int) -> Launch:
     """Return the launch that adds up the parts, which lie in the workspace from ``offset`` on."""
     size = part_elements(problem)
-    return Launch(
-        KernelSpec(program, "igemm_nvidia_add_parts"),
-        (
-            BufferArg(Memory.WORKSPACE, offset),
-            BufferArg(problem.direction.writes),
-            *Epilogue.of(problem).arguments,
-            i64(size),
-            i32(parts),
-            *channel_of_place(problem),
-        ),
-        (round_up(size, _SUM_GROUP),),
-        (_SUM_GROUP,),
+    return Grid(program, "igemm_nvidia_add_parts", -(-size // _SUM_GROUP), _SUM_GROUP)(
+        *(BufferArg(Memory.WORKSPACE, offset), problem.direction.writes),
+        *Epilogue.of(problem).arguments,
+        *(i64(size), parts),
+        *channel_of_place(problem),
     )

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid
 from convfind.kit.parts import parts_within
 from convfind.kit.throughput import memory_seconds, peak_seconds
+from convfind.kit.variant import TunableVariant
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solver import TunableSolver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.defines import DefineValue, make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.solver.defines import DefineValue
+from convfind.solver.kernel_spec import Program
+from convfind.solver.recipe import BufferArg, Memory, Recipe
 from convfind.solver.search_space import Parameter, SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_igemm.gpu.geometry import GpuGeometry, without_patches
 from convfind_solvers_igemm.nvidia.fold import Folding
 from convfind_solvers_igemm.nvidia.form import DOMAIN
+from convfind_solvers_igemm.programs import GPU
 
-PACKAGE = "convfind_solvers_igemm"
 _OLDEST = 80  # mma.sync with TF32 and bfloat16, cp.async
 _SIZES = {DataType.FLOAT32: 4, DataType.FLOAT16: 2, DataType.BFLOAT16: 2}
 _PIECE_BYTES = 16
@@ -52,20 +52,23 @@ _RATES: dict[tuple[int, int], tuple[int, int, int, int]] = {
 }
 
 
-class MatrixWeightsSolver(TunableSolver):
+class MatrixWeightsSolver(TunableVariant):
     """w from x and y, channels last."""
 
-    version = 2
+    prefix = "igemm-nvidia"
     direction = Direction.BACKWARD_WEIGHTS
+    channels_last = True
+    version = 2
     algorithm = Algorithm.IMPLICIT_GEMM
     backends = ("opencl", "cuda")
-    domain = DOMAIN.oriented(Direction.BACKWARD_WEIGHTS, channels_last=True)
+    domain = DOMAIN
 
     def __init__(self, *, fixed: bool) -> None:
         """Take the variant, which gives the solver its id; ``fixed``: sizes are compiled in."""
         self.fixed = fixed
         self.is_dynamic = not fixed
-        self.solver_id = "igemm-nvidia-nhwc-bwd-weights" + ("-fixed" if fixed else "")
+        self.form = "fixed" if fixed else ""
+        super().__init__()
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take filters of whole pieces, and channels, too, where there are groups, since sm_80."""
@@ -121,33 +124,31 @@ class MatrixWeightsSolver(TunableSolver):
         peak = peak_seconds(problem.flops, target)
         return max(peak / max(arithmetic + memory / 4, memory), 0.02)
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
+    def recipe(
+        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Recipe:
         """One launch; before it one that folds x, behind it one that adds up parts, if needed."""
-        chosen = config or self.default_config(problem, target)
         folding = self._folding(problem)
-        shape, tile = folding.shape, (chosen.integer("tile_m"), chosen.integer("tile_n"))
-        parts, threads = _parts(folding, chosen, workspace_limit), tile[0] * tile[1] // 64
+        shape, tile = folding.shape, (config.integer("tile_m"), config.integer("tile_n"))
+        parts, threads = _parts(folding, config, limit), tile[0] * tile[1] // 64
         is_partial = folding.folds or parts > 1
-        launch = Launch(
-            KernelSpec(self._program(problem, shape, chosen, is_partial), "igemm_nvidia_weights"),
-            (
-                BufferArg(Memory.WORKSPACE if folding.folds else Memory.X),
-                BufferArg(Memory.Y),
+        groups = _count(shape, tile) * parts
+        launch = Grid(
+            self._program(problem, shape, config, is_partial),
+            "igemm_nvidia_weights",
+            groups,
+            threads,
+        )(
+            *(
+                Memory.WORKSPACE if folding.folds else Memory.X,
+                Memory.Y,
                 BufferArg(Memory.WORKSPACE, folding.folded_bytes)
                 if is_partial
                 else BufferArg(Memory.W),
-                *Epilogue.of(problem).arguments,
-                i32(parts),
-                *shape.arguments,
             ),
-            (_count(shape, tile) * parts * threads,),
-            (threads,),
+            *Epilogue.of(problem).arguments,
+            parts,
+            *shape.arguments,
         )
         return Recipe(
             self.solver_id,
@@ -157,7 +158,7 @@ class MatrixWeightsSolver(TunableSolver):
                 *((folding.sum(parts),) if is_partial else ()),
             ),
             workspace=_workspace(folding, parts),
-            config=chosen,
+            config=config,
         )
 
     def _folding(self, problem: ConvProblem) -> Folding:
@@ -176,11 +177,7 @@ class MatrixWeightsSolver(TunableSolver):
         }
         if self.fixed:
             macros |= {"FIXED": True, **shape.sizes}
-        return Program(
-            KernelSource(PACKAGE, "kernels/nvidia_weights.cl"),
-            KernelLanguage.SHARED,
-            make_defines(macros),
-        )
+        return GPU.program("nvidia_weights", macros)
 
 
 def _is_split(problem: ConvProblem) -> bool:

@@ -1,0 +1,72 @@
+"""`Kernels` and `Grid`: programs and launches in the few words that most solvers need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from convfind.solver.defines import DefineValue, make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import Argument, BufferArg, Launch, i32
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """The kernel files in the folder ``kernels`` of a package.
+
+    Attributes:
+        package: the import package that ships them.
+        language: the language that they are written in.
+    """
+
+    package: str
+    language: KernelLanguage = KernelLanguage.SHARED
+
+    def program(
+        self,
+        name: str,
+        *macros: Mapping[str, DefineValue],
+        options: tuple[str, ...] = (),
+        **named: DefineValue,
+    ) -> Program:
+        """Return the program of the file ``<name>.cl`` with these macros; later values win."""
+        source = KernelSource(self.package, f"kernels/{name}.cl")
+        return Program(source, self.language, make_defines(*macros, **named), options)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A kernel and its work-groups, which called with the kernel's arguments makes a launch.
+
+    ``Grid(program, "add", groups, items)("x", "y", 3)`` launches ``add`` with the operands x and y,
+    each from its beginning on, and with the 32-bit number 3.
+
+    Attributes:
+        program: the program that has the kernel.
+        entry: the kernel's name.
+        work_groups: work-groups along each axis, or along the only one.
+        items: work-items of a work-group, along the first axis.
+    """
+
+    program: Program
+    entry: str
+    work_groups: int | tuple[int, ...]
+    items: int = 1
+
+    def __call__(self, *arguments: Argument | str | int) -> Launch:
+        """Return the launch; a word is memory from its beginning on, a whole number an int32."""
+        groups = self.work_groups
+        first, *others = (groups,) if isinstance(groups, int) else groups
+        return Launch(
+            KernelSpec(self.program, self.entry),
+            tuple(map(_argument, arguments)),
+            (first * self.items, *others),
+            (self.items, *(1 for _ in others)),
+        )
+
+
+def _argument(given: Argument | str | int) -> Argument:
+    if isinstance(given, str):
+        return BufferArg(given)
+    return i32(int(given)) if isinstance(given, int) else given
