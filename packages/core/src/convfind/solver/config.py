@@ -61,6 +61,14 @@ class Config(Mapping[str, ConfigValue]):
             raise TypeError(msg)
         return value
 
+    def integers(self, *names: str) -> tuple[int, ...]:
+        """Return the values of several integer parameters."""
+        return tuple(map(self.integer, names))
+
+    def without(self, *names: str) -> Config:
+        """Return a config without some parameters."""
+        return Config({name: value for name, value in self._items if name not in names})
+
     def replace(self, **changes: ConfigValue) -> Config:
         """Return a config with some parameters changed."""
         return Config(self._lookup, **changes)

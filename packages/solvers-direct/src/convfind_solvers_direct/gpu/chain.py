@@ -6,25 +6,22 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import ClassVar
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import Grid
 from convfind.kit.register_limit import UNIT_REGISTERS
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import DataType
-from convfind_solvers_direct.gpu.conv import GpuDirect
+from convfind_solvers_direct.gpu.conv import GpuDirect, OneLaunch, Work
 from convfind_solvers_direct.gpu.lines import MOST_FLOATS
 from convfind_solvers_direct.gpu.wide import copies_past_registers
-from convfind_solvers_direct.programs import GPU
 from convfind_solvers_direct.window import Window, window
 
 #: Registers of an item for sums, a row of values and weights, and its multiply-adds, all of them
@@ -55,7 +52,7 @@ class Share:
     code: int  # its multiply-adds
 
 
-class ChainConv(GpuDirect):
+class ChainConv(OneLaunch):
     """A work-group copies neighbouring planes as they lie in memory, all at once.
 
     Each item has some rows of one in registers. The sizes of a plane are compiled in. In a chain
@@ -67,51 +64,29 @@ class ChainConv(GpuDirect):
     arithmetic_share = 0.47
     is_dynamic = False
     rows: ClassVar[Parameter]
-    _file: ClassVar[str]
     _other_registers: ClassVar[int]  # of an item, of addresses and the like
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Rows, work-groups and chains."""
-        shape = window(problem)
-        return SearchSpace(
-            (ITEMS, self.rows, CHAIN),
-            (
-                Constraint(
-                    "tile",
-                    lambda config: self._is_legal(shape, target, config),
-                    "it has to fit plane, work-group, registers and local memory",
-                ),
-            ),
-        )
+        legal = partial(self._is_legal, window(problem), target)
+        why = "it has to fit plane, work-group, registers and local memory"
+        return SearchSpace((ITEMS, self.rows, CHAIN), (Constraint("tile", legal, why),))
 
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
-        """One launch, no workspace."""
-        shape = window(problem)
-        items, chain = config.integer("items"), config.integer("chain")
-        planes = self._share(shape, config).planes
-        epilogue = Epilogue.of(problem)
+    def _work(self, problem: ConvProblem, shape: Window, target: Target, config: Config) -> Work:
+        chain, planes = config.integer("chain"), self._share(shape, config).planes
         macros = {
-            **shape.macros,
             **self._macros(shape, config),
-            "ITEMS": items,
-            "ROWS": config.integer("rows"),
+            **config.without("chain").defines,
             "PLANES": planes,
             "BUFFERS": _buffers(config),
             "ASYNC": copies_past_registers(target),
         }
-        program = GPU.program(self._file, macros, epilogue.defines)
         # Where no image follows, work-groups need not end where an image does.
         images, groups = shape.images, shape.groups
         line, lines = (images * groups, 1) if chain == 1 else (groups, images)
         runs = -(-line // planes)
-        launch = Grid(program, f"direct_{self._file}", runs * -(-lines // chain), items)(
-            *(shape.source, Memory.W, shape.result),
-            *epilogue.arguments,
-            *(line, groups, lines, chain, runs),
-        )
-        return Recipe(self.solver_id, (launch,), config=config)
+        numbers = (line, groups, lines, chain, runs)
+        return Work(macros, numbers, runs * -(-lines // chain), config.integer("items"))
 
     def _judge_planes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
         """Judge what the solvers have in common."""
@@ -185,7 +160,7 @@ class ChainConv(GpuDirect):
 
     @abstractmethod
     def _macros(self, shape: Window, config: Config) -> dict[str, int]:
-        """The kernel's macros beside those of gpu_window.h and gpu_chain.h."""
+        """The kernel's macros beside those of gpu_chain.h."""
 
 
 def planes_of(shape: Window, config: Config, band: int) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from convfind.device.target import Target
@@ -38,6 +39,8 @@ _BANDWIDTH_SHARE = 0.88
 _FEWEST_ITEMS = 32
 ROWS = Parameter("rows", tuple(range(1, 17)), "rows of the result of an item")
 ITEMS = Parameter("items", (_FEWEST_ITEMS, 64, 128, 256), "of a work-group")
+#: Why a tile is not legal.
+TILE_FITS = "it has to fit work-group, registers and local memory"
 
 
 class GpuDirect(TunableVariant):
@@ -80,71 +83,84 @@ PLAIN_FLOAT32 = replace(
 )
 
 
-class GpuConv(GpuDirect):
-    """Forward and backward-data."""
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the launch of a kernel differs in.
 
-    _file: ClassVar[str]
+    Attributes:
+        macros: those of its file beside the ones of gpu_window.h and of the epilogue.
+        numbers: arguments behind the epilogue's.
+        groups: work-groups along each axis, or along the only one.
+        options: of the compiler.
+    """
+
+    macros: Mapping[str, DefineValue]
+    numbers: tuple[ScalarArg | int, ...]
+    groups: int | tuple[int, ...]
+    items: int
+    options: tuple[str, ...] = ()
+
+
+class OneLaunch(GpuDirect):
+    """Forward and backward-data in one launch, from source and weights to the result."""
+
+    _file: ClassVar[str]  # that has the kernel, of the same name
 
     def recipe(
         self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Recipe:
         """One launch, no workspace."""
-        shape = window(problem)
-        epilogue = Epilogue.of(problem)
-        macros: dict[str, DefineValue] = {
-            "DTYPE": problem.dtype.upper(),
-            **shape.macros,
-            "UNROLLED": is_unrolled(shape, config, most_weights(target)),
-            "ROWS": config.integer("rows"),
-            "ITEMS": config.integer("items"),
-            **self._macros(shape, config),
-        }
-        program = GPU.program(
-            self._file,
-            macros,
-            epilogue.defines,
-            options=register_limit(target) if self._is_squeezed(problem, config) else (),
-        )
-        sizes, groups = self._launch(shape, config)
-        launch = Grid(program, f"direct_{self._file}", groups, config.integer("items"))(
-            *(shape.source, Memory.W, shape.result), *epilogue.arguments, *sizes
+        shape, epilogue = window(problem), Epilogue.of(problem)
+        work = self._work(problem, shape, target, config)
+        macros = (shape.macros, work.macros, epilogue.defines)
+        program = GPU.program(self._file, *macros, options=work.options)
+        launch = Grid(program, f"direct_{self._file}", work.groups, work.items)(
+            *(shape.source, Memory.W, shape.result), *epilogue.arguments, *work.numbers
         )
         return Recipe(self.solver_id, (launch,), config=config)
+
+    @abstractmethod
+    def _work(self, problem: ConvProblem, shape: Window, target: Target, config: Config) -> Work:
+        """Return what the launch differs in."""
+
+
+class GpuConv(OneLaunch):
+    """With any stride and dilation."""
+
+    def _work(self, problem: ConvProblem, shape: Window, target: Target, config: Config) -> Work:
+        macros = {
+            "DTYPE": problem.dtype.upper(),
+            "UNROLLED": is_unrolled(shape, config, most_weights(target)),
+            **config.defines,
+            **self._macros(shape),
+        }
+        numbers, groups = self._launch(shape, config)
+        options = register_limit(target) if self._is_squeezed(problem, config) else ()
+        return Work(macros, numbers, groups, config.integer("items"), options)
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Rows and columns of an item, and work-groups."""
         shape = window(problem)
-        constraints = [
-            Constraint(
-                "size",
-                lambda config: config.integer("items") <= target.max_work_group,
-                f"at most {target.max_work_group} items",
-            ),
-            *self._constraints(shape),
-        ]
+        constraints = (size_constraint(target), *self._constraints(shape))
         if shape.is_gradient:
-            constraints.append(
-                Constraint(
-                    "rows",
-                    lambda config: config.integer("rows") % shape.stride[0] == 0,
-                    "whole strides",
-                )
-            )
-        return SearchSpace((ROWS, ITEMS, *self._parameters(shape)), tuple(constraints))
+            step = shape.stride[0]
+            whole = Constraint("rows", lambda c: c.integer("rows") % step == 0, "whole strides")
+            constraints += (whole,)
+        return SearchSpace((ROWS, ITEMS, *self._parameters(shape)), constraints)
 
     def _is_squeezed(self, problem: ConvProblem, config: Config) -> bool:
         """Whether NVIDIA's assembler may spill registers to run more work-groups at a time."""
         return False
 
-    @abstractmethod
-    def _macros(self, shape: Window, config: Config) -> dict[str, DefineValue]:
-        """The kernel's macros beside those of gpu_window.h."""
+    def _macros(self, shape: Window) -> dict[str, DefineValue]:
+        """The kernel's macros beside the config."""
+        return {}
 
     @abstractmethod
     def _launch(
         self, shape: Window, config: Config
-    ) -> tuple[tuple[ScalarArg, ...], tuple[int, ...]]:
-        """Return the arguments behind beta, and the work-groups along each axis."""
+    ) -> tuple[tuple[ScalarArg | int, ...], int | tuple[int, ...]]:
+        """Return the arguments behind the epilogue's, and the work-groups along each axis."""
 
     @abstractmethod
     def _parameters(self, shape: Window) -> tuple[Parameter, ...]:
@@ -153,6 +169,12 @@ class GpuConv(GpuDirect):
     @abstractmethod
     def _constraints(self, shape: Window) -> tuple[Constraint, ...]:
         """The constraints beside those of all."""
+
+
+def size_constraint(target: Target) -> Constraint:
+    """Return the condition that a device runs work-groups of so many items."""
+    most = target.max_work_group
+    return Constraint("size", lambda c: c.integer("items") <= most, f"at most {most} items")
 
 
 def most_weights(target: Target) -> int:

@@ -22,7 +22,7 @@ from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_direct.cpu.first import judge_first
-from convfind_solvers_direct.gpu.conv import GpuDirect
+from convfind_solvers_direct.gpu.conv import TILE_FITS, GpuDirect
 from convfind_solvers_direct.programs import GPU
 from convfind_solvers_direct.window import Window, window
 
@@ -125,17 +125,9 @@ class GpuFirst(TunableVariant):
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Shapes of tiles."""
-        shape = window(problem)
-        return SearchSpace(
-            (ROWS, COLUMNS, QUADS, FILTER_ITEMS, ACROSS, DOWN, RUN),
-            (
-                Constraint(
-                    "tile",
-                    lambda config: self.fits(shape, config, target.max_work_group),
-                    "it has to fit work-group, registers and local memory",
-                ),
-            ),
-        )
+        shape, most = window(problem), target.max_work_group
+        tile = Constraint("tile", lambda config: self.fits(shape, config, most), TILE_FITS)
+        return SearchSpace((ROWS, COLUMNS, QUADS, FILTER_ITEMS, ACROSS, DOWN, RUN), (tile,))
 
     def recipe(
         self, problem: ConvProblem, target: Target, config: Config, limit: int | None
@@ -152,7 +144,7 @@ class GpuFirst(TunableVariant):
         macros = {
             "DTYPE": problem.dtype.upper(),
             **{name: value for name, value in shape.macros.items() if "FILTERS" not in name},
-            **{name.upper(): value for name, value in config.items() if name != "run"},
+            **config.without("run").defines,
             "CHANNELS_LAST": self.channels_last,
             "LEAD": tile.lead,
             "DEPTH": tile.depth,
@@ -173,9 +165,7 @@ class GpuFirst(TunableVariant):
 
     def _tile(self, shape: Window, config: Config) -> _Tile:
         """The part of the image and of the weights in local memory."""
-        rows, columns, across, down = (
-            config.integer(name) for name in ("rows", "columns", "across", "down")
-        )
+        rows, columns, across, down = config.integers("rows", "columns", "across", "down")
         pixel, planes = (shape.channels, 1) if self.channels_last else (1, shape.channels)
         lead = -shape.padding[1] * pixel % 4
         step = shape.stride[1] * pixel * columns
@@ -191,7 +181,7 @@ class GpuFirst(TunableVariant):
         """Return whether a config's tile fits work-group, registers and local memory."""
         if not _FEWEST_ITEMS <= _items(config) <= min(most_items, _MOST_ITEMS):
             return False
-        results = 4 * math.prod(config.integer(name) for name in ("rows", "columns", "quads"))
+        results = 4 * math.prod(config.integers("rows", "columns", "quads"))
         if results > _MOST_RESULTS:
             return False
         tile = self._tile(shape, config)
@@ -246,9 +236,7 @@ def _config(
 
 
 def _tiles(shape: Window, config: Config) -> int:
-    rows, columns, across, down = (
-        config.integer(name) for name in ("rows", "columns", "across", "down")
-    )
+    rows, columns, across, down = config.integers("rows", "columns", "across", "down")
     return shape.images * -(-shape.out[0] // (down * rows)) * -(-shape.out[1] // (across * columns))
 
 
@@ -263,4 +251,4 @@ def _block(config: Config) -> int:
 
 
 def _items(config: Config) -> int:
-    return math.prod(config.integer(name) for name in ("filter_items", "across", "down"))
+    return math.prod(config.integers("filter_items", "across", "down"))

@@ -21,6 +21,7 @@ from convfind.solver.config import Config
 from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Algorithm, DataType, Direction
+from convfind_solvers_direct.gpu.conv import TILE_FITS
 from convfind_solvers_direct.gpu.first import ONE_GROUP, judge_first_on_gpu
 from convfind_solvers_direct.gpu.sum import is_split, sum_of_parts
 from convfind_solvers_direct.gpu.wide import copies_past_registers
@@ -146,16 +147,8 @@ class GpuFirstWeights(TunableVariant):
         shape, most = window(problem), min(target.max_work_group, _MOST_ITEMS)
         filling = {count * target.compute_units for count in _RESIDENT}
         parts = Parameter("parts", tuple(sorted({*_PARTS, *filling})), "parts of the sum")
-        return SearchSpace(
-            (KEPT, OWN, SHARERS, ROWS, COLUMNS, parts),
-            (
-                Constraint(
-                    "tile",
-                    lambda config: self.fits(shape, config, most),
-                    "it has to fit work-group, registers and local memory",
-                ),
-            ),
-        )
+        tile = Constraint("tile", lambda config: self.fits(shape, config, most), TILE_FITS)
+        return SearchSpace((KEPT, OWN, SHARERS, ROWS, COLUMNS, parts), (tile,))
 
     def recipe(
         self, problem: ConvProblem, target: Target, config: Config, limit: int | None
@@ -169,7 +162,7 @@ class GpuFirstWeights(TunableVariant):
         macros = {
             "DTYPE": problem.dtype.upper(),
             **{name: value for name, value in shape.macros.items() if "FILTERS" not in name},
-            **{name.upper(): value for name, value in config.items() if name != "parts"},
+            **config.without("parts").defines,
             "CHANNELS_LAST": self.channels_last,
             "FILTER_ITEMS": blocking.filter_items,
             "LINE_ITEMS": blocking.line_items,
@@ -200,8 +193,8 @@ class GpuFirstWeights(TunableVariant):
 
     def blocking(self, shape: Window, config: Config) -> _Blocking:
         """Derive counts and sizes from a config."""
-        kept, own, sharers, rows, columns = (
-            config.integer(name) for name in ("kept", "own", "sharers", "rows", "columns")
+        kept, own, sharers, rows, columns = config.integers(
+            "kept", "own", "sharers", "rows", "columns"
         )
         pixel, planes = (shape.channels, 1) if self.channels_last else (1, shape.channels)
         fours = -(-shape.filters // kept)
@@ -263,9 +256,7 @@ class GpuFirstWeights(TunableVariant):
 
     def _cost(self, shape: Window, config: Config) -> float:
         """The cost of all tiles, in copies of an item."""
-        kept, rows, columns, sharers = (
-            config.integer(name) for name in ("kept", "rows", "columns", "sharers")
-        )
+        kept, rows, columns, sharers = config.integers("kept", "rows", "columns", "sharers")
         blocking, (x_width, y_width) = self.blocking(shape, config), self._widths(shape)
         runs, block = rows * (columns // 4), kept * blocking.filter_items
         copies: float = _copies(blocking.x_lines, blocking.x_line // x_width)

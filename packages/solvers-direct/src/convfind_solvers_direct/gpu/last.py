@@ -18,7 +18,7 @@ from convfind.solver.config import Config
 from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Constraint, SearchSpace
 from convfind.types import Algorithm
-from convfind_solvers_direct.gpu.conv import PLAIN_FLOAT32
+from convfind_solvers_direct.gpu.conv import PLAIN_FLOAT32, TILE_FITS
 from convfind_solvers_direct.gpu.last_tile import (
     ACROSS,
     COLUMNS,
@@ -117,16 +117,8 @@ class GpuLast(TunableVariant):
         """Shapes of tiles, teams and parts."""
         shape, most = window(problem), target.max_work_group
         stages = STAGES if copies_past_registers(target) else ONE_STAGE
-        return SearchSpace(
-            (ROWS, COLUMNS, ACROSS, DOWN, TEAMS, DEPTH, stages, PARTS),
-            (
-                Constraint(
-                    "tile",
-                    lambda config: fits(shape, config, most),
-                    "it has to fit work-group, registers and local memory",
-                ),
-            ),
-        )
+        tile = Constraint("tile", lambda config: fits(shape, config, most), TILE_FITS)
+        return SearchSpace((ROWS, COLUMNS, ACROSS, DOWN, TEAMS, DEPTH, stages, PARTS), (tile,))
 
     def recipe(
         self, problem: ConvProblem, target: Target, config: Config, limit: int | None
@@ -138,7 +130,7 @@ class GpuLast(TunableVariant):
         epilogue = Epilogue.of(problem)
         macros = {
             **{name: value for name, value in shape.macros.items() if "CHANNELS" not in name},
-            **{name.upper(): value for name, value in config.items() if name != "parts"},
+            **config.without("parts").defines,
             "ROLLED": is_rolled(shape, config),
             "LEAD": -before[1] % 4,
             "X_WIDTH": copied_at_a_time(shape),

@@ -48,14 +48,12 @@ def is_rolled(shape: Window, config: Config) -> bool:
 
 def items_of(config: Config) -> int:
     """Work-items of a work-group."""
-    return math.prod(config.integer(name) for name in ("across", "down", "teams"))
+    return math.prod(config.integers("across", "down", "teams"))
 
 
 def groups_of(shape: Window, config: Config) -> int:
     """Work-groups of a part."""
-    rows, columns, across, down = (
-        config.integer(name) for name in ("rows", "columns", "across", "down")
-    )
+    rows, columns, across, down = config.integers("rows", "columns", "across", "down")
     return shape.images * -(-shape.out[0] // (down * rows)) * -(-shape.out[1] // (across * columns))
 
 
@@ -64,8 +62,8 @@ def fits(shape: Window, config: Config, most_items: int) -> bool:
 
     The arithmetic is that of kernels/gpu_last.cl.
     """
-    rows, columns, across, down, teams, depth = (
-        config.integer(name) for name in ("rows", "columns", "across", "down", "teams", "depth")
+    rows, columns, across, down, teams, depth = config.integers(
+        "rows", "columns", "across", "down", "teams", "depth"
     )
     items, sums = across * down * teams, _sums(shape, config)
     if not FEWEST_ITEMS <= items <= min(most_items, MOST_ITEMS) or sums > _MOST_SUMS:

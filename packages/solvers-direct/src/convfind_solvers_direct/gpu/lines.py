@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import Grid
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
-from convfind_solvers_direct.gpu.conv import PLAIN_FLOAT32, GpuDirect, most_weights
+from convfind_solvers_direct.gpu.conv import (
+    PLAIN_FLOAT32,
+    OneLaunch,
+    Work,
+    most_weights,
+    size_constraint,
+)
 from convfind_solvers_direct.gpu.wide import copies_past_registers, zeros_before
-from convfind_solvers_direct.programs import GPU
 from convfind_solvers_direct.window import Window, window
 
 #: Floats of local memory that devices with 48 KiB have room for.
@@ -37,7 +39,7 @@ UNROLL = Parameter("unroll", (1, 2), "rows of a batch whose steps are one code")
 GUARDED = Parameter("guarded", (0, 1), "1: rows that bands share are added where they count only")
 
 
-class LinesConv(GpuDirect):
+class LinesConv(OneLaunch):
     """Forward and backward-data.
 
     The columns of all planes, in fours, are one line, of which a work-group has a piece, whatever
@@ -47,6 +49,7 @@ class LinesConv(GpuDirect):
     channels_last = False
     domain = PLAIN_FLOAT32
     prefix = "direct-gpu-lines"
+    _file = "gpu_lines"
     version = 1
     arithmetic_share = 0.47
 
@@ -69,54 +72,30 @@ class LinesConv(GpuDirect):
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Bands, work-groups and what is on its way to them."""
         bands = _bands(window(problem))
-        return SearchSpace(
-            (ROWS, ITEMS, BATCH, STAGES, UNROLL, GUARDED),
-            (
-                Constraint(
-                    "size",
-                    lambda config: config.integer("items") <= target.max_work_group,
-                    f"at most {target.max_work_group} items",
-                ),
-                Constraint("ring", lambda config: _ring(config) <= MOST_FLOATS, "it has to fit"),
-                Constraint(
-                    "bands",
-                    lambda config: (
-                        config["rows"] in bands
-                        or (config["rows"] == _WHOLE and not config["guarded"])
-                    ),
-                    "bands are lower than the result, and only they share rows",
-                ),
+        ring = Constraint("ring", lambda config: _ring(config) <= MOST_FLOATS, "it has to fit")
+        lower = Constraint(
+            "bands",
+            lambda config: (
+                config["rows"] in bands or (config["rows"] == _WHOLE and not config["guarded"])
             ),
+            "bands are lower than the result, and only they share rows",
+        )
+        return SearchSpace(
+            (ROWS, ITEMS, BATCH, STAGES, UNROLL, GUARDED), (size_constraint(target), ring, lower)
         )
 
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
-        """One launch, no workspace."""
-        shape = window(problem)
+    def _work(self, problem: ConvProblem, shape: Window, target: Target, config: Config) -> Work:
         items, rows = config.integer("items"), min(config.integer("rows"), shape.out[0])
         above, before = zeros_before(shape)
         bands = -(-shape.out[0] // rows)
-        epilogue = Epilogue.of(problem)
         macros = {
-            **shape.macros,
+            **config.without("rows").defines,
             "BEFORE": before,
-            "ITEMS": items,
-            "BATCH": config.integer("batch"),
-            "STAGES": config.integer("stages"),
-            "UNROLL": config.integer("unroll"),
-            "GUARDED": config.integer("guarded"),
             "ASYNC": copies_past_registers(target),
         }
-        program = GPU.program("gpu_lines", macros, epilogue.defines)
         planes, fours = shape.images * shape.groups, shape.size[1] // 4
-        launch = Grid(program, "direct_gpu_lines", -(-planes * fours // items) * bands, items)(
-            *(shape.source, Memory.W, shape.result),
-            *epilogue.arguments,
-            *(planes, shape.groups, shape.size[0], shape.out[0], fours, above),
-            *(bands, rows),
-        )
-        return Recipe(self.solver_id, (launch,), config=config)
+        numbers = (planes, shape.groups, shape.size[0], shape.out[0], fours, above, bands, rows)
+        return Work(macros, numbers, -(-planes * fours // items) * bands, items)
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
         if not (answer := judge_rows(shape, target)):

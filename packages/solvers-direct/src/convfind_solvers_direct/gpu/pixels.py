@@ -10,8 +10,7 @@ from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.defines import DefineValue
-from convfind.solver.recipe import ScalarArg, i32
+from convfind.solver.recipe import ScalarArg
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import DataType
 from convfind_solvers_direct.gpu.conv import (
@@ -111,22 +110,19 @@ class PixelsConv(GpuConv):
             is_strided and problem.dtype is not DataType.FLOAT32
         )
 
-    def _macros(self, shape: Window, config: Config) -> dict[str, DefineValue]:
-        return {"COLUMNS": config.integer("columns"), "LANES": config.integer("lanes")}
-
     def _launch(
         self, shape: Window, config: Config
-    ) -> tuple[tuple[ScalarArg, ...], tuple[int, ...]]:
+    ) -> tuple[tuple[ScalarArg | int, ...], int | tuple[int, ...]]:
         rows, columns = config.integer("rows"), config.integer("columns")
         units = shape.groups * shape.filters // config.integer("lanes")
         items = units * -(-(shape.out[1] + shape.shift[1]) // columns)
-        arguments = map(i32, (shape.groups, *shape.size, *shape.out, *shape.padding, *shape.shift))
+        numbers = (shape.groups, *shape.size, *shape.out, *shape.padding, *shape.shift)
         groups = (
             -(-items // config.integer("items")),
             -(-(shape.out[0] + shape.shift[0]) // rows),
             shape.images,
         )
-        return tuple(arguments), groups
+        return numbers, groups
 
     def _parameters(self, shape: Window) -> tuple[Parameter, ...]:
         return (

@@ -10,7 +10,7 @@ from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.defines import DefineValue
-from convfind.solver.recipe import ScalarArg, i32, i64
+from convfind.solver.recipe import ScalarArg, i64
 from convfind.solver.search_space import Constraint, Parameter
 from convfind_solvers_direct.gpu.conv import (
     MOST_WEIGHTS,
@@ -62,32 +62,23 @@ class PlanesConv(GpuConv):
             return Rejected(Reason.FILTER_SIZE, "what a result takes does not fit local memory")
         return APPLICABLE
 
-    def _macros(self, shape: Window, config: Config) -> dict[str, DefineValue]:
+    def _macros(self, shape: Window) -> dict[str, DefineValue]:
         slots, tap_step, slot_step = slots_of(shape)
-        return {
-            "RESULTS": config.integer("results"),
-            "TILE_FLOATS": config.integer("tile_floats"),
-            "SLOTS": slots,
-            "TAP_STEP": tap_step,
-            "SLOT_STEP": slot_step,
-        }
+        return {"SLOTS": slots, "TAP_STEP": tap_step, "SLOT_STEP": slot_step}
 
     def _launch(
         self, shape: Window, config: Config
-    ) -> tuple[tuple[ScalarArg, ...], tuple[int, ...]]:
+    ) -> tuple[tuple[ScalarArg | int, ...], int | tuple[int, ...]]:
         tile = planes_tile(shape, config)
         assert tile is not None
         sets = shape.images * shape.groups
         strips = tile.band // config.integer("rows")
-        arguments = (
-            i64(sets),
-            i32(shape.groups),
-            *map(i32, (*shape.size, *shape.out, *shape.padding, shape.shift[0])),
-            *map(i32, (tile.sets, tile.bands, tile.band, tile.tiles, tile.tile, tile.tile_source)),
-            i32(reciprocal(strips)),
-            i32(reciprocal(tile.tile)),
+        numbers = (
+            *(i64(sets), shape.groups, *shape.size, *shape.out, *shape.padding, shape.shift[0]),
+            *(tile.sets, tile.bands, tile.band, tile.tiles, tile.tile, tile.tile_source),
+            *(reciprocal(strips), reciprocal(tile.tile)),
         )
-        return arguments, (-(-sets // tile.sets) * tile.bands * tile.tiles,)
+        return numbers, -(-sets // tile.sets) * tile.bands * tile.tiles
 
     def _parameters(self, shape: Window) -> tuple[Parameter, ...]:
         results = tuple(range(1, shape.filters + 1))

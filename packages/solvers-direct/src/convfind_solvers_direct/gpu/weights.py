@@ -24,6 +24,7 @@ from convfind_solvers_direct.gpu.conv import (
     ROWS,
     GpuDirect,
     most_weights,
+    size_constraint,
 )
 from convfind_solvers_direct.gpu.sum import is_split, sum_of_parts
 from convfind_solvers_direct.programs import GPU
@@ -77,15 +78,9 @@ class GpuWeights(GpuDirect):
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Places that an item takes at a time, work-groups, parts."""
         shape = window(problem)
-        size = Constraint(
-            "size",
-            lambda config: config.integer("items") <= target.max_work_group,
-            f"at most {target.max_work_group} items",
-        )
         parts = Parameter("parts", _PARTS, "parts of the sum")
-        return SearchSpace(
-            (ROWS, ITEMS, parts, *self._parameters(shape)), (size, *self._constraints(shape))
-        )
+        constraints = (size_constraint(target), *self._constraints(shape))
+        return SearchSpace((ROWS, ITEMS, parts, *self._parameters(shape)), constraints)
 
     def recipe(
         self, problem: ConvProblem, target: Target, config: Config, limit: int | None
@@ -100,7 +95,7 @@ class GpuWeights(GpuDirect):
             "DTYPE": problem.dtype.upper(),
             **shape.macros,
             "SPLIT": has_parts,
-            **{name.upper(): value for name, value in config.items() if name != "parts"},
+            **config.without("parts").defines,
             **self._macros(shape, config, target),
             **({"STEPPED": True} if self._is_stepped(problem) else {}),
         }

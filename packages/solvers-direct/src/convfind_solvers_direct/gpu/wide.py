@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import Grid
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind_solvers_direct.gpu.conv import (
     MOST_WEIGHTS,
     PLAIN_FLOAT32,
-    GpuDirect,
+    TILE_FITS,
+    OneLaunch,
+    Work,
     most_weights,
 )
 from convfind_solvers_direct.gpu.planes_tile import reciprocal
-from convfind_solvers_direct.programs import GPU
 from convfind_solvers_direct.window import Window, window
 
 #: Floats of local memory that devices with 48 KiB have room for.
@@ -110,12 +109,13 @@ def _stages(shape: Window, config: Config) -> int:
     return min(config.integer("chain") * shape.channels, 2)
 
 
-class WideConv(GpuDirect):
+class WideConv(OneLaunch):
     """Forward and backward-data."""
 
     channels_last = False
     domain = PLAIN_FLOAT32
     prefix = "direct-gpu-wide"
+    _file = "gpu_wide"
     version = 3
     arithmetic_share = 0.45
 
@@ -140,21 +140,14 @@ class WideConv(GpuDirect):
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Rows of an item, and work-groups."""
-        shape = window(problem)
+        legal = partial(self._is_legal, window(problem), target)
         return SearchSpace(
-            (ROWS, WIDE_ITEMS, RESULTS, CHAIN),
-            (
-                Constraint(
-                    "tile",
-                    lambda config: self._is_legal(shape, target, config),
-                    "it has to fit work-group, registers and local memory",
-                ),
-            ),
+            (ROWS, WIDE_ITEMS, RESULTS, CHAIN), (Constraint("tile", legal, TILE_FITS),)
         )
 
     @staticmethod
     def _is_legal(shape: Window, target: Target, config: Config) -> bool:
-        rows, items, results = (config.integer(name) for name in ("rows", "items", "results"))
+        rows, items, results = config.integers("rows", "items", "results")
         return (
             shape.filters % results == 0
             and 4 * rows * results <= _MOST_SUMS
@@ -163,20 +156,12 @@ class WideConv(GpuDirect):
             and _fits(shape, config)
         )
 
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
-        """One launch, no workspace."""
-        shape = window(problem)
+    def _work(self, problem: ConvProblem, shape: Window, target: Target, config: Config) -> Work:
         tile = wide_tile(shape, config)
         assert tile is not None
-        items, chain = config.integer("items"), config.integer("chain")
-        epilogue = Epilogue.of(problem)
+        items, chain = config.integers("items", "chain")
         macros = {
-            **shape.macros,
-            "ROWS": config.integer("rows"),
-            "ITEMS": items,
-            "RESULTS": config.integer("results"),
+            **config.without("chain").defines,
             "COPIES": tile.copies if tile.copies <= 8 else -(-tile.copies // 4) * 4,
             "LEAD": tile.lead,
             "STAGES": _stages(shape, config),
@@ -184,18 +169,13 @@ class WideConv(GpuDirect):
             "ASYNC": copies_past_registers(target),
             "TILE_FLOATS": -(-tile.floats // 512) * 512,
         }
-        program = GPU.program("gpu_wide", macros, epilogue.defines)
         runs, chains = -(-shape.groups // tile.run), -(-shape.images // chain)
-        dividers = (shape.size[1] // 4, tile.rows)
-        launch = Grid(program, "direct_gpu_wide", tile.bands * runs * chains, items)(
-            *(shape.source, Memory.W, shape.result),
-            *epilogue.arguments,
+        numbers = (
             *(shape.images, shape.groups, *shape.size, *shape.out, tile.above),
-            *(4 * tile.before, 4 * tile.pitch, tile.run, chain, tile.bands),
-            tile.strips,
-            *(reciprocal(divider) for divider in dividers),
+            *(4 * tile.before, 4 * tile.pitch, tile.run, chain, tile.bands, tile.strips),
+            *map(reciprocal, (shape.size[1] // 4, tile.rows)),
         )
-        return Recipe(self.solver_id, (launch,), config=config)
+        return Work(macros, numbers, tile.bands * runs * chains, items)
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
         most = most_weights(target)

@@ -13,19 +13,15 @@ import math
 from dataclasses import replace
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import Grid
 from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import AccuracyClass
-from convfind_solvers_direct.gpu.conv import PLAIN_FLOAT32, GpuDirect
+from convfind_solvers_direct.gpu.conv import PLAIN_FLOAT32, OneLaunch, Work
 from convfind_solvers_direct.gpu.wide import zeros_before
-from convfind_solvers_direct.programs import GPU
 from convfind_solvers_direct.window import Window, window
 
 _OLDEST = 80  # mma.sync with TF32, cp.async
@@ -55,12 +51,13 @@ STAGES = Parameter("stages", (4, 6, 8, 12), "rows in local memory or on their wa
 BANDS = Parameter("bands", (1, 2, 3, 4, 6, 8), "parts of an image's rows, side by side")
 
 
-class GroupsConv(GpuDirect):
+class GroupsConv(OneLaunch):
     """Forward and backward-data."""
 
     channels_last = True
     domain = replace(PLAIN_FLOAT32, features=frozenset({"nv-ptx"}))
     prefix = "direct-nvidia-groups"
+    _file = "nvidia_groups"
     version = 2
     backends = ("opencl", "cuda")
 
@@ -116,31 +113,15 @@ class GroupsConv(GpuDirect):
         cuts = [int(bands) for bands in BANDS.values if int(bands) <= shape.out[0]]
         return config.replace(bands=min(cuts, key=seconds))
 
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
-        """One launch, no workspace."""
-        shape = window(problem)
-        strips, band = _strips_of(shape, config), _band(shape, config)
-        epilogue = Epilogue.of(problem)
-        macros = {
-            **shape.macros,
-            "OCTETS": config.integer("octets"),
-            "BLOCKS": config.integer("blocks"),
-            "STAGES": config.integer("stages"),
-            "COPIES": config.integer("copies"),
-            "PRODUCTS": _products(problem),
-        }
-        program = GPU.program("nvidia_groups", macros, epilogue.defines)
+    def _work(self, problem: ConvProblem, shape: Window, target: Target, config: Config) -> Work:
+        macros = {**config.without("bands").defines, "PRODUCTS": _products(problem)}
+        strips, band = _strips_of(shape, config), -(-shape.out[0] // config.integer("bands"))
         bands = -(-shape.out[0] // band)
-        groups = _work_groups(shape, config) * bands
-        launch = Grid(program, "direct_nvidia_groups", groups, _items(config))(
-            *(shape.source, Memory.W, shape.result),
-            *epilogue.arguments,
+        numbers = (
             *(shape.groups * shape.channels, *shape.size, *shape.out),
             *(*zeros_before(shape), strips, -(-shape.out[1] // strips), bands, band),
         )
-        return Recipe(self.solver_id, (launch,), config=config)
+        return Work(macros, numbers, _work_groups(shape, config) * bands, _items(config))
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
         if target.compute_capability < _OLDEST:
@@ -190,11 +171,6 @@ def _strips(shape: Window, blocks: int, copies: int) -> int:
 
 def _strips_of(shape: Window, config: Config) -> int:
     return _strips(shape, config.integer("blocks"), config.integer("copies"))
-
-
-def _band(shape: Window, config: Config) -> int:
-    """Rows of a work-group."""
-    return -(-shape.out[0] // config.integer("bands"))
 
 
 def _work_groups(shape: Window, config: Config) -> int:

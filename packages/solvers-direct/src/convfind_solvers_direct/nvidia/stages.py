@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import Grid
 from convfind.kit.register_limit import UNIT_REGISTERS, register_limit
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
-from convfind_solvers_direct.gpu.conv import PLAIN_FLOAT32, GpuDirect
+from convfind_solvers_direct.gpu.conv import PLAIN_FLOAT32, OneLaunch, Work
 from convfind_solvers_direct.gpu.wide import zeros_before
-from convfind_solvers_direct.programs import GPU
 from convfind_solvers_direct.window import Window, window
 
 _OLDEST = 90  # bulk copies
@@ -54,7 +51,7 @@ LEAVE = Parameter("leave", (0, 1), "1: results leave by bulk copies, too")
 STAGGER = Parameter("stagger", (0, 800, 1600, 2400), "cycles between starts on a unit")
 
 
-class StagesConv(GpuDirect):
+class StagesConv(OneLaunch):
     """Forward and backward-data.
 
     A stage is some planes of one channel, of neighbouring images. Work-groups have stages one
@@ -65,6 +62,7 @@ class StagesConv(GpuDirect):
     channels_last = False
     domain = replace(PLAIN_FLOAT32, features=frozenset({"nv-ptx"}))
     prefix = "direct-nvidia-stages"
+    _file = "nvidia_stages"
     version = 2
     arithmetic_share = 0.52
     is_dynamic = False
@@ -93,29 +91,15 @@ class StagesConv(GpuDirect):
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """The planes of a work-group at a time, and the work-groups of a unit."""
-        shape = window(problem)
-        return SearchSpace(
-            (PLANES, ROWS, BUFFERS, TEAMS, LEAVE, STAGGER),
-            (
-                Constraint(
-                    "fits",
-                    lambda config: _fits(shape, target, config),
-                    "work-groups have to fit a unit's items, registers and local memory",
-                ),
-            ),
-        )
+        fits = partial(_fits, window(problem), target)
+        why = "work-groups have to fit a unit's items, registers and local memory"
+        parameters = (PLANES, ROWS, BUFFERS, TEAMS, LEAVE, STAGGER)
+        return SearchSpace(parameters, (Constraint("fits", fits, why),))
 
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
-        """One launch, no workspace."""
-        shape = window(problem)
+    def _work(self, problem: ConvProblem, shape: Window, target: Target, config: Config) -> Work:
         above, before = zeros_before(shape)
-        names = ("planes", "rows", "buffers", "leave")
-        epilogue = Epilogue.of(problem)
         macros = {
-            **shape.macros,
-            **{name.upper(): config.integer(name) for name in names},
+            **config.without("teams", "stagger").defines,
             "BEFORE": before,
             "ABOVE": above,
             "HEIGHT": shape.size[0],
@@ -127,19 +111,15 @@ class StagesConv(GpuDirect):
         registers = _registers(shape, config)
         if problem.beta != 0 and not config.integer("teams"):
             registers += _OLD_REGISTERS
-        program = GPU.program(
-            "nvidia_stages", macros, epilogue.defines, options=register_limit(target, registers)
-        )
         units, stages = max(target.compute_units, 1), _stages(shape, config)
         teams = min(config.integer("teams") * units or stages, stages)
         places = _resident(shape, config, registers) * units
-        launch = Grid(program, "direct_nvidia_stages", teams, _items(shape, config))(
-            *(shape.source, Memory.W, shape.result),
-            *epilogue.arguments,
+        numbers = (
             *(shape.images, shape.groups, stages // shape.groups, teams),
             *(units, places, config.integer("stagger")),
         )
-        return Recipe(self.solver_id, (launch,), config=config)
+        options = register_limit(target, registers)
+        return Work(macros, numbers, teams, _items(shape, config), options)
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
         if target.compute_capability < _OLDEST:
