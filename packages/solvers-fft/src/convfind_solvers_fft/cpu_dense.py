@@ -81,8 +81,7 @@ class CpuDenseSolver(ProductsSolver):
             *(Memory.W, Memory.PACKED),
             *(shape.filters, shape.channels, *shape.window),
             i64(sizes.packed_point),
-            *map(i64, shape.weight_steps),
-            shape.flipped,
+            *shape.weight_arguments,
         )
 
     def _product(self, program: Program, sizes: DenseSizes, sums_at: int) -> Launch:

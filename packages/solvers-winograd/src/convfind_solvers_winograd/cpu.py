@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import replace
 from math import prod
 
 from convfind.device.target import Target
 from convfind.kit.pixel_pitch import has_only_pitch, result_pitch
-from convfind.kit.plane_geometry import Axes
+from convfind.kit.plane_geometry import Axes, PlaneGeometry
+from convfind.kit.sizes import round_up
 from convfind.kit.throughput import cpu_index
 from convfind.kit.variant import TunableVariant
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
 from convfind.solver.applicability import Applicability, Rejected
+from convfind.solver.config import Config
 from convfind.solver.defines import DefineValue
 from convfind.solver.domain import CPUS
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import ScalarArg, i32
+from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_winograd.applicability import (
     MOST_DILATION,
@@ -33,7 +37,7 @@ from convfind_solvers_winograd.programs import CPU
 
 VECTOR = 16
 #: Private memory of a work-item; more than this overruns stacks.
-MOST_PRIVATE = 3 << 20
+_MOST_PRIVATE = 3 << 20
 #: The cost of transforms, in products of a channel and a filter: fits of one core's times.
 TRANSFORM_COST = 12.0
 #: Share of the arithmetic peak that products reach.
@@ -77,8 +81,7 @@ class CpuSolver(TunableVariant):
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take filters of the transform's size and stride."""
-        answer = judge(problem, self.direction, self.transform, self.axes)
-        if not answer:
+        if not (answer := judge(problem, self.direction, self.transform, self.axes)):
             return answer
         if self.transform.spread is Spread.DATA and not all(pad % 2 for pad in problem.padding):
             return Rejected(Reason.PADDING, "data gradients of stride 2 are for odd padding")
@@ -97,6 +100,23 @@ class CpuSolver(TunableVariant):
         Channels first it has no meaning.
         """
         return i32(result_pitch(problem) or 0)
+
+    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
+        """Blocks that fit the memory of a work-item."""
+        fits = Constraint(
+            "private memory",
+            lambda config: self._private_bytes(problem, target, config) <= _MOST_PRIVATE,
+            f"a work-item has {_MOST_PRIVATE} bytes",
+        )
+        return SearchSpace(self._parameters(target), (fits,))
+
+    @abstractmethod
+    def _parameters(self, target: Target) -> tuple[Parameter, ...]:
+        """Return the sizes of blocks."""
+
+    @abstractmethod
+    def _private_bytes(self, problem: ConvProblem, target: Target, config: Config) -> int:
+        """Return the bytes of a block's data, sums and the like."""
 
     def error_bound(self, problem: ConvProblem) -> float:
         """The growth of errors by the transform."""
@@ -151,3 +171,15 @@ class CpuSolver(TunableVariant):
     def error_reach(self, problem: ConvProblem) -> int:
         """A tile's, whose elements lie as far apart as the taps of the filter."""
         return error_reach(self.transform) * max(problem.dilation)
+
+
+def cut(shape: PlaneGeometry, tiles: int, unit: int, block: int, cores: int) -> tuple[int, int]:
+    """Return tiles, whole units, and filters, whole blocks or a part of one, of a work-item.
+
+    There are enough items for all cores, and few of them are partial.
+    """
+    wanted = 1 if cores == 1 else -(-ITEMS_PER_CORE * cores // shape.groups)
+    if tiles >= wanted * unit:
+        return round_up(-(-tiles // wanted), unit), round_up(shape.filters, block)
+    strips = min(-(-wanted // -(-tiles // unit)), -(-shape.filters // 32))
+    return unit, round_up(-(-shape.filters // strips), 32)

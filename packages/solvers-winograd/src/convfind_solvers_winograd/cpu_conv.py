@@ -8,21 +8,19 @@ from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.launching import Grid
 from convfind.kit.pixel_pitch import without_gaps
-from convfind.kit.plane_geometry import PlaneGeometry
 from convfind.kit.register_tile import TRANSFORMED
 from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
-from convfind.solver.recipe import Memory, Recipe, align, i32, i64
-from convfind.solver.search_space import Constraint, Parameter, SearchSpace
+from convfind.solver.recipe import Memory, Recipe, align, i32
+from convfind.solver.search_space import Parameter
 from convfind.types import DataType, Direction
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.cpu import (
-    ITEMS_PER_CORE,
-    MOST_PRIVATE,
     TRANSFORM_COST,
     VECTOR,
     CpuSolver,
+    cut,
 )
 from convfind_solvers_winograd.geometry import count_tiles, geometry
 
@@ -94,23 +92,13 @@ class CpuConvSolver(CpuSolver):
         packed = self._memory(problem, target, self.default_config(problem, target), 0).packed
         return self.index(problem, target, work, without_gaps(problem).traffic + packed / 2)
 
-    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
-        """Blocks of tiles, channels and filters."""
-        rows, vectors = TRANSFORMED.of(target)
-        return SearchSpace(
-            (
-                Parameter("tiles", tuple(rows * n for n in _TILES), "tiles at a time"),
-                Parameter("channels", (16, 32, 64, 128, 256), "block of the reduction"),
-                Parameter("filters", (32, 64, 128, 256), "block of filters"),
-                Parameter("data_ahead", (0, 1), "data is transformed once, by a launch of its own"),
-            ),
-            (
-                Constraint(
-                    "private memory",
-                    lambda config: self._private_bytes(config, vectors) <= MOST_PRIVATE,
-                    f"a work-item has {MOST_PRIVATE} bytes",
-                ),
-            ),
+    def _parameters(self, target: Target) -> tuple[Parameter, ...]:
+        rows, _ = TRANSFORMED.of(target)
+        return (
+            Parameter("tiles", tuple(rows * n for n in _TILES), "tiles at a time"),
+            Parameter("channels", (16, 32, 64, 128, 256), "block of the reduction"),
+            Parameter("filters", (32, 64, 128, 256), "block of filters"),
+            Parameter("data_ahead", (0, 1), "data is transformed once, by a launch of its own"),
         )
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
@@ -154,8 +142,9 @@ class CpuConvSolver(CpuSolver):
         )
         blocks = -(-shape.channels // block)
         sizes = (*map(i32, (*shape.size, *shape.out, *shape.padding, *shape.dilation)),)
-        weights = (*map(i64, shape.weight_steps), i32(int(shape.flipped)))
-        share, strip = self._cut(shape, tiles, config, target.compute_units)
+        share, strip = unit, config.integer("filters")
+        if not config.integer("data_ahead"):
+            share, strip = cut(shape, tiles, unit, strip, target.compute_units)
         groups = (-(-tiles // share), -(-shape.filters // strip), shape.groups)
         fused = Grid(program, "winograd_cpu_fused", groups)(
             *(
@@ -167,7 +156,7 @@ class CpuConvSolver(CpuSolver):
             *sizes,
             *epilogue.arguments,
             *(share, strip, memory.span),
-            *weights,
+            *shape.weight_arguments,
             self.pitch(problem),
         )
         data = Grid(program, "winograd_cpu_data", (-(-tiles // unit), blocks, shape.groups))(
@@ -179,7 +168,7 @@ class CpuConvSolver(CpuSolver):
         work_groups = (-(-shape.filters // (vectors * VECTOR)), blocks, shape.groups)
         pack = Grid(program, "winograd_cpu_pack", work_groups)(
             *(Memory.W, Memory.PACKED, shape.filters, shape.channels),
-            *weights,
+            *shape.weight_arguments,
         )
         return Recipe(
             self.solver_id,
@@ -193,20 +182,6 @@ class CpuConvSolver(CpuSolver):
     def _run(self, target: Target) -> int:
         """Tiles for which a work-item transforms weights once."""
         return 6 * TRANSFORMED.of(target)[0]
-
-    def _cut(self, shape: PlaneGeometry, tiles: int, config: Config, cores: int) -> tuple[int, int]:
-        """Tiles and filters of a work-item: enough items for all cores, few of them partial."""
-        unit, block = config.integer("tiles"), config.integer("filters")
-        if config.integer("data_ahead"):
-            return unit, block
-        wanted = 1 if cores == 1 else -(-ITEMS_PER_CORE * cores // shape.groups)
-        if tiles >= wanted * unit:
-            share = -(-tiles // wanted)
-            return -(-share // unit) * unit, -(-shape.filters // block) * block
-        runs = -(-tiles // unit)
-        strips = min(-(-wanted // runs), -(-shape.filters // 32))
-        strip = -(-shape.filters // strips)
-        return unit, -(-strip // 32) * 32
 
     def _memory(
         self, problem: ConvProblem, target: Target, config: Config, limit: int | None
@@ -228,9 +203,10 @@ class CpuConvSolver(CpuSolver):
             return with_data
         return _Memory(packed, 0, unit)
 
-    def _private_bytes(self, config: Config, vectors: int) -> int:
-        tiles, channels, filters = (config.integer(n) for n in ("tiles", "channels", "filters"))
+    def _private_bytes(self, problem: ConvProblem, target: Target, config: Config) -> int:
+        tiles, channels, filters = config.integers("tiles", "channels", "filters")
         floats = self.points * tiles * (channels + filters)
         if not self.packs_ahead:
-            floats += self.filter_points * (channels + 1) * vectors * VECTOR
+            panel = TRANSFORMED.of(target)[1] * VECTOR
+            floats += self.filter_points * (channels + 1) * panel
         return floats * 4

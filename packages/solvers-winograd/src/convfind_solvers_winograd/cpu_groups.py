@@ -13,11 +13,11 @@ from convfind.problem.traits import Trait
 from convfind.reasons import Reason
 from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.recipe import Memory, Recipe, i64
-from convfind.solver.search_space import Constraint, Parameter, SearchSpace
+from convfind.solver.recipe import Memory, Recipe
+from convfind.solver.search_space import Parameter
 from convfind.types import Direction
 from convfind_solvers_winograd.cook_toom import Transform
-from convfind_solvers_winograd.cpu import ITEMS_PER_CORE, MOST_PRIVATE, CpuSolver
+from convfind_solvers_winograd.cpu import ITEMS_PER_CORE, CpuSolver
 from convfind_solvers_winograd.geometry import count_tiles, geometry
 
 #: Channels of a vector.
@@ -50,8 +50,7 @@ class CpuGroupsSolver(CpuSolver):
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take groups of few channels and filters, both multiples of 8."""
-        answer = super().applicability(problem, target)
-        if not answer:
+        if not (answer := super().applicability(problem, target)):
             return answer
         shape = geometry(problem)
         if shape.channels % _LANES or shape.filters % _LANES:
@@ -77,27 +76,14 @@ class CpuGroupsSolver(CpuSolver):
             problem, target, work, without_gaps(problem).traffic + self._packed(shape) / 2
         )
 
-    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
-        """Blocks of tiles."""
-        shape = geometry(problem)
-        return SearchSpace(
-            (Parameter("tiles", _TILES, "tiles at a time"),),
-            (
-                Constraint(
-                    "private memory",
-                    lambda config: (
-                        self._block_bytes(shape, config.integer("tiles")) <= MOST_PRIVATE
-                    ),
-                    f"a work-item has {MOST_PRIVATE} bytes",
-                ),
-            ),
-        )
+    def _parameters(self, target: Target) -> tuple[Parameter, ...]:
+        return (Parameter("tiles", _TILES, "tiles at a time"),)
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """The most tiles that leave room in a level-2 cache, no fewer than a register tile's."""
-        shape = geometry(problem)
-        fitting = [n for n in _TILES if self._block_bytes(shape, n) <= _BLOCK_BYTES]
-        return Config(tiles=max(fitting, default=_TILES[0]))
+        configs = [Config(tiles=n) for n in _TILES]
+        small = (c for c in configs if self._private_bytes(problem, target, c) <= _BLOCK_BYTES)
+        return max(small, key=lambda c: c.integer("tiles"), default=configs[0])
 
     def recipe(
         self, problem: ConvProblem, target: Target, config: Config, limit: int | None
@@ -129,8 +115,7 @@ class CpuGroupsSolver(CpuSolver):
         groups = (shape.filters // _LANES, shape.channels // _LANES, shape.groups)
         pack = Grid(program, "winograd_cpu_groups_pack", groups)(
             *(Memory.W, Memory.PACKED),
-            *map(i64, shape.weight_steps),
-            shape.flipped,
+            *shape.weight_arguments,
         )
         return Recipe(
             self.solver_id,
@@ -146,5 +131,6 @@ class CpuGroupsSolver(CpuSolver):
     def _packed(self, shape: PlaneGeometry) -> int:
         return shape.groups * shape.channels * shape.filters * self.points * 4
 
-    def _block_bytes(self, shape: PlaneGeometry, tiles: int) -> int:
-        return self.points * tiles * (shape.channels + shape.filters) * 4
+    def _private_bytes(self, problem: ConvProblem, target: Target, config: Config) -> int:
+        shape = geometry(problem)
+        return self.points * config.integer("tiles") * (shape.channels + shape.filters) * 4

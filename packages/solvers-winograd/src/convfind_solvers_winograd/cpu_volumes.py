@@ -7,23 +7,21 @@ from dataclasses import dataclass, replace
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.launching import Grid
-from convfind.kit.plane_geometry import PlaneGeometry
 from convfind.kit.register_tile import TRANSFORMED
 from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.recipe import Memory, Recipe, i32, i64
-from convfind.solver.search_space import Constraint, Parameter, SearchSpace
+from convfind.solver.recipe import Memory, Recipe
+from convfind.solver.search_space import Parameter
 from convfind.types import Direction
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.cpu import (
-    ITEMS_PER_CORE,
-    MOST_PRIVATE,
     TRANSFORM_COST,
     VECTOR,
     CpuSolver,
+    cut,
 )
 from convfind_solvers_winograd.geometry import count_tiles, geometry
 
@@ -89,24 +87,13 @@ class CpuVolumeSolver(CpuSolver):
         packed = self._packed(problem, target, config)
         return self.index(problem, target, work, problem.traffic + packed / 2)
 
-    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
-        """Blocks of tiles, planes, channels and filters."""
+    def _parameters(self, target: Target) -> tuple[Parameter, ...]:
         rows, _ = TRANSFORMED.of(target)
-        depth = _depth(problem)
-        return SearchSpace(
-            (
-                Parameter("tiles", tuple(rows * n for n in _TILES), "results of a block"),
-                Parameter("planes", _PLANES, "planes of results of a block"),
-                Parameter("channels", (16, 32, 64, 128), "block of the reduction"),
-                Parameter("filters", (32, 64, 128), "block of filters"),
-            ),
-            (
-                Constraint(
-                    "private memory",
-                    lambda config: self._private_bytes(config, depth, rows) <= MOST_PRIVATE,
-                    f"a work-item has {MOST_PRIVATE} bytes",
-                ),
-            ),
+        return (
+            Parameter("tiles", tuple(rows * n for n in _TILES), "results of a block"),
+            Parameter("planes", _PLANES, "planes of results of a block"),
+            Parameter("channels", (16, 32, 64, 128), "block of the reduction"),
+            Parameter("filters", (32, 64, 128), "block of filters"),
         )
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
@@ -122,8 +109,8 @@ class CpuVolumeSolver(CpuSolver):
             )
             for n in _TILES
         ]
-        fitting = [c for c in configs if self._private_bytes(c, depth, rows) <= _BLOCK_BYTES]
-        return max(fitting or configs[:1], key=lambda config: config.integer("tiles"))
+        small = (c for c in configs if self._private_bytes(problem, target, c) <= _BLOCK_BYTES)
+        return max(small, key=lambda config: config.integer("tiles"), default=configs[0])
 
     def recipe(
         self, problem: ConvProblem, target: Target, config: Config, limit: int | None
@@ -146,8 +133,7 @@ class CpuVolumeSolver(CpuSolver):
         )
         in_plane = count_tiles(replace(shape, images=1), self.tile(problem))
         blocks = shape.images * -(-depth.out // planes) * -(-in_plane // across)
-        share, strip = _cut(shape, blocks, config, target.compute_units)
-        weights = (*map(i64, shape.weight_steps), i32(int(shape.flipped)))
+        share, strip = cut(shape, blocks, 1, config.integer("filters"), target.compute_units)
         groups = (-(-blocks // share), -(-shape.filters // strip), shape.groups)
         fused = Grid(program, "winograd_cpu_volumes", groups)(
             *(shape.source, Memory.PACKED, shape.result),
@@ -163,7 +149,7 @@ class CpuVolumeSolver(CpuSolver):
         pack = Grid(program, "winograd_cpu_pack_volumes", work_groups)(
             *(Memory.W, Memory.PACKED),
             *(shape.filters, shape.channels, depth.taps),
-            *weights,
+            *shape.weight_arguments,
         )
         return Recipe(
             self.solver_id,
@@ -179,8 +165,9 @@ class CpuVolumeSolver(CpuSolver):
         places = -(-shape.channels // block) * (block + 1) * _depth(problem).taps
         return shape.groups * filters * places * self.filter_points * 4
 
-    def _private_bytes(self, config: Config, depth: _Depth, rows: int) -> int:
-        floats = _slots(config, depth, rows) * config.integer("channels")
+    def _private_bytes(self, problem: ConvProblem, target: Target, config: Config) -> int:
+        rows, _ = TRANSFORMED.of(target)
+        floats = _slots(config, _depth(problem), rows) * config.integer("channels")
         floats += _results(config, rows) * config.integer("filters")
         return self.points * floats * 4
 
@@ -209,12 +196,3 @@ def _results(config: Config, rows: int) -> int:
 def _slots(config: Config, depth: _Depth, rows: int) -> int:
     """Return the tiles of data that a block has room for."""
     return _across(config) * (config.integer("planes") + depth.more) + rows
-
-
-def _cut(shape: PlaneGeometry, blocks: int, config: Config, cores: int) -> tuple[int, int]:
-    """Return blocks and filters of a work-item: enough items for all cores."""
-    wanted = 1 if cores == 1 else -(-ITEMS_PER_CORE * cores // shape.groups)
-    if blocks >= wanted:
-        return -(-blocks // wanted), round_up(shape.filters, config.integer("filters"))
-    strips = min(-(-wanted // blocks), -(-shape.filters // 32))
-    return 1, round_up(-(-shape.filters // strips), 32)

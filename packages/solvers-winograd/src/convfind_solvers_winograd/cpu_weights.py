@@ -13,11 +13,10 @@ from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind.solver.recipe import Memory, Recipe, i64
-from convfind.solver.search_space import Constraint, Parameter, SearchSpace
+from convfind.solver.search_space import Parameter
 from convfind.types import Direction
 from convfind_solvers_winograd.cpu import (
     ITEMS_PER_CORE,
-    MOST_PRIVATE,
     TRANSFORM_COST,
     VECTOR,
     CpuSolver,
@@ -59,21 +58,11 @@ class CpuWeightsSolver(CpuSolver):
         anew += filters * -(-shape.channels // config.integer("channels"))
         return self.index(problem, target, work + TRANSFORM_COST * anew, problem.traffic)
 
-    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
-        """Blocks of tiles, channels and filters."""
-        return SearchSpace(
-            (
-                Parameter("tiles", (16, 24, 32, 48, 64), "tiles at a time"),
-                Parameter("channels", (32, 64, 128), "block of channels"),
-                Parameter("filters", (32, 64, 128), "block of filters"),
-            ),
-            (
-                Constraint(
-                    "private memory",
-                    lambda config: self._private_bytes(config) <= MOST_PRIVATE,
-                    f"a work-item has {MOST_PRIVATE} bytes",
-                ),
-            ),
+    def _parameters(self, target: Target) -> tuple[Parameter, ...]:
+        return (
+            Parameter("tiles", (16, 24, 32, 48, 64), "tiles at a time"),
+            Parameter("channels", (32, 64, 128), "block of channels"),
+            Parameter("filters", (32, 64, 128), "block of filters"),
         )
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
@@ -127,7 +116,7 @@ class CpuWeightsSolver(CpuSolver):
     def _cut(self, problem: ConvProblem, target: Target, config: Config, limit: int | None) -> _Cut:
         """Parts enough for all cores, of whole blocks of tiles, that fit into the workspace."""
         shape = geometry(problem)
-        unit, filters, channels = (config.integer(n) for n in ("tiles", "filters", "channels"))
+        unit, filters, channels = config.integers("tiles", "filters", "channels")
         items = shape.groups * -(-shape.filters // filters) * -(-shape.channels // channels)
         tiles = count_tiles(shape, self.tile(problem))
         cores = target.compute_units
@@ -136,8 +125,8 @@ class CpuWeightsSolver(CpuSolver):
         share = -(-tiles // (parts * unit)) * unit
         return _Cut(filters, channels, -(-tiles // share), share)
 
-    def _private_bytes(self, config: Config) -> int:
-        tiles, channels, filters = (config.integer(n) for n in ("tiles", "channels", "filters"))
+    def _private_bytes(self, problem: ConvProblem, target: Target, config: Config) -> int:
+        tiles, channels, filters = config.integers("tiles", "channels", "filters")
         floats = tiles * (channels + filters) + channels * filters
         return self.points * floats * 4
 

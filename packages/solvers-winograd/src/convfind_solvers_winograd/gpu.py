@@ -63,8 +63,7 @@ class GpuSolver(Variant):
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take filters of the transform's size, on devices that have room for a tile."""
-        answer = judge(problem, self.direction, self.transform, self.axes)
-        if not answer:
+        if not (answer := judge(problem, self.direction, self.transform, self.axes)):
             return answer
         if target.max_work_group < max(_GROUP, 32 * self.transform.n):
             return Rejected(Reason.WORK_GROUP, f"needs {32 * self.transform.n} work-items")
@@ -110,6 +109,10 @@ class OneLaunchSolver(GpuSolver):
     """One that transforms data and results, of the whole batch, inside of one launch."""
 
     filter_order = FilterOrder.PLAIN
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Bytes of transformed weights."""
+        return self._sizes(problem).packed_bytes
 
     def _sizes(self, problem: ConvProblem) -> ConvSizes:
         shape = geometry(problem)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.gpu_tile import ConfigTile
 from convfind.kit.launching import Grid
 from convfind.kit.sizes import round_up
 from convfind.kit.variant import TunableVariant
@@ -15,7 +16,7 @@ from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Memory, Recipe
-from convfind.solver.search_space import Constraint, Parameter, SearchSpace
+from convfind.solver.search_space import Constraint, SearchSpace
 from convfind.types import DataType, Direction
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.gpu import OneLaunchSolver, index
@@ -28,7 +29,7 @@ _ITEMS_OF_MANY_REGISTERS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class FusedTile:
+class FusedTile(ConfigTile):
     """The tile of a work-group and how its items share it: macros of gpu_fused.h."""
 
     tiles: int
@@ -37,16 +38,6 @@ class FusedTile:
     block_tiles: int
     block_filters: int
     item_points: int
-
-    @classmethod
-    def of(cls, config: Config) -> FusedTile:
-        """Read a config."""
-        return cls(*(config.integer(field.name) for field in fields(cls)))
-
-    @property
-    def values(self) -> dict[str, int]:
-        """The parameters by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def threads(self, transform: Transform) -> int:
         """Items of a work-group."""
@@ -114,8 +105,7 @@ class FusedSolver(OneLaunchSolver, TunableVariant):
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what the others take, where a tile fits."""
-        answer = super().applicability(problem, target)
-        if not answer:
+        if not (answer := super().applicability(problem, target)):
             return answer
         if any(tile.fits(self.transform, target) for tile in self._tiles):
             return APPLICABLE
@@ -135,28 +125,16 @@ class FusedSolver(OneLaunchSolver, TunableVariant):
         seconds = rounds * flops / _RATES[self.transform.n]
         return index(problem, target, seconds, sizes.packed_bytes, 2)
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of transformed weights."""
-        return self._sizes(problem).packed_bytes
-
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Tiles that fit."""
         tiles = self._tiles
-        parameters = tuple(
-            Parameter(name, tuple(sorted({tile.values[name] for tile in tiles})), meaning)
-            for name, meaning in _MEANINGS.items()
+        fits = Constraint(
+            "device",
+            lambda c: FusedTile.of(c).fits(self.transform, target),
+            "the device can run it",
         )
-        return SearchSpace(
-            parameters,
-            (
-                Constraint("tile", lambda c: FusedTile.of(c) in tiles, "tiles fill registers"),
-                Constraint(
-                    "device",
-                    lambda c: FusedTile.of(c).fits(self.transform, target),
-                    "the device can run it",
-                ),
-            ),
-        )
+        known = Constraint("tile", lambda c: FusedTile.of(c) in tiles, "tiles fill registers")
+        return SearchSpace(FusedTile.parameters(tiles, _MEANINGS), (known, fits))
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """The first tile that fits."""
@@ -176,9 +154,7 @@ class FusedSolver(OneLaunchSolver, TunableVariant):
         )(
             *(shape.source, Memory.PACKED, shape.result),
             *epilogue.arguments,
-            *(shape.images, shape.groups, shape.channels, shape.filters),
-            *(*shape.size, *shape.out, *shape.padding),
-            *(*sizes.tiles_of_image, sizes.channels, sizes.filters),
+            *(*sizes.numbers, sizes.channels, sizes.filters),
         )
         return Recipe(
             self.solver_id,

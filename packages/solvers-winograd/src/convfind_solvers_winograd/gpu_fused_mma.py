@@ -43,8 +43,7 @@ class FusedMmaSolver(OneLaunchSolver, PlainVariant):
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what the others take, where the kernel's tile fits: on sm_90 and later."""
-        answer = super().applicability(problem, target)
-        if not answer:
+        if not (answer := super().applicability(problem, target)):
             return answer
         if target.compute_capability < 90:
             return Rejected(Reason.ARCHITECTURE, "is for sm_90 and later")
@@ -62,10 +61,6 @@ class FusedMmaSolver(OneLaunchSolver, PlainVariant):
         seconds = rounds * (steps * _STEP_SECONDS + _OTHER_SECONDS)
         return index(problem, target, seconds, sizes.packed_bytes, 2)
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of transformed weights."""
-        return self._sizes(problem).packed_bytes
-
     def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch for the weights, and one for all the rest."""
         sizes = self._sizes(problem)
@@ -80,9 +75,7 @@ class FusedMmaSolver(OneLaunchSolver, PlainVariant):
         fused = Grid(program, "winograd_gpu_fused", groups, _THREADS)(
             *(shape.source, Memory.PACKED, shape.result),
             *epilogue.arguments,
-            *(shape.images, shape.groups, shape.channels, shape.filters),
-            *(*shape.size, *shape.out, *shape.padding),
-            *(*sizes.tiles_of_image, sizes.packed_channels, sizes.packed_filters),
+            *(*sizes.numbers, sizes.packed_channels, sizes.packed_filters),
         )
         transforms = self._transforms(FILTERS_IN_FRAGMENTS=1)
         return Recipe(

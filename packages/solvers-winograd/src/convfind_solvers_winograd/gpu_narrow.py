@@ -41,8 +41,7 @@ class NarrowSolver(OneLaunchSolver, PlainVariant):
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what the others take, with few channels on one side."""
-        answer = super().applicability(problem, target)
-        if not answer:
+        if not (answer := super().applicability(problem, target)):
             return answer
         shape = geometry(problem)
         if min(shape.channels, shape.filters) > MOST:

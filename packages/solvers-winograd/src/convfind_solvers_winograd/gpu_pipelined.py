@@ -82,8 +82,7 @@ class PipelinedSolver(OneLaunchSolver, PlainVariant):
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what the others take, where rings fit the cache: on sm_80 and later."""
-        answer = super().applicability(problem, target)
-        if not answer:
+        if not (answer := super().applicability(problem, target)):
             return answer
         if target.compute_capability < 80:
             return Rejected(Reason.ARCHITECTURE, "is for sm_80 and later")
@@ -124,9 +123,7 @@ class PipelinedSolver(OneLaunchSolver, PlainVariant):
         launch = Grid(program, "winograd_gpu_pipelined", pipeline.tickets, _THREADS)(
             *(shape.source, Memory.PACKED, shape.result),
             *(data, sums, counters, *epilogue.arguments),
-            *(shape.images, shape.groups, shape.channels, shape.filters),
-            *(*shape.size, *shape.out, *shape.padding, *sizes.tiles_of_image),
-            *(pipeline.ahead, pipeline.slots),
+            *(*sizes.numbers, pipeline.ahead, pipeline.slots),
         )
         zeros = Fill(Memory.WORKSPACE, counters.offset, pipeline.region_bytes[2])
         return Recipe(

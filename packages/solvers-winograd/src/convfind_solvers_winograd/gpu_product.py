@@ -11,7 +11,7 @@ from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.defines import DefineValue
 from convfind.solver.recipe import BufferArg, Launch, ScalarArg, i64
-from convfind.solver.search_space import Constraint, Parameter
+from convfind.solver.search_space import Constraint
 from convfind_solvers_winograd.applicability import multiplies_in_tf32
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.programs import GPU
@@ -81,16 +81,16 @@ RATES = {
     Tile(128, 128, 32, 32, 8, 3): TileRate(1090, 1090, 1, 62),
 }
 SMALLEST = Tile(32, 32, 16, 8, 8)
-PARAMETERS = tuple(
-    Parameter(name, tuple(sorted({tile.values[name] for tile in RATES})), meaning)
-    for name, meaning in (
-        ("tile_m", "rows of a work-group"),
-        ("tile_n", "columns of a work-group"),
-        ("tile_k", "depth of the tiles in local memory"),
-        ("threads_m", "work-items along the rows"),
-        ("threads_n", "work-items along the columns"),
-        ("mma", "NVIDIA's 1: tensor cores, 2: Hopper's matrix units, 3: filters held"),
-    )
+PARAMETERS = Tile.parameters(
+    RATES,
+    {
+        "tile_m": "rows of a work-group",
+        "tile_n": "columns of a work-group",
+        "tile_k": "depth of the tiles in local memory",
+        "threads_m": "work-items along the rows",
+        "threads_n": "work-items along the columns",
+        "mma": "NVIDIA's 1: tensor cores, 2: Hopper's matrix units, 3: filters held",
+    },
 )
 
 
@@ -141,10 +141,8 @@ class Product:
 
     def seconds(self, tile: Tile, parts: int, units: int) -> float:
         """Expected time: whole rounds of work-groups at full speed, then what is left."""
-        rate = RATES[tile]
         depth = round_up(self.depth, SPLIT_UNIT) if tile.splits else self.depth
-        flops = 2 * (depth / parts + rate.around) * tile.tile_m * tile.tile_n
-        return flops * rate.busy(self.count(tile) * parts, units) * 1e-9
+        return RATES[tile].seconds(tile, depth / parts, self.count(tile) * parts, units)
 
     def best(
         self, target: Target, parts: tuple[int, ...] = (1,), part_seconds: float = 0.0

@@ -58,6 +58,15 @@ class ConvSizes:
         return height, width
 
     @property
+    def numbers(self) -> tuple[int, ...]:
+        """The arguments that kernels for the whole of it have first, behind the epilogue's."""
+        shape = self.shape
+        return (
+            *(shape.images, shape.groups, shape.channels, shape.filters),
+            *(*shape.size, *shape.out, *shape.padding, *self.tiles_of_image),
+        )
+
+    @property
     def tiles(self) -> int:
         """Tiles of all images."""
         return self.images * prod(self.tiles_of_image)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from convfind.solver import Solver
 from convfind.types import DataType, Direction
 from convfind_solvers_winograd.algorithms import (
@@ -40,23 +42,23 @@ def solvers() -> list[Solver]:
 
 #: The domain of F(2, 3): the smallest of transforms leaves float16's precision.
 _FLOATS = (DataType.FLOAT32, DataType.FLOAT16)
-#: Transforms on CPUs, the axes of their filters, and whether weights are transformed ahead.
+_LAYOUTS = (False, True)  # channels last
+_WITH_WEIGHTS = (Direction.FORWARD, Direction.BACKWARD_DATA)
+#: Transforms on CPUs, the axes of their filters, directions, and whether weights are transformed
+#: ahead; with stride 2 directions have transforms of their own.
 _CPU_VARIANTS = (
-    (F4X3, 2, (True, False)),
-    (F6X3, 2, (True,)),
-    (F2X3, 2, (False,)),  # wins on images of few tiles
-    (F4X5, 2, (True, False)),
-    (F4X7, 1, (True,)),
-    (F4X5, 1, (True,)),
-    (F6X3, 1, (True,)),
-    (F4X3, 1, (True,)),
-)
-#: The same of stride 2, where directions have transforms of their own.
-_CPU_STRIDED_VARIANTS = (
-    (F4X3_S2, Direction.FORWARD, (True, False)),
-    (F2X3_S2, Direction.FORWARD, (True,)),
-    (F8X3_UP2, Direction.BACKWARD_DATA, (True, False)),
-    (F4X3_UP2, Direction.BACKWARD_DATA, (True,)),
+    (F4X3, 2, _WITH_WEIGHTS, (True, False)),
+    (F6X3, 2, _WITH_WEIGHTS, (True,)),
+    (F2X3, 2, _WITH_WEIGHTS, (False,)),  # wins on images of few tiles
+    (F4X5, 2, _WITH_WEIGHTS, (True, False)),
+    (F4X7, 1, _WITH_WEIGHTS, (True,)),
+    (F4X5, 1, _WITH_WEIGHTS, (True,)),
+    (F6X3, 1, _WITH_WEIGHTS, (True,)),
+    (F4X3, 1, _WITH_WEIGHTS, (True,)),
+    (F4X3_S2, 2, (Direction.FORWARD,), (True, False)),
+    (F2X3_S2, 2, (Direction.FORWARD,), (True,)),
+    (F8X3_UP2, 2, (Direction.BACKWARD_DATA,), (True, False)),
+    (F4X3_UP2, 2, (Direction.BACKWARD_DATA,), (True,)),
 )
 #: For the gradients of the weights: transform, axes, layouts (those with stride 2 lose in NCHW).
 _CPU_WEIGHTS_VARIANTS = (
@@ -67,76 +69,62 @@ _CPU_WEIGHTS_VARIANTS = (
     (F3X4, 1, (False, True)),
     (F3X2_D2, 2, (True,)),
 )
-#: Transform of a weight gradient; layouts. Channels first larger tiles take long to transform.
+#: Solver of a weight gradient, transform, and whether channels come last: channels first larger
+#: tiles take long to transform.
 _GPU_WEIGHTS_VARIANTS = (
-    (F3X4, (False, True)),
-    (F3X5, (True,)),
-    (F3X6, (True,)),
-    (F5X4, (False, True)),
+    (WeightsSolver, F3X4, False),
+    (ShortWeightsSolver, F3X4, True),
+    (ShortWeightsSolver, F3X5, True),
+    (ShortWeightsSolver, F3X6, True),
+    (WeightsSolver, F5X4, False),
+    (WeightsSolver, F5X4, True),
 )
 
 
 def cpu_solvers() -> list[Solver]:
     """Return those for CPUs."""
-    convolutions: list[Solver] = [
-        CpuConvSolver(
-            *(transform, direction),
-            channels_last=last,
-            packs_ahead=ahead,
-            axes=axes,
-            dtypes=_FLOATS if transform is F2X3 else (DataType.FLOAT32,),
-        )
-        for transform, axes, ways in _CPU_VARIANTS
-        for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
-        for last in (False, True)
-        for ahead in ways
-    ]
-    convolutions += [
-        CpuConvSolver(transform, direction, channels_last=last, packs_ahead=ahead)
-        for transform, direction, ways in _CPU_STRIDED_VARIANTS
-        for last in (False, True)
-        for ahead in ways
-    ]
-    convolutions += [
-        CpuGroupsSolver(F4X3, direction)
-        for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
-    ]
-    convolutions += [
-        CpuVolumeSolver(F4X3, direction, channels_last=last)
-        for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
-        for last in (False, True)
-    ]
-    return convolutions + [
-        CpuWeightsSolver(transform, channels_last=last, axes=axes)
-        for transform, axes, layouts in _CPU_WEIGHTS_VARIANTS
-        for last in layouts
+    return [
+        *(
+            CpuConvSolver(
+                *(transform, direction),
+                channels_last=last,
+                packs_ahead=ahead,
+                axes=axes,
+                dtypes=_FLOATS if transform is F2X3 else (DataType.FLOAT32,),
+            )
+            for transform, axes, directions, ways in _CPU_VARIANTS
+            for direction, last, ahead in product(directions, _LAYOUTS, ways)
+        ),
+        *(CpuGroupsSolver(F4X3, direction) for direction in _WITH_WEIGHTS),
+        *(
+            CpuVolumeSolver(F4X3, direction, channels_last=last)
+            for direction, last in product(_WITH_WEIGHTS, _LAYOUTS)
+        ),
+        *(
+            CpuWeightsSolver(transform, channels_last=last, axes=axes)
+            for transform, axes, layouts in _CPU_WEIGHTS_VARIANTS
+            for last in layouts
+        ),
     ]
 
 
 def gpu_solvers() -> list[Solver]:
     """Return those for GPUs."""
-    convolutions: list[Solver] = [
-        ConvSolver(transform, direction, channels_last=last, axes=axes)
-        for transform, axes in ((F4X3, 2), (F6X3, 2), (F4X5, 2), (F4X7, 1))
-        for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
-        for last in (False, True)
+    return [
+        *(
+            ConvSolver(transform, direction, channels_last=last, axes=axes)
+            for transform, axes in ((F4X3, 2), (F6X3, 2), (F4X5, 2), (F4X7, 1))
+            for direction, last in product(_WITH_WEIGHTS, _LAYOUTS)
+        ),
+        *(kind(transform, channels_last=last) for kind, transform, last in _GPU_WEIGHTS_VARIANTS),
+        *(
+            solver(F4X3, direction)
+            for solver in (FusedMmaSolver, NarrowSolver, PipelinedSolver)
+            for direction in _WITH_WEIGHTS
+        ),
+        *(
+            FusedSolver(transform, direction, channels_last=last, dtypes=dtypes)
+            for transform, dtypes in ((F4X3, (DataType.FLOAT32,)), (F2X3, _FLOATS))
+            for direction, last in product(_WITH_WEIGHTS, _LAYOUTS)
+        ),
     ]
-    fused: list[Solver] = [
-        FusedSolver(transform, direction, channels_last=last, dtypes=dtypes)
-        for transform, dtypes in ((F4X3, (DataType.FLOAT32,)), (F2X3, _FLOATS))
-        for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
-        for last in (False, True)
-    ]
-    weights = [
-        (ShortWeightsSolver if last and transform.m == F3X4.m else WeightsSolver)(
-            transform, channels_last=last
-        )
-        for transform, layouts in _GPU_WEIGHTS_VARIANTS
-        for last in layouts
-    ]
-    special = [
-        solver(F4X3, direction)
-        for solver in (FusedMmaSolver, NarrowSolver, PipelinedSolver)
-        for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
-    ]
-    return [*convolutions, *weights, *special, *fused]

@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Self
 
 from convfind.device.target import Target
 from convfind.kit.sizes import ceil_div
 from convfind.solver.config import Config
+from convfind.solver.search_space import Parameter
 
 
 @dataclass(frozen=True, slots=True)
-class GpuTile:
+class ConfigTile:
+    """Whole numbers of a config as a value, whose fields have the names of tuning parameters."""
+
+    @classmethod
+    def of(cls, config: Config) -> Self:
+        """Read a config; what it does not mention has its default."""
+        return cls(**{f.name: config.integer(f.name) for f in fields(cls) if f.name in config})
+
+    @property
+    def values(self) -> dict[str, int]:
+        """The parameters by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def parameters(
+        cls, tiles: Iterable[ConfigTile], meanings: Mapping[str, str]
+    ) -> tuple[Parameter, ...]:
+        """Return the parameters by their meanings, each with the values that tiles have of it."""
+        found = [tile.values for tile in tiles]
+        return tuple(
+            Parameter(name, tuple(sorted({values[name] for values in found})), meaning)
+            for name, meaning in meanings.items()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTile(ConfigTile):
     """Results of a work-group and how its items share them, by the names of tuning parameters.
 
     A kernel's own tile adds what it has beside these, with defaults.
@@ -29,16 +57,6 @@ class GpuTile:
     tile_k: int
     threads_m: int
     threads_n: int
-
-    @classmethod
-    def of(cls, config: Config) -> Self:
-        """Read a config; what it does not mention has its default."""
-        return cls(**{f.name: config.integer(f.name) for f in fields(cls) if f.name in config})
-
-    @property
-    def values(self) -> dict[str, int]:
-        """The parameters by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     def threads(self) -> int:
@@ -70,6 +88,14 @@ class TileRate:
     single: int
     resident: int
     around: int = 0
+
+    def seconds(self, tile: GpuTile, steps: float, groups: int, units: int) -> float:
+        """Return the time of so many work-groups: of whole rounds, then of what is left.
+
+        ``steps`` is the length of the sum of each.
+        """
+        operations = 2 * (steps + self.around) * tile.tile_m * tile.tile_n
+        return operations * self.busy(groups, units) * 1e-9
 
     def busy(self, groups: int, units: int) -> float:
         """Return the time of the busiest unit, in ns for each operation of a work-group.

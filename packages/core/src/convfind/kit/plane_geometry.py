@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from convfind.problem import ConvProblem
-from convfind.solver.recipe import Memory
+from convfind.solver.recipe import Memory, ScalarArg, i32, i64
 from convfind.types import Direction
 
 Axes = tuple[int, int]
@@ -49,6 +49,11 @@ class PlaneGeometry:
     padding: Axes
     weight_steps: tuple[int, int, int, int]
     flipped: bool
+
+    @property
+    def weight_arguments(self) -> tuple[ScalarArg, ...]:
+        """The steps of the weights, and whether the window is turned round, for a kernel."""
+        return (*map(i64, self.weight_steps), i32(int(self.flipped)))
 
 
 @lru_cache(maxsize=64)

@@ -31,8 +31,7 @@ class ChannelsLastFlatForward(ChannelsLast):
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what is one row of pixels without neighbours."""
-        answer = super().applicability(problem, target)
-        if not answer:
+        if not (answer := super().applicability(problem, target)):
             return answer
         shape = self._geometry(problem)
         if shape.groups > 1:

@@ -45,8 +45,7 @@ class CpuRows(CpuProduct):
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what the other solvers take, if the pixels of a tile fit into the strip."""
-        answer = super().applicability(problem, target)
-        if not answer:
+        if not (answer := super().applicability(problem, target)):
             return answer
         taps = math.prod(problem.filter)
         if taps > _MOST_TAPS:

@@ -38,8 +38,7 @@ class ChannelsLastPointwiseBackwardWeights(CpuSolver):
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take whole vectors of channels."""
-        answer = super().applicability(problem, target)
-        if not answer:
+        if not (answer := super().applicability(problem, target)):
             return answer
         filters, channels = problem.w_shape[:2]
         if channels % VECTOR or filters % _FILTERS:

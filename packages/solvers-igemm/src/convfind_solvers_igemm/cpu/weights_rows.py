@@ -38,8 +38,7 @@ class ChannelsFirstRowsBackwardWeights(CpuSolver):
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what the other solvers take, if what a row reads fits into the strips."""
-        answer = super().applicability(problem, target)
-        if not answer:
+        if not (answer := super().applicability(problem, target)):
             return answer
         taps = math.prod(problem.filter)
         if taps > _MOST_TAPS:
