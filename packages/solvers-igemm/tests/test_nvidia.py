@@ -285,8 +285,8 @@ def test_lines_share_nothing_but_places_outside(direction: Direction) -> None:
         shape = geometry_of(problem)
         assert can_share_rows(problem, shape)
         more, pitch = (window - 1) * dilation, line_size(shape)
-        first = padding - more if shape.by_phases else -padding
-        count, size = shape.result_size[2], shape.source_size[2]
+        first = padding - more if shape.is_gradient else -padding
+        count, size = shape.out[2], shape.size[2]
         assert count <= pitch <= count + more
         for place in range(pitch, count + more):  # rows of the next line
             assert not 0 <= first + place < size

@@ -39,21 +39,34 @@ class ConfigTile:
 
 
 @dataclass(frozen=True, slots=True)
-class GpuTile(ConfigTile):
+class ProductTile(ConfigTile):
+    """Results of a work-group.
+
+    Attributes:
+        tile_m: rows of a work-group.
+        tile_n: columns of a work-group.
+    """
+
+    tile_m: int
+    tile_n: int
+
+    def count(self, rows: int, columns: int) -> int:
+        """Return the work-groups of a product."""
+        return ceil_div(rows, self.tile_m) * ceil_div(columns, self.tile_n)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTile(ProductTile):
     """Results of a work-group and how its items share them, by the names of tuning parameters.
 
     A kernel's own tile adds what it has beside these, with defaults.
 
     Attributes:
-        tile_m: rows of a work-group.
-        tile_n: columns of a work-group.
         tile_k: depth of the tiles in local memory.
         threads_m: work-items along the rows.
         threads_n: work-items along the columns.
     """
 
-    tile_m: int
-    tile_n: int
     tile_k: int
     threads_m: int
     threads_n: int
@@ -67,10 +80,6 @@ class GpuTile(ConfigTile):
     def block(self) -> tuple[int, int]:
         """Rows and columns of an item."""
         return self.tile_m // self.threads_m, self.tile_n // self.threads_n
-
-    def count(self, rows: int, columns: int) -> int:
-        """Return the work-groups of a product."""
-        return ceil_div(rows, self.tile_m) * ceil_div(columns, self.tile_n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +98,7 @@ class TileRate:
     resident: int
     around: int = 0
 
-    def seconds(self, tile: GpuTile, steps: float, groups: int, units: int) -> float:
+    def seconds(self, tile: ProductTile, steps: float, groups: int, units: int) -> float:
         """Return the time of so many work-groups: of whole rounds, then of what is left.
 
         ``steps`` is the length of the sum of each.

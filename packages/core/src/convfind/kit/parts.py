@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from convfind.kit.sizes import ceil_div
+from convfind.problem import ConvProblem
 
 
 def parts_within(limit: int | None, wanted: int, nbytes: int) -> int:
@@ -17,6 +18,21 @@ def even_parts(count: int, most: int) -> tuple[int, int]:
     """Divide so many pieces of work evenly: return the parts, at most so many, and their length."""
     length = ceil_div(count, most)
     return ceil_div(count, length), length
+
+
+def parts_in_rounds(work_groups: int, places: int, most: int) -> list[int]:
+    """Return the numbers of parts, up to most, that fill all places one to three times, and 1."""
+    return [1, *(n for rounds in (1, 2, 3) if 1 < (n := rounds * places // work_groups) <= most)]
+
+
+def part_bytes(problem: ConvProblem) -> int:
+    """Return the bytes of a part of a result: as many float32 numbers as it has elements."""
+    return 4 * problem.elements(problem.direction.writes)
+
+
+def bytes_of_parts(problem: ConvProblem, parts: int) -> int:
+    """Return the bytes of the parts of a result; none of one part, which is the result."""
+    return parts * part_bytes(problem) if parts > 1 else 0
 
 
 def even_length(count: int, most: int) -> int:

@@ -7,7 +7,7 @@ import math
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.launching import Grid
-from convfind.kit.parts import even_parts, parts_within
+from convfind.kit.parts import bytes_of_parts, even_parts, part_bytes, parts_within
 from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.kit.variant import TunableVariant
 from convfind.problem import ConvProblem
@@ -105,7 +105,7 @@ class GpuLast(TunableVariant):
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the parts; none of one part."""
         parts, _ = _parts(problem, self.default_config(problem, target), limit)
-        return 4 * parts * _results(problem) if parts > 1 else 0
+        return bytes_of_parts(problem, parts)
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """Return the usual tile."""
@@ -149,7 +149,7 @@ class GpuLast(TunableVariant):
         if parts == 1:
             return Recipe(self.solver_id, (launch,), config=config)
         adding = sum_of_parts(problem, target, parts, sharers=1 if parts < _SHARED_PARTS else 2)
-        workspace = 4 * parts * _results(problem)
+        workspace = bytes_of_parts(problem, parts)
         return Recipe(self.solver_id, (launch, adding), workspace=workspace, config=config)
 
 
@@ -160,9 +160,5 @@ def _usual_tile(shape: Window, target: Target) -> Config | None:
 
 def _parts(problem: ConvProblem, config: Config, limit: int | None) -> tuple[int, int]:
     """Return the parts, as many as the limit leaves room for, and the channels of one."""
-    parts = parts_within(limit, config.integer("parts"), 4 * _results(problem))
+    parts = parts_within(limit, config.integer("parts"), part_bytes(problem))
     return even_parts(window(problem).channels, parts)
-
-
-def _results(problem: ConvProblem) -> int:
-    return problem.elements(problem.direction.writes)

@@ -15,7 +15,7 @@ from convfind.problem import ConvProblem
 from convfind.solver.defines import Defines, make_defines
 from convfind.solver.recipe import Argument, Memory, Recipe
 from convfind_solvers_igemm.blocking import Product, cut, packed_at_once
-from convfind_solvers_igemm.cpu.geometry import Geometry, geometry
+from convfind_solvers_igemm.cpu.geometry import CpuGeometry, geometry
 from convfind_solvers_igemm.cpu.solver import CACHED_FLOATS, VECTOR, CpuSolver
 from convfind_solvers_igemm.programs import CPU
 
@@ -68,7 +68,7 @@ class CpuProduct(CpuSolver):
         operations += self._costs.weight * problem.elements("w")
         return cpu_index(problem, target, operations, launches=1 + self.packs_ahead)
 
-    def _share(self, shape: Geometry, target: Target) -> float:
+    def _share(self, shape: CpuGeometry, target: Target) -> float:
         """The share of the peak that products reach."""
         positions, filters = (4, VECTOR) if self.channels_last else (VECTOR, 4)
         return _BEST_SHARE * fill(shape.positions, positions) * fill(shape.filters, filters)
@@ -113,12 +113,12 @@ class CpuProduct(CpuSolver):
         """Arguments behind those that all kernels have."""
         return ()
 
-    def _packed_bytes(self, shape: Geometry, target: Target) -> int:
+    def _packed_bytes(self, shape: CpuGeometry, target: Target) -> int:
         width = self._panel_width(target)
         panels = shape.groups * -(-shape.filters // width) * self._products
         return panels * width * shape.reduction * 4
 
-    def _geometry(self, problem: ConvProblem) -> Geometry:
+    def _geometry(self, problem: ConvProblem) -> CpuGeometry:
         """The convolution that the kernels see."""
         return geometry(problem)
 
@@ -127,7 +127,7 @@ class CpuProduct(CpuSolver):
     def _kernel(self) -> str:
         """Name of the kernel file; the kernel's own starts with igemm."""
 
-    def _defines(self, shape: Geometry, target: Target) -> Defines:
+    def _defines(self, shape: CpuGeometry, target: Target) -> Defines:
         """The program's macros."""
         rows, vectors = PRODUCT.of(target)
         return make_defines(
@@ -138,7 +138,7 @@ class CpuProduct(CpuSolver):
             PACKED=self.packs_ahead,
         )
 
-    def _product(self, shape: Geometry, target: Target) -> Product:
+    def _product(self, shape: CpuGeometry, target: Target) -> Product:
         """The product that is cut into work-items."""
         positions, filters = self._units(target)
         return Product(
@@ -150,11 +150,11 @@ class CpuProduct(CpuSolver):
             max(1, self._cached // self._depth(shape) // filters) * filters,
         )
 
-    def _depth(self, shape: Geometry) -> int:
+    def _depth(self, shape: CpuGeometry) -> int:
         """Products that are summed at a time."""
         return 256
 
-    def _joined(self, shape: Geometry) -> int:
+    def _joined(self, shape: CpuGeometry) -> int:
         """Phases that a work-item computes together."""
         return 1
 
@@ -179,11 +179,11 @@ class ChannelsFirst(CpuProduct):
     _costs = FIRST_COSTS
     _cached = 2**20
 
-    def _depth(self, shape: Geometry) -> int:
+    def _depth(self, shape: CpuGeometry) -> int:
         # Long sums read and write results less often.
         return 1024 if shape.taps > 1 or shape.channels > 512 else 512
 
-    def _joined(self, shape: Geometry) -> int:
+    def _joined(self, shape: CpuGeometry) -> int:
         joins = shape.stride[2] == 2 and shape.out[2] > 1 and shape.taps <= self._depth(shape)
         return 2 if shape.is_gradient and joins else 1
 
@@ -202,12 +202,12 @@ class ChannelsLast(CpuProduct):
     _kernel = "cpu_nhwc"
     _costs = _LAST_COSTS
 
-    def _depth(self, shape: Geometry) -> int:
+    def _depth(self, shape: CpuGeometry) -> int:
         # A sum of one block never goes to memory and back; longer ones stay near in short blocks.
         short = super()._depth(shape)
         return 2 * short if short < shape.reduction <= 2 * short else short
 
-    def _joined(self, shape: Geometry) -> int:
+    def _joined(self, shape: CpuGeometry) -> int:
         return shape.phases if _fills(shape) else 1
 
     def _panel_width(self, target: Target) -> int:
@@ -225,7 +225,7 @@ class ChannelsLastInline(ChannelsLast):
     form = "inline"
 
 
-def _fills(shape: Geometry) -> bool:
+def _fills(shape: CpuGeometry) -> bool:
     """Whether each result that nothing reaches lies right behind one that a single tap reaches."""
     reached = tuple(-(-size // step) for size, step in zip(shape.out, shape.stride, strict=True))
     return (

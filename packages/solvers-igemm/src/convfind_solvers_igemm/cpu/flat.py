@@ -13,7 +13,7 @@ from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.recipe import Argument, i32
 from convfind.types import Direction
 from convfind_solvers_igemm.cpu.conv import ChannelsLast, Costs
-from convfind_solvers_igemm.cpu.geometry import Geometry
+from convfind_solvers_igemm.cpu.geometry import CpuGeometry
 
 #: The level-1 cache holds a block of a panel beside the positions of a tile.
 _DEPTH = 384
@@ -56,5 +56,5 @@ class ChannelsLastFlatForward(ChannelsLast):
         assert pitch is not None
         return (i32(pitch),)
 
-    def _depth(self, shape: Geometry) -> int:
+    def _depth(self, shape: CpuGeometry) -> int:
         return _DEPTH

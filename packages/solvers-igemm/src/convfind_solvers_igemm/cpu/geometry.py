@@ -1,55 +1,19 @@
-"""`Geometry`: a convolution as the CPU kernels see it, in three spatial axes."""
+"""`CpuGeometry`: a convolution as the CPU kernels see it."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from convfind.kit.sizes import in_3d
 from convfind.problem import ConvProblem
-from convfind.solver.recipe import Memory, ScalarArg, i32
-from convfind.types import Direction
-
-#: A step beyond this is never taken twice inside a tensor that the kernels take.
-_FARTHEST = 2**30
-Axes = tuple[int, int, int]
+from convfind.solver.recipe import ScalarArg, i32
+from convfind_solvers_igemm.geometry import Geometry
 
 
 @dataclass(frozen=True, slots=True)
-class Geometry:
-    """From ``source`` to ``result``; channels and filters are those of one group.
-
-    A data gradient is stated as it is: stride, dilation and padding are the convolution's, and the
-    kernel takes it apart into phases.
-    """
-
-    is_gradient: bool
-    images: int
-    groups: int
-    channels: int
-    filters: int
-    size: Axes
-    window: Axes
-    out: Axes
-    stride: Axes
-    dilation: Axes
-    padding: Axes
-
-    @property
-    def source(self) -> str:
-        """The tensor that is gathered."""
-        return Memory.Y if self.is_gradient else Memory.X
-
-    @property
-    def result(self) -> str:
-        """The tensor of the places that are computed."""
-        return Memory.X if self.is_gradient else Memory.Y
-
-    @property
-    def taps(self) -> int:
-        """Places of the window."""
-        return math.prod(self.window)
+class CpuGeometry(Geometry):
+    """With the numbers that CPU kernels and their cuts take."""
 
     @property
     def reduction(self) -> int:
@@ -106,47 +70,15 @@ class Geometry:
 
 
 @lru_cache(maxsize=64)
-def geometry(problem: ConvProblem) -> Geometry:
-    """Return the geometry of a problem; that of backward-weights is the forward problem's."""
-    k, c = problem.w_shape[0] // problem.groups, problem.w_shape[1]
-    is_gradient = problem.direction is Direction.BACKWARD_DATA
-    axes = zip(problem.stride, problem.y_shape[2:], strict=True)
-    stride = tuple(min(step, _FARTHEST) if size > 1 else 1 for step, size in axes)
-    axes = zip(problem.dilation, problem.filter, strict=True)
-    dilation = tuple(min(step, _FARTHEST) if taps > 1 else 1 for step, taps in axes)
-    x, y = in_3d(problem.x_shape[2:], 1), in_3d(problem.y_shape[2:], 1)
-    found = Geometry(
-        is_gradient,
-        problem.x_shape[0],
-        problem.groups,
-        *((k, c) if is_gradient else (c, k)),
-        y if is_gradient else x,
-        in_3d(problem.filter, 1),
-        x if is_gradient else y,
-        in_3d(stride, 1),
-        in_3d(dilation, 1),
-        in_3d(problem.padding, 0),
-    )
-    return _collapsed(found, channels_last=problem.x_layout.channels_last)
+def geometry(problem: ConvProblem) -> CpuGeometry:
+    """Return the geometry of a problem; that of backward-weights is the forward problem's.
 
-
-def _collapsed(found: Geometry, *, channels_last: bool) -> Geometry:
-    """Turn a 1x1 convolution of stride 1 into one long row: no indices to compute."""
-    if found.taps > 1 or found.size != found.out or any(found.padding) or max(found.stride) > 1:
+    A 1x1 convolution of stride 1 is one long row: no indices to compute.
+    """
+    found = CpuGeometry.of(problem)
+    if not found.is_pointwise:
         return found
     images, row = found.images, math.prod(found.out)
-    if channels_last:
+    if problem.x_layout.channels_last:
         images, row = 1, images * row
-    return Geometry(
-        found.is_gradient,
-        images,
-        found.groups,
-        found.channels,
-        found.filters,
-        (1, 1, row),
-        (1, 1, 1),
-        (1, 1, row),
-        (1, 1, 1),
-        (1, 1, 1),
-        (0, 0, 0),
-    )
+    return replace(found, images=images, size=(1, 1, row), out=(1, 1, row))

@@ -15,7 +15,7 @@ from convfind.solver.defines import Defines, make_defines
 from convfind.types import Direction
 from convfind_solvers_igemm.blocking import Product
 from convfind_solvers_igemm.cpu.conv import Costs, CpuProduct
-from convfind_solvers_igemm.cpu.geometry import Geometry
+from convfind_solvers_igemm.cpu.geometry import CpuGeometry
 from convfind_solvers_igemm.cpu.solver import CACHED_FLOATS, VECTOR
 
 #: Channels of a block where the window has several taps.
@@ -55,12 +55,12 @@ class CpuRows(CpuProduct):
             return Rejected(Reason.DILATION, f"a tile reads {floats} floats, over {_STRIP_FLOATS}")
         return APPLICABLE
 
-    def _share(self, shape: Geometry, target: Target) -> float:
+    def _share(self, shape: CpuGeometry, target: Target) -> float:
         rows, vectors = BROADCAST.of(target)
         along = -(-shape.out[2] // (shape.stride[2] if shape.is_gradient else 1))
         return _BEST_SHARE * fill(along, rows) * fill(shape.filters, vectors * VECTOR)
 
-    def _defines(self, shape: Geometry, target: Target) -> Defines:
+    def _defines(self, shape: CpuGeometry, target: Target) -> Defines:
         rows, vectors = BROADCAST.of(target)
         joined = self._is_joined(shape)
         return make_defines(
@@ -73,7 +73,7 @@ class CpuRows(CpuProduct):
             **({"PITCH": shape.stride[2] * shape.channels} if joined else {}),
         )
 
-    def _product(self, shape: Geometry, target: Target) -> Product:
+    def _product(self, shape: CpuGeometry, target: Target) -> Product:
         rows, vectors = BROADCAST.of(target)
         unit = vectors * VECTOR
         steps = shape.stride if shape.is_gradient else (1, 1, 1)
@@ -99,14 +99,14 @@ class CpuRows(CpuProduct):
         rows, vectors = BROADCAST.of(target)
         return rows, vectors * VECTOR
 
-    def _geometry(self, problem: ConvProblem) -> Geometry:
+    def _geometry(self, problem: ConvProblem) -> CpuGeometry:
         """The stride along w is a part of the program, even where there is one position."""
         shape = super()._geometry(problem)
         if not self._is_joined(shape):
             return shape
         return replace(shape, stride=(*shape.stride[:2], problem.stride[-1]))
 
-    def _is_joined(self, shape: Geometry) -> bool:
+    def _is_joined(self, shape: CpuGeometry) -> bool:
         """All channels of a line's taps lie side by side."""
         return (
             self.channels_last
@@ -117,7 +117,7 @@ class CpuRows(CpuProduct):
             and shape.dilation[2] == 1
         )
 
-    def _block(self, shape: Geometry, rows: int) -> int:
+    def _block(self, shape: CpuGeometry, rows: int) -> int:
         """Channels that are summed at a time."""
         if self._is_joined(shape):
             return shape.channels

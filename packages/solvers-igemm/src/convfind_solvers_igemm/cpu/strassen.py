@@ -12,7 +12,7 @@ from convfind.reasons import Reason
 from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.defines import Defines, make_defines
 from convfind_solvers_igemm.cpu.conv import FIRST_COSTS, ChannelsFirst, Costs
-from convfind_solvers_igemm.cpu.geometry import Geometry
+from convfind_solvers_igemm.cpu.geometry import CpuGeometry
 
 #: Channels and filters of a group; with fewer, sums cost more than a product.
 _LEAST = 64
@@ -72,10 +72,10 @@ class Strassen(ChannelsFirst):
         """Halves of the image, of the channels and of the filters are added before they meet."""
         return True
 
-    def _share(self, shape: Geometry, target: Target) -> float:
+    def _share(self, shape: CpuGeometry, target: Target) -> float:
         return super()._share(shape, target) / _SHARE_OF_PRODUCTS
 
-    def _geometry(self, problem: ConvProblem) -> Geometry:
+    def _geometry(self, problem: ConvProblem) -> CpuGeometry:
         whole = super()._geometry(problem)
         axis = _halved_axis(whole)
         depth, height, width = (
@@ -88,13 +88,13 @@ class Strassen(ChannelsFirst):
             filters=whole.filters // 2,
         )
 
-    def _depth(self, shape: Geometry) -> int:
+    def _depth(self, shape: CpuGeometry) -> int:
         return 1024 if shape.channels > 512 else 512  # seven such blocks are held
 
-    def _defines(self, shape: Geometry, target: Target) -> Defines:
+    def _defines(self, shape: CpuGeometry, target: Target) -> Defines:
         return make_defines(dict(super()._defines(shape, target)), STRASSEN=True)
 
 
-def _halved_axis(shape: Geometry) -> int:
+def _halved_axis(shape: CpuGeometry) -> int:
     """The first axis that is one."""
     return next((axis for axis in (0, 1) if shape.size[axis] > 1), 2)

@@ -14,7 +14,7 @@ from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Launch, Memory, Recipe
 from convfind.types import Direction
 from convfind_solvers_igemm.blocking import Product, SplitCut, split_cut
-from convfind_solvers_igemm.cpu.geometry import Geometry, geometry
+from convfind_solvers_igemm.cpu.geometry import CpuGeometry, geometry
 from convfind_solvers_igemm.cpu.solver import CACHED_FLOATS, VECTOR, CpuSolver
 from convfind_solvers_igemm.programs import CPU
 
@@ -82,7 +82,7 @@ class CpuBackwardWeights(CpuSolver):
         add_up = sum_of_parts(program, shape, target, plan.pieces.parts, epilogue)
         return Recipe(self.solver_id, (compute, add_up), workspace=plan.workspace)
 
-    def _plan(self, shape: Geometry, target: Target, limit: int | None) -> _Plan:
+    def _plan(self, shape: CpuGeometry, target: Target, limit: int | None) -> _Plan:
         rows, vectors = PRODUCT.of(target)
         product = Product(
             positions=shape.reduction,
@@ -110,7 +110,7 @@ def weights_index(
 
 
 def sum_of_parts(
-    program: Program, shape: Geometry, target: Target, parts: int, epilogue: Epilogue
+    program: Program, shape: CpuGeometry, target: Target, parts: int, epilogue: Epilogue
 ) -> Launch:
     """Return the launch that adds up parts in workspace, with the epilogue of the weights."""
     filters = shape.groups * shape.filters

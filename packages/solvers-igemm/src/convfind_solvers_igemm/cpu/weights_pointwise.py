@@ -5,7 +5,7 @@ from __future__ import annotations
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.launching import Grid
-from convfind.kit.parts import even_parts, parts_within
+from convfind.kit.parts import even_parts, part_bytes, parts_within
 from convfind.kit.register_tile import PRODUCT
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
@@ -53,7 +53,7 @@ class ChannelsLastPointwiseBackwardWeights(CpuSolver):
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the sums: one w for each part of the positions."""
         parts, _ = _parts(problem, target, limit)
-        return parts * _part_bytes(problem)
+        return parts * part_bytes(problem)
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """Products and memory."""
@@ -78,7 +78,7 @@ class ChannelsLastPointwiseBackwardWeights(CpuSolver):
         )
         epilogue = Epilogue.of(problem)
         add_up = sum_of_parts(program, geometry(problem), target, parts, epilogue)
-        workspace = parts * _part_bytes(problem)
+        workspace = parts * part_bytes(problem)
         return Recipe(self.solver_id, (compute, add_up), workspace=workspace)
 
 
@@ -86,9 +86,5 @@ def _parts(problem: ConvProblem, target: Target, limit: int | None) -> tuple[int
     """Return how many parts there are, and the positions of each."""
     most = 1 if target.compute_units == 1 else _ITEMS_PER_CORE * target.compute_units
     blocks = -(-geometry(problem).positions // _DEPTH)
-    parts, length = even_parts(blocks, parts_within(limit, most, _part_bytes(problem)))
+    parts, length = even_parts(blocks, parts_within(limit, most, part_bytes(problem)))
     return parts, length * _DEPTH
-
-
-def _part_bytes(problem: ConvProblem) -> int:
-    return 4 * problem.w_shape[0] * problem.w_shape[1]

@@ -15,7 +15,7 @@ from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.recipe import Memory, Recipe
 from convfind.types import Direction
 from convfind_solvers_igemm.blocking import Product, SplitCut, split_cut
-from convfind_solvers_igemm.cpu.geometry import Geometry, geometry
+from convfind_solvers_igemm.cpu.geometry import CpuGeometry, geometry
 from convfind_solvers_igemm.cpu.solver import CACHED_FLOATS, VECTOR, CpuSolver
 from convfind_solvers_igemm.cpu.weights import weights_index
 from convfind_solvers_igemm.programs import CPU
@@ -109,7 +109,7 @@ class ChannelsFirstRowsBackwardWeights(CpuSolver):
         workspace = cut.parts * _part_bytes(shape, target)
         return Recipe(self.solver_id, tuple(steps), workspace=workspace)
 
-    def _cut(self, shape: Geometry, target: Target, limit: int | None) -> SplitCut:
+    def _cut(self, shape: CpuGeometry, target: Target, limit: int | None) -> SplitCut:
         """Cut filters, channels and rows of y, or pieces of rows, into work-items."""
         rows, vectors = PRODUCT.of(target)
         product = Product(
@@ -126,7 +126,7 @@ class ChannelsFirstRowsBackwardWeights(CpuSolver):
         return split_cut(product, lines, max(1, _DEPTH // length), target.compute_units, most)
 
 
-def _part_bytes(shape: Geometry, target: Target) -> int:
+def _part_bytes(shape: CpuGeometry, target: Target) -> int:
     """The sums of whole tiles."""
     rows, vectors = PRODUCT.of(target)
     filters = -(-shape.filters // rows) * rows

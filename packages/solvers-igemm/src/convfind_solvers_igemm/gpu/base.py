@@ -8,7 +8,7 @@ from typing import ClassVar
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue, channel_of_place
 from convfind.kit.launching import Grid
-from convfind.kit.parts import parts_within
+from convfind.kit.parts import bytes_of_parts, part_bytes, parts_within
 from convfind.kit.register_limit import ALL_REGISTERS, register_limit
 from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.kit.variant import TunableVariant
@@ -26,6 +26,7 @@ from convfind.solver.search_space import Constraint, SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_igemm.gpu.geometry import GpuGeometry, gpu_geometry, without_patches
 from convfind_solvers_igemm.gpu.tiles import (
+    ALL_RATES,
     CONSTRAINTS,
     MATRIX_PARAMETER,
     PARAMETERS,
@@ -36,7 +37,6 @@ from convfind_solvers_igemm.gpu.tiles import (
     local_memory,
     parts_filling,
     parts_parameter,
-    seconds,
     uses_matrices,
 )
 from convfind_solvers_igemm.programs import GPU
@@ -88,7 +88,7 @@ class GpuSolver(TunableVariant):
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the parts of split sums; none where the tiles fill the device."""
         config = self.default_config(problem, target)
-        return _parts_bytes(problem, _parts(problem, config, limit))
+        return bytes_of_parts(problem, _parts(problem, config, limit))
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Tiles that fit registers, local memory, work-group size and the kernel's reads."""
@@ -157,7 +157,7 @@ class GpuSolver(TunableVariant):
         return Recipe(
             self.solver_id,
             tuple(launches),
-            workspace=_parts_bytes(problem, parts),
+            workspace=bytes_of_parts(problem, parts),
             config=config,
         )
 
@@ -246,7 +246,8 @@ class GpuSolver(TunableVariant):
             count, efficiency = self._count(shape, tile), self._efficiency(shape, tile)
             most = self._most_parts(shape, tile, target)
             for parts in parts_filling(tile, count, most, units):
-                needed = seconds(tile, count * parts, steps / parts, units) / efficiency
+                rate = ALL_RATES[tile]
+                needed = rate.seconds(tile, steps / parts, count * parts, units) / efficiency
                 if parts > 1:
                     moved = (2 * parts + 1) * size
                     needed += _SUM_SECONDS + memory_seconds(moved, target, _BANDWIDTH_SHARE)
@@ -289,19 +290,11 @@ class GpuSolver(TunableVariant):
         return Grid(program, "igemm_gpu_sum", -(-size // group), group)(
             *(Memory.WORKSPACE, self.direction.writes),
             *Epilogue.of(problem).arguments,
-            *(i64(size), parts, shape.source_channels, shape.taps if moved else 1),
+            *(i64(size), parts, shape.channels, shape.taps if moved else 1),
             *channel_of_place(problem),
         )
 
 
 def _parts(problem: ConvProblem, config: Config, limit: int | None) -> int:
     """The parts of a config, or as many as fit the limit."""
-    return parts_within(limit, config.integer("parts"), _part_bytes(problem))
-
-
-def _part_bytes(problem: ConvProblem) -> int:
-    return 4 * problem.elements(problem.direction.writes)
-
-
-def _parts_bytes(problem: ConvProblem, parts: int) -> int:
-    return parts * _part_bytes(problem) if parts > 1 else 0
+    return parts_within(limit, config.integer("parts"), part_bytes(problem))

@@ -59,14 +59,14 @@ class ConvSolver(GpuSolver):
         shape, fetches = self._geometry(problem), self._fetches(problem, target, tile)
         filters = _filter(shape, tile)
         return {
-            "BACKWARD": shape.by_phases,
+            "BACKWARD": shape.is_gradient,
             "FUSED": _is_fused(shape),
             "POINTWISE": shape.is_pointwise,
             "GATHER": _gather(shape, tile),
             "FILTER": _ONE if fetches and filters == _FOUR_SOURCE else filters,
             "FETCH": fetches,
-            "WHOLE_SOURCE": shape.source_channels % tile.tile_k == 0,
-            "WHOLE_RESULT": shape.result_channels % _extents(shape, tile)[0] == 0,
+            "WHOLE_SOURCE": shape.channels % tile.tile_k == 0,
+            "WHOLE_RESULT": shape.filters % _extents(shape, tile)[0] == 0,
         }
 
     def _fetches(self, problem: ConvProblem, target: Target, tile: Tile) -> bool:
@@ -92,7 +92,7 @@ class ConvSolver(GpuSolver):
 
     def _can_read(self, shape: GpuGeometry, tile: Tile) -> bool:
         channels, positions = _extents(shape, tile)
-        most = tile.threads * (1 if _filter(shape, tile) == _ONE and shape.by_phases else 4)
+        most = tile.threads * (1 if _filter(shape, tile) == _ONE and shape.is_gradient else 4)
         if _gather(shape, tile) == _TABLE and tile.tile_k > 8 and not _is_slim(tile):
             return False
         return channels <= most and positions <= 4 * tile.threads
@@ -101,7 +101,7 @@ class ConvSolver(GpuSolver):
         return i32(_position_tiles(shape, tile)), i32(parts)
 
     def _count(self, shape: GpuGeometry, tile: Tile) -> int:
-        channels, phases = shape.result_channels, shape.phases
+        channels, phases = shape.filters, shape.phases
         if _is_fused(shape):
             channels, phases = channels * phases, 1
         channel_tiles = -(-channels // _extents(shape, tile)[0])
@@ -109,8 +109,8 @@ class ConvSolver(GpuSolver):
 
     def _steps(self, shape: GpuGeometry) -> float:
         if _is_fused(shape):
-            return shape.source_channels * (shape.fused_taps or 1)
-        return shape.source_channels * shape.taps / shape.phases
+            return shape.channels * (shape.fused_taps or 1)
+        return shape.channels * shape.taps / shape.phases
 
     def _most_parts(self, shape: GpuGeometry, tile: Tile, target: Target) -> int:
         # No workspace where ordinary tiles fill the device.
@@ -120,7 +120,7 @@ class ConvSolver(GpuSolver):
 
     def _spreads(self, shape: GpuGeometry, tile: Tile) -> bool:
         # The others read in ways that take far more registers than are worth a work-group.
-        whole = shape.result_channels % 4 == 0 and not _is_fused(shape)
+        whole = shape.filters % 4 == 0 and not _is_fused(shape)
         return whole and super()._spreads(shape, tile)
 
     def _has_all_registers(self, problem: ConvProblem, shape: GpuGeometry, tile: Tile) -> bool:
@@ -163,10 +163,10 @@ def _is_fused(shape: GpuGeometry) -> bool:
     taps = shape.fused_taps
     if shape.phases == 1 or taps is None or taps > _MOST_TAPS:
         return False
-    if _wastes(shape.source_channels, 16):
+    if _wastes(shape.channels, 16):
         return False
-    separate = round_up(shape.result_channels, _FEWEST_CHANNELS) * shape.taps
-    return round_up(shape.result_channels * shape.phases, _FEWEST_CHANNELS) * taps < separate
+    separate = round_up(shape.filters, _FEWEST_CHANNELS) * shape.taps
+    return round_up(shape.filters * shape.phases, _FEWEST_CHANNELS) * taps < separate
 
 
 def _wastes(channels: int, block: int) -> bool:
@@ -175,7 +175,7 @@ def _wastes(channels: int, block: int) -> bool:
 
 
 def _gather(shape: GpuGeometry, tile: Tile) -> int:
-    channels = shape.source_channels
+    channels = shape.channels
     taps = shape.taps if not _is_fused(shape) else 1
     if taps > _MOST_TAPS or _wastes(channels, tile.tile_k):
         return _TABLE
@@ -191,6 +191,6 @@ def _filter(shape: GpuGeometry, tile: Tile) -> int:
         or (shape.taps > 1 and not shape.channels_last)
     ):
         return _ONE
-    if shape.by_phases:
-        return _FOUR_RESULT if shape.result_channels % 4 == 0 else _ONE
-    return _FOUR_SOURCE if shape.source_channels % 4 == 0 else _ONE
+    if shape.is_gradient:
+        return _FOUR_RESULT if shape.filters % 4 == 0 else _ONE
+    return _FOUR_SOURCE if shape.channels % 4 == 0 else _ONE

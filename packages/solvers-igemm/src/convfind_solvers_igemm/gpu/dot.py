@@ -83,7 +83,7 @@ class DotSolver(ConvSolver):
 
     def _geometry(self, problem: ConvProblem) -> GpuGeometry:
         shape = super()._geometry(problem) if _has_words(problem) else gpu_geometry(problem)
-        return replace(shape, source_channels=-(-shape.source_channels // _WORD))
+        return replace(shape, channels=-(-shape.channels // _WORD))
 
     def _elements(self, problem: ConvProblem, target: Target) -> dict[str, DefineValue]:
         return {"INTEGER": True, "WORDS": True, "CF_DP4A": target.has("nv-ptx")}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 
 from convfind.device.target import Target
 from convfind.kit.gpu_tile import GpuTile, TileRate, declarable_memory
+from convfind.kit.parts import parts_in_rounds
 from convfind.solver.search_space import Constraint, Parameter
 from convfind.types import DataType
 
@@ -69,30 +70,30 @@ class Tile(GpuTile):
         return tiles + _TABLE_BYTES * (self.tile_m + self.tile_n) + 64 * self.tile_k
 
 
+#: Work before and after the sum of a tile takes as long as so many of its steps.
+_AROUND = 25
 #: The tiles that defaults are chosen from.
 RATES = {
-    Tile(64, 64, 16, 8, 8): TileRate(330, 87, 6),
-    Tile(64, 128, 16, 8, 16): TileRate(345, 175, 3),
-    Tile(128, 64, 16, 16, 8): TileRate(342, 175, 3),
-    Tile(64, 64, 16, 8, 16): TileRate(310, 94, 4),
-    Tile(256, 128, 16, 16, 16): TileRate(343, 343, 1),
-    Tile(128, 256, 16, 16, 16): TileRate(335, 335, 1),
-    Tile(64, 256, 8, 8, 16): TileRate(303, 200, 2),
-    Tile(256, 64, 8, 16, 8): TileRate(300, 200, 2),
-    Tile(64, 64, 8, 4, 8): TileRate(305, 47, 8),
-    Tile(64, 32, 16, 8, 8): TileRate(285, 48, 8),
-    Tile(32, 64, 16, 8, 8): TileRate(262, 50, 7),
-    Tile(32, 32, 16, 8, 8): TileRate(207, 30, 10),
-    Tile(16, 128, 16, 4, 16): TileRate(222, 60, 6),
-    Tile(256, 16, 16, 32, 2): TileRate(245, 72, 4),
+    Tile(64, 64, 16, 8, 8): TileRate(330, 87, 6, _AROUND),
+    Tile(64, 128, 16, 8, 16): TileRate(345, 175, 3, _AROUND),
+    Tile(128, 64, 16, 16, 8): TileRate(342, 175, 3, _AROUND),
+    Tile(64, 64, 16, 8, 16): TileRate(310, 94, 4, _AROUND),
+    Tile(256, 128, 16, 16, 16): TileRate(343, 343, 1, _AROUND),
+    Tile(128, 256, 16, 16, 16): TileRate(335, 335, 1, _AROUND),
+    Tile(64, 256, 8, 8, 16): TileRate(303, 200, 2, _AROUND),
+    Tile(256, 64, 8, 16, 8): TileRate(300, 200, 2, _AROUND),
+    Tile(64, 64, 8, 4, 8): TileRate(305, 47, 8, _AROUND),
+    Tile(64, 32, 16, 8, 8): TileRate(285, 48, 8, _AROUND),
+    Tile(32, 64, 16, 8, 8): TileRate(262, 50, 7, _AROUND),
+    Tile(32, 32, 16, 8, 8): TileRate(207, 30, 10, _AROUND),
+    Tile(16, 128, 16, 4, 16): TileRate(222, 60, 6, _AROUND),
+    Tile(256, 16, 16, 32, 2): TileRate(245, 72, 4, _AROUND),
 }
 #: Those with matrix instructions. None was measured: the rates rank them as their like without.
 MATRIX_RATES = {
     tile.with_matrices: rate for tile, rate in RATES.items() if tile.threads % _MATRIX_WAVE == 0
 }
-_ALL_RATES = RATES | MATRIX_RATES
-#: Work before and after the sum of a tile takes as long as so many of its steps.
-_AROUND = 25
+ALL_RATES = RATES | MATRIX_RATES
 
 
 def _fill_lanes(tile: Tile) -> bool:
@@ -125,8 +126,6 @@ PARAMETERS = (
     Parameter("threads_m", (4, 8, 16, 32), "work-items along the rows"),
     Parameter("threads_n", (2, 4, 8, 16, 32), "work-items along the columns"),
 )
-#: Rounds of work-groups that a sum may be split into.
-_ROUNDS = (1, 2, 3)
 _MOST_PARTS = 4096
 #: Numbers of parts worth trying on any device.
 _POWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -206,8 +205,7 @@ def fitting(target: Target, dtype: DataType) -> list[Tile]:
 
 def parts_filling(tile: Tile, groups: int, most: int, units: int) -> list[int]:
     """Return the numbers of parts, up to ``most``, that fill the device in whole rounds, and 1."""
-    places = _ALL_RATES[tile].resident * units
-    return [1, *(n for rounds in _ROUNDS if 1 < (n := rounds * places // groups) <= most)]
+    return parts_in_rounds(groups, ALL_RATES[tile].resident * units, most)
 
 
 def parts_parameter(groups: Mapping[Tile, int], units: int) -> Parameter:
@@ -216,12 +214,3 @@ def parts_parameter(groups: Mapping[Tile, int], units: int) -> Parameter:
     for tile, count in groups.items():
         found.update(parts_filling(tile, count, _MOST_PARTS, units))
     return Parameter("parts", tuple(sorted(found)), "parts of the sum, computed side by side")
-
-
-def seconds(tile: Tile, groups: int, steps: float, units: int) -> float:
-    """Expected time of so many work-groups: whole rounds at full speed, then what is left.
-
-    ``steps`` is the length of the sum of each.
-    """
-    flops = 2 * (steps + _AROUND) * tile.tile_m * tile.tile_n
-    return flops * _ALL_RATES[tile].busy(groups, units) * 1e-9

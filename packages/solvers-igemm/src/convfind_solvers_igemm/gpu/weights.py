@@ -33,7 +33,7 @@ class WeightsSolver(GpuSolver):
         shape = self._geometry(problem)
         return {
             "GATHER": _gather(shape, tile),
-            "WHOLE_RESULT": shape.result_channels % tile.tile_m == 0,
+            "WHOLE_RESULT": shape.filters % tile.tile_m == 0,
         }
 
     def _can_read(self, shape: GpuGeometry, tile: Tile) -> bool:
@@ -43,8 +43,8 @@ class WeightsSolver(GpuSolver):
         return (i32(parts),)
 
     def _count(self, shape: GpuGeometry, tile: Tile) -> int:
-        columns = shape.source_channels * shape.taps
-        return tile.count(shape.result_channels, columns) * shape.groups
+        columns = shape.channels * shape.taps
+        return tile.count(shape.filters, columns) * shape.groups
 
     def _steps(self, shape: GpuGeometry) -> float:
         return shape.positions
@@ -57,7 +57,7 @@ class WeightsSolver(GpuSolver):
 
 
 def _gather(shape: GpuGeometry, tile: Tile) -> int:
-    if shape.channels_last and shape.source_channels % 4 == 0 and shape.result_channels % 4 == 0:
+    if shape.channels_last and shape.channels % 4 == 0 and shape.filters % 4 == 0:
         return _CHANNELS
     run = tile.tile_n * tile.tile_k // tile.threads
-    return _RUN if shape.source_channels % run == 0 else _TABLE
+    return _RUN if shape.channels % run == 0 else _TABLE

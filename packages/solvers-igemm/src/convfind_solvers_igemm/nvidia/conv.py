@@ -8,6 +8,7 @@ from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.gpu_tile import TileRate
 from convfind.kit.launching import Grid
+from convfind.kit.parts import part_bytes
 from convfind.kit.register_limit import register_limit
 from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.kit.variant import TunableVariant
@@ -46,8 +47,6 @@ from convfind_solvers_igemm.nvidia.parts import (
     add_parts,
     most_parts,
     moved_bytes,
-    part_bytes,
-    part_elements,
     parts_filling,
     parts_of,
     parts_parameter,
@@ -60,7 +59,6 @@ from convfind_solvers_igemm.nvidia.tiles import (
     MatrixTile,
     constraints,
     parameters,
-    seconds,
 )
 from convfind_solvers_igemm.programs import GPU
 
@@ -108,7 +106,7 @@ class MatrixConvSolver(TunableVariant):
             return Rejected(Reason.ACCURACY, detail)
         problem = self._seen(problem)
         shape = geometry_of(problem)
-        longest = shape.phase_taps * shape.source_channels
+        longest = shape.phase_taps * shape.channels
         if products(problem) == 1 and longest > _LONGEST:
             detail = f"sums of {longest} products, more than {_LONGEST}"
             return Rejected(Reason.ACCURACY, detail)
@@ -201,7 +199,7 @@ class MatrixConvSolver(TunableVariant):
             *Epilogue.of(problem).arguments,
             *(position_tiles, packed.row, packed.tap),
             *(i64(reciprocal(number)) for number in divisors),
-            *((i32(parts), i64(part_elements(problem))) if parts > 1 else ()),
+            *((i32(parts), i64(problem.elements(shape.result))) if parts > 1 else ()),
             *shape.arguments,
         )
         return Recipe(
@@ -231,13 +229,13 @@ class MatrixConvSolver(TunableVariant):
         splits_sum: bool,
     ) -> Program:
         fused, is_last = MatrixProduct(shape).fused, shape.channels_last
-        is_wide = is_last and not fused and whole(problem, shape.result_channels)
+        is_wide = is_last and not fused and whole(problem, shape.filters)
         macros: dict[str, DefineValue] = {
             "TILE_M": tile.tile_m,
             "TILE_N": tile.tile_n,
             "STAGES": tile.stages,
             "CHANNELS_LAST": shape.channels_last,
-            "BACKWARD": shape.by_phases,
+            "BACKWARD": shape.is_gradient,
             "DTYPE": problem.dtype.upper(),
             "PRODUCTS": products(problem),
             "GATHER": LINES if tile.lines else gather(problem, shape),
@@ -291,7 +289,7 @@ def _best(
 
     def needed(tile: MatrixTile, rate: TileRate, parts: int) -> float:
         tiles = MatrixProduct(shape, tile.lines == 1).tiles(tile)
-        needed = seconds(tile, rate, tiles * parts, steps / parts, units) / efficiency
+        needed = rate.seconds(tile, steps / parts, tiles * parts, units) / efficiency
         moved = moved_bytes(problem, parts)
         if not moved:
             return needed

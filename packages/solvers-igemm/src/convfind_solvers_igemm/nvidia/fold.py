@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.launching import Grid
+from convfind.kit.sizes import Axes
 from convfind.problem import ConvProblem
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, align
-from convfind_solvers_igemm.gpu.geometry import Axes, GpuGeometry, gpu_geometry
+from convfind_solvers_igemm.geometry import axes_of
+from convfind_solvers_igemm.gpu.geometry import GpuGeometry, gpu_geometry
 from convfind_solvers_igemm.programs import GPU
 
 _PIECE_BYTES = 16
@@ -38,29 +40,29 @@ class Folding:
         """Return the folding of a problem that is channels last, which may change nothing."""
         plain = gpu_geometry(problem)
         piece = _PIECE_BYTES // problem.dtype.size
-        if plain.source_channels % piece == 0 or plain.groups > 1:
+        if plain.channels % piece == 0 or plain.groups > 1:
             return cls(problem, plain, plain, (1, 1, 1))
         # Dilated taps are further apart than a position is wide.
-        steps = _axes(s if d == 1 else 1 for s, d in _zip(plain.stride, plain.dilation))
-        kept = _axes(map(min, steps, plain.window))
-        channels = math.prod(kept) * plain.source_channels
+        steps = axes_of(s if d == 1 else 1 for s, d in _zip(plain.stride, plain.dilation))
+        kept = axes_of(map(min, steps, plain.window))
+        channels = math.prod(kept) * plain.channels
         shape = replace(
             plain,
-            source_channels=-(-channels // piece) * piece,
-            source_size=_axes(
+            channels=-(-channels // piece) * piece,
+            size=axes_of(
                 -(-(size + padding % step) // step)
-                for size, padding, step in _zip(plain.source_size, plain.padding, steps)
+                for size, padding, step in _zip(plain.size, plain.padding, steps)
             ),
-            window=_axes(-(-taps // step) for taps, step in _zip(plain.window, steps)),
-            stride=_axes(stride // step for stride, step in _zip(plain.stride, steps)),
-            padding=_axes(padding // step for padding, step in _zip(plain.padding, steps)),
+            window=axes_of(-(-taps // step) for taps, step in _zip(plain.window, steps)),
+            stride=axes_of(stride // step for stride, step in _zip(plain.stride, steps)),
+            padding=axes_of(padding // step for padding, step in _zip(plain.padding, steps)),
         )
         return cls(problem, plain, shape, kept)
 
     @property
     def steps(self) -> Axes:
         """Strides that are folded."""
-        return _axes(old // new for old, new in _zip(self.plain.stride, self.shape.stride))
+        return axes_of(old // new for old, new in _zip(self.plain.stride, self.shape.stride))
 
     @property
     def folds(self) -> bool:
@@ -72,9 +74,9 @@ class Folding:
         """Pieces of the folded x; 0 where x is read as it is."""
         if not self.folds:
             return 0
-        positions = self.shape.images * math.prod(self.shape.source_size)
+        positions = self.shape.images * math.prod(self.shape.size)
         size = self.problem.dtype.size
-        return positions * self.shape.source_channels * size // _PIECE_BYTES
+        return positions * self.shape.channels * size // _PIECE_BYTES
 
     @property
     def folded_bytes(self) -> int:
@@ -85,7 +87,7 @@ class Folding:
     def part_elements(self) -> int:
         """Elements of one part of the sum."""
         shape = self.shape
-        return shape.groups * shape.result_channels * shape.taps * shape.source_channels
+        return shape.groups * shape.filters * shape.taps * shape.channels
 
     @property
     def program(self) -> Program:
@@ -94,11 +96,11 @@ class Folding:
 
     def launch(self) -> Launch:
         """The launch that folds x into the start of the workspace."""
-        before = _axes(padding % step for padding, step in _zip(self.plain.padding, self.steps))
-        in_position = self.pieces // self.shape.images // math.prod(self.shape.source_size)
-        axes = (self.plain.source_size, self.shape.source_size, self.steps, self.kept, before)
+        before = axes_of(padding % step for padding, step in _zip(self.plain.padding, self.steps))
+        in_position = self.pieces // self.shape.images // math.prod(self.shape.size)
+        axes = (self.plain.size, self.shape.size, self.steps, self.kept, before)
         return Grid(self.program, "igemm_nvidia_fold", -(-self.pieces // _FOLD_GROUP), _FOLD_GROUP)(
-            *(Memory.X, Memory.WORKSPACE, self.pieces, in_position, self.plain.source_channels),
+            *(Memory.X, Memory.WORKSPACE, self.pieces, in_position, self.plain.channels),
             *chain(*axes),
         )
 
@@ -111,14 +113,9 @@ class Folding:
             *(BufferArg(Memory.WORKSPACE, self.folded_bytes), Memory.W),
             *Epilogue.of(problem).arguments,
             *(self.part_elements, parts, elements),
-            *(self.plain.source_channels, self.shape.source_channels),
+            *(self.plain.channels, self.shape.channels),
             *chain(*axes),
         )
-
-
-def _axes(values: Iterable[int]) -> Axes:
-    depth, height, width = values
-    return depth, height, width
 
 
 def _zip(*axes: Axes) -> Iterator[tuple[int, ...]]:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from convfind.kit.launching import Grid
-from convfind.kit.sizes import round_up
+from convfind.kit.sizes import Axes, round_up
 from convfind.problem import ConvProblem
 from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
 from convfind.solver import Domain
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Launch, Memory
 from convfind.types import DataType, Direction
-from convfind_solvers_igemm.gpu.geometry import Axes, GpuGeometry, gpu_geometry
+from convfind_solvers_igemm.gpu.geometry import GpuGeometry, gpu_geometry
 from convfind_solvers_igemm.nvidia.tiles import EXTRA_ROWS, MatrixTile
 
 SIZES = {DataType.FLOAT32: 4, DataType.FLOAT16: 2, DataType.BFLOAT16: 2}
@@ -62,12 +62,12 @@ class MatrixProduct:
         taps, phases = self.shape.fused_taps, self.shape.phases
         if phases == 1 or taps is None or taps > MOST_TAPS:
             return False
-        return self.shape.result_channels * phases <= _MOST_FUSED
+        return self.shape.filters * phases <= _MOST_FUSED
 
     @property
     def columns(self) -> int:
         """Channels of the result, with phases."""
-        return self.shape.result_channels * (self.shape.phases if self.fused else 1)
+        return self.shape.filters * (self.shape.phases if self.fused else 1)
 
     @property
     def parts(self) -> int:
@@ -98,18 +98,18 @@ class MatrixProduct:
 def line_size(shape: GpuGeometry) -> int:
     """Rows of a line where its taps share them: line_of() in nvidia_gather.h."""
     more, stride, padding = _reach(shape), shape.stride[2], shape.padding[2]
-    if shape.by_phases:
+    if shape.is_gradient:
         count, padding = shape.fused_counts[2], padding - shape.fused_leads[2]
         first = (stride - 1 + padding) // stride - more
     else:
-        count, first = shape.result_size[2], -padding
-    outside = min(max(-first, 0), max(first + count + more - shape.source_size[2], 0))
+        count, first = shape.out[2], -padding
+    outside = min(max(-first, 0), max(first + count + more - shape.size[2], 0))
     return count + more - min(outside, more)
 
 
 def _line_taps(shape: GpuGeometry) -> int:
     """Taps of a line that a column may have."""
-    return shape.fused_windows[2] if shape.by_phases else shape.window[2]
+    return shape.fused_windows[2] if shape.is_gradient else shape.window[2]
 
 
 def _reach(shape: GpuGeometry) -> int:
@@ -137,17 +137,17 @@ class Filter:
         self._shape, self._fused = shape, product.fused
         self.rows = shape.groups * product.columns
         form, step = gather(problem, shape), ROW_BYTES // SIZES[problem.dtype]
-        self._is_turned = shape.by_phases and not (self._fused or form in (FLAT, FLAT_PIECES))
-        has_pieces = shape.channels_last and whole(problem, self._plain.source_channels)
-        has_form = has_pieces and not shape.by_phases
+        self._is_turned = shape.is_gradient and not (self._fused or form in (FLAT, FLAT_PIECES))
+        has_pieces = shape.channels_last and whole(problem, self._plain.channels)
+        has_form = has_pieces and not shape.is_gradient
         self.is_split = products(problem) > 1 and not has_form
         piece = step if self.is_split else PIECE_BYTES // SIZES[problem.dtype]
         if form in (FLAT, FLAT_PIECES):
             unit = piece if form == FLAT_PIECES else step
-            self.tap = shape.source_channels
+            self.tap = shape.channels
             self.row = round_up(shape.taps * self.tap, unit)
         else:
-            self.tap = round_up(shape.source_channels, piece)
+            self.tap = round_up(shape.channels, piece)
             self.row = product.taps * self.tap
         size = self.rows * self.row * SIZES[problem.dtype]
         self.packed_bytes = 0 if has_form else 2 * size if self.is_split else size
@@ -156,7 +156,7 @@ class Filter:
         """The launch that packs."""
         plain = self._plain
         if self._is_turned:
-            columns, across = plain.result_channels * plain.taps, -(-self.tap // _TURNED_TILE)
+            columns, across = plain.filters * plain.taps, -(-self.tap // _TURNED_TILE)
             size = plain.groups * -(-columns // _TURNED_TILE) * across * _PACK_GROUP
         else:
             piece = PIECE_BYTES // SIZES[self._problem.dtype]
@@ -168,8 +168,8 @@ class Filter:
                 self.rows,
                 self.row,
                 self.tap,
-                plain.result_channels,
-                plain.source_channels,
+                plain.filters,
+                plain.channels,
                 plain.taps,
                 plain.window[2],
                 _folded(self._problem, plain),
@@ -187,14 +187,14 @@ def _folded(problem: ConvProblem, plain: GpuGeometry) -> int:
     can = problem.direction is Direction.FORWARD and plain.groups == 1 and plain.dilation[2] == 1
     if not can or _has_pieces(problem, plain):
         return 1
-    channels, piece = plain.source_channels, PIECE_BYTES // SIZES[problem.dtype]
+    channels, piece = plain.channels, PIECE_BYTES // SIZES[problem.dtype]
     pieces = -(-taps // stride) * -(-stride * channels // piece)
     return stride if pieces < taps * -(-channels // piece) else 1
 
 
 def _has_pieces(problem: ConvProblem, plain: GpuGeometry) -> bool:
     """Return whether the source is read as it is: narrow types need whole pieces of channels."""
-    return problem.dtype is DataType.FLOAT32 or whole(problem, plain.source_channels)
+    return problem.dtype is DataType.FLOAT32 or whole(problem, plain.channels)
 
 
 @lru_cache(maxsize=64)
@@ -205,13 +205,11 @@ def geometry_of(problem: ConvProblem) -> GpuGeometry:
         return plain
     folded = _folded(problem, plain)
     padding, taps = plain.padding[2], plain.window[2]
-    width = -(-(plain.source_size[2] + padding % folded) // folded)
+    width = -(-(plain.size[2] + padding % folded) // folded)
     return replace(
         plain,
-        source_channels=round_up(
-            folded * plain.source_channels, PIECE_BYTES // SIZES[problem.dtype]
-        ),
-        source_size=(*plain.source_size[:2], width),
+        channels=round_up(folded * plain.channels, PIECE_BYTES // SIZES[problem.dtype]),
+        size=(*plain.size[:2], width),
         window=(*plain.window[:2], -(-taps // folded)),
         stride=(*plain.stride[:2], plain.stride[2] // folded),
         padding=(*plain.padding[:2], padding // folded),
@@ -222,8 +220,8 @@ def filled_bytes(problem: ConvProblem, shape: GpuGeometry) -> int:
     """Bytes of the source with whole pieces of channels; 0 where it is read as it is."""
     if _has_pieces(problem, gpu_geometry(problem)):
         return 0
-    positions = shape.images * math.prod(shape.source_size) * shape.groups
-    return positions * shape.source_channels * SIZES[problem.dtype]
+    positions = shape.images * math.prod(shape.size) * shape.groups
+    return positions * shape.channels * SIZES[problem.dtype]
 
 
 def fill(problem: ConvProblem, program: Program, shape: GpuGeometry) -> Launch:
@@ -236,10 +234,10 @@ def fill(problem: ConvProblem, program: Program, shape: GpuGeometry) -> Launch:
             shape.source,
             Memory.WORKSPACE,
             pieces,
-            folded * plain.source_channels,
-            shape.source_size[2] * plain.groups,
-            plain.source_size[2] * plain.groups * plain.source_channels,
-            plain.padding[2] % folded * plain.source_channels,
+            folded * plain.channels,
+            shape.size[2] * plain.groups,
+            plain.size[2] * plain.groups * plain.channels,
+            plain.padding[2] % folded * plain.channels,
         )
     )
 
@@ -270,7 +268,7 @@ def whole(problem: ConvProblem, channels: int) -> bool:
 
 def gather(problem: ConvProblem, shape: GpuGeometry) -> int:
     """How tiles travel to local memory: GATHER of nvidia_gather.h."""
-    channels = shape.source_channels
+    channels = shape.channels
     waste = round_up(channels, ROW_BYTES // SIZES[problem.dtype]) - channels
     is_flat = shape.phases == 1 and waste > _MOST_WASTE * channels
     if shape.channels_last and whole(problem, channels):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue, channel_of_place
 from convfind.kit.launching import Grid
-from convfind.kit.parts import parts_within
+from convfind.kit.parts import part_bytes, parts_within
 from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
@@ -46,9 +46,9 @@ def sum_length(problem: ConvProblem, shape: GpuGeometry) -> float:
     """Products of a result's sum, with what fills steps up, on average over phases."""
     per_row, product = ROW_BYTES // SIZES[problem.dtype], MatrixProduct(shape)
     if gather(problem, shape) in (FLAT, FLAT_PIECES):
-        return float(round_up(shape.source_channels * shape.taps, per_row))
+        return float(round_up(shape.channels * shape.taps, per_row))
     taps = product.taps / (1 if product.fused else shape.phases)
-    return round_up(shape.source_channels, per_row) * taps
+    return round_up(shape.channels, per_row) * taps
 
 
 def most_parts(problem: ConvProblem, shape: GpuGeometry, target: Target) -> int:
@@ -94,16 +94,6 @@ def parts_of(
     return parts_within(room, parts, part_bytes(problem))
 
 
-def part_elements(problem: ConvProblem) -> int:
-    """Elements of a part: as many as the result's."""
-    return problem.elements(problem.direction.writes)
-
-
-def part_bytes(problem: ConvProblem) -> int:
-    """Bytes of a part, in float32."""
-    return 4 * part_elements(problem)
-
-
 def moved_bytes(problem: ConvProblem, parts: int) -> int:
     """Bytes that parts write, and that their sum reads and writes."""
     return (2 * parts + 1) * part_bytes(problem) if parts > 1 else 0
@@ -111,7 +101,7 @@ def moved_bytes(problem: ConvProblem, parts: int) -> int:
 
 def add_parts(problem: ConvProblem, program: Program, offset: int, parts: int) -> Launch:
     """Return the launch that adds up the parts, which lie in the workspace from ``offset`` on."""
-    size = part_elements(problem)
+    size = problem.elements(problem.direction.writes)
     return Grid(program, "igemm_nvidia_add_parts", -(-size // _SUM_GROUP), _SUM_GROUP)(
         *(BufferArg(Memory.WORKSPACE, offset), problem.direction.writes),
         *Epilogue.of(problem).arguments,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
-from convfind.kit.gpu_tile import TileRate
+from convfind.kit.gpu_tile import ProductTile, TileRate
 from convfind.kit.register_limit import ALL_REGISTERS, UNIT_REGISTERS
 from convfind.solver.config import Config
 from convfind.solver.search_space import Constraint, Parameter
@@ -27,25 +27,16 @@ _BESIDE = 512
 
 
 @dataclass(frozen=True, slots=True)
-class MatrixTile:
+class MatrixTile(ProductTile):
     """Results of a work-group, and its stages: macros of convfind_nvidia_tile.h."""
 
-    tile_m: int
-    tile_n: int
     stages: int
     lines: int = 0  # 1: taps along a line share rows
 
-    @classmethod
-    def of(cls, config: Config) -> MatrixTile:
-        """Read a config. Configs of problems without taps to share do not mention them."""
-        return cls(**{f.name: config.integer(f.name) for f in fields(cls) if f.name in config})
-
     def config(self, *, has_lines: bool) -> Config:
-        """Write a config, of a problem with or without taps to share."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        if not has_lines:
-            del values["lines"]
-        return Config(values)
+        """Write a config; that of a problem without taps to share does not mention lines."""
+        config = Config(self.values)
+        return config if has_lines else config.without("lines")
 
     @property
     def threads(self) -> int:
@@ -73,10 +64,6 @@ class MatrixTile:
         memory = self.local_bytes(splits=splits, packed=splits) + _RESERVED
         places = min(LOCAL_MEMORY // memory, UNIT_REGISTERS // (needed * self.threads))
         return min(UNIT_REGISTERS // (max(places, 1) * self.threads) // 8 * 8, ALL_REGISTERS)
-
-    def count(self, rows: int, columns: int) -> int:
-        """Work-groups of a product."""
-        return -(-rows // self.tile_m) * -(-columns // self.tile_n)
 
 
 #: Defaults are chosen from these: float32 split (small products in bfloat16, or in TF32), the
@@ -183,12 +170,3 @@ def constraints(*, splits: bool, packed: bool, size: int) -> tuple[Constraint, .
             "work-items split columns 64 at a time",
         ),
     )
-
-
-def seconds(tile: MatrixTile, rate: TileRate, groups: int, steps: float, units: int) -> float:
-    """Expected time of so many work-groups: whole rounds at full speed, then what is left.
-
-    ``steps`` is the length of the sum of each.
-    """
-    flops = 2 * (steps + rate.around) * tile.tile_m * tile.tile_n
-    return flops * rate.busy(groups, units) * 1e-9

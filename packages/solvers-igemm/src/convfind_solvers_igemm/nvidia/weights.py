@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.gpu_tile import ProductTile
 from convfind.kit.launching import Grid
-from convfind.kit.parts import parts_within
+from convfind.kit.parts import parts_in_rounds, parts_within
 from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.kit.variant import TunableVariant
 from convfind.problem import ConvProblem
@@ -33,7 +34,6 @@ _SHORTEST_PART = 256
 #: Local memory that NVIDIA's compiler grants from sm_80 on.
 _LOCAL_MEMORY = 160 * 1024
 _BESIDE = 4096
-_ROUNDS = (1, 2, 3)
 _POWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _MOST_PARTS = 4096
 _MOST_PIECES = 2**31 - 2**16
@@ -44,11 +44,11 @@ _AROUND = 256
 _BANDWIDTH_SHARE = 0.825
 #: Tile of filters and columns: GFLOP/s of a unit of an H200 for split floats, TF32, and types of 16
 #: bits; and work-groups that a unit holds.
-_RATES: dict[tuple[int, int], tuple[int, int, int, int]] = {
-    (128, 128): (465, 790, 1300, 1),
-    (64, 128): (468, 780, 1290, 2),
-    (128, 64): (468, 785, 1270, 2),
-    (64, 64): (445, 715, 950, 4),
+_RATES = {
+    ProductTile(128, 128): (465, 790, 1300, 1),
+    ProductTile(64, 128): (468, 780, 1290, 2),
+    ProductTile(128, 64): (468, 785, 1270, 2),
+    ProductTile(64, 64): (445, 715, 950, 4),
 }
 
 
@@ -76,7 +76,7 @@ class MatrixWeightsSolver(TunableVariant):
             return Rejected(Reason.ARCHITECTURE, f"is for sm_{_OLDEST} on, not {target.arch}")
         folding, piece = self._folding(problem), _PIECE_BYTES // _SIZES[problem.dtype]
         shape = folding.shape
-        if shape.source_channels % piece or shape.result_channels % piece:
+        if shape.channels % piece or shape.filters % piece:
             return Rejected(Reason.CHANNELS, f"{piece} channels are read at a time")
         if _is_split(problem) and problem.reduction < _SHORTEST:
             detail = f"sums of {problem.reduction} products, fewer than {_SHORTEST}"
@@ -114,8 +114,8 @@ class MatrixWeightsSolver(TunableVariant):
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """The measured tile, and the number of parts, that are expected to be quickest."""
-        (tile_m, tile_n), parts, _ = _best(self._folding(problem), target)
-        return Config(tile_m=tile_m, tile_n=tile_n, stages=3, parts=parts)
+        tile, parts, _ = _best(self._folding(problem), target)
+        return Config(tile.values, stages=3, parts=parts)
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The index of the best tile, or of memory where that is slower."""
@@ -129,8 +129,8 @@ class MatrixWeightsSolver(TunableVariant):
     ) -> Recipe:
         """One launch; before it one that folds x, behind it one that adds up parts, if needed."""
         folding = self._folding(problem)
-        shape, tile = folding.shape, (config.integer("tile_m"), config.integer("tile_n"))
-        parts, threads = _parts(folding, config, limit), tile[0] * tile[1] // 64
+        shape, tile = folding.shape, ProductTile.of(config)
+        parts, threads = _parts(folding, config, limit), tile.tile_m * tile.tile_n // 64
         is_partial = folding.folds or parts > 1
         groups = _count(shape, tile) * parts
         launch = Grid(
@@ -169,7 +169,7 @@ class MatrixWeightsSolver(TunableVariant):
         self, problem: ConvProblem, shape: GpuGeometry, config: Config, is_partial: bool
     ) -> Program:
         macros: dict[str, DefineValue] = {
-            **{name.upper(): config[name] for name in ("tile_m", "tile_n", "stages")},
+            **config.without("parts").defines,
             "CHANNELS_LAST": True,
             "DTYPE": problem.dtype.upper(),
             "SPLIT_FLOATS": _is_split(problem),
@@ -184,29 +184,26 @@ def _is_split(problem: ConvProblem) -> bool:
     return problem.dtype is DataType.FLOAT32 and not problem.allow_tf32
 
 
-def _count(shape: GpuGeometry, tile: tuple[int, int]) -> int:
-    columns = shape.source_channels * shape.taps
-    return -(-shape.result_channels // tile[0]) * -(-columns // tile[1]) * shape.groups
+def _count(shape: GpuGeometry, tile: ProductTile) -> int:
+    return tile.count(shape.filters, shape.channels * shape.taps) * shape.groups
 
 
 def _most_parts(shape: GpuGeometry) -> int:
     return max(1, shape.positions // _SHORTEST_PART)
 
 
-def _filling(shape: GpuGeometry, tile: tuple[int, int], units: int, most: int) -> list[int]:
-    """Numbers of parts that fill the device in whole rounds, and 1."""
-    count, places = _count(shape, tile), _RATES[tile][3] * units
-    return [1, *(n for rounds in _ROUNDS if 1 < (n := rounds * places // count) <= most)]
+def _filling(shape: GpuGeometry, tile: ProductTile, units: int, most: int) -> list[int]:
+    return parts_in_rounds(_count(shape, tile), _RATES[tile][3] * units, most)
 
 
-def _best(folding: Folding, target: Target) -> tuple[tuple[int, int], int, float]:
+def _best(folding: Folding, target: Target) -> tuple[ProductTile, int, float]:
     """The tile and the number of parts that take the fewest seconds, and these."""
     problem, shape, units = folding.problem, folding.shape, target.compute_units
     kind = 0 if _is_split(problem) else 1 if problem.dtype is DataType.FLOAT32 else 2
     choices = []
     for tile, rate in _RATES.items():
         for parts in _filling(shape, tile, units, _most_parts(shape)):
-            flops = 2 * tile[0] * tile[1] * (shape.positions / parts + _AROUND)
+            flops = 2 * tile.tile_m * tile.tile_n * (shape.positions / parts + _AROUND)
             groups, places = _count(shape, tile) * parts, rate[3]
             # Work-groups of a unit share its speed.
             full, rest = divmod(-(-groups // units), places)
