@@ -17,7 +17,7 @@ from convfind.solver.applicability import Rejected
 from convfind.solver.recipe import Launch
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import AccuracyClass, Direction, Layout
-from convfind_solvers_direct.cpu.first_blocks_weights import CpuFirstBlocksWeights
+from convfind_solvers_direct.cpu.first_phases_weights import CpuFirstBlocksWeights
 from convfind_solvers_direct.cpu.first_weights import CpuFirstWeights
 from convfind_solvers_direct.cpu.phases import Blocks
 from convfind_solvers_direct.window import window

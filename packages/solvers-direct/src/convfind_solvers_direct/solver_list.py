@@ -6,9 +6,11 @@ from convfind.solver import Solver
 from convfind.types import Direction
 from convfind_solvers_direct.cpu.conv import CpuPixels, CpuPlanes
 from convfind_solvers_direct.cpu.first import CpuFirst
-from convfind_solvers_direct.cpu.first_blocks_weights import CpuFirstBlocksWeights
 from convfind_solvers_direct.cpu.first_phases import CpuFirstPhases
-from convfind_solvers_direct.cpu.first_phases_weights import CpuFirstPhasesWeights
+from convfind_solvers_direct.cpu.first_phases_weights import (
+    CpuFirstBlocksWeights,
+    CpuFirstPhasesWeights,
+)
 from convfind_solvers_direct.cpu.first_weights import CpuFirstWeights
 from convfind_solvers_direct.cpu.groups import CpuGroups
 from convfind_solvers_direct.cpu.narrow import CpuNarrow

@@ -123,6 +123,11 @@ def judge(problem: ConvProblem) -> Applicability:
     steps = zip(problem.dilation, problem.filter, strict=True)
     if max((taps - 1) * step for step, taps in steps) > _WIDEST:
         return Rejected(Reason.DILATION, f"taps further apart than {_WIDEST}")
+    return judge_image(problem)
+
+
+def judge_image(problem: ConvProblem) -> Applicability:
+    """Judge whether kernels can count the elements of an image."""
     image = max(math.prod(problem.x_shape[1:]), math.prod(problem.y_shape[1:]))
     if max(image, *problem.padding) > LARGEST:
         return Rejected(Reason.SIZE_LIMIT, f"an image of {image} elements, or its padding")

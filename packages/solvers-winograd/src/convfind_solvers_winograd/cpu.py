@@ -22,18 +22,17 @@ from convfind.solver.domain import CPUS
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import ScalarArg, i32
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
-from convfind.types import Algorithm, DataType, Direction
+from convfind.types import DataType, Direction
 from convfind_solvers_winograd.applicability import (
     MOST_DILATION,
     STRIDED,
     UNSTRIDED,
-    error_bound,
-    error_reach,
     judge,
 )
 from convfind_solvers_winograd.cook_toom import Spread, Transform
 from convfind_solvers_winograd.geometry import count_tiles, filled, geometry
 from convfind_solvers_winograd.programs import CPU
+from convfind_solvers_winograd.solver import WinogradSolver
 
 VECTOR = 16
 #: Private memory of a work-item; more than this overruns stacks.
@@ -49,11 +48,10 @@ ITEMS_PER_CORE = 4
 _LARGEST = 2**30
 
 
-class CpuSolver(TunableVariant):
+class CpuSolver(WinogradSolver, TunableVariant):
     """A convolution by one transform, in one direction and one family of layouts, in float32."""
 
-    algorithm = Algorithm.WINOGRAD
-    is_dynamic = True
+    device = "cpu"
     backends = ("opencl",)
     kernels = ""  # end of the name of the file, behind that of the transform
     takes_pitch = False  # results of channels last with gaps between pixels, too
@@ -67,17 +65,12 @@ class CpuSolver(TunableVariant):
         axes: int = 2,
         dtypes: tuple[DataType, ...] = (DataType.FLOAT32,),
     ) -> None:
-        """Take the variant, which gives the solver its id; along one axis if ``axes`` is 1."""
+        """Take the variant, and the types that its precision is enough for."""
         domain = STRIDED if transform.spread else UNSTRIDED
         self.domain = replace(domain, kinds=CPUS, dtypes=dtypes)
-        size = f"f{transform.m}x{transform.r}"
-        size += "-s2" if transform.spread else "" if axes == 2 else "-1d"
-        self.prefix = f"winograd-{size}-cpu"
-        super().__init__(direction, channels_last=channels_last)
+        super().__init__(transform, direction, channels_last=channels_last, axes=axes)
         if self.takes_pitch and self.channels_last:
             self.domain = replace(self.domain, traits=self.domain.traits | {Trait.GAPS})
-        self.transform = transform
-        self.axes = axes
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take filters of the transform's size and stride."""
@@ -87,10 +80,8 @@ class CpuSolver(TunableVariant):
             return Rejected(Reason.PADDING, "data gradients of stride 2 are for odd padding")
         shape = geometry(problem)
         largest = max(prod(problem.x_shape[1:]), prod(problem.y_shape[1:]))
-        if (
-            max(largest, count_tiles(shape, self.tile(problem)), *map(abs, shape.padding))
-            > _LARGEST
-        ):
+        tiles = count_tiles(shape, self.tile(problem))
+        if max(largest, tiles, *map(abs, shape.padding)) > _LARGEST:
             return Rejected(Reason.SIZE_LIMIT, f"an image of {largest} elements")
         return has_only_pitch(problem)
 
@@ -118,10 +109,6 @@ class CpuSolver(TunableVariant):
     def _private_bytes(self, problem: ConvProblem, target: Target, config: Config) -> int:
         """Return the bytes of a block's data, sums and the like."""
 
-    def error_bound(self, problem: ConvProblem) -> float:
-        """The growth of errors by the transform."""
-        return error_bound(self.transform, problem, self.axes)
-
     def index(self, problem: ConvProblem, target: Target, work: float, memory: float) -> float:
         """The throughput index of so much work a tile, in products, and so many bytes moved."""
         shape = geometry(problem)
@@ -129,11 +116,6 @@ class CpuSolver(TunableVariant):
         best = _BEST_SHARE * self.saved * filled(shape, self.tile(problem))
         operations = problem.flops * each / best + _BALANCE * memory
         return cpu_index(problem, target, operations, launches=2)
-
-    @property
-    def points(self) -> int:
-        """Products of a tile."""
-        return int(self.transform.n**self.axes)
 
     @property
     def filter_points(self) -> int:
@@ -167,10 +149,6 @@ class CpuSolver(TunableVariant):
             DILATED=max(problem.dilation[-2:]) > 1,
             MOST_DILATION=MOST_DILATION,
         )
-
-    def error_reach(self, problem: ConvProblem) -> int:
-        """A tile's, whose elements lie as far apart as the taps of the filter."""
-        return error_reach(self.transform) * max(problem.dilation)
 
 
 def cut(shape: PlaneGeometry, tiles: int, unit: int, block: int, cores: int) -> tuple[int, int]:

@@ -10,7 +10,6 @@ from dataclasses import replace
 from convfind.device.target import Target
 from convfind.kit.launching import Grid
 from convfind.kit.throughput import memory_seconds, peak_seconds
-from convfind.kit.variant import Variant
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
@@ -20,13 +19,13 @@ from convfind.solver.domain import GPUS
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import BufferArg, Memory, align
 from convfind.solver.search_space import Parameter
-from convfind.types import Algorithm, DataType, Direction
-from convfind_solvers_winograd.applicability import UNSTRIDED, error_bound, error_reach, judge
-from convfind_solvers_winograd.cook_toom import Transform
+from convfind.types import DataType
+from convfind_solvers_winograd.applicability import UNSTRIDED, judge
 from convfind_solvers_winograd.geometry import geometry
 from convfind_solvers_winograd.gpu_product import SMALLEST
 from convfind_solvers_winograd.gpu_sizes import ConvSizes, FilterOrder
 from convfind_solvers_winograd.programs import GPU
+from convfind_solvers_winograd.solver import WinogradSolver
 
 #: The kernels count elements of an image, of a matrix and of a point in 32 bits.
 _LARGEST = 2**30
@@ -38,28 +37,12 @@ CHUNK = Parameter("chunk_mib", (32, 64, 128, 256, 512, 1024), "most memory of a 
 DEFAULT_CHUNK = 512
 
 
-class GpuSolver(Variant):
+class GpuSolver(WinogradSolver):
     """A convolution by one transform, in one direction and one family of layouts."""
 
-    algorithm = Algorithm.WINOGRAD
-    is_dynamic = True
+    device = "gpu"
     backends: tuple[str, ...] = ("opencl", "hip", "cuda")
     domain = replace(UNSTRIDED.without(Trait.DILATION), kinds=GPUS)
-
-    def __init__(
-        self,
-        transform: Transform,
-        direction: Direction | None = None,
-        *,
-        channels_last: bool | None = None,
-        axes: int = 2,
-    ) -> None:
-        """Take the variant, which gives the solver its id; along one axis if ``axes`` is 1."""
-        size = f"f{transform.m}x{transform.r}{'' if axes == 2 else '-1d'}"
-        self.prefix = f"winograd-{size}-gpu"
-        super().__init__(direction, channels_last=channels_last)
-        self.transform = transform
-        self.axes = axes
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take filters of the transform's size, on devices that have room for a tile."""
@@ -73,14 +56,6 @@ class GpuSolver(Variant):
             return Rejected(Reason.SIZE_LIMIT, f"an image or a matrix of {largest} elements")
         return APPLICABLE
 
-    def error_bound(self, problem: ConvProblem) -> float:
-        """The growth of errors by the transform."""
-        return error_bound(self.transform, problem, self.axes)
-
-    def error_reach(self, problem: ConvProblem) -> int:
-        """A tile's, whose elements lie as far apart as the taps of the filter."""
-        return error_reach(self.transform) * max(problem.dilation)
-
     # -- what the directions differ in -----------------------------------------------------------
 
     @abstractmethod
@@ -88,10 +63,6 @@ class GpuSolver(Variant):
         """The largest of the sizes that are counted in 32 bits, with one image at a time."""
 
     # -- what they share -------------------------------------------------------------------------
-
-    @property
-    def _points(self) -> int:
-        return int(self.transform.n**self.axes)
 
     def _transforms(self, dtype: DataType = DataType.FLOAT32, /, **macros: DefineValue) -> Program:
         name = f"f{self.transform.m}x{self.transform.r}"

@@ -13,7 +13,7 @@ from convfind.solver.config import Config
 from convfind.solver.domain import GPUS
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align
-from convfind.solver.search_space import Constraint, SearchSpace
+from convfind.solver.search_space import SearchSpace
 from convfind_solvers_winograd.applicability import UNSTRIDED
 from convfind_solvers_winograd.geometry import geometry
 from convfind_solvers_winograd.gpu import (
@@ -51,11 +51,8 @@ class ConvSolver(GpuSolver, TunableVariant):
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Tiles of the product, and parts of the batch."""
-        takes = Constraint(
-            "filters",
-            lambda c: fits_channels(Tile.of(c), geometry(problem).channels),
-            "filters that are held fit into local memory",
-        )
+        channels, why = geometry(problem).channels, "filters that are held fit into local memory"
+        takes = Tile.constraint("filters", lambda tile: fits_channels(tile, channels), why)
         split = splits(problem, self.transform, self.axes, channels_last=self.channels_last)
         return SearchSpace((*PARAMETERS, CHUNK), (*constraints(target, split=split), takes))
 

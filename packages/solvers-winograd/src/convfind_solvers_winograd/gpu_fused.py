@@ -16,7 +16,7 @@ from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Memory, Recipe
-from convfind.solver.search_space import Constraint, SearchSpace
+from convfind.solver.search_space import SearchSpace
 from convfind.types import DataType, Direction
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.gpu import OneLaunchSolver, index
@@ -121,20 +121,20 @@ class FusedSolver(OneLaunchSolver, TunableVariant):
         sizes = self._sizes(problem)
         rounds = -(-self._blocks(tile, sizes) // target.compute_units)
         depth = round_up(sizes.shape.channels, tile.channels)
-        flops = 2 * self._points * tile.tiles * tile.filters * (depth + _AROUND)
+        flops = 2 * self.points * tile.tiles * tile.filters * (depth + _AROUND)
         seconds = rounds * flops / _RATES[self.transform.n]
         return index(problem, target, seconds, sizes.packed_bytes, 2)
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Tiles that fit."""
-        tiles = self._tiles
-        fits = Constraint(
-            "device",
-            lambda c: FusedTile.of(c).fits(self.transform, target),
-            "the device can run it",
+        tiles, transform = self._tiles, self.transform
+        constraints = (
+            FusedTile.constraint("tile", tiles.__contains__, "tiles fill registers"),
+            FusedTile.constraint(
+                "device", lambda tile: tile.fits(transform, target), "the device can run it"
+            ),
         )
-        known = Constraint("tile", lambda c: FusedTile.of(c) in tiles, "tiles fill registers")
-        return SearchSpace(FusedTile.parameters(tiles, _MEANINGS), (known, fits))
+        return SearchSpace(FusedTile.parameters(tiles, _MEANINGS), constraints)
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """The first tile that fits."""

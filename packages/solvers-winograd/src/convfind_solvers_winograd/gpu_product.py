@@ -103,8 +103,8 @@ def constraints(target: Target, *, split: bool = False) -> tuple[Constraint, ...
     """Return what tiles must fulfil on a device."""
     fitting = tiles(target, split=split)
     return (
-        Constraint("tile", lambda c: Tile.of(c) in RATES, "tiles fill registers without spills"),
-        Constraint("device", lambda c: Tile.of(c) in fitting, "the device can run it"),
+        Tile.constraint("tile", RATES.__contains__, "tiles fill registers without spills"),
+        Tile.constraint("device", fitting.__contains__, "the device can run it"),
     )
 
 

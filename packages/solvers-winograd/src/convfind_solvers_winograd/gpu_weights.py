@@ -153,9 +153,8 @@ class WeightsSolver(GpuSolver, TunableVariant):
         parts = Parameter("parts", _PARTS, "parts of the sum, computed side by side")
         streamed = stream_tiles(problem, self.transform, target)
         takes = (
-            Constraint(
-                "problem",
-                lambda c: not Tile.of(c).splits or Tile.of(c) in streamed,
+            Tile.constraint(
+                *("problem", lambda tile: not tile.splits or tile in streamed),
                 "sums are long enough for split floats",
             ),
             Constraint(

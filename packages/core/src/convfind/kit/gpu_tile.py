@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Self
 
 from convfind.device.target import Target
 from convfind.kit.sizes import ceil_div
 from convfind.solver.config import Config
-from convfind.solver.search_space import Parameter
+from convfind.solver.search_space import Constraint, Parameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,11 @@ class ConfigTile:
     def values(self) -> dict[str, int]:
         """The parameters by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def constraint(cls, name: str, holds: Callable[[Self], bool], why: str) -> Constraint:
+        """Return a condition on the tile of a config."""
+        return Constraint(name, lambda config: holds(cls.of(config)), why)
 
     @classmethod
     def parameters(

@@ -8,6 +8,8 @@ from convfind.problem import ConvProblem
 
 #: Operations per core that correspond to the overhead of a launch: about 2 us.
 _LAUNCH = 150_000
+#: The least index of a GPU's solver, above those of last resorts.
+_LEAST = 0.02
 
 
 def cpu_index(problem: ConvProblem, target: Target, operations: float, launches: int = 1) -> float:
@@ -36,6 +38,22 @@ def memory_seconds(nbytes: float, target: Target, share: float) -> float:
     model = DeviceModel.of(target)
     unit = model.bandwidth * MEASURED.flops / model.flops
     return nbytes / (share * unit * target.compute_units)
+
+
+def gpu_index(problem: ConvProblem, target: Target, seconds: float) -> float:
+    """Return the direct formula's time at the peak over so many seconds, and never nothing."""
+    return max(peak_seconds(problem.flops, target) / seconds, _LEAST)
+
+
+def product_index(
+    problem: ConvProblem, target: Target, seconds: float, share: float, more: float = 0.0
+) -> float:
+    """Return the index of a product's seconds and of memory, of which it hides most.
+
+    ``share`` is the part of the bandwidth that it reaches; ``more`` seconds are not hidden.
+    """
+    memory = memory_seconds(problem.traffic, target, share)
+    return gpu_index(problem, target, max(seconds + memory / 4, memory) + more)
 
 
 def fill(size: int, unit: int) -> float:

@@ -7,6 +7,7 @@ import math
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.launching import Grid
+from convfind.kit.parts import even_parts
 from convfind.kit.register_tile import has_many_registers
 from convfind.kit.throughput import cpu_index
 from convfind.problem import ConvProblem
@@ -84,9 +85,8 @@ class CpuPlanes(CpuDirect):
             **epilogue.defines,
         )
         sets = shape.images * shape.groups
-        items = min(sets, items_wanted(target))
-        share = -(-sets // items)
-        launch = Grid(program, "direct_cpu_planes", -(-sets // share))(
+        runs, share = even_parts(sets, min(sets, items_wanted(target)))
+        launch = Grid(program, "direct_cpu_planes", runs)(
             *(shape.source, Memory.W, shape.result),
             *epilogue.arguments,
             *(i64(sets), shape.groups),
@@ -121,8 +121,8 @@ class CpuPixels(CpuDirect):
         )
         bands = -(-(shape.out[0] + shape.shift[0]) // rows)
         wanted = min(bands, -(-items_wanted(target) // shape.images))
-        strips = -(-bands // wanted)
-        compute = Grid(program, "direct_cpu_pixels", (shape.images, -(-bands // strips)))(
+        runs, strips = even_parts(bands, wanted)
+        compute = Grid(program, "direct_cpu_pixels", (shape.images, runs))(
             *(shape.source, Memory.PACKED, shape.result),
             *epilogue.arguments,
             *(channels, *shape.size, *shape.out, *shape.padding, *shape.shift),

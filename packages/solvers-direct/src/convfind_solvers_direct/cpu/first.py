@@ -8,6 +8,7 @@ from dataclasses import replace
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.launching import Grid
+from convfind.kit.parts import even_parts
 from convfind.kit.register_tile import has_many_registers
 from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
@@ -90,9 +91,9 @@ class CpuFirst(CpuSolver):
         )
         band = self._band(shape, many)
         bands = -(-shape.out[0] // band)
-        items = min(bands, -(-items_wanted(target) // shape.images))
-        share = -(-bands // items)
-        compute = Grid(program, f"direct_cpu_first_{name}", (shape.images, -(-bands // share)))(
+        wanted = min(bands, -(-items_wanted(target) // shape.images))
+        runs, share = even_parts(bands, wanted)
+        compute = Grid(program, f"direct_cpu_first_{name}", (shape.images, runs))(
             *(Memory.X, Memory.PACKED, Memory.Y),
             *epilogue.arguments,
             *(shape.filters, *shape.size, *shape.out, *shape.padding),

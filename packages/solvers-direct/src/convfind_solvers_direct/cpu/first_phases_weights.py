@@ -1,4 +1,4 @@
-"""The weight gradient of first layers with strides on CPUs, by Winograd over phases."""
+"""The weight gradient of first layers on CPUs, by Winograd over phases of images or filters."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from convfind.kit.parts import even_parts
 from convfind.kit.register_tile import has_many_registers
 from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
+from convfind.problem.traits import Trait
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.recipe import BufferArg, Memory, Recipe, align
 from convfind.types import Direction
-from convfind_solvers_direct.cpu.phases import BLOCK, FREQUENCIES, Phases
+from convfind_solvers_direct.cpu.phases import BLOCK, FREQUENCIES, Blocks, Phases
 from convfind_solvers_direct.cpu.phases_solver import PhasesSolver
 from convfind_solvers_direct.cpu.solver import (
     VECTOR,
@@ -111,6 +112,19 @@ class CpuFirstPhasesWeights(PhasesSolver):
         )
         workspace = _workspace(phases, target, parts)
         return Recipe(self.solver_id, (sums, add_up), workspace=workspace)
+
+
+class CpuFirstBlocksWeights(CpuFirstPhasesWeights):
+    """Of stride 1: blocks of the filter instead of phases of the image."""
+
+    prefix = "direct-cpu-first-blocks"
+    version = 1
+    domain = CpuFirstPhasesWeights.domain.without(Trait.STRIDE)
+    cut = Blocks
+
+    def judge_pieces(self, phases: Phases) -> Applicability:
+        """Take filters of any size, cut into blocks for which there are transforms."""
+        return APPLICABLE
 
 
 def _rows(phases: Phases, many_registers: bool) -> int:

@@ -7,6 +7,7 @@ import math
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.launching import Grid
+from convfind.kit.parts import even_parts
 from convfind.kit.register_tile import has_many_registers
 from convfind.kit.throughput import cpu_index, fill
 from convfind.problem import ConvProblem
@@ -86,9 +87,9 @@ class CpuGroups(CpuSolver):
         )
         rows, columns = _block(shape, target)
         blocks = shape.images * -(-shape.out[0] // rows) * -(-shape.out[1] // columns)
-        items = min(blocks, -(-items_wanted(target) // shape.groups))
-        share = -(-blocks // items)
-        compute = Grid(program, "direct_cpu_groups", (-(-blocks // share), shape.groups))(
+        wanted = min(blocks, -(-items_wanted(target) // shape.groups))
+        runs, share = even_parts(blocks, wanted)
+        compute = Grid(program, "direct_cpu_groups", (runs, shape.groups))(
             *(shape.source, Memory.PACKED, shape.result),
             *epilogue.arguments,
             *(shape.groups, *shape.size, *shape.out, *shape.padding),

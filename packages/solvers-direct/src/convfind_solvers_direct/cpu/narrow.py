@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.launching import Grid
+from convfind.kit.parts import even_parts
 from convfind.kit.register_tile import has_many_registers
 from convfind.kit.throughput import cpu_index, fill
 from convfind.problem import ConvProblem
@@ -109,9 +110,9 @@ class CpuNarrow(CpuSolver):
             **epilogue.defines,
         )
         bands = -(-_places(shape)[0] * shape.stride[0] // rows)
-        items = min(bands, -(-items_wanted(target) // shape.images))
-        share = -(-bands // items)
-        launch = Grid(program, "direct_cpu_narrow", (shape.images, -(-bands // share)))(
+        wanted = min(bands, -(-items_wanted(target) // shape.images))
+        runs, share = even_parts(bands, wanted)
+        launch = Grid(program, "direct_cpu_narrow", (shape.images, runs))(
             *(
                 Memory.X if forward else Memory.Y,
                 Memory.PACKED if forward else Memory.W,

@@ -43,11 +43,9 @@ ITEMS = Parameter("items", (_FEWEST_ITEMS, 64, 128, 256), "of a work-group")
 TILE_FITS = "it has to fit work-group, registers and local memory"
 
 
-class GpuDirect(TunableVariant):
-    """A convolution with few channels a group in one direction and one family of layouts."""
+class GpuSolver(TunableVariant):
+    """A convolution in one direction and one family of layouts."""
 
-    prefix = "direct-gpu"
-    arithmetic_share: ClassVar[float] = 0.3  # of the peak, which window sums reach
     algorithm = Algorithm.DIRECT
     is_dynamic = True
     backends: tuple[str, ...] = ("opencl", "hip", "cuda")
@@ -57,6 +55,13 @@ class GpuDirect(TunableVariant):
         ranks=(1, 2),
         traits=FIRST_TRAITS - {Trait.GAPS} | EPILOGUE_TRAITS,
     )
+
+
+class GpuDirect(GpuSolver):
+    """One with few channels a group."""
+
+    prefix = "direct-gpu"
+    arithmetic_share: ClassVar[float] = 0.3  # of the peak, which window sums reach
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take few channels a group."""

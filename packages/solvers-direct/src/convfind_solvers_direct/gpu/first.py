@@ -11,8 +11,7 @@ from itertools import product
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.launching import Grid
-from convfind.kit.throughput import memory_seconds, peak_seconds
-from convfind.kit.variant import TunableVariant
+from convfind.kit.throughput import gpu_index, memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
@@ -20,9 +19,9 @@ from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
-from convfind.types import Algorithm, DataType, Direction
+from convfind.types import DataType, Direction
 from convfind_solvers_direct.cpu.first import judge_first
-from convfind_solvers_direct.gpu.conv import TILE_FITS, GpuDirect
+from convfind_solvers_direct.gpu.conv import TILE_FITS, GpuSolver
 from convfind_solvers_direct.programs import GPU
 from convfind_solvers_direct.window import Window, window
 
@@ -60,7 +59,7 @@ class _Tile:
 
 
 #: The domain of solvers for first layers and last ones.
-ONE_GROUP = GpuDirect.domain.without(Trait.GROUPS)
+ONE_GROUP = GpuSolver.domain.without(Trait.GROUPS)
 
 
 def judge_first_on_gpu(
@@ -79,16 +78,13 @@ def judge_first_on_gpu(
     return APPLICABLE
 
 
-class GpuFirst(TunableVariant):
+class GpuFirst(GpuSolver):
     """Forward in one family of layouts."""
 
     prefix = "direct-gpu-first"
     direction = Direction.FORWARD
     domain = ONE_GROUP
-    algorithm = Algorithm.DIRECT
     version = 2
-    is_dynamic = True
-    backends = ("opencl", "hip", "cuda")
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take few channels whose tile fits."""
@@ -103,8 +99,8 @@ class GpuFirst(TunableVariant):
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The sums, and all tensors moved once, of which they hide a part."""
         memory = memory_seconds(problem.traffic, target, _BANDWIDTH_SHARE)
-        peak = peak_seconds(problem.flops, target)
-        return max(peak / (_MEMORY_SHARE * memory + peak / _ARITHMETIC_SHARE), 0.02)
+        seconds = _MEMORY_SHARE * memory + peak_seconds(problem.flops, target) / _ARITHMETIC_SHARE
+        return gpu_index(problem, target, seconds)
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """Return the first of the usual tiles that fits local memory, or fills the device."""

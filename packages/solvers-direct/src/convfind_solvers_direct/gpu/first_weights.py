@@ -12,16 +12,15 @@ from convfind.kit.epilogue import Epilogue
 from convfind.kit.launching import Grid
 from convfind.kit.parts import even_parts, parts_within
 from convfind.kit.register_limit import ALL_REGISTERS, UNIT_REGISTERS, register_limit
-from convfind.kit.throughput import memory_seconds, peak_seconds
-from convfind.kit.variant import TunableVariant
+from convfind.kit.throughput import gpu_index, memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
-from convfind.types import Algorithm, DataType, Direction
-from convfind_solvers_direct.gpu.conv import TILE_FITS
+from convfind.types import DataType, Direction
+from convfind_solvers_direct.gpu.conv import TILE_FITS, GpuSolver
 from convfind_solvers_direct.gpu.first import ONE_GROUP, judge_first_on_gpu
 from convfind_solvers_direct.gpu.sum import is_split, sum_of_parts
 from convfind_solvers_direct.gpu.wide import copies_past_registers
@@ -94,16 +93,13 @@ class _Blocking:
         return -(-self.items // _WAVE) * _WAVE
 
 
-class GpuFirstWeights(TunableVariant):
+class GpuFirstWeights(GpuSolver):
     """Backward-weights in one family of layouts."""
 
     prefix = "direct-gpu-first"
     direction = Direction.BACKWARD_WEIGHTS
     domain = ONE_GROUP
-    algorithm = Algorithm.DIRECT
-    version = 1
     is_dynamic = False  # tiles follow the sizes of y
-    backends = ("opencl", "hip", "cuda")
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take few channels whose sums fit."""
@@ -119,13 +115,15 @@ class GpuFirstWeights(TunableVariant):
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The sums, what they do not hide of moving all tensors once, and the launches."""
         memory = memory_seconds(problem.traffic, target, _BANDWIDTH_SHARE)
-        peak = peak_seconds(problem.flops, target)
         shape = window(problem)
         share = _SHARE[self.default_config(problem, target).integer("kept")]
-        needed = peak / share + _MEMORY_SHARE[_runs_on(problem, target)] * memory
+        needed = (
+            peak_seconds(problem.flops, target) / share
+            + _MEMORY_SHARE[_runs_on(problem, target)] * memory
+        )
         if shape.stride[1] >= shape.taps[1]:
             needed *= _PATCHES
-        return max(peak / (needed + _LAUNCH_SECONDS), 0.02)
+        return gpu_index(problem, target, needed + _LAUNCH_SECONDS)
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the parts; none of one part."""

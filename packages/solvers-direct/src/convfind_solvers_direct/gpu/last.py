@@ -8,8 +8,7 @@ from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.launching import Grid
 from convfind.kit.parts import bytes_of_parts, even_parts, part_bytes, parts_within
-from convfind.kit.throughput import memory_seconds, peak_seconds
-from convfind.kit.variant import TunableVariant
+from convfind.kit.throughput import gpu_index, memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
@@ -17,8 +16,7 @@ from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Constraint, SearchSpace
-from convfind.types import Algorithm
-from convfind_solvers_direct.gpu.conv import PLAIN_FLOAT32, TILE_FITS
+from convfind_solvers_direct.gpu.conv import PLAIN_FLOAT32, TILE_FITS, GpuSolver
 from convfind_solvers_direct.gpu.last_tile import (
     ACROSS,
     COLUMNS,
@@ -41,7 +39,7 @@ from convfind_solvers_direct.gpu.last_tile import (
 from convfind_solvers_direct.gpu.sum import sum_of_parts
 from convfind_solvers_direct.gpu.wide import copies_past_registers, zeros_before
 from convfind_solvers_direct.programs import GPU
-from convfind_solvers_direct.window import LARGEST, Window, window
+from convfind_solvers_direct.window import Window, judge_image, window
 
 #: Results a position, and channels of the source from which on this pays.
 _MOST_RESULTS, _FEWEST_CHANNELS = 4, 5
@@ -53,16 +51,13 @@ _ARITHMETIC_SHARE, _BANDWIDTH_SHARE, _SHOWING, _LAUNCH_SECONDS = 0.7, 0.825, 0.3
 _SHARED_PARTS = 8
 
 
-class GpuLast(TunableVariant):
+class GpuLast(GpuSolver):
     """Forward or backward-data."""
 
     prefix = "direct-gpu-last"
     channels_last = False
     domain = PLAIN_FLOAT32.without(Trait.GROUPS)
-    algorithm = Algorithm.DIRECT
-    version = 1
     is_dynamic = False  # how rows are copied and stored follows their length
-    backends = ("opencl", "hip", "cuda")
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take few results a position."""
@@ -78,9 +73,8 @@ class GpuLast(TunableVariant):
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
         """Judge what the kernel counts in 32 bits, and the device."""
-        image = max(math.prod(problem.x_shape[1:]), math.prod(problem.y_shape[1:]))
-        if max(image, *problem.padding) > LARGEST:
-            return Rejected(Reason.SIZE_LIMIT, f"an image of {image} elements, or its padding")
+        if not (answer := judge_image(problem)):
+            return answer
         if shape.images * math.prod(shape.out) >= 2**31:
             return Rejected(Reason.SIZE_LIMIT, "positions of all images")
         if problem.elements("w") >= 2**31:
@@ -95,12 +89,11 @@ class GpuLast(TunableVariant):
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The sums or all tensors moved once, a share of the quicker of the two, the launches."""
-        peak = peak_seconds(problem.flops, target)
-        sums = peak / _ARITHMETIC_SHARE
+        sums = peak_seconds(problem.flops, target) / _ARITHMETIC_SHARE
         memory = memory_seconds(problem.traffic, target, _BANDWIDTH_SHARE)
         launches = 2 if self.default_config(problem, target).integer("parts") > 1 else 1
         hidden = max(sums, memory) + _SHOWING * min(sums, memory)
-        return max(peak / (hidden + launches * _LAUNCH_SECONDS), 0.02)
+        return gpu_index(problem, target, hidden + launches * _LAUNCH_SECONDS)
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the parts; none of one part."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import partial
 from typing import ClassVar
 
 from convfind.device.target import Target
@@ -10,7 +11,7 @@ from convfind.kit.epilogue import Epilogue, channel_of_place
 from convfind.kit.launching import Grid
 from convfind.kit.parts import bytes_of_parts, part_bytes, parts_within
 from convfind.kit.register_limit import ALL_REGISTERS, register_limit
-from convfind.kit.throughput import memory_seconds, peak_seconds
+from convfind.kit.throughput import memory_seconds, product_index
 from convfind.kit.variant import TunableVariant
 from convfind.problem import ConvProblem
 from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
@@ -22,7 +23,7 @@ from convfind.solver.defines import DefineValue
 from convfind.solver.domain import GPUS
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Launch, Memory, Recipe, ScalarArg, i64
-from convfind.solver.search_space import Constraint, SearchSpace
+from convfind.solver.search_space import SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_igemm.gpu.geometry import GpuGeometry, gpu_geometry, without_patches
 from convfind_solvers_igemm.gpu.tiles import (
@@ -31,9 +32,9 @@ from convfind_solvers_igemm.gpu.tiles import (
     MATRIX_PARAMETER,
     PARAMETERS,
     Tile,
+    fills_depth,
     fits,
     fitting,
-    has_depth,
     local_memory,
     parts_filling,
     parts_parameter,
@@ -93,11 +94,9 @@ class GpuSolver(TunableVariant):
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Tiles that fit registers, local memory, work-group size and the kernel's reads."""
         shape, limit, wave = self._geometry(problem), target.max_work_group, target.wave_size
-        groups = {
-            tile: self._count(shape, tile)
-            for tile in fitting(target, problem.dtype)
-            if self._can_read(shape, tile)
-        }
+        can_read, has_depth = partial(self._can_read, shape), partial(fills_depth, problem.dtype)
+        tiles = filter(can_read, fitting(target, problem.dtype))
+        groups = {tile: self._count(shape, tile) for tile in tiles}
         return SearchSpace(
             (
                 *PARAMETERS,
@@ -106,18 +105,10 @@ class GpuSolver(TunableVariant):
             ),
             (
                 *CONSTRAINTS,
-                Constraint("size", lambda c: Tile.of(c).threads <= limit, f"at most {limit} items"),
-                Constraint("waves", lambda c: Tile.of(c).threads % wave == 0, f"waves of {wave}"),
-                Constraint(
-                    "depth",
-                    lambda c: has_depth(Tile.of(c), problem.dtype),
-                    "whole matrix instructions",
-                ),
-                Constraint(
-                    "reads",
-                    lambda c: self._can_read(shape, Tile.of(c)),
-                    "work-items share what is read evenly",
-                ),
+                Tile.constraint("size", lambda t: t.threads <= limit, f"at most {limit} items"),
+                Tile.constraint("waves", lambda t: t.threads % wave == 0, f"waves of {wave}"),
+                Tile.constraint("depth", has_depth, "whole matrix instructions"),
+                Tile.constraint("reads", can_read, "work-items share what is read evenly"),
             ),
             lambda config: Tile.of(config).local_bytes,
             local_memory(target),
@@ -130,10 +121,7 @@ class GpuSolver(TunableVariant):
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The index of the best tile, or of memory where that is slower."""
-        arithmetic = self._best(problem, target)[2]
-        memory = memory_seconds(problem.traffic, target, _BANDWIDTH_SHARE)
-        peak = peak_seconds(problem.flops, target)
-        return max(peak / max(arithmetic + memory / 4, memory), 0.02)
+        return product_index(problem, target, self._best(problem, target)[2], _BANDWIDTH_SHARE)
 
     def recipe(
         self, problem: ConvProblem, target: Target, config: Config, limit: int | None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from convfind.device.target import Target
 from convfind.kit.gpu_tile import GpuTile, TileRate, declarable_memory
 from convfind.kit.parts import parts_in_rounds
-from convfind.solver.search_space import Constraint, Parameter
+from convfind.solver.search_space import Parameter
 from convfind.types import DataType
 
 #: Local memory that NVIDIA's compiler grants from sm_80 on; the device reports 48 KiB.
@@ -131,36 +131,25 @@ _MOST_PARTS = 4096
 _POWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 CONSTRAINTS = (
-    Constraint(
-        "block",
-        lambda c: _has_blocks(Tile.of(c)),
+    Tile.constraint(
+        *("block", _has_blocks),
         "a work-item has 4, 8 or 16 rows and columns, or those of whole instructions",
     ),
-    Constraint(
-        "accumulators",
-        lambda c: 16 <= Tile.of(c).block[0] * Tile.of(c).block[1] <= 128,
+    Tile.constraint(
+        *("accumulators", lambda tile: 16 <= tile.block[0] * tile.block[1] <= 128),
         "more than 128 do not fit the registers",
     ),
-    Constraint(
-        "registers",
-        lambda c: _leaves_room(Tile.of(c)),
-        "what travels to local memory has to fit them, too",
+    Tile.constraint(
+        *("registers", _leaves_room), "what travels to local memory has to fit them, too"
     ),
-    Constraint(
-        "threads",
-        lambda c: 32 <= Tile.of(c).threads <= 512,
-        "whole waves, and registers for all",
+    Tile.constraint(
+        *("threads", lambda tile: 32 <= tile.threads <= 512), "whole waves, and registers for all"
     ),
-    Constraint(
-        "lanes",
-        lambda c: _fill_lanes(Tile.of(c)),
-        "32 neighbouring work-items, with matrices 64, are a rectangle",
+    Tile.constraint(
+        *("lanes", _fill_lanes), "32 neighbouring work-items, with matrices 64, are a rectangle"
     ),
-    Constraint(
-        "share",
-        lambda c: (
-            min(Tile.of(c).tile_m, Tile.of(c).tile_n) * Tile.of(c).tile_k >= 4 * Tile.of(c).threads
-        ),
+    Tile.constraint(
+        *("share", lambda tile: min(tile.tile_m, tile.tile_n) * tile.tile_k >= 4 * tile.threads),
         "every work-item reads four elements or more of both operands",
     ),
 )
@@ -176,7 +165,7 @@ def uses_matrices(target: Target, dtype: DataType) -> bool:
     return target.has("mfma") and dtype in _MATRIX_TYPES
 
 
-def has_depth(tile: Tile, dtype: DataType) -> bool:
+def fills_depth(dtype: DataType, tile: Tile) -> bool:
     """Say whether a tile is as deep as its matrix instructions, four numbers to a lane at most."""
     run = 1 if dtype is DataType.FLOAT32 else 4
     return not tile.mfma or tile.tile_k % (run * _MATRIX_WAVE // tile.mfma) == 0

@@ -10,7 +10,7 @@ from convfind.kit.gpu_tile import TileRate
 from convfind.kit.launching import Grid
 from convfind.kit.parts import part_bytes
 from convfind.kit.register_limit import register_limit
-from convfind.kit.throughput import memory_seconds, peak_seconds
+from convfind.kit.throughput import memory_seconds, product_index
 from convfind.kit.variant import TunableVariant
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -166,15 +166,11 @@ class MatrixConvSolver(TunableVariant):
         """The index of the best tile, or of memory where that is slower."""
         problem = self._seen(problem)
         shape = geometry_of(problem)
-        arithmetic = _best(problem, shape, target)[2]
-        memory = memory_seconds(problem.traffic, target, _BANDWIDTH_SHARE)
-        needed = max(arithmetic + memory / 4, memory)
-        if Filter(problem, shape).packed_bytes:
-            needed += _PACK_SECONDS
-        filled = filled_bytes(problem, shape)
-        if filled:
-            needed += _PACK_SECONDS + memory_seconds(2 * filled, target, _BANDWIDTH_SHARE)
-        return max(peak_seconds(problem.flops, target) / needed, 0.02)
+        more = _PACK_SECONDS if Filter(problem, shape).packed_bytes else 0.0
+        if filled := filled_bytes(problem, shape):
+            more += _PACK_SECONDS + memory_seconds(2 * filled, target, _BANDWIDTH_SHARE)
+        seconds = _best(problem, shape, target)[2]
+        return product_index(problem, target, seconds, _BANDWIDTH_SHARE, more)
 
     def recipe(
         self, problem: ConvProblem, target: Target, config: Config, limit: int | None

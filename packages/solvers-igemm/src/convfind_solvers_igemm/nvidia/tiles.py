@@ -144,29 +144,24 @@ def parameters(columns: int, *, has_lines: bool) -> tuple[Parameter, ...]:
 
 def constraints(*, splits: bool, packed: bool, size: int) -> tuple[Constraint, ...]:
     """Return what configs have to fulfil beside fitting local memory; ``size``: of an element."""
-    lines = Constraint(
-        "lines",
-        lambda c: not MatrixTile.of(c).lines or c.integer("stages") <= _MOST_LINE_STAGES,
-        "rows of two lines are there",
-    )
     if not splits:
         return (
-            lines,
-            Constraint(
-                "rows",
-                lambda c: (n := c.integer("tile_n")) == NARROW or n * size % _ROW_BYTES == 0,
+            MatrixTile.constraint(
+                *("lines", lambda tile: not tile.lines or tile.stages <= _MOST_LINE_STAGES),
+                "rows of two lines are there",
+            ),
+            MatrixTile.constraint(
+                *("rows", lambda t: t.tile_n == NARROW or t.tile_n * size % _ROW_BYTES == 0),
                 "rows of results are spread over whole rounds of the banks",
             ),
         )
     return (
-        Constraint(
-            "registers",
-            lambda c: c.integer("tile_n") <= (128 if packed else c.integer("tile_m")),
+        MatrixTile.constraint(
+            *("registers", lambda tile: tile.tile_n <= (128 if packed else tile.tile_m)),
             "parts of the sums take as many registers as the sums",
         ),
-        Constraint(
-            "columns",
-            lambda c: c.integer("tile_n") % 64 == 0 or (packed and c.integer("tile_n") == NARROW),
+        MatrixTile.constraint(
+            *("columns", lambda t: t.tile_n % 64 == 0 or (packed and t.tile_n == NARROW)),
             "work-items split columns 64 at a time",
         ),
     )

@@ -7,7 +7,7 @@ from convfind.kit.epilogue import Epilogue
 from convfind.kit.gpu_tile import ProductTile
 from convfind.kit.launching import Grid
 from convfind.kit.parts import parts_in_rounds, parts_within
-from convfind.kit.throughput import memory_seconds, peak_seconds
+from convfind.kit.throughput import memory_seconds, product_index
 from convfind.kit.variant import TunableVariant
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
@@ -119,10 +119,8 @@ class MatrixWeightsSolver(TunableVariant):
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The index of the best tile, or of memory where that is slower."""
-        arithmetic = _best(self._folding(problem), target)[2]
-        memory = memory_seconds(problem.traffic, target, _BANDWIDTH_SHARE)
-        peak = peak_seconds(problem.flops, target)
-        return max(peak / max(arithmetic + memory / 4, memory), 0.02)
+        seconds = _best(self._folding(problem), target)[2]
+        return product_index(problem, target, seconds, _BANDWIDTH_SHARE)
 
     def recipe(
         self, problem: ConvProblem, target: Target, config: Config, limit: int | None
