@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 
 from convfind.device.target import Target
+from convfind.kit.launching import Grid, Kernels
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.reasons import Reason
 from convfind.solver import Domain, TunableSolver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.defines import make_defines
 from convfind.solver.domain import CPUS
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, i32
+from convfind.solver.kernel_spec import KernelLanguage
+from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 
@@ -26,7 +25,7 @@ MOST_CHANNELS = 4
 #: Fewer positions are done before the launch is: nothing to win.
 FEWEST_POSITIONS = 8 * VECTOR
 
-_SOURCE = KernelSource("convfind_example_solver", "kernels/pointwise_fwd.cl")
+_KERNELS = Kernels("convfind_example_solver", KernelLanguage.OPENCL_C)
 _TILES = (1, 2, 3, 4)
 _VECTORS = (1, 2, 4, 8, 16)
 
@@ -108,19 +107,10 @@ class PointwiseForward(TunableSolver):
         config = config if config is not None else self.default_config(problem, target)
         out_channels, channels = problem.w_shape[:2]
         positions = math.prod(problem.x_shape[2:])
-        program = Program(_SOURCE, KernelLanguage.OPENCL_C, make_defines(config.defines))
+        program = _KERNELS.program("pointwise_fwd", config.defines)
         chunk = config.integer("chunk") * config.integer("vectors") * VECTOR
-        launch = Launch(
-            KernelSpec(program, "example_pointwise_fwd"),
-            (
-                BufferArg(Memory.X),
-                BufferArg(Memory.W),
-                BufferArg(Memory.Y),
-                i32(channels),
-                i32(out_channels),
-                i32(positions),
-            ),
-            global_size=(-(-positions // chunk), problem.x_shape[0]),
-            local_size=(1, 1),
+        work_groups = (-(-positions // chunk), problem.x_shape[0])
+        launch = Grid(program, "example_pointwise_fwd", work_groups)(
+            Memory.X, Memory.W, Memory.Y, channels, out_channels, positions
         )
         return Recipe(self.solver_id, (launch,), config=config)

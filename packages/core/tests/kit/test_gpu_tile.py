@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from convfind.kit.gpu_tile import GpuTile, TileRate, declarable_memory
+from convfind.kit.gpu_tile import GpuTile, ProductTile, TileRate, declarable_memory
 from convfind.solver.config import Config
 from convfind.testing import MOCK_TARGET
 
@@ -30,6 +30,25 @@ def test_a_tile_is_its_config() -> None:
 )
 def test_tiles_cover_a_product(rows: int, columns: int, groups: int) -> None:
     assert Own(64, 128, 16, 8, 16).count(rows, columns) == groups
+
+
+def test_tiles_state_parameters_and_conditions() -> None:
+    tiles = (Own(64, 128, 16, 8, 16), Own(32, 128, 8, 8, 16))
+    rows, split = Own.parameters(tiles, {"tile_m": "rows", "split": "parts"})
+    assert (rows.name, rows.values, rows.meaning) == ("tile_m", (32, 64), "rows")
+    assert (split.name, split.values) == ("split", (3,))
+    few = Own.constraint("few", lambda tile: tile.threads < 128, "too many items")
+    assert [few.holds(Config(values)) for values in ({**tiles[0].values, "threads_m": 4},)] == [
+        True
+    ]
+    assert not few.holds(Config(tiles[0].values))
+    assert (few.name, few.why) == ("few", "too many items")
+
+
+def test_a_tiles_time_is_that_of_its_operations_and_of_what_comes_around() -> None:
+    rate = TileRate(full=300, single=100, resident=4, around=20)
+    seconds = 2 * (100 + 20) * 64 * 32 * rate.busy(25, 10) * 1e-9
+    assert rate.seconds(ProductTile(64, 32), 100, 25, 10) == pytest.approx(seconds)
 
 
 def test_units_work_in_whole_rounds_and_on_what_is_left() -> None:

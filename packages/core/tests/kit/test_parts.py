@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from convfind.kit.parts import even_parts, parts_within
+from convfind.kit.parts import (
+    bytes_of_parts,
+    even_length,
+    even_parts,
+    part_bytes,
+    parts_in_rounds,
+    parts_within,
+)
+from convfind.problem import ConvProblem
+from convfind.types import DataType, Direction
 
 
 @pytest.mark.parametrize(
@@ -20,3 +29,39 @@ def test_parts_hold_all_pieces_and_none_is_empty(count: int, most: int) -> None:
     parts, length = even_parts(count, most)
     assert 1 <= parts <= most
     assert (parts - 1) * length < count <= parts * length
+
+
+@pytest.mark.parametrize("most", range(1, 12))
+@pytest.mark.parametrize("count", range(1, 30))
+def test_even_pieces_are_no_longer_than_most_and_no_more_than_needed(count: int, most: int) -> None:
+    length = even_length(count, most)
+    assert 1 <= length <= most
+    pieces = -(-count // length)
+    assert pieces == -(-count // most)
+    assert pieces == 1 or -(-count // (length - 1 or 1)) > pieces or length == 1
+
+
+@pytest.mark.parametrize(
+    ("work_groups", "places", "most", "expected"),
+    [
+        (10, 100, 1000, [1, 10, 20, 30]),
+        (10, 100, 25, [1, 10, 20]),
+        (100, 100, 1000, [1, 2, 3]),
+        (400, 100, 1000, [1]),
+        (10, 100, 1, [1]),
+    ],
+)
+def test_parts_fill_whole_rounds(
+    work_groups: int, places: int, most: int, expected: list[int]
+) -> None:
+    assert parts_in_rounds(work_groups, places, most) == expected
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_a_part_is_a_result_in_float32(direction: Direction) -> None:
+    half = DataType.FLOAT16
+    problem = ConvProblem.create(direction, (2, 4, 9, 9), (8, 4, 3, 3), dtype=half)
+    sizes = {"x": 2 * 4 * 81, "w": 8 * 4 * 9, "y": 2 * 8 * 49}
+    assert part_bytes(problem) == 4 * sizes[direction.writes]
+    assert bytes_of_parts(problem, 3) == 3 * part_bytes(problem)
+    assert bytes_of_parts(problem, 1) == 0

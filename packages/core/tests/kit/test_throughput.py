@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from convfind.kit.throughput import cpu_index, fill
+from convfind.kit.throughput import cpu_index, fill, gpu_index, peak_seconds, product_index
 from convfind.problem import ConvProblem
 from convfind.testing import MOCK_TARGET
 
@@ -35,3 +35,17 @@ def test_a_launch_costs_every_core_its_time() -> None:
 )
 def test_units_that_are_filled(size: int, unit: int, share: float) -> None:
     assert fill(size, unit) == share
+
+
+def test_a_gpus_index_is_its_share_of_the_peak_and_never_nothing() -> None:
+    peak = peak_seconds(LARGE.flops, MOCK_TARGET)
+    assert gpu_index(LARGE, MOCK_TARGET, 2 * peak) == pytest.approx(0.5)
+    assert 0 < gpu_index(LARGE, MOCK_TARGET, 1e9 * peak) < 0.05
+
+
+def test_a_product_hides_most_of_memory_but_is_not_quicker() -> None:
+    peak = peak_seconds(LARGE.flops, MOCK_TARGET)
+    long, short = (product_index(LARGE, MOCK_TARGET, s, 0.8) for s in (2 * peak, 0.0))
+    assert 0.25 < long < 0.5
+    assert product_index(LARGE, MOCK_TARGET, 0.0, 0.4) == pytest.approx(short / 2)
+    assert product_index(LARGE, MOCK_TARGET, 2 * peak, 0.8, peak) < long

@@ -1,0 +1,53 @@
+"""Programs and launches in few words are those in many."""
+
+from __future__ import annotations
+
+import pytest
+
+from convfind.kit.launching import Grid, Kernels
+from convfind.solver.defines import make_defines
+from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
+from convfind.solver.recipe import BufferArg, Launch, LocalArg, ScalarArg, i32, i64
+
+PROGRAM = Program(KernelSource("convfind_example", "kernels/add.cl"))
+
+
+def test_a_program_is_a_file_in_the_folder_of_kernels_with_macros() -> None:
+    kernels = Kernels("convfind_example", KernelLanguage.OPENCL_C)
+    assert kernels.program("add", {"ROWS": 3, "LAST": False}, {"ROWS": 4}, LAST=True) == Program(
+        KernelSource("convfind_example", "kernels/add.cl"),
+        KernelLanguage.OPENCL_C,
+        make_defines(ROWS=4, LAST=True),
+    )
+    assert Kernels("convfind_example").program("add") == PROGRAM
+    assert Kernels("convfind_example").program("add", options=("-O1",)).options == ("-O1",)
+
+
+@pytest.mark.parametrize(
+    ("work_groups", "items", "global_size", "local_size"),
+    [
+        (7, 1, (7,), (1,)),
+        (7, 64, (448,), (64,)),
+        ((7,), 64, (448,), (64,)),
+        ((3, 5), 1, (3, 5), (1, 1)),
+        ((3, 5, 2), 32, (96, 5, 2), (32, 1, 1)),
+    ],
+)
+def test_a_grid_has_its_items_along_the_first_axis(
+    work_groups: int | tuple[int, ...],
+    items: int,
+    global_size: tuple[int, ...],
+    local_size: tuple[int, ...],
+) -> None:
+    launch = Grid(PROGRAM, "add", work_groups, items)("x")
+    assert launch == Launch(KernelSpec(PROGRAM, "add"), (BufferArg("x"),), global_size, local_size)
+
+
+def test_words_are_memory_and_whole_numbers_are_of_32_bits() -> None:
+    launch = Grid(PROGRAM, "add", 1)("x", 3, True, i64(5), BufferArg("w", 512), LocalArg(64))
+    assert launch.arguments == (
+        *(BufferArg("x"), i32(3), i32(1), i64(5)),
+        *(BufferArg("w", 512), LocalArg(64)),
+    )
+    assert all(type(a.value) is int for a in launch.arguments if isinstance(a, ScalarArg))
