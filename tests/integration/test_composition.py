@@ -24,14 +24,14 @@ from convfind.solver import Domain
 from convfind.solver.applicability import Rejected
 from convfind.testing import check_solver
 from convfind.types import Direction
-from convfind_solvers_direct.naive import NaiveForward
+from convfind_solvers_direct.naive import NaiveSolver
 
 PLAIN = "third-party-fwd"
 COMPOSED = f"{PLAIN}+epilogue"
 NATIVE = "direct-naive-fwd"
 
 
-class Stranger(NaiveForward):
+class Stranger(NaiveSolver):
     """A solver from before there were epilogues."""
 
     solver_id = PLAIN
@@ -51,7 +51,7 @@ class Elsewhere(Stranger):
 class Plugin:
     @hookimpl
     def convfind_register_solvers(self, register: Any) -> None:
-        register.extend([Stranger(), Elsewhere(), NaiveForward()])
+        register.extend([Stranger(), Elsewhere(), NaiveSolver(Direction.FORWARD)])
 
 
 @pytest.fixture

@@ -28,13 +28,13 @@ from convfind.solver.applicability import Rejected
 from convfind.solver.recipe import BufferArg
 from convfind.testing import check_solver
 from convfind.types import Direction
-from convfind_solvers_direct.naive import NaiveBackwardData, NaiveBackwardWeights, NaiveForward
+from convfind_solvers_direct.naive import NaiveSolver
 
 PACKED = "packed-fwd"
 COPIES = f"{PACKED}+copies"
 
 
-class Packed(NaiveForward):
+class Packed(NaiveSolver):
     """A solver of packed tensors whose channels come last."""
 
     solver_id = PACKED
@@ -46,7 +46,7 @@ class Packed(NaiveForward):
         self.domain = self.domain.without("gaps", "mixed-layouts")
 
 
-class PackedData(NaiveBackwardData):
+class PackedData(NaiveSolver):
     """One of gradients of the data, whose channels come first."""
 
     solver_id = "packed-bwd-data"
@@ -58,7 +58,7 @@ class PackedData(NaiveBackwardData):
         self.domain = self.domain.without("gaps", "mixed-layouts")
 
 
-class PackedWeights(NaiveBackwardWeights):
+class PackedWeights(NaiveSolver):
     """One of gradients of the weights, whose tensors have one layout, no matter which."""
 
     solver_id = "packed-bwd-weights"
@@ -73,7 +73,7 @@ class PackedWeights(NaiveBackwardWeights):
 class Plugin:
     @hookimpl
     def convfind_register_solvers(self, register: Any) -> None:
-        register.extend([Packed(), PackedData(), PackedWeights(), NaiveForward()])
+        register.extend([Packed(), PackedData(), PackedWeights(), NaiveSolver(Direction.FORWARD)])
 
 
 @pytest.fixture(scope="module")

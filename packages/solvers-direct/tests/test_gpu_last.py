@@ -22,7 +22,7 @@ from convfind.testing import assert_solver, edge_cases
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_direct.gpu.last import GpuLast
 from convfind_solvers_direct.gpu.last_tile import is_rolled
-from convfind_solvers_direct.naive import NaiveBackwardData, NaiveForward
+from convfind_solvers_direct.naive import NaiveSolver
 from convfind_solvers_direct.solver_list import solvers
 from convfind_solvers_direct.window import window
 
@@ -247,7 +247,11 @@ def test_results_within_a_limit(limit: int, convfind_device: Device) -> None:
 
 @each_solver
 def test_it_ranks_before_the_last_resort(solver: GpuLast) -> None:
-    last: Solver = NaiveForward() if solver is SOLVERS[0] else NaiveBackwardData()
+    last: Solver = (
+        NaiveSolver(Direction.FORWARD)
+        if solver is SOLVERS[0]
+        else NaiveSolver(Direction.BACKWARD_DATA)
+    )
     ids = [each.solver_id for each in solvers()]
     assert ids.index(solver.solver_id) < ids.index(last.solver_id)
     problem = problem_of(solver, 4, 128, (512, 512), 3, (3, 3), padding=1)

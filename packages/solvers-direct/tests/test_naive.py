@@ -24,18 +24,15 @@ from convfind.testing.guarded_run import POISON, GuardedRunner
 from convfind.testing.tensors import Bytes, filled_memory
 from convfind.types import Direction
 from convfind_solvers_direct.naive import (
-    NaiveBackwardData,
-    NaiveBackwardWeights,
-    NaiveForward,
     NaiveSolver,
 )
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
 SOLVERS: dict[Direction, NaiveSolver] = {
-    Direction.FORWARD: NaiveForward(),
-    Direction.BACKWARD_DATA: NaiveBackwardData(),
-    Direction.BACKWARD_WEIGHTS: NaiveBackwardWeights(),
+    Direction.FORWARD: NaiveSolver(Direction.FORWARD),
+    Direction.BACKWARD_DATA: NaiveSolver(Direction.BACKWARD_DATA),
+    Direction.BACKWARD_WEIGHTS: NaiveSolver(Direction.BACKWARD_WEIGHTS),
 }
 
 each_solver = pytest.mark.parametrize("solver", SOLVERS.values(), ids=lambda s: s.solver_id)
@@ -84,7 +81,7 @@ def test_no_feature_of_the_device_is_needed_but_fp64_for_float64(solver: NaiveSo
     ids=["axis", "batch", "padding"],
 )
 def test_an_axis_beyond_32_bits_is_refused(problem: ConvProblem) -> None:
-    answer = NaiveForward().takes(problem, MOCK_TARGET)
+    answer = NaiveSolver(Direction.FORWARD).takes(problem, MOCK_TARGET)
     assert isinstance(answer, Rejected)
     assert answer.reason is Reason.SIZE_LIMIT
 
@@ -104,7 +101,9 @@ def test_whole_scaling_factors_are_exact_and_wrap(convfind_device: Device) -> No
         ConvProblem.forward((2, 6, 8, 9), (4, 6, 3, 3), dtype="int8", alpha=alpha, beta=beta)
         for alpha, beta in ((-3.0, 2.0), (2.0**31 + 3, 0.0), (1.0, -(2.0**33) - 1))
     ]
-    assert_solver(NaiveForward(), convfind_device, shapes=shapes, every_variant=False)
+    assert_solver(
+        NaiveSolver(Direction.FORWARD), convfind_device, shapes=shapes, every_variant=False
+    )
 
 
 @pytest.mark.parametrize("direction", Direction)
@@ -134,9 +133,11 @@ def test_double_accumulation_leaves_one_rounding(
 def test_double_accumulation_needs_fp64() -> None:
     problem = ConvProblem.forward((1, 1, 4, 4), (1, 1, 3, 3))
     with pytest.raises(SettingsError, match="float: mock device has no fp64"):
-        NaiveForward().solution(problem, without(MOCK_TARGET, "fp64"), Config(accumulate="double"))
+        NaiveSolver(Direction.FORWARD).solution(
+            problem, without(MOCK_TARGET, "fp64"), Config(accumulate="double")
+        )
     with pytest.raises(SettingsError, match="'triple' is not a legal value; legal: float, double"):
-        NaiveForward().solution(problem, MOCK_TARGET, Config(accumulate="triple"))
+        NaiveSolver(Direction.FORWARD).solution(problem, MOCK_TARGET, Config(accumulate="triple"))
 
 
 @each_solver
@@ -150,7 +151,7 @@ def test_work_groups_keep_the_limit_of_the_device() -> None:
     problem = ConvProblem.forward((1, 8, 20, 20), (8, 8, 3, 3))
     for limit in (1, 2, 48, 64, 1024):
         target = replace(MOCK_TARGET, identity="", max_work_group=limit)
-        (launch,) = NaiveForward().solution(problem, target).steps
+        (launch,) = NaiveSolver(Direction.FORWARD).solution(problem, target).steps
         assert isinstance(launch, Launch)
         assert np.prod(launch.local_size) <= min(limit, 64)
 
@@ -166,7 +167,7 @@ def test_launches_keep_the_limits_of_runtimes(
     x: tuple[int, ...], out_channels: int, items: tuple[int, ...]
 ) -> None:
     problem = ConvProblem.forward(x, (out_channels, 1, 1, 1))
-    (launch,) = NaiveForward().solution(problem, MOCK_TARGET).steps
+    (launch,) = NaiveSolver(Direction.FORWARD).solution(problem, MOCK_TARGET).steps
     assert isinstance(launch, Launch)
     assert launch.global_size == items
 
@@ -202,7 +203,7 @@ def test_tensors_beyond_two_gibi_elements(convfind_device: Device) -> None:
     x_memory = aligned_zeros(problem.nbytes("x"))
     y_memory = aligned_zeros(problem.nbytes("y"))
     tensor_view(problem, "x", x_memory)[...] = x
-    solution = NaiveForward().solution(problem, convfind_device.target)
+    solution = NaiveSolver(Direction.FORWARD).solution(problem, convfind_device.target)
     (program,) = solution.programs
     loaded = convfind_device.load(program, convfind_device.compile(program))
     try:

@@ -11,6 +11,7 @@ from convfind.kit.parts import (
     part_bytes,
     parts_in_rounds,
     parts_within,
+    pieces,
 )
 from convfind.problem import ConvProblem
 from convfind.types import DataType, Direction
@@ -65,3 +66,10 @@ def test_a_part_is_a_result_in_float32(direction: Direction) -> None:
     assert part_bytes(problem) == 4 * sizes[direction.writes]
     assert bytes_of_parts(problem, 3) == 3 * part_bytes(problem)
     assert bytes_of_parts(problem, 1) == 0
+
+
+def test_pieces_follow_each_other_to_the_end() -> None:
+    assert list(pieces(7, 3)) == [(0, 3), (3, 3), (6, 1)]
+    assert list(pieces(6, 3)) == [(0, 3), (3, 3)]
+    assert list(pieces(2, 5)) == [(0, 2)]
+    assert list(pieces(0, 5)) == []

@@ -6,7 +6,6 @@ They take nearly every problem, slowly, and are the reference on the device.
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 from convfind.device.target import DeviceKind, Target
 from convfind.errors import SettingsError
@@ -50,14 +49,15 @@ class NaiveSolver(Solver):
     that results of other solvers are compared with.
     """
 
-    direction: ClassVar[Direction]
     algorithm = Algorithm.DIRECT
     is_dynamic = True
     is_last_resort = True
 
-    def __init__(self) -> None:
-        self.domain = Domain(directions=(self.direction,))
-        if self.direction is not Direction.BACKWARD_WEIGHTS:
+    def __init__(self, direction: Direction) -> None:
+        self.direction = direction
+        self.solver_id = f"direct-naive-{direction.short}"
+        self.domain = Domain(directions=(direction,))
+        if direction is not Direction.BACKWARD_WEIGHTS:
             self.domain = self.domain.with_epilogue()
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
@@ -142,27 +142,6 @@ class NaiveSolver(Solver):
         batch, channels, *spatial = problem.shape(self.direction.writes)
         positions = math.prod(spatial)
         return (channels, positions, batch) if channels_last else (positions, channels, batch)
-
-
-class NaiveForward(NaiveSolver):
-    """y from x and w."""
-
-    solver_id = "direct-naive-fwd"
-    direction = Direction.FORWARD
-
-
-class NaiveBackwardData(NaiveSolver):
-    """x from y and w."""
-
-    solver_id = "direct-naive-bwd-data"
-    direction = Direction.BACKWARD_DATA
-
-
-class NaiveBackwardWeights(NaiveSolver):
-    """w from x and y."""
-
-    solver_id = "direct-naive-bwd-weights"
-    direction = Direction.BACKWARD_WEIGHTS
 
 
 def _work_group(items: tuple[int, int, int], limit: int) -> tuple[int, int, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from convfind.solver import Solver
 from convfind.types import Direction
 from convfind_solvers_direct.cpu.conv import CpuPixels, CpuPlanes
@@ -14,8 +16,13 @@ from convfind_solvers_direct.cpu.first_phases_weights import (
 from convfind_solvers_direct.cpu.first_weights import CpuFirstWeights
 from convfind_solvers_direct.cpu.groups import CpuGroups
 from convfind_solvers_direct.cpu.narrow import CpuNarrow
-from convfind_solvers_direct.cpu.weights import CPU_WEIGHTS_SOLVERS
+from convfind_solvers_direct.cpu.weights import (
+    CpuGroupsWeights,
+    CpuPixelsWeights,
+    CpuPlanesWeights,
+)
 from convfind_solvers_direct.gpu.bands import BandsConv
+from convfind_solvers_direct.gpu.conv import OneLaunch
 from convfind_solvers_direct.gpu.first import GpuFirst
 from convfind_solvers_direct.gpu.first_weights import GpuFirstWeights
 from convfind_solvers_direct.gpu.last import GpuLast
@@ -27,9 +34,15 @@ from convfind_solvers_direct.gpu.planes_weights import PlanesWeights
 from convfind_solvers_direct.gpu.upsampled import UpsampledConv
 from convfind_solvers_direct.gpu.wide import WideConv
 from convfind_solvers_direct.gpu.wide_weights import WideWeights
-from convfind_solvers_direct.naive import NaiveBackwardData, NaiveBackwardWeights, NaiveForward
+from convfind_solvers_direct.naive import NaiveSolver
 from convfind_solvers_direct.nvidia.groups import GroupsConv
 from convfind_solvers_direct.nvidia.stages import StagesConv
+
+_WITH_WEIGHTS = (Direction.FORWARD, Direction.BACKWARD_DATA)
+_LAYOUTS = (False, True)  # channels last
+_ONE_LAUNCH: tuple[type[OneLaunch], ...] = (
+    *(GroupsConv, StagesConv, BandsConv, WideConv, LinesConv, PlanesConv, PixelsConv),
+)
 
 
 def solvers() -> list[Solver]:
@@ -38,41 +51,22 @@ def solvers() -> list[Solver]:
         CpuFirstPhases(),
         CpuFirstPhasesWeights(),
         CpuFirstBlocksWeights(),
-        *(CpuFirst(channels_last=channels_last) for channels_last in (False, True)),
+        *(CpuFirst(channels_last=channels_last) for channels_last in _LAYOUTS),
         *(
             CpuNarrow(direction, channels_last=channels_last)
-            for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
-            for channels_last in (False, True)
+            for direction, channels_last in product(_WITH_WEIGHTS, _LAYOUTS)
         ),
-        *(CpuFirstWeights(channels_last=channels_last) for channels_last in (False, True)),
-        *(GpuFirst(channels_last=channels_last) for channels_last in (False, True)),
-        *(GpuLast(direction) for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)),
-        *(GpuFirstWeights(channels_last=channels_last) for channels_last in (False, True)),
-        *(
-            solver(direction)
-            for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
-            for solver in (CpuPlanes, CpuPixels)
-        ),
+        *(CpuFirstWeights(channels_last=channels_last) for channels_last in _LAYOUTS),
+        *(GpuFirst(channels_last=channels_last) for channels_last in _LAYOUTS),
+        *(GpuLast(direction) for direction in _WITH_WEIGHTS),
+        *(GpuFirstWeights(channels_last=channels_last) for channels_last in _LAYOUTS),
+        *(solver(direction) for direction in _WITH_WEIGHTS for solver in (CpuPlanes, CpuPixels)),
         CpuGroups(),
-        *(solver() for solver in CPU_WEIGHTS_SOLVERS),
+        *(CpuGroupsWeights(), CpuPlanesWeights(), CpuPixelsWeights()),
         UpsampledConv(),
-        *(
-            solver(direction)
-            for solver in (
-                GroupsConv,
-                StagesConv,
-                BandsConv,
-                WideConv,
-                LinesConv,
-                PlanesConv,
-                PixelsConv,
-            )
-            for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)
-        ),
+        *(solver(direction) for solver in _ONE_LAUNCH for direction in _WITH_WEIGHTS),
         WideWeights(),
         PlanesWeights(),
         PixelsWeights(),
-        NaiveForward(),
-        NaiveBackwardData(),
-        NaiveBackwardWeights(),
+        *map(NaiveSolver, Direction),
     ]

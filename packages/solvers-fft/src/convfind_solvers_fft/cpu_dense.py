@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.launching import Grid
+from convfind.kit.parts import pieces
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import Program
@@ -58,8 +59,8 @@ class CpuDenseSolver(ProductsSolver):
         sizes = one.evenly((budget - one.bytes) // (one.of(2).bytes - one.bytes) + 1)
         program = self._program(target, sizes.tiling.tile, Epilogue.of(problem))
         steps: list[Launch] = []
-        for first in range(0, sizes.tiling.tiles, sizes.count):
-            part = sizes.of(min(sizes.count, sizes.tiling.tiles - first))
+        for first, count in pieces(sizes.tiling.tiles, sizes.count):
+            part = sizes.of(count)
             steps += (
                 self._data(program, part, first),
                 self._product(program, part, sizes.values_bytes),

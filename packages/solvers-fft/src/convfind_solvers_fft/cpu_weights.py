@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.launching import Grid
+from convfind.kit.parts import pieces
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import Program
@@ -52,8 +53,8 @@ class CpuWeightsSolver(ProductsSolver):
         program = self._program(target, sizes.tiling.tile, Epilogue.of(problem))
         steps: list[Launch] = []
         at = sizes.places
-        for first in range(0, sizes.tiling.tiles, sizes.count):
-            part = sizes.of(min(sizes.count, sizes.tiling.tiles - first))
+        for first, count in pieces(sizes.tiling.tiles, sizes.count):
+            part = sizes.of(count)
             steps += (
                 self._data(program, part, first),
                 self._gradients(program, part, first, at[1]),

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from convfind.device.target import Target
 from convfind.kit.epilogue import NO_EPILOGUE, Epilogue
 from convfind.kit.launching import Grid
+from convfind.kit.parts import pieces
 from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.applicability import Applicability
@@ -144,8 +145,7 @@ class GpuDenseSolver(GpuSolver):
         largest = self._part(problem, config, limit)
         whole = self._spectra(problem, tiling, largest)
         steps: list[Launch] = []
-        for first in range(0, tiling.tiles, largest):
-            count = min(largest, tiling.tiles - first)
+        for first, count in pieces(tiling.tiles, largest):
             data, filters, result = self._spectra(problem, tiling, count)
             product = self._product(config, data, filters, result, first)
             steps.append(self._to_spectra(data, tiling, first))

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from convfind.device.target import Target
 from convfind.kit.launching import Grid
+from convfind.kit.parts import even_length
 from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
@@ -113,7 +114,7 @@ def index(
 def chunk_images(images: int, budget: int, size: Callable[[int], int]) -> int:
     """Return how many images at a time need at most ``budget`` bytes, evenly shared; 1 at least."""
     most = max(1, bisect_right(range(1, images + 1), budget, key=size))
-    return -(-images // -(-images // most))
+    return even_length(images, most)
 
 
 def regions(*sizes: int) -> tuple[list[BufferArg], int]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.parts import pieces
 from convfind.kit.throughput import memory_seconds
 from convfind.kit.variant import TunableVariant
 from convfind.problem import ConvProblem
@@ -78,8 +79,7 @@ class ConvSolver(GpuSolver, TunableVariant):
         )
         products = tensor_core_products(problem, self.transform, self.axes)
         steps: list[Launch] = []
-        for first in range(0, sizes.shape.images, sizes.images):
-            images = min(sizes.images, sizes.shape.images - first)
+        for first, images in pieces(sizes.shape.images, sizes.images):
             part = replace(sizes, images=images)
             if tile.splits:
                 product = wgmma_launch(part, tile, data, sums, target)

@@ -9,6 +9,7 @@ from math import prod
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.launching import Grid
+from convfind.kit.parts import pieces
 from convfind.kit.sizes import round_up
 from convfind.kit.throughput import memory_seconds
 from convfind.kit.variant import TunableVariant
@@ -177,8 +178,7 @@ class WeightsSolver(GpuSolver, TunableVariant):
         sizes = self._sizes(problem, target, config, limit)
         (x, y, sums), workspace = regions(*sizes.region_bytes)
         steps: list[Launch] = []
-        for first in range(0, problem.x_shape[0], sizes.images):
-            images = min(sizes.images, problem.x_shape[0] - first)
+        for first, images in pieces(problem.x_shape[0], sizes.images):
             if sizes.tile:  # whose parts of sums are the same in all parts of the batch
                 steps.append(self._blocks(sizes, (first, images), x, y))
                 steps.append(sizes.stream.launch(y, x, sums, add=first > 0))

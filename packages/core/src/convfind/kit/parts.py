@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from convfind.kit.sizes import ceil_div
 from convfind.problem import ConvProblem
 
@@ -18,6 +20,12 @@ def even_parts(count: int, most: int) -> tuple[int, int]:
     """Divide so many pieces of work evenly: return the parts, at most so many, and their length."""
     length = ceil_div(count, most)
     return ceil_div(count, length), length
+
+
+def pieces(count: int, length: int) -> Iterator[tuple[int, int]]:
+    """Yield where each piece of so many elements begins, and its length."""
+    for first in range(0, count, length):
+        yield first, min(length, count - first)
 
 
 def parts_in_rounds(work_groups: int, places: int, most: int) -> list[int]:

@@ -205,11 +205,3 @@ def _copied_rows(shape: Window, floats: int) -> int:
     pitch, step = shape.span(shape.out[1], 1), shape.stride[0]
     more = shape.span(1, 0) - step
     return (floats // VECTOR - more * pitch) // (step * pitch + shape.out[1])
-
-
-#: The solvers of backward-weights, best first.
-CPU_WEIGHTS_SOLVERS: tuple[type[CpuWeights], ...] = (
-    CpuGroupsWeights,
-    CpuPlanesWeights,
-    CpuPixelsWeights,
-)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from convfind.device.target import Target
 from convfind.kit.epilogue import NO_EPILOGUE, Epilogue
 from convfind.kit.launching import Grid
@@ -18,20 +16,13 @@ from convfind_solvers_igemm.cpu.geometry import CpuGeometry, geometry
 from convfind_solvers_igemm.cpu.solver import CACHED_FLOATS, VECTOR, CpuSolver
 from convfind_solvers_igemm.programs import CPU
 
-_DEPTH = 256
+#: Positions that are summed at a time.
+DEPTH = 256
 _BEST_SHARE = 0.8
 #: The cost of floats, in operations: of x and y, of sums, and gathered where
 #: channels are first and last.
 _SOURCE_COST, _SUM_COST = 30, 36
 _FIRST_GATHER_COST, _LAST_GATHER_COST = 75, 10
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """How the sums are cut, and whether they go through workspace."""
-
-    pieces: SplitCut
-    workspace: int  # bytes; 0: sums go straight to w
 
 
 class CpuBackwardWeights(CpuSolver):
@@ -41,7 +32,7 @@ class CpuBackwardWeights(CpuSolver):
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
         """Bytes of the sums that are not yet w: one w for each part of the positions."""
-        return self._plan(geometry(problem), target, limit).workspace
+        return self._plan(geometry(problem), target, limit)[1]
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """Products of whole tiles, what is gathered for them, and memory."""
@@ -55,48 +46,48 @@ class CpuBackwardWeights(CpuSolver):
     def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch that computes, and, where sums go through workspace, one that adds up."""
         shape = geometry(problem)
-        plan = self._plan(shape, target, limit)
+        split, workspace = self._plan(shape, target, limit)
         rows, vectors = PRODUCT.of(target)
         program = CPU.program(
             "cpu_bwd_weights",
             CHANNELS_LAST=self.channels_last,
             MR=rows,
             VECTORS=vectors,
-            DEPTH=_DEPTH,
+            DEPTH=DEPTH,
         )
-        pieces = plan.pieces.cut
+        pieces = split.cut
         epilogue = Epilogue.of(problem)
         groups = (
             -(-shape.filters // pieces.filters),
             -(-shape.reduction // pieces.positions),
-            shape.groups * plan.pieces.parts,
+            shape.groups * split.parts,
         )
         compute = Grid(program, "igemm_cpu_bwd_weights", groups)(
-            *(Memory.X, Memory.Y, Memory.WORKSPACE if plan.workspace else Memory.W),
+            *(Memory.X, Memory.Y, Memory.WORKSPACE if workspace else Memory.W),
             *shape.arguments,
-            *(NO_EPILOGUE if plan.workspace else epilogue).arguments,
-            *(pieces.filters, pieces.positions, plan.pieces.span),
+            *(NO_EPILOGUE if workspace else epilogue).arguments,
+            *(pieces.filters, pieces.positions, split.span),
         )
-        if not plan.workspace:
+        if not workspace:
             return Recipe(self.solver_id, (compute,))
-        add_up = sum_of_parts(program, shape, target, plan.pieces.parts, epilogue)
-        return Recipe(self.solver_id, (compute, add_up), workspace=plan.workspace)
+        add_up = sum_of_parts(program, shape, target, split.parts, epilogue)
+        return Recipe(self.solver_id, (compute, add_up), workspace=workspace)
 
-    def _plan(self, shape: CpuGeometry, target: Target, limit: int | None) -> _Plan:
-        rows, vectors = PRODUCT.of(target)
-        product = Product(
-            positions=shape.reduction,
-            filters=shape.filters,
-            groups=shape.groups,
-            position_unit=vectors * VECTOR,
-            filter_unit=rows,
-            most_filters=CACHED_FLOATS // _DEPTH // rows * rows,
-        )
+    def _plan(self, shape: CpuGeometry, target: Target, limit: int | None) -> tuple[SplitCut, int]:
+        """Return how the sums are cut, and the bytes of workspace; 0: they go straight to w."""
+        product = weights_product(shape, shape.reduction, target)
         part = 4 * shape.groups * shape.filters * shape.reduction
         most = None if limit is None else limit // part
-        pieces = split_cut(product, shape.positions, _DEPTH, target.compute_units, most)
+        pieces = split_cut(product, shape.positions, DEPTH, target.compute_units, most)
         reorders = shape.taps > 1 and shape.channels > 1 and not self.channels_last
-        return _Plan(pieces, pieces.parts * part if reorders or pieces.parts > 1 else 0)
+        return pieces, pieces.parts * part if reorders or pieces.parts > 1 else 0
+
+
+def weights_product(shape: CpuGeometry, columns: int, target: Target) -> Product:
+    """Return the product to cut, of all filters and so many columns of the weights."""
+    rows, vectors = PRODUCT.of(target)
+    most = CACHED_FLOATS // DEPTH // rows * rows
+    return Product(columns, shape.filters, shape.groups, vectors * VECTOR, rows, most)
 
 
 def weights_index(

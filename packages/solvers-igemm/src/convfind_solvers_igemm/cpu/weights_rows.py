@@ -14,13 +14,12 @@ from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.recipe import Memory, Recipe
 from convfind.types import Direction
-from convfind_solvers_igemm.blocking import Product, SplitCut, split_cut
+from convfind_solvers_igemm.blocking import SplitCut, split_cut
 from convfind_solvers_igemm.cpu.geometry import CpuGeometry, geometry
-from convfind_solvers_igemm.cpu.solver import CACHED_FLOATS, VECTOR, CpuSolver
-from convfind_solvers_igemm.cpu.weights import weights_index
+from convfind_solvers_igemm.cpu.solver import VECTOR, CpuSolver
+from convfind_solvers_igemm.cpu.weights import DEPTH, weights_index, weights_product
 from convfind_solvers_igemm.programs import CPU
 
-_DEPTH = 256
 #: The cost of a float that is copied into a strip, in operations, and of one of a line.
 _STRIP_COST, _LINE_COST = 10, 30
 #: A window of one tap has nothing to share.
@@ -69,7 +68,7 @@ class ChannelsFirstRowsBackwardWeights(CpuSolver):
         shape = geometry(problem)
         cut = self._cut(shape, target, limit)
         rows, vectors = PRODUCT.of(target)
-        program = CPU.program("cpu_bwd_weights_rows", MR=rows, VECTORS=vectors, DEPTH=_DEPTH)
+        program = CPU.program("cpu_bwd_weights_rows", MR=rows, VECTORS=vectors, DEPTH=DEPTH)
         epilogue = Epilogue.of(problem)
         steps = [
             Grid(
@@ -111,19 +110,11 @@ class ChannelsFirstRowsBackwardWeights(CpuSolver):
 
     def _cut(self, shape: CpuGeometry, target: Target, limit: int | None) -> SplitCut:
         """Cut filters, channels and rows of y, or pieces of rows, into work-items."""
-        rows, vectors = PRODUCT.of(target)
-        product = Product(
-            positions=shape.channels,
-            filters=shape.filters,
-            groups=shape.groups,
-            position_unit=vectors * VECTOR,
-            filter_unit=rows,
-            most_filters=CACHED_FLOATS // _DEPTH // rows * rows,
-        )
-        length = min(shape.out[2], _DEPTH)
+        product = weights_product(shape, shape.channels, target)
+        length = min(shape.out[2], DEPTH)
         lines = shape.positions // shape.out[2] * -(-shape.out[2] // length)
         most = None if limit is None else limit // _part_bytes(shape, target)
-        return split_cut(product, lines, max(1, _DEPTH // length), target.compute_units, most)
+        return split_cut(product, lines, max(1, DEPTH // length), target.compute_units, most)
 
 
 def _part_bytes(shape: CpuGeometry, target: Target) -> int:
@@ -137,7 +128,7 @@ def _part_bytes(shape: CpuGeometry, target: Target) -> int:
 def _strip_floats(problem: ConvProblem, width: int) -> int:
     """Floats of the lines of a row, at most: one line for each remainder of the stride."""
     *outer, taps = problem.filter
-    length = min(problem.y_shape[-1], _DEPTH)
+    length = min(problem.y_shape[-1], DEPTH)
     stride = problem.stride[-1] if length > 1 else 1
     classes = min(taps, stride)
     slots = classes * (length + (taps - 1) * problem.dilation[-1] // stride)

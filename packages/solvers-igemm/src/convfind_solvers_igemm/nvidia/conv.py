@@ -31,7 +31,6 @@ from convfind_solvers_igemm.nvidia.form import (
     MOST_TAPS,
     PIECE_BYTES,
     PIECES,
-    SIZES,
     Filter,
     MatrixProduct,
     can_share_rows,
@@ -149,7 +148,7 @@ class MatrixConvSolver(TunableVariant):
                 *parameters(product.columns, has_lines=can_share_rows(problem, shape)),
                 *parts_parameter(parts, most),
             ),
-            constraints(splits=splits, packed=packed, size=SIZES[problem.dtype]),
+            constraints(splits=splits, packed=packed, size=problem.dtype.size),
             lambda config: MatrixTile.of(config).local_bytes(splits=splits, packed=packed),
             LOCAL_MEMORY,
         )

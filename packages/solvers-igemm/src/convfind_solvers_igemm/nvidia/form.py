@@ -17,10 +17,9 @@ from convfind.types import DataType, Direction
 from convfind_solvers_igemm.gpu.geometry import GpuGeometry, gpu_geometry
 from convfind_solvers_igemm.nvidia.tiles import EXTRA_ROWS, MatrixTile
 
-SIZES = {DataType.FLOAT32: 4, DataType.FLOAT16: 2, DataType.BFLOAT16: 2}
 #: The domain of solvers with kernels in inline PTX, before they are of a direction and layout.
 DOMAIN = Domain(
-    dtypes=tuple(SIZES),
+    dtypes=(DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16),
     traits=FIRST_TRAITS - {Trait.GAPS} | EPILOGUE_TRAITS,
     features=frozenset({"nv-ptx"}),
 )
@@ -136,12 +135,12 @@ class Filter:
         product = MatrixProduct(shape)
         self._shape, self._fused = shape, product.fused
         self.rows = shape.groups * product.columns
-        form, step = gather(problem, shape), ROW_BYTES // SIZES[problem.dtype]
+        form, step = gather(problem, shape), ROW_BYTES // problem.dtype.size
         self._is_turned = shape.is_gradient and not (self._fused or form in (FLAT, FLAT_PIECES))
         has_pieces = shape.channels_last and whole(problem, self._plain.channels)
         has_form = has_pieces and not shape.is_gradient
         self.is_split = products(problem) > 1 and not has_form
-        piece = step if self.is_split else PIECE_BYTES // SIZES[problem.dtype]
+        piece = step if self.is_split else PIECE_BYTES // problem.dtype.size
         if form in (FLAT, FLAT_PIECES):
             unit = piece if form == FLAT_PIECES else step
             self.tap = shape.channels
@@ -149,7 +148,7 @@ class Filter:
         else:
             self.tap = round_up(shape.channels, piece)
             self.row = product.taps * self.tap
-        size = self.rows * self.row * SIZES[problem.dtype]
+        size = self.rows * self.row * problem.dtype.size
         self.packed_bytes = 0 if has_form else 2 * size if self.is_split else size
 
     def launch(self, program: Program) -> Launch:
@@ -159,7 +158,7 @@ class Filter:
             columns, across = plain.filters * plain.taps, -(-self.tap // _TURNED_TILE)
             size = plain.groups * -(-columns // _TURNED_TILE) * across * _PACK_GROUP
         else:
-            piece = PIECE_BYTES // SIZES[self._problem.dtype]
+            piece = PIECE_BYTES // self._problem.dtype.size
             size = self.rows * self.row // (_TOGETHER if self.is_split else piece)
         return Grid(program, "igemm_nvidia_pack", -(-size // _PACK_GROUP), _PACK_GROUP)(
             *(
@@ -187,7 +186,7 @@ def _folded(problem: ConvProblem, plain: GpuGeometry) -> int:
     can = problem.direction is Direction.FORWARD and plain.groups == 1 and plain.dilation[2] == 1
     if not can or _has_pieces(problem, plain):
         return 1
-    channels, piece = plain.channels, PIECE_BYTES // SIZES[problem.dtype]
+    channels, piece = plain.channels, PIECE_BYTES // problem.dtype.size
     pieces = -(-taps // stride) * -(-stride * channels // piece)
     return stride if pieces < taps * -(-channels // piece) else 1
 
@@ -201,14 +200,14 @@ def _has_pieces(problem: ConvProblem, plain: GpuGeometry) -> bool:
 def geometry_of(problem: ConvProblem) -> GpuGeometry:
     """The convolution that is computed."""
     plain = gpu_geometry(problem)
-    if problem.dtype not in SIZES or _has_pieces(problem, plain):
+    if problem.dtype not in DOMAIN.dtypes or _has_pieces(problem, plain):
         return plain
     folded = _folded(problem, plain)
     padding, taps = plain.padding[2], plain.window[2]
     width = -(-(plain.size[2] + padding % folded) // folded)
     return replace(
         plain,
-        channels=round_up(folded * plain.channels, PIECE_BYTES // SIZES[problem.dtype]),
+        channels=round_up(folded * plain.channels, PIECE_BYTES // problem.dtype.size),
         size=(*plain.size[:2], width),
         window=(*plain.window[:2], -(-taps // folded)),
         stride=(*plain.stride[:2], plain.stride[2] // folded),
@@ -221,7 +220,7 @@ def filled_bytes(problem: ConvProblem, shape: GpuGeometry) -> int:
     if _has_pieces(problem, gpu_geometry(problem)):
         return 0
     positions = shape.images * math.prod(shape.size) * shape.groups
-    return positions * shape.channels * SIZES[problem.dtype]
+    return positions * shape.channels * problem.dtype.size
 
 
 def fill(problem: ConvProblem, program: Program, shape: GpuGeometry) -> Launch:
@@ -263,13 +262,13 @@ def products(problem: ConvProblem) -> int:
 
 def whole(problem: ConvProblem, channels: int) -> bool:
     """Return whether channels are whole pieces."""
-    return channels * SIZES[problem.dtype] % PIECE_BYTES == 0
+    return channels * problem.dtype.size % PIECE_BYTES == 0
 
 
 def gather(problem: ConvProblem, shape: GpuGeometry) -> int:
     """How tiles travel to local memory: GATHER of nvidia_gather.h."""
     channels = shape.channels
-    waste = round_up(channels, ROW_BYTES // SIZES[problem.dtype]) - channels
+    waste = round_up(channels, ROW_BYTES // problem.dtype.size) - channels
     is_flat = shape.phases == 1 and waste > _MOST_WASTE * channels
     if shape.channels_last and whole(problem, channels):
         return FLAT_PIECES if is_flat and shape.taps > 1 else PIECES

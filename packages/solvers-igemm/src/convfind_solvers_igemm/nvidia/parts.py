@@ -25,7 +25,6 @@ from convfind_solvers_igemm.nvidia.form import (
     FLAT,
     FLAT_PIECES,
     ROW_BYTES,
-    SIZES,
     MatrixProduct,
     gather,
 )
@@ -44,7 +43,7 @@ _SUM_GROUP = 256
 
 def sum_length(problem: ConvProblem, shape: GpuGeometry) -> float:
     """Products of a result's sum, with what fills steps up, on average over phases."""
-    per_row, product = ROW_BYTES // SIZES[problem.dtype], MatrixProduct(shape)
+    per_row, product = ROW_BYTES // problem.dtype.size, MatrixProduct(shape)
     if gather(problem, shape) in (FLAT, FLAT_PIECES):
         return float(round_up(shape.channels * shape.taps, per_row))
     taps = product.taps / (1 if product.fused else shape.phases)

@@ -24,7 +24,6 @@ from convfind_solvers_igemm.nvidia.form import DOMAIN
 from convfind_solvers_igemm.programs import GPU
 
 _OLDEST = 80  # mma.sync with TF32 and bfloat16, cp.async
-_SIZES = {DataType.FLOAT32: 4, DataType.FLOAT16: 2, DataType.BFLOAT16: 2}
 _PIECE_BYTES = 16
 _DEPTH = 32
 #: From this length on, the error of split floats is below ordinary summation error.
@@ -74,7 +73,7 @@ class MatrixWeightsSolver(TunableVariant):
         """Take filters of whole pieces, and channels, too, where there are groups, since sm_80."""
         if target.compute_capability < _OLDEST:
             return Rejected(Reason.ARCHITECTURE, f"is for sm_{_OLDEST} on, not {target.arch}")
-        folding, piece = self._folding(problem), _PIECE_BYTES // _SIZES[problem.dtype]
+        folding, piece = self._folding(problem), _PIECE_BYTES // problem.dtype.size
         shape = folding.shape
         if shape.channels % piece or shape.filters % piece:
             return Rejected(Reason.CHANNELS, f"{piece} channels are read at a time")
@@ -94,7 +93,7 @@ class MatrixWeightsSolver(TunableVariant):
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Tiles that fit local memory, and numbers of parts."""
-        size, shape = _SIZES[problem.dtype], self._folding(problem).shape
+        size, shape = problem.dtype.size, self._folding(problem).shape
         found = set(_POWERS)
         for tile in _RATES:
             found.update(_filling(shape, tile, target.compute_units, _MOST_PARTS))
