@@ -38,6 +38,7 @@ class Stranger(NaiveSolver):
     is_last_resort = False
 
     def __init__(self) -> None:
+        self.direction = Direction.FORWARD
         self.domain = Domain(directions=(Direction.FORWARD,))
 
 

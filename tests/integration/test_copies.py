@@ -37,11 +37,11 @@ COPIES = f"{PACKED}+copies"
 class Packed(NaiveSolver):
     """A solver of packed tensors whose channels come last."""
 
-    solver_id = PACKED
     is_last_resort = False
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(Direction.FORWARD)
+        self.solver_id = PACKED
         self.domain = Domain(directions=(Direction.FORWARD,), channels_last=True).with_epilogue()
         self.domain = self.domain.without("gaps", "mixed-layouts")
 
@@ -49,11 +49,11 @@ class Packed(NaiveSolver):
 class PackedData(NaiveSolver):
     """One of gradients of the data, whose channels come first."""
 
-    solver_id = "packed-bwd-data"
     is_last_resort = False
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(Direction.BACKWARD_DATA)
+        self.solver_id = "packed-bwd-data"
         self.domain = Domain(directions=(Direction.BACKWARD_DATA,), channels_last=False)
         self.domain = self.domain.without("gaps", "mixed-layouts")
 
@@ -61,11 +61,11 @@ class PackedData(NaiveSolver):
 class PackedWeights(NaiveSolver):
     """One of gradients of the weights, whose tensors have one layout, no matter which."""
 
-    solver_id = "packed-bwd-weights"
     is_last_resort = False
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(Direction.BACKWARD_WEIGHTS)
+        self.solver_id = "packed-bwd-weights"
         self.domain = Domain(directions=(Direction.BACKWARD_WEIGHTS,))
         self.domain = self.domain.without("gaps", "mixed-layouts")
 
