@@ -115,7 +115,7 @@ class CpuFirstPhasesWeights(PhasesSolver):
 
 
 class CpuFirstBlocksWeights(CpuFirstPhasesWeights):
-    """Of stride 1: blocks of the filter instead of phases of the image."""
+    """The same of stride 1: blocks of the filter instead of phases of the image."""
 
     prefix = "direct-cpu-first-blocks"
     version = 1

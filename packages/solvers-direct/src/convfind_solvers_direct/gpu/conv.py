@@ -90,7 +90,7 @@ PLAIN_FLOAT32 = replace(
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What the launch of a kernel differs in.
+    """The differences between launches of one kind.
 
     Attributes:
         macros: those of its file beside the ones of gpu_window.h and of the epilogue.
